@@ -1,0 +1,76 @@
+package signalbox
+
+// ExitProtocol is the value that marks a JSON object as an exit signal.
+const ExitProtocol = "apm2_agent_exit"
+
+// ExitFlag is the environment variable that lets exit signals act; see transcript.ExitEnabled.
+const ExitFlag = "AGENT_EXIT_PROTOCOL_ENABLED"
+
+// Phase is where a work item stands.
+type Phase string
+
+const (
+	PhaseDraft          Phase = "DRAFT"
+	PhaseImplementation Phase = "IMPLEMENTATION"
+	PhaseCIPending      Phase = "CI_PENDING"
+	PhaseReadyForReview Phase = "READY_FOR_REVIEW"
+	PhaseReview         Phase = "REVIEW"
+	PhaseReadyForMerge  Phase = "READY_FOR_MERGE"
+	PhaseCompleted      Phase = "COMPLETED"
+	PhaseBlocked        Phase = "BLOCKED"
+)
+
+// Phases returns all phases in the order work goes through them, BLOCKED last.
+func Phases() []Phase {
+	return []Phase{PhaseDraft, PhaseImplementation, PhaseCIPending, PhaseReadyForReview, PhaseReview,
+		PhaseReadyForMerge, PhaseCompleted, PhaseBlocked}
+}
+
+// ExitReason is why a session ends.
+type ExitReason string
+
+const (
+	ExitCompleted ExitReason = "completed"
+	ExitBlocked   ExitReason = "blocked"
+	ExitError     ExitReason = "error"
+)
+
+// ExitReasons returns all exit reasons.
+func ExitReasons() []ExitReason { return []ExitReason{ExitCompleted, ExitBlocked, ExitError} }
+
+// ExitSignal is the JSON object with which an agent ends a work phase. Optional fields are nil when absent.
+type ExitSignal struct {
+	Protocol          string     `json:"protocol"`
+	Version           string     `json:"version"`
+	PhaseCompleted    Phase      `json:"phase_completed"`
+	ExitReason        ExitReason `json:"exit_reason"`
+	PRURL             *string    `json:"pr_url,omitempty"`
+	EvidenceBundleRef *string    `json:"evidence_bundle_ref,omitempty"`
+	Notes             *string    `json:"notes,omitempty"`
+}
+
+// NextPhase returns the phase the work enters when the signal is accepted. There is none when COMPLETED or
+// BLOCKED work is said to be completed: such a signal is valid but moves nothing.
+func (s *ExitSignal) NextPhase() (Phase, bool) {
+	if s.ExitReason == ExitBlocked || s.ExitReason == ExitError {
+		return PhaseBlocked, true
+	}
+	if s.ExitReason != ExitCompleted {
+		return "", false
+	}
+	switch s.PhaseCompleted {
+	case PhaseDraft:
+		return PhaseImplementation, true
+	case PhaseImplementation:
+		return PhaseCIPending, true
+	case PhaseCIPending:
+		return PhaseReadyForReview, true
+	case PhaseReadyForReview:
+		return PhaseReview, true
+	case PhaseReview:
+		return PhaseReadyForMerge, true
+	case PhaseReadyForMerge:
+		return PhaseCompleted, true
+	}
+	return "", false
+}

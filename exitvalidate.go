@@ -1,0 +1,180 @@
+package signalbox
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxExitURL   = 2048
+	maxExitRef   = 2048
+	maxExitNotes = 10240
+
+	// maxExitExcerpt is how much of a wrong value its error repeats. The rest would only fill prompts and logs.
+	maxExitExcerpt = 64
+)
+
+// ExitSignalError says why an exit signal is refused. Its text is made to be sent back to the agent: the agent
+// mends the signal and sends it again.
+type ExitSignalError struct {
+	// Field is the JSON field at fault, "" when it is the signal as a whole.
+	Field string
+	// Msg may quote what the agent wrote.
+	Msg string
+}
+
+// Error returns Msg as one line without control characters, whatever it quotes: it reaches terminals and prompts.
+func (e *ExitSignalError) Error() string {
+	if strings.IndexFunc(e.Msg, unprintable) < 0 {
+		return e.Msg
+	}
+	var b strings.Builder
+	for _, r := range e.Msg {
+		if unprintable(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }
+
+// ExitExcerpt returns what an error about an exit signal repeats of a wrong value: all of it, or the first 64
+// bytes and an ellipsis.
+func ExitExcerpt(value string) string {
+	if len(value) <= maxExitExcerpt {
+		return value
+	}
+	return strings.ToValidUTF8(value[:maxExitExcerpt], "") + "…"
+}
+
+// Validate checks the fields of a signal and returns an *ExitSignalError for the first that is wrong, in the order
+// of the protocol: protocol, version, pr_url, evidence_bundle_ref, notes. A signal that was parsed has a known
+// phase and reason already; for one built in Go they are checked last.
+func (s *ExitSignal) Validate() error {
+	if s.Protocol != ExitProtocol {
+		return &ExitSignalError{"protocol",
+			fmt.Sprintf("unknown protocol: expected '%s', got '%s'", ExitProtocol, ExitExcerpt(s.Protocol))}
+	}
+	if !supportedExitVersion(s.Version) {
+		return &ExitSignalError{"version",
+			fmt.Sprintf("unsupported version: expected '1.x', got '%s'", ExitExcerpt(s.Version))}
+	}
+	if s.PRURL != nil {
+		if fault := pullRequestFault(*s.PRURL); fault != "" {
+			return invalidExitField("pr_url", fault)
+		}
+	}
+	if s.EvidenceBundleRef != nil {
+		if fault := evidenceFault(*s.EvidenceBundleRef); fault != "" {
+			return invalidExitField("evidence_bundle_ref", fault)
+		}
+	}
+	if s.Notes != nil && len(*s.Notes) > maxExitNotes {
+		return invalidExitField("notes", overLimit(*s.Notes, maxExitNotes))
+	}
+	if !slices.Contains(Phases(), s.PhaseCompleted) {
+		return invalidExitField("phase_completed",
+			fmt.Sprintf("no phase is named '%s'", ExitExcerpt(string(s.PhaseCompleted))))
+	}
+	if !slices.Contains(ExitReasons(), s.ExitReason) {
+		return invalidExitField("exit_reason",
+			fmt.Sprintf("no reason is named '%s'", ExitExcerpt(string(s.ExitReason))))
+	}
+	return nil
+}
+
+func invalidExitField(field, fault string) error {
+	return &ExitSignalError{field, "invalid " + field + ": " + fault}
+}
+
+func overLimit(value string, limit int) string {
+	return fmt.Sprintf("%d bytes, limit %d", len(value), limit)
+}
+
+// supportedExitVersion accepts 1.<digits>.<digits>.
+func supportedExitVersion(version string) bool {
+	rest, ok := strings.CutPrefix(version, "1.")
+	if !ok {
+		return false
+	}
+	minor, patch, ok := strings.Cut(rest, ".")
+	return ok && asciiDigits(minor) && asciiDigits(patch)
+}
+
+func asciiDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// pullRequestFault returns what is wrong with a pull request's address, or "". The characters it refuses would
+// be commands to a shell, should anybody ever paste the address into one.
+func pullRequestFault(address string) string {
+	if len(address) > maxExitURL {
+		return overLimit(address, maxExitURL)
+	}
+	if !strings.HasPrefix(address, "https://") {
+		return "must start with 'https://'"
+	}
+	if !namesHost(address) {
+		return "must name a host after 'https://'"
+	}
+	if i := strings.IndexAny(address, ";|`$"); i >= 0 {
+		return fmt.Sprintf("must not contain '%c'", address[i])
+	}
+	return controlFault(address)
+}
+
+// namesHost looks at an https address up to its path: a path that is not escaped properly is no danger and
+// not our business.
+func namesHost(address string) bool {
+	start := len("https://")
+	if length := strings.IndexAny(address[start:], "/?#"); length >= 0 {
+		address = address[:start+length]
+	}
+	u, err := url.Parse(address)
+	return err == nil && u.Hostname() != ""
+}
+
+// evidenceFault returns what is wrong with a path to evidence, or "". The path is joined to a folder of ours,
+// so it must not lead out of it on any operating system.
+func evidenceFault(ref string) string {
+	switch {
+	case len(ref) > maxExitRef:
+		return overLimit(ref, maxExitRef)
+	case ref == "":
+		return "must not be empty"
+	case ref[0] == '/' || hasDriveLetter(ref):
+		return "must be a relative path"
+	case hasParentElement(ref):
+		return "must not contain a '..' element"
+	case strings.Contains(ref, `\`):
+		return `must not contain '\'`
+	}
+	return controlFault(ref)
+}
+
+func hasDriveLetter(path string) bool {
+	return len(path) >= 2 && path[1] == ':' && 'a' <= path[0]|0x20 && path[0]|0x20 <= 'z'
+}
+
+func hasParentElement(path string) bool {
+	for element := range strings.SplitSeq(path, "/") {
+		if element == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func controlFault(s string) string {
+	if strings.IndexFunc(s, unicode.IsControl) >= 0 {
+		return "must not contain control characters"
+	}
+	return ""
+}

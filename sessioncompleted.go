@@ -1,0 +1,33 @@
+package signalbox
+
+// AgentSessionCompleted is the event that records an accepted exit signal.
+type AgentSessionCompleted struct {
+	SessionID         string     `json:"session_id"`
+	ActorID           string     `json:"actor_id"`
+	WorkID            string     `json:"work_id"`
+	LeaseEpoch        uint64     `json:"lease_epoch"`
+	PhaseCompleted    Phase      `json:"phase_completed"`
+	ExitReason        ExitReason `json:"exit_reason"`
+	NextPhase         *Phase     `json:"next_phase"` // null when the signal moves nothing
+	PRURL             *string    `json:"pr_url"`
+	EvidenceBundleRef *string    `json:"evidence_bundle_ref"`
+	Notes             *string    `json:"notes"`
+}
+
+// SessionCompletedFrom returns the event for a valid signal. WorkID and LeaseEpoch are left zero: only who
+// knows the session's lease can fill them.
+func SessionCompletedFrom(session, actor string, s *ExitSignal) AgentSessionCompleted {
+	completed := AgentSessionCompleted{
+		SessionID:         session,
+		ActorID:           actor,
+		PhaseCompleted:    s.PhaseCompleted,
+		ExitReason:        s.ExitReason,
+		PRURL:             s.PRURL,
+		EvidenceBundleRef: s.EvidenceBundleRef,
+		Notes:             s.Notes,
+	}
+	if next, ok := s.NextPhase(); ok {
+		completed.NextPhase = &next
+	}
+	return completed
+}
