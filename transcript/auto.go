@@ -1,0 +1,128 @@
+package transcript
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// plain is the envelope that is none.
+type plain struct{ out sink }
+
+func (p *plain) push(b []byte)  { p.out.push(b) }
+func (p *plain) close()         { p.out.endTurn() }
+func (p *plain) report() Report { return Report{Format: FormatPlain} }
+
+// auto holds the stream back until it knows the format.
+type auto struct {
+	out     sink
+	chosen  source // nil until it knows
+	held    []byte
+	looked  int    // how much of held has been looked at
+	lines   int    // lines looked at that are not blank
+	running Format // recognised in the last line
+}
+
+// How long auto holds back at most.
+const (
+	autoBytes = 1 << 20
+	autoLines = 256
+)
+
+func (a *auto) push(p []byte) {
+	if a.chosen != nil {
+		a.chosen.push(p)
+		return
+	}
+	a.held = append(a.held, p...)
+	for a.chosen == nil {
+		n := bytes.IndexByte(a.held[a.looked:], '\n')
+		if n < 0 {
+			break
+		}
+		line := a.held[a.looked : a.looked+n]
+		a.looked += n + 1
+		if !blank(line) {
+			a.look(line)
+		}
+	}
+	if a.chosen == nil && len(a.held) > autoBytes {
+		a.choose(FormatPlain)
+	}
+}
+
+// look takes a whole line into account.
+func (a *auto) look(line []byte) {
+	a.lines++
+	format := recognise(line)
+	switch {
+	case format != "" && (a.lines == 1 || format == a.running):
+		a.choose(format)
+	case a.lines == autoLines:
+		a.choose(FormatPlain)
+	}
+	a.running = format
+}
+
+func (a *auto) choose(format Format) {
+	a.chosen = newSource(format, a.out)
+	held := a.held
+	a.held = nil
+	a.chosen.push(held)
+}
+
+func (a *auto) close() {
+	if a.chosen == nil {
+		if rest := a.held[a.looked:]; !blank(rest) {
+			a.look(rest)
+		}
+	}
+	if a.chosen == nil {
+		a.choose(FormatPlain)
+	}
+	a.chosen.close()
+}
+
+func (a *auto) report() Report {
+	if a.chosen == nil {
+		return Report{Format: FormatAuto}
+	}
+	return a.chosen.report()
+}
+
+// recognise returns the format of which the line is an event, "" if it is of none.
+func recognise(line []byte) Format {
+	line = bytes.TrimLeft(line, asciiSpace)
+	var event map[string]json.RawMessage
+	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes || json.Unmarshal(line, &event) != nil {
+		return ""
+	}
+	var typ string
+	if json.Unmarshal(event["type"], &typ) != nil {
+		return ""
+	}
+	has := func(keys ...string) bool {
+		for _, key := range keys {
+			if _, ok := event[key]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case has("sessionID") && envelopes[FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
+		return FormatOpencode
+	case typ == "thread.started" && has("thread_id"), typ == "turn.started", typ == "turn.completed" && has("usage"),
+		typ == "turn.failed" && has("error"), strings.HasPrefix(typ, "item.") && has("item"):
+		return FormatCodex
+	case typ == "init" && has("session_id", "model"), typ == "message" && has("role", "content"),
+		typ == "tool_use" && has("tool_name", "tool_id"), typ == "tool_result" && has("tool_id", "status"),
+		typ == "result" && has("status", "stats"):
+		return FormatGemini
+	case typ == "system" && has("subtype"), (typ == "assistant" || typ == "user") && has("message"),
+		typ == "result" && has("is_error"), typ == "stream_event" && has("event"),
+		typ == "rate_limit_event" && has("rate_limit_info"):
+		return FormatClaude
+	}
+	return ""
+}

@@ -1,0 +1,337 @@
+package transcript
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"signalbox"
+)
+
+// decoder reads an envelope of JSON lines. The text of a line is the agent's own or not depending on members
+// that may come after it, so it is held until the line is complete; a text too long to be held is passed on
+// under a mark, and taken back if it was not the agent's.
+type decoder struct {
+	format Format
+	env    *envelope
+	out    sink
+	json   jsonLine
+	rep    Report
+	turn   Usage // of the turn that has not ended; rep.Usage has the others
+
+	line   int    // number of the stream's line
+	begun  bool   // the line has a byte that is not white space
+	noise  bool   // the line is no JSON
+	head   []byte // the line's first bytes, to show when it is broken
+	values [fieldCount]fieldValue
+
+	// The text of this line.
+	text        []byte  // what is not passed on yet
+	reading     fieldID // the text being read
+	keep        bool    // it may be the agent's own
+	hasText     bool
+	unmark      func() // takes back what was passed on of the line; nil if nothing was
+	partHasText bool   // the content block has text
+	partStart   int    // where in text it begins
+	unmarkPart  func() // takes back what was passed on of it
+	hasTool     bool   // the line calls a tool
+	committed   bool   // the line's text was the agent's own
+	result      []byte // the start of claude's result, to show when it reports failure
+
+	messageOpen bool   // the next own text may belong to the message of the last
+	messageID   []byte // of that message
+	spoke       bool   // the turn has own text
+	high        rune   // half a UTF-16 pair at the end of a delta
+	session     []byte // opencode's first session: others are sub-agents'
+	counted     []messageUsage
+	drift       map[string]bool
+}
+
+type fieldValue struct {
+	set, quoted bool
+	value       []byte
+}
+
+const (
+	holdText   = 64 << 10
+	headSize   = 128
+	maxDrift   = 64
+	maxMessage = 1 << 10 // bytes of an error message that are kept
+)
+
+func newDecoder(format Format, out sink) *decoder {
+	d := &decoder{format: format, env: envelopes[format], out: out, line: 1, drift: map[string]bool{}}
+	d.json.schema, d.json.on = d.env.schema, d
+	return d
+}
+
+func (d *decoder) report() Report {
+	r := d.rep
+	r.Format = d.format
+	r.Usage.add(d.turn)
+	return r
+}
+
+func (u *Usage) add(v Usage) {
+	u.InputTokens += v.InputTokens
+	u.CachedInputTokens += v.CachedInputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CostUSD += v.CostUSD
+}
+
+func (d *decoder) push(p []byte) {
+	for len(p) > 0 {
+		n := bytes.IndexByte(p, '\n')
+		if n < 0 {
+			d.part(p)
+			return
+		}
+		d.part(p[:n])
+		d.endLine()
+		p = p[n+1:]
+	}
+}
+
+// part takes a piece of a line.
+func (d *decoder) part(p []byte) {
+	if !d.begun {
+		if p = bytes.TrimLeft(p, asciiSpace); len(p) == 0 {
+			return
+		}
+		d.begun, d.noise = true, p[0] != '{'
+	}
+	if d.noise {
+		return
+	}
+	if room := headSize - len(d.head); room > 0 {
+		d.head = append(d.head, p[:min(room, len(p))]...)
+	}
+	d.json.feed(p)
+}
+
+func (d *decoder) endLine() {
+	switch {
+	case !d.begun:
+	case d.noise:
+		d.rep.Noise++
+	case d.json.complete():
+		d.finish()
+	default:
+		d.discard()
+		d.out.remark(signalbox.ReasonMalformed, excerpt(d.head),
+			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line))
+	}
+	d.line++
+	d.begun, d.noise, d.hasTool, d.committed = false, false, false, false
+	d.head, d.result = d.head[:0], d.result[:0]
+	for i := range d.values {
+		d.values[i].set = false
+	}
+	d.json.reset()
+}
+
+// finish acts on a complete line.
+func (d *decoder) finish() {
+	typ := d.values[fieldType].value
+	if !d.values[fieldType].set {
+		typ = nil
+	}
+	if !d.env.types[string(typ)] {
+		d.drifted("type", typ)
+	}
+	if d.hasText && d.env.own(d) {
+		d.commit()
+	} else {
+		d.discard()
+	}
+	d.env.event(d)
+}
+
+func (d *decoder) close() {
+	d.endLine()
+	d.endMessage()
+	d.out.endTurn()
+}
+
+// drifted reports once that the envelope has something that is not known.
+func (d *decoder) drifted(what string, name []byte) {
+	if len(d.drift) >= maxDrift {
+		return
+	}
+	raw := excerpt(name)
+	kind := what + " " + strconv.Quote(raw)
+	if !d.drift[kind] {
+		d.drift[kind] = true
+		d.out.remark(signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind))
+	}
+}
+
+func (d *decoder) field(id fieldID, value []byte, quoted bool) {
+	v := &d.values[id]
+	v.set, v.quoted, v.value = true, quoted, append(v.value[:0], value...)
+}
+
+// is reports whether a field has the string value, or the literal.
+func (d *decoder) is(id fieldID, value string) bool {
+	return d.values[id].set && string(d.values[id].value) == value
+}
+
+// not reports whether a field is known to have another value.
+func (d *decoder) not(id fieldID, value string) bool {
+	return d.values[id].set && string(d.values[id].value) != value
+}
+
+func (d *decoder) textBegin(id fieldID) bool {
+	d.reading = id
+	d.keep = d.env.wants(d, id)
+	if !d.keep {
+		return id == fieldResult // its start is wanted in case it tells of a failure
+	}
+	switch {
+	case len(d.text) > 0 && d.text[len(d.text)-1] != '\n':
+		d.text = append(d.text, '\n') // another block of the same line
+	case d.unmark != nil:
+		d.out.freshLine()
+	}
+	d.hasText, d.partHasText, d.partStart = true, true, len(d.text)
+	d.json.high, d.high = d.high, 0
+	return true
+}
+
+func (d *decoder) textPart(b []byte) {
+	if d.reading == fieldResult {
+		d.result = append(d.result, b[:min(len(b), maxMessage-len(d.result))]...)
+	}
+	if !d.keep {
+		return
+	}
+	if d.text = append(d.text, b...); len(d.text) >= holdText {
+		d.flush()
+	}
+}
+
+func (d *decoder) textEnd(fieldID) {
+	if d.format == FormatGemini {
+		d.high, d.json.high = d.json.high, 0
+	} else {
+		d.json.flushHigh()
+	}
+}
+
+// objectEnd is the end of a content block, which tells at last whether its text was text.
+func (d *decoder) objectEnd(fieldID) {
+	kind := &d.values[fieldPartType]
+	if d.env.own(d) && !d.env.parts[string(kind.value)] {
+		d.drifted("content type", kind.value)
+	}
+	d.hasTool = d.hasTool || d.is(fieldPartType, "tool_use")
+	if d.partHasText && !d.is(fieldPartType, "text") {
+		d.text = d.text[:d.partStart]
+		if d.unmarkPart != nil {
+			d.unmarkPart()
+		}
+	}
+	kind.set, d.partHasText, d.unmarkPart = false, false, nil
+}
+
+func (d *decoder) unknownField(key []byte) { d.drifted("field", key) }
+
+// flush passes on the text that is held, under marks as long as it may have to be taken back.
+func (d *decoder) flush() {
+	if d.unmark == nil {
+		d.unmark = d.out.mark()
+		d.startMessage()
+	}
+	d.out.push(d.text[:d.partStart])
+	if d.partHasText && !d.values[fieldPartType].set && d.unmarkPart == nil {
+		d.unmarkPart = d.out.mark()
+	}
+	d.out.push(d.text[d.partStart:])
+	d.text, d.partStart = d.text[:0], 0
+}
+
+// commit settles that the line's text is the agent's own.
+func (d *decoder) commit() {
+	if d.unmark == nil {
+		d.startMessage()
+	}
+	d.out.push(d.text)
+	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, true, true, false
+	d.endText()
+}
+
+// discard settles that it is not.
+func (d *decoder) discard() {
+	if d.unmark != nil {
+		d.unmark()
+	}
+	d.endText()
+}
+
+func (d *decoder) endText() {
+	d.text, d.partStart = d.text[:0], 0
+	d.hasText, d.partHasText, d.unmark, d.unmarkPart = false, false, nil, nil
+}
+
+func (d *decoder) startMessage() {
+	if d.messageOpen && d.env.continues(d) {
+		if d.format == FormatClaude {
+			d.out.freshLine()
+		}
+		return
+	}
+	d.out.beginMessage()
+}
+
+func (d *decoder) endMessage() {
+	if d.high != 0 {
+		d.high = 0
+		d.out.push([]byte("\uFFFD"))
+	}
+	if d.messageOpen {
+		d.messageOpen = false
+		d.out.endMessage()
+	}
+}
+
+// endTurn is what the envelope says at the end of a turn.
+func (d *decoder) endTurn(failed bool, message []byte) {
+	d.endMessage()
+	d.out.endTurn()
+	d.ended(failed, message)
+}
+
+func (d *decoder) ended(failed bool, message []byte) {
+	d.rep.Ended, d.rep.Failed, d.rep.Error = true, failed, ""
+	if failed {
+		d.rep.Error = valid(message[:min(len(message), maxMessage)])
+	}
+	d.rep.Usage.add(d.turn)
+	d.turn, d.spoke, d.counted = Usage{}, false, d.counted[:0]
+}
+
+// number reads a count; what is none is 0.
+func (d *decoder) number(id fieldID) int64 {
+	v := d.values[id]
+	if !v.set || v.quoted {
+		return 0
+	}
+	var n int64
+	for _, c := range v.value {
+		if c < '0' || c > '9' || n > 1<<53 {
+			break
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}
+
+// amount reads a decimal number; what is none is 0.
+func (d *decoder) amount(id fieldID) float64 {
+	if v := d.values[id]; v.set && !v.quoted {
+		if f, err := strconv.ParseFloat(string(v.value), 64); err == nil {
+			return f
+		}
+	}
+	return 0
+}

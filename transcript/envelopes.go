@@ -1,0 +1,285 @@
+package transcript
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// envelope is what one agent program's JSON lines mean.
+type envelope struct {
+	schema *schema
+	// types are the event types that are known, parts the content types.
+	types, parts map[string]bool
+	// wants reports whether a text that begins may be the agent's own, as far as the line tells yet.
+	wants func(d *decoder, id fieldID) bool
+	// own reports whether the text of a complete line is the agent's own.
+	own func(d *decoder) bool
+	// continues reports whether the line's text goes on with the message before.
+	continues func(d *decoder) bool
+	// event acts on a complete line.
+	event func(d *decoder)
+}
+
+var envelopes = map[Format]*envelope{
+	FormatClaude:   claudeEnvelope(),
+	FormatCodex:    codexEnvelope(),
+	FormatGemini:   geminiEnvelope(),
+	FormatOpencode: opencodeEnvelope(),
+}
+
+func words(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+func claudeEnvelope() *envelope {
+	return &envelope{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "subtype": fieldSubtype, "parent_tool_use_id": fieldParent,
+			"message.id": fieldMessageID, "message.content[]": fieldPart,
+			"message.content[].type": fieldPartType, "message.content[].text": fieldText,
+			"message.usage.input_tokens":            fieldMessageInput,
+			"message.usage.cache_read_input_tokens": fieldMessageCached,
+			"message.usage.output_tokens":           fieldMessageOutput,
+			"result":                                fieldResult, "is_error": fieldIsError,
+			"usage.input_tokens": fieldInput, "usage.cache_read_input_tokens": fieldCached,
+			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
+			"rate_limit_info.status": fieldLimitStatus, "rate_limit_info.resetsAt": fieldLimitReset,
+		}, []string{"message.content[].text", "result"}, `
+			uuid session_id event error timestamp isReplay isSynthetic tool_use_result request_id
+			cwd tools mcp_servers model permissionMode slash_commands apiKeySource output_style agents skills plugins
+			claude_code_version betas fast_mode_state memory_paths
+			hook_id hook_name hook_event stdout stderr output exit_code outcome
+			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
+			duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
+			terminal_reason api_error_status ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
+		types: words(`system assistant user result stream_event rate_limit_event tool_progress tool_use_summary auth_status
+			control_request control_response control_cancel_request keep_alive prompt_suggestion`),
+		parts: words(`text thinking redacted_thinking tool_use tool_result server_tool_use web_search_tool_result
+			web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result
+			text_editor_code_execution_tool_result mcp_tool_use mcp_tool_result image document search_result container_upload`),
+		wants: func(d *decoder, id fieldID) bool {
+			if id == fieldResult {
+				return !d.spoke && !d.not(fieldType, "result") && !d.is(fieldIsError, "true")
+			}
+			return !d.not(fieldType, "assistant") && !d.not(fieldParent, "null") && !d.not(fieldPartType, "text")
+		},
+		own: func(d *decoder) bool {
+			if d.is(fieldType, "result") {
+				return !d.spoke && !d.is(fieldIsError, "true")
+			}
+			return d.is(fieldType, "assistant") && !d.not(fieldParent, "null")
+		},
+		continues: func(d *decoder) bool {
+			id := d.values[fieldMessageID]
+			return id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
+		},
+		event: claudeEvent,
+	}
+}
+
+func claudeEvent(d *decoder) {
+	switch string(d.values[fieldType].value) {
+	case "assistant":
+		id := d.values[fieldMessageID]
+		if !id.set {
+			id.value = nil
+		}
+		d.countMessage(id.value)
+		switch {
+		case d.not(fieldParent, "null"):
+		case d.hasTool: // the agent now waits for its tool: nothing more belongs to what it said before
+			d.endMessage()
+		case d.committed:
+			d.messageID = append(d.messageID[:0], id.value...)
+		case !bytes.Equal(id.value, d.messageID):
+			d.endMessage()
+		}
+	case "user":
+		if !d.not(fieldParent, "null") {
+			d.endMessage()
+		}
+	case "result":
+		if d.values[fieldInput].set || d.values[fieldOutput].set {
+			d.turn = Usage{InputTokens: d.number(fieldInput), CachedInputTokens: d.number(fieldCached),
+				OutputTokens: d.number(fieldOutput)}
+		}
+		// The cost is that of the whole stream so far.
+		d.turn.CostUSD = max(0, d.amount(fieldCost)-d.rep.Usage.CostUSD)
+		message := d.result
+		if len(message) == 0 && d.values[fieldSubtype].set {
+			message = d.values[fieldSubtype].value
+		}
+		d.endTurn(d.is(fieldIsError, "true"), message)
+	case "rate_limit_event":
+		d.rateLimited()
+	}
+}
+
+// messageUsage is what was counted for a message, of which several lines may tell.
+type messageUsage struct {
+	id    string
+	usage Usage
+}
+
+func (d *decoder) countMessage(id []byte) {
+	const remembered = 16
+	usage := Usage{InputTokens: d.number(fieldMessageInput), CachedInputTokens: d.number(fieldMessageCached),
+		OutputTokens: d.number(fieldMessageOutput)}
+	if usage == (Usage{}) {
+		return
+	}
+	for i := range d.counted {
+		if c := &d.counted[i]; c.id == string(id) {
+			d.turn.add(Usage{-c.usage.InputTokens, -c.usage.CachedInputTokens, -c.usage.OutputTokens, 0})
+			d.turn.add(usage)
+			c.usage = usage
+			return
+		}
+	}
+	d.turn.add(usage)
+	if len(id) > 0 {
+		if len(d.counted) == remembered {
+			d.counted = append(d.counted[:0], d.counted[1:]...)
+		}
+		d.counted = append(d.counted, messageUsage{string(id), usage})
+	}
+}
+
+func (d *decoder) rateLimited() {
+	limit := RateLimit{Status: "unknown"}
+	if v := d.values[fieldLimitStatus]; v.set {
+		limit.Status = valid(v.value)
+	}
+	if v := d.values[fieldLimitReset]; v.set {
+		limit.ResetsAt = resetTime(string(v.value))
+	}
+	d.rep.RateLimit = limit
+	detail := "status " + limit.Status
+	if !limit.ResetsAt.IsZero() {
+		detail += ", resets at " + limit.ResetsAt.Format(time.RFC3339)
+	}
+	d.out.remark(signalbox.ReasonRateLimited, limit.Status, detail)
+}
+
+// resetTime reads a time given in seconds or milliseconds since 1970, or in RFC 3339.
+func resetTime(s string) time.Time {
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.UTC()
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	const year9999, milliseconds = 253402300799, 100_000_000_000
+	switch {
+	case err != nil || n <= 0 || n/1000 > year9999:
+		return time.Time{}
+	case n > milliseconds:
+		return time.UnixMilli(n).UTC()
+	}
+	return time.Unix(n, 0).UTC()
+}
+
+func codexEnvelope() *envelope {
+	isMessage := func(d *decoder) bool {
+		return d.is(fieldType, "item.completed") && d.is(fieldPartType, "agent_message")
+	}
+	return &envelope{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
+			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
+		}, []string{"item.text"}, "thread_id message"),
+		types: words("thread.started turn.started turn.completed turn.failed item.started item.updated item.completed error"),
+		parts: words(`agent_message reasoning command_execution file_change mcp_tool_call collab_tool_call web_search todo_list error`),
+		wants: func(d *decoder, _ fieldID) bool {
+			return !d.not(fieldType, "item.completed") && !d.not(fieldPartType, "agent_message")
+		},
+		own:       isMessage,
+		continues: func(*decoder) bool { return false },
+		event: func(d *decoder) {
+			if d.values[fieldPartType].set && !d.env.parts[string(d.values[fieldPartType].value)] {
+				d.drifted("item type", d.values[fieldPartType].value)
+			}
+			d.endMessage()
+			switch string(d.values[fieldType].value) {
+			case "turn.started":
+				d.rep.Ended = false
+			case "turn.completed":
+				d.turn = Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), 0}
+				d.endTurn(false, nil)
+			case "turn.failed":
+				d.endTurn(true, d.values[fieldError].value)
+			}
+		},
+	}
+}
+
+func geminiEnvelope() *envelope {
+	isOwn := func(d *decoder) bool { return d.is(fieldType, "message") && d.is(fieldRole, "assistant") }
+	return &envelope{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
+			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
+			"stats.output_tokens": fieldOutput,
+		}, []string{"content"}, "timestamp session_id model tool_name tool_id parameters output severity message"),
+		types: words("init message tool_use tool_result error result"),
+		wants: func(d *decoder, _ fieldID) bool {
+			return !d.not(fieldType, "message") && !d.not(fieldRole, "assistant")
+		},
+		own:       isOwn,
+		continues: func(d *decoder) bool { return d.is(fieldDelta, "true") },
+		event: func(d *decoder) {
+			if isOwn(d) {
+				return
+			}
+			d.endMessage()
+			if d.is(fieldType, "result") {
+				d.turn = Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), 0}
+				d.endTurn(d.is(fieldStatus, "error"), d.values[fieldError].value)
+			}
+		},
+	}
+}
+
+func opencodeEnvelope() *envelope {
+	isOwn := func(d *decoder) bool {
+		return d.is(fieldType, "text") && (len(d.session) == 0 || !d.not(fieldSession, string(d.session)))
+	}
+	return &envelope{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "sessionID": fieldSession, "part.text": fieldText, "part.reason": fieldReason,
+			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.output": fieldOutput,
+			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError,
+		}, []string{"part.text"}, "timestamp"),
+		types:     words("step_start step_finish text tool_use reasoning error"),
+		wants:     func(d *decoder, _ fieldID) bool { return !d.not(fieldType, "text") },
+		own:       isOwn,
+		continues: func(*decoder) bool { return false },
+		event: func(d *decoder) {
+			if v := d.values[fieldSession]; len(d.session) == 0 && v.set {
+				d.session = append(d.session, v.value...)
+			}
+			d.endMessage()
+			if len(d.session) > 0 && d.not(fieldSession, string(d.session)) {
+				return
+			}
+			switch string(d.values[fieldType].value) {
+			case "step_start":
+				d.rep.Ended = false
+			case "step_finish":
+				d.turn.add(Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), d.amount(fieldCost)})
+				// More may follow within moments, so the turn itself ends with the stream.
+				if d.is(fieldReason, "stop") {
+					d.ended(false, nil)
+				}
+			case "error":
+				d.ended(true, d.values[fieldError].value)
+			}
+		},
+	}
+}

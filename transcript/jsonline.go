@@ -1,0 +1,430 @@
+package transcript
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// jsonLine reads one JSON object that comes in pieces, and reports the values at the paths that a schema
+// names. It keeps no more than those, so an object may be of any size. It checks the structure, so that half an
+// object is not taken for a whole one; inside strings and numbers that nobody asked for it is lenient.
+type jsonLine struct {
+	schema *schema
+	on     jsonHandler
+
+	expect expectation
+	stack  []container
+	key    int // node of the member whose value is expected or being read
+
+	str     stringMode
+	escape  []byte // an escape sequence that the piece has cut
+	escaped bool   // in a string that is skipped: the last byte was a backslash that escapes the next
+	high    rune   // the first half of a UTF-16 pair
+	scratch []byte // of keys, literals and short values
+}
+
+// jsonHandler receives what the schema asked for, in the order of the input.
+type jsonHandler interface {
+	// field is called for a whole value: a string's text, or a literal as written with quoted false.
+	field(id fieldID, value []byte, quoted bool)
+	// textBegin asks whether the string at id is wanted; textPart is called with its parts, then textEnd.
+	textBegin(id fieldID) bool
+	textPart(part []byte)
+	textEnd(id fieldID)
+	// objectEnd is called at the end of an object that the schema names.
+	objectEnd(id fieldID)
+	// unknownField is called for a member of the object itself that the schema does not know.
+	unknownField(key []byte)
+}
+
+type expectation uint8
+
+const (
+	expectStart expectation = iota
+	expectValue
+	expectValueOrEnd // after '['
+	expectKey
+	expectKeyOrEnd // after '{'
+	expectColon
+	expectCommaOrEnd
+	insideString
+	insideLiteral
+	expectNothing // the object is complete
+	notJSON       // the line is broken
+)
+
+type stringMode uint8
+
+const (
+	stringKey stringMode = iota
+	stringField
+	stringText
+	stringSkip
+)
+
+type container struct {
+	array bool
+	node  int
+}
+
+const (
+	maxDepth   = 10_000
+	maxScratch = 4 << 10
+)
+
+func (j *jsonLine) reset() {
+	j.expect, j.stack, j.key = expectStart, j.stack[:0], 0
+	j.escape, j.escaped, j.scratch = j.escape[:0], false, j.scratch[:0]
+}
+
+// complete reports whether the line was one whole object.
+func (j *jsonLine) complete() bool { return j.expect == expectNothing }
+
+// blank reports whether the line had nothing but white space so far.
+func (j *jsonLine) blank() bool { return j.expect == expectStart }
+
+func (j *jsonLine) feed(b []byte) {
+	for i := 0; i < len(b); {
+		switch j.expect {
+		case insideString:
+			if j.str == stringSkip {
+				i = j.skipString(b, i)
+			} else {
+				i = j.readString(b, i)
+			}
+		case insideLiteral:
+			i = j.literal(b, i)
+		case notJSON:
+			return
+		default:
+			j.structure(b[i])
+			i++
+		}
+	}
+}
+
+// structure takes a byte between values.
+func (j *jsonLine) structure(c byte) {
+	switch c {
+	case ' ', '\t', '\r', '\n':
+		return
+	case '"':
+		j.beginString()
+		return
+	case '{', '[':
+		j.open(c == '[')
+		return
+	case '}', ']':
+		j.close(c == ']')
+		return
+	case ':':
+		if j.expect == expectColon {
+			j.expect = expectValue
+			return
+		}
+	case ',':
+		if j.expect == expectCommaOrEnd {
+			if j.expect = expectKey; j.top().array {
+				j.expect, j.key = expectValue, j.schema.elements(j.top().node)
+			}
+			return
+		}
+	default:
+		if (j.expect == expectValue || j.expect == expectValueOrEnd) && isLiteralByte(c) {
+			j.expect = insideLiteral
+			j.scratch = append(j.scratch[:0], c)
+			return
+		}
+	}
+	j.expect = notJSON
+}
+
+func (j *jsonLine) top() container { return j.stack[len(j.stack)-1] }
+
+func (j *jsonLine) open(array bool) {
+	node := 0
+	switch {
+	case j.expect == expectStart && !array:
+		node = rootNode
+	case j.expect == expectValue || j.expect == expectValueOrEnd:
+		node = j.key
+	default:
+		j.expect = notJSON
+		return
+	}
+	if len(j.stack) == maxDepth {
+		j.expect = notJSON
+		return
+	}
+	j.stack = append(j.stack, container{array, node})
+	if j.expect = expectKeyOrEnd; array {
+		j.expect, j.key = expectValueOrEnd, j.schema.elements(node)
+	}
+}
+
+func (j *jsonLine) close(array bool) {
+	var ok bool
+	if array {
+		ok = j.expect == expectValueOrEnd || j.expect == expectCommaOrEnd
+	} else {
+		ok = j.expect == expectKeyOrEnd || j.expect == expectCommaOrEnd
+	}
+	if !ok || j.top().array != array {
+		j.expect = notJSON
+		return
+	}
+	if id := j.schema.field(j.top().node); !array && id != 0 {
+		j.on.objectEnd(id)
+	}
+	j.stack = j.stack[:len(j.stack)-1]
+	j.valueEnd()
+}
+
+func (j *jsonLine) valueEnd() {
+	if j.expect = expectCommaOrEnd; len(j.stack) == 0 {
+		j.expect = expectNothing
+	}
+}
+
+func (j *jsonLine) beginString() {
+	switch j.expect {
+	case expectKey, expectKeyOrEnd:
+		if j.str = stringKey; j.top().node == 0 {
+			j.str = stringSkip
+		}
+		j.key = keyPending
+	case expectValue, expectValueOrEnd:
+		j.str = stringSkip
+		if id := j.schema.field(j.key); id != 0 {
+			if j.str = stringField; j.schema.isText(j.key) {
+				if j.str = stringSkip; j.on.textBegin(id) {
+					j.str = stringText
+				}
+			}
+		}
+	default:
+		j.expect = notJSON
+		return
+	}
+	j.expect = insideString
+	j.scratch, j.escaped = j.scratch[:0], false
+}
+
+// endString is called at a string's closing quote.
+func (j *jsonLine) endString() {
+	if j.key == keyPending {
+		j.key = 0
+		if j.str == stringKey {
+			j.key = j.schema.child(j.top().node, j.scratch)
+			if j.key == 0 && len(j.stack) == 1 {
+				j.on.unknownField(j.scratch)
+			}
+		}
+		j.expect = expectColon
+		return
+	}
+	switch j.str {
+	case stringField:
+		j.on.field(j.schema.field(j.key), j.scratch, true)
+	case stringText:
+		j.on.textEnd(j.schema.field(j.key))
+	}
+	j.valueEnd()
+}
+
+// literal takes bytes of a number, true, false or null.
+func (j *jsonLine) literal(b []byte, i int) int {
+	for ; i < len(b) && isLiteralByte(b[i]); i++ {
+		if len(j.scratch) == maxScratch {
+			j.expect = notJSON
+			return i
+		}
+		j.scratch = append(j.scratch, b[i])
+	}
+	if i == len(b) {
+		return i
+	}
+	if !isLiteral(j.scratch) {
+		j.expect = notJSON
+		return i
+	}
+	if id := j.schema.field(j.key); id != 0 {
+		j.on.field(id, j.scratch, false)
+	}
+	j.valueEnd()
+	return i
+}
+
+func isLiteralByte(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
+}
+
+func isLiteral(b []byte) bool {
+	switch string(b) {
+	case "true", "false", "null":
+		return true
+	}
+	digits := 0
+	for _, c := range b {
+		if '0' <= c && c <= '9' {
+			digits++
+		} else if c != '-' && c != '+' && c != '.' && c|0x20 != 'e' {
+			return false
+		}
+	}
+	return digits > 0
+}
+
+// skipString passes over a string that nobody asked for.
+func (j *jsonLine) skipString(b []byte, i int) int {
+	if j.escaped {
+		j.escaped = false
+		i++
+	}
+	for i < len(b) {
+		n := bytes.IndexByte(b[i:], '"')
+		end := i + n
+		if n < 0 {
+			end = len(b)
+		}
+		backslashes := 0
+		for k := end - 1; k >= i && b[k] == '\\'; k-- {
+			backslashes++
+		}
+		escaped := backslashes%2 == 1
+		if n < 0 {
+			j.escaped = escaped
+			return len(b)
+		}
+		i = end + 1
+		if !escaped {
+			j.endString()
+			break
+		}
+	}
+	return i
+}
+
+// readString decodes a string and hands its text on.
+func (j *jsonLine) readString(b []byte, i int) int {
+	quote := -1 // the next quote in b, looked up once for each
+	for i < len(b) {
+		if len(j.escape) > 0 || b[i] == '\\' {
+			if i = j.escapeSequence(b, i); j.expect == notJSON {
+				return i
+			}
+			continue
+		}
+		if quote < i {
+			if quote = bytes.IndexByte(b[i:], '"'); quote < 0 {
+				quote = len(b)
+			} else {
+				quote += i
+			}
+		}
+		end := quote
+		if k := bytes.IndexByte(b[i:quote], '\\'); k >= 0 {
+			end = i + k
+		}
+		if end > i {
+			j.emit(b[i:end])
+		}
+		i = end
+		if i < len(b) && b[i] == '"' {
+			if j.str != stringText { // a text may go on in the next line
+				j.flushHigh()
+			}
+			j.endString()
+			return i + 1
+		}
+	}
+	return i
+}
+
+// emit takes decoded text of the string being read.
+func (j *jsonLine) emit(b []byte) {
+	j.flushHigh()
+	if j.str == stringText {
+		j.on.textPart(b)
+		return
+	}
+	j.scratch = append(j.scratch, b[:min(len(b), maxScratch-len(j.scratch))]...)
+}
+
+// flushHigh settles that the first half of a UTF-16 pair has no second half.
+func (j *jsonLine) flushHigh() {
+	if j.high != 0 {
+		j.high = 0
+		j.emit([]byte(string(utf8.RuneError)))
+	}
+}
+
+// escapeSequence takes an escape sequence, which may have begun in the piece before.
+func (j *jsonLine) escapeSequence(b []byte, i int) int {
+	for i < len(b) {
+		j.escape = append(j.escape, b[i])
+		i++
+		n := len(j.escape)
+		if n == 1 || n < 6 && j.escape[1] == 'u' {
+			continue
+		}
+		r, ok := unescape(j.escape)
+		j.escape = j.escape[:0]
+		if !ok {
+			j.expect = notJSON
+			return i
+		}
+		j.emitRune(r)
+		return i
+	}
+	return i
+}
+
+func unescape(seq []byte) (rune, bool) {
+	switch seq[1] {
+	case '"', '\\', '/':
+		return rune(seq[1]), true
+	case 'b':
+		return '\b', true
+	case 'f':
+		return '\f', true
+	case 'n':
+		return '\n', true
+	case 'r':
+		return '\r', true
+	case 't':
+		return '\t', true
+	case 'u':
+		var r rune
+		for _, c := range seq[2:] {
+			switch {
+			case '0' <= c && c <= '9':
+				r = r<<4 | rune(c-'0')
+			case 'a' <= c|0x20 && c|0x20 <= 'f':
+				r = r<<4 | rune(c|0x20-'a'+10)
+			default:
+				return 0, false
+			}
+		}
+		return r, true
+	}
+	return 0, false
+}
+
+// emitRune puts the halves of UTF-16 pairs together.
+func (j *jsonLine) emitRune(r rune) {
+	const highStart, lowStart, lowEnd = 0xD800, 0xDC00, 0xE000
+	switch {
+	case highStart <= r && r < lowStart:
+		j.flushHigh()
+		j.high = r
+		return
+	case lowStart <= r && r < lowEnd && j.high != 0:
+		r = (j.high-highStart)<<10 | (r - lowStart) + 0x10000
+		j.high = 0
+	case lowStart <= r && r < lowEnd:
+		r = utf8.RuneError
+	}
+	var buf [utf8.UTFMax]byte
+	j.emit(buf[:utf8.EncodeRune(buf[:], r)])
+}

@@ -1,0 +1,308 @@
+package transcript
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"signalbox"
+)
+
+const (
+	delegationStart = "---DELEGATION PROMPT START---"
+	delegationEnd   = "---DELEGATION PROMPT END---"
+)
+
+// judge looks at a line as a line: fences, delegation markers, line signals. Of a line that is longer than a
+// signal may be it gets the first maxLine+1 bytes.
+func (t *text) judge(line []byte) {
+	if t.opaque = false; !suspicious(line) {
+		return
+	}
+	if t.fence.isOpen() {
+		if t.fence.closedBy(line) {
+			t.opaque = true
+			t.exits.end(t.exitFound)
+			t.quoted.end(t.quotedEvent)
+			t.fenceClosed()
+			return
+		}
+		t.judgeLine(line, signalbox.ReasonFenced)
+		return
+	}
+	if f, ok := openFence(line); ok {
+		t.opaque = true
+		t.exits.end(t.exitFound)
+		t.refuseFencedExit()
+		t.fence = f
+		t.fenced = fencedExit{watched: f.mayHoldExit(), fenceAt: t.lineOff}
+		return
+	}
+	switch trimmed := trimSpace(line); {
+	case string(trimmed) == delegationStart:
+		t.delegated = true
+	case string(trimmed) == delegationEnd:
+		t.delegated = false
+	case t.delegated:
+		t.judgeLine(line, signalbox.ReasonDelegated)
+	default:
+		t.judgeLine(line, "")
+	}
+}
+
+// judgeLine looks for a line signal; refused is the reason why one would not count here, if there is one.
+func (t *text) judgeLine(line []byte, refused signalbox.Reason) {
+	long := len(line) > maxLine
+	m, ok := matchLine(line, t.key)
+	if !ok {
+		if refused == "" && !long {
+			t.judgeNearMiss(line)
+		}
+		return
+	}
+	sig := signalbox.Signal{
+		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler,
+		TaskID: valid(m.argument), Title: valid(m.title),
+		Offset: t.lineOff, Line: t.line, Raw: valid(trimSpace(line)), Refused: refused,
+	}
+	switch {
+	case refused != "":
+	case long:
+		sig.Refused, sig.Raw, sig.TaskID, sig.Title = signalbox.ReasonTooLarge, excerpt(line), "", ""
+		sig.Detail = "the line of a signal is at most 65536 bytes"
+	case !m.keyed:
+		sig.Refused = signalbox.ReasonWrongKey
+		sig.Detail = "the session's key must follow, as key:<key>"
+	}
+	if t.take(sig) {
+		t.openBody(sig.Offset, t.lineOff+int64(len(line))+1)
+	}
+}
+
+func (t *text) judgeNearMiss(line []byte) {
+	if miss, ok := matchNearMiss(line); ok {
+		t.add(signalbox.Signal{
+			Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: valid(miss.argument),
+			Offset: t.lineOff, Line: t.line, Raw: valid(trimSpace(line)),
+			Refused: signalbox.ReasonNearMiss, Detail: miss.detail(t.key),
+		})
+	}
+}
+
+// feed gives a line's bytes to the finders of what is not bound to lines. b lies within one line and may end
+// with its line end.
+func (t *text) feed(b []byte, at int64) {
+	if t.opaque {
+		t.turns.opaque(b, t.turnEvent)
+		return
+	}
+	if t.fenced.waiting() && !blank(b) {
+		t.refuseFencedExit()
+	}
+	inFence := t.fence.isOpen()
+	if outside := t.exits.feed(b, at, t.line, exitContext{inFence, t.fenced.watched && inFence, t.delegated}, t.exitFound); outside && inFence {
+		t.refuseFencedExit()
+	}
+	if inFence {
+		t.turns.opaque(b, t.turnEvent)
+		t.quoted.feed(b, at, t.line, t.delegated, t.quotedEvent)
+	} else {
+		t.turns.feed(b, at, t.line, t.delegated, t.turnEvent)
+	}
+}
+
+// turnEvent takes what was found outside fences.
+func (t *text) turnEvent(e blockEvent) {
+	sig := signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: e.at, Line: e.line, Raw: valid(e.raw)}
+	switch e.kind {
+	case blockTooLarge:
+		sig.Raw, sig.Refused = excerpt(e.raw), signalbox.ReasonTooLarge
+		sig.Detail = "a turn signal is at most 16384 bytes"
+		t.add(sig)
+		return
+	case blockUnterminated:
+		sig.Raw, sig.Refused = excerpt(e.raw), signalbox.ReasonMalformed
+		sig.Detail = "the block is not closed by </signal>"
+		t.add(sig)
+		return
+	}
+	block, err := readTurn(e.raw)
+	if err != nil {
+		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
+		t.add(sig)
+		return
+	}
+	sig.Name, sig.Turn = block.Type, &block.Signal
+	_, known := TurnKindOf(block.Type)
+	switch {
+	case e.delegated:
+		sig.Refused = signalbox.ReasonDelegated
+	case !known:
+		sig.Refused, sig.Detail = signalbox.ReasonUnknownType, "the types are "+turnTypeNames()
+	case t.key != "" && block.Key != t.key:
+		sig.Refused, sig.Detail = signalbox.ReasonWrongKey, `the session's key must be given, as attribute key="…"`
+	case t.firstTurn != nil && sameTurn(t.firstTurn, &sig):
+		sig.Refused = signalbox.ReasonDuplicate
+	case t.firstTurn != nil:
+		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "the first turn signal of a message stands"
+	}
+	if t.take(sig) {
+		t.firstTurn = &sig
+	}
+	if sig.Taken() {
+		for _, problem := range block.Problems {
+			t.add(signalbox.Signal{Dialect: signalbox.DialectTurn, Name: sig.Name, Offset: sig.Offset, Line: sig.Line,
+				Raw: sig.Raw, Refused: signalbox.ReasonInvalidField, Detail: problem})
+		}
+	}
+}
+
+func turnTypeNames() string {
+	var names []string
+	for _, typ := range turnTypes() {
+		names = append(names, typ.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func sameTurn(a, b *signalbox.Signal) bool {
+	return a.Name == b.Name && a.Turn.Confidence == b.Turn.Confidence && reflect.DeepEqual(a.Turn.Fields, b.Turn.Fields)
+}
+
+// quotedEvent takes what was found inside a fence: a whole block is worth a word, pieces of one are not.
+func (t *text) quotedEvent(e blockEvent) {
+	if e.kind != blockComplete {
+		return
+	}
+	if block, err := readTurn(e.raw); err == nil {
+		t.add(signalbox.Signal{Dialect: signalbox.DialectTurn, Name: block.Type, Turn: &block.Signal,
+			Offset: e.at, Line: e.line, Raw: valid(e.raw), Refused: signalbox.ReasonFenced})
+	}
+}
+
+// exitFound takes a JSON object that may be an exit signal.
+func (t *text) exitFound(o exitObject) {
+	if !o.namesProtocol() {
+		if o.inFence {
+			t.refuseFencedExit()
+		}
+		return
+	}
+	if o.inFence {
+		t.fencedExitFound(o)
+		return
+	}
+	t.exitSeen = true
+	t.take(t.exitSignal(o))
+}
+
+// exitSignal reads an object that names the protocol.
+func (t *text) exitSignal(o exitObject) signalbox.Signal {
+	sig := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit,
+		Offset: o.at, Line: o.line, Raw: valid(o.raw)}
+	exit, err := ParseExit(o.raw)
+	switch {
+	case o.tooLarge:
+		sig.Raw, sig.Refused = excerpt(o.raw), signalbox.ReasonTooLarge
+		sig.Detail = "an exit signal is at most 65536 bytes"
+	case err != nil:
+		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
+	default:
+		sig.Exit = exit
+	}
+	switch {
+	case o.delegated:
+		sig.Refused, sig.Detail = signalbox.ReasonDelegated, ""
+	case t.key != "" && sig.Taken():
+		sig.Refused = signalbox.ReasonWrongKey
+		sig.Detail = "in a keyed session hand the exit signal in with signalbox work exit"
+	}
+	return sig
+}
+
+// trimSpace cuts trailing white space, CR included.
+func trimSpace(b []byte) []byte {
+	n := len(b)
+	for n > 0 && isSpace(b[n-1]) {
+		n--
+	}
+	return b[:n]
+}
+
+const asciiSpace = " \t\r\n\v\f"
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+func blank(b []byte) bool { return len(trimSpace(b)) == 0 }
+
+// valid shows bytes as text, each one that is not UTF-8 as U+FFFD.
+func valid(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return string([]rune(string(b)))
+}
+
+// excerpt shows the start of what is too long or broken.
+func excerpt(b []byte) string {
+	const most = 256
+	if len(b) <= most {
+		return valid(b)
+	}
+	return valid(b[:runeStart(b, most)]) + "…"
+}
+
+// runeStart moves i back to where a rune of b begins, if one is cut there.
+func runeStart(b []byte, i int) int {
+	for back := i; back > max(0, i-4); back-- {
+		if b[back]&0xC0 != 0x80 {
+			return back
+		}
+	}
+	return i
+}
+
+// take adds a signal and, if it counts, ends the body of the one before.
+func (t *text) take(sig signalbox.Signal) bool {
+	if !sig.Taken() {
+		t.add(sig)
+		return false
+	}
+	if sig.Offset >= t.body.start {
+		t.closeBody(sig.Offset)
+	}
+	return t.add(sig)
+}
+
+// entry is a signal on its way out; open while its body still grows.
+type entry struct {
+	sig  signalbox.Signal
+	open bool
+}
+
+// add puts a signal in its place by offset, and reports whether it was kept.
+func (t *text) add(sig signalbox.Signal) bool {
+	if sig.Taken() {
+		if t.kept == MaxSignals {
+			t.dropped++
+			return false
+		}
+		t.kept++
+	} else {
+		if t.refused == MaxSignals {
+			return false
+		}
+		t.refused++
+	}
+	i := len(t.queue)
+	for i > 0 && t.queue[i-1].sig.Offset > sig.Offset {
+		i--
+	}
+	t.queue = slices.Insert(t.queue, i, entry{sig: sig})
+	return true
+}
+
+func (t *text) remark(reason signalbox.Reason, raw, detail string) {
+	t.add(signalbox.Signal{Offset: t.off, Line: t.line, Raw: raw, Refused: reason, Detail: detail})
+}

@@ -1,0 +1,140 @@
+package transcript
+
+import (
+	"fmt"
+	"math"
+
+	"signalbox"
+)
+
+// release returns, in order, the signals before which nothing more can appear.
+func (t *text) release() []signalbox.Signal {
+	barrier := t.barrier()
+	var out []signalbox.Signal
+	n := 0
+	for n < len(t.queue) && !t.queue[n].open && t.queue[n].sig.Offset < barrier {
+		out = append(out, t.queue[n].sig)
+		n++
+	}
+	t.queue = append(t.queue[:0], t.queue[n:]...)
+	return out
+}
+
+// barrier is the offset of the first thing that is not settled.
+func (t *text) barrier() int64 {
+	barrier := int64(math.MaxInt64)
+	for _, f := range []*blockFinder{&t.turns, &t.quoted} {
+		if f.open() {
+			barrier = min(barrier, f.at)
+		}
+	}
+	if t.exits.active() {
+		barrier = min(barrier, t.exits.from())
+	}
+	if len(t.carry) > 0 {
+		barrier = min(barrier, t.lineOff)
+	}
+	if t.fenced.found {
+		barrier = min(barrier, t.fenced.object.at)
+	}
+	return barrier
+}
+
+// reportDropped says at the end of the stream that not all signals were kept.
+func (t *text) reportDropped() {
+	if t.dropped == 0 {
+		return
+	}
+	t.queue = append(t.queue, entry{sig: signalbox.Signal{Offset: t.off, Line: t.line, Refused: signalbox.ReasonTooLarge,
+		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", t.dropped, MaxSignals)}})
+}
+
+// body collects the text after a line signal. Its bytes are those from start on, without a gap; buf has those
+// of earlier pieces, the present piece may have more. buf is made anew for each signal, so that a marked state
+// stays whole.
+type body struct {
+	on     bool
+	start  int64
+	frozen int64 // where it ends at the latest, when its message is over; 0 before
+	buf    []byte
+
+	now    []byte // the present piece
+	nowOff int64
+}
+
+func (b *body) piece(p []byte, off int64) { b.now, b.nowOff = p, off }
+
+func (b *body) endPiece() {
+	if b.on && b.frozen == 0 {
+		b.extend(b.nowOff + int64(len(b.now)))
+	}
+	b.now = nil
+}
+
+func (b *body) freeze(end int64) {
+	if b.on {
+		b.frozen = end
+	}
+}
+
+// extend makes buf reach to end, as far as the limit and the present piece allow.
+func (b *body) extend(end int64) {
+	end = min(end, b.start+MaxBody)
+	from := b.start + int64(len(b.buf))
+	if b.now == nil || end <= from {
+		return
+	}
+	lo, hi := max(from-b.nowOff, 0), min(end-b.nowOff, int64(len(b.now)))
+	if lo < hi {
+		b.buf = append(b.buf, b.now[lo:hi]...)
+	}
+}
+
+// openBody begins the body of the signal just added, which stands at offset at.
+func (t *text) openBody(at, start int64) {
+	for i := len(t.queue) - 1; i >= 0; i-- {
+		if t.queue[i].sig.Offset == at {
+			t.queue[i].open = true
+			break
+		}
+	}
+	t.body.on, t.body.start, t.body.frozen, t.body.buf = true, start, 0, nil
+}
+
+// closeBody ends the open body, if there is one, at the offset end at the latest.
+func (t *text) closeBody(end int64) {
+	b := &t.body
+	if !b.on {
+		return
+	}
+	if b.frozen != 0 {
+		end = min(end, b.frozen)
+	}
+	b.extend(end)
+	size := max(end-b.start, 0)
+	if size < int64(len(b.buf)) {
+		b.buf = b.buf[:size]
+	}
+	for i := len(t.queue) - 1; i >= 0; i-- {
+		if e := &t.queue[i]; e.open {
+			e.open, e.sig.Body = false, parseBody(b.buf)
+			if size > MaxBody {
+				t.add(signalbox.Signal{Dialect: e.sig.Dialect, Name: e.sig.Name, TaskID: e.sig.TaskID,
+					Offset: e.sig.Offset, Line: e.sig.Line, Raw: e.sig.Raw, Refused: signalbox.ReasonTooLarge,
+					Detail: "the body is kept up to 65536 bytes; the signal counts"})
+			}
+			break
+		}
+	}
+	b.on, b.buf = false, nil
+}
+
+// closeFullBody ends a body that has reached its limit, once nothing can turn up any more that would have
+// ended it before.
+func (t *text) closeFullBody() {
+	limit := t.body.start + MaxBody
+	if !t.body.on || t.off <= limit || t.barrier() < limit {
+		return
+	}
+	t.closeBody(t.off)
+}

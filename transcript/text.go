@@ -1,0 +1,221 @@
+package transcript
+
+import (
+	"bytes"
+
+	"signalbox"
+)
+
+// sink receives the agent's own text, message by message.
+type sink interface {
+	push(p []byte)
+	// beginMessage ends the message before, if any, and begins the next on a new line.
+	beginMessage()
+	// freshLine begins a new line within the message unless the text stands at the start of one.
+	freshLine()
+	endMessage()
+	endTurn()
+	// remark passes on a diagnostic about the stream; it stands where the text stands.
+	remark(reason signalbox.Reason, raw, detail string)
+	// mark remembers the present state; the function it returns brings it back.
+	mark() (restore func())
+	// skip moves the position on over bytes that are no text.
+	skip(n int)
+}
+
+// text finds signals in the agent's own text. It walks lines: most are settled by their first bytes
+// (suspicious) and the absence of "<s", and cost nothing more.
+type text struct {
+	key string
+
+	off  int64 // of the next byte to be pushed
+	line int   // number of the line that byte is in, from 1
+	last byte  // the last byte pushed, '\n' at the start
+
+	skim *skimmer
+
+	// A line whose end has not come yet.
+	carry     []byte // its bytes, while it may still turn out to matter as a line
+	lineOff   int64
+	streaming bool // it has been judged: the rest goes straight to the finders
+	opaque    bool // the line opens or closes a fence: there is nothing to find in it
+
+	fence     fence
+	delegated bool
+	turns     blockFinder // blocks outside fences
+	quoted    blockFinder // blocks inside the fence that is open
+	exits     exitFinder
+
+	firstTurn *signalbox.Signal // the turn signal that counts in this message
+	exitSeen  bool              // this turn has had an exit signal outside a fence
+	fenced    fencedExit
+
+	body    body
+	queue   []entry
+	kept    int // taken signals so far
+	refused int // refused ones so far
+	dropped int // taken signals beyond MaxSignals
+}
+
+func newText(key string) *text {
+	return &text{key: key, line: 1, last: '\n', skim: new(skimmer)}
+}
+
+func (t *text) skip(n int) { t.off += int64(n) }
+
+func (t *text) push(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	t.body.piece(p, t.off)
+	i := 0
+	if t.midLine() {
+		i = t.continueLine(p)
+	}
+	t.skim.reset()
+	angle := -1 // the first "<s" from i on, len(p) if there is none
+	for i < len(p) {
+		if t.quiet() {
+			if angle < i {
+				angle = nextAngle(p, i)
+			}
+			start, passed := t.skim.ordinary(p, i, angle)
+			i = start
+			t.line += passed
+		}
+		n := bytes.IndexByte(p[i:], '\n')
+		if n < 0 {
+			t.beginLine(p[i:], t.off+int64(i))
+			break
+		}
+		t.wholeLine(p[i:i+n+1], t.off+int64(i))
+		i += n + 1
+	}
+	t.off += int64(len(p))
+	t.last = p[len(p)-1]
+	t.body.endPiece()
+	t.closeFullBody()
+}
+
+func (t *text) midLine() bool { return len(t.carry) > 0 || t.streaming }
+
+// quiet reports whether a line matters only if it is suspicious or holds a "<s".
+func (t *text) quiet() bool {
+	return !t.turns.open() && !t.quoted.open() && !t.exits.active() && !t.fenced.watched
+}
+
+// wholeLine takes a line with its line end.
+func (t *text) wholeLine(b []byte, at int64) {
+	t.lineOff = at
+	t.judge(b[:len(b)-1])
+	t.feed(b, at)
+	t.line++
+}
+
+// settled is how many bytes of a line tell whether it is suspicious.
+const settled = maxDecoration + 64
+
+// beginLine takes the start of a line that the piece does not end.
+func (t *text) beginLine(b []byte, at int64) {
+	if t.lineOff = at; len(b) > 0 {
+		t.carryOn(b, at)
+	}
+}
+
+// continueLine takes p's part of the line begun in an earlier piece and returns where the next line begins.
+func (t *text) continueLine(p []byte) int {
+	n := bytes.IndexByte(p, '\n')
+	if n < 0 {
+		t.carryOn(p, t.off)
+		return len(p)
+	}
+	t.carryOn(p[:n], t.off)
+	if t.streaming {
+		t.feed(p[n:n+1], t.off+int64(n))
+		t.streaming = false
+		t.line++
+	} else {
+		line := append(t.carry, '\n')
+		t.carry = line[:0]
+		t.wholeLine(line, t.lineOff)
+	}
+	return n + 1
+}
+
+// carryOn takes more of a line that has not ended. A line that cannot matter, or is longer than any signal, is
+// judged by what is there and not kept.
+func (t *text) carryOn(p []byte, at int64) {
+	if !t.streaming {
+		n := min(len(p), maxLine+1-len(t.carry))
+		t.carry = append(t.carry, p[:n]...)
+		p, at = p[n:], at+int64(n)
+		if len(t.carry) > maxLine || len(t.carry) >= settled && !suspicious(t.carry) {
+			line := t.carry
+			t.carry, t.streaming = nil, true
+			t.judge(line)
+			t.feed(line, t.lineOff)
+			t.carry = line[:0]
+		}
+	}
+	if len(p) > 0 {
+		t.feed(p, at)
+	}
+}
+
+// endLine ends a line at the end of a message, where no line end may have come.
+func (t *text) endLine() {
+	if len(t.carry) > 0 {
+		line := t.carry
+		t.carry = line[:0]
+		t.judge(line)
+		t.feed(line, t.lineOff)
+	}
+	t.streaming = false
+}
+
+func (t *text) freshLine() {
+	if t.last != '\n' {
+		t.push([]byte{'\n'})
+	}
+}
+
+func (t *text) beginMessage() {
+	t.endMessage()
+	if t.last != '\n' {
+		t.off++
+		t.line++
+		t.last = '\n'
+	}
+}
+
+func (t *text) endMessage() {
+	t.endLine()
+	t.exits.end(t.exitFound)
+	t.turns.end(t.turnEvent)
+	t.quoted.end(t.quotedEvent)
+	if t.fence.isOpen() {
+		t.refuseFencedExit()
+		t.fence = fence{}
+	}
+	t.delegated = false
+	t.firstTurn = nil
+	if t.fenced.waiting() {
+		t.body.freeze(t.off)
+	} else {
+		t.closeBody(t.off)
+	}
+}
+
+func (t *text) endTurn() {
+	t.endMessage()
+	t.settleFencedExit()
+	t.exitSeen = false
+}
+
+func (t *text) mark() (restore func()) {
+	saved := *t
+	saved.carry = bytes.Clone(t.carry)
+	saved.turns, saved.quoted, saved.exits = t.turns.clone(), t.quoted.clone(), t.exits.clone()
+	saved.queue = append([]entry(nil), t.queue...)
+	return func() { *t = saved }
+}

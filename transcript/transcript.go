@@ -1,0 +1,242 @@
+// Package transcript turns what an agent wrote into signals.
+//
+// An agent's output passes three stages. The envelope (plain text, or the JSON lines of claude, codex, gemini
+// or opencode) tells which bytes are the agent's own top-level text; only those can carry a signal. The text
+// scanner finds lines, code fences and delegation prompts in it. The dialects (line, exit, turn) recognise
+// signals there. docs/signals.md states the rules.
+//
+// All of it is streaming: input may arrive in pieces of any size and every way of cutting it yields the same
+// signals. Time is linear in the input and memory is bounded, whatever the input. The package does no I/O but
+// reading from an io.Reader, holds no global state, and a Scanner is used by one goroutine at a time.
+package transcript
+
+import (
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"signalbox"
+)
+
+// Format names the envelope in which an agent program writes.
+type Format string
+
+const (
+	FormatAuto     Format = "auto"
+	FormatPlain    Format = "plain"
+	FormatClaude   Format = "claude"
+	FormatCodex    Format = "codex"
+	FormatGemini   Format = "gemini"
+	FormatOpencode Format = "opencode"
+)
+
+// Formats returns all formats, auto first.
+func Formats() []Format {
+	return []Format{FormatAuto, FormatPlain, FormatClaude, FormatCodex, FormatGemini, FormatOpencode}
+}
+
+// Limits on what is kept of a stream.
+const (
+	// MaxSignals is how many signals are kept; further ones are counted in Report.Dropped. As many
+	// diagnostics are kept beside them.
+	MaxSignals = 1000
+	// MaxBody is how many bytes of a line signal's body are kept.
+	MaxBody = 64 << 10
+	// MaxTurnBlock is the size of the largest turn signal.
+	MaxTurnBlock = 16 << 10
+	// maxLine is the length of the longest line signal.
+	maxLine = 64 << 10
+)
+
+// Options says how to read a transcript.
+type Options struct {
+	// Format is the envelope, one of Formats. Zero, or anything else: FormatAuto.
+	Format Format
+	// Key, when set, must accompany every signal. Zero: signals need no key.
+	Key string
+}
+
+func (o *Options) orDefault() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if !slices.Contains(Formats(), out.Format) {
+		out.Format = FormatAuto
+	}
+	return out
+}
+
+// Report is what a stream told beside its signals.
+type Report struct {
+	// Format is the envelope read, FormatAuto while it is not yet recognised.
+	Format Format
+	// Ended is set while the envelope says that the agent's turn is over. In opencode more may follow
+	// within moments; wait a little before you believe it.
+	Ended bool
+	// Failed is set when the agent program reported failure; Error is its message.
+	Failed bool
+	Error  string
+	// Usage is what the agent program reported, summed over turns.
+	Usage Usage
+	// RateLimit is the last rate limit reported; its Status is empty if there was none.
+	RateLimit RateLimit
+	// Noise counts lines that were no JSON in a JSON envelope.
+	Noise int
+	// Dropped counts the signals beyond MaxSignals.
+	Dropped int
+}
+
+// Usage is what a model's work cost, as the agent program reported it.
+type Usage struct {
+	InputTokens, CachedInputTokens, OutputTokens int64
+	CostUSD                                      float64
+}
+
+// RateLimit is the agent's service saying that it will not serve it for a while.
+type RateLimit struct {
+	Status string
+	// ResetsAt is when it will serve again, zero if it did not say.
+	ResetsAt time.Time
+}
+
+// Scanner recognises signals in a stream that arrives in pieces.
+type Scanner struct {
+	text   *text
+	source source
+	bom    int // how many bytes of a byte order mark have been seen, bomDone when that is settled
+}
+
+// source is an envelope: it receives the stream and passes the agent's own text on.
+type source interface {
+	push(p []byte)
+	// close ends the stream, and with it the turn.
+	close()
+	report() Report
+}
+
+// NewScanner returns a Scanner for one stream. A nil opts means the zero Options.
+func NewScanner(opts *Options) *Scanner {
+	o := opts.orDefault()
+	t := newText(o.Key)
+	return &Scanner{text: t, source: newSource(o.Format, t)}
+}
+
+func newSource(format Format, out sink) source {
+	switch format {
+	case FormatAuto:
+		return &auto{out: out}
+	case FormatPlain:
+		return &plain{out: out}
+	}
+	return newDecoder(format, out)
+}
+
+// Push takes the next piece of the stream, of any size, and returns what became certain: taken signals and
+// refused ones, in the order of their first byte. The slice is valid until the next call.
+func (s *Scanner) Push(p []byte) []signalbox.Signal {
+	s.source.push(s.withoutBOM(p))
+	return s.text.release()
+}
+
+// Close ends the stream and returns the rest.
+func (s *Scanner) Close() []signalbox.Signal {
+	if s.bom < len(byteOrderMark) {
+		s.source.push([]byte(byteOrderMark[:s.bom]))
+	}
+	s.source.close()
+	s.text.reportDropped()
+	return s.text.release()
+}
+
+// Pending returns a line signal that has been heard and whose body may still grow, without its body. In a live
+// plain stream that is the only early word of a checkpoint.
+func (s *Scanner) Pending() (signalbox.Signal, bool) {
+	for _, e := range s.text.queue {
+		if e.open {
+			return e.sig, true
+		}
+	}
+	return signalbox.Signal{}, false
+}
+
+// Report tells what the stream said so far beside its signals.
+func (s *Scanner) Report() Report {
+	r := s.source.report()
+	r.Dropped = s.text.dropped
+	return r
+}
+
+const byteOrderMark = "\uFEFF"
+
+// bomDone marks that the stream's first bytes have been looked at.
+const bomDone = len(byteOrderMark)
+
+// withoutBOM takes a byte order mark off the stream's start: some shells write one when they redirect, and
+// it would push the first signal off column 0.
+func (s *Scanner) withoutBOM(p []byte) []byte {
+	for s.bom < bomDone && len(p) > 0 {
+		if p[0] != byteOrderMark[s.bom] {
+			held := byteOrderMark[:s.bom]
+			s.bom = bomDone
+			if held != "" {
+				s.source.push([]byte(held))
+			}
+			return p
+		}
+		p = p[1:]
+		if s.bom++; s.bom == bomDone {
+			s.text.skip(bomDone)
+		}
+	}
+	return p
+}
+
+// readSize is how much Signals asks of its reader at once: large enough that calls do not count, small enough
+// to stay in a core's cache.
+const readSize = 256 << 10
+
+// Signals reads r to its end and yields all that looked like a signal, in order; check Signal.Taken. A read
+// error is yielded last. A nil opts means the zero Options.
+func Signals(r io.Reader, opts *Options) iter.Seq2[signalbox.Signal, error] {
+	return func(yield func(signalbox.Signal, error) bool) {
+		s := NewScanner(opts)
+		err := readAll(r, func(p []byte) bool { return yieldAll(s.Push(p), yield) })
+		if errors.Is(err, errStopped) {
+			return
+		}
+		if yieldAll(s.Close(), yield) && err != nil {
+			yield(signalbox.Signal{}, err)
+		}
+	}
+}
+
+func yieldAll(signals []signalbox.Signal, yield func(signalbox.Signal, error) bool) bool {
+	for _, sig := range signals {
+		if !yield(sig, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+var errStopped = errors.New("stopped by the caller")
+
+// readAll gives r's bytes to push until the end, an error, or push returning false.
+func readAll(r io.Reader, push func([]byte) bool) error {
+	buf := make([]byte, readSize)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 && !push(buf[:n]) {
+			return errStopped
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
