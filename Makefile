@@ -1,0 +1,51 @@
+# make demo shows it, make test tries it, make check is what CI runs. make alone lists the rest.
+
+# The program needs no C compiler; only the race detector does.
+export CGO_ENABLED = 0
+
+GO       ?= go
+FUZZTIME ?= 60s
+BUILD    := $(GO) build -trimpath
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check format bench fuzz demo cross clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/signalbox
+	$(BUILD) -o bin/signalbox ./cmd/signalbox
+
+test: ## run all tests
+	$(GO) test ./...
+
+check: format ## all that CI checks: format, vet, staticcheck, go.mod, tests under the race detector
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+	@scripts/race-test
+
+format:
+	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
+
+bench: ## measure speed side by side with other tools
+	$(GO) run ./test/bench
+
+fuzz: ## run every fuzz target for FUZZTIME (60s) each
+	@scripts/fuzz $(FUZZTIME)
+
+demo: build ## see what it does, on the transcripts in examples/
+	@scripts/demo
+
+cross: ## build for every platform into dist/
+	@set -e; for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/} ext=; \
+		if [ $$os = windows ]; then ext=.exe; fi; \
+		echo "dist/signalbox-$$os-$$arch$$ext"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o dist/signalbox-$$os-$$arch$$ext ./cmd/signalbox; \
+	done
+
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"signalbox"
+	"signalbox/transcript"
+)
+
+// program is one run of the command line, with everything it touches of the outside world but named files.
+type program struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	getenv func(string) string
+	args   []string
+
+	// out buffers stdout; its first write error sticks, and run reports it.
+	out *bufio.Writer
+}
+
+// commands is the grammar of the command line. Each command has a file of its own.
+type commands struct {
+	Scan    scanCommand    `cmd:"" help:"Find the signals in what an agent wrote."`
+	Strip   stripCommand   `cmd:"" help:"Remove turn signals from a model's reply."`
+	Exit    exitCommands   `cmd:"" help:"Work with the exit signals of the agent exit protocol."`
+	Version versionCommand `cmd:"" help:"Say which signalbox this is."`
+}
+
+const description = `signalbox hears AI agents: it reads what an agent wrote, finds what it signalled, and says why what looked like a signal does not count.
+
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found.
+
+Examples:
+
+    signalbox scan session.jsonl
+    signalbox scan --resolve --role critic session.jsonl
+    signalbox strip reply.txt
+    signalbox exit check exit.json`
+
+// run does what the arguments ask for and returns the exit status.
+func (p *program) run() int {
+	p.out = bufio.NewWriterSize(answer{p.stdout}, 64<<10)
+	err := p.execute()
+	if flushErr := p.out.Flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil || readerWentAway(err) {
+		return 0
+	}
+	p.printError(err)
+	return exitStatus(err)
+}
+
+func (p *program) execute() error {
+	helped := false
+	parser, err := kong.New(&commands{},
+		kong.Name("signalbox"),
+		kong.Description(description),
+		kong.Writers(p.out, p.stderr),
+		kong.Exit(func(int) { helped = true }), // kong exits after --help only
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.Bind(p),
+		kong.Vars{"formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles())},
+	)
+	if err != nil {
+		return err
+	}
+	ctx, err := parser.Parse(p.args)
+	if helped {
+		return nil
+	}
+	if err != nil {
+		return usageError(err, ctx)
+	}
+	return ctx.Run()
+}
+
+// usageError points to the help of the command that the arguments got as far as.
+func usageError(err error, ctx *kong.Context) error {
+	help := []string{"signalbox"}
+	if parse := (*kong.ParseError)(nil); errors.As(err, &parse) {
+		ctx = parse.Context
+	}
+	if ctx != nil && ctx.Selected() != nil {
+		help = append(help, ctx.Selected().Path())
+	}
+	return &signalbox.Error{
+		Code: signalbox.CodeUsage,
+		Err:  err,
+		Hint: "see " + strings.Join(help, " ") + " --help",
+	}
+}
+
+// exitStatus is the one place where an error becomes the exit status of the process.
+func exitStatus(err error) int {
+	classed := (*signalbox.Error)(nil)
+	if !errors.As(err, &classed) {
+		return 1
+	}
+	switch classed.Code {
+	case signalbox.CodeUsage:
+		return 2
+	case signalbox.CodeNotFound:
+		return 3
+	case signalbox.CodeConflict:
+		return 4
+	case signalbox.CodeUnverified:
+		return 5
+	}
+	return 1
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// start returns a program with the given arguments and empty standard input, and its two outputs.
+func start(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	noEnv := func(string) string { return "" }
+	return &program{stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, getenv: noEnv, args: args}, stdout, stderr
+}
+
+// In a synctest bubble a program that waits for more before it prints is a deadlock, and fails at once.
+func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stdin, agent := io.Pipe()
+		reader, stdout := io.Pipe()
+		p, _, stderr := start("scan", "--format", "plain")
+		p.stdin, p.stdout = stdin, stdout
+		ended := make(chan int)
+		go func() { ended <- p.run() }()
+
+		io.WriteString(agent, "CHECKPOINT: t1\nDone: half\nREADY_FOR_REVIEW: t1\n")
+		line, err := bufio.NewReader(reader).ReadString('\n')
+		if err != nil || !strings.Contains(line, `"signal":"checkpoint"`) {
+			t.Errorf("while the agent still runs: %q, %v", line, err)
+		}
+
+		reader.Close()
+		agent.Close()
+		if status := <-ended; status != 0 || stderr.Len() > 0 {
+			t.Errorf("after the reader went away: status %d, stderr %q", status, stderr)
+		}
+	})
+}
+
+func TestStripPassesTextOnBeforeTheStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stdin, model := io.Pipe()
+		reader, stdout := io.Pipe()
+		p, _, _ := start("strip")
+		p.stdin, p.stdout = stdin, stdout
+		ended := make(chan int)
+		go func() { ended <- p.run() }()
+
+		io.WriteString(model, "The answer is 42.\nMore follows")
+		line, err := bufio.NewReader(reader).ReadString('\n')
+		if err != nil || line != "The answer is 42.\n" {
+			t.Errorf("while the model still writes: %q, %v", line, err)
+		}
+
+		reader.Close()
+		model.Close()
+		<-ended
+	})
+}
+
+// terminal is a buffer that says it is a character device.
+type terminal struct{ bytes.Buffer }
+
+func (*terminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }
+
+type terminalInfo struct{ fs.FileInfo }
+
+func (terminalInfo) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevice }
+
+func TestStripEndsTheLineOnATerminalOnly(t *testing.T) {
+	const reply = "Fin.\n<signal type=\"stuck\"/>\n"
+	p, stdout, _ := start("strip")
+	p.stdin = strings.NewReader(reply)
+	p.run()
+	p, _, _ = start("strip")
+	screen := new(terminal)
+	p.stdin, p.stdout = strings.NewReader(reply), screen
+	p.run()
+	if stdout.String() != "Fin." || screen.String() != "Fin.\n" {
+		t.Errorf("for a program %q, for a person %q", stdout, screen.String())
+	}
+}
+
+// endless is an agent's log of a given length, made while it is read.
+type endless struct{ left int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	const line = "I looked at the parser and it seems that the READY state is reached: yes.\n"
+	n := 0
+	for n < len(b) && e.left > 0 {
+		k := copy(b[n:], line[:min(len(line), e.left)])
+		n, e.left = n+k, e.left-k
+	}
+	return n, nil
+}
+
+func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
+	allocated := func(size int) uint64 {
+		p, _, _ := start("scan", "--format", "plain")
+		p.stdin = &endless{left: size}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if status := p.run(); status != 0 {
+			t.Fatalf("status %d", status)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	small, large := allocated(1<<20), allocated(64<<20)
+	if large > small+1<<20 {
+		t.Errorf("%d bytes allocated for 1 MiB of input, %d for 64 MiB", small, large)
+	}
+}
+
+// failing is a writer or a reader that does nothing but fail.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+
+func TestOutputErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		err    error
+		status int
+		stderr string
+	}{
+		{"closed pipe", syscall.EPIPE, 0, ""},
+		{"disk full", syscall.ENOSPC, 1, "signalbox: cannot write the answer: no space left on device\n" +
+			"hint: the output is incomplete; make room or send it elsewhere, and run the command again\n"},
+	} {
+		for _, args := range [][]string{{"scan", "--format=plain"}, {"scan", "--resolve"}, {"strip"}, {"version"}, {"--help"}} {
+			t.Run(tt.name+"/"+args[0], func(t *testing.T) {
+				p, _, stderr := start(args...)
+				p.stdin = strings.NewReader("REMEDIATION_COMPLETE\n")
+				p.stdout = failing{tt.err}
+				if status := p.run(); status != tt.status {
+					t.Errorf("status %d, want %d", status, tt.status)
+				}
+				if diff := cmp.Diff(tt.stderr, stderr.String()); diff != "" {
+					t.Errorf("stderr (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// A stream that breaks off must not be taken for one that ended: its last verdict may be missing.
+func TestNothingIsResolvedFromABrokenStream(t *testing.T) {
+	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {
+		p, stdout, stderr := start(args...)
+		p.stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})
+		if status := p.run(); status != 1 || stdout.Len() > 0 {
+			t.Errorf("%q: status %d, stdout %q", args, status, stdout)
+		}
+		if !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: connection reset\nhint: ") {
+			t.Errorf("%q: stderr %q", args, stderr)
+		}
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for want, code := range map[int]signalbox.Code{
+		1: signalbox.CodeFailed, 2: signalbox.CodeUsage, 3: signalbox.CodeNotFound, 4: signalbox.CodeConflict, 5: signalbox.CodeUnverified,
+	} {
+		if got := exitStatus(&signalbox.Error{Code: code, Err: io.ErrUnexpectedEOF}); got != want {
+			t.Errorf("code %d: status %d, want %d", code, got, want)
+		}
+	}
+	if got := exitStatus(io.ErrUnexpectedEOF); got != 1 {
+		t.Errorf("an error without a code: status %d", got)
+	}
+}

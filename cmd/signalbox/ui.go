@@ -1,0 +1,117 @@
+package main
+
+// What goes where:
+//
+//   - Standard output has the answer and nothing else: JSON objects, one a line (scan) or a single one (exit
+//     check, version --json), the stripped text, or the help that was asked for.
+//   - Standard error has everything else, and each line says what it is: "signalbox: " an error, "hint: "
+//     what to do about it, "warning: " the answer may be incomplete, "note: " good to know.
+//
+// Agents and the files they leave behind are hostile until proven otherwise: nothing that could steer a
+// terminal reaches standard error or leaves in JSON unescaped. Only strip passes its text on as it is.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"signalbox"
+)
+
+// printError shows an error, and its hint on a line of its own.
+func (p *program) printError(err error) {
+	p.say("signalbox", err.Error())
+	classed := (*signalbox.Error)(nil)
+	if errors.As(err, &classed) && classed.Hint != "" {
+		p.say("hint", classed.Hint)
+	}
+}
+
+func (p *program) warnf(format string, args ...any) { p.say("warning", fmt.Sprintf(format, args...)) }
+
+func (p *program) notef(format string, args ...any) { p.say("note", fmt.Sprintf(format, args...)) }
+
+// say is best effort: when standard error is gone there is nobody left to tell.
+func (p *program) say(kind, text string) { fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text)) }
+
+// printJSON writes v on one line, or indented for people.
+func (p *program) printJSON(v any, indent string) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := p.out.Write(tameJSON(buf.Bytes()))
+	return err
+}
+
+// printable escapes what a terminal does not print: control characters, line ends, text direction overrides,
+// and bytes that are no UTF-8.
+func printable(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// tameJSON escapes the controls that JSON allows in a string but a terminal may obey: DEL, the C1 set, and
+// text direction overrides. The value is the same; line ends and indentation are left alone.
+func tameJSON(doc []byte) []byte {
+	if bytes.IndexFunc(doc, steersTerminal) < 0 {
+		return doc
+	}
+	var b bytes.Buffer
+	for _, r := range string(doc) {
+		if steersTerminal(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+func steersTerminal(r rune) bool {
+	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// answer is standard output: its write errors say so, and what they mean for the answer.
+type answer struct{ w io.Writer }
+
+func (a answer) Write(b []byte) (int, error) {
+	n, err := a.w.Write(b)
+	if err != nil {
+		err = &signalbox.Error{
+			Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot write the answer: %w", cause(err)),
+			Hint: "the output is incomplete; make room or send it elsewhere, and run the command again",
+		}
+	}
+	return n, err
+}
+
+// readerWentAway reports that standard output is a pipe nobody reads any more, as under head -1. The reader
+// has what it wanted.
+func readerWentAway(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}

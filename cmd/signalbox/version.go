@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+func (versionCommand) Help() string {
+	return `Prints the version, the commit it was built from, and the Go release that built it. What the build did not record is "unknown".
+
+Examples:
+
+    signalbox version
+    signalbox version --json`
+}
+
+// build is what the binary knows about its own making.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (c *versionCommand) Run(p *program) error {
+	b := currentBuild()
+	if c.JSON {
+		return p.printJSON(b, "")
+	}
+	modified := ""
+	if b.Modified {
+		modified = ", modified"
+	}
+	_, err := fmt.Fprintf(p.out, "signalbox %s\ncommit %s%s\n%s %s\n", b.Version, b.Commit, modified, b.Go, b.Platform)
+	return err
+}
+
+func currentBuild() build {
+	b := build{Version: "unknown", Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"signalbox/transcript"
+)
+
+var jsonFormats = []transcript.Format{transcript.FormatClaude, transcript.FormatCodex, transcript.FormatGemini,
+	transcript.FormatOpencode}
+
+// agentLine has what is needed to find the agent's own text in any format.
+type agentLine struct {
+	Type    string
+	Role    string
+	Content string
+	Item    struct{ Type, Text string }
+	Part    struct{ Text string }
+	Message struct {
+		Content []struct{ Type, Text string }
+	}
+}
+
+func (l *agentLine) text(format transcript.Format) (text string) {
+	switch {
+	case format == transcript.FormatClaude && l.Type == "assistant":
+		for _, c := range l.Message.Content {
+			text += c.Text
+		}
+	case format == transcript.FormatCodex && l.Item.Type == "agent_message":
+		return l.Item.Text
+	case format == transcript.FormatGemini && l.Role == "assistant":
+		return l.Content
+	case format == transcript.FormatOpencode && l.Type == "text":
+		return l.Part.Text
+	}
+	return text
+}
+
+func TestEnvelopesCarryTheAgentsText(t *testing.T) {
+	var want []byte
+	g := newGenerator(seed, testSize)
+	for b, ok := g.next(); ok; b, ok = g.next() {
+		if b.voice == agentVoice {
+			want = append(want, b.text...)
+		}
+	}
+	for _, format := range jsonFormats {
+		wrapped, err := io.ReadAll(newStream(newGenerator(seed, testSize), format))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for line := range bytes.Lines(wrapped) {
+			var l agentLine
+			if err := json.Unmarshal(line, &l); err != nil {
+				t.Fatalf("%s: %v in %.200q", format, err, line)
+			}
+			got = append(got, l.text(format)...)
+		}
+		if !bytes.Equal(want, got) {
+			t.Errorf("%s: %d bytes of the agent's text came out as %d others", format, len(want), len(got))
+		}
+	}
+}
+
+func TestEscapedTextReadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.String().Draw(t, "text")
+		var got string
+		if err := json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestCutAtKeepsRunesWhole(t *testing.T) {
+	for _, tc := range []struct {
+		text  string
+		limit int
+		want  int
+	}{
+		{"abc", 5, 3},
+		{"abcdef", 3, 3},
+		{"ab→cd", 3, 2},
+		{"ab→cd", 5, 5},
+	} {
+		if got := cutAt([]byte(tc.text), tc.limit); got != tc.want {
+			t.Errorf("cutAt(%q, %d) = %d, want %d", tc.text, tc.limit, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+
+	"signalbox"
+)
+
+// A voice is who a block of the transcript comes from.
+type voice int
+
+const (
+	agentVoice voice = iota
+	toolVoice
+	userVoice
+)
+
+// block is a piece of the transcript that one voice wrote at once. It ends with a line end.
+type block struct {
+	voice voice
+	text  []byte
+}
+
+// planted is a signal that a scanner of the transcript must hear.
+type planted struct {
+	dialect signalbox.Dialect
+	name    string
+	task    string
+	// offset of the block that holds it, in the plain transcript.
+	offset int64
+}
+
+const (
+	plantEvery = 2_000_000
+	// mostPlanted keeps signals and their diagnostics below the thousand of each that a scanner keeps.
+	mostPlanted = 800
+)
+
+// generator makes a transcript of about size bytes, block by block, always the same for the same seed. It keeps
+// one block in memory, so that a scanner's own memory can be measured while it runs.
+type generator struct {
+	rng     *rand.Rand
+	buf     []byte
+	scratch []byte
+	size    int64
+	written int64
+	last    voice
+	planted []planted
+	// every is the distance of two signals; 0 plants none.
+	every, nextPlant int64
+}
+
+func newGenerator(seed uint64, size int64) *generator {
+	every := max(plantEvery, size/mostPlanted)
+	return &generator{
+		rng: rand.New(rand.NewPCG(seed, 19)), size: size, last: toolVoice,
+		every: every, nextPlant: every / 2,
+	}
+}
+
+// newQuietGenerator makes a transcript without signals.
+func newQuietGenerator(seed uint64, size int64) *generator {
+	g := newGenerator(seed, size)
+	g.every = 0
+	return g
+}
+
+// next returns the next block, valid until the following call, and false after the last.
+func (g *generator) next() (block, bool) {
+	if g.written >= g.size {
+		return block{}, false
+	}
+	g.buf = g.buf[:0]
+	switch {
+	case g.every > 0 && g.written >= g.nextPlant:
+		g.nextPlant += g.every
+		g.last = agentVoice
+		g.plant()
+	case g.last == agentVoice:
+		g.last = toolVoice
+		g.toolBlock()
+	case g.oneIn(30):
+		g.last = userVoice
+		g.line(pick(g, requests))
+	default:
+		g.last = agentVoice
+		g.agentBlock()
+	}
+	g.written += int64(len(g.buf))
+	return block{g.last, g.buf}, true
+}
+
+func (g *generator) agentBlock() {
+	for end := 400 + g.rng.IntN(2400); len(g.buf) < end; {
+		switch n := g.rng.IntN(10); {
+		case n < 6:
+			g.paragraph(1 + g.rng.IntN(5))
+		case n < 8:
+			g.list()
+		case n < 9:
+			g.put("## ")
+			g.line(pick(g, headings))
+			g.put("\n")
+		default:
+			g.fencedCode()
+		}
+	}
+}
+
+func (g *generator) toolBlock() {
+	start, end := len(g.buf), len(g.buf)+300+g.rng.IntN(1+g.rng.IntN(9000))
+	kind := g.rng.IntN(20)
+	for number := 1; len(g.buf) < end; {
+		switch {
+		case kind < 3:
+			number = g.numberedCode(number)
+		case kind < 5:
+			g.code(pick(g, languages))
+		case kind < 10:
+			g.line(pick(g, logLines))
+		case kind < 13:
+			g.line(pick(g, testLines))
+		case kind < 15:
+			g.line(pick(g, jsonLines))
+		case kind < 18:
+			g.diff(len(g.buf) == start)
+		default:
+			g.line(pick(g, grepLines))
+		}
+	}
+}
+
+func (g *generator) paragraph(n int) {
+	for i := range n {
+		if i > 0 {
+			g.put(" ")
+		}
+		g.expand(pick(g, sentences))
+	}
+	g.put("\n\n")
+}
+
+func (g *generator) list() {
+	numbered := g.oneIn(3)
+	for i := range 2 + g.rng.IntN(6) {
+		if numbered {
+			g.buf = strconv.AppendInt(g.buf, int64(i+1), 10)
+			g.put(". ")
+		} else {
+			g.put("- ")
+		}
+		g.line(pick(g, items))
+	}
+	g.put("\n")
+}
+
+func (g *generator) fencedCode() {
+	language := pick(g, languages)
+	g.put("```")
+	g.put(language.name)
+	g.put("\n")
+	g.code(language)
+	g.put("```\n\n")
+}
+
+func (g *generator) code(l language) {
+	g.expand(pick(g, l.pieces))
+	g.put("\n")
+}
+
+// numberedCode is code as file-reading tools show it.
+func (g *generator) numberedCode(number int) int {
+	for line := range bytes.Lines(g.piece()) {
+		g.buf = append(g.buf, "      "[:max(0, 6-len(strconv.Itoa(number)))]...)
+		g.buf = strconv.AppendInt(g.buf, int64(number), 10)
+		g.put("\t")
+		g.buf = append(g.buf, line...)
+		number++
+	}
+	return number
+}
+
+func (g *generator) diff(first bool) {
+	if first || g.oneIn(4) {
+		g.line("diff --git a/~f b/~f\nindex ~h..~h 100644\n--- a/~f\n+++ b/~f")
+	}
+	g.line("@@ -~n,~d +~n,~d @@ ~i")
+	for line := range bytes.Lines(g.piece()) {
+		g.buf = append(g.buf, "  +-"[g.rng.IntN(4)])
+		g.buf = append(g.buf, line...)
+	}
+}
+
+// piece expands one piece of code into scratch.
+func (g *generator) piece() []byte {
+	start := len(g.buf)
+	g.code(pick(g, languages))
+	g.scratch = append(g.scratch[:0], g.buf[start:]...)
+	g.buf = g.buf[:start]
+	return g.scratch
+}
+
+func (g *generator) line(template string) {
+	g.expand(template)
+	g.put("\n")
+}
+
+func (g *generator) put(s string) { g.buf = append(g.buf, s...) }
+
+func (g *generator) oneIn(n int) bool { return g.rng.IntN(n) == 0 }
+
+func pick[T any](g *generator, from []T) T { return from[g.rng.IntN(len(from))] }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"signalbox"
+	"signalbox/transcript"
+)
+
+func TestScannerHearsWhatWasPlanted(t *testing.T) {
+	for _, format := range append(slices.Clone(jsonFormats), transcript.FormatPlain) {
+		g := newGenerator(seed, testSize)
+		var l listener
+		_, err := listen(newStream(g, format), format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
+			l.want = g.planted
+			l.take(signals)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.verdict(); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+}
+
+func TestResidentInputsAreHeard(t *testing.T) {
+	for _, c := range residentCases {
+		report, err := c.measure(megabyte)
+		if err != nil {
+			t.Errorf("%s: %v", c.title, err)
+		}
+		if report.Bytes < megabyte {
+			t.Errorf("%s: %d bytes, want a megabyte", c.title, report.Bytes)
+		}
+	}
+}
+
+func TestHostileInputsAreNoSignals(t *testing.T) {
+	buf := make([]byte, pieceSize)
+	for _, h := range hostileInputs {
+		text := h.text(hostileSize)
+		if len(text) != hostileSize {
+			t.Errorf("%s: %d bytes, want %d", h.name, len(text), hostileSize)
+		}
+		if err := h.scan(text, buf); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestListenerTellsWhatIsWrong(t *testing.T) {
+	want := []planted{
+		{dialect: signalbox.DialectLine, name: "checkpoint", task: "t1"},
+		{dialect: signalbox.DialectTurn, name: "stuck"},
+	}
+	checkpoint := signalbox.Signal{Dialect: signalbox.DialectLine, Name: "checkpoint", TaskID: "t1",
+		Body: map[string]any{"Summary": "done"}}
+	stuck := signalbox.Signal{Dialect: signalbox.DialectTurn, Name: "stuck", Refused: signalbox.ReasonSuperseded}
+	nearMiss := signalbox.Signal{Dialect: signalbox.DialectLine, Name: "checkpoint", Refused: signalbox.ReasonNearMiss}
+	otherTask, noBody := checkpoint, checkpoint
+	otherTask.TaskID = "t2"
+	noBody.Body = nil
+	for _, tc := range []struct {
+		name  string
+		heard []signalbox.Signal
+		ok    bool
+	}{
+		{"all", []signalbox.Signal{checkpoint, nearMiss, stuck}, true},
+		{"one lost", []signalbox.Signal{checkpoint}, false},
+		{"one more", []signalbox.Signal{checkpoint, stuck, checkpoint}, false},
+		{"wrong order", []signalbox.Signal{stuck, checkpoint}, false},
+		{"wrong task", []signalbox.Signal{otherTask, stuck}, false},
+		{"no body", []signalbox.Signal{noBody, stuck}, false},
+	} {
+		l := listener{want: want}
+		l.take(tc.heard)
+		if err := l.verdict(); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tc := range []struct {
+		samples []float64
+		want    float64
+	}{
+		{[]float64{7}, 7},
+		{[]float64{9, 1, 4}, 4},
+		{[]float64{4, 1, 2, 100}, 3},
+	} {
+		if got := median(tc.samples); got != tc.want {
+			t.Errorf("median(%v) = %v, want %v", tc.samples, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"signalbox"
+)
+
+// regexpPart is how much of the transcript Go's regexp reads: all of it would take minutes.
+const regexpPart = 10 * megabyte
+
+// patterns are the regular expressions with which the line signals were first defined.
+func patterns() []string {
+	var all []string
+	for _, s := range signalbox.LineSignals() {
+		if s.Argument == signalbox.NoArgument {
+			all = append(all, "^"+s.Text+"$")
+		} else {
+			all = append(all, "^"+s.Text+`:\s*(\S+)`)
+		}
+	}
+	return all
+}
+
+func newRipgrep(m material) *contestant {
+	path, err := exec.LookPath("rg")
+	if err != nil {
+		return nil
+	}
+	args := []string{"--no-config", "--no-filename", "--count-matches"}
+	for _, p := range patterns() {
+		args = append(args, "-e", p)
+	}
+	args = append(args, m.path)
+	want := countLineSignals(m.planted, m.size)
+	return &contestant{name: "ripgrep " + ripgrepVersion(path), size: m.size, run: func() error {
+		out, err := exec.Command(path, args...).Output()
+		if err != nil {
+			return err
+		}
+		return mustFind(strings.TrimSpace(string(out)), want)
+	}}
+}
+
+func ripgrepVersion(path string) string {
+	out, err := exec.Command(path, "--version").Output()
+	if fields := strings.Fields(string(out)); err == nil && len(fields) > 1 {
+		return fields[1]
+	}
+	return ""
+}
+
+func countLineSignals(all []planted, before int64) int {
+	n := 0
+	for _, p := range all {
+		if p.dialect == signalbox.DialectLine && p.offset < before {
+			n++
+		}
+	}
+	return n
+}
+
+func mustFind(found string, want int) error {
+	if found != strconv.Itoa(want) {
+		return fmt.Errorf("found %s line signals, planted %d", found, want)
+	}
+	return nil
+}
+
+// newRegexps searches with one pattern after the other, as the definition does, and with all in one.
+func newRegexps(m material) ([]*contestant, error) {
+	part, err := m.head(regexpPart)
+	if err != nil {
+		return nil, err
+	}
+	want := countLineSignals(m.planted, int64(len(part)))
+	search := func(name string, all ...string) *contestant {
+		var compiled []*regexp.Regexp
+		for _, p := range all {
+			compiled = append(compiled, regexp.MustCompile("(?m)"+p))
+		}
+		name = fmt.Sprintf("Go regexp, %s (first %.1f MB)", name, float64(len(part))/megabyte)
+		return &contestant{name: name, size: int64(len(part)), run: func() error {
+			found := 0
+			for _, re := range compiled {
+				found += len(re.FindAllIndex(part, -1))
+			}
+			return mustFind(strconv.Itoa(found), want)
+		}}
+	}
+	return []*contestant{
+		search("nineteen patterns in turn", patterns()...),
+		search("nineteen patterns as one", strings.Join(patterns(), "|")),
+	}, nil
+}
+
+// head reads the first bytes of the file, up to a block that holds a signal, so that none is cut in two.
+func (m *material) head(limit int64) ([]byte, error) {
+	end := m.size
+	if end > limit {
+		for _, p := range m.planted {
+			if p.offset <= limit {
+				end = p.offset
+			}
+		}
+	}
+	f, err := os.Open(m.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	part := make([]byte, end)
+	_, err = io.ReadFull(f, part)
+	return part, err
+}
+
+func (m *material) countLines() (int, error) {
+	f, err := os.Open(m.path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, pieceSize)
+	lines := 0
+	for {
+		n, err := f.Read(buf)
+		for rest := buf[:n]; ; lines++ {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			rest = rest[i+1:]
+		}
+		if err == io.EOF {
+			return lines, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}

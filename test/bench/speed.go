@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/transcript"
+)
+
+const (
+	goalPlain   = 1200 // MB/s
+	goalRipgrep = 3    // times ripgrep
+	goalJSON    = 300  // MB/s
+)
+
+// contestant is one way to go through the transcript.
+type contestant struct {
+	name    string
+	size    int64
+	goal    float64 // MB/s; 0 for those that are only compared with
+	run     func() error
+	seconds []float64
+	err     error
+}
+
+func (c *contestant) speed() float64 { return float64(c.size) / megabyte / median(c.seconds) }
+
+// material is the transcript as a file in one format.
+type material struct {
+	path    string
+	format  transcript.Format
+	size    int64
+	planted []planted
+}
+
+func writeMaterial(dir string, format transcript.Format, size int64) (m material, err error) {
+	progress("writing %d MB as %s", size/megabyte, format)
+	m = material{path: filepath.Join(dir, string(format)), format: format}
+	f, err := os.Create(m.path)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = cmp.Or(err, f.Close()) }()
+	blocks := newGenerator(seed, size)
+	m.size, err = io.CopyBuffer(struct{ io.Writer }{f}, newStream(blocks, format), make([]byte, pieceSize))
+	m.planted = blocks.planted
+	return m, err
+}
+
+func compareSpeed(s settings) error {
+	dir, err := os.MkdirTemp("", "signalbox-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	contestants, ripgrep, err := contestantsIn(dir, s.transcript)
+	if err != nil {
+		return err
+	}
+	for round := range s.rounds {
+		progress("speed: round %d of %d", round+1, s.rounds)
+		for _, c := range contestants {
+			runtime.GC()
+			start := time.Now()
+			err := c.run()
+			c.seconds = append(c.seconds, time.Since(start).Seconds())
+			if err != nil && c.err == nil {
+				c.err = fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+	}
+	return printSpeed(contestants, ripgrep, s.rounds)
+}
+
+// contestantsIn writes the files they read, and returns ripgrep also by itself: nil where it is not installed.
+func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contestant, err error) {
+	formats := []transcript.Format{transcript.FormatPlain, transcript.FormatClaude, transcript.FormatCodex,
+		transcript.FormatGemini, transcript.FormatOpencode}
+	var plain material
+	for _, format := range formats {
+		m, err := writeMaterial(dir, format, size)
+		if err != nil {
+			return nil, nil, err
+		}
+		c := &contestant{name: "signalbox, " + string(format) + " stream", size: m.size, goal: goalJSON, run: m.scan}
+		if format == transcript.FormatPlain {
+			plain = m
+			c.name, c.goal = "signalbox, plain text", goalPlain
+		}
+		all = append(all, c)
+	}
+	lines, err := plain.countLines()
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Printf("\nTranscript: %d MB, %d lines of %.0f bytes on average, %d signals planted.\n", plain.size/megabyte,
+		lines, float64(plain.size)/float64(lines), len(plain.planted))
+	if ripgrep = newRipgrep(plain); ripgrep != nil {
+		all = append(all, ripgrep)
+	}
+	regexps, err := newRegexps(plain)
+	if err != nil {
+		return nil, nil, err
+	}
+	walk := &contestant{name: "bare walk over line ends", size: plain.size, run: func() error {
+		_, err := plain.countLines()
+		return err
+	}}
+	return append(append(all, regexps...), walk), ripgrep, nil
+}
+
+func (m *material) scan() error {
+	f, err := os.Open(m.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	l := listener{want: m.planted}
+	if _, err := listen(f, m.format, make([]byte, pieceSize), l.take); err != nil {
+		return err
+	}
+	return l.verdict()
+}
+
+func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) error {
+	walk := contestants[len(contestants)-1]
+	var t table
+	t.row("contestant", "MB", "MB/s", "slowest–fastest", "× ripgrep", "× line walk", "goal")
+	var wrong []error
+	for _, c := range contestants {
+		times := "–"
+		if ripgrep != nil {
+			times = fmt.Sprintf("%.2f", c.speed()/ripgrep.speed())
+		}
+		wrong = append(wrong, c.err)
+		t.row(c.name, fmt.Sprint(c.size/megabyte), fmt.Sprintf("%.0f", c.speed()), c.spread(), times,
+			fmt.Sprintf("%.2f", c.speed()/walk.speed()), c.verdict(ripgrep))
+	}
+	if ripgrep == nil {
+		t.row("ripgrep", "", "not installed", "", "", "", "")
+	}
+	t.print(fmt.Sprintf("Speed (median of %d interleaved rounds)", rounds))
+	return errors.Join(wrong...)
+}
+
+func (c *contestant) verdict(ripgrep *contestant) string {
+	if c.err != nil {
+		return "wrong result"
+	}
+	var goals []string
+	if c.goal > 0 {
+		goals = append(goals, verdict(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed() >= c.goal))
+	}
+	if c.goal == goalPlain && ripgrep != nil {
+		goals = append(goals, verdict(fmt.Sprintf("≥ %d × ripgrep", goalRipgrep), c.speed() >= goalRipgrep*ripgrep.speed()))
+	}
+	return strings.Join(goals, "; ")
+}
+
+func (c *contestant) spread() string {
+	mb := float64(c.size) / megabyte
+	return fmt.Sprintf("%.0f–%.0f", mb/slices.Max(c.seconds), mb/slices.Min(c.seconds))
+}
