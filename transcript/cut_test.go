@@ -1,0 +1,158 @@
+package transcript_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"pgregory.net/rapid"
+
+	"signalbox"
+	"signalbox/transcript"
+)
+
+// scanOnce scans the input in one piece.
+func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, transcript.Report) {
+	s := transcript.NewScanner(opts)
+	got := append([]signalbox.Signal(nil), s.Push(input)...)
+	return append(got, s.Close()...), s.Report()
+}
+
+// scanCuts scans it in pieces of random sizes, from a buffer that is overwritten after each.
+func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal, transcript.Report) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	most := 1 + random.IntN(1<<random.IntN(14))
+	s := transcript.NewScanner(opts)
+	var got []signalbox.Signal
+	buf := make([]byte, most)
+	for len(input) > 0 {
+		n := copy(buf[:1+random.IntN(most)], input)
+		got = append(got, s.Push(buf[:n])...)
+		clear(buf)
+		input = input[n:]
+	}
+	got = append(got, s.Close()...)
+	return got, s.Report()
+}
+
+func checkCuts(t interface{ Errorf(string, ...any) }, input []byte, opts *transcript.Options, seed uint64) {
+	whole, wholeReport := scanOnce(input, opts)
+	pieces, piecesReport := scanCuts(input, opts, seed)
+	if diff := cmp.Diff(whole, pieces); diff != "" {
+		t.Errorf("cut otherwise, other signals (-whole +pieces):\n%s", diff)
+	}
+	if wholeReport != piecesReport {
+		t.Errorf("cut otherwise, another report:\nwhole  %+v\npieces %+v", wholeReport, piecesReport)
+	}
+	checkOrder(t, whole)
+}
+
+func checkOrder(t interface{ Errorf(string, ...any) }, signals []signalbox.Signal) {
+	for i, s := range signals {
+		if i > 0 && s.Offset < signals[i-1].Offset {
+			t.Errorf("signal %d at %d comes after one at %d", i, s.Offset, signals[i-1].Offset)
+		}
+		if s.Taken() && s.Name == "" {
+			t.Errorf("signal %d is taken and has no name: %+v", i, s)
+		}
+	}
+}
+
+// kitInputs returns the plain inputs of the recognition kit.
+func kitInputs(f interface{ Fatal(...any) }) (inputs []string) {
+	files, err := filepath.Glob("../testdata/recognition/*.txtar")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no recognition kit: ", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, part := range txtar.Parse(data).Files {
+			if strings.HasSuffix(part.Name, "/input") {
+				inputs = append(inputs, string(part.Data))
+			}
+		}
+	}
+	return inputs
+}
+
+// FuzzCuts holds that any way of cutting the input gives the same signals.
+func FuzzCuts(f *testing.F) {
+	for i, input := range kitInputs(f) {
+		f.Add([]byte(input), uint64(i), uint8(i), "")
+	}
+	f.Fuzz(func(t *testing.T, input []byte, seed uint64, format uint8, key string) {
+		formats := transcript.Formats()
+		opts := &transcript.Options{Format: formats[int(format)%len(formats)], Key: key}
+		checkCuts(t, input, opts, seed)
+	})
+}
+
+// fragments are what texts are made of in which the finders meet one another.
+var fragments = []string{"READY_FOR_REVIEW: t1", "REVIEW_PASSED: t1 key:k", "CHECKPOINT: t1", "EXPERT_REQUEST", "**AUDIT_PASSED: t1**",
+	"\n", "\n", "\n", "\n", "\r\n", "```", "```json", "~~~", "   ", " ", "\t", "{", "}", `"`, `\`, "<signal", "</signal>", ` type="stuck"`, ` key="k"`, ">",
+	"/>", "<signal type=\"need_turn\"><reason>r</reason></signal>", "<reason>", "</reason>", "---DELEGATION PROMPT START---",
+	"---DELEGATION PROMPT END---", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`,
+	`"protocol":"apm2_agent_exit"`, `{"protocol":"apm2_agent_exit",`, "Files Modified:", "- a.go: text", "| a | b |", "\xff", "é", "🚦", "text", "\x00", "\v",
+	"- ", "1. ", "> ", "✅ ", "`", ":", "FILE CONFLICT: \"a b\"", "file conflict: x", "HEALTH_AUDIT: HEALTHY", "SUB-TASK: a", "<", "S"}
+
+func drawText(t *rapid.T) string {
+	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "fragments"), "")
+}
+
+func TestAnyCuttingGivesTheSameSignals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
+		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: transcript.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
+	})
+}
+
+// Long bodies, blocks and objects end at limits, which must not depend on the cuts either.
+func TestAnyCuttingGivesTheSameSignalsAtTheLimits(t *testing.T) {
+	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000), strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
+		strings.Repeat(" ", 17_000), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
+	pool := append(append([]string(nil), long...), fragments...)
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")
+		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 3).Draw(t, "long")...)
+		parts = rapid.Permutation(parts).Draw(t, "order")
+		checkCuts(t, []byte(strings.Join(parts, "")), &transcript.Options{Format: transcript.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
+	})
+}
+
+func TestCapturesCutAnyway(t *testing.T) {
+	for _, input := range kitInputs(t) {
+		for seed := range uint64(3) {
+			checkCuts(t, []byte(input), &transcript.Options{}, seed)
+		}
+	}
+}
+
+// A stray brace, quote, fence or tag somewhere must not hide a signal on a line of its own later on.
+func TestNothingHidesALaterSignal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		noise := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "noise")
+		if bytes.Contains(noise, []byte("```")) || bytes.Contains(noise, []byte("~~~")) {
+			t.Skip("a fence hides what follows, and should")
+		}
+		exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
+		text := string(noise) + "\nREADY_FOR_REVIEW: t1\n\n" + exit + "\n"
+		var names []string
+		got, _ := scanOnce([]byte(text), &transcript.Options{Format: transcript.FormatPlain})
+		for _, s := range got {
+			if s.Taken() && s.Offset > int64(len(noise)) {
+				names = append(names, s.Name)
+			}
+		}
+		if diff := cmp.Diff([]string{"ready_for_review", "agent_exit"}, names); diff != "" {
+			t.Errorf("after %q (-want +got):\n%s", noise, diff)
+		}
+	})
+}
