@@ -1,6 +1,7 @@
 // Package signalbox is the vocabulary of the whole program: what a signal is, who may send it, which phases
-// work goes through, and how an error is classed. It holds nouns and the fixed tables that define them. It
-// imports the standard library only, does no I/O, and every other package may import it.
+// work goes through, what a stream is written in and told, and how an error is classed. It holds nouns and the
+// fixed tables that define them. It imports the standard library only, does no I/O, and every other package may
+// import it.
 package signalbox
 
 // Dialect tells in which of the three forms a signal was written.

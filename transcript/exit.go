@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/transcript/internal/payload"
 )
 
 // MaxExitBytes is the size of the largest exit signal, white space around it included.
@@ -32,7 +33,7 @@ func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	if len(data) > MaxExitBytes {
 		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf("invalid exit signal: %d bytes, limit %d", len(data), MaxExitBytes)}
 	}
-	signal, err := readExit(data)
+	signal, err := payload.ReadExit(data)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
 // exitObject is a balanced JSON object at the start of a line, or the start of one that never closed.
@@ -84,7 +85,7 @@ func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found f
 			f.base, f.buf = at+int64(i), f.buf[:0]
 			outside = f.scan(b[i:n], f.base, line, ctx, found) || outside
 		} else {
-			outside = !blank(b[:n]) || outside
+			outside = !lines.Blank(b[:n]) || outside
 		}
 		b, at = b[n:], at+int64(n)
 	}
@@ -154,7 +155,7 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 			if f.closeObject(at+int64(i)+1, found); !f.active() {
 				rest := b[i+1:]
 				f.within = len(rest) > 0 && rest[len(rest)-1] != '\n' || len(rest) == 0
-				return !blank(rest)
+				return !lines.Blank(rest)
 			}
 		}
 	}

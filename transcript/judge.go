@@ -4,14 +4,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"signalbox"
-)
-
-const (
-	delegationStart = "---DELEGATION PROMPT START---"
-	delegationEnd   = "---DELEGATION PROMPT END---"
+	"signalbox/transcript/internal/lines"
+	"signalbox/transcript/internal/payload"
 )
 
 // judge looks at a line as a line: fences, delegation markers, line signals. Of a line that is longer than a
@@ -20,8 +16,8 @@ func (t *text) judge(line []byte) {
 	if t.opaque = false; !suspicious(line) {
 		return
 	}
-	if t.fence.isOpen() {
-		if t.fence.closedBy(line) {
+	if t.fence.IsOpen() {
+		if t.fence.ClosedBy(line) {
 			t.opaque = true
 			t.exits.end(t.exitFound)
 			t.quoted.end(t.quotedEvent)
@@ -31,18 +27,18 @@ func (t *text) judge(line []byte) {
 		t.judgeLine(line, signalbox.ReasonFenced)
 		return
 	}
-	if f, ok := openFence(line); ok {
+	if f, ok := lines.OpenFence(line); ok {
 		t.opaque = true
 		t.exits.end(t.exitFound)
 		t.refuseFencedExit()
 		t.fence = f
-		t.fenced = fencedExit{watched: f.mayHoldExit(), fenceAt: t.lineOff}
+		t.fenced = fencedExit{watched: mayHoldExit(f), fenceAt: t.lineOff}
 		return
 	}
-	switch trimmed := trimSpace(line); {
-	case string(trimmed) == delegationStart:
+	switch trimmed := lines.TrimEnd(line); {
+	case string(trimmed) == lines.DelegationStart:
 		t.delegated = true
-	case string(trimmed) == delegationEnd:
+	case string(trimmed) == lines.DelegationEnd:
 		t.delegated = false
 	case t.delegated:
 		t.judgeLine(line, signalbox.ReasonDelegated)
@@ -63,13 +59,13 @@ func (t *text) judgeLine(line []byte, refused signalbox.Reason) {
 	}
 	sig := signalbox.Signal{
 		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler,
-		TaskID: valid(m.argument), Title: valid(m.title),
-		Offset: t.lineOff, Line: t.line, Raw: valid(trimSpace(line)), Refused: refused,
+		TaskID: lines.Valid(m.argument), Title: lines.Valid(m.title),
+		Offset: t.lineOff, Line: t.line, Raw: lines.Valid(lines.TrimEnd(line)), Refused: refused,
 	}
 	switch {
 	case refused != "":
 	case long:
-		sig.Refused, sig.Raw, sig.TaskID, sig.Title = signalbox.ReasonTooLarge, excerpt(line), "", ""
+		sig.Refused, sig.Raw, sig.TaskID, sig.Title = signalbox.ReasonTooLarge, lines.Excerpt(line), "", ""
 		sig.Detail = "the line of a signal is at most 65536 bytes"
 	case !m.keyed:
 		sig.Refused = signalbox.ReasonWrongKey
@@ -83,8 +79,8 @@ func (t *text) judgeLine(line []byte, refused signalbox.Reason) {
 func (t *text) judgeNearMiss(line []byte) {
 	if miss, ok := matchNearMiss(line); ok {
 		t.add(signalbox.Signal{
-			Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: valid(miss.argument),
-			Offset: t.lineOff, Line: t.line, Raw: valid(trimSpace(line)),
+			Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: lines.Valid(miss.argument),
+			Offset: t.lineOff, Line: t.line, Raw: lines.Valid(lines.TrimEnd(line)),
 			Refused: signalbox.ReasonNearMiss, Detail: miss.detail(t.key),
 		})
 	}
@@ -97,10 +93,10 @@ func (t *text) feed(b []byte, at int64) {
 		t.turns.opaque(b, t.turnEvent)
 		return
 	}
-	if t.fenced.waiting() && !blank(b) {
+	if t.fenced.waiting() && !lines.Blank(b) {
 		t.refuseFencedExit()
 	}
-	inFence := t.fence.isOpen()
+	inFence := t.fence.IsOpen()
 	if outside := t.exits.feed(b, at, t.line, exitContext{inFence, t.fenced.watched && inFence, t.delegated}, t.exitFound); outside && inFence {
 		t.refuseFencedExit()
 	}
@@ -114,20 +110,20 @@ func (t *text) feed(b []byte, at int64) {
 
 // turnEvent takes what was found outside fences.
 func (t *text) turnEvent(e blockEvent) {
-	sig := signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: e.at, Line: e.line, Raw: valid(e.raw)}
+	sig := signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: e.at, Line: e.line, Raw: lines.Valid(e.raw)}
 	switch e.kind {
 	case blockTooLarge:
-		sig.Raw, sig.Refused = excerpt(e.raw), signalbox.ReasonTooLarge
+		sig.Raw, sig.Refused = lines.Excerpt(e.raw), signalbox.ReasonTooLarge
 		sig.Detail = "a turn signal is at most 16384 bytes"
 		t.add(sig)
 		return
 	case blockUnterminated:
-		sig.Raw, sig.Refused = excerpt(e.raw), signalbox.ReasonMalformed
+		sig.Raw, sig.Refused = lines.Excerpt(e.raw), signalbox.ReasonMalformed
 		sig.Detail = "the block is not closed by </signal>"
 		t.add(sig)
 		return
 	}
-	block, err := readTurn(e.raw)
+	block, err := payload.ReadTurn(e.raw)
 	if err != nil {
 		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
 		t.add(sig)
@@ -160,7 +156,7 @@ func (t *text) turnEvent(e blockEvent) {
 
 func turnTypeNames() string {
 	var names []string
-	for _, typ := range turnTypes() {
+	for _, typ := range payload.TurnTypes() {
 		names = append(names, typ.Name)
 	}
 	return strings.Join(names, ", ")
@@ -175,9 +171,9 @@ func (t *text) quotedEvent(e blockEvent) {
 	if e.kind != blockComplete {
 		return
 	}
-	if block, err := readTurn(e.raw); err == nil {
+	if block, err := payload.ReadTurn(e.raw); err == nil {
 		t.add(signalbox.Signal{Dialect: signalbox.DialectTurn, Name: block.Type, Turn: &block.Signal,
-			Offset: e.at, Line: e.line, Raw: valid(e.raw), Refused: signalbox.ReasonFenced})
+			Offset: e.at, Line: e.line, Raw: lines.Valid(e.raw), Refused: signalbox.ReasonFenced})
 	}
 }
 
@@ -200,11 +196,11 @@ func (t *text) exitFound(o exitObject) {
 // exitSignal reads an object that names the protocol.
 func (t *text) exitSignal(o exitObject) signalbox.Signal {
 	sig := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit,
-		Offset: o.at, Line: o.line, Raw: valid(o.raw)}
+		Offset: o.at, Line: o.line, Raw: lines.Valid(o.raw)}
 	exit, err := ParseExit(o.raw)
 	switch {
 	case o.tooLarge:
-		sig.Raw, sig.Refused = excerpt(o.raw), signalbox.ReasonTooLarge
+		sig.Raw, sig.Refused = lines.Excerpt(o.raw), signalbox.ReasonTooLarge
 		sig.Detail = "an exit signal is at most 65536 bytes"
 	case err != nil:
 		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
@@ -219,48 +215,6 @@ func (t *text) exitSignal(o exitObject) signalbox.Signal {
 		sig.Detail = "in a keyed session hand the exit signal in with signalbox work exit"
 	}
 	return sig
-}
-
-// trimSpace cuts trailing white space, CR included.
-func trimSpace(b []byte) []byte {
-	n := len(b)
-	for n > 0 && isSpace(b[n-1]) {
-		n--
-	}
-	return b[:n]
-}
-
-const asciiSpace = " \t\r\n\v\f"
-
-func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
-
-func blank(b []byte) bool { return len(trimSpace(b)) == 0 }
-
-// valid shows bytes as text, each one that is not UTF-8 as U+FFFD.
-func valid(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return string([]rune(string(b)))
-}
-
-// excerpt shows the start of what is too long or broken.
-func excerpt(b []byte) string {
-	const most = 256
-	if len(b) <= most {
-		return valid(b)
-	}
-	return valid(b[:runeStart(b, most)]) + "…"
-}
-
-// runeStart moves i back to where a rune of b begins, if one is cut there.
-func runeStart(b []byte, i int) int {
-	for back := i; back > max(0, i-4); back-- {
-		if b[back]&0xC0 != 0x80 {
-			return back
-		}
-	}
-	return i
 }
 
 // take adds a signal and, if it counts, ends the body of the one before.
@@ -303,6 +257,6 @@ func (t *text) add(sig signalbox.Signal) bool {
 	return true
 }
 
-func (t *text) remark(reason signalbox.Reason, raw, detail string) {
+func (t *text) Remark(reason signalbox.Reason, raw, detail string) {
 	t.add(signalbox.Signal{Offset: t.off, Line: t.line, Raw: raw, Refused: reason, Detail: detail})
 }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
 // maxDecoration is how many bytes of marks before a name are looked past when a near miss is looked for.
@@ -195,7 +196,7 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 				return m, true
 			}
 			word, after := token(rest)
-			if key != "" && isSpace(rest[0]) && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
+			if key != "" && lines.IsSpace(rest[0]) && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
 				m.keyed = string(word[len("key:"):]) == key
 				return m, true
 			}
@@ -220,7 +221,7 @@ func argument(row signalbox.LineSignal, b []byte) (arg, title []byte) {
 	arg, title = token(b)
 	if row.Argument == signalbox.PathArgument && len(arg) > 0 && arg[0] == '"' {
 		path, after, closed := bytes.Cut(bytes.TrimLeftFunc(b, unicode.IsSpace)[1:], []byte{'"'})
-		if !closed || blank(path) {
+		if !closed || lines.Blank(path) {
 			return nil, nil
 		}
 		return path, bytes.TrimSpace(after)
@@ -247,7 +248,7 @@ type nearMiss struct {
 // matchNearMiss recognises a line that begins with marks, or is a signal but for its case, its separators, its
 // argument or what follows it.
 func matchNearMiss(line []byte) (nearMiss, bool) {
-	line = trimSpace(line)
+	line = lines.TrimEnd(line)
 	start := skipMarks(line)
 	if start == len(line) || classes[line[start]] != initial {
 		return nearMiss{}, false
@@ -321,7 +322,7 @@ func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []b
 		return "a bullet before it"
 	case bytes.ContainsAny(marks, "`"):
 		return "code marks around it"
-	case len(trimSpace(marks)) > 0:
+	case len(lines.TrimEnd(marks)) > 0:
 		return "marks before it"
 	case len(marks) > 0:
 		return "indented"
@@ -341,7 +342,7 @@ func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []b
 func (m nearMiss) detail(key string) string {
 	line := m.row.Text
 	if m.row.Argument != signalbox.NoArgument {
-		arg := valid(m.argument)
+		arg := lines.Valid(m.argument)
 		if arg == "" {
 			arg = map[signalbox.Argument]string{signalbox.TaskArgument: "<task id>",
 				signalbox.NameArgument: "<name>", signalbox.PathArgument: "<path>"}[m.row.Argument]

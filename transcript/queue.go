@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"signalbox"
+	"signalbox/transcript/internal/payload"
 )
 
 // release returns, in order, the signals before which nothing more can appear.
@@ -117,7 +118,7 @@ func (t *text) closeBody(end int64) {
 	}
 	for i := len(t.queue) - 1; i >= 0; i-- {
 		if e := &t.queue[i]; e.open {
-			e.open, e.sig.Body = false, parseBody(b.buf)
+			e.open, e.sig.Body = false, payload.Body(b.buf)
 			if size > MaxBody {
 				t.add(signalbox.Signal{Dialect: e.sig.Dialect, Name: e.sig.Name, TaskID: e.sig.TaskID,
 					Offset: e.sig.Offset, Line: e.sig.Line, Raw: e.sig.Raw, Refused: signalbox.ReasonTooLarge,

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/transcript/internal/envelope"
+	"signalbox/transcript/internal/lines"
 )
 
 // ResolveSeed resolves a turn as the original coordinator's parse_signal did, for those who depend on it: of the
@@ -12,12 +14,12 @@ import (
 // keys do not matter, and an argument may stand on a later line than its signal.
 func ResolveSeed(r io.Reader, opts *Options) (signalbox.Signal, error) {
 	m := newSeedMatcher()
-	src := newSource(opts.orDefault().Format, m)
+	src := envelope.New(opts.orDefault().Format, m)
 	err := readAll(r, func(p []byte) bool {
-		src.push(p)
+		src.Push(p)
 		return true
 	})
-	src.close()
+	src.Close()
 	return m.first(), err
 }
 
@@ -49,7 +51,7 @@ const (
 
 func newSeedMatcher() *seedMatcher { return &seedMatcher{line: 1, last: '\n'} }
 
-func (m *seedMatcher) push(p []byte) {
+func (m *seedMatcher) Push(p []byte) {
 	for _, c := range p {
 		m.partial = append(m.partial, c)
 		if utf8.FullRune(m.partial) {
@@ -122,7 +124,7 @@ func (m *seedMatcher) arguments(r rune, b []byte) {
 
 func (m *seedMatcher) endArgument(a seedArgument) {
 	if m.matches[a.row] == nil && len(a.arg) > 0 {
-		a.sig.TaskID, a.sig.Raw = valid(a.arg), valid(a.text)
+		a.sig.TaskID, a.sig.Raw = lines.Valid(a.arg), lines.Valid(a.text)
 		m.matches[a.row] = &a.sig
 	}
 }
@@ -151,20 +153,19 @@ func (m *seedMatcher) first() signalbox.Signal {
 	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 }
 
-func (m *seedMatcher) freshLine() {
+func (m *seedMatcher) FreshLine() {
 	if m.last != '\n' {
-		m.push([]byte{'\n'})
+		m.Push([]byte{'\n'})
 	}
 }
 
-func (m *seedMatcher) beginMessage() { m.freshLine() }
-func (m *seedMatcher) endMessage()   {}
-func (m *seedMatcher) endTurn()      {}
-func (m *seedMatcher) skip(n int)    { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
+func (m *seedMatcher) BeginMessage() { m.FreshLine() }
+func (m *seedMatcher) EndMessage()   {}
+func (m *seedMatcher) EndTurn()      {}
 
-func (m *seedMatcher) remark(signalbox.Reason, string, string) {}
+func (m *seedMatcher) Remark(signalbox.Reason, string, string) {}
 
-func (m *seedMatcher) mark() (restore func()) {
+func (m *seedMatcher) Mark() (restore func()) {
 	saved := *m
 	saved.partial = append([]byte(nil), m.partial...)
 	saved.head = append([]byte(nil), m.head...)

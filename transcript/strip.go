@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"io"
 	"strings"
+
+	"signalbox/transcript/internal/lines"
+	"signalbox/transcript/internal/payload"
 )
 
 // Strip returns the text without its turn signals: every complete block with a type outside code fences goes, then
@@ -23,7 +26,7 @@ type StripStream struct {
 	out    io.Writer
 	err    error
 	blocks blockFinder
-	fence  fence
+	fence  lines.Fence
 
 	line      []byte // the start of a line that may open or close a fence
 	streaming bool   // the line is known to do neither
@@ -104,14 +107,14 @@ func (s *StripStream) judge() {
 	line := s.line
 	s.line = line[:0]
 	whole := bytes.TrimSuffix(line, []byte{'\n'})
-	if s.fence.isOpen() {
-		if s.fence.closedBy(whole) {
-			s.fence = fence{}
+	if s.fence.IsOpen() {
+		if s.fence.ClosedBy(whole) {
+			s.fence = lines.Fence{}
 		}
 		s.blocks.opaque(line, s.block)
 		return
 	}
-	if f, ok := openFence(whole); ok {
+	if f, ok := lines.OpenFence(whole); ok {
 		s.fence = f
 		s.blocks.opaque(line, s.block)
 		return
@@ -120,7 +123,7 @@ func (s *StripStream) judge() {
 }
 
 func (s *StripStream) text(p []byte) {
-	if s.fence.isOpen() {
+	if s.fence.IsOpen() {
 		s.blocks.opaque(p, s.block)
 	} else {
 		s.blocks.feed(p, 0, 0, false, s.block)
@@ -130,7 +133,7 @@ func (s *StripStream) text(p []byte) {
 // block takes a complete block away; one without a type stays text.
 func (s *StripStream) block(e blockEvent) {
 	if e.kind == blockComplete {
-		if _, err := readTurn(e.raw); err != nil {
+		if _, err := payload.ReadTurn(e.raw); err != nil {
 			s.plain(e.raw)
 		}
 	}
@@ -138,7 +141,7 @@ func (s *StripStream) block(e blockEvent) {
 
 // plain writes text, and holds white space back until something follows it.
 func (s *StripStream) plain(p []byte) {
-	text := trimSpace(p)
+	text := lines.TrimEnd(p)
 	if len(text) > 0 {
 		s.space.writeTo(s)
 		s.write(text)

@@ -4,24 +4,8 @@ import (
 	"bytes"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
-
-// sink receives the agent's own text, message by message.
-type sink interface {
-	push(p []byte)
-	// beginMessage ends the message before, if any, and begins the next on a new line.
-	beginMessage()
-	// freshLine begins a new line within the message unless the text stands at the start of one.
-	freshLine()
-	endMessage()
-	endTurn()
-	// remark passes on a diagnostic about the stream; it stands where the text stands.
-	remark(reason signalbox.Reason, raw, detail string)
-	// mark remembers the present state; the function it returns brings it back.
-	mark() (restore func())
-	// skip moves the position on over bytes that are no text.
-	skip(n int)
-}
 
 // text finds signals in the agent's own text. It walks lines: most are settled by their first bytes
 // (suspicious) and the absence of "<s", and cost nothing more.
@@ -40,7 +24,7 @@ type text struct {
 	streaming bool // it has been judged: the rest goes straight to the finders
 	opaque    bool // the line opens or closes a fence: there is nothing to find in it
 
-	fence     fence
+	fence     lines.Fence
 	delegated bool
 	turns     blockFinder // blocks outside fences
 	quoted    blockFinder // blocks inside the fence that is open
@@ -61,9 +45,10 @@ func newText(key string) *text {
 	return &text{key: key, line: 1, last: '\n', skim: new(skimmer)}
 }
 
+// skip moves the position on over bytes that are no text.
 func (t *text) skip(n int) { t.off += int64(n) }
 
-func (t *text) push(p []byte) {
+func (t *text) Push(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -173,14 +158,14 @@ func (t *text) endLine() {
 	t.streaming = false
 }
 
-func (t *text) freshLine() {
+func (t *text) FreshLine() {
 	if t.last != '\n' {
-		t.push([]byte{'\n'})
+		t.Push([]byte{'\n'})
 	}
 }
 
-func (t *text) beginMessage() {
-	t.endMessage()
+func (t *text) BeginMessage() {
+	t.EndMessage()
 	if t.last != '\n' {
 		t.off++
 		t.line++
@@ -188,14 +173,14 @@ func (t *text) beginMessage() {
 	}
 }
 
-func (t *text) endMessage() {
+func (t *text) EndMessage() {
 	t.endLine()
 	t.exits.end(t.exitFound)
 	t.turns.end(t.turnEvent)
 	t.quoted.end(t.quotedEvent)
-	if t.fence.isOpen() {
+	if t.fence.IsOpen() {
 		t.refuseFencedExit()
-		t.fence = fence{}
+		t.fence = lines.Fence{}
 	}
 	t.delegated = false
 	t.firstTurn = nil
@@ -206,13 +191,13 @@ func (t *text) endMessage() {
 	}
 }
 
-func (t *text) endTurn() {
-	t.endMessage()
+func (t *text) EndTurn() {
+	t.EndMessage()
 	t.settleFencedExit()
 	t.exitSeen = false
 }
 
-func (t *text) mark() (restore func()) {
+func (t *text) Mark() (restore func()) {
 	saved := *t
 	saved.carry = bytes.Clone(t.carry)
 	saved.turns, saved.quoted, saved.exits = t.turns.clone(), t.quoted.clone(), t.exits.clone()

@@ -15,27 +15,34 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"time"
 
 	"signalbox"
+	"signalbox/transcript/internal/envelope"
 )
 
 // Format names the envelope in which an agent program writes.
-type Format string
+type Format = signalbox.Format
 
 const (
-	FormatAuto     Format = "auto"
-	FormatPlain    Format = "plain"
-	FormatClaude   Format = "claude"
-	FormatCodex    Format = "codex"
-	FormatGemini   Format = "gemini"
-	FormatOpencode Format = "opencode"
+	FormatAuto     = signalbox.FormatAuto
+	FormatPlain    = signalbox.FormatPlain
+	FormatClaude   = signalbox.FormatClaude
+	FormatCodex    = signalbox.FormatCodex
+	FormatGemini   = signalbox.FormatGemini
+	FormatOpencode = signalbox.FormatOpencode
 )
 
 // Formats returns all formats, auto first.
-func Formats() []Format {
-	return []Format{FormatAuto, FormatPlain, FormatClaude, FormatCodex, FormatGemini, FormatOpencode}
-}
+func Formats() []Format { return signalbox.Formats() }
+
+// Report is what a stream told beside its signals.
+type Report = signalbox.StreamReport
+
+// Usage is what a model's work cost, as the agent program reported it.
+type Usage = signalbox.Usage
+
+// RateLimit is the agent's service saying that it will not serve it for a while.
+type RateLimit = signalbox.RateLimit
 
 // Limits on what is kept of a stream.
 const (
@@ -69,84 +76,33 @@ func (o *Options) orDefault() Options {
 	return out
 }
 
-// Report is what a stream told beside its signals.
-type Report struct {
-	// Format is the envelope read, FormatAuto while it is not yet recognised.
-	Format Format
-	// Ended is set while the envelope says that the agent's turn is over. In opencode more may follow
-	// within moments; wait a little before you believe it.
-	Ended bool
-	// Failed is set when the agent program reported failure; Error is its message.
-	Failed bool
-	Error  string
-	// Usage is what the agent program reported, summed over turns.
-	Usage Usage
-	// RateLimit is the last rate limit reported; its Status is empty if there was none.
-	RateLimit RateLimit
-	// Noise counts lines that were no JSON in a JSON envelope.
-	Noise int
-	// Dropped counts the signals beyond MaxSignals.
-	Dropped int
-}
-
-// Usage is what a model's work cost, as the agent program reported it.
-type Usage struct {
-	InputTokens, CachedInputTokens, OutputTokens int64
-	CostUSD                                      float64
-}
-
-// RateLimit is the agent's service saying that it will not serve it for a while.
-type RateLimit struct {
-	Status string
-	// ResetsAt is when it will serve again, zero if it did not say.
-	ResetsAt time.Time
-}
-
 // Scanner recognises signals in a stream that arrives in pieces.
 type Scanner struct {
 	text   *text
-	source source
+	source envelope.Source
 	bom    int // how many bytes of a byte order mark have been seen, bomDone when that is settled
-}
-
-// source is an envelope: it receives the stream and passes the agent's own text on.
-type source interface {
-	push(p []byte)
-	// close ends the stream, and with it the turn.
-	close()
-	report() Report
 }
 
 // NewScanner returns a Scanner for one stream. A nil opts means the zero Options.
 func NewScanner(opts *Options) *Scanner {
 	o := opts.orDefault()
 	t := newText(o.Key)
-	return &Scanner{text: t, source: newSource(o.Format, t)}
-}
-
-func newSource(format Format, out sink) source {
-	switch format {
-	case FormatAuto:
-		return &auto{out: out}
-	case FormatPlain:
-		return &plain{out: out}
-	}
-	return newDecoder(format, out)
+	return &Scanner{text: t, source: envelope.New(o.Format, t)}
 }
 
 // Push takes the next piece of the stream, of any size, and returns what became certain: taken signals and
 // refused ones, in the order of their first byte. The slice is valid until the next call.
 func (s *Scanner) Push(p []byte) []signalbox.Signal {
-	s.source.push(s.withoutBOM(p))
+	s.source.Push(s.withoutBOM(p))
 	return s.text.release()
 }
 
 // Close ends the stream and returns the rest.
 func (s *Scanner) Close() []signalbox.Signal {
 	if s.bom < len(byteOrderMark) {
-		s.source.push([]byte(byteOrderMark[:s.bom]))
+		s.source.Push([]byte(byteOrderMark[:s.bom]))
 	}
-	s.source.close()
+	s.source.Close()
 	s.text.reportDropped()
 	return s.text.release()
 }
@@ -164,7 +120,7 @@ func (s *Scanner) Pending() (signalbox.Signal, bool) {
 
 // Report tells what the stream said so far beside its signals.
 func (s *Scanner) Report() Report {
-	r := s.source.report()
+	r := s.source.Report()
 	r.Dropped = s.text.dropped
 	return r
 }
@@ -182,7 +138,7 @@ func (s *Scanner) withoutBOM(p []byte) []byte {
 			held := byteOrderMark[:s.bom]
 			s.bom = bomDone
 			if held != "" {
-				s.source.push([]byte(held))
+				s.source.Push([]byte(held))
 			}
 			return p
 		}

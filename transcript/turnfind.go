@@ -1,6 +1,10 @@
 package transcript
 
-import "bytes"
+import (
+	"bytes"
+
+	"signalbox/transcript/internal/lines"
+)
 
 type blockKind int
 
@@ -112,7 +116,7 @@ func (f *blockFinder) name(b []byte) int {
 }
 
 // endsName reports whether c may follow a tag's name.
-func endsName(c byte) bool { return c == '>' || c == '/' || isSpace(c) }
+func endsName(c byte) bool { return c == '>' || c == '/' || lines.IsSpace(c) }
 
 // giveUp lets go of what is no block.
 func (f *blockFinder) giveUp() {
@@ -224,7 +228,7 @@ func (f *blockFinder) closerByte(c byte) bool {
 	case c == '>':
 		f.scanned++
 		return true
-	case isSpace(c):
+	case lines.IsSpace(c):
 		f.scanned++
 	default:
 		f.stage = stageInside

@@ -1,9 +1,11 @@
-package transcript
+package payload
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"signalbox/transcript/internal/lines"
 )
 
 const (
@@ -32,10 +34,10 @@ var bodyLabels = [...]string{
 	"Task", "Question", "Context", "Options Considered", "Attempts Made", "What Would Help",
 }
 
-// parseBody reads the block after a line signal into its fields: string, []string, []map[string]string (a table),
+// Body reads the block after a line signal into its fields: string, []string, []map[string]string (a table),
 // or, for SUB-TASK, []map[string]any. Nothing but white space is nil. Line ends become "\n"; no other text is lost.
-func parseBody(b []byte) map[string]any {
-	text := valid(b)
+func Body(b []byte) map[string]any {
+	text := lines.Valid(b)
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
@@ -53,7 +55,7 @@ type bodyReader struct {
 	// object and field take the lines that come next.
 	object    bodyObject
 	field     *bodyField
-	fence     fence
+	fence     lines.Fence
 	delegated bool
 }
 
@@ -68,15 +70,15 @@ func (r *bodyReader) enter(o bodyObject) {
 }
 
 func (r *bodyReader) read(line string) {
-	switch marker := strings.TrimRight(line, asciiSpace); {
+	switch marker := strings.TrimRight(line, lines.Space); {
 	case r.inFence(line):
 		r.field.add(line, bodyFenced)
-	case r.delegated && marker == delegationEnd:
+	case r.delegated && marker == lines.DelegationEnd:
 		r.delegated = false
 		r.enter(r.object)
 	case r.delegated:
 		r.field.add(line, bodyPlain)
-	case marker == delegationStart:
+	case marker == lines.DelegationStart:
 		r.delegated = true
 		r.field = r.root.field(bodyDelegation)
 		r.field.verbatim = true
@@ -94,15 +96,15 @@ func (r *bodyReader) read(line string) {
 func (r *bodyReader) inFence(text string) bool {
 	mark := strings.TrimLeft(text, " ")
 	if mark == "" || mark[0] != '`' && mark[0] != '~' {
-		return r.fence.isOpen()
+		return r.fence.IsOpen()
 	}
 	line := []byte(text)
-	if !r.fence.isOpen() {
-		r.fence, _ = openFence(line)
-		return r.fence.isOpen()
+	if !r.fence.IsOpen() {
+		r.fence, _ = lines.OpenFence(line)
+		return r.fence.IsOpen()
 	}
-	if r.fence.closedBy(line) {
-		r.fence = fence{}
+	if r.fence.ClosedBy(line) {
+		r.fence = lines.Fence{}
 	}
 	return true
 }

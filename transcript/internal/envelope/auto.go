@@ -1,26 +1,31 @@
-package transcript
+package envelope
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
 // plain is the envelope that is none.
-type plain struct{ out sink }
+type plain struct{ out Sink }
 
-func (p *plain) push(b []byte)  { p.out.push(b) }
-func (p *plain) close()         { p.out.endTurn() }
-func (p *plain) report() Report { return Report{Format: FormatPlain} }
+func (p *plain) Push(b []byte) { p.out.Push(b) }
+func (p *plain) Close()        { p.out.EndTurn() }
+func (p *plain) Report() signalbox.StreamReport {
+	return signalbox.StreamReport{Format: signalbox.FormatPlain}
+}
 
 // auto holds the stream back until it knows the format.
 type auto struct {
-	out     sink
-	chosen  source // nil until it knows
+	out     Sink
+	chosen  Source // nil until it knows
 	held    []byte
-	looked  int    // how much of held has been looked at
-	lines   int    // lines looked at that are not blank
-	running Format // recognised in the last line
+	looked  int              // how much of held has been looked at
+	lines   int              // lines looked at that are not blank
+	running signalbox.Format // recognised in the last line
 }
 
 // How long auto holds back at most.
@@ -29,9 +34,9 @@ const (
 	autoLines = 256
 )
 
-func (a *auto) push(p []byte) {
+func (a *auto) Push(p []byte) {
 	if a.chosen != nil {
-		a.chosen.push(p)
+		a.chosen.Push(p)
 		return
 	}
 	a.held = append(a.held, p...)
@@ -42,12 +47,12 @@ func (a *auto) push(p []byte) {
 		}
 		line := a.held[a.looked : a.looked+n]
 		a.looked += n + 1
-		if !blank(line) {
+		if !lines.Blank(line) {
 			a.look(line)
 		}
 	}
 	if a.chosen == nil && len(a.held) > autoBytes {
-		a.choose(FormatPlain)
+		a.choose(signalbox.FormatPlain)
 	}
 }
 
@@ -59,40 +64,40 @@ func (a *auto) look(line []byte) {
 	case format != "" && (a.lines == 1 || format == a.running):
 		a.choose(format)
 	case a.lines == autoLines:
-		a.choose(FormatPlain)
+		a.choose(signalbox.FormatPlain)
 	}
 	a.running = format
 }
 
-func (a *auto) choose(format Format) {
-	a.chosen = newSource(format, a.out)
+func (a *auto) choose(format signalbox.Format) {
+	a.chosen = New(format, a.out)
 	held := a.held
 	a.held = nil
-	a.chosen.push(held)
+	a.chosen.Push(held)
 }
 
-func (a *auto) close() {
+func (a *auto) Close() {
 	if a.chosen == nil {
-		if rest := a.held[a.looked:]; !blank(rest) {
+		if rest := a.held[a.looked:]; !lines.Blank(rest) {
 			a.look(rest)
 		}
 	}
 	if a.chosen == nil {
-		a.choose(FormatPlain)
+		a.choose(signalbox.FormatPlain)
 	}
-	a.chosen.close()
+	a.chosen.Close()
 }
 
-func (a *auto) report() Report {
+func (a *auto) Report() signalbox.StreamReport {
 	if a.chosen == nil {
-		return Report{Format: FormatAuto}
+		return signalbox.StreamReport{Format: signalbox.FormatAuto}
 	}
-	return a.chosen.report()
+	return a.chosen.Report()
 }
 
 // recognise returns the format of which the line is an event, "" if it is of none.
-func recognise(line []byte) Format {
-	line = bytes.TrimLeft(line, asciiSpace)
+func recognise(line []byte) signalbox.Format {
+	line = bytes.TrimLeft(line, lines.Space)
 	var event map[string]json.RawMessage
 	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes || json.Unmarshal(line, &event) != nil {
 		return ""
@@ -110,19 +115,19 @@ func recognise(line []byte) Format {
 		return true
 	}
 	switch {
-	case has("sessionID") && envelopes[FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
-		return FormatOpencode
+	case has("sessionID") && envelopes[signalbox.FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
+		return signalbox.FormatOpencode
 	case typ == "thread.started" && has("thread_id"), typ == "turn.started", typ == "turn.completed" && has("usage"),
 		typ == "turn.failed" && has("error"), strings.HasPrefix(typ, "item.") && has("item"):
-		return FormatCodex
+		return signalbox.FormatCodex
 	case typ == "init" && has("session_id", "model"), typ == "message" && has("role", "content"),
 		typ == "tool_use" && has("tool_name", "tool_id"), typ == "tool_result" && has("tool_id", "status"),
 		typ == "result" && has("status", "stats"):
-		return FormatGemini
+		return signalbox.FormatGemini
 	case typ == "system" && has("subtype"), (typ == "assistant" || typ == "user") && has("message"),
 		typ == "result" && has("is_error"), typ == "stream_event" && has("event"),
 		typ == "rate_limit_event" && has("rate_limit_info"):
-		return FormatClaude
+		return signalbox.FormatClaude
 	}
 	return ""
 }

@@ -4,49 +4,12 @@ import (
 	"bytes"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
-// fence is a CommonMark code fence. The zero value is none.
-type fence struct {
-	mark byte // '`' or '~'
-	size int
-	info string
-}
-
-func (f fence) isOpen() bool { return f.size > 0 }
-
-// fenceRun measures the run of fence characters at the start of line, after at most three spaces.
-func fenceRun(line []byte) (mark byte, size int, rest []byte) {
-	i := 0
-	for i < len(line) && i < 3 && line[i] == ' ' {
-		i++
-	}
-	if i == len(line) || line[i] != '`' && line[i] != '~' {
-		return 0, 0, nil
-	}
-	end := i
-	for end < len(line) && line[end] == line[i] {
-		end++
-	}
-	return line[i], end - i, line[end:]
-}
-
-func openFence(line []byte) (fence, bool) {
-	mark, size, rest := fenceRun(line)
-	if size < 3 || mark == '`' && bytes.IndexByte(rest, '`') >= 0 {
-		return fence{}, false
-	}
-	return fence{mark: mark, size: size, info: excerpt(bytes.Trim(rest, asciiSpace))}, true
-}
-
-func (f fence) closedBy(line []byte) bool {
-	mark, size, rest := fenceRun(line)
-	return mark == f.mark && size >= f.size && blank(rest)
-}
-
 // mayHoldExit reports whether an exit signal that stands alone in the fence may count.
-func (f fence) mayHoldExit() bool {
-	return f.mark == '`' && (f.info == "" || f.info == "json")
+func mayHoldExit(f lines.Fence) bool {
+	return f.Mark == '`' && (f.Info == "" || f.Info == "json")
 }
 
 // fencedExit follows the one exit signal that may count although it is fenced: alone in its fence, at the end
@@ -63,7 +26,7 @@ type fencedExit struct {
 func (f *fencedExit) waiting() bool { return f.watched && f.closed }
 
 func (t *text) fenceClosed() {
-	t.fence = fence{}
+	t.fence = lines.Fence{}
 	t.fenced.closed = true
 	t.fenced.watched = t.fenced.found
 }

@@ -1,4 +1,4 @@
-package transcript
+package envelope
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
 // envelope is what one agent program's JSON lines mean.
@@ -24,11 +25,11 @@ type envelope struct {
 	event func(d *decoder)
 }
 
-var envelopes = map[Format]*envelope{
-	FormatClaude:   claudeEnvelope(),
-	FormatCodex:    codexEnvelope(),
-	FormatGemini:   geminiEnvelope(),
-	FormatOpencode: opencodeEnvelope(),
+var envelopes = map[signalbox.Format]*envelope{
+	signalbox.FormatClaude:   claudeEnvelope(),
+	signalbox.FormatCodex:    codexEnvelope(),
+	signalbox.FormatGemini:   geminiEnvelope(),
+	signalbox.FormatOpencode: opencodeEnvelope(),
 }
 
 func words(list string) map[string]bool {
@@ -108,8 +109,7 @@ func claudeEvent(d *decoder) {
 		}
 	case "result":
 		if d.values[fieldInput].set || d.values[fieldOutput].set {
-			d.turn = Usage{InputTokens: d.number(fieldInput), CachedInputTokens: d.number(fieldCached),
-				OutputTokens: d.number(fieldOutput)}
+			d.turn = d.tokens()
 		}
 		// The cost is that of the whole stream so far.
 		d.turn.CostUSD = max(0, d.amount(fieldCost)-d.rep.Usage.CostUSD)
@@ -126,25 +126,26 @@ func claudeEvent(d *decoder) {
 // messageUsage is what was counted for a message, of which several lines may tell.
 type messageUsage struct {
 	id    string
-	usage Usage
+	usage signalbox.Usage
 }
 
 func (d *decoder) countMessage(id []byte) {
 	const remembered = 16
-	usage := Usage{InputTokens: d.number(fieldMessageInput), CachedInputTokens: d.number(fieldMessageCached),
+	usage := signalbox.Usage{InputTokens: d.number(fieldMessageInput), CachedInputTokens: d.number(fieldMessageCached),
 		OutputTokens: d.number(fieldMessageOutput)}
-	if usage == (Usage{}) {
+	if usage == (signalbox.Usage{}) {
 		return
 	}
 	for i := range d.counted {
 		if c := &d.counted[i]; c.id == string(id) {
-			d.turn.add(Usage{-c.usage.InputTokens, -c.usage.CachedInputTokens, -c.usage.OutputTokens, 0})
-			d.turn.add(usage)
+			add(&d.turn, signalbox.Usage{InputTokens: -c.usage.InputTokens,
+				CachedInputTokens: -c.usage.CachedInputTokens, OutputTokens: -c.usage.OutputTokens})
+			add(&d.turn, usage)
 			c.usage = usage
 			return
 		}
 	}
-	d.turn.add(usage)
+	add(&d.turn, usage)
 	if len(id) > 0 {
 		if len(d.counted) == remembered {
 			d.counted = append(d.counted[:0], d.counted[1:]...)
@@ -154,9 +155,9 @@ func (d *decoder) countMessage(id []byte) {
 }
 
 func (d *decoder) rateLimited() {
-	limit := RateLimit{Status: "unknown"}
+	limit := signalbox.RateLimit{Status: "unknown"}
 	if v := d.values[fieldLimitStatus]; v.set {
-		limit.Status = valid(v.value)
+		limit.Status = lines.Valid(v.value)
 	}
 	if v := d.values[fieldLimitReset]; v.set {
 		limit.ResetsAt = resetTime(string(v.value))
@@ -166,7 +167,7 @@ func (d *decoder) rateLimited() {
 	if !limit.ResetsAt.IsZero() {
 		detail += ", resets at " + limit.ResetsAt.Format(time.RFC3339)
 	}
-	d.out.remark(signalbox.ReasonRateLimited, limit.Status, detail)
+	d.out.Remark(signalbox.ReasonRateLimited, limit.Status, detail)
 }
 
 // resetTime reads a time given in seconds or milliseconds since 1970, or in RFC 3339.
@@ -210,7 +211,7 @@ func codexEnvelope() *envelope {
 			case "turn.started":
 				d.rep.Ended = false
 			case "turn.completed":
-				d.turn = Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), 0}
+				d.turn = d.tokens()
 				d.endTurn(false, nil)
 			case "turn.failed":
 				d.endTurn(true, d.values[fieldError].value)
@@ -239,7 +240,7 @@ func geminiEnvelope() *envelope {
 			}
 			d.endMessage()
 			if d.is(fieldType, "result") {
-				d.turn = Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), 0}
+				d.turn = d.tokens()
 				d.endTurn(d.is(fieldStatus, "error"), d.values[fieldError].value)
 			}
 		},
@@ -272,7 +273,9 @@ func opencodeEnvelope() *envelope {
 			case "step_start":
 				d.rep.Ended = false
 			case "step_finish":
-				d.turn.add(Usage{d.number(fieldInput), d.number(fieldCached), d.number(fieldOutput), d.amount(fieldCost)})
+				usage := d.tokens()
+				usage.CostUSD = d.amount(fieldCost)
+				add(&d.turn, usage)
 				// More may follow within moments, so the turn itself ends with the stream.
 				if d.is(fieldReason, "stop") {
 					d.ended(false, nil)

@@ -1,4 +1,4 @@
-package transcript
+package envelope
 
 import (
 	"bytes"
@@ -79,9 +79,6 @@ func (j *jsonLine) reset() {
 
 // complete reports whether the line was one whole object.
 func (j *jsonLine) complete() bool { return j.expect == expectNothing }
-
-// blank reports whether the line had nothing but white space so far.
-func (j *jsonLine) blank() bool { return j.expect == expectStart }
 
 func (j *jsonLine) feed(b []byte) {
 	for i := 0; i < len(b); {

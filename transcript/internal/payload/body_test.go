@@ -1,4 +1,4 @@
-package transcript
+package payload
 
 import (
 	"bytes"
@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/transcript/internal/lines"
 )
 
 type (
@@ -198,7 +199,7 @@ func TestBodyFences(t *testing.T) {
 		{"shorter fence does not close", "````\n```\nSummary: no\n````"},
 		{"a close takes no info", "```\n``` x\nSummary: no\n```"},
 		{"three spaces of indent", "   ```\nSummary: no\n   ```"},
-		{"unclosed", "```\nSummary: no\n- x\n" + delegationStart + "\nx\n" + delegationEnd},
+		{"unclosed", "```\nSummary: no\n- x\n" + lines.DelegationStart + "\nx\n" + lines.DelegationEnd},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,22 +216,22 @@ func TestBodyFences(t *testing.T) {
 }
 
 func TestBodyDelegation(t *testing.T) {
-	prompt := "You are X.\n\nSummary: of theirs\n- a\n```\n" + delegationEnd + "\n```\n| A |\n  end"
+	prompt := "You are X.\n\nSummary: of theirs\n- a\n```\n" + lines.DelegationEnd + "\n```\n| A |\n  end"
 	body := "Target Agent: x\nRequest Type: advice\nContext Snapshot:\n- a\n- b\n\n" +
-		delegationStart + " \t\n\n" + prompt + "\n\n" + delegationEnd + "  \nThat is all.\n"
+		lines.DelegationStart + " \t\n\n" + prompt + "\n\n" + lines.DelegationEnd + "  \nThat is all.\n"
 	want := bodyFields{"Target Agent": "x", "Request Type": "advice", "Context Snapshot": []string{"a", "b"},
 		"Delegation Prompt": prompt, "text": "That is all."}
 	wantBody(t, body, want)
 	wantBody(t, strings.ReplaceAll(body, "\n", "\r\n"), want)
 
 	t.Run("without an end", func(t *testing.T) {
-		wantBody(t, delegationStart+"\nSummary: x\n", bodyFields{"Delegation Prompt": "Summary: x"})
+		wantBody(t, lines.DelegationStart+"\nSummary: x\n", bodyFields{"Delegation Prompt": "Summary: x"})
 	})
 	t.Run("a list only is verbatim", func(t *testing.T) {
-		wantBody(t, delegationStart+"\n- a\n- b\n", bodyFields{"Delegation Prompt": "- a\n- b"})
+		wantBody(t, lines.DelegationStart+"\n- a\n- b\n", bodyFields{"Delegation Prompt": "- a\n- b"})
 	})
 	t.Run("an end alone, or an indented start, is text", func(t *testing.T) {
-		wantBody(t, delegationEnd+"\n "+delegationStart+"\nSummary: x", bodyFields{"text": delegationEnd + "\n " + delegationStart, "Summary": "x"})
+		wantBody(t, lines.DelegationEnd+"\n "+lines.DelegationStart+"\nSummary: x", bodyFields{"text": lines.DelegationEnd + "\n " + lines.DelegationStart, "Summary": "x"})
 	})
 }
 
@@ -290,8 +291,8 @@ It is off by default.
 
 func wantBody(t *testing.T, body string, want bodyFields) {
 	t.Helper()
-	if diff := cmp.Diff(want, parseBody([]byte(body))); diff != "" {
-		t.Errorf("parseBody(%q) (-want +got):\n%s", body, diff)
+	if diff := cmp.Diff(want, Body([]byte(body))); diff != "" {
+		t.Errorf("Body(%q) (-want +got):\n%s", body, diff)
 	}
 }
 
@@ -326,8 +327,8 @@ func TestBodyListsAreReadAsWritten(t *testing.T) {
 			want[label] = texts
 		}
 		body := strings.Join(lines, newline)
-		if diff := cmp.Diff(want, parseBody([]byte(body))); diff != "" {
-			t.Fatalf("parseBody(%q) (-want +got):\n%s", body, diff)
+		if diff := cmp.Diff(want, Body([]byte(body))); diff != "" {
+			t.Fatalf("Body(%q) (-want +got):\n%s", body, diff)
 		}
 	})
 }
@@ -350,47 +351,47 @@ func TestBodyTablesAreReadAsWritten(t *testing.T) {
 			lines = append(lines, line)
 		}
 		body := "Failed Checks:\n" + strings.Join(lines, "\n")
-		if diff := cmp.Diff(bodyFields{"Failed Checks": want}, parseBody([]byte(body))); diff != "" {
-			t.Fatalf("parseBody(%q) (-want +got):\n%s", body, diff)
+		if diff := cmp.Diff(bodyFields{"Failed Checks": want}, Body([]byte(body))); diff != "" {
+			t.Fatalf("Body(%q) (-want +got):\n%s", body, diff)
 		}
 	})
 }
 
-func TestBodyTakesLinearTime(t *testing.T) {
-	const size = 512 << 10 // far over the limit, so that quadratic time shows
+// Bodies that repeat one thing over and over are where a reader loses its place.
+func TestBodiesThatRepeatOneThing(t *testing.T) {
+	const size = 16 << 10
 	var wide strings.Builder
 	for i := 0; wide.Len() < size; i++ {
 		fmt.Fprintf(&wide, "|%x", i)
 	}
 	prefixes := []string{"", "Output:\n- a\n", "Output:\n|a|b|\n|---|---|\n", "Output:\n" + wide.String() + "\n|-|\n"}
 	units := []string{"\n", "a:\n", "A: b\n", "- \n", "- a\n  b\n", "|", "|a", "||\n", "|a|\n", "|-|\n", "```\n", "~", "SUB-TASK: x\n",
-		"\t", "\t\n", "**", "A ", "\xff", "1", delegationStart + "\n" + delegationEnd + "\n", "\\|"}
+		"\t", "\t\n", "**", "A ", "\xff", "1", lines.DelegationStart + "\n" + lines.DelegationEnd + "\n", "\\|"}
 	for _, prefix := range prefixes {
 		for _, unit := range units {
-			b := []byte(prefix + strings.Repeat(unit, size/len(unit)))
-			start := time.Now()
-			parseBody(b)
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("%d bytes of %q after %.40q took %v", len(b), unit, prefix, took)
-			}
+			checkBody(t, []byte(prefix+strings.Repeat(unit, size/len(unit))))
 		}
 	}
 }
 
 func FuzzBody(f *testing.F) {
-	f.Fuzz(func(t *testing.T, b []byte) {
-		body := parseBody(b)
-		if blank := len(bytes.TrimSpace(b)) == 0; blank != (body == nil) || !blank && len(body) == 0 {
-			t.Fatalf("blank is %v, body is %v", blank, body)
+	f.Fuzz(checkBody)
+}
+
+// checkBody holds what is true of every body, whatever it says.
+func checkBody(t *testing.T, b []byte) {
+	t.Helper()
+	body := Body(b)
+	if blank := len(bytes.TrimSpace(b)) == 0; blank != (body == nil) || !blank && len(body) == 0 {
+		t.Fatalf("blank is %v, body is %v", blank, body)
+	}
+	checkBodyValue(t, body)
+	if bytes.IndexByte(b, '\r') < 0 {
+		crlf := Body(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")))
+		if diff := cmp.Diff(body, crlf); diff != "" {
+			t.Errorf("with CRLF (-LF +CRLF):\n%s", diff)
 		}
-		checkBodyValue(t, body)
-		if bytes.IndexByte(b, '\r') < 0 {
-			crlf := parseBody(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")))
-			if diff := cmp.Diff(body, crlf); diff != "" {
-				t.Errorf("with CRLF (-LF +CRLF):\n%s", diff)
-			}
-		}
-	})
+	}
 }
 
 func checkBodyValue(t *testing.T, value any) {

@@ -1,4 +1,4 @@
-package transcript
+package payload
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,14 +19,14 @@ func TestTurnOfTheSeed(t *testing.T) {
   <reason>search_code failed, trying vault search instead</reason>
   <confidence>0.8</confidence>
 </signal>`
-	got, err := readTurn([]byte(raw))
-	want := turnBlock{Type: "need_turn", Signal: signalbox.TurnSignal{
+	got, err := ReadTurn([]byte(raw))
+	want := Turn{Type: "need_turn", Signal: signalbox.TurnSignal{
 		Confidence: 0.8,
 		Fields:     map[string]any{"reason": "search_code failed, trying vault search instead"},
 		Raw:        raw,
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("readTurn: %v (-want +got):\n%s", err, diff)
+		t.Errorf("ReadTurn: %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -67,7 +66,7 @@ func TestTurnTypes(t *testing.T) {
 		})
 	}
 	var table []string
-	for _, typ := range turnTypes() {
+	for _, typ := range TurnTypes() {
 		table = append(table, typ.Name)
 	}
 	if diff := cmp.Diff(names, table); diff != "" {
@@ -119,15 +118,15 @@ func TestTurnOpeners(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.opener, func(t *testing.T) {
 			for _, raw := range []string{tt.opener + "</signal>", strings.TrimSuffix(tt.opener, ">") + "/>"} {
-				got, err := readTurn([]byte(raw))
+				got, err := ReadTurn([]byte(raw))
 				if tt.problem != "" {
 					if err == nil || !strings.Contains(err.Error(), tt.problem) || got.Type != "" {
-						t.Errorf("readTurn(%s) = %v, error %v, want one with %q", raw, got, err, tt.problem)
+						t.Errorf("ReadTurn(%s) = %v, error %v, want one with %q", raw, got, err, tt.problem)
 					}
 					continue
 				}
 				if err != nil || got.Type != tt.typ || got.Key != tt.key || got.Signal.Raw != raw || len(got.Signal.Fields) != 0 {
-					t.Errorf("readTurn(%s) = %+v, error %v", raw, got, err)
+					t.Errorf("ReadTurn(%s) = %+v, error %v", raw, got, err)
 				}
 			}
 		})
@@ -138,8 +137,8 @@ func TestTurnBlocksThatCannotBeRead(t *testing.T) {
 	for _, raw := range []string{"", "<", "<signal", "<signals type='stuck'></signal>", "signal type='stuck'/>", " <signal type='stuck'/>",
 		"<signal type='stuck'>", "<signal type='stuck'></signal", "<signal type='stuck'></signals>", "<signal type='stuck'></signal>x",
 		"<signal type='stuck'/>x", "<signal type='stuck'/></signal>", "<signal type='stuck'></ signal>"} {
-		if got, err := readTurn([]byte(raw)); err == nil {
-			t.Errorf("readTurn(%q) = %+v", raw, got)
+		if got, err := ReadTurn([]byte(raw)); err == nil {
+			t.Errorf("ReadTurn(%q) = %+v", raw, got)
 		}
 	}
 	mustReadTurn(t, "<signal type='stuck'></SIGNAL \n>")
@@ -306,11 +305,11 @@ func TestTurnProblems(t *testing.T) {
 	})
 }
 
-func mustReadTurn(t *testing.T, raw string) turnBlock {
+func mustReadTurn(t *testing.T, raw string) Turn {
 	t.Helper()
-	block, err := readTurn([]byte(raw))
+	block, err := ReadTurn([]byte(raw))
 	if err != nil {
-		t.Fatalf("readTurn(%s): %v", raw, err)
+		t.Fatalf("ReadTurn(%s): %v", raw, err)
 	}
 	return block
 }
@@ -319,7 +318,7 @@ var turnEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&#62;", `
 
 func TestTurnIsReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		typ := rapid.SampledFrom(turnTypes()).Draw(t, "type")
+		typ := rapid.SampledFrom(TurnTypes()).Draw(t, "type")
 		key := rapid.StringMatching(`[a-f0-9&<>"']{0,8}`).Draw(t, "key")
 		attrs := []string{` type="` + typ.Name + `"`, ` key='` + turnEscaper.Replace(key) + `'`}
 		if rapid.Bool().Draw(t, "key first") {
@@ -336,9 +335,9 @@ func TestTurnIsReadAsWritten(t *testing.T) {
 			raw += " <" + f.Name + ">\n" + turnEscaper.Replace(text) + "</" + f.Name + " >"
 		}
 		raw += "</signal>"
-		got, err := readTurn([]byte(raw))
+		got, err := ReadTurn([]byte(raw))
 		if err != nil || got.Type != typ.Name || got.Key != key {
-			t.Fatalf("readTurn(%q) = %+v, error %v", raw, got, err)
+			t.Fatalf("ReadTurn(%q) = %+v, error %v", raw, got, err)
 		}
 		if diff := cmp.Diff(want, got.Signal.Fields); diff != "" {
 			t.Errorf("fields (-want +got):\n%s", diff)
@@ -346,56 +345,56 @@ func TestTurnIsReadAsWritten(t *testing.T) {
 	})
 }
 
-func TestTurnTakesLinearTime(t *testing.T) {
+// Blocks that repeat one thing over and over are where a reader loses its place.
+func TestTurnsThatRepeatOneThing(t *testing.T) {
 	const open, end = `<signal type="stuck">`, `</signal>`
-	for _, size := range []int{MaxTurnBlock, 1 << 20} { // the second so that quadratic time shows
-		for _, unit := range []string{"<a>", "<", "&", "&#1", "&#x", "</a", "</a>", "<a></a>", "<reason>", "<reason></reason>", "<a>x</b>", "[", "\xff",
-			" ", "\"", "='", ` a="b"`, "</signal>", "<signal "} {
-			many := strings.Repeat(unit, size/len(unit))
-			for _, raw := range []string{open + many + end, open + "<reason>" + many + "</reason>" + end, open + many + "</a>" + end,
-				open + "<a>[" + many + "]</a>" + end, "<signal " + many + ">" + end, `<signal type="` + many + `">` + end} {
-				start := time.Now()
-				readTurn([]byte(raw))
-				if took := time.Since(start); took > 10*time.Second {
-					t.Errorf("%d bytes of %q took %v", len(raw), unit, took)
-				}
-			}
+	const size = 16 << 10
+	for _, unit := range []string{"<a>", "<", "&", "&#1", "&#x", "</a", "</a>", "<a></a>", "<reason>", "<reason></reason>", "<a>x</b>", "[", "\xff",
+		" ", "\"", "='", ` a="b"`, "</signal>", "<signal "} {
+		many := strings.Repeat(unit, size/len(unit))
+		for _, raw := range []string{open + many + end, open + "<reason>" + many + "</reason>" + end, open + many + "</a>" + end,
+			open + "<a>[" + many + "]</a>" + end, "<signal " + many + ">" + end, `<signal type="` + many + `">` + end} {
+			checkTurn(t, []byte(raw))
 		}
 	}
 }
 
 func FuzzTurn(f *testing.F) {
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if beginsTurn(raw) {
-			if end := openerEnd(raw); end > 0 && (raw[end-1] != '>' || openerEnd(raw[:end]) != end || openerEnd(raw[:end-1]) != -1) {
-				t.Errorf("openerEnd is %d", end)
-			}
+	f.Fuzz(checkTurn)
+}
+
+// checkTurn holds what is true of every block, whatever it says.
+func checkTurn(t *testing.T, raw []byte) {
+	t.Helper()
+	if beginsTurn(raw) {
+		if end := openerEnd(raw); end > 0 && (raw[end-1] != '>' || openerEnd(raw[:end]) != end || openerEnd(raw[:end-1]) != -1) {
+			t.Errorf("openerEnd is %d", end)
 		}
-		block, err := readTurn(raw)
-		if err != nil {
-			if !utf8.ValidString(err.Error()) || len(err.Error()) > 512 || block.Type != "" {
-				t.Errorf("block %+v, error %v", block, err)
-			}
-			return
+	}
+	block, err := ReadTurn(raw)
+	if err != nil {
+		if !utf8.ValidString(err.Error()) || len(err.Error()) > 512 || block.Type != "" {
+			t.Errorf("block %+v, error %v", block, err)
 		}
-		if block.Type == "" || !utf8.ValidString(block.Type) || !utf8.ValidString(block.Key) || !utf8.ValidString(block.Signal.Raw) {
-			t.Errorf("block %+v", block)
+		return
+	}
+	if block.Type == "" || !utf8.ValidString(block.Type) || !utf8.ValidString(block.Key) || !utf8.ValidString(block.Signal.Raw) {
+		t.Errorf("block %+v", block)
+	}
+	if c := block.Signal.Confidence; !(c >= 0 && c <= 1) {
+		t.Errorf("confidence %v", c)
+	}
+	for name, value := range block.Signal.Fields {
+		checkTurnField(t, name, value)
+	}
+	for _, p := range block.Problems {
+		if len(p) > 512 || !utf8.ValidString(p) {
+			t.Errorf("problem %q", p)
 		}
-		if c := block.Signal.Confidence; !(c >= 0 && c <= 1) {
-			t.Errorf("confidence %v", c)
-		}
-		for name, value := range block.Signal.Fields {
-			checkTurnField(t, name, value)
-		}
-		for _, p := range block.Problems {
-			if len(p) > 512 || !utf8.ValidString(p) {
-				t.Errorf("problem %q", p)
-			}
-		}
-		if again, err := readTurn([]byte(block.Signal.Raw)); err != nil || !reflect.DeepEqual(block, again) { // cmp takes exponential time on nested lists
-			t.Errorf("read again: %+v, error %v", again, err)
-		}
-	})
+	}
+	if again, err := ReadTurn([]byte(block.Signal.Raw)); err != nil || !reflect.DeepEqual(block, again) { // cmp takes exponential time on nested lists
+		t.Errorf("read again: %+v, error %v", again, err)
+	}
 }
 
 func checkTurnField(t *testing.T, name string, value any) {

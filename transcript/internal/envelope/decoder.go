@@ -1,4 +1,4 @@
-package transcript
+package envelope
 
 import (
 	"bytes"
@@ -6,18 +6,19 @@ import (
 	"strconv"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 )
 
 // decoder reads an envelope of JSON lines. The text of a line is the agent's own or not depending on members
 // that may come after it, so it is held until the line is complete; a text too long to be held is passed on
 // under a mark, and taken back if it was not the agent's.
 type decoder struct {
-	format Format
+	format signalbox.Format
 	env    *envelope
-	out    sink
+	out    Sink
 	json   jsonLine
-	rep    Report
-	turn   Usage // of the turn that has not ended; rep.Usage has the others
+	rep    signalbox.StreamReport
+	turn   signalbox.Usage // of the turn that has not ended; rep.Usage has the others
 
 	line   int    // number of the stream's line
 	begun  bool   // the line has a byte that is not white space
@@ -59,27 +60,27 @@ const (
 	maxMessage = 1 << 10 // bytes of an error message that are kept
 )
 
-func newDecoder(format Format, out sink) *decoder {
+func newDecoder(format signalbox.Format, out Sink) *decoder {
 	d := &decoder{format: format, env: envelopes[format], out: out, line: 1, drift: map[string]bool{}}
 	d.json.schema, d.json.on = d.env.schema, d
 	return d
 }
 
-func (d *decoder) report() Report {
+func (d *decoder) Report() signalbox.StreamReport {
 	r := d.rep
 	r.Format = d.format
-	r.Usage.add(d.turn)
+	add(&r.Usage, d.turn)
 	return r
 }
 
-func (u *Usage) add(v Usage) {
+func add(u *signalbox.Usage, v signalbox.Usage) {
 	u.InputTokens += v.InputTokens
 	u.CachedInputTokens += v.CachedInputTokens
 	u.OutputTokens += v.OutputTokens
 	u.CostUSD += v.CostUSD
 }
 
-func (d *decoder) push(p []byte) {
+func (d *decoder) Push(p []byte) {
 	for len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
 		if n < 0 {
@@ -95,7 +96,7 @@ func (d *decoder) push(p []byte) {
 // part takes a piece of a line.
 func (d *decoder) part(p []byte) {
 	if !d.begun {
-		if p = bytes.TrimLeft(p, asciiSpace); len(p) == 0 {
+		if p = bytes.TrimLeft(p, lines.Space); len(p) == 0 {
 			return
 		}
 		d.begun, d.noise = true, p[0] != '{'
@@ -118,7 +119,7 @@ func (d *decoder) endLine() {
 		d.finish()
 	default:
 		d.discard()
-		d.out.remark(signalbox.ReasonMalformed, excerpt(d.head),
+		d.out.Remark(signalbox.ReasonMalformed, lines.Excerpt(d.head),
 			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line))
 	}
 	d.line++
@@ -147,10 +148,10 @@ func (d *decoder) finish() {
 	d.env.event(d)
 }
 
-func (d *decoder) close() {
+func (d *decoder) Close() {
 	d.endLine()
 	d.endMessage()
-	d.out.endTurn()
+	d.out.EndTurn()
 }
 
 // drifted reports once that the envelope has something that is not known.
@@ -158,11 +159,11 @@ func (d *decoder) drifted(what string, name []byte) {
 	if len(d.drift) >= maxDrift {
 		return
 	}
-	raw := excerpt(name)
+	raw := lines.Excerpt(name)
 	kind := what + " " + strconv.Quote(raw)
 	if !d.drift[kind] {
 		d.drift[kind] = true
-		d.out.remark(signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind))
+		d.out.Remark(signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind))
 	}
 }
 
@@ -191,7 +192,7 @@ func (d *decoder) textBegin(id fieldID) bool {
 	case len(d.text) > 0 && d.text[len(d.text)-1] != '\n':
 		d.text = append(d.text, '\n') // another block of the same line
 	case d.unmark != nil:
-		d.out.freshLine()
+		d.out.FreshLine()
 	}
 	d.hasText, d.partHasText, d.partStart = true, true, len(d.text)
 	d.json.high, d.high = d.high, 0
@@ -211,7 +212,7 @@ func (d *decoder) textPart(b []byte) {
 }
 
 func (d *decoder) textEnd(fieldID) {
-	if d.format == FormatGemini {
+	if d.format == signalbox.FormatGemini {
 		d.high, d.json.high = d.json.high, 0
 	} else {
 		d.json.flushHigh()
@@ -239,14 +240,14 @@ func (d *decoder) unknownField(key []byte) { d.drifted("field", key) }
 // flush passes on the text that is held, under marks as long as it may have to be taken back.
 func (d *decoder) flush() {
 	if d.unmark == nil {
-		d.unmark = d.out.mark()
+		d.unmark = d.out.Mark()
 		d.startMessage()
 	}
-	d.out.push(d.text[:d.partStart])
+	d.out.Push(d.text[:d.partStart])
 	if d.partHasText && !d.values[fieldPartType].set && d.unmarkPart == nil {
-		d.unmarkPart = d.out.mark()
+		d.unmarkPart = d.out.Mark()
 	}
-	d.out.push(d.text[d.partStart:])
+	d.out.Push(d.text[d.partStart:])
 	d.text, d.partStart = d.text[:0], 0
 }
 
@@ -255,7 +256,7 @@ func (d *decoder) commit() {
 	if d.unmark == nil {
 		d.startMessage()
 	}
-	d.out.push(d.text)
+	d.out.Push(d.text)
 	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, true, true, false
 	d.endText()
 }
@@ -275,39 +276,45 @@ func (d *decoder) endText() {
 
 func (d *decoder) startMessage() {
 	if d.messageOpen && d.env.continues(d) {
-		if d.format == FormatClaude {
-			d.out.freshLine()
+		if d.format == signalbox.FormatClaude {
+			d.out.FreshLine()
 		}
 		return
 	}
-	d.out.beginMessage()
+	d.out.BeginMessage()
 }
 
 func (d *decoder) endMessage() {
 	if d.high != 0 {
 		d.high = 0
-		d.out.push([]byte("\uFFFD"))
+		d.out.Push([]byte("\uFFFD"))
 	}
 	if d.messageOpen {
 		d.messageOpen = false
-		d.out.endMessage()
+		d.out.EndMessage()
 	}
 }
 
 // endTurn is what the envelope says at the end of a turn.
 func (d *decoder) endTurn(failed bool, message []byte) {
 	d.endMessage()
-	d.out.endTurn()
+	d.out.EndTurn()
 	d.ended(failed, message)
 }
 
 func (d *decoder) ended(failed bool, message []byte) {
 	d.rep.Ended, d.rep.Failed, d.rep.Error = true, failed, ""
 	if failed {
-		d.rep.Error = valid(message[:min(len(message), maxMessage)])
+		d.rep.Error = lines.Valid(message[:min(len(message), maxMessage)])
 	}
-	d.rep.Usage.add(d.turn)
-	d.turn, d.spoke, d.counted = Usage{}, false, d.counted[:0]
+	add(&d.rep.Usage, d.turn)
+	d.turn, d.spoke, d.counted = signalbox.Usage{}, false, d.counted[:0]
+}
+
+// tokens is the usage that the line tells, but for its cost.
+func (d *decoder) tokens() signalbox.Usage {
+	return signalbox.Usage{InputTokens: d.number(fieldInput), CachedInputTokens: d.number(fieldCached),
+		OutputTokens: d.number(fieldOutput)}
 }
 
 // number reads a count; what is none is 0.

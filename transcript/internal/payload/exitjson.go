@@ -1,4 +1,4 @@
-package transcript
+package payload
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ type exitReader struct {
 	field string // whose value is being read
 }
 
-// readExit returns the signal in data if that is JSON of the right shape; what the fields say is not checked.
-func readExit(data []byte) (*signalbox.ExitSignal, error) {
+// ReadExit returns the signal in data if that is JSON of the right shape; what the fields say is not checked.
+func ReadExit(data []byte) (*signalbox.ExitSignal, error) {
 	r := exitReader{data: data}
 	signal := new(signalbox.ExitSignal)
 	if err := r.object(signal); err != nil {

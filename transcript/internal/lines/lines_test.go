@@ -1,0 +1,73 @@
+package lines_test
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox/transcript/internal/lines"
+)
+
+func TestWhiteSpace(t *testing.T) {
+	for c := range 256 {
+		if got, want := lines.IsSpace(byte(c)), strings.IndexByte(lines.Space, byte(c)) >= 0; got != want {
+			t.Errorf("IsSpace(%#x) is %v, and Space says %v", c, got, want)
+		}
+	}
+	for text, want := range map[string]string{"": "", " a b \t\r": " a b", " \v\f\r\n": "", "a\u00a0": "a\u00a0"} {
+		if got := string(lines.TrimEnd([]byte(text))); got != want {
+			t.Errorf("TrimEnd(%q) = %q, want %q", text, got, want)
+		}
+		if got := lines.Blank([]byte(text)); got != (want == "") {
+			t.Errorf("Blank(%q) is %v", text, got)
+		}
+	}
+}
+
+func TestShownText(t *testing.T) {
+	long := strings.Repeat("x", 255)
+	for text, want := range map[string]string{
+		"é":              "é",
+		"a\xff\xe2\x82b": "a\ufffd\ufffd\ufffdb",
+		long + "y":       long + "y",
+		long + "yz":      long + "y…",
+		long + "éz":      long + "…", // no half of a rune
+		long + "\xffyz":  long + "\ufffd…",
+	} {
+		if got := lines.Excerpt([]byte(text)); got != want {
+			t.Errorf("Excerpt(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFences(t *testing.T) {
+	for _, tt := range []struct {
+		open   string
+		info   string
+		closes []string
+		inside []string
+	}{
+		{"```", "", []string{"```", "`````", "   ``` \t\r"}, []string{"``", "~~~", "``` x", "    ```", "x```", ""}},
+		{"````json \r", "json", []string{"````"}, []string{"```"}},
+		{"  ~~~ a `b` ~", "a `b` ~", []string{"~~~"}, []string{"```"}},
+	} {
+		f, ok := lines.OpenFence([]byte(tt.open))
+		if !ok || !f.IsOpen() || f.Info != tt.info || f.Mark != strings.TrimLeft(tt.open, " ")[0] {
+			t.Errorf("OpenFence(%q) = %+v, %v", tt.open, f, ok)
+		}
+		for _, line := range tt.closes {
+			if !f.ClosedBy([]byte(line)) {
+				t.Errorf("%q does not close %q", line, tt.open)
+			}
+		}
+		for _, line := range tt.inside {
+			if f.ClosedBy([]byte(line)) {
+				t.Errorf("%q closes %q", line, tt.open)
+			}
+		}
+	}
+	for _, line := range []string{"", "``", "    ```", "\t```", "``` a`b", "x ```", "`` `"} {
+		if f, ok := lines.OpenFence([]byte(line)); ok || f.IsOpen() {
+			t.Errorf("OpenFence(%q) = %+v, %v", line, f, ok)
+		}
+	}
+}
