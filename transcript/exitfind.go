@@ -70,16 +70,17 @@ func (f *exitFinder) clone() exitFinder {
 	return c
 }
 
-// feed takes bytes within one line. It reports whether any lay outside objects and were not blank.
+// feed takes bytes within one line. It reports whether any were not blank and belong to no object that may be an exit
+// signal.
 func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (outside bool) {
 	for len(b) > 0 {
 		n := min(len(b), finderStep)
 		if f.active() {
 			outside = f.scan(b[:n], at, line, ctx, found) || outside
 		} else if i := f.begin(b[:n], ctx); i >= 0 {
-			if end := objectEnd(b[i:n]); end > 0 && !mayName(b[i:i+end]) && !ctx.inFence {
+			if end := objectEnd(b[i:n]); end > 0 && !mayName(b[i:i+end]) {
 				f.within = b[n-1] != '\n'
-				b, at = b[n:], at+int64(n)
+				b, at, outside = b[n:], at+int64(n), true
 				continue
 			}
 			f.base, f.buf = at+int64(i), f.buf[:0]
@@ -269,7 +270,8 @@ func (o *exitObject) namesProtocol() bool {
 
 // mayName is a quick look whether raw can name the protocol: in plain letters, or in escapes.
 func mayName(raw []byte) bool {
-	return bytes.Contains(raw, []byte(signalbox.ExitProtocol)) || bytes.Contains(raw, []byte(`\u`))
+	return bytes.Contains(raw, []byte(signalbox.ExitProtocol)) ||
+		bytes.IndexByte(raw, '\\') >= 0 && bytes.Contains(raw, []byte(`\u`))
 }
 
 // namesProtocolAtTop reports whether raw, read as the start of a JSON object, has a top-level member "protocol" of the

@@ -8,8 +8,8 @@ import (
 
 // Nearly all of a transcript's bytes are passed over here. Asking bytes.IndexByte for each line end, and then looking
 // at the line's first bytes, costs two or three mispredicted branches a line, which is most of the time there is. So
-// line ends are taken from the bits of 64 bytes at a time and listed for a whole window, and the first look at a line
-// (mayBeSuspicious) computes its answer without branches.
+// line ends are taken from the bits of 64 bytes at a time and listed for a whole window, and lines that cannot be
+// suspicious are struck off that list without branches.
 
 // window is how many bytes are listed at a time; block is how many are looked at in one step.
 const (
@@ -17,59 +17,77 @@ const (
 	block  = 64
 )
 
-// skimmer passes over ordinary lines. It lists the line ends of a window of the piece and goes on with that list
-// when it is called again.
+// skimmer passes over ordinary lines. It lists the line ends of a window of the piece, and those after which a line
+// begins that may be suspicious, and goes on with these lists when it is called again.
 type skimmer struct {
-	ends  [window + block]uint16 // relative to base; the last places are for what is written beyond the count
-	base  int
-	size  int // of the window
-	count int // of ends
-	next  int // the end to look at next
+	base int // where the window begins
+	size int
+
+	ends  [window + block]uint16 // line ends, relative to base; the last places are for what is written beyond the count
+	count int
+	next  int // the end of the line that comes next
+
+	doubtful  [window + 1]uint16 // indices of ends after which a line needs a closer look; one place beyond the count
+	doubts    int
+	nextDoubt int
 }
 
 // reset is called before a new piece.
-func (s *skimmer) reset() { s.base, s.size, s.count, s.next = 0, 0, 0, 0 }
+func (s *skimmer) reset() {
+	s.base, s.size, s.count, s.next, s.doubts, s.nextDoubt = 0, 0, 0, 0, 0, 0
+}
 
 // ordinary passes over lines of p that are not suspicious. The first begins at i; a line that reaches to end or
 // beyond it is not passed. It returns where the line begins that it stopped at, and how many it passed. In one
 // piece i never decreases.
 func (s *skimmer) ordinary(p []byte, i, end int) (start, passed int) {
-	if mayBeSuspicious(p, i) && suspicious(p[i:]) {
+	if suspicious(p[i:]) {
 		return i, 0
 	}
 	for start = i; ; {
-		for s.next < s.count {
-			e := s.base + int(s.ends[s.next])
-			if e < start { // the end of a line that was looked at closely
-				s.next++
-				continue
-			}
-			if e >= end {
-				return start, passed
-			}
+		for s.next < s.count && s.end(s.next) < start { // lines that were looked at closely
 			s.next++
-			start = e + 1
-			passed++
-			if mayBeSuspicious(p, start) && suspicious(p[start:]) {
-				return start, passed
-			}
 		}
-		if !s.list(p, max(s.base+s.size, start)) {
+		for s.nextDoubt < s.doubts && int(s.doubtful[s.nextDoubt]) < s.next {
+			s.nextDoubt++
+		}
+		stop := s.count
+		doubt := s.nextDoubt < s.doubts
+		if doubt {
+			stop = int(s.doubtful[s.nextDoubt]) + 1
+		}
+		if stop > s.next && s.end(stop-1) >= end {
+			for ; s.end(s.next) < end; s.next++ {
+				start = s.end(s.next) + 1
+				passed++
+			}
+			return start, passed
+		}
+		if stop > s.next {
+			start = s.end(stop-1) + 1
+			passed += stop - s.next
+			s.next = stop
+		}
+		if doubt && suspicious(p[start:]) || !doubt && !s.list(p, max(s.base+s.size, start)) {
 			return start, passed
 		}
 	}
 }
 
-// list lists the line ends of the next window, which begins at base. It reports false at the end of the piece.
+func (s *skimmer) end(k int) int { return s.base + int(s.ends[k]) }
+
+// list lists the next window, which begins at base. It reports false at the end of the piece.
 func (s *skimmer) list(p []byte, base int) bool {
-	s.base, s.count, s.next = base, 0, 0
-	s.size = min(window, len(p)-base)
+	s.reset()
+	s.base, s.size = base, min(window, len(p)-base)
 	if s.size == 0 {
 		return false
 	}
 	whole := s.size &^ (block - 1)
-	for at := 0; at < whole; at += block {
-		s.add(at, lineEnds((*[block]byte)(p[base+at:])))
+	var bits [window / block]uint64
+	findLineEnds(&bits, p[base:base+whole])
+	for i, ends := range bits[:whole/block] {
+		s.add(i*block, ends)
 	}
 	for at := whole; at < s.size; at++ {
 		if p[base+at] == '\n' {
@@ -77,7 +95,44 @@ func (s *skimmer) list(p []byte, base int) bool {
 			s.count++
 		}
 	}
+	s.doubt(p)
 	return true
+}
+
+// doubt lists the ends after which a line begins that may be suspicious. It does so in three passes, each without
+// branches and over what the one before left: by the first byte, by the first byte after spaces, by all that
+// quickLook looks at.
+func (s *skimmer) doubt(p []byte) {
+	inside := s.count // ends with enough of p after them for a quick look
+	for inside > 0 && s.end(inside-1)+1+skimmed > len(p) {
+		inside--
+	}
+	starts := p[min(s.base+1, len(p)):]
+	n := 0
+	for k, e := range s.ends[:inside] {
+		s.doubtful[n] = uint16(k)
+		n += int(looks[starts[e]] >> lookAtAll)
+	}
+	all := n
+	n = 0
+	for _, k := range s.doubtful[:all] {
+		at := int(s.ends[k])
+		at += leadingSpaces(starts[at:])
+		at += leadingSpaces(starts[at:])
+		s.doubtful[n] = k
+		n += int(looks[starts[at]] >> lookAtAll)
+	}
+	all = n
+	n = 0
+	for _, k := range s.doubtful[:all] {
+		s.doubtful[n] = k
+		n += quickLook(starts, int(s.ends[k]))
+	}
+	for k := inside; k < s.count; k++ {
+		s.doubtful[n] = uint16(k)
+		n++
+	}
+	s.doubts = n
 }
 
 // add lists the line ends of the block at at. They are written four at a time, whether or not there are so many: a
@@ -92,6 +147,13 @@ func (s *skimmer) add(at int, ends uint64) {
 		}
 	}
 	s.count = count
+}
+
+// findLineEndsGeneric is findLineEnds for machines without a version of their own.
+func findLineEndsGeneric(bits *[window / block]uint64, p []byte) {
+	for i := range min(len(p)/block, len(bits)) {
+		bits[i] = lineEnds((*[block]byte)(p[i*block:]))
+	}
 }
 
 // lineEnds returns a bit for each byte of b that is a line end.
@@ -120,18 +182,16 @@ func lineEnds8(w uint64) uint64 {
 	return (zero >> 7) * gather >> 56
 }
 
-// skimmed is how many bytes of a line mayBeSuspicious looks at.
+// skimmed is how many bytes of a line quickLook looks at.
 const skimmed = 16 + 4 + 8 + 4
 
-// mayBeSuspicious is a quick look at the line that begins at p[i]: false means that it is not suspicious. It passes
-// over up to 16 spaces, 4 marks and 8 spaces and compares what follows with the starts of the names.
-func mayBeSuspicious(p []byte, i int) bool {
-	if i+skimmed > len(p) {
-		return true
-	}
+// quickLook looks at the line that begins at p[i], of which skimmed bytes must be there. It returns 0 if the line is not
+// suspicious and 1 if it may be. It passes over up to 16 spaces, 4 marks and 8 spaces and compares what follows with
+// the starts of the names.
+func quickLook(p []byte, i int) int {
 	b := (*[skimmed]byte)(p[i:])
-	at := leadingSpaces(b[0:8])
-	at += leadingSpaces(b[at&15 : at&15+8])
+	at := leadingSpaces(b[0:])
+	at += leadingSpaces(b[at&15:])
 
 	first, second, third, fourth := looks[b[at&31]], looks[b[(at+1)&31]], looks[b[(at+2)&31]], looks[b[(at+3)&31]]
 	// A number is a mark only if a point or a parenthesis follows within three digits.
@@ -147,10 +207,13 @@ func mayBeSuspicious(p []byte, i int) bool {
 	marks &= fourth
 	at += int(marks)
 
-	at += leadingSpaces(p[i+at : i+at+8])
+	at += leadingSpaces(p[i+at:])
 	letters := firstFour(p[i+at:])
-	same := nameStarts.table[nameStarts.slot(letters)] == letters
-	return same || first&lookCloser|numbered|looks[p[i+at]]&^digits != 0
+	different := nameStarts.table[nameStarts.slot(letters)] ^ letters
+	const any = lookMark | lookCloser | lookDigit
+	doubt := uint32(first&lookCloser | numbered | looks[p[i+at]]&any&^digits)
+	// 1 if different is 0, or 1 if doubt is not, without a branch.
+	return int(1 - (different|-different)>>31 | (doubt+0xFF)>>8)
 }
 
 // leadingSpaces counts the spaces that the eight bytes of b begin with.
@@ -158,12 +221,14 @@ func leadingSpaces(b []byte) int {
 	return bits.TrailingZeros64(binary.LittleEndian.Uint64(b)^eachByte*' ') / 8
 }
 
-// What mayBeSuspicious makes of a byte.
+// What quickLook makes of a byte.
 const (
 	lookMark   = 1 << iota // pass over it
 	lookCloser             // not to be judged at a glance
 	lookPoint              // ends the number of an item
 	lookDigit
+
+	lookAtAll = 7 // the bit that says that a line may be suspicious that begins so
 )
 
 var looks = func() (table [256]uint8) {
@@ -183,6 +248,11 @@ var looks = func() (table [256]uint8) {
 	for _, c := range ".)" {
 		table[c] |= lookPoint
 	}
+	for c := range table {
+		if classes[c] != ordinary {
+			table[c] |= 1 << lookAtAll
+		}
+	}
 	return table
 }()
 
@@ -191,10 +261,10 @@ var looks = func() (table [256]uint8) {
 func nextAngle(p []byte, i int) int {
 	for {
 		n := bytes.IndexByte(p[i:], '<')
-		if n < 0 || i+n+1 >= len(p) {
+		if n < 0 || i+n+2 >= len(p) {
 			return len(p)
 		}
-		if i += n + 1; p[i]|0x20 == 's' {
+		if i += n + 1; p[i]|0x20 == 's' && p[i+1]|0x20 == 'i' {
 			return i - 1
 		}
 	}

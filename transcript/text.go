@@ -8,7 +8,7 @@ import (
 )
 
 // text finds signals in the agent's own text. It walks lines: most are settled by their first bytes
-// (suspicious) and the absence of "<s", and cost nothing more.
+// (suspicious) and the absence of "<si", and cost nothing more.
 type text struct {
 	key string
 
@@ -58,7 +58,7 @@ func (t *text) Push(p []byte) {
 		i = t.continueLine(p)
 	}
 	t.skim.reset()
-	angle := -1 // the first "<s" from i on, len(p) if there is none
+	angle := -1 // the first "<si" from i on, len(p) if there is none
 	for i < len(p) {
 		if t.quiet() {
 			if angle < i {
@@ -84,7 +84,7 @@ func (t *text) Push(p []byte) {
 
 func (t *text) midLine() bool { return len(t.carry) > 0 || t.streaming }
 
-// quiet reports whether a line matters only if it is suspicious or holds a "<s".
+// quiet reports whether a line matters only if it is suspicious or holds a "<si".
 func (t *text) quiet() bool {
 	return !t.turns.open() && !t.quoted.open() && !t.exits.active() && !t.fenced.watched
 }

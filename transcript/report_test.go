@@ -1,0 +1,164 @@
+package transcript_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/transcript"
+)
+
+func TestReport(t *testing.T) {
+	reset := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name   string
+		format transcript.Format
+		lines  []string
+		want   transcript.Report
+	}{
+		{"claude counts the usage of a message once", transcript.FormatClaude, []string{
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":10,"output_tokens":1}},"parent_tool_use_id":null}`,
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}],"usage":{"input_tokens":10,"output_tokens":4}},"parent_tool_use_id":null}`,
+			`{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":20,"cache_read_input_tokens":7,"output_tokens":2}},"parent_tool_use_id":null}`,
+		}, transcript.Report{Format: transcript.FormatClaude, Usage: transcript.Usage{InputTokens: 30, CachedInputTokens: 7, OutputTokens: 6}}},
+		{"claude's result has the last word on usage, and the cost", transcript.FormatClaude, []string{
+			`{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":1,"output_tokens":1}},"parent_tool_use_id":null}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.25}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.75}`,
+		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Usage: transcript.Usage{InputTokens: 10, OutputTokens: 12, CostUSD: 0.75}}},
+		{"claude fails even beside success", transcript.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":true,"result":"API Error: 401"}`,
+		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Failed: true, Error: "API Error: 401"}},
+		{"claude fails without a result", transcript.FormatClaude, []string{
+			`{"type":"result","subtype":"error_max_turns","is_error":true}`,
+		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Failed: true, Error: "error_max_turns"}},
+		{"claude is rate limited", transcript.FormatClaude, []string{
+			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794744000}}`,
+		}, transcript.Report{Format: transcript.FormatClaude, RateLimit: transcript.RateLimit{Status: "rejected", ResetsAt: reset}}},
+		{"claude goes on after a result", transcript.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":true,"result":"x"}`,
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
+		}, transcript.Report{Format: transcript.FormatClaude, Failed: true, Error: "x"}},
+		{"noise is counted, blank lines are not", transcript.FormatCodex, []string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
+			transcript.Report{Format: transcript.FormatCodex, Noise: 2}},
+		{"codex retries, then fails", transcript.FormatCodex, []string{
+			`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"turn.failed","error":{"message":"401"}}`,
+		}, transcript.Report{Format: transcript.FormatCodex, Ended: true, Failed: true, Error: "401"}},
+		{"a codex error alone is not the end", transcript.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`},
+			transcript.Report{Format: transcript.FormatCodex}},
+		{"codex completes", transcript.FormatCodex, []string{
+			`{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":3,"output_tokens":10}}`,
+		}, transcript.Report{Format: transcript.FormatCodex, Ended: true, Usage: transcript.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},
+		{"gemini fails", transcript.FormatGemini, []string{
+			`{"type":"result","status":"error","error":{"type":"unknown","message":"no"},"stats":{"input_tokens":1,"output_tokens":2,"cached":3}}`,
+		}, transcript.Report{Format: transcript.FormatGemini, Ended: true, Failed: true, Error: "no", Usage: transcript.Usage{InputTokens: 1, CachedInputTokens: 3, OutputTokens: 2}}},
+		{"opencode sums its steps", transcript.FormatOpencode, []string{
+			`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.5}}`,
+			`{"type":"step_start","sessionID":"s","part":{}}`,
+			`{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.25}}`,
+		}, transcript.Report{Format: transcript.FormatOpencode, Ended: true, Usage: transcript.Usage{InputTokens: 20, CachedInputTokens: 2, OutputTokens: 10, CostUSD: 0.75}}},
+		{"opencode fails", transcript.FormatOpencode, []string{
+			`{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"scripted failure 401"}}}`,
+		}, transcript.Report{Format: transcript.FormatOpencode, Ended: true, Failed: true, Error: "scripted failure 401"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, got := scanOnce([]byte(strings.Join(test.lines, "\n")+"\n"), &transcript.Options{Format: test.format})
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSignalsReportsAReadErrorAfterWhatWasHeard(t *testing.T) {
+	broken := errors.New("disk on fire")
+	r := io.MultiReader(strings.NewReader("CHECKPOINT: t1\n"), iotest.ErrReader(broken))
+	var names []string
+	var last error
+	for sig, err := range transcript.Signals(r, &transcript.Options{Format: transcript.FormatPlain}) {
+		if last = err; err == nil {
+			names = append(names, sig.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"checkpoint"}, names); diff != "" || !errors.Is(last, broken) {
+		t.Errorf("error %v, signals (-want +got):\n%s", last, diff)
+	}
+}
+
+func TestSignalsStopsWhenTheCallerDoes(t *testing.T) {
+	reads := 0
+	r := readerFunc(func(p []byte) (int, error) {
+		reads++
+		return copy(p, "CHECKPOINT: t1\nCHECKPOINT: t2\nCHECKPOINT: t3\n"), nil
+	})
+	for range transcript.Signals(r, &transcript.Options{Format: transcript.FormatPlain}) {
+		break
+	}
+	if reads != 1 {
+		t.Errorf("read %d times after the caller stopped", reads)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestPendingTellsOfACheckpointAtOnce(t *testing.T) {
+	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	if got := s.Push([]byte("CHECKPOINT: t1\nProgress: half")); len(got) != 0 {
+		t.Errorf("a signal whose body may grow was returned: %v", got)
+	}
+	if sig, ok := s.Pending(); !ok || sig.TaskID != "t1" {
+		t.Errorf("pending is %v, %+v", ok, sig)
+	}
+	got := s.Close()
+	if len(got) != 1 || got[0].Body["Progress"] != "half" {
+		t.Errorf("at the end: %+v", got)
+	}
+	if _, ok := s.Pending(); ok {
+		t.Error("something is pending after the end")
+	}
+}
+
+// While an agent waits for a tool, what it said before must be heard.
+func TestWhatPrecedesAToolCallIsHeardBeforeTheToolReturns(t *testing.T) {
+	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatClaude})
+	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1"}]},"parent_tool_use_id":null}` + "\n"))
+	got := s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
+	if len(got) != 1 || got[0].Name != "checkpoint" {
+		t.Errorf("heard %+v", got)
+	}
+}
+
+// The text of a line may come before the member that says whose it is, and be longer than what is held back.
+func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
+	long := strings.Repeat("text\\n", 40_000)
+	for _, line := range []string{
+		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":"toolu_1","type":"assistant"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"user"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"tool_result"}]},"parent_tool_use_id":null,"type":"assistant"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"assistant"`,
+	} {
+		before := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1\nProgress: half\n"}]},"parent_tool_use_id":null}`
+		after := `{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}`
+		got, _ := scanOnce([]byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: transcript.FormatClaude})
+		var seen []string
+		for _, s := range got {
+			if s.Taken() {
+				seen = append(seen, s.Name)
+			}
+		}
+		if diff := cmp.Diff([]string{"checkpoint", "ready_for_review"}, seen); diff != "" {
+			t.Errorf("%.60s… (-want +got):\n%s", line[len(line)-60:], diff)
+		}
+		if got[0].Body["Progress"] != "half" || got[len(got)-1].Offset != 30 {
+			t.Errorf("what was taken back left traces: %+v", got)
+		}
+	}
+}
