@@ -28,6 +28,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ESC", "\x1b")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would make every command wait a second
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
