@@ -83,7 +83,7 @@ func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found f
 				b, at, outside = b[n:], at+int64(n), true
 				continue
 			}
-			f.base, f.buf = at+int64(i), f.buf[:0]
+			f.base, f.buf, f.inString, f.escaped = at+int64(i), f.buf[:0], false, false
 			outside = f.scan(b[i:n], f.base, line, ctx, found) || outside
 		} else {
 			outside = !lines.Blank(b[:n]) || outside

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	"signalbox"
@@ -62,10 +61,13 @@ func (t *text) judgeLine(line []byte, refused signalbox.Reason) {
 		TaskID: lines.Valid(m.argument), Title: lines.Valid(m.title),
 		Offset: t.lineOff, Line: t.line, Raw: lines.Valid(lines.TrimEnd(line)), Refused: refused,
 	}
+	if long {
+		sig.Raw, sig.TaskID, sig.Title = lines.Excerpt(line), "", ""
+	}
 	switch {
 	case refused != "":
 	case long:
-		sig.Refused, sig.Raw, sig.TaskID, sig.Title = signalbox.ReasonTooLarge, lines.Excerpt(line), "", ""
+		sig.Refused = signalbox.ReasonTooLarge
 		sig.Detail = "the line of a signal is at most 65536 bytes"
 	case !m.keyed:
 		sig.Refused = signalbox.ReasonWrongKey
@@ -227,34 +229,6 @@ func (t *text) take(sig signalbox.Signal) bool {
 		t.closeBody(sig.Offset)
 	}
 	return t.add(sig)
-}
-
-// entry is a signal on its way out; open while its body still grows.
-type entry struct {
-	sig  signalbox.Signal
-	open bool
-}
-
-// add puts a signal in its place by offset, and reports whether it was kept.
-func (t *text) add(sig signalbox.Signal) bool {
-	if sig.Taken() {
-		if t.kept == MaxSignals {
-			t.dropped++
-			return false
-		}
-		t.kept++
-	} else {
-		if t.refused == MaxSignals {
-			return false
-		}
-		t.refused++
-	}
-	i := len(t.queue)
-	for i > 0 && t.queue[i-1].sig.Offset > sig.Offset {
-		i--
-	}
-	t.queue = slices.Insert(t.queue, i, entry{sig: sig})
-	return true
 }
 
 func (t *text) Remark(reason signalbox.Reason, raw, detail string) {

@@ -3,21 +3,74 @@ package transcript
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"signalbox"
 	"signalbox/transcript/internal/payload"
 )
 
-// release returns, in order, the signals before which nothing more can appear.
-func (t *text) release() []signalbox.Signal {
-	barrier := t.barrier()
-	var out []signalbox.Signal
-	n := 0
-	for n < len(t.queue) && !t.queue[n].open && t.queue[n].sig.Offset < barrier {
-		out = append(out, t.queue[n].sig)
-		n++
+// entry is a signal on its way out; open while its body still grows.
+type entry struct {
+	sig  signalbox.Signal
+	open bool
+}
+
+// tally counts the signals of one kind, taken or refused.
+type tally struct{ queued, released int }
+
+// mostQueued bounds the queue. Signals may be found a little out of order, so those beyond MaxSignals are dropped when
+// they are released, in order; but whatever is found after so many more cannot come among the first.
+const mostQueued = MaxSignals + 16<<10
+
+func (t *text) tallyOf(sig *signalbox.Signal) *tally {
+	if sig.Taken() {
+		return &t.taken
 	}
-	t.queue = append(t.queue[:0], t.queue[n:]...)
+	return &t.refused
+}
+
+// add puts a signal in its place by offset, and reports whether it was kept.
+func (t *text) add(sig signalbox.Signal) bool {
+	tally := t.tallyOf(&sig)
+	if tally.queued+tally.released == mostQueued {
+		t.drop(&sig)
+		return false
+	}
+	tally.queued++
+	i := len(t.queue)
+	for i > 0 && t.queue[i-1].sig.Offset > sig.Offset {
+		i--
+	}
+	t.queue = slices.Insert(t.queue, i, &entry{sig: sig})
+	return true
+}
+
+func (t *text) drop(sig *signalbox.Signal) {
+	if sig.Taken() {
+		t.dropped++
+	}
+}
+
+// release returns, in order, the signals before which nothing more can appear. While a text may have to be taken
+// back nothing is released.
+func (t *text) release() (out []signalbox.Signal) {
+	if t.marked {
+		return nil
+	}
+	barrier := t.barrier()
+	n := 0
+	for ; n < len(t.queue) && !t.queue[n].open && t.queue[n].sig.Offset < barrier; n++ {
+		sig := &t.queue[n].sig
+		tally := t.tallyOf(sig)
+		tally.queued--
+		if tally.released == MaxSignals {
+			t.drop(sig)
+			continue
+		}
+		tally.released++
+		out = append(out, *sig)
+	}
+	t.queue = slices.Delete(t.queue, 0, n)
 	return out
 }
 
@@ -41,13 +94,10 @@ func (t *text) barrier() int64 {
 	return barrier
 }
 
-// reportDropped says at the end of the stream that not all signals were kept.
-func (t *text) reportDropped() {
-	if t.dropped == 0 {
-		return
-	}
-	t.queue = append(t.queue, entry{sig: signalbox.Signal{Offset: t.off, Line: t.line, Refused: signalbox.ReasonTooLarge,
-		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", t.dropped, MaxSignals)}})
+// droppedRemark says at the end of the stream that not all signals were kept.
+func (t *text) droppedRemark() signalbox.Signal {
+	return signalbox.Signal{Offset: t.off, Line: t.line, Refused: signalbox.ReasonTooLarge,
+		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", t.dropped, MaxSignals)}
 }
 
 // body collects the text after a line signal. Its bytes are those from start on, without a gap; buf has those
@@ -117,7 +167,7 @@ func (t *text) closeBody(end int64) {
 		b.buf = b.buf[:size]
 	}
 	for i := len(t.queue) - 1; i >= 0; i-- {
-		if e := &t.queue[i]; e.open {
+		if e := t.queue[i]; e.open {
 			e.open, e.sig.Body = false, payload.Body(b.buf)
 			if size > MaxBody {
 				t.add(signalbox.Signal{Dialect: e.sig.Dialect, Name: e.sig.Name, TaskID: e.sig.TaskID,

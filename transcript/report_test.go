@@ -147,7 +147,9 @@ func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
 	} {
 		before := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1\nProgress: half\n"}]},"parent_tool_use_id":null}`
 		after := `{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}`
-		got, _ := scanOnce([]byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: transcript.FormatClaude})
+		input, opts := []byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: transcript.FormatClaude}
+		got, _ := scanOnce(input, opts)
+		checkCuts(t, input, opts, 7)
 		var seen []string
 		for _, s := range got {
 			if s.Taken() {

@@ -165,6 +165,8 @@ func (m *seedMatcher) EndTurn()      {}
 
 func (m *seedMatcher) Remark(signalbox.Reason, string, string) {}
 
+func (m *seedMatcher) Settle() {}
+
 func (m *seedMatcher) Mark() (restore func()) {
 	saved := *m
 	saved.partial = append([]byte(nil), m.partial...)

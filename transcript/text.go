@@ -35,10 +35,11 @@ type text struct {
 	fenced    fencedExit
 
 	body    body
-	queue   []entry
-	kept    int // taken signals so far
-	refused int // refused ones so far
-	dropped int // taken signals beyond MaxSignals
+	queue   []*entry
+	taken   tally
+	refused tally
+	dropped int  // taken signals beyond MaxSignals
+	marked  bool // the text since the last mark may have to be taken back
 }
 
 func newText(key string) *text {
@@ -92,7 +93,7 @@ func (t *text) quiet() bool {
 // wholeLine takes a line with its line end.
 func (t *text) wholeLine(b []byte, at int64) {
 	t.lineOff = at
-	t.judge(b[:len(b)-1])
+	t.judge(b[:min(len(b)-1, maxLine+1)])
 	t.feed(b, at)
 	t.line++
 }
@@ -201,6 +202,13 @@ func (t *text) Mark() (restore func()) {
 	saved := *t
 	saved.carry = bytes.Clone(t.carry)
 	saved.turns, saved.quoted, saved.exits = t.turns.clone(), t.quoted.clone(), t.exits.clone()
-	saved.queue = append([]entry(nil), t.queue...)
+	saved.queue = make([]*entry, len(t.queue))
+	for i, e := range t.queue {
+		copied := *e
+		saved.queue[i] = &copied
+	}
+	t.marked = true
 	return func() { *t = saved }
 }
+
+func (t *text) Settle() { t.marked = false }

@@ -103,8 +103,11 @@ func (s *Scanner) Close() []signalbox.Signal {
 		s.source.Push([]byte(byteOrderMark[:s.bom]))
 	}
 	s.source.Close()
-	s.text.reportDropped()
-	return s.text.release()
+	rest := s.text.release()
+	if s.text.dropped > 0 {
+		rest = append(rest, s.text.droppedRemark())
+	}
+	return rest
 }
 
 // Pending returns a line signal that has been heard and whose body may still grow, without its body. In a live

@@ -257,6 +257,9 @@ func (d *decoder) commit() {
 		d.startMessage()
 	}
 	d.out.Push(d.text)
+	if d.unmark != nil {
+		d.out.Settle()
+	}
 	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, true, true, false
 	d.endText()
 }

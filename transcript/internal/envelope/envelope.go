@@ -31,8 +31,11 @@ type Sink interface {
 	EndTurn()
 	// Remark passes on a diagnostic about the stream; it stands where the text stands.
 	Remark(reason signalbox.Reason, raw, detail string)
-	// Mark remembers the present state; the function it returns brings it back.
+	// Mark remembers the present state; the function it returns brings it back. Until that is called, or Settle,
+	// what is pushed may have to be taken back.
 	Mark() (restore func())
+	// Settle makes final what was pushed since the first mark.
+	Settle()
 }
 
 // New returns the envelope of that format, which must be one of signalbox.Formats.
