@@ -78,11 +78,6 @@ func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found f
 		if f.active() {
 			outside = f.scan(b[:n], at, line, ctx, found) || outside
 		} else if i := f.begin(b[:n], ctx); i >= 0 {
-			if end := objectEnd(b[i:n]); end > 0 && !mayName(b[i:i+end]) {
-				f.within = b[n-1] != '\n'
-				b, at, outside = b[n:], at+int64(n), true
-				continue
-			}
 			f.base, f.buf, f.inString, f.escaped = at+int64(i), f.buf[:0], false, false
 			outside = f.scan(b[i:n], f.base, line, ctx, found) || outside
 		} else {
@@ -91,25 +86,6 @@ func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found f
 		b, at = b[n:], at+int64(n)
 	}
 	return outside
-}
-
-// objectEnd returns where the object that b begins with ends, 0 if it does not end in b. Most objects in a transcript
-// are lines of a log, and need no more than this.
-func objectEnd(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case '"':
-			i = stringEnd(b, i) - 1
-		}
-	}
-	return 0
 }
 
 // begin returns where an object may begin in b, -1 if nowhere.

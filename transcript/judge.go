@@ -12,7 +12,7 @@ import (
 // judge looks at a line as a line: fences, delegation markers, line signals. Of a line that is longer than a
 // signal may be it gets the first maxLine+1 bytes.
 func (t *text) judge(line []byte) {
-	if t.opaque = false; !suspicious(line) {
+	if t.opaque = false; !suspicious(line) || line[0] == '{' {
 		return
 	}
 	if t.fence.IsOpen() {

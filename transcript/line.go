@@ -87,7 +87,7 @@ func suspiciousMarks(b []byte) bool {
 }
 
 // skipMarks returns how many bytes of marks b begins with, at most maxDecoration: emphasis, bullets and quotes, and one
-// number such as "12.".
+// number such as "2.".
 func skipMarks(b []byte) int {
 	i := 0
 	for i < len(b) && i < maxDecoration && classes[b[i]] == mark {
@@ -96,11 +96,7 @@ func skipMarks(b []byte) int {
 	if i == len(b) || classes[b[i]] != digit {
 		return i
 	}
-	const maxDigits = 3
-	end := i
-	for end < len(b) && end-i < maxDigits && classes[b[end]] == digit {
-		end++
-	}
+	end := i + 1
 	if end == len(b) || b[end] != '.' && b[end] != ')' {
 		return i
 	}
@@ -112,11 +108,13 @@ func skipMarks(b []byte) int {
 
 // beginsName reports whether b begins with the name of a signal in any case and with any separators.
 func beginsName(b []byte) bool {
-	if len(b) < 4 {
-		return false
-	}
+	return len(b) >= 4 && beginsLikeName(b) && cutsName(b)
+}
+
+// beginsLikeName reports whether the first four letters of b are those of a name.
+func beginsLikeName(b []byte) bool {
 	letters := firstFour(b)
-	return nameStarts.table[nameStarts.slot(letters)] == letters && cutsName(b)
+	return nameStarts.table[nameStarts.slot(letters)] == letters
 }
 
 func cutsName(b []byte) bool {

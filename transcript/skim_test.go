@@ -16,13 +16,13 @@ func drawLine(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(lineStarts), 0, 12).Draw(t, "parts"), "")
 }
 
-// The quick look may be wrong in one direction only.
-func TestQuickLookMissesNothing(t *testing.T) {
+// The first looks may be wrong in one direction only.
+func TestFirstLooksMissNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := drawLine(t)
-		b := []byte(line + "\n" + strings.Repeat("y", skimmed))
-		if suspicious(b) && quickLook(b, 0) == 0 {
-			t.Errorf("%q is suspicious, and the quick look says no", line)
+		b := []byte(line + "\n" + strings.Repeat("y", glance))
+		if suspicious(b) && !(mayBegin(b) && mayBegin(b[leadingSpaces(b):])) {
+			t.Errorf("%q is suspicious, and the first looks say no", line)
 		}
 	})
 }
@@ -37,15 +37,14 @@ func TestSuspiciousLooksAtOneLine(t *testing.T) {
 	})
 }
 
-func TestSkimmerStopsAtSuspiciousLines(t *testing.T) {
+func TestOrdinaryLinesStopsAtSuspiciousLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.SliceOfN(rapid.Custom(drawLine), 1, 300).Draw(t, "lines")
+		lines := rapid.SliceOfN(rapid.Custom(drawLine), 1, 100).Draw(t, "lines")
 		p := []byte(strings.Join(lines, "\n") + "\n")
 		end := rapid.IntRange(0, len(p)).Draw(t, "end")
-		var s skimmer
 		for i := 0; i < len(p); {
 			wantStart, wantPassed := naiveOrdinary(p, i, end)
-			start, passed := s.ordinary(p, i, end)
+			start, passed := ordinaryLines(p, i, end)
 			if start != wantStart || passed != wantPassed {
 				t.Fatalf("from %d stopped at %d after %d lines, want %d after %d", i, start, passed, wantStart, wantPassed)
 			}
@@ -68,36 +67,6 @@ func naiveOrdinary(p []byte, i, end int) (start, passed int) {
 		start += n + 1
 	}
 	return start, passed
-}
-
-func TestLineEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var b [block]byte
-		copy(b[:], rapid.SliceOfN(rapid.SampledFrom([]byte{'\n', '\v', '\t', 0, 1, 0x8A, 0xFF, 'x'}), block, block).Draw(t, "bytes"))
-		var want uint64
-		for i, c := range b {
-			if c == '\n' {
-				want |= 1 << i
-			}
-		}
-		if got := lineEnds(&b); got != want {
-			t.Errorf("%q: %b, want %b", b, got, want)
-		}
-	})
-}
-
-// A version made for one kind of machine must agree with the one for all.
-func TestLineEndsOfThisMachine(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.SliceOfN(rapid.SampledFrom([]byte{'\n', '\v', '\t', 0, 0x8A, 'x'}), 0, window).Draw(t, "bytes")
-		p = p[:len(p)&^(block-1)]
-		var got, want [window / block]uint64
-		findLineEnds(&got, p)
-		findLineEndsGeneric(&want, p)
-		if got != want {
-			t.Errorf("%q: %b, want %b", p, got, want)
-		}
-	})
 }
 
 func TestNameTable(t *testing.T) {

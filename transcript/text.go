@@ -16,8 +16,6 @@ type text struct {
 	line int   // number of the line that byte is in, from 1
 	last byte  // the last byte pushed, '\n' at the start
 
-	skim *skimmer
-
 	// A line whose end has not come yet.
 	carry     []byte // its bytes, while it may still turn out to matter as a line
 	lineOff   int64
@@ -43,7 +41,7 @@ type text struct {
 }
 
 func newText(key string) *text {
-	return &text{key: key, line: 1, last: '\n', skim: new(skimmer)}
+	return &text{key: key, line: 1, last: '\n'}
 }
 
 // skip moves the position on over bytes that are no text.
@@ -58,14 +56,13 @@ func (t *text) Push(p []byte) {
 	if t.midLine() {
 		i = t.continueLine(p)
 	}
-	t.skim.reset()
 	angle := -1 // the first "<si" from i on, len(p) if there is none
 	for i < len(p) {
 		if t.quiet() {
 			if angle < i {
 				angle = nextAngle(p, i)
 			}
-			start, passed := t.skim.ordinary(p, i, angle)
+			start, passed := ordinaryLines(p, i, angle)
 			i = start
 			t.line += passed
 		}
@@ -93,9 +90,18 @@ func (t *text) quiet() bool {
 // wholeLine takes a line with its line end.
 func (t *text) wholeLine(b []byte, at int64) {
 	t.lineOff = at
-	t.judge(b[:min(len(b)-1, maxLine+1)])
-	t.feed(b, at)
+	if line := b[:len(b)-1]; !t.dull(line) {
+		t.judge(line[:min(len(line), maxLine+1)])
+		t.feed(b, at)
+	}
 	t.line++
+}
+
+// dull reports whether a line is an object of its own that does not name the exit protocol, as in a log. An exit signal
+// holds no other object, so a brace at the line's end closes it.
+func (t *text) dull(line []byte) bool {
+	return len(line) > 0 && len(line) <= maxLine && line[0] == '{' && t.quiet() &&
+		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && nextAngle(line, 0) == len(line)
 }
 
 // settled is how many bytes of a line tell whether it is suspicious.
@@ -153,8 +159,10 @@ func (t *text) endLine() {
 	if len(t.carry) > 0 {
 		line := t.carry
 		t.carry = line[:0]
-		t.judge(line)
-		t.feed(line, t.lineOff)
+		if !t.dull(line) {
+			t.judge(line)
+			t.feed(line, t.lineOff)
+		}
 	}
 	t.streaming = false
 }

@@ -24,7 +24,7 @@ func countAllocations(s settings) error {
 	size := min(allocationSize, s.transcript)
 	var wrong []error
 	for _, format := range []transcript.Format{transcript.FormatPlain, transcript.FormatClaude} {
-		for _, blocks := range []*generator{newQuietGenerator(seed, size), newGenerator(seed, size)} {
+		for _, blocks := range []*generator{newGenerator(seed, size, never), newGenerator(seed, size, often)} {
 			progress("allocations: %s", format)
 			data, err := io.ReadAll(newStream(blocks, format))
 			if err != nil {

@@ -45,14 +45,14 @@ func (l *agentLine) text(format transcript.Format) (text string) {
 
 func TestEnvelopesCarryTheAgentsText(t *testing.T) {
 	var want []byte
-	g := newGenerator(seed, testSize)
+	g := newGenerator(seed, testSize, often)
 	for b, ok := g.next(); ok; b, ok = g.next() {
 		if b.voice == agentVoice {
 			want = append(want, b.text...)
 		}
 	}
 	for _, format := range jsonFormats {
-		wrapped, err := io.ReadAll(newStream(newGenerator(seed, testSize), format))
+		wrapped, err := io.ReadAll(newStream(newGenerator(seed, testSize, often), format))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,39 +32,39 @@ type planted struct {
 	offset int64
 }
 
+// Distances of two planted signals, in bytes.
 const (
-	plantEvery = 2_000_000
-	// mostPlanted keeps signals and their diagnostics below the thousand of each that a scanner keeps.
-	mostPlanted = 800
+	never int64 = 0
+	// rare is a session that goes on for hours.
+	rare int64 = 2_000_000
+	// often is many short sessions in one file. A body has up to 64 KiB, so a quarter of the text is some body.
+	often int64 = 250_000
 )
+
+// mostPlanted keeps signals and their diagnostics below the thousand of each that a scanner keeps.
+const mostPlanted = 800
 
 // generator makes a transcript of about size bytes, block by block, always the same for the same seed. It keeps
 // one block in memory, so that a scanner's own memory can be measured while it runs.
 type generator struct {
-	rng     *rand.Rand
-	buf     []byte
-	scratch []byte
-	size    int64
-	written int64
-	last    voice
-	planted []planted
-	// every is the distance of two signals; 0 plants none.
+	rng              *rand.Rand
+	buf              []byte
+	scratch          []byte
+	size             int64
+	written          int64
+	last             voice
+	planted          []planted
 	every, nextPlant int64
 }
 
-func newGenerator(seed uint64, size int64) *generator {
-	every := max(plantEvery, size/mostPlanted)
+func newGenerator(seed uint64, size, every int64) *generator {
+	if every != never {
+		every = max(every, size/mostPlanted)
+	}
 	return &generator{
 		rng: rand.New(rand.NewPCG(seed, 19)), size: size, last: toolVoice,
 		every: every, nextPlant: every / 2,
 	}
-}
-
-// newQuietGenerator makes a transcript without signals.
-func newQuietGenerator(seed uint64, size int64) *generator {
-	g := newGenerator(seed, size)
-	g.every = 0
-	return g
 }
 
 // next returns the next block, valid until the following call, and false after the last.
@@ -74,7 +74,7 @@ func (g *generator) next() (block, bool) {
 	}
 	g.buf = g.buf[:0]
 	switch {
-	case g.every > 0 && g.written >= g.nextPlant:
+	case g.every != never && g.written >= g.nextPlant:
 		g.nextPlant += g.every
 		g.last = agentVoice
 		g.plant()

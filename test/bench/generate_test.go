@@ -36,7 +36,7 @@ func findPatterns(text []byte) (found []string) {
 }
 
 func TestSameSeedSameTranscript(t *testing.T) {
-	first, again, other := newGenerator(1, testSize), newGenerator(1, testSize), newGenerator(2, testSize)
+	first, again, other := newGenerator(1, testSize, often), newGenerator(1, testSize, often), newGenerator(2, testSize, often)
 	text := plainText(t, first)
 	if !bytes.Equal(text, plainText(t, again)) {
 		t.Error("the same seed gave two transcripts")
@@ -53,9 +53,9 @@ func TestSameSeedSameTranscript(t *testing.T) {
 }
 
 func TestPlantedSignalsAreInTheText(t *testing.T) {
-	g := newGenerator(seed, testSize)
+	g := newGenerator(seed, testSize, often)
 	text := plainText(t, g)
-	if want := testSize / plantEvery; len(g.planted) != want {
+	if want := 12; len(g.planted) != want {
 		t.Errorf("planted %d signals, want %d", len(g.planted), want)
 	}
 	dialects := map[signalbox.Dialect]int{}
@@ -81,13 +81,13 @@ func TestPlantedSignalsAreInTheText(t *testing.T) {
 
 func TestLargeTranscriptKeepsBelowTheLimit(t *testing.T) {
 	const size = 1000 * megabyte
-	if g := newGenerator(seed, size); (size-g.nextPlant)/g.every >= mostPlanted {
+	if g := newGenerator(seed, size, often); (size-g.nextPlant)/g.every >= mostPlanted {
 		t.Errorf("a signal every %d bytes is more than %d signals", g.every, mostPlanted)
 	}
 }
 
 func TestQuietTranscriptHasNoSignal(t *testing.T) {
-	g := newQuietGenerator(seed, testSize)
+	g := newGenerator(seed, testSize, never)
 	text := plainText(t, g)
 	if len(g.planted) > 0 || bytes.Contains(text, []byte("<signal")) || bytes.Contains(text, []byte("apm2_agent_exit")) {
 		t.Error("a quiet transcript has signals")
@@ -98,7 +98,7 @@ func TestQuietTranscriptHasNoSignal(t *testing.T) {
 }
 
 func TestTranscriptLooksLikeOne(t *testing.T) {
-	text := plainText(t, newGenerator(seed, testSize))
+	text := plainText(t, newGenerator(seed, testSize, often))
 	if mean := float64(len(text)) / float64(bytes.Count(text, []byte("\n"))); mean < 40 || mean > 70 {
 		t.Errorf("the mean line has %.1f bytes, want 40 to 70", mean)
 	}

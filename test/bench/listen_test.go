@@ -10,7 +10,7 @@ import (
 
 func TestScannerHearsWhatWasPlanted(t *testing.T) {
 	for _, format := range append(slices.Clone(jsonFormats), transcript.FormatPlain) {
-		g := newGenerator(seed, testSize)
+		g := newGenerator(seed, testSize, often)
 		var l listener
 		_, err := listen(newStream(g, format), format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
 			l.want = g.planted

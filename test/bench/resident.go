@@ -47,7 +47,7 @@ var residentCases = []residentCase{
 
 func generated(format transcript.Format) func(int64) *input {
 	return func(size int64) *input {
-		blocks := newGenerator(seed, size)
+		blocks := newGenerator(seed, size, rare)
 		return &input{newStream(blocks, format), &blocks.planted}
 	}
 }

@@ -33,6 +33,21 @@ type contestant struct {
 
 func (c *contestant) speed() float64 { return float64(c.size) / megabyte / median(c.seconds) }
 
+// scans are this scanner's contests. The others read the file of the first.
+var scans = []struct {
+	name   string
+	format transcript.Format
+	every  int64
+	goal   float64
+}{
+	{"signalbox, plain text", transcript.FormatPlain, rare, goalPlain},
+	{"signalbox, plain text, a signal every 250 KB", transcript.FormatPlain, often, goalPlain},
+	{"signalbox, claude stream", transcript.FormatClaude, rare, goalJSON},
+	{"signalbox, codex stream", transcript.FormatCodex, rare, goalJSON},
+	{"signalbox, gemini stream", transcript.FormatGemini, rare, goalJSON},
+	{"signalbox, opencode stream", transcript.FormatOpencode, rare, goalJSON},
+}
+
 // material is the transcript as a file in one format.
 type material struct {
 	path    string
@@ -41,15 +56,15 @@ type material struct {
 	planted []planted
 }
 
-func writeMaterial(dir string, format transcript.Format, size int64) (m material, err error) {
+func writeMaterial(dir string, format transcript.Format, size, every int64) (m material, err error) {
 	progress("writing %d MB as %s", size/megabyte, format)
-	m = material{path: filepath.Join(dir, string(format)), format: format}
+	m = material{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
 	f, err := os.Create(m.path)
 	if err != nil {
 		return m, err
 	}
 	defer func() { err = cmp.Or(err, f.Close()) }()
-	blocks := newGenerator(seed, size)
+	blocks := newGenerator(seed, size, every)
 	m.size, err = io.CopyBuffer(struct{ io.Writer }{f}, newStream(blocks, format), make([]byte, pieceSize))
 	m.planted = blocks.planted
 	return m, err
@@ -82,21 +97,16 @@ func compareSpeed(s settings) error {
 
 // contestantsIn writes the files they read, and returns ripgrep also by itself: nil where it is not installed.
 func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contestant, err error) {
-	formats := []transcript.Format{transcript.FormatPlain, transcript.FormatClaude, transcript.FormatCodex,
-		transcript.FormatGemini, transcript.FormatOpencode}
-	var plain material
-	for _, format := range formats {
-		m, err := writeMaterial(dir, format, size)
+	var materials []material
+	for _, s := range scans {
+		m, err := writeMaterial(dir, s.format, size, s.every)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := &contestant{name: "signalbox, " + string(format) + " stream", size: m.size, goal: goalJSON, run: m.scan}
-		if format == transcript.FormatPlain {
-			plain = m
-			c.name, c.goal = "signalbox, plain text", goalPlain
-		}
-		all = append(all, c)
+		materials = append(materials, m)
+		all = append(all, &contestant{name: s.name, size: m.size, goal: s.goal, run: m.scan})
 	}
+	plain := materials[0]
 	lines, err := plain.countLines()
 	if err != nil {
 		return nil, nil, err
