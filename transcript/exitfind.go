@@ -41,7 +41,7 @@ type exitFinder struct {
 
 type opener struct {
 	at    int64
-	line  int
+	line  int32
 	first bool // first in its line
 	exitContext
 }
@@ -127,7 +127,7 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 		case '"':
 			f.inString = true
 		case '{':
-			f.openers = append(f.openers, opener{at + int64(i), line, first, ctx})
+			f.openers = append(f.openers, opener{at + int64(i), int32(line), first, ctx})
 		case '}':
 			if f.closeObject(at+int64(i)+1, found); !f.active() {
 				rest := b[i+1:]
@@ -210,7 +210,7 @@ func (f *exitFinder) flush(end int64, found func(exitObject)) {
 }
 
 func (f *exitFinder) object(o opener, end int64) exitObject {
-	return exitObject{raw: f.buf[o.at-f.base : end-f.base], at: o.at, line: o.line, exitContext: o.exitContext}
+	return exitObject{raw: f.buf[o.at-f.base : end-f.base], at: o.at, line: int(o.line), exitContext: o.exitContext}
 }
 
 // end ends the text, or the part of it that fences bound. What is not closed is reported too: if it names the

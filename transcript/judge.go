@@ -79,6 +79,9 @@ func (t *text) judgeLine(line []byte, refused signalbox.Reason) {
 }
 
 func (t *text) judgeNearMiss(line []byte) {
+	if t.refused.released == MaxSignals {
+		return
+	}
 	if miss, ok := matchNearMiss(line); ok {
 		t.add(signalbox.Signal{
 			Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: lines.Valid(miss.argument),

@@ -9,18 +9,22 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// entry is a signal on its way out; open while its body still grows.
+// entry is a signal on its way out.
 type entry struct {
 	sig  signalbox.Signal
-	open bool
+	open bool // its body still grows
+	cut  bool // its body was too long
 }
 
 // tally counts the signals of one kind, taken or refused.
 type tally struct{ queued, released int }
 
 // mostQueued bounds the queue. Signals may be found a little out of order, so those beyond MaxSignals are dropped when
-// they are released, in order; but whatever is found after so many more cannot come among the first.
+// they are settled, in order; but whatever is found after so many more cannot come among the first.
 const mostQueued = MaxSignals + 16<<10
+
+// settleAt is the length of the queue at which it is settled before the piece ends.
+const settleAt = 1024
 
 func (t *text) tallyOf(sig *signalbox.Signal) *tally {
 	if sig.Taken() {
@@ -32,7 +36,7 @@ func (t *text) tallyOf(sig *signalbox.Signal) *tally {
 // add puts a signal in its place by offset, and reports whether it was kept.
 func (t *text) add(sig signalbox.Signal) bool {
 	tally := t.tallyOf(&sig)
-	if tally.queued+tally.released == mostQueued {
+	if tally.released == MaxSignals || tally.queued+tally.released == mostQueued {
 		t.drop(&sig)
 		return false
 	}
@@ -51,27 +55,45 @@ func (t *text) drop(sig *signalbox.Signal) {
 	}
 }
 
-// release returns, in order, the signals before which nothing more can appear. While a text may have to be taken
-// back nothing is released.
-func (t *text) release() (out []signalbox.Signal) {
+// release returns what has been settled since the last call.
+func (t *text) release() []signalbox.Signal {
+	t.settle()
+	out := t.settled
+	t.settled = nil
+	return out
+}
+
+// settle moves the signals on, in order, before which nothing more can appear. While a text may have to be taken back
+// nothing is settled.
+func (t *text) settle() {
 	if t.marked {
-		return nil
+		return
 	}
 	barrier := t.barrier()
 	n := 0
 	for ; n < len(t.queue) && !t.queue[n].open && t.queue[n].sig.Offset < barrier; n++ {
-		sig := &t.queue[n].sig
-		tally := t.tallyOf(sig)
-		tally.queued--
-		if tally.released == MaxSignals {
-			t.drop(sig)
-			continue
+		e := t.queue[n]
+		t.tallyOf(&e.sig).queued--
+		if t.keep(&e.sig) && e.cut {
+			remark := e.sig
+			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
+			remark.Detail = "the body is kept up to 65536 bytes; the signal counts"
+			t.keep(&remark)
 		}
-		tally.released++
-		out = append(out, *sig)
 	}
 	t.queue = slices.Delete(t.queue, 0, n)
-	return out
+}
+
+// keep releases a signal unless there have been too many.
+func (t *text) keep(sig *signalbox.Signal) bool {
+	tally := t.tallyOf(sig)
+	if tally.released == MaxSignals {
+		t.drop(sig)
+		return false
+	}
+	tally.released++
+	t.settled = append(t.settled, *sig)
+	return true
 }
 
 // barrier is the offset of the first thing that is not settled.
@@ -168,12 +190,7 @@ func (t *text) closeBody(end int64) {
 	}
 	for i := len(t.queue) - 1; i >= 0; i-- {
 		if e := t.queue[i]; e.open {
-			e.open, e.sig.Body = false, payload.Body(b.buf)
-			if size > MaxBody {
-				t.add(signalbox.Signal{Dialect: e.sig.Dialect, Name: e.sig.Name, TaskID: e.sig.TaskID,
-					Offset: e.sig.Offset, Line: e.sig.Line, Raw: e.sig.Raw, Refused: signalbox.ReasonTooLarge,
-					Detail: "the body is kept up to 65536 bytes; the signal counts"})
-			}
+			e.open, e.cut, e.sig.Body = false, size > MaxBody, payload.Body(b.buf)
 			break
 		}
 	}

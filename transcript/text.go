@@ -34,6 +34,7 @@ type text struct {
 
 	body    body
 	queue   []*entry
+	settled []signalbox.Signal // to be released
 	taken   tally
 	refused tally
 	dropped int  // taken signals beyond MaxSignals
@@ -73,6 +74,9 @@ func (t *text) Push(p []byte) {
 		}
 		t.wholeLine(p[i:i+n+1], t.off+int64(i))
 		i += n + 1
+		if len(t.queue) >= settleAt {
+			t.settle()
+		}
 	}
 	t.off += int64(len(p))
 	t.last = p[len(p)-1]

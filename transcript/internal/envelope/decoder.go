@@ -44,7 +44,8 @@ type decoder struct {
 	spoke       bool   // the turn has own text
 	high        rune   // half a UTF-16 pair at the end of a delta
 	session     []byte // opencode's first session: others are sub-agents'
-	counted     []messageUsage
+	counted     [rememberedMessages]messageUsage
+	nextCounted int // the one to forget next
 	drift       map[string]bool
 }
 
@@ -311,7 +312,10 @@ func (d *decoder) ended(failed bool, message []byte) {
 		d.rep.Error = lines.Valid(message[:min(len(message), maxMessage)])
 	}
 	add(&d.rep.Usage, d.turn)
-	d.turn, d.spoke, d.counted = signalbox.Usage{}, false, d.counted[:0]
+	d.turn, d.spoke = signalbox.Usage{}, false
+	for i := range d.counted {
+		d.counted[i].id = d.counted[i].id[:0]
+	}
 }
 
 // tokens is the usage that the line tells, but for its cost.

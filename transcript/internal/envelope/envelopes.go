@@ -125,19 +125,21 @@ func claudeEvent(d *decoder) {
 
 // messageUsage is what was counted for a message, of which several lines may tell.
 type messageUsage struct {
-	id    string
+	id    []byte
 	usage signalbox.Usage
 }
 
+// rememberedMessages is how many messages back a line may tell the usage of a message again.
+const rememberedMessages = 16
+
 func (d *decoder) countMessage(id []byte) {
-	const remembered = 16
 	usage := signalbox.Usage{InputTokens: d.number(fieldMessageInput), CachedInputTokens: d.number(fieldMessageCached),
 		OutputTokens: d.number(fieldMessageOutput)}
 	if usage == (signalbox.Usage{}) {
 		return
 	}
 	for i := range d.counted {
-		if c := &d.counted[i]; c.id == string(id) {
+		if c := &d.counted[i]; len(id) > 0 && bytes.Equal(c.id, id) {
 			add(&d.turn, signalbox.Usage{InputTokens: -c.usage.InputTokens,
 				CachedInputTokens: -c.usage.CachedInputTokens, OutputTokens: -c.usage.OutputTokens})
 			add(&d.turn, usage)
@@ -146,12 +148,9 @@ func (d *decoder) countMessage(id []byte) {
 		}
 	}
 	add(&d.turn, usage)
-	if len(id) > 0 {
-		if len(d.counted) == remembered {
-			d.counted = append(d.counted[:0], d.counted[1:]...)
-		}
-		d.counted = append(d.counted, messageUsage{string(id), usage})
-	}
+	oldest := &d.counted[d.nextCounted]
+	oldest.id, oldest.usage = append(oldest.id[:0], id...), usage
+	d.nextCounted = (d.nextCounted + 1) % rememberedMessages
 }
 
 func (d *decoder) rateLimited() {

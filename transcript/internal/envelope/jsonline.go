@@ -20,6 +20,7 @@ type jsonLine struct {
 	escape  []byte // an escape sequence that the piece has cut
 	escaped bool   // in a string that is skipped: the last byte was a backslash that escapes the next
 	high    rune   // the first half of a UTF-16 pair
+	rune    []byte // room for what an escape sequence says
 	scratch []byte // of keys, literals and short values
 }
 
@@ -422,6 +423,6 @@ func (j *jsonLine) emitRune(r rune) {
 	case lowStart <= r && r < lowEnd:
 		r = utf8.RuneError
 	}
-	var buf [utf8.UTFMax]byte
-	j.emit(buf[:utf8.EncodeRune(buf[:], r)])
+	j.rune = utf8.AppendRune(j.rune[:0], r)
+	j.emit(j.rune)
 }
