@@ -165,7 +165,9 @@ func (m *seedMatcher) EndTurn()      {}
 
 func (m *seedMatcher) Remark(signalbox.Reason, string, string) {}
 
-func (m *seedMatcher) Settle() {}
+func (m *seedMatcher) EndSpeech() { m.FreshLine() }
+func (m *seedMatcher) Settle()    {}
+func (m *seedMatcher) Skip(n int) { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
 
 func (m *seedMatcher) Mark() (restore func()) {
 	saved := *m

@@ -45,8 +45,7 @@ func newText(key string) *text {
 	return &text{key: key, line: 1, last: '\n'}
 }
 
-// skip moves the position on over bytes that are no text.
-func (t *text) skip(n int) { t.off += int64(n) }
+func (t *text) Skip(n int) { t.off += int64(n) }
 
 func (t *text) Push(p []byte) {
 	if len(p) == 0 {
@@ -174,6 +173,13 @@ func (t *text) endLine() {
 func (t *text) FreshLine() {
 	if t.last != '\n' {
 		t.Push([]byte{'\n'})
+	}
+}
+
+func (t *text) EndSpeech() {
+	t.FreshLine()
+	if !t.fenced.waiting() {
+		t.closeBody(t.off)
 	}
 }
 

@@ -80,7 +80,6 @@ func (o *Options) orDefault() Options {
 type Scanner struct {
 	text   *text
 	source envelope.Source
-	bom    int // how many bytes of a byte order mark have been seen, bomDone when that is settled
 }
 
 // NewScanner returns a Scanner for one stream. A nil opts means the zero Options.
@@ -93,15 +92,12 @@ func NewScanner(opts *Options) *Scanner {
 // Push takes the next piece of the stream, of any size, and returns what became certain: taken signals and
 // refused ones, in the order of their first byte. The slice is valid until the next call.
 func (s *Scanner) Push(p []byte) []signalbox.Signal {
-	s.source.Push(s.withoutBOM(p))
+	s.source.Push(p)
 	return s.text.release()
 }
 
 // Close ends the stream and returns the rest.
 func (s *Scanner) Close() []signalbox.Signal {
-	if s.bom < len(byteOrderMark) {
-		s.source.Push([]byte(byteOrderMark[:s.bom]))
-	}
 	s.source.Close()
 	rest := s.text.release()
 	if s.text.dropped > 0 {
@@ -113,6 +109,9 @@ func (s *Scanner) Close() []signalbox.Signal {
 // Pending returns a line signal that has been heard and whose body may still grow, without its body. In a live
 // plain stream that is the only early word of a checkpoint.
 func (s *Scanner) Pending() (signalbox.Signal, bool) {
+	if s.text.marked { // the text may turn out not to be the agent's own
+		return signalbox.Signal{}, false
+	}
 	for _, e := range s.text.queue {
 		if e.open {
 			return e.sig, true
@@ -126,31 +125,6 @@ func (s *Scanner) Report() Report {
 	r := s.source.Report()
 	r.Dropped = s.text.dropped
 	return r
-}
-
-const byteOrderMark = "\uFEFF"
-
-// bomDone marks that the stream's first bytes have been looked at.
-const bomDone = len(byteOrderMark)
-
-// withoutBOM takes a byte order mark off the stream's start: some shells write one when they redirect, and
-// it would push the first signal off column 0.
-func (s *Scanner) withoutBOM(p []byte) []byte {
-	for s.bom < bomDone && len(p) > 0 {
-		if p[0] != byteOrderMark[s.bom] {
-			held := byteOrderMark[:s.bom]
-			s.bom = bomDone
-			if held != "" {
-				s.source.Push([]byte(held))
-			}
-			return p
-		}
-		p = p[1:]
-		if s.bom++; s.bom == bomDone {
-			s.text.skip(bomDone)
-		}
-	}
-	return p
 }
 
 // readSize is how much Signals asks of its reader at once: large enough that calls do not count, small enough

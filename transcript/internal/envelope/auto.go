@@ -23,7 +23,9 @@ type auto struct {
 	out     Sink
 	chosen  Source // nil until it knows
 	held    []byte
+	skipped int              // bytes of a byte order mark before held
 	looked  int              // how much of held has been looked at
+	walked  int              // up to where a line end has been looked for
 	lines   int              // lines looked at that are not blank
 	running signalbox.Format // recognised in the last line
 }
@@ -41,12 +43,17 @@ func (a *auto) Push(p []byte) {
 	}
 	a.held = append(a.held, p...)
 	for a.chosen == nil {
-		n := bytes.IndexByte(a.held[a.looked:], '\n')
+		n := bytes.IndexByte(a.held[a.walked:], '\n')
 		if n < 0 {
+			a.walked = len(a.held)
 			break
 		}
-		line := a.held[a.looked : a.looked+n]
-		a.looked += n + 1
+		end := a.walked + n
+		if end > autoBytes {
+			break
+		}
+		line := a.held[a.looked:end]
+		a.looked, a.walked = end+1, end+1
 		if !lines.Blank(line) {
 			a.look(line)
 		}
@@ -70,7 +77,10 @@ func (a *auto) look(line []byte) {
 }
 
 func (a *auto) choose(format signalbox.Format) {
-	a.chosen = New(format, a.out)
+	a.chosen = newSource(format, a.out)
+	if format == signalbox.FormatPlain {
+		a.out.Skip(a.skipped)
+	}
 	held := a.held
 	a.held = nil
 	a.chosen.Push(held)

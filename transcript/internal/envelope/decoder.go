@@ -22,6 +22,7 @@ type decoder struct {
 
 	line   int    // number of the stream's line
 	begun  bool   // the line has a byte that is not white space
+	whole  bool   // the line is complete: what it has not said it does not say
 	noise  bool   // the line is no JSON
 	head   []byte // the line's first bytes, to show when it is broken
 	values [fieldCount]fieldValue
@@ -31,6 +32,7 @@ type decoder struct {
 	reading     fieldID // the text being read
 	keep        bool    // it may be the agent's own
 	hasText     bool
+	said        bool   // it is not blank
 	unmark      func() // takes back what was passed on of the line; nil if nothing was
 	partHasText bool   // the content block has text
 	partStart   int    // where in text it begins
@@ -47,6 +49,7 @@ type decoder struct {
 	counted     [rememberedMessages]messageUsage
 	nextCounted int // the one to forget next
 	drift       map[string]bool
+	drifts      []remark // of this line
 }
 
 type fieldValue struct {
@@ -117,12 +120,18 @@ func (d *decoder) endLine() {
 	case d.noise:
 		d.rep.Noise++
 	case d.json.complete():
+		d.whole = true
 		d.finish()
+		d.whole = false
 	default:
 		d.discard()
 		d.out.Remark(signalbox.ReasonMalformed, lines.Excerpt(d.head),
 			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line))
 	}
+	for _, r := range d.drifts {
+		d.out.Remark(signalbox.ReasonDrift, r.raw, r.detail)
+	}
+	d.drifts = d.drifts[:0]
 	d.line++
 	d.begun, d.noise, d.hasTool, d.committed = false, false, false, false
 	d.head, d.result = d.head[:0], d.result[:0]
@@ -164,9 +173,12 @@ func (d *decoder) drifted(what string, name []byte) {
 	kind := what + " " + strconv.Quote(raw)
 	if !d.drift[kind] {
 		d.drift[kind] = true
-		d.out.Remark(signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind))
+		d.drifts = append(d.drifts, remark{raw, fmt.Sprintf("%s: unknown %s", d.format, kind)})
 	}
 }
+
+// remark is what a line will have said about itself when it is settled whose text it holds.
+type remark struct{ raw, detail string }
 
 func (d *decoder) field(id fieldID, value []byte, quoted bool) {
 	v := &d.values[id]
@@ -207,6 +219,7 @@ func (d *decoder) textPart(b []byte) {
 	if !d.keep {
 		return
 	}
+	d.said = d.said || !lines.Blank(b)
 	if d.text = append(d.text, b...); len(d.text) >= holdText {
 		d.flush()
 	}
@@ -261,7 +274,7 @@ func (d *decoder) commit() {
 	if d.unmark != nil {
 		d.out.Settle()
 	}
-	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, true, true, false
+	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, d.spoke || d.said, true, false
 	d.endText()
 }
 
@@ -275,7 +288,7 @@ func (d *decoder) discard() {
 
 func (d *decoder) endText() {
 	d.text, d.partStart = d.text[:0], 0
-	d.hasText, d.partHasText, d.unmark, d.unmarkPart = false, false, nil, nil
+	d.hasText, d.said, d.partHasText, d.unmark, d.unmarkPart = false, false, false, nil, nil
 }
 
 func (d *decoder) startMessage() {

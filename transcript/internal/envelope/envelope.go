@@ -27,6 +27,9 @@ type Sink interface {
 	BeginMessage()
 	// FreshLine begins a new line within the message unless the text stands at the start of one.
 	FreshLine()
+	// EndSpeech says that the agent turns to something else: what it said so far is whole, though the message may
+	// go on, on a new line.
+	EndSpeech()
 	EndMessage()
 	EndTurn()
 	// Remark passes on a diagnostic about the stream; it stands where the text stands.
@@ -36,10 +39,24 @@ type Sink interface {
 	Mark() (restore func())
 	// Settle makes final what was pushed since the first mark.
 	Settle()
+	// Skip moves the position on over bytes of a plain stream that are no text.
+	Skip(n int)
 }
 
 // New returns the envelope of that format, which must be one of signalbox.Formats.
 func New(format signalbox.Format, out Sink) Source {
+	source := newSource(format, out)
+	skip := func(int) {}
+	switch s := source.(type) {
+	case *plain:
+		skip = out.Skip
+	case *auto:
+		skip = func(n int) { s.skipped = n }
+	}
+	return &unmarked{Source: source, skip: skip}
+}
+
+func newSource(format signalbox.Format, out Sink) Source {
 	switch format {
 	case signalbox.FormatAuto:
 		return &auto{out: out}
@@ -47,4 +64,46 @@ func New(format signalbox.Format, out Sink) Source {
 		return &plain{out: out}
 	}
 	return newDecoder(format, out)
+}
+
+const byteOrderMark = "\uFEFF"
+
+// unmarked takes a byte order mark off the stream's start: some shells write one when they redirect, and it would
+// push the first signal off column 0.
+type unmarked struct {
+	Source
+	skip    func(n int)
+	matched int // bytes of the mark seen, all of them when that is settled
+}
+
+func (u *unmarked) Push(p []byte) {
+	for u.matched < len(byteOrderMark) && len(p) > 0 {
+		if p[0] != byteOrderMark[u.matched] {
+			u.settle()
+			break
+		}
+		p = p[1:]
+		if u.matched++; u.matched == len(byteOrderMark) {
+			u.skip(u.matched)
+		}
+	}
+	if len(p) > 0 {
+		u.Source.Push(p)
+	}
+}
+
+// settle passes on what began like the mark and is none.
+func (u *unmarked) settle() {
+	held := byteOrderMark[:u.matched]
+	u.matched = len(byteOrderMark)
+	if held != "" {
+		u.Source.Push([]byte(held))
+	}
+}
+
+func (u *unmarked) Close() {
+	if u.matched < len(byteOrderMark) {
+		u.settle()
+	}
+	u.Source.Close()
 }

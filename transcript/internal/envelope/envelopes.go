@@ -19,7 +19,8 @@ type envelope struct {
 	wants func(d *decoder, id fieldID) bool
 	// own reports whether the text of a complete line is the agent's own.
 	own func(d *decoder) bool
-	// continues reports whether the line's text goes on with the message before.
+	// continues reports whether the line's text goes on with the message before. A line that has not said so yet is
+	// taken to go on, for a fence that is open stays open then.
 	continues func(d *decoder) bool
 	// event acts on a complete line.
 	event func(d *decoder)
@@ -80,7 +81,7 @@ func claudeEnvelope() *envelope {
 		},
 		continues: func(d *decoder) bool {
 			id := d.values[fieldMessageID]
-			return id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
+			return !id.set && !d.whole || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
 		},
 		event: claudeEvent,
 	}
@@ -94,18 +95,20 @@ func claudeEvent(d *decoder) {
 			id.value = nil
 		}
 		d.countMessage(id.value)
-		switch {
-		case d.not(fieldParent, "null"):
-		case d.hasTool: // the agent now waits for its tool: nothing more belongs to what it said before
-			d.endMessage()
-		case d.committed:
+		if d.not(fieldParent, "null") {
+			break
+		}
+		if d.committed {
 			d.messageID = append(d.messageID[:0], id.value...)
-		case !bytes.Equal(id.value, d.messageID):
+		} else if !bytes.Equal(id.value, d.messageID) {
 			d.endMessage()
+		}
+		if d.hasTool { // which may take long
+			d.out.EndSpeech()
 		}
 	case "user":
 		if !d.not(fieldParent, "null") {
-			d.endMessage()
+			d.out.EndSpeech()
 		}
 	case "result":
 		if d.values[fieldInput].set || d.values[fieldOutput].set {
@@ -232,7 +235,7 @@ func geminiEnvelope() *envelope {
 			return !d.not(fieldType, "message") && !d.not(fieldRole, "assistant")
 		},
 		own:       isOwn,
-		continues: func(d *decoder) bool { return d.is(fieldDelta, "true") },
+		continues: func(d *decoder) bool { return d.is(fieldDelta, "true") || !d.values[fieldDelta].set && !d.whole },
 		event: func(d *decoder) {
 			if isOwn(d) {
 				return
