@@ -31,7 +31,7 @@ func ExitEnabled(flag string) bool {
 // looking at them; whoever acts on one calls ParseExitIfEnabled. The error is a *signalbox.ExitSignalError.
 func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	if len(data) > MaxExitBytes {
-		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf("invalid exit signal: %d bytes, limit %d", len(data), MaxExitBytes)}
+		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf("invalid exit signal: more than %d bytes", MaxExitBytes)}
 	}
 	signal, err := payload.ReadExit(data)
 	if err != nil {

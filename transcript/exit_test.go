@@ -153,7 +153,7 @@ func TestParseExitSize(t *testing.T) {
 	}
 	// The size comes before the JSON, which is wrong here too.
 	_, err := transcript.ParseExit([]byte(fits + "x"))
-	const want = "invalid exit signal: 65537 bytes, limit 65536"
+	const want = "invalid exit signal: more than 65536 bytes"
 	if err == nil || err.Error() != want {
 		t.Errorf("65537 bytes: %v, want %s", err, want)
 	}

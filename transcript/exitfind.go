@@ -225,7 +225,7 @@ func (f *exitFinder) end(found func(exitObject)) {
 
 func (f *exitFinder) endOpen(found func(exitObject)) {
 	next := f.base + int64(len(f.buf))
-	f.flush(next, func(o exitObject) { found(o) })
+	f.flush(next, found)
 	for i := len(f.openers) - 1; i >= 0; i-- {
 		o := f.openers[i]
 		if !o.first {
@@ -238,10 +238,26 @@ func (f *exitFinder) endOpen(found func(exitObject)) {
 	}
 }
 
-// namesProtocol reports whether the object is meant as an exit signal. One that is no JSON at all but mentions
-// the protocol is: the agent should be told what is wrong with it.
+// namesProtocol reports whether the object is meant as an exit signal. One that is no JSON but names the protocol in its
+// way is: the agent should be told what is wrong with it.
 func (o *exitObject) namesProtocol() bool {
-	return mayName(o.raw) && namesProtocolAtTop(o.raw) || bytes.Contains(o.raw, []byte(signalbox.ExitProtocol)) && !json.Valid(o.raw)
+	return mayName(o.raw) && namesProtocolAtTop(o.raw) || namesProtocolLoosely(o.raw) && !json.Valid(o.raw)
+}
+
+// namesProtocolLoosely finds protocol: apm2_agent_exit with whatever quotes.
+func namesProtocolLoosely(raw []byte) bool {
+	const around = " \t\r\n\"'`"
+	for {
+		before, after, found := bytes.Cut(raw, []byte(signalbox.ExitProtocol))
+		if !found {
+			return false
+		}
+		if key, ok := bytes.CutSuffix(bytes.TrimRight(before, around), []byte(":")); ok &&
+			bytes.HasSuffix(bytes.TrimRight(key, around), []byte("protocol")) {
+			return true
+		}
+		raw = after
+	}
 }
 
 // mayName is a quick look whether raw can name the protocol: in plain letters, or in escapes.

@@ -15,8 +15,10 @@ func (t *text) judge(line []byte) {
 	if t.opaque = false; !suspicious(line) || line[0] == '{' {
 		return
 	}
+	// A line that holds a fence is looked at as far as StripStream can hold it.
+	fenceLine := line[:min(len(line), MaxTurnBlock+1)]
 	if t.fence.IsOpen() {
-		if t.fence.ClosedBy(line) {
+		if t.fence.ClosedBy(fenceLine) {
 			t.opaque = true
 			t.exits.end(t.exitFound)
 			t.quoted.end(t.quotedEvent)
@@ -26,7 +28,7 @@ func (t *text) judge(line []byte) {
 		t.judgeLine(line, signalbox.ReasonFenced)
 		return
 	}
-	if f, ok := lines.OpenFence(line); ok {
+	if f, ok := lines.OpenFence(fenceLine); ok {
 		t.opaque = true
 		t.exits.end(t.exitFound)
 		t.refuseFencedExit()
@@ -148,10 +150,9 @@ func (t *text) turnEvent(e blockEvent) {
 	case t.firstTurn != nil:
 		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "the first turn signal of a message stands"
 	}
-	if t.take(sig) {
-		t.firstTurn = &sig
-	}
+	t.take(sig)
 	if sig.Taken() {
+		t.firstTurn = &sig
 		for _, problem := range block.Problems {
 			t.add(signalbox.Signal{Dialect: signalbox.DialectTurn, Name: sig.Name, Offset: sig.Offset, Line: sig.Line,
 				Raw: sig.Raw, Refused: signalbox.ReasonInvalidField, Detail: problem})
@@ -194,7 +195,7 @@ func (t *text) exitFound(o exitObject) {
 		t.fencedExitFound(o)
 		return
 	}
-	t.exitSeen = true
+	t.exitSeen = t.exitSeen || !o.delegated
 	t.take(t.exitSignal(o))
 }
 
@@ -231,6 +232,7 @@ func (t *text) take(sig signalbox.Signal) bool {
 	if sig.Offset >= t.body.start {
 		t.closeBody(sig.Offset)
 	}
+	t.shortenBody(sig.Offset)
 	return t.add(sig)
 }
 

@@ -175,7 +175,7 @@ var lineNames = func() (names []string) {
 
 // matchLine recognises a line that is a signal.
 func matchLine(line []byte, key string) (lineMatch, bool) {
-	line = bytes.TrimRightFunc(line, unicode.IsSpace)
+	line = bytes.TrimRight(line, " \t\r")
 	if len(line) == 0 {
 		return lineMatch{}, false
 	}
@@ -271,7 +271,11 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 			continue
 		}
 		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row, word)}
-		if row.Argument != signalbox.NoArgument {
+		switch row.Argument {
+		case signalbox.NoArgument:
+		case signalbox.PathArgument:
+			miss.argument = nearPath(after)
+		default:
 			miss.argument = word
 		}
 		return miss, true
@@ -312,6 +316,15 @@ func nearArgument(after []byte) []byte {
 	return bytes.TrimRight(word, "*_`\"'”’».,:;!")
 }
 
+// nearPath is nearArgument for a path, which may hold spaces if it is quoted.
+func nearPath(after []byte) []byte {
+	if _, quoted, ok := bytes.Cut(after, []byte{'"'}); ok {
+		path, _, _ := bytes.Cut(quoted, []byte{'"'})
+		return bytes.TrimSpace(path)
+	}
+	return nearArgument(after)
+}
+
 func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []byte) string {
 	switch {
 	case bytes.ContainsAny(marks, "*_"):
@@ -326,8 +339,8 @@ func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []b
 		return "indented"
 	case !exact:
 		return "not spelled as the signal"
-	case row.Argument == signalbox.NoArgument && len(word) > 0 && !strings.HasSuffix(row.Text, string(word)):
-		return "text after it, or another case"
+	case row.Argument == signalbox.NoArgument:
+		return "the line has more than the signal, or another case"
 	case len(word) == 0:
 		return "no argument"
 	case !colon:
@@ -344,6 +357,9 @@ func (m nearMiss) detail(key string) string {
 		if arg == "" {
 			arg = map[signalbox.Argument]string{signalbox.TaskArgument: "<task id>",
 				signalbox.NameArgument: "<name>", signalbox.PathArgument: "<path>"}[m.row.Argument]
+		}
+		if strings.ContainsFunc(arg, unicode.IsSpace) && m.row.Argument == signalbox.PathArgument {
+			arg = `"` + arg + `"`
 		}
 		line += ": " + arg
 	}

@@ -4,19 +4,27 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 	"signalbox/transcript/internal/payload"
 )
 
-// entry is a signal on its way out.
+// entry is a signal on its way out. Its body is read when it leaves, since a signal that is found late may still
+// shorten it.
 type entry struct {
-	sig  signalbox.Signal
-	open bool // its body still grows
-	cut  bool // its body was too long
+	sig       signalbox.Signal
+	open      bool   // its body still grows
+	body      []byte // the bytes from bodyStart on
+	bodyStart int64
+	cut       bool // there was more than is kept
 }
 
-// tally counts the signals of one kind, taken or refused.
+// bodyEnd is where the signal and what belongs to it ends.
+func (e *entry) bodyEnd() int64 { return e.bodyStart + int64(len(e.body)) }
+
+// tally counts the signals of one kind: taken, exit signals that were refused, and all else that was.
 type tally struct{ queued, released int }
 
 // mostQueued bounds the queue. Signals may be found a little out of order, so those beyond MaxSignals are dropped when
@@ -27,8 +35,11 @@ const mostQueued = MaxSignals + 16<<10
 const settleAt = 1024
 
 func (t *text) tallyOf(sig *signalbox.Signal) *tally {
-	if sig.Taken() {
+	switch {
+	case sig.Taken():
 		return &t.taken
+	case sig.Dialect == signalbox.DialectExit:
+		return &t.brokenExits
 	}
 	return &t.refused
 }
@@ -41,6 +52,7 @@ func (t *text) add(sig signalbox.Signal) bool {
 		return false
 	}
 	tally.queued++
+	t.markedBytes += len(sig.Raw)
 	i := len(t.queue)
 	for i > 0 && t.queue[i-1].sig.Offset > sig.Offset {
 		i--
@@ -49,8 +61,9 @@ func (t *text) add(sig signalbox.Signal) bool {
 	return true
 }
 
+// drop counts what could have decided the turn: signals, and exit signals that make others doubtful.
 func (t *text) drop(sig *signalbox.Signal) {
-	if sig.Taken() {
+	if sig.Taken() || sig.Dialect == signalbox.DialectExit {
 		t.dropped++
 	}
 }
@@ -71,9 +84,13 @@ func (t *text) settle() {
 	}
 	barrier := t.barrier()
 	n := 0
-	for ; n < len(t.queue) && !t.queue[n].open && t.queue[n].sig.Offset < barrier; n++ {
+	for ; n < len(t.queue); n++ {
 		e := t.queue[n]
+		if e.open || e.sig.Offset >= barrier || e.bodyEnd() > barrier {
+			break
+		}
 		t.tallyOf(&e.sig).queued--
+		e.sig.Body = payload.Body(e.body)
 		if t.keep(&e.sig) && e.cut {
 			remark := e.sig
 			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
@@ -165,14 +182,17 @@ func (b *body) extend(end int64) {
 
 // openBody begins the body of the signal just added, which stands at offset at.
 func (t *text) openBody(at, start int64) {
-	for i := len(t.queue) - 1; i >= 0; i-- {
-		if t.queue[i].sig.Offset == at {
-			t.queue[i].open = true
+	for _, e := range slices.Backward(t.queue) {
+		if e.sig.Offset == at {
+			e.open, e.bodyStart = true, start
 			break
 		}
 	}
 	t.body.on, t.body.start, t.body.frozen, t.body.buf = true, start, 0, nil
 }
+
+// mostMarkedBytes bounds the bodies of signals that may have to be taken back, and so cannot be released.
+const mostMarkedBytes = 8 << 20
 
 // closeBody ends the open body, if there is one, at the offset end at the latest.
 func (t *text) closeBody(end int64) {
@@ -188,13 +208,40 @@ func (t *text) closeBody(end int64) {
 	if size < int64(len(b.buf)) {
 		b.buf = b.buf[:size]
 	}
-	for i := len(t.queue) - 1; i >= 0; i-- {
-		if e := t.queue[i]; e.open {
-			e.open, e.cut, e.sig.Body = false, size > MaxBody, payload.Body(b.buf)
+	if t.marked && t.markedBytes+len(b.buf) > mostMarkedBytes {
+		b.buf = nil
+	}
+	t.markedBytes += len(b.buf)
+	for _, e := range slices.Backward(t.queue) {
+		if e.open {
+			e.open, e.body, e.cut = false, wholeRunes(b.buf), size > int64(len(b.buf))
 			break
 		}
 	}
 	b.on, b.buf = false, nil
+}
+
+// wholeRunes cuts off a rune of which a limit has left the start only.
+func wholeRunes(b []byte) []byte {
+	if len(b) < MaxBody {
+		return b
+	}
+	if end := lines.RuneStart(b, len(b)-1); !utf8.FullRune(b[end:]) {
+		return b[:end]
+	}
+	return b
+}
+
+// shortenBody ends, at the offset end, the body of the signal before, which may be closed already.
+func (t *text) shortenBody(end int64) {
+	for _, e := range slices.Backward(t.queue) {
+		if e.sig.Offset < end && e.bodyStart > 0 {
+			if !e.open && e.bodyEnd() > end {
+				e.body, e.cut = e.body[:max(0, end-e.bodyStart)], false
+			}
+			return
+		}
+	}
 }
 
 // closeFullBody ends a body that has reached its limit, once nothing can turn up any more that would have

@@ -164,3 +164,53 @@ func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
 		}
 	}
 }
+
+func TestPendingSaysNothingOfATextThatMayBeTakenBack(t *testing.T) {
+	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatClaude})
+	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"` + strings.Repeat(`x\n`, 32_760) +
+		`CHECKPOINT: t1\nfoo\n` + strings.Repeat(`y\n`, 100)))
+	if sig, ok := s.Pending(); ok {
+		t.Errorf("a sub-agent's %s is pending", sig.Name)
+	}
+	s.Push([]byte(`"}]},"parent_tool_use_id":"toolu_1"}` + "\n"))
+	if got := s.Close(); len(got) != 0 {
+		t.Errorf("heard %+v", got)
+	}
+}
+
+// Whether a stream is JSON must not depend on how much noise comes in one piece with it.
+func TestCutsDoNotDecideTheFormat(t *testing.T) {
+	event := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}` + "\n"
+	for _, noise := range []int{3, 7} { // 0.6 MB and 1.4 MB
+		input := []byte(strings.Repeat(strings.Repeat("n", 200_000)+"\n", noise) + event + event)
+		for seed := range uint64(4) {
+			checkCuts(t, input, &transcript.Options{}, seed)
+		}
+	}
+}
+
+func TestWhatIsDroppedDoesNotDependOnCuts(t *testing.T) {
+	input := []byte(strings.Repeat("CHECKPOINT: t1\n", 20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
+	for seed := range uint64(4) {
+		checkCuts(t, input, &transcript.Options{Format: transcript.FormatPlain}, seed)
+	}
+}
+
+// Signals in a text that may have to be taken back cannot be released, so their bodies are bounded together.
+func TestBodiesOfALongLineAreBounded(t *testing.T) {
+	signal := `CHECKPOINT: t1\nSummary: ` + strings.Repeat("x", 60_000) + `\n`
+	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat(signal, 400) + `"}}` + "\n"
+	got, _ := scanOnce([]byte(line), &transcript.Options{Format: transcript.FormatCodex})
+	bytes, heard := 0, 0
+	for _, s := range got {
+		if s.Taken() {
+			heard++
+		}
+		if summary, ok := s.Body["Summary"].(string); ok {
+			bytes += len(summary)
+		}
+	}
+	if heard != 400 || bytes > 10<<20 || bytes < 4<<20 {
+		t.Errorf("heard %d signals of 400, with %d bytes of bodies", heard, bytes)
+	}
+}

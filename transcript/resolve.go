@@ -17,8 +17,8 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 			s.Refused = Restrict(*s, role, work)
 		}
 	}
-	line := standingLine(signals)
 	exit, broken := standingExit(signals)
+	line := standingLine(signals, exit >= 0)
 	turn := lastTaken(signals, signalbox.DialectTurn)
 
 	winner := -1
@@ -28,11 +28,10 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 		return ambiguous(signals, "too many signals: some were not kept")
 	case exit < 0 && line >= 0:
 		winner = line
-	case exit >= 0 && (line < 0 || isUrgent(signals[line])):
+	case exit >= 0 && line < 0:
 		winner = exit
 	case exit >= 0:
-		next, ok := signals[exit].Exit.NextPhase()
-		if implied, _ := verdictPhase(signals[line].Name); !ok || implied != next {
+		if next, ok := signals[exit].Exit.NextPhase(); !ok || verdictPhase(signals[line].Name) != next {
 			return ambiguous(signals, "the line signal and the exit signal imply different phases")
 		}
 		winner, confirmed = line, signals[exit].Exit
@@ -65,11 +64,12 @@ func Restrict(s signalbox.Signal, role signalbox.Role, work string) signalbox.Re
 }
 
 // standingLine returns the index of the line signal that stands, -1 if there is none: the last of each family, and of
-// those the first in the table's order.
-func standingLine(signals []signalbox.Signal) int {
+// those the first in the table's order. Beside an exit signal only verdicts count, since the others have acted already.
+func standingLine(signals []signalbox.Signal, verdictsOnly bool) int {
 	last := map[string]int{}
 	for i, s := range signals {
-		if row, ok := signalbox.LineSignalNamed(s.Name); ok && s.Taken() && s.Dialect == signalbox.DialectLine {
+		row, ok := signalbox.LineSignalNamed(s.Name)
+		if ok && s.Taken() && s.Dialect == signalbox.DialectLine && !(verdictsOnly && row.Urgent) {
 			last[row.Family] = i
 		}
 	}
@@ -122,26 +122,21 @@ func isDropped(s signalbox.Signal) bool {
 	return s.Refused == signalbox.ReasonTooLarge && s.Dialect == ""
 }
 
-func isUrgent(s signalbox.Signal) bool {
-	row, _ := signalbox.LineSignalNamed(s.Name)
-	return row.Urgent
-}
-
-// verdictPhase returns the phase a verdict brings its work to.
-func verdictPhase(name string) (signalbox.Phase, bool) {
+// verdictPhase returns the phase a verdict brings its work to, "" if it brings it to none.
+func verdictPhase(name string) signalbox.Phase {
 	switch name {
 	case "ready_for_review":
-		return signalbox.PhaseCIPending, true
+		return signalbox.PhaseCIPending
 	case "review_passed":
-		return signalbox.PhaseReadyForMerge, true
+		return signalbox.PhaseReadyForMerge
 	case "audit_passed":
-		return signalbox.PhaseCompleted, true
+		return signalbox.PhaseCompleted
 	case "expanded_spec", "task_incomplete", "review_failed", "audit_failed":
-		return signalbox.PhaseImplementation, true
+		return signalbox.PhaseImplementation
 	case "infra_blocked", "audit_blocked", "divine_clarification":
-		return signalbox.PhaseBlocked, true
+		return signalbox.PhaseBlocked
 	}
-	return "", false
+	return ""
 }
 
 func ambiguous(signals []signalbox.Signal, detail string) signalbox.Signal {

@@ -29,7 +29,8 @@ type StripStream struct {
 	fence  lines.Fence
 
 	line      []byte // the start of a line that may open or close a fence
-	streaming bool   // the line is known to do neither
+	streaming bool   // the line has been judged
+	opaque    bool   // the line opens or closes a fence
 	space     spaces // held back: white space that may be the end
 }
 
@@ -74,10 +75,14 @@ func (s *StripStream) part(p []byte) {
 		s.text(p)
 		return
 	}
-	s.line = append(s.line, p...)
+	n := min(len(p), MaxTurnBlock+1-len(s.line))
+	s.line = append(s.line, p[:n]...)
 	if len(s.line) > MaxTurnBlock || !mayBeFence(s.line) {
 		s.judge()
 		s.streaming = true
+	}
+	if n < len(p) {
+		s.text(p[n:])
 	}
 }
 
@@ -85,7 +90,7 @@ func (s *StripStream) endLine() {
 	if !s.streaming && len(s.line) > 0 {
 		s.judge()
 	}
-	s.streaming = false
+	s.streaming, s.opaque = false, false
 }
 
 // mayBeFence reports whether a line that begins so may be a fence.
@@ -108,22 +113,17 @@ func (s *StripStream) judge() {
 	s.line = line[:0]
 	whole := bytes.TrimSuffix(line, []byte{'\n'})
 	if s.fence.IsOpen() {
-		if s.fence.ClosedBy(whole) {
+		if s.opaque = s.fence.ClosedBy(whole); s.opaque {
 			s.fence = lines.Fence{}
 		}
-		s.blocks.opaque(line, s.block)
-		return
-	}
-	if f, ok := lines.OpenFence(whole); ok {
-		s.fence = f
-		s.blocks.opaque(line, s.block)
-		return
+	} else if f, ok := lines.OpenFence(whole); ok {
+		s.fence, s.opaque = f, true
 	}
 	s.text(line)
 }
 
 func (s *StripStream) text(p []byte) {
-	if s.fence.IsOpen() {
+	if s.opaque || s.fence.IsOpen() {
 		s.blocks.opaque(p, s.block)
 	} else {
 		s.blocks.feed(p, 0, 0, false, s.block)
@@ -164,23 +164,31 @@ func (s *StripStream) write(p []byte) {
 type spaces []spaceRun
 
 type spaceRun struct {
-	c byte
-	n int
+	unit string // a byte, or CR and LF
+	n    int
 }
 
-// maxSpaceRuns bounds what is held back of white space that alternates.
+// maxSpaceRuns bounds what is held back of white space that alternates. Beyond it, white space at the end of a text
+// stays.
 const maxSpaceRuns = 64 << 10
 
 // add reports false when there are too many runs to take another.
 func (s *spaces) add(c byte) bool {
-	if last := len(*s) - 1; last >= 0 && (*s)[last].c == c {
+	unit := string(c)
+	if last := len(*s) - 1; last >= 0 && c == '\n' && (*s)[last].unit == "\r" {
+		if (*s)[last].n--; (*s)[last].n == 0 {
+			*s = (*s)[:last]
+		}
+		unit = "\r\n"
+	}
+	if last := len(*s) - 1; last >= 0 && (*s)[last].unit == unit {
 		(*s)[last].n++
 		return true
 	}
 	if len(*s) == maxSpaceRuns {
 		return false
 	}
-	*s = append(*s, spaceRun{c, 1})
+	*s = append(*s, spaceRun{unit, 1})
 	return true
 }
 
@@ -189,7 +197,7 @@ func (s *spaces) writeTo(out *StripStream) {
 	for _, run := range *s {
 		for n := run.n; n > 0; {
 			step := min(n, 4096)
-			if buf = append(buf, bytes.Repeat([]byte{run.c}, step)...); len(buf) >= 4096 {
+			if buf = append(buf, strings.Repeat(run.unit, step)...); len(buf) >= 4096 {
 				out.write(buf)
 				buf = buf[:0]
 			}

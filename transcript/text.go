@@ -32,13 +32,15 @@ type text struct {
 	exitSeen  bool              // this turn has had an exit signal outside a fence
 	fenced    fencedExit
 
-	body    body
-	queue   []*entry
-	settled []signalbox.Signal // to be released
-	taken   tally
-	refused tally
-	dropped int  // taken signals beyond MaxSignals
-	marked  bool // the text since the last mark may have to be taken back
+	body        body
+	queue       []*entry
+	settled     []signalbox.Signal // to be released
+	taken       tally
+	brokenExits tally
+	refused     tally
+	dropped     int  // signals beyond MaxSignals
+	marked      bool // the text since the last mark may have to be taken back
+	markedBytes int  // of signals found since
 }
 
 func newText(key string) *text {
@@ -225,7 +227,9 @@ func (t *text) Mark() (restore func()) {
 		copied := *e
 		saved.queue[i] = &copied
 	}
-	t.marked = true
+	if !t.marked {
+		t.marked, t.markedBytes = true, 0
+	}
 	return func() { *t = saved }
 }
 

@@ -12,20 +12,5 @@ const (
 	TurnFinal = payload.TurnFinal
 )
 
-// TurnForm is the form of a field's value.
-type TurnForm = payload.TurnForm
-
-const (
-	TurnText  = payload.TurnText  // Min and Max count characters
-	TurnCount = payload.TurnCount // a whole number within Min and Max
-	TurnList  = payload.TurnList  // a JSON list; Min and Max count its elements
-)
-
-// TurnField is a field of a turn signal and its limits.
-type TurnField = payload.TurnField
-
-// TurnType is a row of the table of turn signals.
-type TurnType = payload.TurnType
-
 // TurnKindOf returns the kind of the turn signal of that name, and whether there is such a signal.
 func TurnKindOf(name string) (TurnKind, bool) { return payload.TurnKindOf(name) }

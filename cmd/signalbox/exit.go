@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -23,8 +24,8 @@ Examples:
 }
 
 type exitCheckCommand struct {
-	JSON bool   `name:"json" help:"Print the answer on one line."`
-	File string `arg:"" optional:"" help:"The exit signal; - or none is standard input."`
+	JSON bool    `name:"json" help:"Print the answer on one line."`
+	File *string `arg:"" optional:"" help:"The exit signal; - or none is standard input."`
 }
 
 func (exitCheckCommand) Help() string {
@@ -52,14 +53,17 @@ func (c *exitCheckCommand) Run(p *program) error {
 	var data []byte
 	flag := p.getenv(signalbox.ExitFlag)
 	if transcript.ExitEnabled(flag) {
-		// One byte over the limit is enough for the parser to refuse it.
-		if data, err = io.ReadAll(io.LimitReader(in, transcript.MaxExitBytes+1)); err != nil {
+		if data, err = readExit(in); err != nil {
 			return err
 		}
 	}
 	sig, err := transcript.ParseExitIfEnabled(data, flag)
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: exitHint(err)}
+		hint := exitHint(err)
+		if len(data) > transcript.MaxExitBytes {
+			hint = "check that this is the file you meant; what is long belongs in the evidence bundle"
+		}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: hint}
 	}
 	answer := checkedExit{ExitSignal: sig}
 	if next, ok := sig.NextPhase(); ok {
@@ -70,6 +74,14 @@ func (c *exitCheckCommand) Run(p *program) error {
 		indent = ""
 	}
 	return p.printJSON(answer, indent)
+}
+
+// readExit reads what is enough for the parser, one byte over the limit if there is more. A byte order mark is an
+// editor's doing, and dropped.
+func readExit(in io.Reader) ([]byte, error) {
+	const mark = "\ufeff"
+	data, err := io.ReadAll(io.LimitReader(in, int64(len(mark)+transcript.MaxExitBytes+1)))
+	return bytes.TrimPrefix(data, []byte(mark)), err
 }
 
 // exitHint says what the agent, or whoever runs it, should do about a refused exit signal.

@@ -20,13 +20,20 @@ type input struct {
 	close func() error
 }
 
-// open opens the named file; "" and "-" are standard input.
-func (p *program) open(name string) (*input, error) {
-	if name == "" || name == "-" {
-		if name == "" && isTerminal(p.stdin) {
-			p.notef("reading standard input; Ctrl-D ends it")
-		}
+// open opens the file that the FILE argument names; none and "-" are standard input.
+func (p *program) open(file *string) (*input, error) {
+	name := "-"
+	if file != nil {
+		name = *file
+	} else if isTerminal(p.stdin) {
+		p.notef("reading standard input; Ctrl-D ends it")
+	}
+	switch name {
+	case "-":
 		return &input{p.stdin, "standard input", func() error { return nil }}, nil
+	case "":
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
+			Hint: "name a file, or give - to read standard input"}
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -50,7 +50,7 @@ func (p *program) run() int {
 	if flushErr := p.out.Flush(); err == nil {
 		err = flushErr
 	}
-	if err == nil || readerWentAway(err) {
+	if err == nil || errors.Is(err, errReaderWentAway) {
 		return 0
 	}
 	p.printError(err)

@@ -159,6 +159,17 @@ func TestOutputErrors(t *testing.T) {
 	}
 }
 
+// Only the reader of the answer may leave early: an agent's pipe that breaks is an error.
+func TestBrokenInputIsNoClosedOutput(t *testing.T) {
+	for _, err := range []error{syscall.EPIPE, io.ErrClosedPipe} {
+		p, _, stderr := start("scan")
+		p.stdin = failing{err}
+		if status := p.run(); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
+			t.Errorf("%v: status %d, stderr %q", err, status, stderr)
+		}
+	}
+}
+
 // A stream that breaks off must not be taken for one that ended: its last verdict may be missing.
 func TestNothingIsResolvedFromABrokenStream(t *testing.T) {
 	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {

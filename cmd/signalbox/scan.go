@@ -18,8 +18,8 @@ const (
 	policySeed = "seed"
 )
 
-// A flag whose empty value would mean "anything goes" is a pointer, so that an empty shell variable is
-// refused instead of switching a check off.
+// A flag whose empty value would mean "anything goes" is a pointer, and so is every FILE, so that an empty shell
+// variable is refused instead of switching a check off or waiting for standard input.
 type scanCommand struct {
 	Format  transcript.Format `default:"auto" placeholder:"F" help:"How the transcript is written: ${formats}. Name it for a live plain stream: auto holds input back until it is sure. Default: auto."`
 	Role    *signalbox.Role   `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
@@ -29,7 +29,7 @@ type scanCommand struct {
 	Resolve bool              `help:"Print exactly one object: what the whole turn said."`
 	Policy  string            `default:"last" placeholder:"P" help:"How to resolve. last: within a family of verdicts the last one stands. seed: the first match in table order, with no regard to role, key or fences; implies --resolve. Default: last."`
 	JSON    bool              `name:"json" help:"Print JSON, which scan always does."`
-	File    string            `arg:"" optional:"" help:"The transcript; - or none is standard input."`
+	File    *string           `arg:"" optional:"" help:"The transcript; - or none is standard input."`
 }
 
 func (scanCommand) Help() string {
@@ -162,16 +162,14 @@ func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (t
 
 // judge refuses a line signal that the emitter may not send, or that is about another's work.
 func (c *scanCommand) judge(sig *signalbox.Signal) {
-	if !sig.Taken() || sig.Dialect != signalbox.DialectLine {
+	if !sig.Taken() {
 		return
 	}
-	row, _ := signalbox.LineSignalNamed(sig.Name)
-	switch {
-	case c.Role != nil && !c.Role.MaySend(sig.Name):
-		sig.Refused = signalbox.ReasonOutOfRole
+	switch sig.Refused = transcript.Restrict(*sig, deref(c.Role), deref(c.Work)); sig.Refused {
+	case signalbox.ReasonOutOfRole:
+		row, _ := signalbox.LineSignalNamed(sig.Name)
 		sig.Detail = fmt.Sprintf("the role %s may not send %s", *c.Role, row.Text)
-	case c.Work != nil && row.Argument == signalbox.TaskArgument && sig.TaskID != *c.Work:
-		sig.Refused = signalbox.ReasonWrongWork
+	case signalbox.ReasonWrongWork:
 		sig.Detail = fmt.Sprintf("about %s, not %s", sig.TaskID, *c.Work)
 	}
 }

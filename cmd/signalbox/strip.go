@@ -7,7 +7,7 @@ import (
 )
 
 type stripCommand struct {
-	File string `arg:"" optional:"" help:"The text; - or none is standard input."`
+	File *string `arg:"" optional:"" help:"The text; - or none is standard input."`
 }
 
 func (stripCommand) Help() string {

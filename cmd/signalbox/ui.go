@@ -100,6 +100,9 @@ type answer struct{ w io.Writer }
 
 func (a answer) Write(b []byte) (int, error) {
 	n, err := a.w.Write(b)
+	if err != nil && isClosedPipe(err) {
+		return n, errReaderWentAway
+	}
 	if err != nil {
 		err = &signalbox.Error{
 			Code: signalbox.CodeFailed,
@@ -110,8 +113,10 @@ func (a answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// readerWentAway reports that standard output is a pipe nobody reads any more, as under head -1. The reader
+// errReaderWentAway means that standard output is a pipe nobody reads any more, as under head -1. The reader
 // has what it wanted.
-func readerWentAway(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+var errReaderWentAway = errors.New("nobody reads the answer any more")
+
+func isClosedPipe(err error) bool {
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)
 }

@@ -43,11 +43,11 @@ func Excerpt(b []byte) string {
 	if len(b) <= most {
 		return Valid(b)
 	}
-	return Valid(b[:runeStart(b, most)]) + "…"
+	return Valid(b[:RuneStart(b, most)]) + "…"
 }
 
-// runeStart moves i back to where a rune of b begins, if one is cut there.
-func runeStart(b []byte, i int) int {
+// RuneStart moves i back to where a rune of b begins, if one is cut there.
+func RuneStart(b []byte, i int) int {
 	for back := i; back > max(0, i-4); back-- {
 		if b[back]&0xC0 != 0x80 {
 			return back

@@ -16,6 +16,11 @@ const (
 
 	maxLabelBytes = 64
 	maxLabelWords = 5
+
+	// A body of 64 KiB must not become megabytes of small maps: with more fields than this labels are text, and a
+	// table with more rows is a string.
+	maxFields = 256
+	maxRows   = 256
 )
 
 // bodyLabels are the labels agents are asked to use, in the spelling that readers of a body rely on.
@@ -57,6 +62,7 @@ type bodyReader struct {
 	field     *bodyField
 	fence     lines.Fence
 	delegated bool
+	fields    int // labels so far
 }
 
 type subTask struct {
@@ -84,7 +90,7 @@ func (r *bodyReader) read(line string) {
 		r.field.verbatim = true
 	default:
 		name, text, ok := bodyLabel(line)
-		if !ok {
+		if !ok || r.fields >= maxFields {
 			r.field.add(line, bodyPlain)
 			return
 		}
@@ -110,6 +116,7 @@ func (r *bodyReader) inFence(text string) bool {
 }
 
 func (r *bodyReader) begin(label, text string) {
+	r.fields++
 	if label == bodySubTask {
 		id, title := text, ""
 		if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
@@ -393,7 +400,7 @@ func bodyTable(lines []bodyLine) ([]map[string]string, bool) {
 		framed = framed && len(row) > 1 && row[0] == '|' && row[len(row)-1] == '|'
 		rows = append(rows, row)
 	}
-	if len(rows) < 2 {
+	if len(rows) < 2 || len(rows) > maxRows {
 		return nil, false
 	}
 	header, data := splitRow(rows[0]), rows[1:]

@@ -432,3 +432,18 @@ func checkBodyValue(t *testing.T, value any) {
 		t.Errorf("a body holds %T", v)
 	}
 }
+
+// A body must not become many times its size in memory.
+func TestHugeTablesAndManyLabelsAreText(t *testing.T) {
+	table := Body([]byte("Summary:\n| a |\n|---|\n" + strings.Repeat("| b |\n", 10_000)))
+	if text, ok := table["Summary"].(string); !ok || strings.Count(text, "| b |") != 10_000 {
+		t.Errorf("a table of 10,000 rows is a %T", table["Summary"])
+	}
+	var labels strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&labels, "L%d: x\n", i)
+	}
+	if got := Body([]byte(labels.String())); len(got) > maxFields+1 {
+		t.Errorf("%d fields", len(got))
+	}
+}
