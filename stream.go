@@ -45,7 +45,8 @@ type Usage struct {
 	CostUSD                                      float64
 }
 
-// RateLimit is the agent's service saying that it will not serve it for a while.
+// RateLimit is what the agent's service said of its limits. Only a status such as "rejected" means that it will not
+// serve the agent for a while; "allowed" does not.
 type RateLimit struct {
 	Status string
 	// ResetsAt is when it will serve again, zero if it did not say.
