@@ -22,7 +22,7 @@ import (
 // The kit's format is described in docs/signals.md.
 const (
 	kitGlob     = "../testdata/recognition/*.txtar"
-	kitMinCases = 250
+	kitMinCases = 901 // all there are, so that a lost file is noticed
 )
 
 // A kitCase is one case of the kit. What has no expectation is nil.
@@ -213,12 +213,9 @@ func cuts(input []byte) map[string][][]byte {
 // withRole marks what the role may not send, as `scan --role` does.
 func withRole(signals []signalbox.Signal, role signalbox.Role) []signalbox.Signal {
 	marked := slices.Clone(signals)
-	if role == "" {
-		return marked
-	}
 	for i := range marked {
-		if s := &marked[i]; s.Taken() && s.Dialect == signalbox.DialectLine && !role.MaySend(s.Name) {
-			s.Refused = signalbox.ReasonOutOfRole
+		if s := &marked[i]; s.Taken() {
+			s.Refused = transcript.Restrict(*s, role, "")
 		}
 	}
 	return marked
@@ -249,11 +246,13 @@ func compareSignals(t *testing.T, what string, want []map[string]any, got []sign
 	}
 }
 
-// mismatch compares the keys that want has. A key that ends in _has holds one or more substrings.
+// mismatch compares the keys that want has. A key that ends in _has holds one or more substrings, one that ends
+// in _lacks those that must not be there.
 func mismatch(want, got map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		field, substring := strings.CutSuffix(key, "_has")
-		if !substring {
+		field, has := strings.CutSuffix(key, "_has")
+		field, lacks := strings.CutSuffix(field, "_lacks")
+		if !has && !lacks {
 			if _, known := got[key]; !known {
 				return fmt.Sprintf("there is no %q", key)
 			}
@@ -264,8 +263,8 @@ func mismatch(want, got map[string]any) string {
 		}
 		text, _ := got[field].(string)
 		for _, part := range asList(want[key]) {
-			if !strings.Contains(text, part.(string)) {
-				return fmt.Sprintf("%s %q does not contain %q", field, text, part)
+			if strings.Contains(text, part.(string)) != has {
+				return fmt.Sprintf("%s %q is wrong by %s %q", field, text, key, part)
 			}
 		}
 	}
@@ -308,7 +307,7 @@ func compact(m map[string]any) string {
 }
 
 var kitKeys = []string{"dialect", "signal", "handler", "task_id", "title", "body", "exit", "confidence", "fields",
-	"raw", "offset", "line", "refused", "detail", "detail_has", "times"}
+	"raw", "offset", "line", "refused", "detail", "detail_has", "detail_lacks", "times"}
 
 // kitCases reads a group. What the format does not know is an error, so that a slip of the pen cannot make a
 // case that tests nothing.

@@ -76,15 +76,15 @@ func (r *bodyReader) enter(o bodyObject) {
 }
 
 func (r *bodyReader) read(line string) {
-	switch marker := strings.TrimRight(line, lines.Space); {
+	switch {
 	case r.inFence(line):
 		r.field.add(line, bodyFenced)
-	case r.delegated && marker == lines.DelegationEnd:
+	case r.delegated && isMarker(line, lines.DelegationEnd):
 		r.delegated = false
 		r.enter(r.object)
 	case r.delegated:
 		r.field.add(line, bodyPlain)
-	case marker == lines.DelegationStart:
+	case isMarker(line, lines.DelegationStart):
 		r.delegated = true
 		r.field = r.root.field(bodyDelegation)
 		r.field.verbatim = true
@@ -98,10 +98,18 @@ func (r *bodyReader) read(line string) {
 	}
 }
 
+func isMarker(line, marker string) bool {
+	rest, ok := strings.CutPrefix(line, marker)
+	return ok && strings.TrimRight(rest, lines.Space) == ""
+}
+
 // inFence reports whether the line is part of a fence, which it may open or close.
 func (r *bodyReader) inFence(text string) bool {
-	mark := strings.TrimLeft(text, " ")
-	if mark == "" || mark[0] != '`' && mark[0] != '~' {
+	mark := 0
+	for mark < len(text) && text[mark] == ' ' {
+		mark++
+	}
+	if mark == len(text) || text[mark] != '`' && text[mark] != '~' {
 		return r.fence.IsOpen()
 	}
 	line := []byte(text)
@@ -222,6 +230,9 @@ func joinTrimmed(lines []string) string {
 func bodyLabel(line string) (name, text string, ok bool) {
 	const bold = "**"
 	rest, marked := strings.CutPrefix(line, bold)
+	if !marked && (line == "" || line[0] < 'A') { // most lines of code and lists
+		return "", "", false
+	}
 	colon := strings.IndexByte(rest[:min(len(rest), maxLabelBytes+len(bold)+1)], ':')
 	if colon < 0 {
 		return "", "", false

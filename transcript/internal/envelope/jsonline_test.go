@@ -1,0 +1,133 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// recorder keeps what a jsonLine hands over.
+type recorder struct {
+	fields map[fieldID]string
+	text   strings.Builder
+}
+
+func (r *recorder) field(id fieldID, value []byte, _ bool) { r.fields[id] = string(value) }
+func (r *recorder) textBegin(fieldID) bool                 { return true }
+func (r *recorder) textPart(part []byte)                   { r.text.Write(part) }
+func (r *recorder) textEnd(fieldID)                        {}
+func (r *recorder) objectEnd(fieldID)                      {}
+func (r *recorder) unknownField([]byte)                    {}
+
+func newRecorder() (*jsonLine, *recorder) {
+	r := &recorder{fields: map[fieldID]string{}}
+	paths := map[string]fieldID{"type": fieldType, "content": fieldText, "message.id": fieldMessageID}
+	return &jsonLine{schema: newSchema(paths, []string{"content"}, ""), on: r}, r
+}
+
+// feedPieces feeds a line cut at random.
+func feedPieces(t *rapid.T, j *jsonLine, line []byte) {
+	for rest := line; len(rest) > 0; {
+		n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+		j.feed(rest[:n])
+		rest = rest[n:]
+	}
+}
+
+var jsonText = rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/{}[]:,\n\t\x00\u007fé漢😀\u2028<&")))
+
+// anyValue is a JSON value of at most that depth. Its keys are often those that the schema names.
+func anyValue(depth int) *rapid.Generator[any] {
+	kinds := []*rapid.Generator[any]{
+		jsonText.AsAny(),
+		rapid.Int64().AsAny(),
+		rapid.Float64Range(-1e300, 1e300).AsAny(),
+		rapid.SampledFrom([]json.Number{"1E5", "-0.5e+10", "0e-0", "12.50E-3"}).AsAny(),
+		rapid.Bool().AsAny(),
+		rapid.Just[any](nil),
+	}
+	if depth > 0 {
+		kinds = append(kinds, rapid.SliceOfN(anyValue(depth-1), 0, 4).AsAny(), anyObject(depth-1).AsAny())
+	}
+	return rapid.OneOf(kinds...)
+}
+
+func anyObject(depth int) *rapid.Generator[map[string]any] {
+	key := rapid.OneOf(rapid.SampledFrom([]string{"type", "content", "message", "id"}), jsonText)
+	return rapid.MapOfN(key, anyValue(depth), 0, 4)
+}
+
+// anyLine writes an object in one of the ways in which it may be written.
+func anyLine(t *rapid.T, object map[string]any) []byte {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(rapid.Bool().Draw(t, "escape HTML"))
+	if err := enc.Encode(object); err != nil {
+		t.Fatal(err)
+	}
+	written := bytes.TrimSpace(line.Bytes())
+	if rapid.Bool().Draw(t, "spaced") {
+		var spaced bytes.Buffer
+		if err := json.Indent(&spaced, written, "\t", "  "); err != nil {
+			t.Fatal(err)
+		}
+		written = spaced.Bytes()
+	}
+	return written
+}
+
+func TestJSONLineReadsWhatEncodingJSONWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := anyObject(4).Draw(t, "object")
+		line := anyLine(t, object)
+		j, got := newRecorder()
+		feedPieces(t, j, line)
+		if !j.complete() {
+			t.Fatalf("not complete: %s", line)
+		}
+		wantFields, wantText := map[fieldID]string{}, ""
+		if text, ok := object["type"].(string); ok {
+			wantFields[fieldType] = text
+		}
+		if message, ok := object["message"].(map[string]any); ok {
+			if text, ok := message["id"].(string); ok {
+				wantFields[fieldMessageID] = text
+			}
+		}
+		wantText, _ = object["content"].(string)
+		for _, id := range []fieldID{fieldType, fieldMessageID} {
+			if want, ok := wantFields[id]; ok && want != got.fields[id] {
+				t.Fatalf("field %d is %q, want %q: %s", id, got.fields[id], want, line)
+			}
+		}
+		if diff := cmp.Diff(wantText, got.text.String()); diff != "" {
+			t.Fatalf("text (-want +got):\n%s\n%s", diff, line)
+		}
+	})
+}
+
+func TestJSONLineIsNotCompleteBeforeItsEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := anyLine(t, anyObject(3).Draw(t, "object"))
+		j, _ := newRecorder()
+		feedPieces(t, j, line[:rapid.IntRange(0, len(line)-1).Draw(t, "end")])
+		if j.complete() {
+			t.Fatalf("half of it is complete: %s", line)
+		}
+		j.reset()
+		feedPieces(t, j, line)
+		if !j.complete() {
+			t.Fatalf("not complete after a broken line: %s", line)
+		}
+		if j.feed([]byte(" \t\r")); !j.complete() {
+			t.Fatalf("not complete with white space after it: %s", line)
+		}
+		if j.feed([]byte("{}")); j.complete() {
+			t.Fatalf("two objects are one: %s", line)
+		}
+	})
+}
