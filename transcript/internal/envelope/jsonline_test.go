@@ -12,6 +12,7 @@ import (
 
 // recorder keeps what a jsonLine hands over.
 type recorder struct {
+	line   *jsonLine
 	fields map[fieldID]string
 	text   strings.Builder
 }
@@ -19,14 +20,15 @@ type recorder struct {
 func (r *recorder) field(id fieldID, value []byte, _ bool) { r.fields[id] = string(value) }
 func (r *recorder) textBegin(fieldID) bool                 { return true }
 func (r *recorder) textPart(part []byte)                   { r.text.Write(part) }
-func (r *recorder) textEnd(fieldID)                        {}
+func (r *recorder) textEnd(fieldID)                        { r.line.flushHigh() }
 func (r *recorder) objectEnd(fieldID)                      {}
 func (r *recorder) unknownField([]byte)                    {}
 
 func newRecorder() (*jsonLine, *recorder) {
 	r := &recorder{fields: map[fieldID]string{}}
 	paths := map[string]fieldID{"type": fieldType, "content": fieldText, "message.id": fieldMessageID}
-	return &jsonLine{schema: newSchema(paths, []string{"content"}, ""), on: r}, r
+	r.line = &jsonLine{schema: newSchema(paths, []string{"content"}, ""), on: r}
+	return r.line, r
 }
 
 // feedPieces feeds a line cut at random.
@@ -130,4 +132,51 @@ func TestJSONLineIsNotCompleteBeforeItsEnd(t *testing.T) {
 			t.Fatalf("two objects are one: %s", line)
 		}
 	})
+}
+
+// FuzzJSONLine holds that every JSON object on a line is complete, that the text in it is what encoding/json reads, and
+// that cuts do not matter.
+func FuzzJSONLine(f *testing.F) {
+	f.Add([]byte(`{"type":"message","content":"a\n\"b\" \ud83d\ude00 \u0000"}`), uint8(3))
+	f.Add([]byte(`{"content":"\ud83d","message":{"id":[1,2.5e-3,true,null,{}]}}`), uint8(1))
+	f.Add([]byte(`{"a":"\\","b":"\\\"","content":"\\"}`), uint8(2))
+	f.Add([]byte(`{"type":`), uint8(5))
+	f.Add([]byte("{\"content\":\"\xff\"}"), uint8(4))
+	f.Fuzz(func(t *testing.T, line []byte, step uint8) {
+		line = bytes.TrimSpace(line)
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		whole, wholeRead := newRecorder()
+		whole.feed(line)
+		pieces, piecesRead := newRecorder()
+		for rest := line; len(rest) > 0; {
+			n := min(len(rest), int(step%16)+1)
+			pieces.feed(rest[:n])
+			rest = rest[n:]
+		}
+		if whole.complete() != pieces.complete() || wholeRead.text.String() != piecesRead.text.String() ||
+			!cmp.Equal(wholeRead.fields, piecesRead.fields) {
+			t.Errorf("%q cut into pieces of %d is read otherwise", line, step%16+1)
+		}
+		if !json.Valid(line) || len(line) == 0 || line[0] != '{' {
+			return
+		}
+		if !whole.complete() {
+			t.Errorf("%q is an object and not complete", line)
+		}
+		checkText(t, line, wholeRead.text.String())
+	})
+}
+
+func checkText(t *testing.T, line []byte, got string) {
+	var object map[string]json.RawMessage
+	var want string
+	if json.Unmarshal(line, &object) != nil || json.Unmarshal(object["content"], &want) != nil || bytes.Count(line, []byte("content")) != 1 ||
+		bytes.Contains(line, []byte(`\u00`)) {
+		return // no text, or perhaps the same key twice
+	}
+	if shown := string([]rune(got)); shown != want {
+		t.Errorf("%q: text %q, want %q", line, shown, want)
+	}
 }
