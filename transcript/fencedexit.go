@@ -9,7 +9,7 @@ import (
 
 // mayHoldExit reports whether an exit signal that stands alone in the fence may count.
 func mayHoldExit(f lines.Fence) bool {
-	return f.Mark == '`' && (f.Info == "" || f.Info == "json")
+	return f.Mark == '`' && f.JSON
 }
 
 // fencedExit follows the one exit signal that may count although it is fenced: alone in its fence, at the end

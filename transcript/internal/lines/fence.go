@@ -4,8 +4,8 @@ import "bytes"
 
 // Fence is a CommonMark code fence. The zero value is none.
 type Fence struct {
-	Mark byte   // '`' or '~'
-	Info string // what follows the marks, trimmed; an excerpt if it is long
+	Mark byte // '`' or '~'
+	JSON bool // what follows the marks is "json" or nothing
 	size int
 }
 
@@ -33,7 +33,8 @@ func OpenFence(line []byte) (Fence, bool) {
 	if size < 3 || mark == '`' && bytes.IndexByte(rest, '`') >= 0 {
 		return Fence{}, false
 	}
-	return Fence{Mark: mark, Info: Excerpt(bytes.Trim(rest, Space)), size: size}, true
+	info := bytes.TrimSpace(rest)
+	return Fence{Mark: mark, JSON: len(info) == 0 || string(info) == "json", size: size}, true
 }
 
 // ClosedBy reports whether the line closes the fence, which must be open.

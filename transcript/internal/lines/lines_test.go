@@ -42,16 +42,16 @@ func TestShownText(t *testing.T) {
 func TestFences(t *testing.T) {
 	for _, tt := range []struct {
 		open   string
-		info   string
+		json   bool
 		closes []string
 		inside []string
 	}{
-		{"```", "", []string{"```", "`````", "   ``` \t\r"}, []string{"``", "~~~", "``` x", "    ```", "x```", ""}},
-		{"````json \r", "json", []string{"````"}, []string{"```"}},
-		{"  ~~~ a `b` ~", "a `b` ~", []string{"~~~"}, []string{"```"}},
+		{"```", true, []string{"```", "`````", "   ``` \t\r"}, []string{"``", "~~~", "``` x", "    ```", "x```", ""}},
+		{"````json \r", true, []string{"````"}, []string{"```"}},
+		{"  ~~~ a `b` ~", false, []string{"~~~"}, []string{"```"}},
 	} {
 		f, ok := lines.OpenFence([]byte(tt.open))
-		if !ok || !f.IsOpen() || f.Info != tt.info || f.Mark != strings.TrimLeft(tt.open, " ")[0] {
+		if !ok || !f.IsOpen() || f.JSON != tt.json || f.Mark != strings.TrimLeft(tt.open, " ")[0] {
 			t.Errorf("OpenFence(%q) = %+v, %v", tt.open, f, ok)
 		}
 		for _, line := range tt.closes {
