@@ -24,14 +24,14 @@ type exitContext struct {
 	delegated bool
 }
 
-// exitFinder finds balanced objects that begin at the start of a line (in a fence that may hold an exit signal: after indentation). Since
-// a JSON string never holds a line end, quotes are matched within lines only, so a stray brace or quote earlier
-// in the text does not hide an object that follows: all braces are matched in one pass with a stack, and an
+// exitFinder finds balanced objects that begin at the start of a line (in a fence that may hold an exit signal: after
+// indentation). Since a JSON string never holds a line end, quotes are matched within lines only, so a stray brace or
+// quote earlier in the text does not hide an object that follows: all braces are matched in one pass with a stack, and an
 // object nested in one that turns out never to close stands for itself.
 type exitFinder struct {
 	buf     []byte // the text from offset base on
 	base    int64
-	openers []opener // braces that are not closed yet, outermost first
+	openers []opener // objects that are not closed yet, outermost first
 	done    []span   // objects that are closed, inside openers that are not
 
 	within   bool // a line has begun and is past its indentation
@@ -39,10 +39,11 @@ type exitFinder struct {
 	escaped  bool
 }
 
+// opener is a brace at the start of a line.
 type opener struct {
 	at    int64
 	line  int32
-	first bool // first in its line
+	inner int32 // braces after it, not at the start of a line, that are not closed yet
 	exitContext
 }
 
@@ -127,9 +128,15 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 		case '"':
 			f.inString = true
 		case '{':
-			f.openers = append(f.openers, opener{at + int64(i), int32(line), first, ctx})
+			if first {
+				f.openers = append(f.openers, opener{at: at + int64(i), line: int32(line), exitContext: ctx})
+			} else {
+				f.openers[len(f.openers)-1].inner++
+			}
 		case '}':
-			if f.closeObject(at+int64(i)+1, found); !f.active() {
+			if top := &f.openers[len(f.openers)-1]; top.inner > 0 {
+				top.inner--
+			} else if f.closeObject(at+int64(i)+1, found); !f.active() {
 				rest := b[i+1:]
 				f.within = len(rest) > 0 && rest[len(rest)-1] != '\n' || len(rest) == 0
 				return !lines.Blank(rest)
@@ -150,9 +157,7 @@ func (f *exitFinder) closeObject(end int64, found func(exitObject)) {
 		for len(f.done) > 0 && f.done[len(f.done)-1].at > top.at {
 			f.done = f.done[:len(f.done)-1]
 		}
-		if top.first {
-			f.done = append(f.done, span{top, end})
-		}
+		f.done = append(f.done, span{top, end})
 	}
 	if f.openers = f.openers[:last]; !f.active() {
 		f.flush(end, found)
@@ -183,12 +188,9 @@ func (f *exitFinder) dropOld(now int64, found func(exitObject)) {
 }
 
 // reportTooLarge reports an object that is too long, if it is meant as an exit signal. An exit signal holds no other
-// object, so it is enough to look as far as the next brace, and all looks together pass over the text once.
+// object, so it is enough to look as far as the next one, and all looks together pass over the text once.
 func (f *exitFinder) reportTooLarge(index int, found func(exitObject)) {
 	o := f.openers[index]
-	if !o.first {
-		return
-	}
 	end := min(o.at+MaxExitBytes, f.base+int64(len(f.buf)))
 	if index+1 < len(f.openers) {
 		end = min(end, f.openers[index+1].at)
@@ -228,9 +230,6 @@ func (f *exitFinder) endOpen(found func(exitObject)) {
 	f.flush(next, found)
 	for i := len(f.openers) - 1; i >= 0; i-- {
 		o := f.openers[i]
-		if !o.first {
-			continue
-		}
 		if object := f.object(o, next); namesProtocolAtTop(object.raw) {
 			found(object)
 		}

@@ -12,7 +12,7 @@ import (
 // judge looks at a line as a line: fences, delegation markers, line signals. Of a line that is longer than a
 // signal may be it gets the first maxLine+1 bytes.
 func (t *text) judge(line []byte) {
-	if t.opaque = false; !suspicious(line) || line[0] == '{' {
+	if t.opaque = false; len(line) == 0 || line[0] == '{' || !suspicious(line) {
 		return
 	}
 	// A line that holds a fence is looked at as far as StripStream can hold it.
@@ -117,7 +117,10 @@ func (t *text) feed(b []byte, at int64) {
 
 // turnEvent takes what was found outside fences.
 func (t *text) turnEvent(e blockEvent) {
-	sig := signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: e.at, Line: e.line, Raw: lines.Valid(e.raw)}
+	sig := signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: e.at, Line: e.line}
+	if e.kind != blockComplete && t.refused.released == MaxSignals {
+		return
+	}
 	switch e.kind {
 	case blockTooLarge:
 		sig.Raw, sig.Refused = lines.Excerpt(e.raw), signalbox.ReasonTooLarge
@@ -130,6 +133,7 @@ func (t *text) turnEvent(e blockEvent) {
 		t.add(sig)
 		return
 	}
+	sig.Raw = lines.Valid(e.raw)
 	block, err := payload.ReadTurn(e.raw)
 	if err != nil {
 		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()

@@ -124,10 +124,13 @@ func (f *blockFinder) giveUp() {
 	f.buf, f.stage = f.buf[:0], stageIdle
 }
 
+// collectStep is how much is added to a block at once: what lies behind its end, or the next opener, is added in vain.
+const collectStep = 256
+
 // collect adds b to the block and looks for its end. It returns how much of b it used.
 func (f *blockFinder) collect(b []byte, at int64, line int, delegated bool, found func(blockEvent)) int {
 	before := len(f.buf)
-	n := min(len(b), MaxTurnBlock-before)
+	n := min(len(b), MaxTurnBlock-before, collectStep)
 	if n == 0 {
 		f.tooLarge(line, delegated, found)
 		return 0
