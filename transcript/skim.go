@@ -6,88 +6,170 @@ import (
 	"math/bits"
 )
 
-// ordinaryLines passes over lines of p that are not suspicious. The first begins at i; a line that reaches to end or
-// beyond it is not passed. It returns where the line begins that it stopped at, and how many it passed.
-//
-// Nearly all of a transcript's bytes go by here, and a mispredicted branch costs as much as finding the next line end.
-// So most lines are settled by one look at their first two bytes, or at the first two after spaces.
-func ordinaryLines(p []byte, i, end int) (start, passed int) {
-	if suspicious(p[i:]) {
-		return i, 0
+// Nearly all of a transcript's bytes are passed over here. Looking at each line by itself costs a call and two or three
+// mispredicted branches, which is most of the time there is. So bytes are taken 64 at a time and become bits: a mask of
+// line ends, one of the places where a line may be suspicious, and one of those where a tag may begin. Where the last two
+// are empty, lines are only counted.
+
+const (
+	block  = 64 // bytes of a mask
+	window = 4 << 10
+	masks  = window / block
+)
+
+// skimmer passes over ordinary lines. It makes the masks for a window of the piece at a time, and goes on with them
+// when it is called again.
+type skimmer struct {
+	base int // where the window begins
+	size int
+
+	ends  [masks]uint64 // line ends
+	looks [masks]uint64 // a byte near the start of each line that may be suspicious, with marks at most before it
+	tags  [masks]uint64 // what may be the start of <signal
+
+	room lineRoom
+}
+
+// reset is called before a new piece.
+func (s *skimmer) reset() { s.base, s.size = 0, 0 }
+
+// ordinary passes over lines of p that are not suspicious and hold no tag. The first begins at i. It returns where the
+// line begins that it stopped at, which is the last if that has no end, and how many it passed.
+func (s *skimmer) ordinary(p []byte, i int) (start, passed int) {
+	start = i
+	for i < len(p) {
+		if i >= s.base+s.size {
+			s.fill(p, i)
+		}
+		k, from := (i-s.base)/block, uint(i-s.base)%block
+		ends, stops := s.ends[k]>>from<<from, (s.looks[k]|s.tags[k])>>from<<from
+		for {
+			before := ends
+			if stops != 0 {
+				before &= stops&-stops - 1
+			}
+			if before != 0 {
+				start = s.base + k*block + bits.Len64(before)
+				passed += bits.OnesCount64(before)
+				ends &^= before
+			}
+			if stops == 0 {
+				break
+			}
+			if stops&-stops&s.tags[k] != 0 || suspicious(p[start:]) {
+				return start, passed
+			}
+			stops &= stops - 1
+		}
+		i = min(s.base+(k+1)*block, s.base+s.size)
 	}
-	for {
-		n := bytes.IndexByte(p[i:end], '\n')
+	return start, passed
+}
+
+// fill makes the masks of the window that begins at base, where p has at least one byte.
+func (s *skimmer) fill(p []byte, base int) {
+	s.base, s.size = base, min(window, len(p)-base)
+	whole := s.size / block
+	findLines(s, p, whole)
+	if rest := p[base+whole*block : base+s.size]; len(rest) > 0 {
+		s.ends[whole], s.looks[whole], s.tags[whole] = 0, 0, 0
+		if precedes(p, base+whole*block) != withinLine {
+			s.looks[whole] = 1
+		}
+		for i, c := range rest {
+			switch c {
+			case '\n':
+				s.ends[whole] |= 1 << i
+				s.looks[whole] |= 1 << i << 1
+			case '<':
+				if isTag(p, base+whole*block+i) {
+					s.tags[whole] |= 1 << i
+				}
+			}
+		}
+	}
+}
+
+// before says what stands before a window or block.
+type before int
+
+const (
+	withinLine before = iota
+	lineEnd
+	lineSpaces // a line end and spaces
+	lineMarks  // a line end and marks
+)
+
+// precedes looks back from base. The piece begins with a line unless one has ended in it.
+func precedes(p []byte, base int) before {
+	i := base
+	for i > 0 && base-i <= maxDecoration && classes[p[i-1]] == mark {
+		i--
+	}
+	switch {
+	case i > 0 && p[i-1] != '\n':
+		return withinLine
+	case i == base:
+		return lineEnd
+	case len(bytes.TrimLeft(p[i:base], " ")) == 0:
+		return lineSpaces
+	}
+	return lineMarks
+}
+
+// isTag reports whether what begins at p[i] may be a tag such as <signal. One at the very end of p does not count, for
+// there a line has not ended either.
+func isTag(p []byte, i int) bool {
+	return i+2 < len(p) && p[i+1]|0x20 == 's' && p[i+2]|0x20 == 'i'
+}
+
+// findLinesGeneric is findLines for machines without a version of their own.
+func findLinesGeneric(s *skimmer, p []byte, blocks int) {
+	clear(s.looks[:blocks])
+	clear(s.tags[:blocks])
+	if blocks > 0 && precedes(p, s.base) != withinLine {
+		s.looks[0] = 1
+	}
+	inside := p[:s.base+blocks*block]
+	for i := s.base; i < len(inside); i++ {
+		n := bytes.IndexByte(inside[i:], '<')
 		if n < 0 {
-			return i, passed
+			break
 		}
-		i += n + 1
-		passed++
-		if len(p)-i < glance {
-			if suspicious(p[i:]) {
-				return i, passed
-			}
-			continue
-		}
-		if mayBegin(p[i:]) && (p[i] != ' ' || mayBegin(p[i+leadingSpaces(p[i:]):])) && suspicious(p[i:]) {
-			return i, passed
+		if i += n; isTag(p, i) {
+			s.tags[(i-s.base)/block] |= 1 << (uint(i-s.base) % block)
 		}
 	}
-}
-
-// glance is how many bytes of a line must be there for the first looks.
-const glance = 16 + 8
-
-// leadingSpaces counts the spaces, up to 16, that b begins with.
-func leadingSpaces(b []byte) int {
-	const spaces = 0x2020202020202020
-	n := bits.TrailingZeros64(binary.LittleEndian.Uint64(b)^spaces) / 8
-	return n + bits.TrailingZeros64(binary.LittleEndian.Uint64(b[n:])^spaces)/8
-}
-
-// mayBegin reports whether a suspicious line, or one after spaces, may begin with the first two bytes of b.
-func mayBegin(b []byte) bool {
-	pair := binary.LittleEndian.Uint16(b)
-	return pairs[pair>>6]>>(pair&63)&1 != 0
-}
-
-// pairs has a bit for each two bytes with which a suspicious line may begin.
-var pairs = func() (table [1 << 10]uint64) {
-	for first := range 256 {
-		for second := range 256 {
-			if pair := second<<8 | first; mayBeginWith(byte(first), byte(second)) {
-				table[pair>>6] |= 1 << (pair & 63)
+	for k := range blocks {
+		at := s.base + k*block
+		s.ends[k] = lineEnds((*[block]byte)(p[at:]))
+		for ends := s.ends[k]; ends != 0; ends &= ends - 1 {
+			start := at + bits.TrailingZeros64(ends) + 1
+			if start < len(inside) && suspicious(p[start:]) {
+				s.looks[(start-s.base)/block] |= 1 << (uint(start-s.base) % block)
 			}
 		}
 	}
-	return table
-}()
-
-func mayBeginWith(first, second byte) bool {
-	switch classes[first] {
-	case initial:
-		for _, name := range lineNames {
-			if name[0]|0x20 == first|0x20 && name[1]|0x20 == second|0x20 {
-				return true
-			}
-		}
-	case digit:
-		return second == '.' || second == ')'
-	case mark, brace:
-		return true
-	}
-	return false
 }
 
-// nextAngle returns where in p, from i on, a tag such as <signal may begin; len(p) if nowhere. It misses one at the
-// very end of p, where a line has not ended either.
-func nextAngle(p []byte, i int) int {
-	for {
-		n := bytes.IndexByte(p[i:], '<')
-		if n < 0 || i+n+2 >= len(p) {
-			return len(p)
-		}
-		if i += n + 1; p[i]|0x20 == 's' && p[i+1]|0x20 == 'i' {
-			return i - 1
-		}
+// lineEnds returns a bit for each byte of b that is a line end.
+func lineEnds(b *[block]byte) uint64 {
+	var ends uint64
+	for i := 0; i < block; i += 8 {
+		ends |= lineEnds8(binary.LittleEndian.Uint64(b[i:])) << i
 	}
+	return ends
+}
+
+// lineEnds8 returns a bit for each of eight bytes that is a line end.
+func lineEnds8(w uint64) uint64 {
+	const (
+		each   = 0x0101010101010101
+		low    = each * 0x7F
+		gather = 0x0102040810204080 // moves bit 0 of byte i to bit 56+i
+	)
+	w ^= each * '\n'
+	// The top bit of each byte that is zero now, and no other bit.
+	zero := ^((w&low + low) | w | low)
+	return (zero >> 7) * gather >> 56
 }

@@ -16,6 +16,8 @@ type text struct {
 	line int   // number of the line that byte is in, from 1
 	last byte  // the last byte pushed, '\n' at the start
 
+	skim *skimmer
+
 	// A line whose end has not come yet.
 	carry     []byte // its bytes, while it may still turn out to matter as a line
 	lineOff   int64
@@ -44,7 +46,7 @@ type text struct {
 }
 
 func newText(key string) *text {
-	return &text{key: key, line: 1, last: '\n'}
+	return &text{key: key, line: 1, last: '\n', skim: new(skimmer)}
 }
 
 func (t *text) Skip(n int) { t.off += int64(n) }
@@ -58,13 +60,10 @@ func (t *text) Push(p []byte) {
 	if t.midLine() {
 		i = t.continueLine(p)
 	}
-	angle := -1 // the first "<si" from i on, len(p) if there is none
+	t.skim.reset()
 	for i < len(p) {
 		if t.quiet() {
-			if angle < i {
-				angle = nextAngle(p, i)
-			}
-			start, passed := ordinaryLines(p, i, angle)
+			start, passed := t.skim.ordinary(p, i)
 			i = start
 			t.line += passed
 		}
@@ -106,7 +105,19 @@ func (t *text) wholeLine(b []byte, at int64) {
 // holds no other object, so a brace at the line's end closes it.
 func (t *text) dull(line []byte) bool {
 	return len(line) > 0 && len(line) <= maxLine && line[0] == '{' && t.quiet() &&
-		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && nextAngle(line, 0) == len(line)
+		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && !holdsTag(line)
+}
+
+func holdsTag(line []byte) bool {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(line[i:], '<')
+		if n < 0 {
+			return false
+		}
+		if i += n; isTag(line, i) {
+			return true
+		}
+	}
 }
 
 // settled is how many bytes of a line tell whether it is suspicious.
