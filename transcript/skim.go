@@ -36,32 +36,32 @@ func (s *skimmer) reset() { s.base, s.size = 0, 0 }
 // ordinary passes over lines of p that are not suspicious and hold no tag. The first begins at i. It returns where the
 // line begins that it stopped at, which is the last if that has no end, and how many it passed.
 func (s *skimmer) ordinary(p []byte, i int) (start, passed int) {
-	start = i
-	for i < len(p) {
+	for start = i; i < len(p); i = s.base + s.size {
 		if i >= s.base+s.size {
 			s.fill(p, i)
 		}
-		k, from := (i-s.base)/block, uint(i-s.base)%block
-		ends, stops := s.ends[k]>>from<<from, (s.looks[k]|s.tags[k])>>from<<from
-		for {
-			before := ends
-			if stops != 0 {
-				before &= stops&-stops - 1
+		first := (i - s.base) / block
+		from := ^uint64(0) << (uint(i-s.base) % block)
+		for k := first; k*block < s.size; k++ {
+			ends, stops := s.ends[k]&from, (s.looks[k]|s.tags[k])&from
+			from = ^uint64(0)
+			for stops != 0 {
+				stop := stops & -stops
+				if passing := ends & (stop - 1); passing != 0 {
+					start = s.base + k*block + bits.Len64(passing)
+					passed += bits.OnesCount64(passing)
+					ends &^= passing
+				}
+				if stop&s.tags[k] != 0 || suspicious(p[start:]) {
+					return start, passed
+				}
+				stops &^= stop
 			}
-			if before != 0 {
-				start = s.base + k*block + bits.Len64(before)
-				passed += bits.OnesCount64(before)
-				ends &^= before
+			if ends != 0 {
+				start = s.base + k*block + bits.Len64(ends)
+				passed += bits.OnesCount64(ends)
 			}
-			if stops == 0 {
-				break
-			}
-			if stops&-stops&s.tags[k] != 0 || suspicious(p[start:]) {
-				return start, passed
-			}
-			stops &= stops - 1
 		}
-		i = min(s.base+(k+1)*block, s.base+s.size)
 	}
 	return start, passed
 }

@@ -18,9 +18,11 @@ const (
 	maxLabelWords = 5
 
 	// A body of 64 KiB must not become megabytes of small maps: with more fields than this labels are text, and a
-	// table with more rows is a string.
+	// table with more rows is a string. So is a field of more lines than this, which is not what the agent meant by it
+	// but all that it wrote afterwards.
 	maxFields = 256
 	maxRows   = 256
+	maxLines  = 1000
 )
 
 // bodyLabels are the labels agents are asked to use, in the spelling that readers of a body rely on.
@@ -203,7 +205,7 @@ func (f *bodyField) add(text string, kind bodyLineKind) {
 }
 
 func (f *bodyField) value() any {
-	if !f.verbatim {
+	if !f.verbatim && len(f.lines) <= maxLines {
 		if rows, ok := bodyTable(f.lines); ok {
 			return rows
 		}
