@@ -32,13 +32,14 @@ var below = []string{".", "transcript", "ledger", "brief", "internal/rules", "in
 // import outside its tests. A nil list means all: those packages wire, or try the whole.
 var mayImport = map[string][]string{
 	".":          {},
-	"transcript": {".", "transcript/internal/lines", "transcript/internal/payload", "transcript/internal/envelope"},
+	"transcript": {".", "transcript/internal/lines", "transcript/internal/payload", "transcript/internal/envelope", "transcript/internal/seed"},
 	"ledger":     {"."},
 	"brief":      {"."},
 
 	"transcript/internal/lines":    {"."},
 	"transcript/internal/payload":  {".", "transcript/internal/lines"},
 	"transcript/internal/envelope": {".", "transcript/internal/lines"},
+	"transcript/internal/seed":     {".", "transcript/internal/lines"},
 
 	"internal/rules":                 {"."},
 	"internal/journal":               {".", "ledger"},
