@@ -380,6 +380,13 @@ func (j *jsonLine) flushHigh() {
 
 // escapeSequence takes an escape sequence, which may have begun in the piece before.
 func (j *jsonLine) escapeSequence(b []byte, i int) int {
+	if len(j.escape) == 0 && i+1 < len(b) { // nearly all of them
+		if c := shortEscapes[b[i+1]]; c != 0 {
+			j.rune = append(j.rune[:0], c)
+			j.emit(j.rune)
+			return i + 2
+		}
+	}
 	for i < len(b) {
 		j.escape = append(j.escape, b[i])
 		i++
@@ -399,35 +406,26 @@ func (j *jsonLine) escapeSequence(b []byte, i int) int {
 	return i
 }
 
+// shortEscapes says what the escape sequences of two bytes mean, by their second.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 func unescape(seq []byte) (rune, bool) {
-	switch seq[1] {
-	case '"', '\\', '/':
-		return rune(seq[1]), true
-	case 'b':
-		return '\b', true
-	case 'f':
-		return '\f', true
-	case 'n':
-		return '\n', true
-	case 'r':
-		return '\r', true
-	case 't':
-		return '\t', true
-	case 'u':
-		var r rune
-		for _, c := range seq[2:] {
-			switch {
-			case '0' <= c && c <= '9':
-				r = r<<4 | rune(c-'0')
-			case 'a' <= c|0x20 && c|0x20 <= 'f':
-				r = r<<4 | rune(c|0x20-'a'+10)
-			default:
-				return 0, false
-			}
-		}
-		return r, true
+	if seq[1] != 'u' {
+		c := shortEscapes[seq[1]]
+		return rune(c), c != 0
 	}
-	return 0, false
+	var r rune
+	for _, c := range seq[2:] {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
 }
 
 // emitRune puts the halves of UTF-16 pairs together.
