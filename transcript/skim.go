@@ -123,6 +123,19 @@ func isTag(p []byte, i int) bool {
 	return i+2 < len(p) && p[i+1]|0x20 == 's' && p[i+2]|0x20 == 'i'
 }
 
+// holdsTag reports whether a tag may begin in the line.
+func holdsTag(line []byte) bool {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(line[i:], '<')
+		if n < 0 {
+			return false
+		}
+		if i += n; isTag(line, i) {
+			return true
+		}
+	}
+}
+
 // findLinesGeneric is findLines for machines without a version of their own.
 func findLinesGeneric(s *skimmer, p []byte, blocks int) {
 	clear(s.looks[:blocks])

@@ -108,18 +108,6 @@ func (t *text) dull(line []byte) bool {
 		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && !holdsTag(line)
 }
 
-func holdsTag(line []byte) bool {
-	for i := 0; ; i++ {
-		n := bytes.IndexByte(line[i:], '<')
-		if n < 0 {
-			return false
-		}
-		if i += n; isTag(line, i) {
-			return true
-		}
-	}
-}
-
 // settled is how many bytes of a line tell whether it is suspicious.
 const settled = maxDecoration + 64
 
