@@ -90,4 +90,7 @@ const (
 	ReasonOutOfRole    Reason = "out_of_role"   // the emitter's role may not send it
 	ReasonWrongWork    Reason = "wrong_work"    // about another work item than the emitter's
 	ReasonAmbiguous    Reason = "ambiguous"     // the turn contradicts itself
+
+	ReasonStaleLease    Reason = "stale_lease"    // said under a lease that is not the live one
+	ReasonPhaseMismatch Reason = "phase_mismatch" // about another phase than the work is in
 )
