@@ -26,7 +26,7 @@ const modulePath = "signalbox"
 
 // below are the packages under the surfaces (mcpserver, httpapi, dashboard), which may import all of them.
 var below = []string{".", "transcript", "ledger", "brief", "internal/rules", "internal/journal", "internal/engine",
-	"internal/plan", "internal/crew", "internal/tree", "internal/oracle", "internal/portfolio", "internal/config"}
+	"internal/box", "internal/plan", "internal/crew", "internal/tree", "internal/oracle", "internal/portfolio", "internal/config"}
 
 // mayImport lists every package of the module, also those to come, with the packages of the module that it may
 // import outside its tests. A nil list means all: those packages wire, or try the whole.
@@ -46,8 +46,11 @@ var mayImport = map[string][]string{
 	"internal/journal/sqlitejournal": {".", "internal/journal"},
 	"internal/journal/natsjournal":   {".", "internal/journal"},
 	"internal/journal/journaltest":   {".", "internal/journal"},
-	"internal/engine":                {".", "internal/rules", "internal/journal"},
-	"internal/plan":                  {"."},
+	"internal/engine":                {".", "ledger", "internal/rules", "internal/journal"},
+	"internal/durable":               {},
+	"internal/box": {".", "ledger", "internal/config", "internal/durable", "internal/engine", "internal/journal",
+		"internal/journal/sqlitejournal", "internal/rules"},
+	"internal/plan": {"."},
 	"internal/crew": {".", "transcript", "internal/engine", "internal/plan", "internal/oracle",
 		"internal/crew/agent", "internal/crew/workspace"},
 	"internal/crew/agent":     {"."},
@@ -76,6 +79,8 @@ var entersThrough = map[string]string{
 	"charm.land":                             "cmd/signalbox",
 	"golang.org/x/mod":                       "ledger",
 	"modernc.org/sqlite":                     "internal/journal/sqlitejournal",
+	"github.com/fsnotify/fsnotify":           "internal/journal/sqlitejournal",
+	"golang.org/x/sys":                       "internal/durable",
 	"github.com/nats-io":                     "internal/journal/natsjournal",
 	"github.com/yuin/goldmark":               "internal/plan",
 	"github.com/yuin/gopher-lua":             "internal/tree/luatree",

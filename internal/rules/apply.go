@@ -1,0 +1,136 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
+
+// ErrHistory means that an event cannot follow the history before it. No signalbox wrote it so: the log is not what
+// it was, or it is another log's. The error is a *HistoryError.
+var ErrHistory = errors.New("the history contradicts itself")
+
+// HistoryError says which event cannot follow the history before it.
+type HistoryError struct {
+	Seq   uint64
+	Type  string
+	Fault string
+}
+
+func (e *HistoryError) Error() string {
+	return fmt.Sprintf("%v: event %d, %s: %s", ErrHistory, e.Seq, e.Type, e.Fault)
+}
+
+func (e *HistoryError) Unwrap() error { return ErrHistory }
+
+// Apply folds the next event into the state. On an error the state is as it was. The error matches ErrNewer or
+// ErrHistory.
+func (s *State) Apply(e *signalbox.Event) error {
+	body, err := decode(e)
+	if err != nil {
+		return err
+	}
+	if fault := s.fault(e, body); fault != "" {
+		return &HistoryError{e.Seq, e.Type, fault}
+	}
+	if opened, ok := body.(BoxOpened); ok && opened.Rules > Version {
+		return newerRules(opened.Rules)
+	}
+	s.apply(e, body)
+	s.seq, s.time = e.Seq, e.Time
+	return nil
+}
+
+func (s *State) apply(e *signalbox.Event, body body) {
+	switch b := body.(type) {
+	case BoxOpened:
+		s.box, s.rules = b.Box, b.Rules
+	case WorkOpened:
+		s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time})
+	case LeaseGranted:
+		s.grant(e, b)
+	case LeaseRenewed:
+		s.changeWork(e.Work, func(w *Work) {
+			lease := *w.Lease
+			lease.Expires = b.Expires.UTC()
+			w.Lease = &lease
+		})
+	case LeaseReleased:
+		s.endLease(e, EndedReleased)
+	case LeaseExpired:
+		s.endLease(e, EndedExpired)
+	case AgentSessionCompleted:
+		s.complete(e, b.AgentSessionCompleted)
+	case SignalRefused:
+		s.changeSession(e.Session, func(session *Session) {
+			refused := slices.DeleteFunc(slices.Clone(session.Refused), func(r RefusalRecord) bool { return r.Reason == b.Reason })
+			session.Refused = append(refused, RefusalRecord{b.Reason, e.Seq, b.Count})
+		})
+	case PhaseChanged:
+		s.changeWork(e.Work, func(w *Work) { w.enter(b.To) })
+	case BlobRedacted:
+		s.addRedaction(Redaction{b.Blob, b.Reason, e.Actor, e.Time, e.Seq})
+	case SignalHeard, WorkUnblocked: // for the record; the events beside them do the rest
+	}
+}
+
+func (w *Work) enter(phase signalbox.Phase) {
+	if phase == signalbox.PhaseBlocked {
+		w.BlockedFrom = w.Phase
+	} else {
+		w.BlockedFrom, w.Notes = "", ""
+	}
+	w.Phase = phase
+}
+
+func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
+	s.changeWork(e.Work, func(w *Work) {
+		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Expires: b.Expires.UTC()}
+		w.Tenures = append(w.Tenures, Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time})
+	})
+	s.changeSession(e.Session, func(session *Session) {
+		session.Actor, session.Role = e.Actor, b.Role
+		session.Held = append(session.Held, Held{e.Seq, e.Work})
+		session.Live = append(slices.Clone(session.Live), e.Seq)
+	})
+}
+
+// endLease takes the lease from the work. How the tenure ended stands already if an exit signal ended it.
+func (s *State) endLease(e *signalbox.Event, how Ending) {
+	var ended *signalbox.Lease
+	s.changeWork(e.Work, func(w *Work) {
+		ended, w.Lease = w.Lease, nil
+		w.changeTenure(func(t *Tenure) {
+			t.To, t.End = e.Time, e.Seq
+			if t.Ended == "" {
+				t.Ended = how
+			}
+		})
+	})
+	s.changeSession(ended.Session, func(session *Session) {
+		session.Live = slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool { return epoch == ended.Epoch })
+	})
+}
+
+// changeTenure changes the last tenure.
+func (w *Work) changeTenure(change func(*Tenure)) {
+	w.Tenures = slices.Clone(w.Tenures)
+	change(&w.Tenures[len(w.Tenures)-1])
+}
+
+func (s *State) complete(e *signalbox.Event, completed signalbox.AgentSessionCompleted) {
+	s.changeWork(e.Work, func(w *Work) {
+		if completed.ExitReason != signalbox.ExitCompleted && completed.Notes != nil {
+			w.Notes = *completed.Notes
+		}
+		w.changeTenure(func(t *Tenure) { t.Ended = Ending(completed.ExitReason) })
+	})
+	s.changeSession(e.Session, func(session *Session) {
+		session.Exits = append(session.Exits, ExitRecord{
+			Epoch: completed.LeaseEpoch, Digest: sha256.Sum256(e.Data), Seq: e.Seq, Next: *completed.NextPhase,
+		})
+	})
+}

@@ -1,0 +1,140 @@
+package rules
+
+import (
+	"math/bits"
+	"slices"
+
+	"signalbox"
+)
+
+// Begin starts to record changes, so that Rollback can take them back. Whoever decides several commands before any is
+// durable needs that.
+func (s *State) Begin() {
+	seq, time, box, rules := s.seq, s.time, s.box, s.rules
+	s.recording = true
+	s.undo = append(s.undo[:0], func() { s.seq, s.time, s.box, s.rules = seq, time, box, rules })
+}
+
+// Commit keeps the changes since Begin.
+func (s *State) Commit() { s.recording, s.undo = false, s.undo[:0] }
+
+// Rollback takes back the changes since Begin.
+func (s *State) Rollback() {
+	s.recording = false
+	for _, undo := range slices.Backward(s.undo) {
+		undo()
+	}
+	s.undo = s.undo[:0]
+}
+
+func (s *State) onRollback(undo func()) {
+	if s.recording {
+		s.undo = append(s.undo, undo)
+	}
+}
+
+func (s *State) addWork(w *Work) {
+	i := len(s.works)
+	s.works = append(s.works, w)
+	s.workIndex = put(s.workIndex, w.ID, i)
+	s.reindex(i, nil, w)
+	s.onRollback(func() {
+		s.reindex(i, w, nil)
+		delete(s.workIndex, w.ID)
+		s.works = s.works[:i]
+	})
+}
+
+// changeWork replaces a work item by a changed copy.
+func (s *State) changeWork(id string, change func(*Work)) {
+	i := s.workIndex[id]
+	old := s.works[i]
+	changed := *old
+	change(&changed)
+	s.works[i] = &changed
+	s.reindex(i, old, &changed)
+	s.onRollback(func() {
+		s.reindex(i, &changed, old)
+		s.works[i] = old
+	})
+}
+
+// reindex moves a work item in the indexes; nil is a work item that does not exist.
+func (s *State) reindex(i int, old, changed *Work) {
+	if old != nil && old.Lease != nil {
+		delete(s.leased, old.Lease.Epoch)
+	} else if old != nil {
+		s.free[phaseNumber(old.Phase)].remove(i)
+	}
+	if changed != nil && changed.Lease != nil {
+		s.leased = put(s.leased, changed.Lease.Epoch, i)
+	} else if changed != nil {
+		s.free[phaseNumber(changed.Phase)].add(i)
+	}
+}
+
+// changeSession replaces a session by a changed copy, or adds the first one of that id.
+func (s *State) changeSession(id string, change func(*Session)) {
+	i, known := s.sessionIndex[id]
+	if !known {
+		i = len(s.sessions)
+		added := &Session{ID: id}
+		change(added)
+		s.sessions = append(s.sessions, added)
+		s.sessionIndex = put(s.sessionIndex, id, i)
+		s.onRollback(func() {
+			delete(s.sessionIndex, id)
+			s.sessions = s.sessions[:i]
+		})
+		return
+	}
+	old := s.sessions[i]
+	changed := *old
+	change(&changed)
+	s.sessions[i] = &changed
+	s.onRollback(func() { s.sessions[i] = old })
+}
+
+func (s *State) addRedaction(r Redaction) {
+	i := len(s.redactions)
+	s.redactions = append(s.redactions, r)
+	s.redacted = put(s.redacted, r.Blob, i)
+	s.onRollback(func() {
+		delete(s.redacted, r.Blob)
+		s.redactions = s.redactions[:i]
+	})
+}
+
+func put[K comparable, V any](m map[K]V, key K, value V) map[K]V {
+	if m == nil {
+		m = map[K]V{}
+	}
+	m[key] = value
+	return m
+}
+
+var phases = signalbox.Phases()
+
+func phaseNumber(p signalbox.Phase) int { return slices.Index(phases, p) }
+
+// bitset is a set of small numbers.
+type bitset []uint64
+
+func (b *bitset) add(i int) {
+	for len(*b) <= i/64 {
+		*b = append(*b, 0)
+	}
+	(*b)[i/64] |= 1 << (i % 64)
+}
+
+func (b bitset) remove(i int) { b[i/64] &^= 1 << (i % 64) }
+
+// first returns the lowest number of the set, or -1.
+func (b bitset) first() int {
+	for i, word := range b {
+		if word != 0 {
+			return i*64 + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}

@@ -1,0 +1,178 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox"
+)
+
+// body is what an event's Data holds. The bodies are the types of this file and no others; once released, a type
+// keeps its name, its fields and their meaning for ever. A changed one is a new version, which carries its number
+// in a field "v"; version 1 has none.
+type body interface {
+	eventType() string
+}
+
+// BoxOpened is the first event of every log.
+type BoxOpened struct {
+	Box   string `json:"box"`
+	Rules int    `json:"rules"`
+}
+
+// WorkOpened adds a work item.
+type WorkOpened struct {
+	Title string          `json:"title,omitempty"`
+	Phase signalbox.Phase `json:"phase"`
+}
+
+// LeaseGranted gives the work to a session. The event's sequence is the lease's epoch.
+type LeaseGranted struct {
+	Lease   string         `json:"lease"`
+	Role    signalbox.Role `json:"role"`
+	Expires time.Time      `json:"expires"`
+}
+
+// LeaseRenewed moves the expiry of the lease.
+type LeaseRenewed struct {
+	Epoch   uint64    `json:"epoch"`
+	Expires time.Time `json:"expires"`
+}
+
+// LeaseReleased ends a lease because its holder is done or gives up, or because an operator took it away.
+type LeaseReleased struct {
+	Epoch  uint64 `json:"epoch"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// LeaseExpired ends a lease that nobody renewed.
+type LeaseExpired struct {
+	Epoch uint64 `json:"epoch"`
+}
+
+// SignalHeard records a signal that counts, and where its words are.
+type SignalHeard struct {
+	Dialect signalbox.Dialect `json:"dialect"`
+	Signal  string            `json:"signal"`
+	Epoch   uint64            `json:"epoch"`
+	Blob    signalbox.Hash    `json:"blob,omitzero"`
+	Offset  int64             `json:"offset"`
+}
+
+// SignalRefused records that something was said and does not count: once for each session and reason, and again
+// only when it has been said ten times as often.
+type SignalRefused struct {
+	// Said is the signal's name, or "renew" or "release".
+	Said   string           `json:"said"`
+	Reason signalbox.Reason `json:"reason"`
+	Detail string           `json:"detail"`
+	// Epoch is the one it was said under, 0 when none was named.
+	Epoch uint64         `json:"epoch"`
+	Count int            `json:"count"`
+	Blob  signalbox.Hash `json:"blob,omitzero"`
+}
+
+// AgentSessionCompleted records an accepted exit signal.
+type AgentSessionCompleted struct {
+	signalbox.AgentSessionCompleted
+}
+
+// PhaseChanged moves the work.
+type PhaseChanged struct {
+	From signalbox.Phase `json:"from"`
+	To   signalbox.Phase `json:"to"`
+}
+
+// WorkUnblocked says why the work may go on.
+type WorkUnblocked struct {
+	Note string `json:"note"`
+}
+
+// BlobRedacted records that the bytes of a blob were to be destroyed from here on.
+type BlobRedacted struct {
+	Blob   signalbox.Hash `json:"blob"`
+	Reason string         `json:"reason"`
+}
+
+func (BoxOpened) eventType() string             { return "BoxOpened" }
+func (WorkOpened) eventType() string            { return "WorkOpened" }
+func (LeaseGranted) eventType() string          { return "LeaseGranted" }
+func (LeaseRenewed) eventType() string          { return "LeaseRenewed" }
+func (LeaseReleased) eventType() string         { return "LeaseReleased" }
+func (LeaseExpired) eventType() string          { return "LeaseExpired" }
+func (SignalHeard) eventType() string           { return "SignalHeard" }
+func (SignalRefused) eventType() string         { return "SignalRefused" }
+func (AgentSessionCompleted) eventType() string { return "AgentSessionCompleted" }
+func (PhaseChanged) eventType() string          { return "PhaseChanged" }
+func (WorkUnblocked) eventType() string         { return "WorkUnblocked" }
+func (BlobRedacted) eventType() string          { return "BlobRedacted" }
+
+// ErrNewer means that the log was written by a newer signalbox. Nothing may be appended to it by this one.
+var ErrNewer = errors.New("the ledger was written by a newer signalbox")
+
+func newerRules(version int) error {
+	return newer(fmt.Errorf("%w: it follows rules version %d, this one knows %d", ErrNewer, version, Version))
+}
+
+func newer(err error) error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "install the newer signalbox here too"}
+}
+
+// encode writes a body as compact JSON without HTML escapes, so that the text in other tools is the text hashed.
+func encode(b body) []byte {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(b); err != nil {
+		panic("rules: " + b.eventType() + " does not encode: " + err.Error()) // our own types always do
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+// decode reads the body of an event. A type or a field that is not known here means that a newer signalbox wrote it.
+func decode(e *signalbox.Event) (body, error) {
+	switch e.Type {
+	case "BoxOpened":
+		return decodeAs[BoxOpened](e)
+	case "WorkOpened":
+		return decodeAs[WorkOpened](e)
+	case "LeaseGranted":
+		return decodeAs[LeaseGranted](e)
+	case "LeaseRenewed":
+		return decodeAs[LeaseRenewed](e)
+	case "LeaseReleased":
+		return decodeAs[LeaseReleased](e)
+	case "LeaseExpired":
+		return decodeAs[LeaseExpired](e)
+	case "SignalHeard":
+		return decodeAs[SignalHeard](e)
+	case "SignalRefused":
+		return decodeAs[SignalRefused](e)
+	case "AgentSessionCompleted":
+		return decodeAs[AgentSessionCompleted](e)
+	case "PhaseChanged":
+		return decodeAs[PhaseChanged](e)
+	case "WorkUnblocked":
+		return decodeAs[WorkUnblocked](e)
+	case "BlobRedacted":
+		return decodeAs[BlobRedacted](e)
+	}
+	return nil, newer(fmt.Errorf("%w: event %d is a %q, which this one does not know", ErrNewer, e.Seq, e.Type))
+}
+
+func decodeAs[B body](e *signalbox.Event) (body, error) {
+	var b B
+	dec := json.NewDecoder(bytes.NewReader(e.Data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&b)
+	if err == nil && (e.Data[0] != '{' || dec.InputOffset() != int64(len(e.Data))) {
+		err = errors.New("it is not one JSON object and nothing else")
+	}
+	if err != nil {
+		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w", ErrNewer, e.Seq, e.Type, err))
+	}
+	return b, nil
+}

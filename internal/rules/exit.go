@@ -1,0 +1,120 @@
+package rules
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// An accepted exit signal is one append: it is heard, the session is completed, the work moves, and the lease is
+// free. All or none.
+func (c Exit) decide(d *decider) error {
+	session, err := d.session(c.Session)
+	if err != nil {
+		return err
+	}
+	held, err := c.lease(d, session)
+	if err != nil {
+		return err
+	}
+	said := refusal{said: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
+	if fault := c.fault(); fault != "" {
+		said.reason, said.detail = signalbox.ReasonMalformed, fault
+		return d.refuse(session, held.Work, said, signalbox.CodeFailed, "mend the signal and send it again")
+	}
+	if held.Work == "" {
+		return d.stale(session, nil, nil, said)
+	}
+	w, err := d.work(held.Work)
+	if err != nil {
+		return err
+	}
+	lease := d.liveLease(w)
+	completed := signalbox.SessionCompletedFrom(session.ID, session.Actor, &c.Signal)
+	completed.WorkID, completed.LeaseEpoch = w.ID, held.Epoch
+	if d.repeated(session, completed) {
+		return nil
+	}
+	if lease == nil || lease.Epoch != held.Epoch {
+		return d.stale(session, w, lease, said)
+	}
+	if completed.PhaseCompleted != w.Phase || completed.NextPhase == nil {
+		d.answer.Work, d.answer.Phase, d.answer.Session = w.ID, w.Phase, session.ID
+		said.reason = signalbox.ReasonPhaseMismatch
+		said.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
+		return d.refuse(session, w.ID, said, signalbox.CodeFailed,
+			fmt.Sprintf("send the signal again with phase_completed %s, if that is what was done", w.Phase))
+	}
+	c.accept(d, completed)
+	return nil
+}
+
+// fault returns why the signal is not valid, or "".
+func (c Exit) fault() string {
+	if c.Fault != "" {
+		return strings.ToValidUTF8(c.Fault, "\ufffd")
+	}
+	if err := c.Signal.Validate(); err != nil {
+		return strings.ToValidUTF8(err.Error(), "\ufffd")
+	}
+	return ""
+}
+
+// lease finds the lease that the signal is sent under. The zero Held.Work means that the session never had it.
+func (c Exit) lease(d *decider, session *Session) (Held, error) {
+	if c.Epoch != 0 {
+		return session.held(c.Epoch), nil
+	}
+	live := slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool {
+		return d.expired(d.s.works[d.s.leased[epoch]].Lease)
+	})
+	switch len(live) {
+	case 0:
+		return session.Held[len(session.Held)-1], nil // stale, unless it sent this very signal before
+	case 1:
+		return session.held(live[0]), nil
+	}
+	return Held{}, refusef(signalbox.CodeUsage, "name one of them with --epoch",
+		"session '%s' holds %d leases: %d", session.ID, len(live), live)
+}
+
+func (session *Session) held(epoch uint64) Held {
+	i, found := slices.BinarySearchFunc(session.Held, epoch, func(h Held, epoch uint64) int {
+		return cmp.Compare(h.Epoch, epoch)
+	})
+	if !found {
+		return Held{Epoch: epoch}
+	}
+	return session.Held[i]
+}
+
+// repeated answers a signal that the session sent before under the same lease, with the first result.
+func (d *decider) repeated(session *Session, completed signalbox.AgentSessionCompleted) bool {
+	digest := signalbox.Hash(sha256.Sum256(encode(AgentSessionCompleted{completed})))
+	for _, exit := range session.Exits {
+		if exit.Epoch == completed.LeaseEpoch && exit.Digest == digest {
+			d.answer.Repeated = true
+			d.answerExit(completed, exit.Seq)
+			return true
+		}
+	}
+	return false
+}
+
+func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
+	work, session, actor := completed.WorkID, completed.SessionID, completed.ActorID
+	d.record(work, session, actor, SignalHeard{signalbox.DialectExit, signalbox.NameExit, completed.LeaseEpoch, c.Blob, c.Offset})
+	seq := d.record(work, session, actor, AgentSessionCompleted{completed})
+	d.record(work, session, actor, PhaseChanged{completed.PhaseCompleted, *completed.NextPhase})
+	d.record(work, session, actor, LeaseReleased{Epoch: completed.LeaseEpoch, Reason: "exit"})
+	d.answerExit(completed, seq)
+}
+
+func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint64) {
+	d.answer.Seq, d.answer.Work, d.answer.Session = seq, completed.WorkID, completed.SessionID
+	d.answer.Phase, d.answer.Completed = *completed.NextPhase, &completed
+}

@@ -1,0 +1,311 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// inOrder are the phases that work goes through, as the specification lists them.
+var inOrder = []signalbox.Phase{"DRAFT", "IMPLEMENTATION", "CI_PENDING", "READY_FOR_REVIEW", "REVIEW", "READY_FOR_MERGE", "COMPLETED"}
+
+func TestExitByPhaseAndReason(t *testing.T) {
+	for i, phase := range inOrder[:len(inOrder)-1] {
+		for reason, next := range map[signalbox.ExitReason]signalbox.Phase{
+			"completed": inOrder[i+1], "blocked": "BLOCKED", "error": "BLOCKED",
+		} {
+			t.Run(string(phase)+"/"+string(reason), func(t *testing.T) {
+				b := newBox(t)
+				b.open("w", phase)
+				epoch := b.claim("w", "S")
+				b.now = b.now.Add(time.Minute)
+				d := b.try(Exit{Session: "S", Epoch: epoch, Signal: withNotes(exit(phase, reason), "so it is"),
+					Blob: signalbox.Hash{0xab}, Offset: 7})
+				if d.Err != nil {
+					t.Fatal(d.Err)
+				}
+				wantCompletion(t, b, d, epoch, phase, next, reason)
+				wantEnded(t, b, epoch, phase, next, reason)
+			})
+		}
+	}
+}
+
+// wantCompletion checks the four events of an accepted exit signal and the answer.
+func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next signalbox.Phase, reason signalbox.ExitReason) {
+	t.Helper()
+	wantEvents(t, d,
+		fmt.Sprintf(`SignalHeard {"dialect":"exit","signal":"agent_exit","epoch":%d,"blob":"ab%s","offset":7}`, epoch, strings.Repeat("0", 62)),
+		fmt.Sprintf(`AgentSessionCompleted {"session_id":"S","actor_id":"a-S","work_id":"w","lease_epoch":%d,"phase_completed":"%s",`+
+			`"exit_reason":"%s","next_phase":"%s","pr_url":null,"evidence_bundle_ref":null,"notes":"so it is"}`, epoch, phase, reason, next),
+		fmt.Sprintf(`PhaseChanged {"from":"%s","to":"%s"}`, phase, next),
+		fmt.Sprintf(`LeaseReleased {"epoch":%d,"reason":"exit"}`, epoch))
+	for _, e := range d.Events {
+		if e.Work != "w" || e.Session != "S" || e.Actor != "a-S" || !e.Time.Equal(b.now) {
+			t.Errorf("%s is of work %q, session %q, actor %q, at %s", e.Type, e.Work, e.Session, e.Actor, e.Time)
+		}
+	}
+	notes := "so it is"
+	wantAnswer(t, Answer{At: b.now, Seq: epoch + 2, Work: "w", Phase: next, Session: "S",
+		Completed: &signalbox.AgentSessionCompleted{SessionID: "S", ActorID: "a-S", WorkID: "w", LeaseEpoch: epoch,
+			PhaseCompleted: phase, ExitReason: reason, NextPhase: &next, Notes: &notes}}, d.Answer)
+}
+
+// wantEnded checks the work and the session after an accepted exit signal.
+func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase, reason signalbox.ExitReason) {
+	t.Helper()
+	role := phase.ClaimableBy()
+	want := &Work{ID: "w", Phase: next, Opened: t0, Tenures: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
+		Phase: phase, From: t0, To: b.now, Ended: Ending(reason), End: b.s.Seq()}}}
+	if next == signalbox.PhaseBlocked {
+		want.BlockedFrom, want.Notes = phase, "so it is"
+	}
+	if diff := cmp.Diff(want, b.work("w")); diff != "" {
+		t.Errorf("work (-want +got):\n%s", diff)
+	}
+	session := b.session("S")
+	if len(session.Live) != 0 || len(session.Exits) != 1 || session.Exits[0].Next != next || session.Exits[0].Seq != epoch+2 {
+		t.Errorf("session: %+v", session)
+	}
+}
+
+func TestExitFieldsAreKept(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseReview)
+	b.claim("w", "S")
+	signal := withNotes(exit(signalbox.PhaseReview, signalbox.ExitCompleted), "<b> & \u2028 \"q\"")
+	url, ref := "https://example.org/pull/1?a=1&b=2", "evidence/review.yaml"
+	signal.PRURL, signal.EvidenceBundleRef = &url, &ref
+	b.do(Exit{Session: "S", Signal: signal})
+	completed := b.log[len(b.log)-3]
+	if !strings.Contains(string(completed.Data), `"pr_url":"https://example.org/pull/1?a=1&b=2","evidence_bundle_ref":"evidence/review.yaml","notes":"<b> & \u2028 \"q\""`) {
+		t.Errorf("recorded as %s", completed.Data)
+	}
+	if heard := string(b.log[len(b.log)-4].Data); strings.Contains(heard, "blob") {
+		t.Errorf("a signal from nowhere is recorded with a blob: %s", heard)
+	}
+}
+
+func TestExitRefusals(t *testing.T) {
+	good := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
+	for _, tt := range []struct {
+		name string
+		exit Exit
+		want refused
+	}{
+		{"no such session", Exit{Session: "X", Signal: good}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}},
+		{"no session", Exit{Signal: good}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session ''"}},
+		{"two leases and no epoch", Exit{Session: "S", Signal: good}, refused{Code: signalbox.CodeUsage, Msg: "session 'S' holds 2 leases: [4 5]"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBox(t)
+			b.open("w", signalbox.PhaseImplementation)
+			b.open("w2", signalbox.PhaseImplementation)
+			b.claim("w", "S")
+			b.claim("w2", "S")
+			wantRefused(t, b.try(tt.exit), tt.want)
+		})
+	}
+}
+
+func TestMalformedExit(t *testing.T) {
+	good := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
+	wrong := good
+	wrong.Protocol = "x"
+	for _, tt := range []struct {
+		name   string
+		exit   Exit
+		detail string
+		work   string
+	}{
+		{"not valid", Exit{Session: "S", Signal: wrong}, "unknown protocol: expected 'apm2_agent_exit', got 'x'", "w"},
+		{"could not be read", Exit{Session: "S", Signal: good, Fault: "invalid JSON"}, "invalid JSON", "w"},
+		{"not UTF-8", Exit{Session: "S", Fault: "a\xffb"}, "a\ufffdb", "w"},
+		{"under a lease of somebody else", Exit{Session: "S", Epoch: 1, Fault: "invalid JSON"}, "invalid JSON", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBox(t)
+			b.open("w", signalbox.PhaseImplementation)
+			epoch := b.claim("w", "S")
+			if tt.exit.Epoch != 0 {
+				epoch = tt.exit.Epoch
+			}
+			d := b.try(tt.exit)
+			wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: tt.detail, Reason: "malformed"},
+				fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"malformed","detail":"%s","epoch":%d,"count":1}`, tt.detail, epoch))
+			if e := d.Events[0]; e.Work != tt.work || e.Session != "S" || d.Answer.Seq != e.Seq {
+				t.Errorf("recorded of work %q, session %q, as event %d; answered %d", e.Work, e.Session, e.Seq, d.Answer.Seq)
+			}
+			if w := b.work("w"); w.Phase != signalbox.PhaseImplementation || w.Lease == nil {
+				t.Errorf("the work is now %+v", w)
+			}
+		})
+	}
+}
+
+func TestPhaseMismatch(t *testing.T) {
+	for _, phase := range inOrder[:len(inOrder)-1] {
+		for _, said := range signalbox.Phases() {
+			for _, reason := range signalbox.ExitReasons() {
+				if said == phase {
+					continue
+				}
+				b := newBox(t)
+				b.open("w", phase)
+				epoch := b.claim("w", "S")
+				msg := fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", said, phase)
+				d := b.try(Exit{Session: "S", Signal: exit(said, reason)})
+				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg, Reason: "phase_mismatch"},
+					fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"phase_mismatch","detail":"%s","epoch":%d,"count":1}`, msg, epoch))
+				wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: phase, Session: "S"}, d.Answer)
+				if w := b.work("w"); w.Phase != phase || w.Lease == nil || w.Lease.Epoch != epoch {
+					t.Errorf("%s said in %s: the work is now %+v", said, phase, w)
+				}
+			}
+		}
+	}
+}
+
+// The words that agents and scripts look for.
+func TestPhaseMismatchText(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	b.claim("w", "S")
+	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
+	if got, want := d.Err.Error(), "phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// After a mismatch the session still holds the lease and can say it right.
+func TestExitAfterMismatch(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	b.claim("w", "S")
+	b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
+	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
+		t.Errorf("the work is in %s", got)
+	}
+}
+
+func TestRepeatedExit(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	epoch := b.claim("w", "S")
+	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), "done")
+	first := b.do(Exit{Session: "S", Epoch: epoch, Signal: signal})
+	first.Repeated = true
+	again := func(when string, c Exit) {
+		t.Helper()
+		d := b.try(c)
+		if d.Err != nil || len(d.Events) > 0 {
+			t.Errorf("%s: %d events, %v", when, len(d.Events), d.Err)
+		}
+		first.At = d.Answer.At
+		wantAnswer(t, first, d.Answer)
+	}
+	again("at once", Exit{Session: "S", Epoch: epoch, Signal: signal})
+	again("without an epoch", Exit{Session: "S", Signal: signal})
+	again("read elsewhere", Exit{Session: "S", Signal: signal, Blob: signalbox.Hash{1}, Offset: 3, Times: 100})
+
+	b.claim("w", "CI")
+	b.now = b.now.Add(time.Minute)
+	again("while another holds the work", Exit{Session: "S", Epoch: epoch, Signal: signal})
+	b.do(Exit{Session: "CI", Signal: exit(signalbox.PhaseCIPending, signalbox.ExitBlocked)})
+	again("after another moved the work on", Exit{Session: "S", Epoch: epoch, Signal: signal})
+
+	other := withNotes(signal, "done again")
+	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: other}),
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"},
+		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and nobody holds the work","epoch":3,"count":1}`)
+}
+
+// The same words under another lease are another signal.
+func TestSameWordsUnderAnotherLease(t *testing.T) {
+	b := newBox(t)
+	b.open("w1", signalbox.PhaseImplementation)
+	b.open("w2", signalbox.PhaseImplementation)
+	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
+	first, second := b.claim("w1", "S"), b.claim("w2", "S")
+	a1 := b.do(Exit{Session: "S", Epoch: first, Signal: signal})
+	a2 := b.do(Exit{Session: "S", Epoch: second, Signal: signal})
+	if a1.Work != "w1" || a2.Work != "w2" || a2.Repeated || a1.Seq == a2.Seq {
+		t.Errorf("answered %+v and %+v", a1, a2)
+	}
+	if again := b.do(Exit{Session: "S", Epoch: first, Signal: signal}); !again.Repeated || again.Work != "w1" || again.Seq != a1.Seq {
+		t.Errorf("the first again is answered with %+v", again)
+	}
+}
+
+// A lease that has run out is not one of those among which an epoch must choose, recorded or not.
+func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
+	b := newBox(t)
+	b.open("w1", signalbox.PhaseImplementation)
+	b.open("w2", signalbox.PhaseImplementation)
+	b.claim("w1", "S")
+	long := b.claimOf("w2", "S")
+	long.TTL = time.Hour
+	epoch := b.do(long).Lease.Epoch
+	b.now = b.now.Add(30 * time.Minute)
+	answer := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+	if answer.Work != "w2" || answer.Completed.LeaseEpoch != epoch {
+		t.Errorf("the signal was taken for %s under epoch %d", answer.Work, answer.Completed.LeaseEpoch)
+	}
+}
+
+func TestBlockedAndUnblocked(t *testing.T) {
+	for _, phase := range inOrder[:len(inOrder)-1] {
+		for _, reason := range []signalbox.ExitReason{signalbox.ExitBlocked, signalbox.ExitError} {
+			b := newBox(t)
+			b.open("w", phase)
+			b.claim("w", "S")
+			b.do(Exit{Session: "S", Signal: withNotes(exit(phase, reason), "no credentials")})
+			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase || w.Notes != "no credentials" {
+				t.Fatalf("%s, %s: %+v", phase, reason, w)
+			}
+			d := b.try(Unblock{Work: "w", Note: "they are there now", Actor: "op"})
+			wantEvents(t, d, `WorkUnblocked {"note":"they are there now"}`, fmt.Sprintf(`PhaseChanged {"from":"BLOCKED","to":"%s"}`, phase))
+			wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: phase}, d.Answer)
+			if w := b.work("w"); w.Phase != phase || w.BlockedFrom != "" || w.Notes != "" {
+				t.Errorf("%s, %s, unblocked: %+v", phase, reason, w)
+			}
+			b.claim("w", "S2")
+		}
+	}
+}
+
+// Notes of an earlier stop do not stay when the next one has none.
+func TestBlockedAgainWithoutNotes(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseDraft)
+	b.claim("w", "S")
+	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError), "first")})
+	b.do(Unblock{Work: "w", Note: "go on", Actor: "op"})
+	b.claim("w", "S")
+	b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
+	if w := b.work("w"); w.Notes != "" || w.BlockedFrom != signalbox.PhaseDraft {
+		t.Errorf("%+v", w)
+	}
+}
+
+func TestFullLife(t *testing.T) {
+	b := newBox(t)
+	for _, c := range life("w", func(p signalbox.Phase) string { return "S-" + strings.ToLower(string(p)) }) {
+		b.do(c)
+	}
+	if got := b.work("w").Phase; got != signalbox.PhaseCompleted {
+		t.Errorf("the work is in %s", got)
+	}
+	var course []signalbox.Phase
+	for _, tenure := range b.work("w").Tenures {
+		course = append(course, tenure.Phase)
+	}
+	if diff := cmp.Diff(inOrder[:6], course); diff != "" {
+		t.Errorf("course (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,275 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// lived returns a box with work in every position: free, held by S under epoch 4 until 09:15, blocked in
+// DRAFT, and completed; S2 has nothing left; the blob {1} is redacted. It is 09:01.
+func lived(t failer) *box {
+	t.Helper()
+	b := newBox(t)
+	b.open("free", signalbox.PhaseReview)
+	b.open("held", signalbox.PhaseImplementation)
+	b.claim("held", "S")
+	b.open("blocked", signalbox.PhaseDraft)
+	b.claim("blocked", "S2")
+	b.do(Exit{Session: "S2", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
+	reach(b, "done", signalbox.PhaseCompleted)
+	b.do(RedactBlob{Blob: signalbox.Hash{1}, Reason: "a key", Actor: "op"})
+	b.now = t0.Add(time.Minute)
+	b.open("last", signalbox.PhaseDraft)
+	return b
+}
+
+// event makes the event that would be next, with the actor of the session that these tests use.
+func (b *box) event(work, session string, data body) *signalbox.Event {
+	actor := "op"
+	if session != "" {
+		actor = "a-" + session
+	}
+	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.now, Type: data.eventType(), Work: work, Session: session, Actor: actor, Data: encode(data)}
+}
+
+// completed makes the event of the exit signal that S could send, changed.
+func (b *box) completed(change func(*completed)) *signalbox.Event {
+	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
+	c := signalbox.SessionCompletedFrom("S", "a-S", &signal)
+	c.WorkID, c.LeaseEpoch = "held", 4
+	change(&c)
+	return b.event("held", "S", AgentSessionCompleted{c})
+}
+
+// impossible is an event that cannot be the next, and why.
+type impossible struct {
+	name  string
+	event *signalbox.Event
+	fault string
+}
+
+type completed = signalbox.AgentSessionCompleted
+
+const (
+	disagrees = "its fields do not agree with the work"
+	unsaid    = "there is no such session, or nothing was said"
+	runOut    = "the lease has run out"
+	notHolder = "the session does not hold the work"
+)
+
+func notLive(epoch int) string {
+	return fmt.Sprintf("lease %d is not live, or not the session's", epoch)
+}
+
+// impossibleGrants are about the log, new work and new leases.
+func impossibleGrants(b *box) []impossible {
+	hour := b.now.Add(time.Hour)
+	return []impossible{
+		{"a gap", with(b.possible(), func(e *signalbox.Event) { e.Seq++ }), "it follows event 18"},
+		{"a repetition", with(b.possible(), func(e *signalbox.Event) { e.Seq-- }), "it follows event 18"},
+		{"earlier", with(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "it is earlier than the event before it"},
+		{"too late", with(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }), "2326-03-01 is not between 1970 and 2242"},
+		{"a second box", b.event("", "", BoxOpened{"box-2", 1}), "a log begins with BoxOpened, and has it once"},
+		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work is already there"},
+		{"work in COMPLETED", b.event("new", "", WorkOpened{"", "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
+		{"work in BLOCKED", b.event("new", "", WorkOpened{"", "BLOCKED"}), `work cannot start in phase "BLOCKED"`},
+		{"work in no phase", b.event("new", "", WorkOpened{"", "SHIPPED"}), `work cannot start in phase "SHIPPED"`},
+		{"work without an id", b.event("", "", WorkOpened{"", "DRAFT"}), "an id must not be empty"},
+		{"work with a path", b.event("a/b", "", WorkOpened{"", "DRAFT"}), `id "a/b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`},
+		{"redacted twice", b.event("", "", BlobRedacted{signalbox.Hash{1}, "again"}), "the blob is redacted already"},
+		{"refused to nobody", b.event("held", "X", SignalRefused{Reason: "stale_lease", Count: 1}), unsaid},
+		{"refused and unsaid", b.event("held", "S", SignalRefused{Reason: "stale_lease"}), unsaid},
+		{"lease of no work", b.granted("x", "S3", "critic", hour), `there is no work "x"`},
+		{"second live lease", b.granted("held", "S3", "developer", hour), "lease 4 is live"},
+		{"lease out of role", b.granted("free", "S3", "developer", hour), `role "developer" may not claim REVIEW`},
+		{"lease of blocked", b.granted("blocked", "S3", "", hour), `role "" may not claim BLOCKED`},
+		{"lease of completed", b.granted("done", "S3", "", hour), `role "" may not claim COMPLETED`},
+		{"session changes", b.granted("free", "S", "critic", hour), "the session has another role or actor"},
+		{"actor changes", with(b.granted("last", "S2", "business-analyst", hour), func(e *signalbox.Event) { e.Actor = "B" }), "the session has another role or actor"},
+		{"lease to nobody", b.granted("free", "", "critic", hour), "an id must not be empty"},
+		{"lease of no actor", with(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
+		{"lease without an id", b.event("free", "S3", LeaseGranted{"", "critic", hour}), "an id must not be empty"},
+		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would live for 0s"},
+		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)), "the lease would live for 25h0m0s"},
+	}
+}
+
+// impossibleMoves are about leases that are there, or not, and what is said under them.
+func impossibleMoves(b *box) []impossible {
+	hour := b.now.Add(time.Hour)
+	return []impossible{
+		{"renewed to shorten", b.event("held", "S", LeaseRenewed{4, b.now.Add(time.Minute)}), "it does not extend the lease"},
+		{"renewed to the same", b.event("held", "S", LeaseRenewed{4, t0.Add(15 * time.Minute)}), "it does not extend the lease"},
+		{"renewed for ever", b.event("held", "S", LeaseRenewed{4, b.now.Add(25 * time.Hour)}), "the lease would live for 25h0m0s"},
+		{"renewed by another", b.event("held", "S2", LeaseRenewed{4, hour}), notLive(4)},
+		{"renewed under other", b.event("held", "S", LeaseRenewed{3, hour}), notLive(3)},
+		{"renewed and free", b.event("free", "S", LeaseRenewed{4, hour}), notLive(4)},
+		{"renewed too late", b.late(b.event("held", "S", LeaseRenewed{4, t0.Add(time.Hour)})), runOut},
+		{"released and free", b.event("free", "S", LeaseReleased{4, ""}), notLive(4)},
+		{"released by another", b.event("held", "S2", LeaseReleased{4, ""}), notLive(4)},
+		{"released too late", b.late(b.event("held", "S", LeaseReleased{4, ""})), runOut},
+		{"expired too early", with(b.late(b.event("held", "S", LeaseExpired{4})), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "the lease has not run out"},
+		{"expired under other", b.late(b.event("held", "S", LeaseExpired{5})), notLive(5)},
+		{"expired and free", b.late(b.event("free", "S", LeaseExpired{4})), notLive(4)},
+		{"heard under other", b.event("held", "S", SignalHeard{Epoch: 3}), notLive(3)},
+		{"heard of another", b.event("held", "S2", SignalHeard{Epoch: 4}), notLive(4)},
+		{"heard too late", b.late(b.event("held", "S", SignalHeard{Epoch: 4})), runOut},
+		{"completed elsewhere", b.completed(func(c *completed) { c.WorkID = "free" }), disagrees},
+		{"completed by other", b.completed(func(c *completed) { c.SessionID = "S2" }), disagrees},
+		{"completed for other", b.completed(func(c *completed) { c.ActorID = "B" }), disagrees},
+		{"completed a later", b.completed(func(c *completed) { c.PhaseCompleted = "REVIEW" }), disagrees},
+		{"completed to end", b.completed(func(c *completed) { c.NextPhase = new(signalbox.PhaseCompleted) }), disagrees},
+		{"completed nowhere", b.completed(func(c *completed) { c.NextPhase = nil }), disagrees},
+		{"completed why", b.completed(func(c *completed) { c.ExitReason = "bored" }), disagrees},
+		{"completed under old", b.completed(func(c *completed) { c.LeaseEpoch = 3 }), notLive(3)},
+		{"completed too late", b.late(b.completed(func(*completed) {})), runOut},
+		{"moved from elsewhere", b.event("held", "S", PhaseChanged{"DRAFT", "IMPLEMENTATION"}), "the work is in IMPLEMENTATION"},
+		{"moved two phases", b.event("held", "S", PhaseChanged{"IMPLEMENTATION", "READY_FOR_REVIEW"}), "READY_FOR_REVIEW does not follow IMPLEMENTATION"},
+		{"moved back", b.event("held", "S", PhaseChanged{"IMPLEMENTATION", "DRAFT"}), "DRAFT does not follow IMPLEMENTATION"},
+		{"moved by another", b.event("held", "S2", PhaseChanged{"IMPLEMENTATION", "CI_PENDING"}), notHolder},
+		{"moved and free", b.event("free", "", PhaseChanged{"REVIEW", "READY_FOR_MERGE"}), notHolder},
+		{"moved when completed", b.event("done", "S", PhaseChanged{"COMPLETED", "BLOCKED"}), notHolder},
+		{"unblocked elsewhere", b.event("blocked", "", PhaseChanged{"BLOCKED", "REVIEW"}), "REVIEW does not follow BLOCKED"},
+		{"unblocked and free", b.event("free", "", WorkUnblocked{"go on"}), "the work is not blocked"},
+		{"moved no work", b.event("", "S", PhaseChanged{"DRAFT", "IMPLEMENTATION"}), `there is no work ""`},
+	}
+}
+
+func with(e *signalbox.Event, change func(*signalbox.Event)) *signalbox.Event {
+	change(e)
+	return e
+}
+
+func (b *box) possible() *signalbox.Event { return b.event("new", "", WorkOpened{"", "DRAFT"}) }
+
+func (b *box) granted(work, session string, role signalbox.Role, expires time.Time) *signalbox.Event {
+	return b.event(work, session, LeaseGranted{"L", role, expires})
+}
+
+// late puts an event at the instant at which the lease of "held" is over.
+func (b *box) late(e *signalbox.Event) *signalbox.Event {
+	e.Time = t0.Add(signalbox.DefaultLeaseTTL)
+	return e
+}
+
+func TestImpossibleEvents(t *testing.T) {
+	b := lived(t)
+	for _, tt := range append(impossibleGrants(b), impossibleMoves(b)...) {
+		t.Run(tt.name, func(t *testing.T) {
+			wantUnchanged(t, b.s, func() {
+				err := b.s.Apply(tt.event)
+				got, want := (*HistoryError)(nil), HistoryError{tt.event.Seq, tt.event.Type, tt.fault}
+				if !errors.As(err, &got) || *got != want || !errors.Is(err, ErrHistory) || errors.Is(err, ErrNewer) {
+					t.Errorf("got  %v\nwant %v", err, &want)
+				}
+			})
+		})
+	}
+	if err := b.s.Apply(b.possible()); err != nil {
+		t.Errorf("an event that is possible: %v", err)
+	}
+}
+
+// The beginning of a log is BoxOpened, with an id and a version.
+func TestImpossibleBeginnings(t *testing.T) {
+	for fault, data := range map[string]body{
+		"a log begins with BoxOpened, and has it once": WorkOpened{"", "DRAFT"},
+		"there are no rules of version 0":              BoxOpened{"box-1", 0},
+		"there are no rules of version -1":             BoxOpened{"box-1", -1},
+		"an id must not be empty":                      BoxOpened{"", 1},
+	} {
+		s := &State{}
+		wantUnchanged(t, s, func() {
+			err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: data.eventType(), Work: "w", Actor: "op", Data: encode(data)})
+			if !errors.Is(err, ErrHistory) || err.Error() != "the history contradicts itself: event 1, "+data.eventType()+": "+fault {
+				t.Errorf("%v, want %s", err, fault)
+			}
+		})
+	}
+}
+
+// wantUnchanged checks that a state is the same after f as before, with all that it keeps beside its lists.
+func wantUnchanged(t failer, s *State, f func()) {
+	t.Helper()
+	before, index := s.Snapshot(), s.indexes()
+	f()
+	if !bytes.Equal(before, s.Snapshot()) || !index.equal(s.indexes()) {
+		t.Fatalf("the state changed")
+	}
+}
+
+func TestNewer(t *testing.T) {
+	known := map[string]string{
+		"BoxOpened": `{"box":"box-1","rules":1%s}`, "WorkOpened": `{"phase":"DRAFT"%s}`, "LeaseGranted": `{"lease":"L"%s}`,
+		"LeaseRenewed": `{"epoch":4%s}`, "LeaseReleased": `{"epoch":4%s}`, "LeaseExpired": `{"epoch":4%s}`,
+		"SignalHeard": `{"epoch":4%s}`, "SignalRefused": `{"count":1%s}`, "AgentSessionCompleted": `{"work_id":"w"%s}`,
+		"PhaseChanged": `{"from":"DRAFT"%s}`, "WorkUnblocked": `{"note":"n"%s}`, "BlobRedacted": `{"reason":"r"%s}`,
+	}
+	if len(known) != len(bodies) {
+		t.Errorf("%d types are tried, there are %d", len(known), len(bodies))
+	}
+	for eventType, data := range known {
+		form := "event 19 is a " + eventType + " in a form that this one does not know: "
+		wantNewer(t, eventType, fmt.Sprintf(data, `,"v":2`), form+`json: unknown field "v"`)
+		wantNewer(t, eventType, fmt.Sprintf(data, "")+"{}", form+"it is not one JSON object and nothing else")
+		wantNewer(t, eventType, fmt.Sprintf(data, "")+"\n", form+"it is not one JSON object and nothing else")
+		wantNewer(t, eventType, "null", form+"it is not one JSON object and nothing else")
+		wantNewer(t, eventType, "", form+"EOF")
+		wantNewer(t, eventType, "{", form+"unexpected EOF")
+	}
+	wantNewer(t, "MergeRequested", `{}`, `event 19 is a "MergeRequested", which this one does not know`)
+	wantNewer(t, "", `{}`, `event 19 is a "", which this one does not know`)
+	wantNewer(t, "boxopened", `{}`, `event 19 is a "boxopened", which this one does not know`)
+}
+
+func wantNewer(t *testing.T, eventType, data, detail string) {
+	t.Helper()
+	b := lived(t)
+	wantUnchanged(t, b.s, func() {
+		err := b.s.Apply(&signalbox.Event{Seq: 19, Time: b.now, Type: eventType, Work: "held", Session: "S", Actor: "a-S", Data: []byte(data)})
+		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrHistory) {
+			t.Errorf("%s %s: %v", eventType, data, err)
+			return
+		}
+		want := refused{Code: signalbox.CodeFailed, Msg: "the ledger was written by a newer signalbox: " + detail}
+		if got := *refusedBy(err); got != want {
+			t.Errorf("%s %s:\ngot  %+v\nwant %+v", eventType, data, got, want)
+		}
+	})
+}
+
+// Nothing is decided on a log of newer rules, however the state came here.
+func TestNewerRules(t *testing.T) {
+	const msg = "the ledger was written by a newer signalbox: it follows rules version 2, this one knows 1"
+	s := &State{}
+	wantUnchanged(t, s, func() {
+		err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: "BoxOpened", Actor: "op", Data: []byte(`{"box":"box-1","rules":2}`)})
+		if !errors.Is(err, ErrNewer) || err.Error() != msg {
+			t.Errorf("got %v", err)
+		}
+	})
+	b := lived(t)
+	b.s.rules = 2
+	newer, err := FromSnapshot(b.s.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Command{
+		OpenBox{Box: "b", Actor: "op"}, OpenWork{Work: "new", Actor: "op"}, Claim{Work: "free", Role: "critic", Session: "C", Actor: "A", Lease: "L"},
+		Claim{Role: "critic", Session: "C", Actor: "A", Lease: "L"}, Renew{Work: "held", Session: "S", Epoch: 4},
+		Release{Work: "held", Session: "S", Epoch: 4}, Release{Work: "held", Actor: "op", Reason: "r"},
+		Exit{Session: "S", Signal: exit("IMPLEMENTATION", "completed")}, Unblock{Work: "blocked", Note: "n", Actor: "op"},
+		Expire{}, RedactBlob{Blob: signalbox.Hash{2}, Reason: "r", Actor: "op"},
+	} {
+		d := Decide(newer, t0.Add(48*time.Hour), c)
+		wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg})
+		if !errors.Is(d.Err, ErrNewer) {
+			t.Errorf("%#v: the error is not ErrNewer", c)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"signalbox"
+)
+
+// ErrNothingToClaim means that no work is there for the role now. It may come.
+var ErrNothingToClaim = errors.New("there is nothing to claim")
+
+func (c Claim) decide(d *decider) error {
+	if c.TTL == 0 {
+		c.TTL = signalbox.DefaultLeaseTTL
+	}
+	if err := firstOf(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
+		return err
+	}
+	if session, known := d.s.Session(c.Session); known && (session.Role != c.Role || session.Actor != c.Actor) {
+		return refusef(signalbox.CodeFailed, "start another session for another role or actor",
+			"session '%s' is %s '%s', not %s '%s'", c.Session, session.Role, session.Actor, c.Role, c.Actor)
+	}
+	if c.Work == "" {
+		return c.next(d)
+	}
+	w, err := d.work(c.Work)
+	if err != nil {
+		return err
+	}
+	if lease := d.liveLease(w); lease != nil {
+		return c.held(d, w, lease)
+	}
+	if may := w.Phase.ClaimableBy(); may == "" {
+		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s: nobody may claim it", w.ID, w.Phase)
+	} else if may != c.Role {
+		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
+			"work '%s' is in %s: %s may not claim it", w.ID, w.Phase, c.Role)
+	}
+	c.grant(d, w)
+	return nil
+}
+
+func claimHint(w *Work) string {
+	if w.Phase == signalbox.PhaseBlocked {
+		return fmt.Sprintf("see why with signalbox work show %s, then signalbox work unblock %s", w.ID, w.ID)
+	}
+	return "see what is there with signalbox work list"
+}
+
+// held answers a claim of work that has a live lease.
+func (c Claim) held(d *decider, w *Work, lease *signalbox.Lease) error {
+	if lease.Session == c.Session {
+		d.answer.Repeated = true
+		d.answerLease(w, lease.Epoch, lease)
+		return nil
+	}
+	d.answer.Work, d.answer.Phase, d.answer.Lease = w.ID, w.Phase, lease
+	return refusef(signalbox.CodeConflict, "wait until it is released or expires, or claim other work with --next",
+		"work '%s' is held by session '%s' until %s", w.ID, lease.Session, lease.Expires.Format(time.RFC3339))
+}
+
+func (c Claim) grant(d *decider, w *Work) {
+	expires := d.at.Add(c.TTL)
+	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires})
+	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
+}
+
+// next claims what is nearest to its end, and of that what was opened first, so that work finishes before more
+// begins.
+func (c Claim) next(d *decider) error {
+	expired := d.s.expired(d.at)
+	for _, i := range expired {
+		d.liveLease(d.s.works[i])
+	}
+	for _, phase := range slices.Backward(phases) {
+		if phase.ClaimableBy() != c.Role {
+			continue
+		}
+		first := d.s.free[phaseNumber(phase)].first()
+		for _, i := range expired {
+			if d.s.works[i].Phase == phase && (first < 0 || i < first) {
+				first = i
+			}
+		}
+		if first >= 0 {
+			c.grant(d, d.s.works[first])
+			return nil
+		}
+	}
+	return refusef(signalbox.CodeNotFound, "add --wait to wait for work", "%w for %s", ErrNothingToClaim, c.Role)
+}
+
+func (c Renew) decide(d *decider) error {
+	if c.TTL == 0 {
+		c.TTL = signalbox.DefaultLeaseTTL
+	}
+	if err := checkTTL(c.TTL); err != nil {
+		return err
+	}
+	w, session, err := d.workAndSession(c.Work, c.Session)
+	if err != nil {
+		return err
+	}
+	lease := d.liveLease(w)
+	if lease == nil || lease.Epoch != c.Epoch || lease.Session != c.Session {
+		return d.stale(session, w, lease, refusal{said: "renew", epoch: c.Epoch})
+	}
+	renewed, seq := *lease, lease.Epoch
+	if expires := d.at.Add(c.TTL); expires.After(lease.Expires) {
+		renewed.Expires = expires
+		seq = d.record(w.ID, c.Session, session.Actor, LeaseRenewed{c.Epoch, expires})
+	}
+	d.answerLease(w, seq, &renewed)
+	return nil
+}
+
+func (c Release) decide(d *decider) error {
+	if c.Session == "" {
+		return c.byOperator(d)
+	}
+	if err := checkText("reason", c.Reason); err != nil {
+		return err
+	}
+	w, session, err := d.workAndSession(c.Work, c.Session)
+	if err != nil {
+		return err
+	}
+	lease := d.liveLease(w)
+	if lease != nil && lease.Epoch == c.Epoch && lease.Session == c.Session {
+		seq := d.record(w.ID, c.Session, session.Actor, LeaseReleased{c.Epoch, c.Reason})
+		d.answerLease(w, seq, nil)
+		return nil
+	}
+	for _, t := range w.Tenures {
+		if t.Epoch == c.Epoch && t.Session == c.Session && t.Ended == EndedReleased {
+			d.answer.Repeated = true
+			d.answerLease(w, t.End, nil)
+			return nil
+		}
+	}
+	return d.stale(session, w, lease, refusal{said: "release", epoch: c.Epoch})
+}
+
+func (c Release) byOperator(d *decider) error {
+	if err := firstOf(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
+		return err
+	}
+	w, err := d.work(c.Work)
+	if err != nil {
+		return err
+	}
+	lease := d.liveLease(w)
+	if lease == nil {
+		return refusef(signalbox.CodeFailed, "nothing needs to be released", "nobody holds work '%s'", w.ID)
+	}
+	seq := d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, c.Reason})
+	d.answerLease(w, seq, nil)
+	return nil
+}
+
+func (Expire) decide(d *decider) error {
+	for _, i := range d.s.expired(d.at) {
+		d.liveLease(d.s.works[i])
+	}
+	return nil
+}
+
+// liveLease returns the lease of a work item, and records that it has expired if so.
+func (d *decider) liveLease(w *Work) *signalbox.Lease {
+	if w.Lease != nil && d.expired(w.Lease) {
+		d.record(w.ID, w.Lease.Session, w.Lease.Actor, LeaseExpired{w.Lease.Epoch})
+		return nil
+	}
+	return w.Lease
+}
+
+func (d *decider) expired(lease *signalbox.Lease) bool { return !d.at.Before(lease.Expires) }
+
+func (d *decider) answerLease(w *Work, seq uint64, lease *signalbox.Lease) {
+	d.answer.Seq, d.answer.Work, d.answer.Phase, d.answer.Lease = seq, w.ID, w.Phase, lease
+	if lease != nil {
+		d.answer.Session = lease.Session
+	}
+}
+
+func (d *decider) work(id string) (*Work, error) {
+	w, ok := d.s.Work(id)
+	if !ok {
+		return nil, refusef(signalbox.CodeNotFound, "see what is there with signalbox work list", "there is no work '%s'", id)
+	}
+	return w, nil
+}
+
+func (d *decider) session(id string) (*Session, error) {
+	session, ok := d.s.Session(id)
+	if !ok {
+		return nil, refusef(signalbox.CodeNotFound, "use the session that signalbox work claim printed", "there is no session '%s'", id)
+	}
+	return session, nil
+}
+
+func (d *decider) workAndSession(work, session string) (*Work, *Session, error) {
+	w, workErr := d.work(work)
+	s, sessionErr := d.session(session)
+	if workErr != nil {
+		return nil, nil, workErr
+	}
+	return w, s, sessionErr
+}
+
+func checkTTL(ttl time.Duration) error {
+	if ttl < signalbox.MinLeaseTTL || ttl > signalbox.MaxLeaseTTL {
+		return refusef(signalbox.CodeUsage, "15m is usual", "a lease lives for %s to %s, not %s",
+			signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL, ttl)
+	}
+	return nil
+}
+
+func checkRole(role signalbox.Role) error {
+	var may []signalbox.Role
+	for _, phase := range phases {
+		if r := phase.ClaimableBy(); r != "" && !slices.Contains(may, r) {
+			may = append(may, r)
+		}
+	}
+	if !slices.Contains(may, role) {
+		return refusef(signalbox.CodeUsage, fmt.Sprintf("one of %v may", may), "role '%s' may not claim work", role)
+	}
+	return nil
+}

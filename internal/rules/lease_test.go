@@ -1,0 +1,266 @@
+package rules
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+func TestRenew(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		ttl     time.Duration
+		after   time.Duration
+		expires time.Duration // after t0
+		renews  bool
+	}{
+		{"usual", 0, 5 * time.Minute, 20 * time.Minute, true},
+		{"shorter", time.Minute, 5 * time.Minute, 15 * time.Minute, false},
+		{"no longer", 15 * time.Minute, 0, 15 * time.Minute, false},
+		{"by a nanosecond", 15 * time.Minute, 1, 15*time.Minute + 1, true},
+		{"at the last moment", time.Second, 15*time.Minute - 1, 15*time.Minute + time.Second - 1, true},
+		{"as long as may be", 24 * time.Hour, time.Minute, 24*time.Hour + time.Minute, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBox(t)
+			b.open("w", signalbox.PhaseImplementation)
+			epoch := b.claim("w", "S")
+			b.now = t0.Add(tt.after)
+			d := b.try(Renew{Work: "w", Session: "S", Epoch: epoch, TTL: tt.ttl})
+			if d.Err != nil {
+				t.Fatal(d.Err)
+			}
+			expires := t0.Add(tt.expires)
+			lease := &signalbox.Lease{ID: "L-S", Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Expires: expires}
+			want := Answer{At: b.now, Seq: epoch, Work: "w", Phase: "IMPLEMENTATION", Session: "S", Lease: lease}
+			if tt.renews {
+				wantEvents(t, d, fmt.Sprintf(`LeaseRenewed {"epoch":%d,"expires":"%s"}`, epoch, expires.Format(time.RFC3339Nano)))
+				want.Seq = epoch + 1
+			} else {
+				wantEvents(t, d)
+			}
+			wantAnswer(t, want, d.Answer)
+			if diff := cmp.Diff(lease, b.work("w").Lease); diff != "" {
+				t.Errorf("lease (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A renewed lease lives until its new end, and the one who has it under the old epoch is not fenced out.
+func TestRenewedLeaseHolds(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	epoch := b.claim("w", "S")
+	b.now = t0.Add(10 * time.Minute)
+	b.do(Renew{Work: "w", Session: "S", Epoch: epoch})
+	b.now = t0.Add(20 * time.Minute)
+	if d := b.try(Expire{}); len(d.Events) != 0 {
+		t.Errorf("it expired at its old end: %v", d.Events)
+	}
+	if got := b.do(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}).Phase; got != "CI_PENDING" {
+		t.Errorf("the work is in %s", got)
+	}
+}
+
+// holding returns a box in which S holds w, S2 held and released it before, and S3 holds another.
+func holding(t *testing.T) (b *box, old, live uint64) {
+	b = newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	b.open("other", signalbox.PhaseImplementation)
+	old = b.claim("w", "S2")
+	b.do(Release{Work: "w", Session: "S2", Epoch: old})
+	live = b.claim("w", "S")
+	b.claim("other", "S3")
+	return b, old, live
+}
+
+func TestRenewRefusals(t *testing.T) {
+	const over = "stale lease: epoch %d of work 'w' is over, epoch %d is live"
+	for _, tt := range []struct {
+		name  string
+		renew Renew
+		want  refused
+		epoch uint64 // recorded, 0 for nothing
+	}{
+		{"no such work", Renew{Work: "x", Session: "S", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"no such session", Renew{Work: "w", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
+		{"neither", Renew{Work: "x", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"too long", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 25 * time.Hour},
+			refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 25h0m0s"}, 0},
+		{"too short", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 1}, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 1ns"}, 0},
+		{"an older epoch", Renew{Work: "w", Session: "S2", Epoch: 4}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 4, 6)}, 4},
+		{"no epoch", Renew{Work: "w", Session: "S"}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 0, 6)}, 0},
+		{"an epoch that never was", Renew{Work: "w", Session: "S", Epoch: 99}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 99, 6)}, 99},
+		{"somebody else's", Renew{Work: "w", Session: "S3", Epoch: 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' is not session 'S3''s"}, 6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, _, live := holding(t)
+			before := b.work("w")
+			d := b.try(tt.renew)
+			var events []string
+			if tt.want.Reason != "" {
+				events = []string{fmt.Sprintf(`SignalRefused {"said":"renew","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
+				wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: "IMPLEMENTATION", Session: tt.renew.Session, Lease: b.work("w").Lease}, d.Answer)
+			}
+			wantRefused(t, d, tt.want, events...)
+			if b.work("w") != before || before.Lease.Epoch != live {
+				t.Errorf("the work changed: %+v", b.work("w"))
+			}
+		})
+	}
+}
+
+func TestStaleAtExpiry(t *testing.T) {
+	for name, c := range map[string]func(epoch uint64) Command{
+		"renew":   func(epoch uint64) Command { return Renew{Work: "w", Session: "S", Epoch: epoch} },
+		"release": func(epoch uint64) Command { return Release{Work: "w", Session: "S", Epoch: epoch} },
+		"agent_exit": func(epoch uint64) Command {
+			return Exit{Session: "S", Epoch: epoch, Signal: exit("REVIEW", "completed")}
+		},
+		"no epoch": func(uint64) Command { return Exit{Session: "S", Signal: exit("REVIEW", "completed")} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t)
+			b.open("w", signalbox.PhaseReview)
+			epoch := b.claim("w", "S")
+			b.now = b.work("w").Lease.Expires
+			said := name
+			if name == "no epoch" {
+				said = "agent_exit"
+			}
+			const msg = "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"
+			wantRefused(t, b.try(c(epoch)), refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
+				`LeaseExpired {"epoch":3}`,
+				fmt.Sprintf(`SignalRefused {"said":"%s","reason":"stale_lease","detail":"%s","epoch":3,"count":1}`, said, msg))
+			if w := b.work("w"); w.Phase != signalbox.PhaseReview || w.Lease != nil {
+				t.Errorf("the work is now %+v", w)
+			}
+		})
+	}
+}
+
+// A successor fences the old holder out, whatever the old holder says.
+func TestStaleAfterSuccessor(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseReview)
+	old := b.claim("w", "S")
+	b.now = b.now.Add(time.Hour)
+	live := b.claim("w", "S2")
+	msg := fmt.Sprintf("stale lease: epoch %d of work 'w' is over, epoch %d is live", old, live)
+	d := b.try(Exit{Session: "S", Epoch: old, Signal: exit("REVIEW", "completed")})
+	wantRefused(t, d, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
+		fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, msg, old))
+	wantAnswer(t, Answer{At: b.now, Seq: b.s.Seq(), Work: "w", Phase: "REVIEW", Session: "S", Lease: b.work("w").Lease}, d.Answer)
+	for _, epoch := range []uint64{live, 77} {
+		wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("REVIEW", "completed")}),
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf("stale lease: session 'S' never held epoch %d", epoch)})
+	}
+	if w := b.work("w"); w.Phase != signalbox.PhaseReview || w.Lease.Epoch != live {
+		t.Errorf("the work is now %+v", w)
+	}
+	b.do(Exit{Session: "S2", Signal: exit("REVIEW", "completed")})
+}
+
+func TestReleaseByHolder(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	epoch := b.claim("w", "S")
+	b.now = b.now.Add(time.Minute)
+	d := b.try(Release{Work: "w", Session: "S", Epoch: epoch, Reason: "out of tokens"})
+	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"out of tokens"}`)
+	wantAnswer(t, Answer{At: b.now, Seq: epoch + 1, Work: "w", Phase: "IMPLEMENTATION"}, d.Answer)
+	if e := d.Events[0]; e.Session != "S" || e.Actor != "a-S" {
+		t.Errorf("released by session %q, actor %q", e.Session, e.Actor)
+	}
+	b.claim("w", "S2")
+	again := b.try(Release{Work: "w", Session: "S", Epoch: epoch})
+	wantEvents(t, again)
+	if again.Err != nil || !again.Answer.Repeated || again.Answer.Seq != epoch+1 || again.Answer.Lease != nil {
+		t.Errorf("again: %+v, %v", again.Answer, again.Err)
+	}
+	if b.work("w").Lease == nil {
+		t.Error("the successor lost its lease")
+	}
+}
+
+func TestReleaseRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		release Release
+		want    refused
+		epoch   uint64
+	}{
+		{"no such work", Release{Work: "x", Session: "S", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"no such session", Release{Work: "w", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
+		{"control characters", Release{Work: "w", Session: "S", Epoch: 6, Reason: "a\x1b[2J"},
+			refused{Code: signalbox.CodeUsage, Msg: "invalid reason: must not contain control characters"}, 0},
+		{"somebody else's", Release{Work: "w", Session: "S3", Epoch: 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' is not session 'S3''s"}, 6},
+		{"another epoch", Release{Work: "w", Session: "S", Epoch: 4},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 4 of work 'w' is over, epoch 6 is live"}, 4},
+		{"by nobody", Release{Work: "w", Reason: "r"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
+		{"by an operator without a reason", Release{Work: "w", Actor: "op", Reason: " \n"}, refused{Code: signalbox.CodeUsage, Msg: "the reason is empty"}, 0},
+		{"by an operator, no such work", Release{Work: "x", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeFailed, Msg: "nobody holds work 'free'"}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, _, live := holding(t)
+			b.open("free", signalbox.PhaseDraft)
+			var events []string
+			if tt.want.Reason != "" {
+				events = []string{fmt.Sprintf(`SignalRefused {"said":"release","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
+			}
+			wantRefused(t, b.try(tt.release), tt.want, events...)
+			if lease := b.work("w").Lease; lease == nil || lease.Epoch != live {
+				t.Errorf("the lease is now %+v", lease)
+			}
+		})
+	}
+}
+
+func TestReleaseByOperator(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	epoch := b.claim("w", "S")
+	d := b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"})
+	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"it hangs"}`)
+	wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: "IMPLEMENTATION"}, d.Answer)
+	if e := d.Events[0]; e.Session != "S" || e.Actor != "op" {
+		t.Errorf("recorded of session %q, by %q", e.Session, e.Actor)
+	}
+	if tenure := b.work("w").Tenures[0]; tenure.Ended != EndedReleased || tenure.Actor != "a-S" {
+		t.Errorf("tenure: %+v", tenure)
+	}
+	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}),
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"},
+		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and nobody holds the work","epoch":3,"count":1}`)
+	if again := b.do(Release{Work: "w", Session: "S", Epoch: epoch}); !again.Repeated || again.Seq != epoch+1 {
+		t.Errorf("the holder's own release is then answered with %+v", again)
+	}
+}
+
+// An operator comes too late for a lease that has run out, and that is recorded.
+func TestReleaseByOperatorAtExpiry(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	b.claim("w", "S")
+	b.now = b.work("w").Lease.Expires
+	wantRefused(t, b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"}),
+		refused{Code: signalbox.CodeFailed, Msg: "nobody holds work 'w'"}, `LeaseExpired {"epoch":3}`)
+}
+
+func TestReleaseAfterExitIsStale(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseDraft)
+	epoch := b.claim("w", "S")
+	b.do(Exit{Session: "S", Signal: exit("DRAFT", "completed")})
+	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil || refusedBy(d.Err).Reason != "stale_lease" {
+		t.Errorf("answered with %+v, %v", d.Answer, d.Err)
+	}
+}

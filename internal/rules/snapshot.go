@@ -1,0 +1,252 @@
+package rules
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox"
+)
+
+// A snapshot is the state in binary: every field in the order of the types, numbers as varints, texts with their
+// length before them. One walk over the state both writes and reads it, so the two cannot disagree. Equal states have
+// equal snapshots. It is a cache for one version of the program and no format for others.
+const snapshotFormat = 1
+
+// ErrSnapshot means that bytes are no snapshot of this version: fold the log instead.
+var ErrSnapshot = errors.New("not a snapshot of this version")
+
+// Snapshot returns the state in binary.
+func (s *State) Snapshot() []byte {
+	w := walker{writing: true}
+	w.state(s)
+	return w.out
+}
+
+// FromSnapshot returns the state that Snapshot wrote.
+func FromSnapshot(data []byte) (*State, error) {
+	// One string holds all texts of the state: they are cut out of it without being copied.
+	w := walker{in: string(data)}
+	s := &State{}
+	w.state(s)
+	if w.err == nil && w.in != "" {
+		w.err = fmt.Errorf("%w: %d bytes too many", ErrSnapshot, len(w.in))
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	return s, nil
+}
+
+func (w *walker) state(s *State) {
+	format, rules := uint64(snapshotFormat), uint64(s.rules)
+	w.number(&format)
+	if format != snapshotFormat {
+		w.fail("format")
+	}
+	w.number(&rules)
+	s.rules = int(rules)
+	w.number(&s.seq)
+	w.time(&s.time)
+	text(w, &s.box)
+	list(w, &s.works, func(p **Work) { w.work(allocate(p)) })
+	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
+	list(w, &s.redactions, w.redaction)
+	if !w.writing && w.err == nil {
+		s.index(w)
+	}
+}
+
+// index makes anew what follows from the rest.
+func (s *State) index(w *walker) {
+	s.workIndex = make(map[string]int, len(s.works))
+	s.sessionIndex = make(map[string]int, len(s.sessions))
+	for i, work := range s.works {
+		if phaseNumber(work.Phase) < 0 {
+			w.fail("phase")
+			return
+		}
+		s.workIndex[work.ID] = i
+		s.reindex(i, nil, work)
+	}
+	for i, session := range s.sessions {
+		s.sessionIndex[session.ID] = i
+	}
+	for i, r := range s.redactions {
+		s.redacted = put(s.redacted, r.Blob, i)
+	}
+}
+
+func (w *walker) work(x *Work) {
+	text(w, &x.ID)
+	text(w, &x.Title)
+	text(w, &x.Phase)
+	text(w, &x.BlockedFrom)
+	text(w, &x.Notes)
+	w.time(&x.Opened)
+	leased := x.Lease != nil
+	w.flag(&leased)
+	if leased {
+		lease := allocate(&x.Lease)
+		text(w, &lease.ID)
+		w.number(&lease.Epoch)
+		text(w, &lease.Session)
+		text(w, &lease.Actor)
+		text(w, &lease.Role)
+		w.time(&lease.Expires)
+	}
+	list(w, &x.Tenures, w.tenure)
+}
+
+func (w *walker) tenure(t *Tenure) {
+	w.number(&t.Epoch)
+	text(w, &t.Session)
+	text(w, &t.Actor)
+	text(w, &t.Role)
+	text(w, &t.Phase)
+	w.time(&t.From)
+	w.time(&t.To)
+	text(w, &t.Ended)
+	w.number(&t.End)
+}
+
+func (w *walker) session(s *Session) {
+	text(w, &s.ID)
+	text(w, &s.Actor)
+	text(w, &s.Role)
+	list(w, &s.Held, func(h *Held) {
+		w.number(&h.Epoch)
+		text(w, &h.Work)
+	})
+	list(w, &s.Live, w.number)
+	list(w, &s.Exits, func(e *ExitRecord) {
+		w.number(&e.Epoch)
+		w.hash(&e.Digest)
+		w.number(&e.Seq)
+		text(w, &e.Next)
+	})
+	list(w, &s.Refused, func(r *RefusalRecord) {
+		text(w, &r.Reason)
+		w.number(&r.Seq)
+		count := uint64(r.Count)
+		w.number(&count)
+		r.Count = int(count)
+	})
+}
+
+func (w *walker) redaction(r *Redaction) {
+	w.hash(&r.Blob)
+	text(w, &r.Reason)
+	text(w, &r.Actor)
+	w.time(&r.At)
+	w.number(&r.Seq)
+}
+
+// walker writes what it is shown, or reads it.
+type walker struct {
+	writing bool
+	out     []byte
+	in      string
+	err     error
+}
+
+func (w *walker) fail(what string) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%w: bad %s", ErrSnapshot, what)
+	}
+}
+
+// take returns the next n bytes, or "" after a failure.
+func (w *walker) take(n uint64) string {
+	if w.err != nil || n > uint64(len(w.in)) {
+		w.fail("length")
+		return ""
+	}
+	taken := w.in[:n]
+	w.in = w.in[n:]
+	return taken
+}
+
+func (w *walker) number(n *uint64) {
+	if w.writing {
+		w.out = binary.AppendUvarint(w.out, *n)
+		return
+	}
+	head := w.in[:min(len(w.in), binary.MaxVarintLen64)]
+	value, size := binary.Uvarint([]byte(head))
+	if w.err != nil || size <= 0 || size > 1 && head[size-1] == 0 { // the shortest form and no other
+		w.fail("number")
+		return
+	}
+	*n, w.in = value, w.in[size:]
+}
+
+func (w *walker) flag(b *bool) {
+	n := uint64(0)
+	if *b {
+		n = 1
+	}
+	w.number(&n)
+	if n > 1 {
+		w.fail("flag")
+	}
+	*b = n == 1
+}
+
+// time writes 0 for the zero time, else nanoseconds since 1970 and 1.
+func (w *walker) time(t *time.Time) {
+	n := uint64(0)
+	if !t.IsZero() {
+		n = uint64(t.UnixNano()) + 1
+	}
+	w.number(&n)
+	if !w.writing && n != 0 {
+		*t = time.Unix(0, int64(n-1)).UTC()
+	}
+}
+
+func (w *walker) hash(h *signalbox.Hash) {
+	if w.writing {
+		w.out = append(w.out, h[:]...)
+		return
+	}
+	copy(h[:], w.take(uint64(len(h))))
+}
+
+func text[T ~string](w *walker, s *T) {
+	n := uint64(len(*s))
+	w.number(&n)
+	if w.writing {
+		w.out = append(w.out, *s...)
+		return
+	}
+	*s = T(w.take(n))
+}
+
+func list[T any](w *walker, items *[]T, walk func(*T)) {
+	n := uint64(len(*items))
+	w.number(&n)
+	if !w.writing {
+		if n > uint64(len(w.in)) { // every item has at least one byte
+			w.fail("length")
+			return
+		}
+		if n > 0 {
+			*items = make([]T, n)
+		}
+	}
+	for i := range *items {
+		if w.err != nil {
+			return
+		}
+		walk(&(*items)[i])
+	}
+}
+
+func allocate[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
