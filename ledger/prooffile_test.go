@@ -96,10 +96,6 @@ func TestEveryEditOfAProofFileIsFound(t *testing.T) {
 			edited[i] = c ^ 1<<bit
 			refused("bit flipped", i, edited)
 		}
-		for _, other := range []byte(" \"0aA/") {
-			edited[i] = other
-			refused("replaced", i, edited)
-		}
 		edited[i] = c
 		refused("removed", i, slices.Delete(bytes.Clone(file), i, i+1))
 		refused("doubled", i, slices.Insert(bytes.Clone(file), i, c))

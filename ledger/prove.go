@@ -49,13 +49,13 @@ func Prove(e *signalbox.Event, checkpoint []byte, publicKey string, hashes iter.
 // Check verifies everything that the proof claims, with the public key of the log's owner, and returns the
 // checkpoint that the event is part of.
 func (p *Proof) Check(publicKey string) (Checkpoint, error) {
-	c, err := OpenCheckpoint(p.Checkpoint, publicKey)
-	if err != nil {
-		return Checkpoint{}, err
-	}
 	e := &p.Event
 	if !timeInRange(e.Time) || e.Hash != Sum(e) {
 		return Checkpoint{}, unverified("", "event %d was changed: its hash is not that of its content", e.Seq)
+	}
+	c, err := OpenCheckpoint(p.Checkpoint, publicKey)
+	if err != nil {
+		return Checkpoint{}, err
 	}
 	err = tlog.CheckRecord(toTlog(p.Hashes), int64(c.Size), tlog.Hash(c.Root), int64(e.Seq-1), tlog.Hash(leafHash(e.Hash)))
 	if err != nil {

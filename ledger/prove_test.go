@@ -144,7 +144,7 @@ func TestCheckRefuses(t *testing.T) {
 }
 
 func TestConsistency(t *testing.T) {
-	leaves := someLeaves(40)
+	leaves := someLeaves(26)
 	var stored storedTree
 	for i, leaf := range leaves {
 		stored.add(t, i, leaf)
