@@ -55,7 +55,7 @@ type Journal interface {
 	// that do not follow expected, but does not compute hashes. It does not keep the slice.
 	Append(ctx context.Context, expected uint64, events []signalbox.Event) error
 
-	// Read returns at most limit events that follow after, dense and in order; none at the end of the log.
+	// Read returns the limit events that follow after, dense and in order; fewer only at the end of the log.
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 	// Watch yields the events that follow after, those already there first, then each as it is appended by any

@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package engine
+
+import "time"
+
+func sinceBoot() time.Duration { return monotonic() }

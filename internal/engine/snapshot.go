@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"signalbox"
+	"signalbox/internal/journal"
+	"signalbox/internal/rules"
+	"signalbox/ledger"
+)
+
+// A snapshot is saved when the log has grown by an eighth since the last, and by a thousand events at least: then
+// all snapshots together cost a constant for each event, and a start folds at most an eighth of the log.
+const (
+	snapshotShare  = 8
+	snapshotEvents = 1000
+)
+
+// worthSaving says whether it is time for a snapshot. The caller holds mu.
+func (e *Engine) worthSaving() bool {
+	grown := e.state.Seq() - e.saved
+	return e.broken == nil && !e.isSaving && grown >= max(snapshotEvents, e.state.Seq()/snapshotShare)
+}
+
+// snapshot encodes the fold: the length of the tree, the tree, the state. The caller holds mu.
+func (e *Engine) snapshot() journal.Snapshot {
+	tree, err := e.tail.Tree.MarshalBinary()
+	if err != nil {
+		panic("engine: a tree does not encode: " + err.Error())
+	}
+	data := binary.AppendUvarint(nil, uint64(len(tree)))
+	data = append(data, tree...)
+	return journal.Snapshot{Seq: e.tail.Seq, Hash: e.tail.Hash, State: append(data, e.state.Snapshot()...)}
+}
+
+// saveInBackground saves a snapshot beside the work. The caller holds mu.
+func (e *Engine) saveInBackground() {
+	e.isSaving = true
+	s := e.snapshot()
+	e.saving.Go(func() {
+		e.save(s)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.isSaving, e.saved = false, s.Seq
+	})
+}
+
+// save does without a snapshot if it must: the log is the truth.
+func (e *Engine) save(s journal.Snapshot) {
+	if err := e.journal.SaveSnapshot(context.Background(), s); err != nil {
+		e.log.Warn("cannot save a snapshot; the next start takes longer", "error", err)
+	}
+}
+
+var errSnapshot = errors.New("not a snapshot of this version")
+
+func decodeSnapshot(s journal.Snapshot, last *signalbox.Event) (ledger.Tail, *rules.State, error) {
+	length, size := binary.Uvarint(s.State)
+	if size <= 0 || length > uint64(len(s.State)-size) {
+		return ledger.Tail{}, nil, errSnapshot
+	}
+	tail := ledger.Tail{Seq: s.Seq, Time: last.Time, Hash: s.Hash}
+	rest := s.State[size:]
+	if err := tail.Tree.UnmarshalBinary(rest[:length]); err != nil {
+		return ledger.Tail{}, nil, err
+	}
+	state, err := rules.FromSnapshot(rest[length:])
+	if err != nil {
+		return ledger.Tail{}, nil, err
+	}
+	if state.Seq() != s.Seq || tail.Tree.Size() != s.Seq {
+		return ledger.Tail{}, nil, errSnapshot
+	}
+	return tail, state, nil
+}
