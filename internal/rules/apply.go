@@ -89,7 +89,7 @@ func (w *Work) enter(phase signalbox.Phase) {
 func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 	s.changeWork(e.Work, func(w *Work) {
 		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Expires: b.Expires.UTC()}
-		w.Tenures = append(w.Tenures, Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time})
+		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time}
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Actor, session.Role = e.Actor, b.Role
@@ -102,23 +102,17 @@ func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 func (s *State) endLease(e *signalbox.Event, how Ending) {
 	var ended *signalbox.Lease
 	s.changeWork(e.Work, func(w *Work) {
-		ended, w.Lease = w.Lease, nil
-		w.changeTenure(func(t *Tenure) {
-			t.To, t.End = e.Time, e.Seq
-			if t.Ended == "" {
-				t.Ended = how
-			}
-		})
+		past := *w.Present
+		past.To, past.End = e.Time, e.Seq
+		if past.Ended == "" {
+			past.Ended = how
+		}
+		ended, w.Lease, w.Present = w.Lease, nil, nil
+		w.Past = append(w.Past, past)
 	})
 	s.changeSession(ended.Session, func(session *Session) {
 		session.Live = slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool { return epoch == ended.Epoch })
 	})
-}
-
-// changeTenure changes the last tenure.
-func (w *Work) changeTenure(change func(*Tenure)) {
-	w.Tenures = slices.Clone(w.Tenures)
-	change(&w.Tenures[len(w.Tenures)-1])
 }
 
 func (s *State) complete(e *signalbox.Event, completed signalbox.AgentSessionCompleted) {
@@ -126,7 +120,9 @@ func (s *State) complete(e *signalbox.Event, completed signalbox.AgentSessionCom
 		if completed.ExitReason != signalbox.ExitCompleted && completed.Notes != nil {
 			w.Notes = *completed.Notes
 		}
-		w.changeTenure(func(t *Tenure) { t.Ended = Ending(completed.ExitReason) })
+		present := *w.Present
+		present.Ended = Ending(completed.ExitReason)
+		w.Present = &present
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Exits = append(session.Exits, ExitRecord{

@@ -183,7 +183,7 @@ func TestClaimAtExpiry(t *testing.T) {
 		{Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Phase: "IMPLEMENTATION", From: t0, To: expires, Ended: EndedExpired, End: epoch + 1},
 		{Epoch: epoch + 2, Session: "S2", Actor: "a-S2", Role: "developer", Phase: "IMPLEMENTATION", From: expires},
 	}
-	if diff := cmp.Diff(want, b.work("w").Tenures); diff != "" {
+	if diff := cmp.Diff(want, b.work("w").Tenures()); diff != "" {
 		t.Errorf("tenures (-want +got):\n%s", diff)
 	}
 }

@@ -31,7 +31,7 @@ type Claim struct {
 	Work           string
 	Role           signalbox.Role
 	Session, Actor string
-	// Lease is the id that the lease will have.
+	// Lease is the id that the lease will have. A session that has a lease of that id is answered with it.
 	Lease string
 	// TTL is how long the lease lives; 0 is signalbox.DefaultLeaseTTL.
 	TTL time.Duration
@@ -44,7 +44,8 @@ type Renew struct {
 	TTL           time.Duration
 }
 
-// Release gives a lease back. A holder names its session and epoch; an operator names neither, and a reason.
+// Release gives a lease back. A holder names its session and epoch; an operator names no session, and a reason, and an
+// epoch to take away that lease and no later one.
 type Release struct {
 	Work, Session string
 	Epoch         uint64
@@ -89,12 +90,16 @@ func checkText(what, text string) error {
 		fault = fmt.Sprintf("%d bytes, limit %d", len(text), maxText)
 	case !utf8.ValidString(text):
 		fault = "must be UTF-8"
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+	case strings.ContainsFunc(text, steers):
 		fault = "must not contain control characters"
 	default:
 		return nil
 	}
 	return refusef(signalbox.CodeUsage, "shorten it or write it as plain text", "invalid %s: %s", what, fault)
+}
+
+func steers(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
 func requireText(what, text string) error {

@@ -23,6 +23,7 @@ func (c Exit) decide(d *decider) error {
 	}
 	said := refusal{said: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
 	if fault := c.fault(); fault != "" {
+		d.answer.Work, d.answer.Session = held.Work, session.ID
 		said.reason, said.detail = signalbox.ReasonMalformed, fault
 		return d.refuse(session, held.Work, said, signalbox.CodeFailed, "mend the signal and send it again")
 	}
@@ -36,10 +37,10 @@ func (c Exit) decide(d *decider) error {
 	lease := d.liveLease(w)
 	completed := signalbox.SessionCompletedFrom(session.ID, session.Actor, &c.Signal)
 	completed.WorkID, completed.LeaseEpoch = w.ID, held.Epoch
-	if d.repeated(session, completed) {
-		return nil
-	}
 	if lease == nil || lease.Epoch != held.Epoch {
+		if d.repeated(session, completed) {
+			return nil
+		}
 		return d.stale(session, w, lease, said)
 	}
 	if completed.PhaseCompleted != w.Phase || completed.NextPhase == nil {
@@ -55,13 +56,11 @@ func (c Exit) decide(d *decider) error {
 
 // fault returns why the signal is not valid, or "".
 func (c Exit) fault() string {
-	if c.Fault != "" {
-		return strings.ToValidUTF8(c.Fault, "\ufffd")
+	fault := c.Fault
+	if err := c.Signal.Validate(); fault == "" && err != nil {
+		fault = err.Error()
 	}
-	if err := c.Signal.Validate(); err != nil {
-		return strings.ToValidUTF8(err.Error(), "\ufffd")
-	}
-	return ""
+	return strings.ToValidUTF8(fault[:min(len(fault), maxText)], "\ufffd")
 }
 
 // lease finds the lease that the signal is sent under. The zero Held.Work means that the session never had it.

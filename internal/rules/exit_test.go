@@ -60,7 +60,7 @@ func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next 
 func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase, reason signalbox.ExitReason) {
 	t.Helper()
 	role := phase.ClaimableBy()
-	want := &Work{ID: "w", Phase: next, Opened: t0, Tenures: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
+	want := &Work{ID: "w", Phase: next, Opened: t0, Past: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
 		Phase: phase, From: t0, To: b.now, Ended: Ending(reason), End: b.s.Seq()}}}
 	if next == signalbox.PhaseBlocked {
 		want.BlockedFrom, want.Notes = phase, "so it is"
@@ -242,6 +242,24 @@ func TestSameWordsUnderAnotherLease(t *testing.T) {
 	}
 }
 
+// Without an epoch and without a live lease, a signal is about the lease that the session had last.
+func TestExitUnderTheLastLease(t *testing.T) {
+	b := newBox(t)
+	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
+	for _, work := range []string{"first", "last"} {
+		b.open(work, signalbox.PhaseImplementation)
+		b.claim(work, "S")
+		b.do(Exit{Session: "S", Signal: withNotes(signal, work)})
+	}
+	if again := b.do(Exit{Session: "S", Signal: withNotes(signal, "last")}); !again.Repeated || again.Work != "last" {
+		t.Errorf("the last signal again is answered with %+v", again)
+	}
+	d := b.try(Exit{Session: "S", Signal: withNotes(signal, "first")})
+	if got := refusedBy(d.Err); got == nil || got.Reason != signalbox.ReasonStaleLease {
+		t.Errorf("an earlier signal again, without its epoch, is answered with %+v, %v", d.Answer, d.Err)
+	}
+}
+
 // A lease that has run out is not one of those among which an epoch must choose, recorded or not.
 func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	b := newBox(t)
@@ -302,7 +320,7 @@ func TestFullLife(t *testing.T) {
 		t.Errorf("the work is in %s", got)
 	}
 	var course []signalbox.Phase
-	for _, tenure := range b.work("w").Tenures {
+	for _, tenure := range b.work("w").Tenures() {
 		course = append(course, tenure.Phase)
 	}
 	if diff := cmp.Diff(inOrder[:6], course); diff != "" {

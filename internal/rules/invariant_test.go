@@ -121,8 +121,8 @@ func brokenWork(s *State, log []signalbox.Event) string {
 
 func brokenTenures(w *Work, log []signalbox.Event) string {
 	end := uint64(0)
-	for i, t := range w.Tenures {
-		live := w.Lease != nil && i == len(w.Tenures)-1
+	for i, t := range w.Tenures() {
+		live := w.Lease != nil && i == len(w.Past)
 		switch granting := log[t.Epoch-1]; {
 		case granting.Type != "LeaseGranted" || granting.Work != w.ID || granting.Session != t.Session || granting.Actor != t.Actor:
 			return fmt.Sprintf("epoch %d was not granted to session %q", t.Epoch, t.Session)
@@ -137,8 +137,8 @@ func brokenTenures(w *Work, log []signalbox.Event) string {
 		}
 		end = t.End
 	}
-	if w.Lease != nil && len(w.Tenures) == 0 {
-		return "there is a lease and no tenure"
+	if (w.Lease != nil) != (w.Present != nil) {
+		return "there is a lease and no tenure, or a tenure and no lease"
 	}
 	return ""
 }

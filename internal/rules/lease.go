@@ -71,6 +71,9 @@ func (c Claim) grant(d *decider, w *Work) {
 // next claims what is nearest to its end, and of that what was opened first, so that work finishes before more
 // begins.
 func (c Claim) next(d *decider) error {
+	if w := c.granted(d); w != nil {
+		return c.held(d, w, w.Lease)
+	}
 	expired := d.s.expired(d.at)
 	for _, i := range expired {
 		d.liveLease(d.s.works[i])
@@ -91,6 +94,20 @@ func (c Claim) next(d *decider) error {
 		}
 	}
 	return refusef(signalbox.CodeNotFound, "add --wait to wait for work", "%w for %s", ErrNothingToClaim, c.Role)
+}
+
+// granted returns the work that this very claim was granted before, nil if it was not.
+func (c Claim) granted(d *decider) *Work {
+	session, known := d.s.Session(c.Session)
+	if !known {
+		return nil
+	}
+	for _, epoch := range session.Live {
+		if w := d.s.works[d.s.leased[epoch]]; w.Lease.ID == c.Lease && !d.expired(w.Lease) {
+			return w
+		}
+	}
+	return nil
 }
 
 func (c Renew) decide(d *decider) error {
@@ -134,7 +151,7 @@ func (c Release) decide(d *decider) error {
 		d.answerLease(w, seq, nil)
 		return nil
 	}
-	for _, t := range w.Tenures {
+	for _, t := range w.Past {
 		if t.Epoch == c.Epoch && t.Session == c.Session && t.Ended == EndedReleased {
 			d.answer.Repeated = true
 			d.answerLease(w, t.End, nil)
@@ -155,6 +172,10 @@ func (c Release) byOperator(d *decider) error {
 	lease := d.liveLease(w)
 	if lease == nil {
 		return refusef(signalbox.CodeFailed, "nothing needs to be released", "nobody holds work '%s'", w.ID)
+	}
+	if c.Epoch != 0 && c.Epoch != lease.Epoch {
+		return refusef(signalbox.CodeConflict, "look at who holds it now with signalbox work show "+w.ID,
+			"epoch %d of work '%s' is over, epoch %d is live", c.Epoch, w.ID, lease.Epoch)
 	}
 	seq := d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, c.Reason})
 	d.answerLease(w, seq, nil)

@@ -234,7 +234,7 @@ func TestReleaseByOperator(t *testing.T) {
 	if e := d.Events[0]; e.Session != "S" || e.Actor != "op" {
 		t.Errorf("recorded of session %q, by %q", e.Session, e.Actor)
 	}
-	if tenure := b.work("w").Tenures[0]; tenure.Ended != EndedReleased || tenure.Actor != "a-S" {
+	if tenure := b.work("w").Tenures()[0]; tenure.Ended != EndedReleased || tenure.Actor != "a-S" {
 		t.Errorf("tenure: %+v", tenure)
 	}
 	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}),

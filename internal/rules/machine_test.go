@@ -75,7 +75,8 @@ func (m *machine) carryOut(c Command) {
 	for w := range m.s.Works() {
 		works[w.ID] = &modelWork{Phase: string(w.Phase), From: string(w.BlockedFrom), Notes: w.Notes}
 		if w.Lease != nil {
-			works[w.ID].Holder, works[w.ID].Epoch, works[w.ID].Expires = w.Lease.Session, w.Lease.Epoch, w.Lease.Expires
+			shown := works[w.ID]
+			shown.Holder, shown.Lease, shown.Epoch, shown.Expires = w.Lease.Session, w.Lease.ID, w.Lease.Epoch, w.Lease.Expires
 		}
 	}
 	if diff := cmp.Diff(m.model.works, works); diff != "" {
@@ -115,7 +116,7 @@ func (m *machine) drawClaim() Command {
 		able = slices.DeleteFunc(slices.Clone(crewIDs), func(id string) bool { return crew[id] != mayClaim[signalbox.Phase(w.Phase)] })
 	}
 	session := draw(m, "session", append(able, "dev1")...)
-	c := Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" + session, Lease: "L", TTL: m.drawTTL()}
+	c := Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" + session, Lease: draw(m, "lease id", "L1", "L2", "L3", "L4"), TTL: m.drawTTL()}
 	switch draw(m, "as", "itself", "itself", "itself", "itself", "itself", "another role", "another actor") {
 	case "another role":
 		c.Role = crew[draw(m, "role of", crewIDs...)]
@@ -183,7 +184,7 @@ func (m *machine) drawLease() Command {
 	case "release":
 		return Release{Work: work, Session: session, Epoch: m.drawEpoch(work, session), Reason: "r"}
 	}
-	return Release{Work: work, Actor: "op", Reason: "r"}
+	return Release{Work: work, Actor: "op", Reason: "r", Epoch: draw(m, "of", 0, m.drawEpoch(work, session))}
 }
 
 func (m *machine) drawOther() Command {

@@ -22,9 +22,9 @@ type model struct {
 }
 
 type modelWork struct {
-	Phase, From, Notes, Holder string
-	Epoch                      uint64
-	Expires                    time.Time
+	Phase, From, Notes, Holder, Lease string
+	Epoch                             uint64
+	Expires                           time.Time
 }
 
 type modelSession struct {
@@ -132,7 +132,7 @@ func (m *model) open(now time.Time, c OpenWork) {
 func (m *model) expire(now time.Time, w *modelWork) {
 	if w.Holder != "" && !w.Expires.After(now) {
 		m.event(now, "LeaseExpired")
-		w.Holder, w.Epoch, w.Expires = "", 0, time.Time{}
+		w.Holder, w.Lease, w.Epoch, w.Expires = "", "", 0, time.Time{}
 	}
 }
 
@@ -149,6 +149,9 @@ func (m *model) claim(now time.Time, c Claim) {
 	if s != nil && (s.actor != c.Actor || s.role != string(c.Role)) {
 		m.turn.Code = signalbox.CodeFailed
 		return
+	}
+	if c.Work == "" {
+		c.Work = m.granted(now, c)
 	}
 	if c.Work == "" {
 		m.expireAll(now)
@@ -173,11 +176,21 @@ func (m *model) claim(now time.Time, c Claim) {
 		m.turn.Code = signalbox.CodeFailed
 		return
 	default:
-		w.Holder, w.Epoch, w.Expires = c.Session, m.event(now, "LeaseGranted"), now.Add(c.TTL)
+		w.Holder, w.Lease, w.Epoch, w.Expires = c.Session, c.Lease, m.event(now, "LeaseGranted"), now.Add(c.TTL)
 		m.turn.Seq = w.Epoch
 		m.remember(c, w.Epoch)
 	}
 	m.turn.Work, m.turn.Phase, m.turn.Epoch, m.turn.Expires = c.Work, w.Phase, w.Epoch, w.Expires
+}
+
+// granted is the work that the session has under a lease of the claim's id.
+func (m *model) granted(now time.Time, c Claim) (work string) {
+	for id, w := range m.works {
+		if w.Holder == c.Session && w.Lease == c.Lease && now.Before(w.Expires) && (work == "" || w.Epoch < m.works[work].Epoch) {
+			work = id
+		}
+	}
+	return work
 }
 
 func (m *model) remember(c Claim, epoch uint64) {
@@ -271,13 +284,17 @@ func (m *model) takeAway(now time.Time, c Release) {
 		m.turn.Code = signalbox.CodeFailed
 		return
 	}
+	if c.Epoch != 0 && c.Epoch != w.Epoch {
+		m.turn.Code = signalbox.CodeConflict
+		return
+	}
 	m.turn.Seq, m.turn.Work, m.turn.Phase = m.free(now, w), c.Work, w.Phase
 }
 
 func (m *model) free(now time.Time, w *modelWork) uint64 {
 	seq := m.event(now, "LeaseReleased")
 	m.sessions[w.Holder].released[w.Epoch] = seq
-	w.Holder, w.Epoch, w.Expires = "", 0, time.Time{}
+	w.Holder, w.Lease, w.Epoch, w.Expires = "", "", 0, time.Time{}
 	return seq
 }
 
@@ -347,7 +364,7 @@ func (m *model) complete(now time.Time, w *modelWork, c Exit, notes string) {
 	} else {
 		w.From, w.Phase, w.Notes = w.Phase, "BLOCKED", notes
 	}
-	w.Holder, w.Epoch, w.Expires = "", 0, time.Time{}
+	w.Holder, w.Lease, w.Epoch, w.Expires = "", "", 0, time.Time{}
 }
 
 // meant is the lease that an exit signal is about; false if it could be several.

@@ -140,14 +140,32 @@ func viewState(s *State) []byte {
 		Rules      int
 		Seq        uint64
 		Time       time.Time
-		Works      []*Work
+		Works      []shownWork
 		Sessions   []*Session
 		Redactions []Redaction
-	}{s.box, s.rules, s.seq, s.time, s.works, s.sessions, s.redactions})), "", "  ")
+	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions})), "", "  ")
 	if err != nil {
 		panic(err)
 	}
 	return append(buf.Bytes(), '\n')
+}
+
+// shownWork is a Work as histories show it.
+type shownWork struct {
+	ID, Title   string
+	Phase       signalbox.Phase
+	BlockedFrom signalbox.Phase
+	Notes       string
+	Opened      time.Time
+	Lease       *signalbox.Lease
+	Tenures     []Tenure
+}
+
+func shownWorks(s *State) (works []shownWork) {
+	for w := range s.Works() {
+		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures()})
+	}
+	return works
 }
 
 func view(v reflect.Value) []byte {

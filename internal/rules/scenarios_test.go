@@ -168,6 +168,8 @@ func texts(b *box) {
 	b.do(Unblock{Work: "task-1", Note: "it was only <colour> & \"noise\"", Actor: "op"})
 	b.claim("task-1", "S-1")
 	b.do(Release{Work: "task-1", Actor: "op", Reason: "a\nreason"})
+	b.claim("task-2", "S-1")
+	b.do(Exit{Session: "S-1", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError), "kept: \x1b \u2028 <&> \"\\ 😀")})
 }
 
 func manyLeasesExpire(b *box) {

@@ -95,8 +95,9 @@ func (w *walker) work(x *Work) {
 		text(w, &lease.Actor)
 		text(w, &lease.Role)
 		w.time(&lease.Expires)
+		w.tenure(allocate(&x.Present))
 	}
-	list(w, &x.Tenures, w.tenure)
+	list(w, &x.Past, w.tenure)
 }
 
 func (w *walker) tenure(t *Tenure) {

@@ -179,6 +179,10 @@ func TestRollbackWithoutBegin(t *testing.T) {
 	b.open("kept", signalbox.PhaseDraft)
 	b.s.Commit()
 	wantUnchanged(t, b.s, func() { b.s.Rollback() })
+	b.s.Begin()
+	b.s.Rollback()
+	b.open("kept-too", signalbox.PhaseDraft)
+	wantUnchanged(t, b.s, func() { b.s.Rollback() })
 }
 
 // An event that is not accepted takes part in no batch, and the batch can still be taken back.

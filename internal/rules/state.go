@@ -43,8 +43,17 @@ type Work struct {
 	Opened      time.Time
 	// Lease may have expired without the log saying so yet.
 	Lease *signalbox.Lease
-	// Tenures are the sessions that held the work, in order.
-	Tenures []Tenure
+	// Past are the sessions that held the work, in order, and Present is the one that holds it, nil without a lease.
+	Past    []Tenure
+	Present *Tenure
+}
+
+// Tenures returns the sessions that held the work and the one that holds it, in order.
+func (w *Work) Tenures() []Tenure {
+	if w.Present == nil {
+		return w.Past
+	}
+	return append(slices.Clone(w.Past), *w.Present)
 }
 
 // Tenure is the time for which a session held a work item.

@@ -51,7 +51,7 @@ func TestTimesAreUTC(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.now = t0.Add(time.Minute).In(time.FixedZone("east", 7*3600))
 	b.claim("w", "S")
-	for _, got := range []time.Time{b.s.Time(), b.log[len(b.log)-1].Time, b.work("w").Lease.Expires, b.work("w").Tenures[0].From} {
+	for _, got := range []time.Time{b.s.Time(), b.log[len(b.log)-1].Time, b.work("w").Lease.Expires, b.work("w").Tenures()[0].From} {
 		if got.Location() != time.UTC {
 			t.Errorf("%s is not in UTC", got)
 		}
@@ -93,4 +93,26 @@ func TestClockThatCannotBeRight(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.now = last
 	wantRefused(t, b.try(b.claimOf("w", "S")), refused{Code: signalbox.CodeFailed, Msg: "the clock cannot be right: 2242-03-16 is not between 1970 and 2242"})
+}
+
+// A time that somebody wrote with an offset is the same instant, and the same state.
+func TestTimesWithAnOffset(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	for _, e := range []struct{ eventType, data string }{
+		{"LeaseGranted", `{"lease":"L","role":"developer","expires":"2026-03-01T10:10:00+01:00"}`},
+		{"LeaseRenewed", `{"epoch":3,"expires":"2026-03-01T04:20:00-05:00"}`},
+	} {
+		event := &signalbox.Event{Seq: b.s.Seq() + 1, Time: t0, Type: e.eventType, Work: "w", Session: "S", Actor: "A", Data: []byte(e.data)}
+		if err := b.s.Apply(event); err != nil {
+			t.Fatal(err)
+		}
+		b.log = append(b.log, *event)
+		if fault := brokenInvariant(b.s, b.log); fault != "" {
+			t.Error(fault)
+		}
+	}
+	if got, want := b.work("w").Lease.Expires, t0.Add(20*time.Minute); got != want {
+		t.Errorf("the lease expires at %s, want %s", got, want)
+	}
 }
