@@ -90,16 +90,12 @@ func checkText(what, text string) error {
 		fault = fmt.Sprintf("%d bytes, limit %d", len(text), maxText)
 	case !utf8.ValidString(text):
 		fault = "must be UTF-8"
-	case strings.ContainsFunc(text, steers):
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 		fault = "must not contain control characters"
 	default:
 		return nil
 	}
 	return refusef(signalbox.CodeUsage, "shorten it or write it as plain text", "invalid %s: %s", what, fault)
-}
-
-func steers(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
 func requireText(what, text string) error {
