@@ -24,7 +24,7 @@ import (
 var ErrClosed = errors.New("the engine is closed")
 
 // ErrUnknownOutcome means that it could not be learnt whether a command was carried out: read the log, or give
-// the command again; commands that were carried out before are answered as they were then.
+// the command again; claims, renewals, releases and exits that were carried out before are answered as they were then.
 var ErrUnknownOutcome = errors.New("it is not known whether the command was carried out")
 
 // Options says how an engine works. The zero value is for use.

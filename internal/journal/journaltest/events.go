@@ -1,0 +1,75 @@
+package journaltest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// chain is the end of a log: it makes events that follow, always the same ones.
+type chain struct {
+	seq  uint64
+	hash signalbox.Hash
+}
+
+// peek returns the next n events and stays where it is.
+func (c chain) peek(n int) []signalbox.Event {
+	events := make([]signalbox.Event, n)
+	for i := range events {
+		seq := c.seq + uint64(i) + 1
+		events[i] = signalbox.Event{
+			Time:    time.Unix(1_700_000_000, 1).Add(time.Duration(seq) * 1_000_000_007).UTC(),
+			Type:    "Tried",
+			Work:    fmt.Sprintf("work-%d", seq%3),
+			Session: fmt.Sprintf("session-%d", seq),
+			Actor:   "suite",
+			Data:    fmt.Appendf(nil, `{"n":%d,"pad":%q}`, seq, strings.Repeat("x", int(seq%50))),
+		}
+	}
+	c.seal(events)
+	return events
+}
+
+// follow moves behind the events.
+func (c *chain) follow(events []signalbox.Event) {
+	if n := len(events); n > 0 {
+		c.seq, c.hash = events[n-1].Seq, events[n-1].Hash
+	}
+}
+
+// seal sets what makes events follow the end of the log: sequence, previous hash and hash.
+func (c chain) seal(events []signalbox.Event) {
+	for i := range events {
+		events[i].Seq, events[i].Prev = c.seq+1, c.hash
+		events[i].Hash = hashOf(events[i])
+		c.follow(events[i : i+1])
+	}
+}
+
+// hashOf is over all fields. How the ledger makes its hashes is not a journal's concern.
+func hashOf(e signalbox.Event) signalbox.Hash {
+	return sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %x", e.Seq, e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev))
+}
+
+// checkChain fails the test unless the events are a whole log from its first event on, each as it was sealed.
+func checkChain(t testing.TB, events []signalbox.Event) {
+	t.Helper()
+	var end chain
+	for i, e := range events {
+		switch {
+		case e.Seq != end.seq+1:
+			t.Fatalf("event %d is in place %d", e.Seq, i+1)
+		case e.Prev != end.hash:
+			t.Fatalf("event %d does not continue the one before it", e.Seq)
+		case e.Hash != hashOf(e):
+			t.Fatalf("event %d is not what was appended: %+v", e.Seq, e)
+		case e.Time.Location() != time.UTC:
+			t.Fatalf("event %d has a time in %v, want UTC", e.Seq, e.Time.Location())
+		}
+		end.follow(events[i : i+1])
+	}
+}

@@ -1,0 +1,67 @@
+package journaltest
+
+import (
+	"math"
+	"testing"
+
+	"signalbox"
+)
+
+var readTests = map[string]func(*testing.T, *log){
+	"ReadLimitsAndOffsets": testRead,
+	"ReadOfAnEmptyLog":     testReadEmpty,
+	"ReadAcrossHandles":    testReadAcross,
+}
+
+func testRead(t *testing.T, l *log) {
+	j := l.open(t)
+	all := l.grow(t, j, 20)
+	for _, tt := range []struct {
+		after uint64
+		limit int
+		want  []signalbox.Event
+	}{
+		{0, 1, all[:1]},
+		{0, 19, all[:19]},
+		{0, 20, all},
+		{0, 21, all},
+		{0, math.MaxInt, all},
+		{1, 1, all[1:2]},
+		{7, 5, all[7:12]},
+		{18, 5, all[18:]},
+		{19, 1, all[19:]},
+		{20, 1, nil},
+		{21, 1, nil},
+		{math.MaxInt64, 1, nil},
+		{math.MaxUint64, 1, nil},
+		{0, 0, nil},
+		{0, -1, nil},
+	} {
+		got, err := j.Read(testContext(t), tt.after, tt.limit)
+		if err != nil {
+			t.Errorf("read %d after %d: %v", tt.limit, tt.after, err)
+		}
+		wantEvents(t, got, tt.want)
+	}
+}
+
+func testReadEmpty(t *testing.T, l *log) {
+	j := l.open(t)
+	for _, after := range []uint64{0, 1, 1000} {
+		if got, err := j.Read(testContext(t), after, 10); len(got) != 0 || err != nil {
+			t.Errorf("read after %d: %d events, %v", after, len(got), err)
+		}
+	}
+}
+
+// testReadAcross checks that what one handle was told is stored, all others see at once.
+func testReadAcross(t *testing.T, l *log) {
+	writer, reader := l.open(t), l.open(t)
+	for range 20 {
+		before := l.chain.seq
+		want := l.grow(t, writer, 2)
+		wantHead(t, reader, l.chain.seq)
+		wantEvents(t, readAll(t, reader, before), want)
+		writer, reader = reader, writer
+	}
+}
