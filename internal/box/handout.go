@@ -1,0 +1,76 @@
+package box
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/durable"
+)
+
+// handOutTime is how long a place may take to accept a checkpoint.
+const handOutTime = 10 * time.Second
+
+// HandOut gives a signed checkpoint to the places that the configuration names. Kept only beside the ledger, it could be
+// cut short together with it. All places are tried; the error tells of those that failed.
+func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, handOutTime)
+	defer cancel()
+	var faults []string
+	failed := func(place string, err error) {
+		if err != nil {
+			faults = append(faults, place+" ("+err.Error()+")")
+		}
+	}
+	if places.File != "" {
+		failed("the file "+places.File, durable.Replace(places.File, signed, 0o644))
+	}
+	if len(places.Command) > 0 {
+		failed("the command "+places.Command[0], runWith(ctx, places.Command, signed))
+	}
+	if places.Webhook != "" {
+		failed("the webhook", post(ctx, places.Webhook, signed))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the checkpoint could not be handed to " + strings.Join(faults, ", nor to ")),
+		Hint: "see checkpoint in the box's " + config.FileName + "; the next checkpoint goes to all places again"}
+}
+
+func runWith(ctx context.Context, command []string, input []byte) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.WaitDelay = time.Second
+	output, err := cmd.CombinedOutput()
+	if err != nil && len(output) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(output[:min(len(output), 500)]))
+	}
+	return err
+}
+
+func post(ctx context.Context, address string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("it answered %s", resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package box
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"signalbox"
+)
+
+// publicKeyOf returns what the box takes for its public key.
+func publicKeyOf(t *testing.T, k *kit) (string, error) {
+	t.Helper()
+	l := k.ledger(t)
+	defer l.Close()
+	return l.PublicKey()
+}
+
+// The private key knows its public one. The file in the box is only as good as the box.
+func TestPublicKeyIsThatOfThePrivateKey(t *testing.T) {
+	k, other := newKit(t), newKit(t)
+	k.put(t, publicKeyName, other.made.PublicKey+"\n")
+	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
+		t.Errorf("with the private key here: %s, %v; want %s", got, err, k.made.PublicKey)
+	}
+	sign(t, k.open(t))
+	if got := k.read(t, publicKeyName); got != k.made.PublicKey+"\n" {
+		t.Errorf("after a signature the box has the public key %q", got)
+	}
+
+	foreign, err := os.ReadFile(other.opts.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(k.opts.KeyFile, foreign, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
+		t.Errorf("with another box's private key: %s, %v; want %s", got, err, k.made.PublicKey)
+	}
+	if err := os.Remove(k.opts.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
+		t.Errorf("without the private key: %s, %v; want %s", got, err, k.made.PublicKey)
+	}
+	k.remove(t, publicKeyName)
+	_, err = publicKeyOf(t, k)
+	checkCode(t, err, signalbox.CodeNotFound)
+}
+
+func TestKeyThatIsOpenToOthersIsNotUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes")
+	}
+	k := newKit(t)
+	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o620: false, 0o601: false, 0o777: false} {
+		if err := os.Chmod(k.opts.KeyFile, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := k.ledger(t).privateKey()
+		if fine && err != nil || !fine && (err == nil || !strings.Contains(err.Error(), "is open to others") || errors.Is(err, ErrNoKey)) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+}
+
+func TestKeyThatIsNotTheBoxs(t *testing.T) {
+	k, other := newKit(t), newKit(t)
+	foreign, err := os.ReadFile(other.opts.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"another box's": string(foreign), "noise": "noise", "empty": "", "a public one": k.made.PublicKey,
+	} {
+		if err := os.WriteFile(k.opts.KeyFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := k.open(t).Sign(t.Context())
+		checkCode(t, err, signalbox.CodeFailed)
+		if errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), "cannot use the signing key") || strings.Contains(err.Error(), text) && text != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"signalbox"
+	"signalbox/internal/engine"
+	"signalbox/internal/journal"
+	"signalbox/internal/rules"
+	"signalbox/ledger"
+)
+
+// VerifyOptions says what to verify against. The zero value takes the box's own checkpoint and key.
+type VerifyOptions struct {
+	// Checkpoint is a signed note that was kept elsewhere; nil is the box's own.
+	Checkpoint []byte
+	// PublicKey is one that was kept elsewhere; "" is the box's own.
+	PublicKey string
+	// Progress, if not nil, is called now and then with the number of events verified and of all.
+	Progress func(done, all uint64)
+}
+
+// Verify checks the whole ledger, and against a checkpoint if there is one. What is wrong is in the report; the error
+// is for what could not be looked at.
+func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (ledger.Report, error) {
+	head, err := l.Journal.Head(ctx)
+	if err != nil {
+		return damaged(ledger.Report{}, err)
+	}
+	checkpoint, err := l.checkpointToVerify(opts)
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeUnverified {
+		return ledger.Report{Reason: err.Error()}, nil
+	}
+	if err != nil {
+		return ledger.Report{}, err
+	}
+	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: half(opts.Progress, 0, head)}
+	report, err := ledger.Verify(ctx, head, l.readWhole, verifyOpts)
+	if err == nil && report.OK {
+		err = l.replay(ctx, &report, half(opts.Progress, head, head))
+	}
+	return damaged(report, err)
+}
+
+// readWhole reads on to the first event that cannot be read, so that Verify finds out which one that is: the journal
+// itself gives all that was asked for, or nothing.
+func (l *Ledger) readWhole(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	for {
+		events, err := l.Journal.Read(ctx, after, limit)
+		if !errors.Is(err, journal.ErrDamaged) || limit <= 1 {
+			return events, err
+		}
+		limit /= 2
+	}
+}
+
+// half makes the progress of one of two passes over the ledger that of both.
+func half(progress func(done, all uint64), before, head uint64) func(uint64) {
+	if progress == nil {
+		return nil
+	}
+	return func(done uint64) { progress((before+done)/2, head) }
+}
+
+// replay looks for events that no signalbox would have written, though they are chained and signed like the others, and
+// for a snapshot that says otherwise than the ledger.
+func (l *Ledger) replay(ctx context.Context, report *ledger.Report, progress func(uint64)) error {
+	err := engine.Replay(ctx, l.Journal, progress)
+	impossible := (*rules.HistoryError)(nil)
+	switch {
+	case errors.As(err, &impossible):
+		report.OK, report.FirstBad, report.Reason = false, impossible.Seq, err.Error()
+	case errors.Is(err, engine.ErrSnapshotDiffers):
+		report.OK, report.Reason = false, err.Error()+": remove "+l.file("snapshot")
+	case errors.Is(err, rules.ErrNewer): // its meaning is for a newer signalbox to judge
+	default:
+		return err
+	}
+	return nil
+}
+
+// damaged makes a finding of a database that cannot be read: somebody changed it, or the disk did.
+func damaged(report ledger.Report, err error) (ledger.Report, error) {
+	if !errors.Is(err, journal.ErrDamaged) {
+		return report, err
+	}
+	report.OK, report.FirstBad, report.Reason = false, report.Events+1, err.Error()
+	return report, nil
+}
+
+// checkpointToVerify opens the checkpoint to verify against, nil if there is none.
+func (l *Ledger) checkpointToVerify(opts VerifyOptions) (*ledger.Checkpoint, error) {
+	signed, name := opts.Checkpoint, "the checkpoint"
+	if signed == nil {
+		var err error
+		name = l.file(checkpointName)
+		if signed, err = readOptional(name); err != nil || signed == nil {
+			return nil, err
+		}
+	}
+	public := opts.PublicKey
+	if public == "" {
+		var err error
+		if public, err = l.PublicKey(); err != nil {
+			return nil, err
+		}
+	}
+	checkpoint, err := ledger.OpenCheckpoint(signed, public)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &checkpoint, nil
+}
+
+// Prove makes a proof that an event is in the ledger, against the box's last checkpoint.
+func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
+	public, err := l.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	last, err := l.lastCheckpoint(public)
+	if err != nil {
+		return nil, err
+	}
+	if last == nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the box has no checkpoint to prove against"),
+			Hint: "make one first: signalbox ledger checkpoint"}
+	}
+	head, err := l.Journal.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if seq == 0 || seq > head {
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no event %d, the ledger has %d", seq, head),
+			Hint: "see the last events with signalbox ledger tail"}
+	}
+	events, err := l.Journal.Read(ctx, seq-1, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(events) == 0 || events[0].Seq != seq {
+		return nil, unverified("event %d is gone", seq)
+	}
+	return ledger.Prove(&events[0], last.Signed, public, l.hashes(ctx, 0, last.Size))
+}

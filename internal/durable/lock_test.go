@@ -1,0 +1,173 @@
+package durable
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// childVariable makes this test binary do something else, as another process. Its value names what.
+const childVariable = "DURABLE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	do, isChild := children[os.Getenv(childVariable)]
+	if !isChild {
+		os.Exit(m.Run())
+	}
+	if err := do(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+var children = map[string]func(dir string) error{
+	"hold":  holdLock,
+	"count": countUp,
+	"full":  runOutOfRoom,
+}
+
+// child starts another process.
+func child(t *testing.T, what, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), childVariable+"="+what, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// holdLock takes the lock, says so, and ends with its input: it never releases the lock itself.
+func holdLock(dir string) error {
+	if _, err := Acquire(filepath.Join(dir, "lock")); err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "ended"), nil, 0o600)
+}
+
+// holder starts a process that holds the lock.
+func holder(t *testing.T, dir string) (cmd *exec.Cmd, stdin io.Closer) {
+	t.Helper()
+	cmd = child(t, "hold", dir)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "locked\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	return cmd, stdin
+}
+
+func TestLockWaitsForAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd, stdin := holder(t, dir)
+	asking := make(chan struct{})
+	acquired := make(chan error)
+	go func() {
+		close(asking)
+		lock, err := Acquire(filepath.Join(dir, "lock"))
+		if err == nil {
+			if _, early := os.Stat(filepath.Join(dir, "ended")); early != nil {
+				err = fmt.Errorf("the other process still holds the lock: %w", early)
+			}
+			lock.Release()
+		}
+		acquired <- err
+	}()
+	<-asking
+	stdin.Close()
+	if err := <-acquired; err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLockIsFreedWhenItsHolderIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	cmd, _ := holder(t, dir)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := Acquire(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+	cmd.Wait()
+}
+
+const rounds = 100
+
+// countUp adds to a number in a file, which goes wrong as soon as two do it at once.
+func countUp(dir string) error {
+	for range rounds {
+		lock, err := Acquire(filepath.Join(dir, "lock"))
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "number"))
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "number"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			return err
+		}
+		if err := lock.Release(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestOneAtATime(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "number"), []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := child(t, "count", dir).Run(); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() { // and in one process
+			if err := countUp(dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	checkFolder(t, dir, map[string]string{"lock": "", "number": strconv.Itoa(4 * rounds)})
+}
+
+func TestLockThatCannotBe(t *testing.T) {
+	if _, err := Acquire(filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
+		t.Error("a lock in a folder that is not there")
+	}
+}
