@@ -9,7 +9,7 @@ BUILD    := $(GO) build -trimpath
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check format bench fuzz demo cross clean
+.PHONY: help build test check format bench fault fuzz demo cross clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ format:
 
 bench: ## measure speed side by side with other tools
 	$(GO) run ./test/bench
+
+fault: ## kill, race, tamper and starve the real program, at length
+	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault
 
 fuzz: ## run every fuzz target for FUZZTIME (60s) each
 	@scripts/fuzz $(FUZZTIME)

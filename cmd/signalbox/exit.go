@@ -15,7 +15,7 @@ type exitCommands struct {
 }
 
 func (exitCommands) Help() string {
-	return `An exit signal is the JSON object with which an agent ends a work phase. There is one thing to do with it so far: check it.
+	return `An exit signal is the JSON object with which an agent ends a work phase. Here it is checked; signalbox work exit hands it in.
 
 Examples:
 
@@ -24,7 +24,7 @@ Examples:
 }
 
 type exitCheckCommand struct {
-	JSON bool    `name:"json" help:"Print the answer on one line."`
+	answerFlag
 	File *string `arg:"" optional:"" help:"The exit signal; - or none is standard input."`
 }
 
@@ -45,35 +45,41 @@ type checkedExit struct {
 }
 
 func (c *exitCheckCommand) Run(p *program) error {
-	in, err := p.open(c.File)
+	data, err := p.readExitSignal(c.File)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	var data []byte
-	flag := p.getenv(signalbox.ExitFlag)
-	if transcript.ExitEnabled(flag) {
-		if data, err = readExit(in); err != nil {
-			return err
-		}
-	}
-	sig, err := transcript.ParseExitIfEnabled(data, flag)
+	sig, err := transcript.ParseExit(data)
 	if err != nil {
-		hint := exitHint(err)
-		if len(data) > transcript.MaxExitBytes {
-			hint = "check that this is the file you meant; what is long belongs in the evidence bundle"
-		}
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: hint}
+		return invalidExit(err, data)
 	}
 	answer := checkedExit{ExitSignal: sig}
 	if next, ok := sig.NextPhase(); ok {
 		answer.NextPhase = &next
 	}
-	indent := "  "
-	if c.JSON {
-		indent = ""
+	return c.print(p, answer)
+}
+
+// readExitSignal reads the file with an exit signal. While exit signals are off it is an error, whatever the file holds.
+func (p *program) readExitSignal(file *string) ([]byte, error) {
+	in, err := p.open(file)
+	if err != nil {
+		return nil, err
 	}
-	return p.printJSON(answer, indent)
+	defer in.Close()
+	if !transcript.ExitEnabled(p.getenv(signalbox.ExitFlag)) {
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled,
+			Hint: "set " + signalbox.ExitFlag + "=true, or ask whoever runs this system to"}
+	}
+	return readExit(in)
+}
+
+func invalidExit(err error, data []byte) error {
+	hint := exitHint(err)
+	if len(data) > transcript.MaxExitBytes {
+		hint = "check that this is the file you meant; what is long belongs in the evidence bundle"
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: hint}
 }
 
 // readExit reads what is enough for the parser, one byte over the limit if there is more. A byte order mark is an
@@ -86,9 +92,6 @@ func readExit(in io.Reader) ([]byte, error) {
 
 // exitHint says what the agent, or whoever runs it, should do about a refused exit signal.
 func exitHint(err error) string {
-	if errors.Is(err, transcript.ErrExitDisabled) {
-		return "set " + signalbox.ExitFlag + "=true, or ask whoever runs this system to"
-	}
 	field := ""
 	wrong := (*signalbox.ExitSignalError)(nil)
 	if errors.As(err, &wrong) && !strings.HasPrefix(wrong.Msg, "invalid JSON") {

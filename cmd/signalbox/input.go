@@ -64,6 +64,21 @@ func (in *input) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// readAll reads the file that the FILE argument names, up to a limit.
+func (p *program) readAll(file *string, limit int64) ([]byte, error) {
+	in, err := p.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s has more than %d bytes", in.name, limit),
+			Hint: "check that this is the file you meant"}
+	}
+	return data, err
+}
+
 func openError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &signalbox.Error{

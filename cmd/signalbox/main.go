@@ -1,5 +1,5 @@
-// Command signalbox hears AI agents: it finds the signals in what they wrote, strips them from text meant for
-// people, and checks exit signals. Subcommands parse flags and call packages; logic does not live here.
+// Command signalbox hears AI agents, moves their work, and keeps the record. Subcommands parse flags and call packages;
+// logic does not live here.
 package main
 
 import (

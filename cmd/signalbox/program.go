@@ -28,20 +28,26 @@ type program struct {
 type commands struct {
 	Scan    scanCommand    `cmd:"" help:"Find the signals in what an agent wrote."`
 	Strip   stripCommand   `cmd:"" help:"Remove turn signals from a model's reply."`
-	Exit    exitCommands   `cmd:"" help:"Work with the exit signals of the agent exit protocol."`
+	Exit    exitCommands   `cmd:"" help:"Check the exit signals of the agent exit protocol."`
+	Init    initCommand    `cmd:"" help:"Make a box: a folder with a ledger, a key and a configuration."`
+	Work    workCommands   `cmd:"" help:"Open, claim and move work."`
+	Ledger  ledgerCommands `cmd:"" help:"Read, verify, prove and sign the record."`
+	Blob    blobCommands   `cmd:"" help:"Read or redact what agents wrote."`
 	Version versionCommand `cmd:"" help:"Say which signalbox this is."`
 }
 
-const description = `signalbox hears AI agents: it reads what an agent wrote, finds what it signalled, and says why what looked like a signal does not count.
+const description = `signalbox hears AI agents, moves their work, and keeps a record that nobody can quietly change: it finds what an agent signalled, lets one session at a time hold a work item, moves it when the session hands in its exit signal, and writes everything to a ledger of hashes.
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found.
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed.
 
 Examples:
 
     signalbox scan session.jsonl
-    signalbox scan --resolve --role critic session.jsonl
-    signalbox strip reply.txt
-    signalbox exit check exit.json`
+    signalbox init
+    signalbox work open task-1
+    signalbox work claim task-1 --role developer
+    signalbox work exit --session s-0123456789ab exit.json
+    signalbox ledger verify`
 
 // run does what the arguments ask for and returns the exit status.
 func (p *program) run() int {

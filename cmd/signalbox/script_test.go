@@ -1,10 +1,12 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +24,10 @@ func TestScript(t *testing.T) {
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("found %d scripts: %v", len(scripts), err)
 	}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -29,13 +35,75 @@ func TestScript(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ESC", "\x1b")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would make every command wait a second
+			env.Setenv("EXAMPLES", examples)
+			env.Setenv("USER", "ann")
+			moveTo(env.Setenv, filepath.Join(env.WorkDir, "home"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"bytes": writeBytes,
+			"exits":   exits,
+			"bytes":   writeBytes,
+			"machine": machine,
+			"mode":    checkMode,
+			"sql":     execSQL,
 		},
 	})
+}
+
+// moveTo makes a folder the home of a user, and the place of the user's configuration, on every platform.
+func moveTo(setenv func(name, value string), home string) {
+	setenv("HOME", home)
+	setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	setenv("AppData", filepath.Join(home, "config"))
+}
+
+// machine goes on as on another machine, on which there is nothing: an empty folder, an empty home. Only what the
+// arguments name comes along: machine auditor key.pub
+func machine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: machine name [file...]")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.Mkdir(dir, 0o777))
+	for _, file := range args[1:] {
+		content, err := os.ReadFile(ts.MkAbs(file))
+		ts.Check(err)
+		ts.Check(os.WriteFile(filepath.Join(dir, filepath.Base(file)), content, 0o666))
+	}
+	ts.Check(ts.Chdir(dir))
+	moveTo(ts.Setenv, filepath.Join(dir, "home"))
+}
+
+// checkMode fails unless a file has a mode: mode 600 .signalbox/ledger.db
+func checkMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mode octal file")
+	}
+	want, err := strconv.ParseUint(args[0], 8, 32)
+	ts.Check(err)
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := info.Mode().Perm(); runtime.GOOS != "windows" && got != os.FileMode(want) {
+		ts.Fatalf("%s has mode %o, want %o", args[1], got, want)
+	}
+}
+
+// execSQL is the intruder, who has a way past the triggers: sql 'UPDATE events SET actor = ”eve” WHERE seq = 2'
+func execSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sql statement")
+	}
+	ts.Check(tamper(ts.MkAbs(".signalbox/ledger.db"), args[0]))
+}
+
+// tamper changes a ledger behind signalbox's back.
+func tamper(ledger, statement string) error {
+	db, err := sql.Open("sqlite", ledger) // the driver comes with the journal
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; " + statement)
+	return errors.Join(err, db.Close())
 }
 
 // exits runs a program that must end with the given status: exits 2 signalbox scan --nonsense

@@ -2,13 +2,14 @@ package main
 
 // What goes where:
 //
-//   - Standard output has the answer and nothing else: JSON objects, one a line (scan) or a single one (exit
-//     check, version --json), the stripped text, or the help that was asked for.
+//   - Standard output has the answer and nothing else: JSON objects, one a line (scan, ledger tail --json) or a
+//     single one (exit check, work claim), a table, the stripped text, a blob, or the help that was asked for.
 //   - Standard error has everything else, and each line says what it is: "signalbox: " an error, "hint: "
 //     what to do about it, "warning: " the answer may be incomplete, "note: " good to know.
 //
 // Agents and the files they leave behind are hostile until proven otherwise: nothing that could steer a
-// terminal reaches standard error or leaves in JSON unescaped. Only strip passes its text on as it is.
+// terminal reaches standard error, a table, or leaves in JSON unescaped. Only strip and blob get pass their text on
+// as it is.
 
 import (
 	"bytes"
@@ -38,8 +39,11 @@ func (p *program) warnf(format string, args ...any) { p.say("warning", fmt.Sprin
 
 func (p *program) notef(format string, args ...any) { p.say("note", fmt.Sprintf(format, args...)) }
 
-// say is best effort: when standard error is gone there is nobody left to tell.
-func (p *program) say(kind, text string) { fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text)) }
+// say writes after the answer so far. It is best effort: when standard error is gone there is nobody left to tell.
+func (p *program) say(kind, text string) {
+	p.out.Flush() // its error sticks
+	fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text))
+}
 
 // printJSON writes v on one line, or indented for people.
 func (p *program) printJSON(v any, indent string) error {

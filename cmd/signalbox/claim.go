@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+)
+
+type workClaimCommand struct {
+	boxFlag
+	answerFlag
+	ID      string         `arg:"" optional:"" help:"The work item; none with --next."`
+	Next    bool           `help:"Claim what is next for the role."`
+	Wait    bool           `help:"With --next: wait until there is something."`
+	Role    signalbox.Role `required:"" help:"What you claim it as: business-analyst, developer, ci, critic or auditor."`
+	Session given          `placeholder:"S" help:"The session; one is made if none is given."`
+	Actor   given          `placeholder:"A" help:"Who it is; else SIGNALBOX_ACTOR, else your user name."`
+	TTL     time.Duration  `name:"ttl" help:"How long the lease lives, 1s to 24h; else what the configuration says, 15m."`
+}
+
+func (workClaimCommand) Help() string {
+	return `Takes the lease of a work item, and prints it: the epoch is the number to name when you renew, release or exit. One session at a time holds work; if another does, the exit status is 4. Which role may claim depends on the phase. A lease that is not renewed in time expires, and the work can be claimed again.
+
+--next claims what is nearest to its end, and of that what was opened first. With nothing to claim the exit status is 3, or with --wait the command waits.
+
+Examples:
+
+    signalbox work claim task-1 --role developer
+    signalbox work claim task-1 --role critic --session review-7 --ttl 1h
+    signalbox work claim --next --wait --role developer --json`
+}
+
+// claimed is the answer to claim and renew.
+type claimed struct {
+	Work    string          `json:"work"`
+	Phase   signalbox.Phase `json:"phase"`
+	Lease   claimedLease    `json:"lease"`
+	Session string          `json:"session"`
+}
+
+type claimedLease struct {
+	ID      string    `json:"id"`
+	Epoch   uint64    `json:"epoch"`
+	Expires time.Time `json:"expires"`
+}
+
+func claimedFrom(a rules.Answer) claimed {
+	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, a.Session}
+}
+
+func (c *workClaimCommand) Run(p *program) error {
+	if err := p.operatorOnly("claim work"); err != nil {
+		return err
+	}
+	if c.Next == (c.ID != "") || c.Wait && !c.Next {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("name one work item, or give --next, with --wait if you like"),
+			Hint: "see signalbox work claim --help"}
+	}
+	if c.Session == "" {
+		c.Session = given(box.NewID("s"))
+	}
+	ctx, stop := context.Background(), context.CancelFunc(func() {})
+	if c.Wait {
+		ctx, stop = untilInterrupted()
+	}
+	defer stop()
+	err := p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+		if c.TTL == 0 {
+			c.TTL = b.Config.Lease.TTL
+		}
+		claim := rules.Claim{Work: c.ID, Role: c.Role, Session: string(c.Session), Actor: p.actor(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
+		do := b.Engine.Do
+		if c.Wait {
+			do = b.Engine.DoWhenPossible
+		}
+		answer, err := do(ctx, claim)
+		if err != nil {
+			return err
+		}
+		return c.print(p, claimedFrom(answer))
+	})
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted while waiting for work")
+	}
+	return err
+}
+
+type workRenewCommand struct {
+	boxFlag
+	answerFlag
+	ID      string        `arg:"" help:"The work item."`
+	Session given         `placeholder:"S" help:"The session that holds it."`
+	Epoch   uint64        `required:"" placeholder:"E" help:"The lease's epoch."`
+	TTL     time.Duration `name:"ttl" help:"How long the lease lives from now on, 1s to 24h; else what the configuration says, 15m."`
+}
+
+func (workRenewCommand) Help() string {
+	return `Extends the lease of a session that holds work. It never shortens it. If the lease is over the exit status is 4.
+
+Examples:
+
+    signalbox work renew task-1 --session s-0123456789ab --epoch 7`
+}
+
+func (c *workRenewCommand) Run(p *program) error {
+	session, err := p.session(c.Session)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+		if c.TTL == 0 {
+			c.TTL = b.Config.Lease.TTL
+		}
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: c.ID, Session: session, Epoch: c.Epoch, TTL: c.TTL})
+		if err != nil {
+			return err
+		}
+		return c.print(p, claimedFrom(answer))
+	})
+}
+
+type workReleaseCommand struct {
+	boxFlag
+	answerFlag
+	ID      string `arg:"" help:"The work item."`
+	Session given  `placeholder:"S" help:"The session that holds it and gives it back."`
+	Epoch   uint64 `placeholder:"E" help:"The lease's epoch; needed with --session."`
+	Reason  string `placeholder:"TEXT" help:"Why; needed to take a lease away from its holder."`
+	Actor   given  `placeholder:"A" help:"Who takes it away; else SIGNALBOX_ACTOR, else your user name."`
+}
+
+func (workReleaseCommand) Help() string {
+	return `Ends a lease without moving the work, which can then be claimed again in the same phase. A holder names its session and epoch; an operator who takes the lease away names no session, and a reason; with --epoch it takes away that lease and no later one.
+
+Examples:
+
+    signalbox work release task-1 --session s-0123456789ab --epoch 7
+    signalbox work release task-1 --reason 'the agent hangs'`
+}
+
+func (c *workReleaseCommand) Run(p *program) error {
+	release := rules.Release{Work: c.ID, Epoch: c.Epoch, Reason: c.Reason}
+	if c.Session == "" && p.getenv(sessionVariable) == "" {
+		if c.Reason == "" {
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("give --session and --epoch, or a --reason without --session"),
+				Hint: "see signalbox work release --help"}
+		}
+		release.Actor = p.actor(c.Actor)
+	} else {
+		session, err := p.session(c.Session)
+		if err != nil {
+			return err
+		}
+		if c.Epoch == 0 {
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --epoch=E"),
+				Hint: "use the epoch that signalbox work claim printed"}
+		}
+		release.Session = session
+	}
+	return p.order(c.boxFlag, release, func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
+}

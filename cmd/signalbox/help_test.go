@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// Every command, also one that is added later, has a help with examples that begin like a call of it.
+func TestEveryCommandHasHelp(t *testing.T) {
+	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	err = kong.Visit(parser.Model.Node, func(node kong.Visitable, next kong.Next) error {
+		if command, ok := node.(*kong.Command); ok {
+			paths = append(paths, command.Path())
+		}
+		return next(nil)
+	})
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("%d commands, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		p, stdout, stderr := start(append(strings.Fields(path), "--help")...)
+		if status := p.run(); status != 0 || stderr.Len() > 0 {
+			t.Errorf("%s --help: status %d, stderr %s", path, status, stderr)
+		}
+		_, examples, _ := strings.Cut(stdout.String(), "\nExamples:\n")
+		if !strings.HasPrefix(stdout.String(), "Usage: signalbox "+path) || !strings.Contains(examples, "signalbox "+path) {
+			t.Errorf("%s --help:\n%s", path, stdout)
+		}
+	}
+}

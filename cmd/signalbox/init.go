@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"signalbox/internal/box"
+)
+
+type initCommand struct {
+	Dir  string `arg:"" optional:"" default:"." help:"The folder to make the box in; none is this one."`
+	JSON bool   `name:"json" help:"Print one JSON object."`
+}
+
+func (initCommand) Help() string {
+	return `Makes a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore, so that nobody commits it. The key that signs checkpoints goes to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names; it is printed nowhere. The public key is printed: keep it elsewhere, since whoever has it can check what the box proves.
+
+Examples:
+
+    signalbox init
+    signalbox init ~/work/project
+    SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
+}
+
+func (c *initCommand) Run(p *program) error {
+	if err := p.operatorOnly("make a box"); err != nil {
+		return err
+	}
+	created, err := box.Init(context.Background(), filepath.Join(c.Dir, box.FolderName), p.actor(""), p.boxOptions())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(created, "")
+	}
+	_, err = fmt.Fprintf(p.out, "made %s\npublic key: %s\nsigning key: %s\n\nNext: signalbox work open task-1 --title 'first task'\n",
+		printable(created.Dir), created.PublicKey, printable(created.KeyFile))
+	return err
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// interrupted runs a program in this process, and interrupts it until it ends. An interrupt may come before the
+// program is ready for it, so there may be more than one.
+func interrupted(t *testing.T, p *program) (status int) {
+	t.Helper()
+	caught := make(chan os.Signal, 1) // else the first one could end the test
+	signal.Notify(caught, os.Interrupt)
+	defer signal.Stop(caught)
+	ended := make(chan int)
+	go func() { ended <- p.run() }()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case status = <-ended:
+			return status
+		case <-again.C:
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestInterruptEndsAWait(t *testing.T) {
+	b := newTestBox(t)
+	p, stdout, stderr := b.program("work", "claim", "--next", "--wait", "--role=developer")
+	if status := interrupted(t, p); status != 1 || stdout.Len() > 0 || stderr.String() != "signalbox: interrupted while waiting for work\n" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	b.must("work", "open", "t1")
+	if answer := b.must("work", "claim", "t1", "--role=developer", "--json"); !strings.Contains(answer, `"epoch":3,`) {
+		t.Errorf("who waited left something behind: %s", answer)
+	}
+}
+
+func TestInterruptEndsFollowing(t *testing.T) {
+	b := newTestBox(t)
+	p, stdout, stderr := b.program("ledger", "tail", "-f")
+	if status := interrupted(t, p); status != 0 || stderr.Len() > 0 {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}

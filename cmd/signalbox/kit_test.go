@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+)
+
+// testBox is a box of its own for a test, with everything that belongs to it in one folder.
+type testBox struct {
+	t   *testing.T
+	dir string
+	env map[string]string
+}
+
+func newTestBox(t *testing.T) *testBox {
+	t.Helper()
+	dir := t.TempDir()
+	b := &testBox{t, filepath.Join(dir, ".signalbox"), map[string]string{
+		boxVariable:                   filepath.Join(dir, ".signalbox"),
+		keyVariable:                   filepath.Join(dir, "box.key"),
+		actorVariable:                 "ann",
+		"AGENT_EXIT_PROTOCOL_ENABLED": "true",
+	}}
+	b.must("init", dir)
+	return b
+}
+
+// program returns a program that works on the box.
+func (b *testBox) program(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
+	p, stdout, stderr = start(args...)
+	p.getenv = func(name string) string { return b.env[name] }
+	return p, stdout, stderr
+}
+
+// must runs a command that has to succeed without a word on standard error, and returns its answer.
+func (b *testBox) must(args ...string) string {
+	b.t.Helper()
+	p, stdout, stderr := b.program(args...)
+	if status := p.run(); status != 0 || stderr.Len() > 0 {
+		b.t.Fatalf("%q: status %d, stderr %s", args, status, stderr)
+	}
+	return stdout.String()
+}

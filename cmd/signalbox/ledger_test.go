@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// follow runs ledger tail -f on a box, with its output in a pipe.
+func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func() error, ended <-chan int) {
+	reader, stdout := io.Pipe()
+	p, _, stderr := b.program(append([]string{"ledger", "tail", "-f"}, args...)...)
+	p.stdout = stdout
+	done := make(chan int, 1)
+	go func() {
+		status := p.run()
+		if stderr.Len() > 0 {
+			status = -1
+		}
+		stdout.Close()
+		done <- status
+	}()
+	return bufio.NewScanner(reader), reader.Close, done
+}
+
+func TestTailFollows(t *testing.T) {
+	b := newTestBox(t)
+	b.must("work", "open", "before")
+	lines, closeReader, ended := follow(b, "--number=1", "--json")
+	for i, work := range []string{"before", "t1", "t2"} {
+		if i > 0 {
+			b.must("work", "open", work)
+		}
+		if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`{"seq":%d,`, i+2)) || !strings.Contains(lines.Text(), `"work":"`+work+`"`) {
+			t.Fatalf("line %q, %v; want event %d, of %s", lines.Text(), lines.Err(), i+2, work)
+		}
+	}
+	closeReader()
+	b.must("work", "open", "t3") // it notices when it has something to say
+	if status := <-ended; status != 0 {
+		t.Errorf("after the reader went away: status %d", status)
+	}
+}
+
+// The notes about an answer come after it, so that they can be read below it on a terminal.
+func TestNotesComeAfterTheAnswer(t *testing.T) {
+	b := newTestBox(t)
+	b.must("work", "open", "t1")
+	b.must("work", "claim", "t1", "--role=developer", "--session=dev")
+	b.env[sessionVariable] = "dev" // an agent does not sign
+	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
+	screen := new(bytes.Buffer)
+	p, _, _ := b.program("ledger", "verify")
+	p.stdout, p.stderr = screen, screen
+	if status := p.run(); status != 0 {
+		t.Fatalf("status %d: %s", status, screen)
+	}
+	if want := regexp.MustCompile(`^verified 4 events.*\nthe first 3 signed by .*\nnote: 1 event after .*\n$`); !want.MatchString(screen.String()) {
+		t.Errorf("on the screen:\n%s", screen)
+	}
+}
+
+// cloudEventName is what the specification allows as the name of an attribute.
+var cloudEventName = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+
+// TestExportIsCloudEvents holds what CloudEvents 1.0 asks of an event in JSON.
+func TestExportIsCloudEvents(t *testing.T) {
+	b := newTestBox(t)
+	b.must("work", "open", "t1", "--title", "naïve <b>")
+	b.must("work", "claim", "t1", "--role=developer", "--session=dev")
+	b.must("work", "exit", "--session=dev", "../../examples/exit-implementation.json")
+	var ids []string
+	for line := range strings.Lines(b.must("ledger", "export")) {
+		var event map[string]any
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for name, value := range event {
+			if _, isText := value.(string); !cloudEventName.MatchString(name) || !isText && name != "data" {
+				t.Errorf("attribute %q: %v", name, value)
+			}
+			if value == "" {
+				t.Errorf("attribute %q is empty", name)
+			}
+		}
+		for _, required := range []string{"id", "source", "specversion", "type", "data"} {
+			if event[required] == nil {
+				t.Errorf("event %v has no %s", event["id"], required)
+			}
+		}
+		if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(event["time"])); err != nil {
+			t.Error(err)
+		}
+		if _, err := url.Parse(fmt.Sprint(event["source"])); err != nil {
+			t.Error(err)
+		}
+		if event["specversion"] != "1.0" || event["datacontenttype"] != "application/json" {
+			t.Errorf("event %v is of version %v with %v", event["id"], event["specversion"], event["datacontenttype"])
+		}
+		if _, isObject := event["data"].(map[string]any); !isObject {
+			t.Errorf("data of event %v: %v", event["id"], event["data"])
+		}
+		ids = append(ids, fmt.Sprint(event["id"]))
+	}
+	if got := strings.Join(ids, " "); got != "1 2 3 4 5 6 7" {
+		t.Errorf("ids %s", got)
+	}
+}

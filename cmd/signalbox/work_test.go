@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/rules"
+)
+
+// The lease that show prints lives as long as was said, counted from the claim that the ledger has.
+func TestLeaseLivesAsLongAsWasSaid(t *testing.T) {
+	for _, tt := range []struct {
+		name, config string
+		flags        []string
+		want         time.Duration
+	}{
+		{"by default", "", nil, signalbox.DefaultLeaseTTL},
+		{"by configuration", "lease: {ttl: 1h}\n", nil, time.Hour},
+		{"by flag", "lease: {ttl: 1h}\n", []string{"--ttl=90s"}, 90 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTestBox(t)
+			if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(tt.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.must("work", "open", "t1")
+			b.must(append([]string{"work", "claim", "t1", "--role=developer"}, tt.flags...)...)
+			var shown shownWork
+			if err := json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")), &shown); err != nil {
+				t.Fatal(err)
+			}
+			if got := shown.Lease.Expires.Sub(shown.Sessions[0].From); got != tt.want {
+				t.Errorf("the lease lives for %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is shown as held is held now, also when nobody has recorded yet that the lease ran out.
+func TestLeaseThatRanOutIsNotShown(t *testing.T) {
+	expires := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
+	w := &rules.Work{ID: "t1", Lease: &signalbox.Lease{Session: "dev", Expires: expires}, Present: &rules.Tenure{Session: "dev"}}
+	if shown := shownFrom(w, expires.Add(-1)); shown.Lease == nil || shown.Lease.Session != "dev" {
+		t.Errorf("just before it expires: lease %+v", shown.Lease)
+	}
+	if shown := shownFrom(w, expires); shown.Lease != nil || shown.Sessions[0].Ended != nil {
+		t.Errorf("when it expires: lease %+v, ended %v; want none, and no word of its end", shown.Lease, shown.Sessions[0].Ended)
+	}
+}

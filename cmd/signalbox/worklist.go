@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+)
+
+type workListCommand struct {
+	boxFlag
+	JSON bool `name:"json" help:"Print a JSON array."`
+}
+
+func (workListCommand) Help() string {
+	return `Lists all work in the order it was opened: its phase, who holds it and until when, and its title.
+
+Examples:
+
+    signalbox work list
+    signalbox work list --json`
+}
+
+type workShowCommand struct {
+	boxFlag
+	ID   string `arg:"" help:"The work item."`
+	JSON bool   `name:"json" help:"Print one JSON object."`
+}
+
+func (workShowCommand) Help() string {
+	return `Shows one work item: its phase, why it is blocked if it is, who holds it, and all sessions that held it.
+
+Examples:
+
+    signalbox work show task-1
+    signalbox work show task-1 --json`
+}
+
+// shownWork is a work item for programs.
+type shownWork struct {
+	ID          string           `json:"id"`
+	Title       string           `json:"title"`
+	Phase       signalbox.Phase  `json:"phase"`
+	BlockedFrom *signalbox.Phase `json:"blocked_from"`
+	Notes       *string          `json:"notes"`
+	Lease       *signalbox.Lease `json:"lease"`
+	Sessions    []shownSession   `json:"sessions"`
+}
+
+type shownSession struct {
+	Session string          `json:"session"`
+	Actor   string          `json:"actor"`
+	Role    signalbox.Role  `json:"role"`
+	Phase   signalbox.Phase `json:"phase"`
+	Epoch   uint64          `json:"epoch"`
+	From    time.Time       `json:"from"`
+	To      *time.Time      `json:"to"`
+	Ended   *rules.Ending   `json:"ended"`
+}
+
+// shownFrom shows a lease only while it is live: one that ran out is not the holder's any more, also before the
+// ledger says so.
+func shownFrom(w *rules.Work, now time.Time) shownWork {
+	shown := shownWork{ID: w.ID, Title: w.Title, Phase: w.Phase, Sessions: []shownSession{}}
+	if w.Phase == signalbox.PhaseBlocked {
+		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
+	}
+	if w.Lease != nil && now.Before(w.Lease.Expires) {
+		shown.Lease = w.Lease
+	}
+	for _, t := range w.Tenures() {
+		s := shownSession{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
+		if t.Ended != "" {
+			s.To, s.Ended = &t.To, &t.Ended
+		}
+		shown.Sessions = append(shown.Sessions, s)
+	}
+	return shown
+}
+
+func (c *workListCommand) Run(p *program) error {
+	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+		list, now := []shownWork{}, time.Now()
+		b.Engine.View(func(s *rules.State) {
+			for w := range s.Works() {
+				list = append(list, shownFrom(w, now))
+			}
+		})
+		if c.JSON {
+			return p.printJSON(list, "")
+		}
+		if len(list) == 0 {
+			p.notef("there is no work yet; add some with signalbox work open")
+			return nil
+		}
+		return p.printWork(list)
+	})
+}
+
+func (p *program) printWork(list []shownWork) error {
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
+	for _, w := range list {
+		holder, until := "-", "-"
+		if w.Lease != nil {
+			holder = string(w.Lease.Role) + " " + w.Lease.Session
+			until = w.Lease.Expires.Local().Format(time.DateTime)
+		}
+		phase := string(w.Phase)
+		if w.BlockedFrom != nil {
+			phase += " from " + string(*w.BlockedFrom)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", w.ID, phase, holder, until, printable(w.Title))
+	}
+	return t.Flush()
+}
+
+func (c *workShowCommand) Run(p *program) error {
+	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+		var w *rules.Work
+		known := false
+		b.Engine.View(func(s *rules.State) { w, known = s.Work(c.ID) })
+		if !known {
+			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
+				Hint: "see what is there with signalbox work list"}
+		}
+		shown := shownFrom(w, time.Now())
+		if c.JSON {
+			return p.printJSON(shown, "")
+		}
+		return p.printShown(shown)
+	})
+}
+
+func (p *program) printShown(w shownWork) error {
+	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
+	if w.BlockedFrom != nil {
+		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
+	}
+	if w.Lease != nil {
+		rows = append(rows, [2]string{"held by", fmt.Sprintf("%s %s (%s), epoch %d, until %s",
+			w.Lease.Role, w.Lease.Session, w.Lease.Actor, w.Lease.Epoch, w.Lease.Expires.Local().Format(time.DateTime))})
+	}
+	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
+	for _, row := range rows {
+		fmt.Fprintf(p.out, "%-13s %s\n", row[0], printable(row[1]))
+	}
+	if len(w.Sessions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.out)
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED")
+	for _, s := range w.Sessions {
+		to, ended := "-", "-"
+		if s.To != nil {
+			to, ended = s.To.Local().Format(time.DateTime), string(*s.Ended)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Epoch, s.Session, s.Role, s.Phase,
+			s.From.Local().Format(time.DateTime), to, ended)
+	}
+	return t.Flush()
+}
