@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 
 	"internal/rules":                 {"."},
 	"internal/journal":               {".", "ledger"},
-	"internal/journal/sqlitejournal": {".", "internal/journal"},
+	"internal/journal/sqlitejournal": {".", "internal/durable", "internal/journal"},
 	"internal/journal/natsjournal":   {".", "internal/journal"},
 	"internal/journal/journaltest":   {".", "internal/journal"},
 	"internal/engine":                {".", "ledger", "internal/rules", "internal/journal"},

@@ -1,34 +1,33 @@
-// Package durable has the file operations that must survive a power cut or a killed process, and the lock by which
-// processes take turns. A file that is replaced is found either as it was or as it is to be, never in between.
+// Package durable has the file operations that must survive a power cut or a killed process, and the locks by which
+// processes take turns. A file that is replaced is found either as it was or as it is to be, never in between. When a
+// function returns, what it did is on stable storage.
 package durable
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
-// Replace makes data the content of a file. When it returns, that is on stable storage.
+// Replace makes data the content of a file.
 func Replace(name string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // of no effect once it is renamed
-	err = errors.Join(f.Chmod(mode), write(f, data))
-	if err != nil {
+	if err := errors.Join(f.Chmod(mode), write(f, data)); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(name))
+	return SyncFolder(filepath.Dir(name))
 }
 
-// Create makes a file with data as its content, or fails with fs.ErrExist if there is one of that name. When it
-// returns, that is on stable storage.
+// Create makes a file with data as its content, or fails with fs.ErrExist if there is one of that name.
 func Create(name string, data []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -38,7 +37,7 @@ func Create(name string, data []byte, mode fs.FileMode) error {
 		os.Remove(name)
 		return err
 	}
-	return SyncDir(filepath.Dir(name))
+	return SyncFolder(filepath.Dir(name))
 }
 
 // write writes, syncs and closes. The bytes must be on the disk before the name is: otherwise a power cut could leave
@@ -51,21 +50,53 @@ func write(f *os.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Lock is a lock that is held. The system frees it when its holder ends, however it ends.
-type Lock struct{ file *os.File }
-
-// Acquire waits until it holds the lock of a file, which it makes if need be. The file stays and has no meaning.
-func Acquire(name string) (*Lock, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// Rename gives a complete file its name.
+func Rename(from, to string) error {
+	// The content first: the file system may order the new name before it, and a power cut would leave an empty file.
+	f, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock: %w", err)
+		return err
 	}
-	if err := lock(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	return &Lock{f}, nil
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(to))
 }
 
-// Release gives the lock up.
-func (l *Lock) Release() error { return l.file.Close() }
+// MakeFolder makes a folder, which only its owner may look into, in one that exists. One that is there is left.
+func MakeFolder(name string) error {
+	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// Also if it was there: whoever made it may not have come to this yet.
+	return SyncFolder(filepath.Dir(name))
+}
+
+// Remove removes a file; it does nothing if there is none.
+func Remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A power cut must not bring back what was destroyed. Also if it is gone: see MakeFolder.
+	err := SyncFolder(filepath.Dir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// SyncFolder makes the names in a folder durable: they are entries of the folder, which is not synced with the files.
+// Windows has no such call; its file system logs them.
+func SyncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

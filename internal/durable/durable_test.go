@@ -147,12 +147,12 @@ func TestOnlyOneCreates(t *testing.T) {
 	checkFolder(t, dir, map[string]string{"key": <-created})
 }
 
-func TestSyncDir(t *testing.T) {
+func TestSyncFolder(t *testing.T) {
 	dir := t.TempDir()
-	if err := SyncDir(dir); err != nil {
+	if err := SyncFolder(dir); err != nil {
 		t.Error(err)
 	}
-	if err := SyncDir(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) && runtime.GOOS != "windows" {
+	if err := SyncFolder(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) && runtime.GOOS != "windows" {
 		t.Errorf("no such folder: %v", err)
 	}
 }

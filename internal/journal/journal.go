@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrConflict means that the log has moved on since the caller last read it: read on, decide again, and
-	// append again. Nothing was stored.
+	// append again. Nothing was stored. If there is nothing to read on, the log has lost events.
 	ErrConflict = errors.New("the log has moved on")
 	// ErrNotStored means that an append failed and it is certain that nothing was stored, now or later: a full
 	// disk, a folder that became read-only. Errors that match neither this nor ErrConflict leave it open: read the
@@ -52,7 +52,8 @@ type Journal interface {
 	// storage: a power cut or kill -9 at any later moment loses none of them. All are stored or none.
 	//
 	// The caller has set every field: Seq is expected+1 and so on, Prev and Hash chain. The driver refuses events
-	// that do not follow expected, but does not compute hashes. It does not keep the slice.
+	// that do not follow expected, but does not compute hashes. It does not keep the slice. An append of no events only
+	// compares expected with the log.
 	Append(ctx context.Context, expected uint64, events []signalbox.Event) error
 
 	// Read returns the limit events that follow after, dense and in order; fewer only at the end of the log.

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"signalbox"
@@ -39,6 +40,9 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 			return err
 		}
 		defer j.appends.leave()
+		if err := c.inPlace(); err != nil {
+			return err
+		}
 		return c.store(expected, events)
 	})
 	switch {
@@ -74,6 +78,19 @@ func (c *conn) store(expected uint64, events []signalbox.Event) error {
 		return fmt.Errorf("%w: %w", errUncertain, err)
 	}
 	return nil
+}
+
+// inPlace returns an error if the database was removed or replaced. SQLite would write on, to a file without a name.
+func (c *conn) inPlace() error {
+	now, err := os.Stat(c.path)
+	if err == nil && os.SameFile(now, c.file) {
+		return nil
+	}
+	return &signalbox.Error{
+		Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("%s was removed or replaced while it was open", c.path),
+		Hint: "end all processes that use the box, see that the ledger is in its place, and start them again",
+	}
 }
 
 // fit returns an error unless the events may follow what is stored.

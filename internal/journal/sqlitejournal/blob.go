@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/durable"
 	"signalbox/internal/journal"
 )
 
@@ -35,7 +36,7 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	if j.opts.ReadOnly {
 		return digest, errReadOnly
 	}
-	if err := makeFolderDurably(j.path(blobFolder)); err != nil {
+	if err := durable.MakeFolder(j.path(blobFolder)); err != nil {
 		return digest, err
 	}
 	if err := os.Mkdir(j.path(blobTempFolder), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -47,15 +48,15 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	}
 	defer os.Remove(temp) // it is gone if it has become the blob
 	path := j.blobPath(digest)
-	if err := makeFolderDurably(filepath.Dir(path)); err != nil {
+	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
 		return digest, err
 	}
 	if file, err := openBlob(path, digest); err == nil {
 		// It is whole, and whoever put it synced its bytes before it had this name; but perhaps not yet the name.
 		file.Close()
-		return digest, syncFolder(filepath.Dir(path))
+		return digest, durable.SyncFolder(filepath.Dir(path))
 	}
-	return digest, renameDurably(temp, path)
+	return digest, durable.Rename(temp, path)
 }
 
 // receive writes what r yields to a temporary file.
@@ -128,7 +129,7 @@ func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 		if j.opts.ReadOnly {
 			err = errReadOnly
 		} else {
-			err = removeDurably(j.blobPath(digest))
+			err = durable.Remove(j.blobPath(digest))
 		}
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"signalbox"
+	"signalbox/internal/durable"
 )
 
 // queue lets one after the other write: the callers of this journal by a token, the processes by an advisory lock on a
@@ -59,14 +60,14 @@ func (q *queue) enter(ctx context.Context, j *Journal) (err error) {
 
 // lock waits for the lock on the file.
 func (q *queue) lock(ctx context.Context, j *Journal) error {
-	if locked, err := tryLock(q.file); locked || err != nil {
+	if locked, err := durable.TryLockFile(q.file); locked || err != nil {
 		return err
 	}
 	turn, cancel := context.WithTimeout(ctx, j.opts.patience)
 	defer cancel()
 	locked := make(chan error, 1)
 	file := q.file
-	go func() { locked <- lock(file) }()
+	go func() { locked <- durable.LockFile(file) }()
 	lockErr, err := await(turn, j, locked)
 	if err == nil {
 		return lockErr
@@ -89,7 +90,7 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 
 // leave lets the next one in.
 func (q *queue) leave() {
-	if err := unlock(q.file); err != nil {
+	if err := durable.UnlockFile(q.file); err != nil {
 		q.close() // which unlocks too
 	}
 	q.turn <- struct{}{}

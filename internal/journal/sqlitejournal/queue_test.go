@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/durable"
 	"signalbox/internal/journal"
 )
 
@@ -17,7 +18,7 @@ func holdQueue(t *testing.T, path string) (release func()) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = lock(file)
+		err = durable.LockFile(file)
 	}
 	if err != nil {
 		t.Fatal(err)

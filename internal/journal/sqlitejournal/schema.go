@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"signalbox"
+	"signalbox/internal/durable"
 )
 
 const (
@@ -91,7 +92,7 @@ func create(path string) error {
 	if err := fill(draft); err != nil {
 		return fmt.Errorf("create the ledger: %w", err)
 	}
-	return renameDurably(draft, path)
+	return durable.Rename(draft, path)
 }
 
 // fill makes an empty file a database. It need not sync: nobody opens the file before create has.

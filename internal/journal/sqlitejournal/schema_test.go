@@ -152,6 +152,28 @@ func TestLostDatabase(t *testing.T) {
 	wantError(t, err, "ledger.db is gone", journal.ErrDamaged)
 }
 
+// TestReplacedDatabase does not write to a file that nobody will find again.
+func TestReplacedDatabase(t *testing.T) {
+	dir, other := t.TempDir(), closedBox(t, 3)
+	j := open(t, dir, nil)
+	if err := grow(t.Context(), j, 3, 10); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, ledgerFile)
+	for _, move := range [][2]string{{path, path + ".old"}, {filepath.Join(other, ledgerFile), path}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Skipf("the system does not let go of the file: %v", err)
+		}
+		wantError(t, j.Append(t.Context(), 3, eventsAfter(3, 1, 10)), "removed or replaced", journal.ErrNotStored)
+	}
+	if err := os.Rename(path+".old", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := grow(t.Context(), j, 1, 10); err != nil {
+		t.Errorf("after it was put back: %v", err)
+	}
+}
+
 // TestEmptyDatabase does not take a ledger that was cut to nothing for a new one.
 func TestEmptyDatabase(t *testing.T) {
 	dir := closedBox(t, 3)

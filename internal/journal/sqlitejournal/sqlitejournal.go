@@ -51,11 +51,11 @@ type Options struct {
 	// Logger hears what works less well than it should, and why. Nil is silence.
 	Logger *slog.Logger
 
-	// For tests; zero is what the comments at the defaults say.
-	maxPages int // SQLite's max_page_count of the database
-	tick     time.Duration
-	patience time.Duration
-	deaf     bool // as if the system had no file notifications left
+	// For tests.
+	maxPages int           // SQLite's max_page_count; 0 is no limit
+	tick     time.Duration // 0 is defaultTick
+	patience time.Duration // 0 is defaultPatience
+	deaf     bool          // as if the system had no file notifications left
 }
 
 // defaultTick is how often a watcher looks by itself, in case no notification came.
@@ -167,7 +167,7 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	return j.with(ctx, j.writer, nothing)
 }
 
-// nothing is done with a connection by who only wants to know that there can be one.
+// nothing is what is done with a connection to learn whether there can be one.
 func nothing(*conn) error { return nil }
 
 // enter notes that a call begins, unless the journal is closed or ctx has ended; leave, that it ended.
@@ -188,9 +188,7 @@ func (j *Journal) leave() { j.calls.Done() }
 
 // Close ends all watches, waits for the calls in flight, and frees what the journal holds. Calls that wait for other
 // processes do not wait on. Closing again does nothing.
-func (j *Journal) Close() error {
-	return j.close()
-}
+func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) closeOnce() error {
 	j.mu.Lock()

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package sqlitejournal
+package durable
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func tryLock(file *os.File) (bool, error) {
+// TryLockFile locks an open file if nobody has it locked.
+func TryLockFile(file *os.File) (bool, error) {
 	err := flock(file, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
@@ -17,9 +18,11 @@ func tryLock(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
-func lock(file *os.File) error { return flock(file, unix.LOCK_EX) }
+// LockFile waits until nobody else has the file locked, and locks it.
+func LockFile(file *os.File) error { return flock(file, unix.LOCK_EX) }
 
-func unlock(file *os.File) error { return flock(file, unix.LOCK_UN) }
+// UnlockFile lets the next one in.
+func UnlockFile(file *os.File) error { return flock(file, unix.LOCK_UN) }
 
 func flock(file *os.File, how int) error {
 	for {

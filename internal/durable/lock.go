@@ -1,0 +1,25 @@
+package durable
+
+import (
+	"fmt"
+	"os"
+)
+
+// Lock is a lock that is held. The system frees it when its holder ends, however it ends.
+type Lock struct{ file *os.File }
+
+// Acquire waits until it holds the lock of a file, which it makes if need be. The file stays and has no meaning.
+func Acquire(name string) (*Lock, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	if err := LockFile(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return &Lock{f}, nil
+}
+
+// Release gives the lock up.
+func (l *Lock) Release() error { return l.file.Close() }
