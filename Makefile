@@ -39,7 +39,7 @@ fault: ## kill, race, tamper and starve the real program, at length
 fuzz: ## run every fuzz target for FUZZTIME (60s) each
 	@scripts/fuzz $(FUZZTIME)
 
-demo: build ## see what it does, on the transcripts in examples/
+demo: build ## see what it does, on the files in examples/
 	@scripts/demo
 
 cross: ## build for every platform into dist/

@@ -86,11 +86,11 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 	}
 	proof, err := ledger.ParseProof(data)
 	if err != nil {
-		return err
+		return unproven(err)
 	}
 	checkpoint, err := proof.Check(key)
 	if err != nil {
-		return err
+		return unproven(err)
 	}
 	if c.JSON {
 		return p.printJSON(proof.Event, "")
@@ -100,6 +100,15 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 		e.Seq, checkpoint.Origin, events(checkpoint.Size), e.Time.Format(signalbox.EventTime), printable(e.Type), printable(e.Work), printable(e.Session),
 		printable(string(e.Data)))
 	return err
+}
+
+// unproven says what to do about a proof that proves nothing, unless the error does.
+func unproven(err error) error {
+	if classed := (*signalbox.Error)(nil); !errors.As(err, &classed) || classed.Hint != "" {
+		return err
+	}
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err,
+		Hint: "do not rely on it; ask whoever keeps the ledger for the proof of that event anew"}
 }
 
 type ledgerCheckpointCommand struct {

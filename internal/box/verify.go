@@ -86,6 +86,9 @@ func damaged(report ledger.Report, err error) (ledger.Report, error) {
 	if !errors.Is(err, journal.ErrDamaged) {
 		return report, err
 	}
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
+		err = classed.Err // without the way it came
+	}
 	report.OK, report.FirstBad, report.Reason = false, report.Events+1, err.Error()
 	return report, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -241,14 +242,14 @@ func checkTTL(ttl time.Duration) error {
 }
 
 func checkRole(role signalbox.Role) error {
-	var may []signalbox.Role
+	var may []string
 	for _, phase := range phases {
-		if r := phase.ClaimableBy(); r != "" && !slices.Contains(may, r) {
+		if r := string(phase.ClaimableBy()); r != "" && !slices.Contains(may, r) {
 			may = append(may, r)
 		}
 	}
-	if !slices.Contains(may, role) {
-		return refusef(signalbox.CodeUsage, fmt.Sprintf("one of %v may", may), "role '%s' may not claim work", role)
+	if !slices.Contains(may, string(role)) {
+		return refusef(signalbox.CodeUsage, "these may: "+strings.Join(may, ", "), "role '%s' may not claim work", role)
 	}
 	return nil
 }
