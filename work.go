@@ -52,7 +52,7 @@ const maxID = 64
 
 // CheckID returns nil if id may name work, a session, an actor or a lease. Ids become parts of paths and names of
 // git branches, so they are plain: letters, digits, '.', '_' and '-', beginning with a letter or a digit, at most
-// 64 bytes, without "..", and not ending in ".lock".
+// 64 bytes, without "..", and not ending in ".lock" or ".".
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -61,8 +61,8 @@ func CheckID(id string) error {
 		return fmt.Errorf("id %q: %d bytes, limit %d", id[:maxID]+"…", len(id), maxID)
 	case strings.Contains(id, ".."):
 		return fmt.Errorf("id %q: must not contain '..'", id)
-	case strings.HasSuffix(id, ".lock"):
-		return fmt.Errorf("id %q: must not end in '.lock'", id)
+	case strings.HasSuffix(id, ".lock"), strings.HasSuffix(id, "."):
+		return fmt.Errorf("id %q: must not end in '.lock' or '.'", id)
 	}
 	for i := range len(id) {
 		if c := id[i]; !alphanumeric(c) && (i == 0 || !strings.ContainsRune("._-", rune(c))) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestCheckID(t *testing.T) {
-	for _, id := range []string{"a", "7", "task-1", "A.b_c-d", "x.locks", strings.Repeat("a", 64), "a.", "a-"} {
+	for _, id := range []string{"a", "7", "task-1", "A.b_c-d", "x.locks", strings.Repeat("a", 64), "a-"} {
 		if err := signalbox.CheckID(id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -18,6 +18,7 @@ func TestCheckID(t *testing.T) {
 		strings.Repeat("a", 65): "65 bytes, limit 64",
 		"a..b":                  "must not contain '..'",
 		"a.lock":                "must not end in '.lock'",
+		"a.":                    "must not end in '.lock' or '.'",
 		".a":                    "begin with a letter or a digit",
 		"-a":                    "begin with a letter or a digit",
 		"a b":                   "must be letters, digits",

@@ -162,21 +162,24 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 	if opts.PublicKey, err = publicKey(c.Key); err != nil {
 		return err
 	}
-	var report ledger.Report
+	var report box.Verified
 	err = p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
 		report, err = l.Verify(ctx, opts)
 		return err
 	})
 	if errors.Is(err, journal.ErrDamaged) { // it cannot even be opened
-		report, err = ledger.Report{FirstBad: 1, Reason: err.Error()}, nil
+		report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
 	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = p.printJSON(verifiedFrom(report), "")
+		err = p.printJSON(verifiedFrom(report.Report), "")
 	} else if report.OK {
-		err = p.printVerified(report)
+		err = p.printVerified(report.Report)
+	}
+	if err == nil && report.Unjudged != nil {
+		p.warnf("the events are chained and hashed as they should be, but what they mean was not judged to the end: %v", report.Unjudged)
 	}
 	if err != nil || report.OK {
 		return err
@@ -184,16 +187,13 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 	return notVerified(report)
 }
 
-func notVerified(report ledger.Report) error {
-	from := ""
-	hint := "the ledger is not what it was: stop the agents, keep the box as it is for whoever looks into it, and restore a copy elsewhere"
-	switch {
-	case report.FirstBad > 0:
+func notVerified(report box.Verified) error {
+	from, hint := "", report.Hint
+	if report.FirstBad > 0 {
 		from = fmt.Sprintf(" from event %d on", report.FirstBad)
-	case report.Events > 0:
-		hint = "the ledger itself is whole; without the snapshot all is read from it anew"
-	default:
-		hint = "compare checkpoint and key with those that you keep elsewhere: one of them is another box's, or was edited"
+	}
+	if hint == "" {
+		hint = "the ledger is not what it was: stop the agents, keep the box as it is for whoever looks into it, and restore a copy elsewhere"
 	}
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("not verified%s: %s", from, report.Reason), Hint: hint}
 }

@@ -35,7 +35,10 @@ type Options struct {
 // parent that has one.
 func Find(start, named string) (string, error) {
 	if named != "" {
-		if info, err := os.Stat(named); err != nil || !info.IsDir() {
+		if isFolder(filepath.Join(named, FolderName)) { // the project's folder will do
+			return filepath.Join(named, FolderName), nil
+		}
+		if !isFolder(named) {
 			return "", noBox(fmt.Errorf("there is no box in %s", named))
 		}
 		return named, nil
@@ -46,13 +49,18 @@ func Find(start, named string) (string, error) {
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
 		name := filepath.Join(dir, FolderName)
-		if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if isFolder(name) {
 			return name, nil
 		}
 		if dir == filepath.Dir(dir) {
 			return "", noBox(fmt.Errorf("there is no box in %s or above it", start))
 		}
 	}
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 func noBox(err error) error {
@@ -92,12 +100,30 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	}
 	journalOpts.Logger = l.options.Log
 	j, err := sqlitejournal.Open(ctx, dir, journalOpts)
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeNotFound && l.hadLedger() {
+		return nil, ledgerGone(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
 	l.Journal = j
 	l.id = l.readID(ctx)
 	return l, nil
+}
+
+// hadLedger tells whether the folder is that of a box that was in use.
+func (l *Ledger) hadLedger() bool {
+	for _, name := range []string{publicKeyName, checkpointName} {
+		if _, err := os.Stat(l.file(name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func ledgerGone(dir string) error {
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is gone", dir),
+		Hint: "restore ledger.db from a copy; to begin anew, move the whole folder away first"}
 }
 
 // readID returns the name that the first event gives the box, "" if that cannot be told.
@@ -132,11 +158,17 @@ type Box struct {
 
 // Open opens a box for work. The caller closes it.
 func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
-	b, err := open(ctx, dir, opts, &sqlitejournal.Options{})
+	l, err := openLedger(ctx, dir, opts, &sqlitejournal.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if err := b.checkNotCut(); err != nil {
+	signed := l.signedLength() // before the fold: what others sign meanwhile is not missing from it
+	b, err := fold(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is written after events that are gone.
+	if err := cut(signed, b.Engine.Tail().Seq); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -146,14 +178,6 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 // OpenToLook opens a box that nothing is to be written to. The caller closes it.
 func OpenToLook(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	l, err := OpenLedger(ctx, dir, opts)
-	if err != nil {
-		return nil, err
-	}
-	return fold(ctx, l)
-}
-
-func open(ctx context.Context, dir string, opts *Options, journalOpts *sqlitejournal.Options) (*Box, error) {
-	l, err := openLedger(ctx, dir, opts, journalOpts)
 	if err != nil {
 		return nil, err
 	}

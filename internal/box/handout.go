@@ -22,8 +22,6 @@ const handOutTime = 10 * time.Second
 // HandOut gives a signed checkpoint to the places that the configuration names. Kept only beside the ledger, it could be
 // cut short together with it. All places are tried; the error tells of those that failed.
 func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, handOutTime)
-	defer cancel()
 	var faults []string
 	failed := func(place string, err error) {
 		if err != nil {
@@ -47,6 +45,8 @@ func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error
 }
 
 func runWith(ctx context.Context, command []string, input []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, handOutTime)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.WaitDelay = time.Second
@@ -58,6 +58,8 @@ func runWith(ctx context.Context, command []string, input []byte) error {
 }
 
 func post(ctx context.Context, address string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, handOutTime)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return err

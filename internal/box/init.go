@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
+	"signalbox/internal/engine"
 	"signalbox/internal/journal/sqlitejournal"
 	"signalbox/internal/rules"
 )
@@ -32,7 +33,11 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
-	b, err := open(ctx, dir, opts, &sqlitejournal.Options{Create: true})
+	l, err := openLedger(ctx, dir, opts, &sqlitejournal.Options{Create: !(&Ledger{Dir: dir}).hadLedger()})
+	if err != nil {
+		return nil, err
+	}
+	b, err := fold(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +45,7 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	if b.ID() != "" {
 		return nil, alreadyThere(dir)
 	}
-	id := "box-" + hex.EncodeToString(randomBytes(6))
+	id := NewID("box")
 	keyFile, err := b.keyFile(id)
 	if err != nil {
 		return nil, err
@@ -52,10 +57,13 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	}
 	b.id = id
 	if _, err := b.Engine.Do(ctx, rules.OpenBox{Box: id, Actor: actor}); err != nil {
-		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeConflict {
-			err = alreadyThere(dir)
+		if !errors.Is(err, engine.ErrUnknownOutcome) { // then the key may be the box's after all
+			os.Remove(keyFile)
 		}
-		return nil, errors.Join(err, os.Remove(keyFile))
+		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeConflict {
+			err = alreadyThere(dir) // another Init was faster
+		}
+		return nil, err
 	}
 	// If Init ends before this, the first command that signs makes up for it.
 	if _, err := b.Sign(ctx); err != nil {

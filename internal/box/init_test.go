@@ -48,7 +48,7 @@ func checkWhole(t *testing.T, dir, keys string) {
 
 func keyFiles(t *testing.T, keys string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(keys, "*"))
+	found, err := filepath.Glob(filepath.Join(keys, "*.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,11 @@ func begun(t *testing.T, dir string, steps int) {
 	if steps == 2 {
 		return
 	}
-	b, err := open(t.Context(), dir, nil, &sqlitejournal.Options{Create: true})
+	l, err := openLedger(t.Context(), dir, nil, &sqlitejournal.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := fold(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,6 +84,14 @@ func (k *kit) copy(t *testing.T) *kit {
 	return &kit{dir, k.opts, k.made}
 }
 
+// forget takes from the signer what it remembers, as if its key had come to this host without it.
+func (k *kit) forget(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(k.made.KeyFile + signedSuffix); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (k *kit) open(t *testing.T) *Box {
 	t.Helper()
 	b, err := Open(t.Context(), k.dir, k.opts)
@@ -143,7 +151,7 @@ func verify(t *testing.T, k *kit, opts VerifyOptions) ledger.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return report
+	return report.Report
 }
 
 // checkVerified fails unless the box verifies against its own checkpoint, which has all its events.

@@ -65,6 +65,17 @@ func TestCutLedgerIsNotSigned(t *testing.T) {
 	}
 
 	k.put(t, checkpointName, string(old.Signed)) // whoever cuts the ledger may lay an old checkpoint beside it
+	_, err = Open(t.Context(), k.dir, k.opts)    // but the signer remembers
+	checkCode(t, err, signalbox.CodeUnverified)
+	k.remove(t, checkpointName)
+	_, err = Open(t.Context(), k.dir, k.opts)
+	checkCode(t, err, signalbox.CodeUnverified)
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != 4 {
+		t.Errorf("report %+v", report)
+	}
+
+	k.forget(t)
+	k.put(t, checkpointName, string(old.Signed))
 	b := k.open(t)
 	k.put(t, checkpointName, string(last.Signed))
 	checkNotSigned(t, k, b, "cut off")
@@ -78,6 +89,7 @@ func TestReplacedLedgerIsNotSigned(t *testing.T) {
 			k.writeAndSign(t, "t1")
 			forged := k.copy(t)
 			k.writeAndSign(t, "t2", "t3")
+			k.forget(t)
 			forged.writeAndSign(t, append([]string{"t4", "t5"}, more...)...)
 			forged.put(t, checkpointName, k.read(t, checkpointName))
 			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not those that were signed")

@@ -22,26 +22,65 @@ type VerifyOptions struct {
 	Progress func(done, all uint64)
 }
 
+// Verified is what Verify found.
+type Verified struct {
+	ledger.Report
+	// Unjudged is why the meaning of the events was not judged to the end, nil if it was.
+	Unjudged error
+	// Hint says what to do if it is not the events that are bad.
+	Hint string
+}
+
 // Verify checks the whole ledger, and against a checkpoint if there is one. What is wrong is in the report; the error
 // is for what could not be looked at.
-func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (ledger.Report, error) {
+func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
+	// The checkpoint comes first: what is appended and signed meanwhile is not missing.
+	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
+	if classed := (*signalbox.Error)(nil); badCheckpoint != nil && !(errors.As(badCheckpoint, &classed) && classed.Code == signalbox.CodeUnverified) {
+		return Verified{}, badCheckpoint
+	}
 	head, err := l.Journal.Head(ctx)
-	if err != nil {
-		return damaged(ledger.Report{}, err)
-	}
-	checkpoint, err := l.checkpointToVerify(opts)
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeUnverified {
-		return ledger.Report{Reason: err.Error()}, nil
+	if errors.Is(err, journal.ErrDamaged) {
+		head, err = ledger.MaxEvents, nil // the last event is bad; perhaps it is not the first that is
 	}
 	if err != nil {
-		return ledger.Report{}, err
+		return Verified{}, err
 	}
 	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: half(opts.Progress, 0, head)}
 	report, err := ledger.Verify(ctx, head, l.readWhole, verifyOpts)
+	v := Verified{Report: report}
 	if err == nil && report.OK {
-		err = l.replay(ctx, &report, half(opts.Progress, head, head))
+		err = l.replay(ctx, &v, half(opts.Progress, head, head))
 	}
-	return damaged(report, err)
+	if err == nil && v.OK && badCheckpoint == nil && opts.Checkpoint == nil {
+		err = l.checkOlder(ctx, opts.PublicKey, &v)
+	}
+	err = damaged(&v.Report, err)
+	if err == nil && v.OK && badCheckpoint != nil {
+		v.OK, v.Reason = false, badCheckpoint.Error()
+		v.Hint = "compare checkpoint and key with those that you keep elsewhere: one of them is another box's, or was edited"
+	}
+	return v, err
+}
+
+// checkOlder compares the ledger with the smaller of the box's own two checkpoints, if they differ.
+func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) error {
+	if public == "" {
+		var err error
+		if public, err = l.PublicKey(); err != nil {
+			return nil // then there is no checkpoint either
+		}
+	}
+	found, err := l.checkpoints(public)
+	if err != nil || len(found) < 2 || found[0].Checkpoint == *v.Checkpoint {
+		return err
+	}
+	_, err = l.treeFor(ctx, found[0])
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeUnverified {
+		v.OK, v.FirstBad, v.Reason = false, 1, err.Error()
+		return nil
+	}
+	return err
 }
 
 // readWhole reads on to the first event that cannot be read, so that Verify finds out which one that is: the journal
@@ -66,15 +105,17 @@ func half(progress func(done, all uint64), before, head uint64) func(uint64) {
 
 // replay looks for events that no signalbox would have written, though they are chained and signed like the others, and
 // for a snapshot that says otherwise than the ledger.
-func (l *Ledger) replay(ctx context.Context, report *ledger.Report, progress func(uint64)) error {
+func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64)) error {
 	err := engine.Replay(ctx, l.Journal, progress)
 	impossible := (*rules.HistoryError)(nil)
 	switch {
 	case errors.As(err, &impossible):
-		report.OK, report.FirstBad, report.Reason = false, impossible.Seq, err.Error()
+		v.OK, v.FirstBad, v.Reason = false, impossible.Seq, impossible.Error()
 	case errors.Is(err, engine.ErrSnapshotDiffers):
-		report.OK, report.Reason = false, err.Error()+": remove "+l.file("snapshot")
+		v.OK, v.Reason = false, err.Error()+": remove "+l.file("snapshot")
+		v.Hint = "the events are whole; without the snapshot all is read from them anew"
 	case errors.Is(err, rules.ErrNewer): // its meaning is for a newer signalbox to judge
+		v.Unjudged = err
 	default:
 		return err
 	}
@@ -82,37 +123,36 @@ func (l *Ledger) replay(ctx context.Context, report *ledger.Report, progress fun
 }
 
 // damaged makes a finding of a database that cannot be read: somebody changed it, or the disk did.
-func damaged(report ledger.Report, err error) (ledger.Report, error) {
+func damaged(report *ledger.Report, err error) error {
 	if !errors.Is(err, journal.ErrDamaged) {
-		return report, err
+		return err
 	}
 	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
 		err = classed.Err // without the way it came
 	}
 	report.OK, report.FirstBad, report.Reason = false, report.Events+1, err.Error()
-	return report, nil
+	return nil
 }
 
 // checkpointToVerify opens the checkpoint to verify against, nil if there is none.
 func (l *Ledger) checkpointToVerify(opts VerifyOptions) (*ledger.Checkpoint, error) {
-	signed, name := opts.Checkpoint, "the checkpoint"
-	if signed == nil {
-		var err error
-		name = l.file(checkpointName)
-		if signed, err = readOptional(name); err != nil || signed == nil {
-			return nil, err
-		}
-	}
 	public := opts.PublicKey
 	if public == "" {
 		var err error
-		if public, err = l.PublicKey(); err != nil {
+		if public, err = l.PublicKey(); err != nil && (opts.Checkpoint != nil || l.hadLedger()) {
 			return nil, err
 		}
 	}
-	checkpoint, err := ledger.OpenCheckpoint(signed, public)
+	if opts.Checkpoint == nil {
+		last, err := l.lastCheckpoint(public)
+		if err != nil || last == nil {
+			return nil, err
+		}
+		return &last.Checkpoint, nil
+	}
+	checkpoint, err := ledger.OpenCheckpoint(opts.Checkpoint, public)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("the checkpoint: %w", err)
 	}
 	return &checkpoint, nil
 }

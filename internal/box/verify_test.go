@@ -53,6 +53,7 @@ func TestVerify(t *testing.T) {
 func TestVerifyWithoutACheckpoint(t *testing.T) {
 	k := history(t)
 	k.remove(t, checkpointName)
+	k.forget(t)
 	if report := verify(t, k, VerifyOptions{}); !report.OK || report.Checkpoint != nil {
 		t.Errorf("report %+v, want one that claims no checkpoint", report)
 	}
@@ -138,6 +139,7 @@ func TestWhatCannotBeProved(t *testing.T) {
 	_, err := b.Prove(t.Context(), 9) // newer than the checkpoint
 	checkCode(t, err, signalbox.CodeNotFound)
 	k.remove(t, checkpointName)
+	k.forget(t)
 	_, err = b.Prove(t.Context(), 1)
 	checkCode(t, err, signalbox.CodeNotFound)
 

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"fmt"
 	"os"
 )
@@ -8,13 +9,26 @@ import (
 // Lock is a lock that is held. The system frees it when its holder ends, however it ends.
 type Lock struct{ file *os.File }
 
-// Acquire waits until it holds the lock of a file, which it makes if need be. The file stays and has no meaning.
-func Acquire(name string) (*Lock, error) {
+// Acquire waits until it holds the lock of a file, which it makes if need be, or ctx ends. The file stays and has no
+// meaning.
+func Acquire(ctx context.Context, name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
-	if err := LockFile(f); err != nil {
+	locked := make(chan error, 1)
+	go func() { locked <- LockFile(f) }()
+	select {
+	case err = <-locked:
+	case <-ctx.Done():
+		// The wait cannot be interrupted, so the lock is given back when it comes.
+		go func() {
+			<-locked
+			f.Close()
+		}()
+		return nil, fmt.Errorf("lock %s: %w", name, ctx.Err())
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}

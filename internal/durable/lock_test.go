@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -44,7 +45,7 @@ func child(t *testing.T, what, dir string) *exec.Cmd {
 
 // holdLock takes the lock, says so, and ends with its input: it never releases the lock itself.
 func holdLock(dir string) error {
-	if _, err := Acquire(filepath.Join(dir, "lock")); err != nil {
+	if _, err := Acquire(context.Background(), filepath.Join(dir, "lock")); err != nil {
 		return err
 	}
 	fmt.Println("locked")
@@ -82,7 +83,7 @@ func TestLockWaitsForAnotherProcess(t *testing.T) {
 	acquired := make(chan error)
 	go func() {
 		close(asking)
-		lock, err := Acquire(filepath.Join(dir, "lock"))
+		lock, err := Acquire(context.Background(), filepath.Join(dir, "lock"))
 		if err == nil {
 			if _, early := os.Stat(filepath.Join(dir, "ended")); early != nil {
 				err = fmt.Errorf("the other process still holds the lock: %w", early)
@@ -107,7 +108,7 @@ func TestLockIsFreedWhenItsHolderIsKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := Acquire(filepath.Join(dir, "lock"))
+	lock, err := Acquire(context.Background(), filepath.Join(dir, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ const rounds = 100
 // countUp adds to a number in a file, which goes wrong as soon as two do it at once.
 func countUp(dir string) error {
 	for range rounds {
-		lock, err := Acquire(filepath.Join(dir, "lock"))
+		lock, err := Acquire(context.Background(), filepath.Join(dir, "lock"))
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func TestOneAtATime(t *testing.T) {
 }
 
 func TestLockThatCannotBe(t *testing.T) {
-	if _, err := Acquire(filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
+	if _, err := Acquire(context.Background(), filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
 		t.Error("a lock in a folder that is not there")
 	}
 }

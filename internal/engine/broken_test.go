@@ -38,7 +38,7 @@ var brokenLogs = []struct {
 	{"a newer event", newerEvent, rules.ErrNewer, signalbox.CodeFailed},
 	{"an event that cannot be", func(events []signalbox.Event) []signalbox.Event {
 		return next(events, signalbox.Event{Type: "LeaseExpired", Work: "w", Data: []byte(`{"epoch":2}`)})
-	}, rules.ErrHistory, 0},
+	}, rules.ErrHistory, signalbox.CodeUnverified},
 	{"good events and then a newer one", func(events []signalbox.Event) []signalbox.Event {
 		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x", Data: []byte(`{"phase":"DRAFT"}`)})
 		return newerEvent(events)

@@ -159,7 +159,9 @@ func (e *Engine) extend(event *signalbox.Event) error {
 	if err := tail.Extend(event); err != nil {
 		return changed(err)
 	}
-	if err := e.state.Apply(event); err != nil {
+	if err := e.state.Apply(event); errors.Is(err, rules.ErrHistory) {
+		return changed(err)
+	} else if err != nil {
 		return err
 	}
 	e.tail = tail

@@ -28,14 +28,19 @@ func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) 
 		saved = journal.Snapshot{} // of another version: no engine of this one starts from it
 	}
 	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{}, moved: make(chan struct{})}
-	return e.fold(ctx, func() error {
+	var differs error
+	err = e.fold(ctx, func() error {
 		seq := e.state.Seq()
 		if progress != nil && seq%readAtOnce == 0 {
 			progress(seq)
 		}
 		if seq == saved.Seq && !bytes.Equal(e.snapshot().State, saved.State) {
-			return fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq)
+			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq) // worse may come: what was decided on it
 		}
 		return nil
 	})
+	if err == nil {
+		err = differs
+	}
+	return err
 }

@@ -66,8 +66,8 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.complete(e, b.AgentSessionCompleted)
 	case SignalRefused:
 		s.changeSession(e.Session, func(session *Session) {
-			refused := slices.DeleteFunc(slices.Clone(session.Refused), func(r RefusalRecord) bool { return r.Reason == b.Reason })
-			session.Refused = append(refused, RefusalRecord{b.Reason, e.Seq, b.Count})
+			refused := slices.DeleteFunc(slices.Clone(session.Refused), func(r RefusalRecord) bool { return r.Reason == b.Reason && r.Said == b.Said })
+			session.Refused = append(refused, RefusalRecord{b.Reason, b.Said, e.Seq, b.Count})
 		})
 	case PhaseChanged:
 		s.changeWork(e.Work, func(w *Work) { w.enter(b.To) })

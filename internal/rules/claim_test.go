@@ -105,7 +105,7 @@ func TestClaimRefusals(t *testing.T) {
 		{"no actor", func(c *Claim) { c.Actor = "" }, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
 		{"no lease id", func(c *Claim) { c.Lease = "" }, refused{Code: signalbox.CodeUsage, Msg: "lease: an id must not be empty"}},
 		{"path as session", func(c *Claim) { c.Session = "a..b" }, refused{Code: signalbox.CodeUsage, Msg: `session: id "a..b": must not contain '..'`}},
-		{"lock as actor", func(c *Claim) { c.Actor = "a.lock" }, refused{Code: signalbox.CodeUsage, Msg: `actor: id "a.lock": must not end in '.lock'`}},
+		{"lock as actor", func(c *Claim) { c.Actor = "a.lock" }, refused{Code: signalbox.CodeUsage, Msg: `actor: id "a.lock": must not end in '.lock' or '.'`}},
 		{"blank in lease id", func(c *Claim) { c.Lease = "a b" },
 			refused{Code: signalbox.CodeUsage, Msg: `lease: id "a b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`}},
 		{"too short", func(c *Claim) { c.TTL = time.Second - 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 999.999999ms"}},

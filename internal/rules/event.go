@@ -62,8 +62,8 @@ type SignalHeard struct {
 	Offset  int64             `json:"offset"`
 }
 
-// SignalRefused records that something was said and does not count: once for each session and reason, and again
-// only when it has been said ten times as often.
+// SignalRefused records that something was said and does not count: once for each session, reason and thing said,
+// and again only when it has been said ten times as often.
 type SignalRefused struct {
 	// Said is the signal's name, or "renew" or "release".
 	Said   string           `json:"said"`

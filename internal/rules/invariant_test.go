@@ -169,12 +169,12 @@ func brokenSession(s *State, log []signalbox.Event) string {
 				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit, e)
 			}
 		}
-		reasons := map[signalbox.Reason]bool{}
+		reasons := map[string]bool{}
 		for _, r := range session.Refused {
-			if e := log[r.Seq-1]; reasons[r.Reason] || r.Count < 1 || e.Type != "SignalRefused" || e.Session != session.ID {
+			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 || e.Type != "SignalRefused" || e.Session != session.ID {
 				return fmt.Sprintf("session %s was refused %+v, which is event %+v", session.ID, session.Refused, e)
 			}
-			reasons[r.Reason] = true
+			reasons[r.Said+string(r.Reason)] = true
 		}
 	}
 	if len(live) > 0 {

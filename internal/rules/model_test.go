@@ -32,8 +32,8 @@ type modelSession struct {
 	leases      []uint64
 	workOf      map[uint64]string
 	exits       map[string]modelExit
-	released    map[uint64]uint64 // epoch to the event that released it
-	refused     map[signalbox.Reason]modelRefusal
+	released    map[uint64]uint64       // epoch to the event that released it
+	refused     map[string]modelRefusal // by what was said and the reason
 }
 
 type modelExit struct {
@@ -197,7 +197,7 @@ func (m *model) remember(c Claim, epoch uint64) {
 	s := m.sessions[c.Session]
 	if s == nil {
 		s = &modelSession{actor: c.Actor, role: string(c.Role), workOf: map[uint64]string{}, exits: map[string]modelExit{},
-			released: map[uint64]uint64{}, refused: map[signalbox.Reason]modelRefusal{}}
+			released: map[uint64]uint64{}, refused: map[string]modelRefusal{}}
 		m.sessions[c.Session] = s
 	}
 	s.leases = append(s.leases, epoch)
@@ -227,12 +227,13 @@ func (m *model) find(now time.Time, work, session string) (*modelWork, *modelSes
 	return w, s
 }
 
-func (m *model) refuse(now time.Time, s *modelSession, reason signalbox.Reason, code signalbox.Code, times int) {
+func (m *model) refuse(now time.Time, s *modelSession, said string, reason signalbox.Reason, code signalbox.Code, times int) {
 	times = max(times, 1)
-	r, before := s.refused[reason]
+	key := said + " " + string(reason)
+	r, before := s.refused[key]
 	if !before || times >= 10*r.count {
 		r = modelRefusal{m.event(now, "SignalRefused"), times}
-		s.refused[reason] = r
+		s.refused[key] = r
 	}
 	m.turn.Code, m.turn.Reason, m.turn.Seq = code, reason, r.seq
 }
@@ -242,7 +243,7 @@ func (m *model) renew(now time.Time, c Renew) {
 	switch {
 	case w == nil:
 	case w.Holder != c.Session || w.Epoch != c.Epoch:
-		m.refuse(now, s, "stale_lease", signalbox.CodeConflict, 1)
+		m.refuse(now, s, "renew", "stale_lease", signalbox.CodeConflict, 1)
 	default:
 		m.turn.Seq = w.Epoch
 		if now.Add(c.TTL).After(w.Expires) {
@@ -267,7 +268,7 @@ func (m *model) release(now time.Time, c Release) {
 	} else if s.workOf[c.Epoch] == c.Work && s.released[c.Epoch] != 0 {
 		m.turn.Repeated = true
 	} else {
-		m.refuse(now, s, "stale_lease", signalbox.CodeConflict, 1)
+		m.refuse(now, s, "release", "stale_lease", signalbox.CodeConflict, 1)
 		return
 	}
 	m.turn.Seq, m.turn.Work, m.turn.Phase = s.released[c.Epoch], c.Work, w.Phase
@@ -325,12 +326,12 @@ func (m *model) exit(now time.Time, c Exit) {
 		return
 	}
 	if c.Fault != "" {
-		m.refuse(now, s, "malformed", signalbox.CodeFailed, c.Times)
+		m.refuse(now, s, "exit", "malformed", signalbox.CodeFailed, c.Times)
 		return
 	}
 	w := m.works[s.workOf[epoch]]
 	if w == nil {
-		m.refuse(now, s, "stale_lease", signalbox.CodeConflict, c.Times)
+		m.refuse(now, s, "exit", "stale_lease", signalbox.CodeConflict, c.Times)
 		return
 	}
 	m.expire(now, w)
@@ -344,9 +345,9 @@ func (m *model) exit(now time.Time, c Exit) {
 	case before:
 		m.turn.Seq, m.turn.Repeated, m.turn.Work, m.turn.Phase = first.seq, true, s.workOf[epoch], first.phase
 	case w.Epoch != epoch:
-		m.refuse(now, s, "stale_lease", signalbox.CodeConflict, c.Times)
+		m.refuse(now, s, "exit", "stale_lease", signalbox.CodeConflict, c.Times)
 	case w.Phase != string(c.Signal.PhaseCompleted):
-		m.refuse(now, s, "phase_mismatch", signalbox.CodeFailed, c.Times)
+		m.refuse(now, s, "exit", "phase_mismatch", signalbox.CodeFailed, c.Times)
 	default:
 		m.complete(now, w, c, notes)
 		s.exits[said] = modelExit{m.turn.Seq, w.Phase}

@@ -24,11 +24,12 @@ type refusal struct {
 	detail string
 }
 
-// refuse records a refusal, unless it was recorded before and not much has changed: an agent cannot flood the ledger.
+// refuse records a refusal, unless the session said the same before, was refused for the same reason, and has not said
+// it ten times as often since: an agent cannot flood the ledger.
 func (d *decider) refuse(session *Session, work string, r refusal, code signalbox.Code, hint string) error {
 	times, recorded := max(r.times, 1), 0
 	for _, before := range session.Refused {
-		if before.Reason == r.reason {
+		if before.Reason == r.reason && before.Said == r.said {
 			recorded, d.answer.Seq = before.Count, before.Seq
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"signalbox"
 )
 
-// Once for each session and reason, and again when it has been said ten times as often.
+// Once for each session, reason and thing said, and again when it has been said ten times as often.
 func TestRefusalsAreRecordedSparsely(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
@@ -44,7 +44,7 @@ func TestRefusalsAreRecordedSparsely(t *testing.T) {
 			t.Errorf("%s, %d times: %v", step.session, step.times, d.Err)
 		}
 	}
-	if diff := cmp.Diff([]RefusalRecord{{"phase_mismatch", last, 50000}}, b.session("S").Refused); diff != "" {
+	if diff := cmp.Diff([]RefusalRecord{{"phase_mismatch", "agent_exit", last, 50000}}, b.session("S").Refused); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }
@@ -54,7 +54,7 @@ func openAnother(b *box) string {
 	return "another"
 }
 
-// Each reason has its own count, and what was said does not matter.
+// Each reason has its own count, and each thing said.
 func TestRefusalsByReason(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
@@ -71,20 +71,22 @@ func TestRefusalsByReason(t *testing.T) {
 		}
 	}
 	b.do(Release{Work: "w", Session: "S", Epoch: epoch})
-	for i, c := range []Command{
+	for _, c := range []Command{
 		Renew{Work: "w", Session: "S", Epoch: epoch},
 		Release{Work: "w", Session: "S", Epoch: 99},
 		Exit{Session: "S", Epoch: 99, Signal: mismatch.Signal},
 	} {
-		if got, want := recorded(c), map[bool]int{true: 1}[i == 0]; got != want {
-			t.Errorf("%#v is recorded %d times, want %d", c, got, want)
+		for i, want := range []int{1, 0} {
+			if got := recorded(c); got != want {
+				t.Errorf("round %d: %#v is recorded %d times, want %d", i, c, got, want)
+			}
 		}
 	}
 	var reasons []signalbox.Reason
 	for _, r := range b.session("S").Refused {
 		reasons = append(reasons, r.Reason)
 	}
-	if diff := cmp.Diff([]signalbox.Reason{"phase_mismatch", "malformed", "stale_lease"}, reasons); diff != "" {
+	if diff := cmp.Diff([]signalbox.Reason{"phase_mismatch", "malformed", "stale_lease", "stale_lease", "stale_lease"}, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }

@@ -16,7 +16,7 @@ var scenarios = []struct {
 	{"full-life", "Work goes from DRAFT to COMPLETED, each phase by a session of the role that may claim it.", fullLife},
 	{"blocked-and-unblocked", "Work is blocked in two phases, once by an error; each time it returns to where it was.", blockedAndUnblocked},
 	{"expiry-and-stale-exit", "A session dies, its lease expires, another takes over; then the first one speaks and moves nothing.", expiryAndStaleExit},
-	{"refusals", "What does not count is recorded once for each session and reason, and again at ten times the count.", refusals},
+	{"refusals", "What does not count is recorded once for each session, reason and thing said, and again at ten times the count.", refusals},
 	{"several-sessions", "Sessions claim whatever is next; one of them holds two leases and names the one it means.", severalSessions},
 	{"redaction", "Two blobs are redacted, one of them asked for twice.", redaction},
 	{"renewals", "A lease is renewed, also to the longest life there is, and never shortened; nanoseconds count.", renewals},

@@ -58,7 +58,8 @@ func (w *walker) state(s *State) {
 	}
 }
 
-// index makes anew what follows from the rest.
+// index makes anew what follows from the rest, and refuses what no fold can have made: the checksum of a snapshot shows that
+// it is whole, not that it is true.
 func (s *State) index(w *walker) {
 	s.workIndex = make(map[string]int, len(s.works))
 	s.sessionIndex = make(map[string]int, len(s.sessions))
@@ -70,12 +71,37 @@ func (s *State) index(w *walker) {
 		s.workIndex[work.ID] = i
 		s.reindex(i, nil, work)
 	}
+	live := 0
 	for i, session := range s.sessions {
 		s.sessionIndex[session.ID] = i
+		if !s.consistent(session) {
+			w.fail("session")
+			return
+		}
+		live += len(session.Live)
+	}
+	if live != len(s.leased) || len(s.workIndex) != len(s.works) || len(s.sessionIndex) != len(s.sessions) {
+		w.fail("index")
 	}
 	for i, r := range s.redactions {
 		s.redacted = put(s.redacted, r.Blob, i)
 	}
+}
+
+// consistent says whether a session has had leases of works that there are, and holds those that it says it holds.
+func (s *State) consistent(session *Session) bool {
+	for _, held := range session.Held {
+		if _, known := s.workIndex[held.Work]; !known {
+			return false
+		}
+	}
+	for _, epoch := range session.Live {
+		i, live := s.leased[epoch]
+		if !live || s.works[i].Lease.Session != session.ID {
+			return false
+		}
+	}
+	return len(session.Held) > 0
 }
 
 func (w *walker) work(x *Work) {
@@ -129,6 +155,7 @@ func (w *walker) session(s *Session) {
 	})
 	list(w, &s.Refused, func(r *RefusalRecord) {
 		text(w, &r.Reason)
+		text(w, &r.Said)
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)

@@ -57,6 +57,14 @@ func TestSnapshotHasEveryField(t *testing.T) {
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
+	for i, session := range s.sessions { // which must be true of each other
+		work := s.works[i]
+		session.Live = []uint64{work.Lease.Epoch}
+		work.Lease.Session = session.ID
+		for j := range session.Held {
+			session.Held[j].Work = work.ID
+		}
+	}
 	read, err := FromSnapshot(s.Snapshot())
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +103,15 @@ func TestNotASnapshot(t *testing.T) {
 		"no phase":          bytes.Replace(whole, []byte("IMPLEMENTATION"), []byte("IMPLEMENTATIOM"), 1),
 		"no yes and no no":  {snapshotFormat, 1, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 2, 0, 0, 0},
 	}
+	forged := lived(t).s
+	forged.sessions = append(forged.sessions, &Session{ID: "nobody"})
+	bad["a session without a lease"] = forged.Snapshot()
+	forged = lived(t).s
+	forged.sessions[0].Held[0].Work = "nothing"
+	bad["a lease of no work"] = forged.Snapshot()
+	forged = lived(t).s
+	forged.sessions[0].Live = append(forged.sessions[0].Live, 999)
+	bad["a live lease that no work has"] = forged.Snapshot()
 	for i := range whole {
 		bad[fmt.Sprintf("the first %d bytes", i)] = whole[:i]
 	}

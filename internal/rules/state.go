@@ -91,7 +91,7 @@ type Session struct {
 	Live []uint64
 	// Exits are the exit signals it sent that were accepted.
 	Exits []ExitRecord
-	// Refused is what it said that did not count, once for each reason.
+	// Refused is what it said that did not count, once for each thing said and reason.
 	Refused []RefusalRecord
 }
 
@@ -109,9 +109,10 @@ type ExitRecord struct {
 	Next   signalbox.Phase
 }
 
-// RefusalRecord is the last record of a refusal for one reason.
+// RefusalRecord is the last record of one thing that was said and refused for one reason.
 type RefusalRecord struct {
 	Reason signalbox.Reason
+	Said   string
 	Seq    uint64
 	Count  int
 }

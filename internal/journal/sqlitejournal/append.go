@@ -115,7 +115,14 @@ func (c *conn) insertEvent(e *signalbox.Event) error {
 	for i, value := range [...]driver.Value{int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, data, e.Prev[:], e.Hash[:]} {
 		c.row[i].Value = value
 	}
-	return run(c.insert, c.row[:])
+	result, err := c.insert.ExecContext(context.Background(), c.row[:])
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return damaged(fmt.Errorf("event %d was not stored: somebody changed the schema", e.Seq))
+	}
+	return nil
 }
 
 // follows returns an error unless the events follow expected and each other, and every journal could take them.

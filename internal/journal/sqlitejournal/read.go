@@ -14,7 +14,11 @@ import (
 // readQuery packs the fields that have bytes into one blob: each column costs the driver two allocations and SQLite
 // several locks, so nine columns take half as long again. It has no LIMIT, since SQLite would plan it anew
 // for each value: the reader stops by itself.
-const readQuery = `SELECT seq, time, octet_length(type), octet_length(work), octet_length(session), octet_length(actor),
+//
+// The third column is negative if a hash has not the length of one, or if what should be a blob is none.
+const readQuery = `SELECT seq, time,
+	CASE WHEN octet_length(prev) = 32 AND octet_length(hash) = 32 AND typeof(data) = 'blob' THEN octet_length(type) ELSE -1 END,
+	octet_length(work), octet_length(session), octet_length(actor),
 	CAST(prev || hash || type || work || session || actor || data AS BLOB)
 	FROM events WHERE seq > ? ORDER BY seq`
 
@@ -62,7 +66,11 @@ func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
 }
 
 func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
-	args := []driver.NamedValue{{Ordinal: 1, Value: int64(after)}}
+	from := int64(after)
+	if after == 0 {
+		from = math.MinInt64 // there must be nothing before the first event either
+	}
+	args := []driver.NamedValue{{Ordinal: 1, Value: from}}
 	var (
 		row  [7]driver.Value
 		last = signalbox.Event{Seq: after}
@@ -97,7 +105,7 @@ func unpack(row *[7]driver.Value, before *signalbox.Event) (e signalbox.Event, e
 	}
 	e.Seq, e.Time = uint64(numbers[0]), time.Unix(0, numbers[1]).UTC()
 	if e.Seq != before.Seq+1 {
-		return e, fmt.Errorf("it is missing, the next one is %d", e.Seq)
+		return e, fmt.Errorf("it is missing, the next one is %d", numbers[0])
 	}
 	rest, _ := row[6].([]byte)
 	take := func(n int64) (part []byte) {

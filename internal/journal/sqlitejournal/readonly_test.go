@@ -48,7 +48,9 @@ func TestReadOnly(t *testing.T) {
 		r.Close()
 	}
 	wantError(t, j.Append(t.Context(), 5, eventsAfter(5, 1, 10)), "opened read-only", journal.ErrNotStored)
-	wantError(t, j.SaveSnapshot(t.Context(), journal.Snapshot{Seq: 9}), "opened read-only")
+	if err := j.SaveSnapshot(t.Context(), journal.Snapshot{Seq: 9}); err != nil { // which is only a cache
+		t.Error(err)
+	}
 	wantError(t, j.DeleteBlob(t.Context(), digest), "opened read-only")
 	_, err = j.PutBlob(t.Context(), strings.NewReader("another"))
 	wantError(t, err, "opened read-only")
