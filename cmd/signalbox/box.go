@@ -62,16 +62,27 @@ func (f answerFlag) print(p *program, v any) error {
 func (p *program) boxOptions() *box.Options {
 	return &box.Options{
 		KeyFile: p.getenv(keyVariable),
-		Log:     slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
+		Log:     slog.New(warnings{p}),
 	}
 }
 
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return a
+// warnings shows what packages log from level Warn on as warnings of the program.
+type warnings struct{ p *program }
+
+func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf("; %s: %v", a.Key, a.Value)
+		return true
+	})
+	w.p.warnf("%s", text)
+	return nil
 }
+
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (w warnings) WithGroup(string) slog.Handler      { return w }
 
 func (p *program) findBox(f boxFlag) (string, error) {
 	named := string(f.Box)

@@ -42,6 +42,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
+			"blobs":   countBlobs,
 			"bytes":   writeBytes,
 			"machine": machine,
 			"mode":    checkMode,
@@ -104,6 +105,18 @@ func tamper(ledger, statement string) error {
 	}
 	_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; " + statement)
 	return errors.Join(err, db.Close())
+}
+
+// countBlobs checks how many blobs the box in the current folder keeps: blobs 3
+func countBlobs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: blobs number")
+	}
+	found, err := filepath.Glob(ts.MkAbs(".signalbox/blobs/??/*"))
+	ts.Check(err)
+	if want, err := strconv.Atoi(args[0]); err != nil || len(found) != want {
+		ts.Fatalf("%d blobs, want %s: %q", len(found), args[0], found)
+	}
 }
 
 // exits runs a program that must end with the given status: exits 2 signalbox scan --nonsense

@@ -50,16 +50,17 @@ func (c *workExitCommand) Run(p *program) error {
 	ctx := context.Background()
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
 		exit := rules.Exit{Session: session, Epoch: c.Epoch}
-		if len(data) <= transcript.MaxExitBytes {
-			if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(data)); err != nil {
-				return err
-			}
-		}
 		signal, invalid := transcript.ParseExit(data)
 		if invalid != nil {
 			exit.Fault = invalid.Error()
 		} else {
 			exit.Signal = *signal
+		}
+		// What nothing will name is not kept: a session that goes on sending what is refused does not fill the disk.
+		if len(data) <= transcript.MaxExitBytes && b.Engine.WouldRecord(exit) {
+			if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(data)); err != nil {
+				return err
+			}
 		}
 		answer, err := b.Engine.Do(ctx, exit)
 		if refused := (*rules.RefusedError)(nil); invalid != nil && errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {

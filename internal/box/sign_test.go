@@ -2,12 +2,14 @@ package box
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/rules"
 	"signalbox/ledger"
 )
 
@@ -206,4 +208,33 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 	}
 	all.Wait()
 	checkVerified(t, k, 1+signers*rounds)
+}
+
+// Commands open the box, write, sign and close it, many at a time: what others signed in between is no ledger cut off.
+func TestManyCommandsAtOnce(t *testing.T) {
+	k := newKit(t)
+	var commands sync.WaitGroup
+	for i := range 8 {
+		commands.Go(func() {
+			for j := range 4 {
+				b, err := Open(t.Context(), k.dir, k.opts)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprintf("t%d-%d", i, j), Actor: "ann"})
+				if err == nil {
+					_, err = b.Sign(t.Context())
+				}
+				if err = errors.Join(err, b.Close()); err != nil {
+					t.Error(err)
+				}
+				if report := verify(t, k, VerifyOptions{}); !report.OK {
+					t.Errorf("report %+v", report)
+				}
+			}
+		})
+	}
+	commands.Wait()
+	checkVerified(t, k, 1+8*4)
 }

@@ -114,6 +114,14 @@ func (e *Engine) View(f func(*rules.State)) {
 	f(e.state)
 }
 
+// WouldRecord says whether a command would leave anything in the log, as far as this engine knows. Bytes that only
+// an event names need not be kept if it would not.
+func (e *Engine) WouldRecord(c rules.Command) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(rules.Decide(e.state, e.clock.now(), c).Events) > 0
+}
+
 // Tail returns where the log ends, as far as this engine knows.
 func (e *Engine) Tail() ledger.Tail {
 	e.mu.Lock()
