@@ -210,3 +210,59 @@ func TestRedactWhatIsDamaged(t *testing.T) {
 		t.Errorf("the file is still there: %v", err)
 	}
 }
+
+// What is not in the fields of an event, or only on their edges, is found too.
+func TestVerifyFindsWhatStandsOutside(t *testing.T) {
+	for statement, first := range map[string]uint64{
+		"INSERT INTO events SELECT 0, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1":  1,
+		"INSERT INTO events SELECT -5, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1": 1,
+		"UPDATE events SET hash = CAST(substr(prev, 32) || hash AS BLOB), prev = substr(prev, 1, 31) WHERE seq = 3":  3,
+		"UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 4":                                                  4,
+		"UPDATE events SET hash = substr(hash, 1, 31) WHERE seq = 8":                                                 8,
+		"UPDATE events SET hash = substr(hash, 1, 31) WHERE seq IN (5, 8)":                                           5,
+	} {
+		k := history(t)
+		k.tamper(t, statement)
+		if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != first {
+			t.Errorf("%s: report %+v, want %d as the first bad event", statement, report, first)
+		}
+	}
+}
+
+// A checkpoint that cannot be opened does not hide which event is bad.
+func TestVerifyWithABadCheckpoint(t *testing.T) {
+	k := history(t)
+	k.put(t, checkpointName, "nothing")
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != 0 || report.Events != 8 {
+		t.Errorf("report %+v, want eight good events and a bad checkpoint", report)
+	}
+	k.tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 3")
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != 3 {
+		t.Errorf("report %+v, want 3 as the first bad event", report)
+	}
+}
+
+// A schema that swallows events is found out before anybody is answered.
+func TestSwallowedEventIsNotAcknowledged(t *testing.T) {
+	k := history(t)
+	k.tamper(t, "CREATE TRIGGER swallow BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END")
+	b := k.open(t)
+	_, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: "gone", Actor: "ann"})
+	checkCode(t, err, signalbox.CodeUnverified)
+}
+
+// The ledger of a box that was in use is not replaced by an empty one.
+func TestInitWhereTheLedgerIsGone(t *testing.T) {
+	k := history(t)
+	for _, name := range []string{"ledger.db", "ledger.db-wal", "ledger.db-shm"} {
+		os.Remove(filepath.Join(k.dir, name))
+	}
+	key := k.read(t, publicKeyName)
+	_, err := Init(t.Context(), k.dir, "ann", &Options{KeyFile: filepath.Join(t.TempDir(), "other.key")})
+	checkCode(t, err, signalbox.CodeUnverified)
+	_, err = Open(t.Context(), k.dir, k.opts)
+	checkCode(t, err, signalbox.CodeUnverified)
+	if k.read(t, publicKeyName) != key {
+		t.Error("the public key of the lost ledger is gone")
+	}
+}
