@@ -52,6 +52,9 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	}
 	// The key comes first: a box without a key could never sign, a key without a box is only a file.
 	public, err := createKey(keyFile, origin(id))
+	if left, ok := unusedKey(keyFile); ok && errors.Is(err, errKeyExists) {
+		id, public, err = left.id, left.public, nil
+	}
 	if err != nil {
 		return nil, err
 	}

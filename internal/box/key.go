@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"signalbox"
 	"signalbox/internal/durable"
@@ -33,6 +34,8 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	return filepath.Join(dir, "signalbox", "keys", id+".key"), nil
 }
 
+var errKeyExists = errors.New("a key is never overwritten")
+
 // createKey makes a private key in a file that only its owner may read, and returns the public one.
 func createKey(name, origin string) (public string, err error) {
 	private, public, err := ledger.GenerateKey(rand.Reader, origin)
@@ -43,7 +46,7 @@ func createKey(name, origin string) (public string, err error) {
 		err = durable.Create(name, []byte(private+"\n"), 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists: a key is never overwritten", name),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists: %w", name, errKeyExists),
 			Hint: "each box has a key of its own; name another file in SIGNALBOX_KEY"}
 	}
 	if err != nil {
@@ -53,12 +56,49 @@ func createKey(name, origin string) (public string, err error) {
 	return public, nil
 }
 
+// key is a key that an interrupted Init left.
+type key struct{ id, public string }
+
+// unusedKey returns the key in a file if it never signed anything, so that it can be no other box's.
+func unusedKey(name string) (key, bool) {
+	if signed, err := readOptional(name + signedSuffix); err != nil || signed != nil {
+		return key{}, false
+	}
+	private, err := readKey(name)
+	if err != nil {
+		return key{}, false
+	}
+	public, err := ledger.PublicKey(private)
+	if err != nil {
+		return key{}, false
+	}
+	keyOrigin, err := ledger.KeyName(public)
+	id, ours := strings.CutPrefix(keyOrigin, origin(""))
+	return key{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
+}
+
 // privateKey reads the box's key: ErrNoKey if it is not here, an error if others can read it too.
 func (l *Ledger) privateKey() (string, error) {
 	name, err := l.keyFile(l.ID())
 	if err != nil {
 		return "", err
 	}
+	private, err := readKey(name)
+	if err != nil {
+		return "", err
+	}
+	public, err := ledger.PublicKey(private)
+	if err != nil {
+		return "", keyError(name, err)
+	}
+	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
+		return "", keyError(name, fmt.Errorf("it is the key of %s, not of %s", keyOrigin, origin(l.ID())))
+	}
+	return private, nil
+}
+
+// readKey reads a private key that only its owner can read.
+func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: no file %s", ErrNoKey, name),
@@ -81,15 +121,7 @@ func (l *Ledger) privateKey() (string, error) {
 	if err != nil {
 		return "", keyError(name, err)
 	}
-	private := string(bytes.TrimSpace(text[:n]))
-	public, err := ledger.PublicKey(private)
-	if err != nil {
-		return "", keyError(name, err)
-	}
-	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
-		return "", keyError(name, fmt.Errorf("it is the key of %s, not of %s", keyOrigin, origin(l.ID())))
-	}
-	return private, nil
+	return string(bytes.TrimSpace(text[:n])), nil
 }
 
 func keyError(name string, err error) error {

@@ -13,6 +13,17 @@ import (
 
 // Replace makes data the content of a file.
 func Replace(name string, data []byte, mode fs.FileMode) error {
+	return viaTemporary(name, data, mode, os.Rename)
+}
+
+// Create makes a file with data as its content, or fails with fs.ErrExist if there is one of that name. The file is there
+// whole or not at all, which needs a file system with hard links.
+func Create(name string, data []byte, mode fs.FileMode) error {
+	return viaTemporary(name, data, mode, os.Link)
+}
+
+// viaTemporary writes a temporary file and then gives it its name.
+func viaTemporary(name string, data []byte, mode fs.FileMode, giveName func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
 	if err != nil {
 		return err
@@ -21,20 +32,7 @@ func Replace(name string, data []byte, mode fs.FileMode) error {
 	if err := errors.Join(f.Chmod(mode), write(f, data)); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return SyncFolder(filepath.Dir(name))
-}
-
-// Create makes a file with data as its content, or fails with fs.ErrExist if there is one of that name.
-func Create(name string, data []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	if err := write(f, data); err != nil {
-		os.Remove(name)
+	if err := giveName(f.Name(), name); err != nil {
 		return err
 	}
 	return SyncFolder(filepath.Dir(name))

@@ -15,9 +15,12 @@ import (
 // several locks, so nine columns take half as long again. It has no LIMIT, since SQLite would plan it anew
 // for each value: the reader stops by itself.
 //
-// The third column is negative if a hash has not the length of one, or if what should be a blob is none.
+// The third column is negative if a hash has not the length of one, or if a column is not of its type.
 const readQuery = `SELECT seq, time,
-	CASE WHEN octet_length(prev) = 32 AND octet_length(hash) = 32 AND typeof(data) = 'blob' THEN octet_length(type) ELSE -1 END,
+	CASE WHEN octet_length(prev) = 32 AND octet_length(hash) = 32
+		AND typeof(prev) = 'blob' AND typeof(hash) = 'blob' AND typeof(data) = 'blob' AND typeof(type) = 'text'
+		AND typeof(work) = 'text' AND typeof(session) = 'text' AND typeof(actor) = 'text'
+		THEN octet_length(type) ELSE -1 END,
 	octet_length(work), octet_length(session), octet_length(actor),
 	CAST(prev || hash || type || work || session || actor || data AS BLOB)
 	FROM events WHERE seq > ? ORDER BY seq`
@@ -110,7 +113,7 @@ func unpack(row *[7]driver.Value, before *signalbox.Event) (e signalbox.Event, e
 	rest, _ := row[6].([]byte)
 	take := func(n int64) (part []byte) {
 		if n < 0 || n > int64(len(rest)) {
-			err = fmt.Errorf("a column is cut off")
+			err = fmt.Errorf("a column is cut off, or of another type")
 			return nil
 		}
 		part, rest = rest[:n], rest[n:]

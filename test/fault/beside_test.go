@@ -1,0 +1,82 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"signalbox/internal/box"
+)
+
+// TestBesideWriters opens, verifies and proves again and again while other processes write and sign. What is whole must not be
+// taken for cut off or changed, at any moment.
+func TestBesideWriters(t *testing.T) {
+	s := newSite(t)
+	s.must(t, "work", "open", "task-1")
+	var writers []*child
+	for i := range 2 {
+		writers = append(writers, startChild(t, "load", s.box, s.keyFile, fmt.Sprintf("w%d", i), "1"))
+	}
+	for _, w := range writers {
+		w.hear(t)
+		go func() { // so that it is not kept from writing
+			for w.lines.Scan() {
+			}
+		}()
+	}
+	for _, tt := range []struct {
+		name  string
+		times int
+		do    func(ctx context.Context, s *site) error
+	}{
+		{"open", times(60, 300), openBeside},
+		{"verify", times(40, 150), verifyBeside},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range tt.times {
+				if err := tt.do(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	t.Run("commands", func(t *testing.T) {
+		for range sized(4, 20) {
+			s.verifyCommand(t, 0)
+			s.must(t, "ledger", "prove", "2")
+			r := s.run(t, "work", "claim", "task-1", "--role", "critic")
+			if r.status != 1 || !strings.Contains(r.stderr, "critic may not claim it") {
+				t.Errorf("claim: exit status %d\n%s", r.status, r.stderr)
+			}
+		}
+	})
+	for _, w := range writers {
+		w.stdin.Close()
+		if err := w.cmd.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", w.name, err, &w.stderr)
+		}
+	}
+	s.mustVerify(t)
+}
+
+func openBeside(ctx context.Context, s *site) error {
+	b, err := box.Open(ctx, s.box, s.options())
+	if err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+func verifyBeside(ctx context.Context, s *site) error {
+	l, err := box.OpenLedger(ctx, s.box, s.options())
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	report, err := l.Verify(ctx, box.VerifyOptions{})
+	if err == nil && !report.OK {
+		err = fmt.Errorf("not verified from event %d on: %s", report.FirstBad, report.Reason)
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+)
+
+// operation is one thing that a client did: what it asked, when, and what it was told.
+type operation struct {
+	Client int                  `json:"client"`
+	Do     string               `json:"do"` // claim, renew, release, take, exit, unblock, expire or look
+	Work   string               `json:"work"`
+	As     string               `json:"as"` // the session
+	Role   signalbox.Role       `json:"role"`
+	Epoch  uint64               `json:"epoch"`
+	TTL    time.Duration        `json:"ttl"`
+	Phase  signalbox.Phase      `json:"phase"`  // that an exit signal says
+	Reason signalbox.ExitReason `json:"reason"` // of an exit signal
+
+	Call   int64 `json:"call"`
+	Return int64 `json:"return"`
+
+	Code     signalbox.Code   `json:"code"` // of the refusal, 0 if it was done
+	At       time.Time        `json:"at"`
+	Seq      uint64           `json:"seq"`
+	Lease    *signalbox.Lease `json:"lease"`
+	Now      signalbox.Phase  `json:"now"` // the phase of the work
+	Repeated bool             `json:"repeated"`
+}
+
+// tenure is a lease that a client was granted.
+type tenure struct {
+	work, session string
+	epoch         uint64
+	phase         signalbox.Phase
+	left          int64 // when the client walked away from it
+}
+
+// client gives random commands and notes them.
+type client struct {
+	number int
+	works  []string
+	box    *box.Box
+	rand   *rand.Rand
+	held   []tenure // as far as it knows
+	past   []tenure
+}
+
+// historyChild gives commands as a client, and prints them. Its arguments are the box, the key, its number, a seed, the number of
+// commands, the number of work items, and whether it follows the log.
+func historyChild(ctx context.Context, args []string) error {
+	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	var numbers [4]int
+	for i := range numbers {
+		if numbers[i], err = strconv.Atoi(args[2+i]); err != nil {
+			return err
+		}
+	}
+	c := &client{number: numbers[0], box: b, rand: rand.New(rand.NewPCG(uint64(numbers[1]), uint64(numbers[0])))}
+	for i := range numbers[3] {
+		c.works = append(c.works, fmt.Sprintf("task-%d", i))
+	}
+	if args[6] == "true" {
+		following, stop := context.WithCancel(ctx)
+		followed := make(chan error, 1)
+		go func() { followed <- b.Engine.Follow(following) }()
+		defer func() {
+			stop()
+			<-followed
+		}()
+	}
+	out := json.NewEncoder(os.Stdout)
+	for range numbers[2] {
+		op := c.choose()
+		if err := c.carryOut(ctx, &op); err != nil {
+			return fmt.Errorf("%+v: %w", op, err)
+		}
+		if err := out.Encode(op); err != nil {
+			return err
+		}
+		c.learn(ctx, op)
+	}
+	return nil
+}
+
+// choose picks what to do next.
+func (c *client) choose() operation {
+	op := operation{Client: c.number, TTL: time.Second + time.Duration(c.rand.IntN(200))*time.Millisecond}
+	spoken := c.pastTenure()
+	switch n := c.rand.IntN(100); {
+	case n < 5:
+		op.Do = "expire"
+	case n < 10:
+		op.Do, op.Work = "look", c.anyWork()
+	case n < 11:
+		op.Do, op.Work = "take", c.anyWork()
+	case n < 30 && spoken != nil:
+		c.speak(&op, *spoken)
+	case n < 70 && len(c.held) > 0:
+		i := c.rand.IntN(len(c.held))
+		if c.rand.IntN(3) == 0 { // walk away without a word
+			c.held[i].left = machineTime()
+			c.drop(i)
+			op.Do = "expire"
+			break
+		}
+		c.speak(&op, c.held[i])
+	default:
+		c.begin(&op)
+	}
+	return op
+}
+
+func (c *client) anyWork() string { return c.works[c.rand.IntN(len(c.works))] }
+
+// pastTenure picks a lease that is over, as far as the client knows, nil if there is none. A lease that it walked away from is left
+// alone until it has run out.
+func (c *client) pastTenure() *tenure {
+	if len(c.past) == 0 {
+		return nil
+	}
+	past := &c.past[c.rand.IntN(len(c.past))]
+	if time.Duration(machineTime()-past.left) < 2*time.Second {
+		return nil
+	}
+	return past
+}
+
+func (c *client) drop(i int) {
+	c.past = append(c.past, c.held[i])
+	c.held = append(c.held[:i], c.held[i+1:]...)
+}
+
+// speak says something under a lease, which may be over.
+func (c *client) speak(op *operation, under tenure) {
+	op.Work, op.As, op.Epoch = under.work, under.session, under.epoch
+	switch n := c.rand.IntN(100); {
+	case n < 35:
+		op.Do = "renew"
+	case n < 60:
+		op.Do = "release"
+	default:
+		op.Do, op.Phase, op.Reason = "exit", under.phase, signalbox.ExitBlocked
+		switch {
+		case n < 63:
+			op.Phase = signalbox.PhaseDraft // which no work is in
+		case n < 66:
+			op.Reason = signalbox.ExitCompleted
+		}
+	}
+}
+
+// begin claims work, or frees it if it is blocked. Now and then the role is wrong.
+func (c *client) begin(op *operation) {
+	op.Do, op.Work, op.Role = "claim", c.anyWork(), signalbox.RoleCritic
+	c.box.Engine.View(func(s *rules.State) {
+		if w, ok := s.Work(op.Work); ok && c.rand.IntN(20) > 0 {
+			op.Role = w.Phase.ClaimableBy()
+		}
+	})
+	if op.Role == "" {
+		op.Do, op.Role = "unblock", ""
+	}
+	op.As = fmt.Sprintf("s-%d-%s", c.number, op.Role)
+}
+
+// carryOut does an operation and notes what came of it. Only what is no answer at all is an error.
+func (c *client) carryOut(ctx context.Context, op *operation) error {
+	var answer rules.Answer
+	op.Call = machineTime()
+	err := c.look(ctx, op)
+	if op.Do != "look" {
+		answer, err = c.box.Engine.Do(ctx, op.command())
+	}
+	op.Return = machineTime()
+	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) {
+		op.Code, err = refused.Code, nil
+	}
+	if op.Do != "look" {
+		op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease, answer.Phase, answer.Repeated
+	}
+	return err
+}
+
+// look reads what the log says now about the work.
+func (c *client) look(ctx context.Context, op *operation) error {
+	if op.Do != "look" {
+		return nil
+	}
+	err := c.box.Engine.Refresh(ctx)
+	c.box.Engine.View(func(s *rules.State) {
+		if w, ok := s.Work(op.Work); ok {
+			op.Now, op.Lease = w.Phase, w.Lease
+		}
+	})
+	op.At = time.Now().UTC()
+	return err
+}
+
+func (op *operation) command() rules.Command {
+	switch op.Do {
+	case "claim":
+		return rules.Claim{Work: op.Work, Role: op.Role, Session: op.As, Actor: "tester", Lease: "l-" + op.As, TTL: op.TTL}
+	case "renew":
+		return rules.Renew{Work: op.Work, Session: op.As, Epoch: op.Epoch, TTL: op.TTL}
+	case "release":
+		return rules.Release{Work: op.Work, Session: op.As, Epoch: op.Epoch}
+	case "take":
+		return rules.Release{Work: op.Work, Actor: "tester", Reason: "to see what happens"}
+	case "exit":
+		return rules.Exit{Session: op.As, Epoch: op.Epoch, Signal: signalOf(op.Phase, op.Reason)}
+	case "unblock":
+		return rules.Unblock{Work: op.Work, Actor: "tester", Note: "go on"}
+	}
+	return rules.Expire{}
+}
+
+// learn takes in what an operation led to. Whoever finds the work held waits a moment for the log to move.
+func (c *client) learn(ctx context.Context, op operation) {
+	switch {
+	case op.Do == "claim" && op.Code == 0 && !op.Repeated:
+		c.held = append(c.held, tenure{work: op.Work, session: op.As, epoch: op.Seq, phase: op.Now})
+	case op.Do == "claim" && op.Code == signalbox.CodeConflict:
+		moment, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		_ = c.box.Engine.Wait(moment, c.box.Engine.Tail().Seq)
+	case op.Do != "claim" && op.Do != "renew" || op.Code != 0:
+		for i := range c.held {
+			if c.held[i].epoch == op.Epoch {
+				c.drop(i)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package fault
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/engine"
+	"signalbox/ledger"
+)
+
+// columns are those of an event as they are stored.
+var columns = []string{"seq", "time", "type", "work", "session", "actor", "data", "prev", "hash"}
+
+// stored returns the bytes of a column, numbers with the highest byte first.
+func stored(e *signalbox.Event, column string) []byte {
+	switch column {
+	case "seq":
+		return binary.BigEndian.AppendUint64(nil, e.Seq)
+	case "time":
+		return binary.BigEndian.AppendUint64(nil, uint64(e.Time.UnixNano()))
+	case "type":
+		return []byte(e.Type)
+	case "work":
+		return []byte(e.Work)
+	case "session":
+		return []byte(e.Session)
+	case "actor":
+		return []byte(e.Actor)
+	case "data":
+		return e.Data
+	case "prev":
+		return e.Prev[:]
+	}
+	return e.Hash[:]
+}
+
+// value returns what SQLite is to store for the bytes of a column.
+func value(column string, b []byte) any {
+	switch column {
+	case "seq", "time":
+		return int64(binary.BigEndian.Uint64(b))
+	case "data", "prev", "hash":
+		return b
+	}
+	return string(b)
+}
+
+// flip is one byte of one column of one event, changed.
+type flip struct {
+	event  *signalbox.Event
+	column string
+	at     int
+	mask   byte
+}
+
+func (f flip) String() string {
+	return fmt.Sprintf("event %d, %s, byte %d ^ %#02x", f.event.Seq, f.column, f.at, f.mask)
+}
+
+// changed returns the bytes of the column with the byte flipped.
+func (f flip) changed() []byte {
+	b := append([]byte(nil), stored(f.event, f.column)...)
+	b[f.at] ^= f.mask
+	return b
+}
+
+// found says whether a report names the event. One that now stands before the first may be named as such.
+func (f flip) found(report ledger.Report) bool {
+	before := f.column == "seq" && int64(binary.BigEndian.Uint64(f.changed())) < 1
+	return !report.OK && report.Reason != "" && (report.FirstBad == f.event.Seq || before && report.FirstBad == 1)
+}
+
+// set stores the column changed, or as it was.
+func (m *tamperer) set(f flip, changed bool) {
+	m.t.Helper()
+	from, to := stored(f.event, f.column), f.changed()
+	if !changed {
+		from, to = to, from
+	}
+	where := f.event.Seq
+	if f.column == "seq" {
+		where = binary.BigEndian.Uint64(from)
+	}
+	m.exec("UPDATE events SET "+f.column+" = ? WHERE seq = ?", value(f.column, to), int64(where))
+}
+
+// flips returns all flips, or of each column of each event one. No flipped sequence is that of another event.
+func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) {
+	for i := range events {
+		for _, column := range columns {
+			size := len(stored(&events[i], column))
+			if size == 0 {
+				continue
+			}
+			at := []int{random.IntN(size)}
+			if all {
+				at = random.Perm(size)
+			}
+			for _, at := range at {
+				f := flip{&events[i], column, at, byte(1 + random.IntN(255))}
+				for column == "seq" && binary.BigEndian.Uint64(f.changed())-1 < uint64(len(events)) {
+					f.mask = byte(1 + random.IntN(255))
+				}
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// TestFlippedByteIsFound flips bytes of the ledger, one at a time: every one in the full form.
+func TestFlippedByteIsFound(t *testing.T) {
+	random := newRand(t)
+	original := newLedger(t)
+	events := original.mustVerify(t)
+	list := flips(random, events, isFull())
+	random.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+	list = list[:times(len(list), len(list))]
+	t.Logf("%d flips", len(list))
+	todo := make(chan flip)
+	var flipping sync.WaitGroup
+	for range 2 {
+		s := original.copy(t)
+		flipping.Go(func() { flipEach(t, s, todo) })
+	}
+	for _, f := range list {
+		todo <- f
+	}
+	close(todo)
+	flipping.Wait()
+}
+
+// flipEach takes flips, applies each to a box, looks whether it is found, and takes it back.
+func flipEach(t *testing.T, s *site, todo <-chan flip) {
+	m := s.tamper(t)
+	l, err := box.OpenLedger(t.Context(), s.box, s.options())
+	if err != nil {
+		t.Error(err)
+		for range todo {
+		}
+		return
+	}
+	defer l.Close()
+	for n := 0; ; n++ {
+		f, more := <-todo
+		if !more {
+			break
+		}
+		m.set(f, true)
+		report, err := l.Verify(t.Context(), box.VerifyOptions{})
+		if err != nil || !f.found(report.Report) {
+			t.Errorf("%s: first bad event %d, %q, error %v", f, report.FirstBad, report.Reason, err)
+		}
+		if n%sized(8, 1) == 0 {
+			checkFold(t, l, f)
+		}
+		m.set(f, false)
+	}
+	if report, err := l.Verify(t.Context(), box.VerifyOptions{}); err != nil || !report.OK {
+		t.Errorf("with all flips taken back: %+v, %v", report, err)
+	}
+}
+
+// checkFold checks that nobody works on a ledger with a flipped byte: it cannot be folded, or lacks its end.
+func checkFold(t *testing.T, l *box.Ledger, f flip) {
+	e, err := engine.Open(t.Context(), l.Journal, nil)
+	if err != nil {
+		return
+	}
+	defer e.Close()
+	if e.Tail().Seq >= f.event.Seq {
+		t.Errorf("%s: the fold took it", f)
+	}
+}
+
+// TestFlippedByteCommand runs the real command on a flip of each column.
+func TestFlippedByteCommand(t *testing.T) {
+	random := newRand(t)
+	original := newLedger(t)
+	events := original.mustVerify(t)
+	list := flips(random, events, false)
+	random.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+	for _, column := range columns {
+		for _, f := range list {
+			if f.column == column {
+				s := original.copy(t)
+				m := s.tamper(t)
+				m.set(f, true)
+				m.close()
+				s.mustFind(t, f)
+				break
+			}
+		}
+	}
+}
+
+// mustFind checks that the real commands find a flip.
+func (s *site) mustFind(t testing.TB, f flip) {
+	t.Helper()
+	v := s.verifyCommand(t, 5)
+	if v.FirstBad == nil || v.Reason == nil || !f.found(ledger.Report{FirstBad: *v.FirstBad, Reason: *v.Reason}) {
+		t.Errorf("%s: verify says %s", f, printed(v))
+	}
+	if r := s.run(t, "work", "open", "more"); r.status != 5 {
+		t.Errorf("%s: work open: exit status %d, want 5\n%s", f, r.status, r.stderr)
+	}
+}

@@ -1,0 +1,210 @@
+package fault
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/ledger"
+)
+
+// tampering is something that somebody does to a ledger.
+type tampering struct {
+	name string
+	do   func(m *tamperer, events []signalbox.Event)
+	// firstBad is the event that must be named.
+	firstBad uint64
+}
+
+// update is a tampering that one statement does.
+func update(name string, firstBad uint64, queries ...string) tampering {
+	return tampering{name, func(m *tamperer, _ []signalbox.Event) {
+		for _, query := range queries {
+			m.exec(query)
+		}
+	}, firstBad}
+}
+
+// forged is an event that never happened, as the next one of a log.
+func forged(after []signalbox.Event) signalbox.Event {
+	last := after[len(after)-1]
+	list := []signalbox.Event{{Time: last.Time, Type: "WorkOpened", Work: "forged", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION"}`)}}
+	tail := ledger.Tail{Seq: last.Seq, Time: last.Time, Hash: last.Hash}
+	tail.Seal(list)
+	return list[0]
+}
+
+// tamperings are the kinds of tampering that the box's own checkpoint shows.
+var tamperings = []tampering{
+	update("delete the first", 1, "DELETE FROM events WHERE seq = 1"),
+	update("delete one", 100, "DELETE FROM events WHERE seq = 100"),
+	update("delete the last", 200, "DELETE FROM events WHERE seq = 200"),
+	update("delete a range", 50, "DELETE FROM events WHERE seq BETWEEN 50 AND 59"),
+	update("delete one and close the gap", 100, "DELETE FROM events WHERE seq = 100", "UPDATE events SET seq = seq - 1 WHERE seq > 100"),
+	update("truncate fifty", 151, "DELETE FROM events WHERE seq > 150"),
+	update("truncate all", 1, "DELETE FROM events"),
+	update("swap two", 50, "UPDATE events SET seq = -60 WHERE seq = 60", "UPDATE events SET seq = 60 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -60"),
+	update("swap neighbours", 50, "UPDATE events SET seq = -51 WHERE seq = 51", "UPDATE events SET seq = 51 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -51"),
+	update("swap the contents of two", 50,
+		`UPDATE events SET (type, work, session, actor, data) = (SELECT type, work, session, actor, data FROM events other WHERE other.seq = 110 - events.seq)
+		WHERE seq IN (50, 60)`),
+	update("an event before the first", 1, "INSERT INTO events SELECT 0, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1"),
+	update("an event far before the first", 1, "INSERT INTO events SELECT -7, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
+	update("an event far after the last", 201, "INSERT INTO events SELECT 5000000000, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
+	update("time as text", 70, "UPDATE events SET time = 'noon' WHERE seq = 70"),
+	update("time as a fraction", 70, "UPDATE events SET time = 0.5 WHERE seq = 70"),
+	update("time as bytes", 70, "UPDATE events SET time = x'01' WHERE seq = 70"),
+	update("data as text", 70, "UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 70"),
+	update("type as bytes", 70, "UPDATE events SET type = CAST(type AS BLOB) WHERE seq = 70"),
+	update("hash as text", 70, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 70"),
+	update("hash of the last as text", 200, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
+	update("no data", 70, "UPDATE events SET data = x'' WHERE seq = 70"),
+	update("no hash", 70, "UPDATE events SET hash = x'' WHERE seq = 70"),
+	update("no hash at the end", 200, "UPDATE events SET hash = x'' WHERE seq = 200"),
+	update("hash too long", 70, "UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
+	update("a byte moved from prev to hash", 70,
+		"UPDATE events SET prev = substr(prev, 1, 31), hash = CAST(substr(prev, 32) || hash AS BLOB) WHERE seq = 70"),
+	update("a byte moved from work to type", 70, "UPDATE events SET type = type || substr(work, 1, 1), work = substr(work, 2) WHERE seq = 70"),
+	update("a byte moved from data to actor", 70, "UPDATE events SET actor = actor || '{', data = substr(data, 2) WHERE seq = 70"),
+	{"insert a copy", func(m *tamperer, events []signalbox.Event) {
+		m.moveUp(100)
+		e := events[98]
+		e.Seq = 100
+		m.insert(e)
+	}, 100},
+	{"insert a forged one with a right hash", func(m *tamperer, events []signalbox.Event) {
+		m.moveUp(100)
+		m.insert(forged(events[:99]))
+	}, 101},
+	{"replace one by a forged one with a right hash", func(m *tamperer, events []signalbox.Event) {
+		m.exec("DELETE FROM events WHERE seq = 100")
+		m.insert(forged(events[:99]))
+	}, 101},
+	{"append a forged one with a wrong hash", func(m *tamperer, events []signalbox.Event) {
+		e := forged(events)
+		e.Work = "other"
+		m.insert(e)
+	}, 201},
+	{"append a copy of the last", func(m *tamperer, events []signalbox.Event) {
+		e := events[199]
+		e.Seq = 201
+		m.insert(e)
+	}, 201},
+	{"change one and compute all hashes anew", func(m *tamperer, events []signalbox.Event) {
+		events[119].Actor = "somebody"
+		m.replace(reseal(events))
+	}, 1},
+	{"drop the last fifty, write others, compute all hashes", func(m *tamperer, events []signalbox.Event) {
+		events = events[:150]
+		for len(events) < tamperEvents {
+			e := forged(events)
+			e.Work = "forged-" + strings.Repeat("x", len(events)-149)
+			events = append(events, e)
+		}
+		m.replace(reseal(events))
+	}, 1},
+}
+
+// TestTamperingIsFound tampers with copies of a box, in every way that is listed.
+func TestTamperingIsFound(t *testing.T) {
+	original := newLedger(t)
+	events := original.mustVerify(t)
+	for _, tt := range tamperings {
+		t.Run(tt.name, func(t *testing.T) {
+			s := original.copy(t)
+			m := s.tamper(t)
+			tt.do(m, slices.Clone(events))
+			m.close()
+			if report := s.verify(t); report.OK || report.FirstBad != tt.firstBad || report.Reason == "" {
+				t.Errorf("first bad event %d, want %d: %s", report.FirstBad, tt.firstBad, report.Reason)
+			}
+			if b, err := box.Open(t.Context(), s.box, s.options()); err == nil {
+				b.Close() // that it cannot be told from the fold alone is no fault, as long as nothing crashes
+			}
+			if v := s.verifyCommand(t, 5); v.FirstBad == nil || *v.FirstBad != tt.firstBad {
+				t.Errorf("the command says %s, want first_bad %d", printed(v), tt.firstBad)
+			}
+		})
+	}
+}
+
+// TestCheckpointElsewhere shows what only a checkpoint that is kept elsewhere can show. Whoever writes the box can also take its
+// checkpoint away, or put another box in its place; and whoever also has the signer's own checkpoint can make it forget.
+func TestCheckpointElsewhere(t *testing.T) {
+	original := newLedger(t)
+	elsewhere := t.TempDir() + "/checkpoint"
+	kept, err := os.ReadFile(original.file("checkpoint"))
+	check(t, err)
+	check(t, os.WriteFile(elsewhere, kept, 0o600))
+	against := []string{"--checkpoint", elsewhere, "--key", original.publicKey}
+	if v := original.verifyCommand(t, 0, against...); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
+		t.Errorf("verify says %s", printed(v))
+	}
+
+	t.Run("cut off", func(t *testing.T) {
+		s := original.copy(t)
+		m := s.tamper(t)
+		m.exec("DELETE FROM events WHERE seq > 150")
+		m.close()
+		for _, name := range []string{"checkpoint", "checkpoint.tree"} {
+			check(t, os.Remove(s.file(name)))
+		}
+		s.mustFail(t, 5, "the ledger was cut off: it has 150 events, and 200 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+			"ledger", "checkpoint")
+		check(t, os.Remove(s.signedFile()))
+		s.must(t, "ledger", "checkpoint")
+		if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != 150 {
+			t.Errorf("with the checkpoint beside it verify says %s", printed(v))
+		}
+		if v := s.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 151 {
+			t.Errorf("with the checkpoint kept elsewhere verify says %s", printed(v))
+		}
+	})
+	t.Run("another box", func(t *testing.T) {
+		other := makeLedger(t)
+		if v := other.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 1 {
+			t.Errorf("with the checkpoint kept elsewhere verify says %s", printed(v))
+		}
+		if v := other.verifyCommand(t, 5, "--key", original.publicKey); v.Reason == nil {
+			t.Errorf("with the key kept elsewhere verify says %s", printed(v))
+		}
+	})
+	t.Run("the ledger of another box", func(t *testing.T) {
+		s := original.copy(t)
+		text, err := os.ReadFile(makeLedger(t).file("ledger.db"))
+		check(t, err)
+		check(t, os.WriteFile(s.file("ledger.db"), text, 0o600))
+		s.verifyCommand(t, 5)
+		if v := s.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 1 {
+			t.Errorf("verify says %s", printed(v))
+		}
+	})
+}
+
+// TestWithoutCheckpoint shows what is not claimed: without a checkpoint nobody can tell whether the log was made anew or
+// cut off, and after it, whether what follows was written by signalbox.
+func TestWithoutCheckpoint(t *testing.T) {
+	original := newLedger(t)
+	events := original.mustVerify(t)
+	s := original.copy(t)
+	m := s.tamper(t)
+	m.exec("DELETE FROM events WHERE seq > 150")
+	m.close()
+	s.forget(t)
+	if v := s.verifyCommand(t, 0); v.Checkpoint != nil || v.Events != 150 {
+		t.Errorf("without a checkpoint verify says %s", printed(v))
+	}
+	r := s.run(t, "ledger", "verify")
+	r.says(t, []string{"ledger", "verify"}, "warning: there is no checkpoint, so this does not show that nothing was cut off at the end")
+
+	s = original.copy(t)
+	m = s.tamper(t)
+	m.insert(forged(events))
+	m.close()
+	if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents || v.Events != tamperEvents+1 {
+		t.Errorf("with an event after the checkpoint verify says %s", printed(v))
+	}
+}

@@ -1,0 +1,150 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+)
+
+// loadChild works as fast as it can: it moves work, stores blobs, signs, and prints what was acknowledged. It goes on until it
+// is killed, told to end, or something fails. Its arguments are the box, the key, its name, and how many goroutines work.
+func loadChild(ctx context.Context, args []string) error {
+	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	workers, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // ends when the test says so, or is no more
+		stop(errToldToEnd)
+	}()
+	var working sync.WaitGroup
+	for i := range workers {
+		working.Go(func() { stop(loadWork(ctx, b, fmt.Sprintf("%s-%d", args[2], i))) })
+	}
+	working.Go(func() { stop(signAgainAndAgain(ctx, b)) })
+	working.Wait()
+	if err := context.Cause(ctx); err != errToldToEnd {
+		return err
+	}
+	return nil
+}
+
+var errToldToEnd = fmt.Errorf("told to end")
+
+// loadWork moves one work item in circles.
+func loadWork(ctx context.Context, b *box.Box, work string) error {
+	if err := acknowledge(ctx, b, rules.OpenWork{Work: work, Title: "load", Actor: "tester"}, 0, 0); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := acknowledge(ctx, b, claimOf(work, "s-"+work), 0, 0); err != nil {
+			return err
+		}
+		blob, err := b.Engine.PutBlob(ctx, strings.NewReader(strings.Repeat(work, 1+rand.IntN(2000))))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Printf("blob %s\n", blob); err != nil {
+			return err
+		}
+		exit := rules.Exit{Session: "s-" + work, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob}
+		if err := acknowledge(ctx, b, exit, 1, 2); err != nil {
+			return err
+		}
+		if err := acknowledge(ctx, b, rules.Unblock{Work: work, Note: "go on", Actor: "tester"}, 1, 0); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// acknowledge gives a command, and prints the event that answers it and those before and after that were stored with it.
+func acknowledge(ctx context.Context, b *box.Box, c rules.Command, before, after int) error {
+	answer, err := b.Engine.Do(ctx, c)
+	if err != nil {
+		return err
+	}
+	stored, err := b.Journal.Read(ctx, answer.Seq-1-uint64(before), 1+before+after)
+	if err != nil {
+		return err
+	}
+	if len(stored) != 1+before+after {
+		return fmt.Errorf("%#v was answered with event %d, which is not stored", c, answer.Seq)
+	}
+	var lines strings.Builder
+	for _, e := range stored {
+		fmt.Fprintf(&lines, "event %d %s\n", e.Seq, e.Hash)
+	}
+	_, err = os.Stdout.WriteString(lines.String()) // in one piece
+	return err
+}
+
+func signAgainAndAgain(ctx context.Context, b *box.Box) error {
+	for ctx.Err() == nil {
+		checkpoint, err := b.Sign(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Printf("checkpoint %d %s\n", checkpoint.Size, checkpoint.Root); err != nil {
+			return err
+		}
+		if err := b.Engine.Wait(ctx, checkpoint.Size+50); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// acknowledged is what a loadChild printed.
+type acknowledged struct {
+	lines       int
+	events      map[uint64]signalbox.Hash
+	blobs       []signalbox.Hash
+	checkpoints map[uint64]signalbox.Hash
+}
+
+func newAcknowledged() *acknowledged {
+	return &acknowledged{events: map[uint64]signalbox.Hash{}, checkpoints: map[uint64]signalbox.Hash{}}
+}
+
+// take takes in a line. Half a line, the last of a process that was killed, acknowledges nothing.
+func (a *acknowledged) take(t testing.TB, line string) {
+	t.Helper()
+	fields := strings.Fields(line)
+	var hash signalbox.Hash
+	if len(fields) < 2 || hash.UnmarshalText([]byte(fields[len(fields)-1])) != nil {
+		return
+	}
+	var seq uint64
+	if len(fields) == 3 {
+		if _, err := fmt.Sscan(fields[1], &seq); err != nil {
+			t.Errorf("a child said %q", line)
+		}
+	}
+	a.lines++
+	switch fields[0] {
+	case "event":
+		a.events[seq] = hash
+	case "blob":
+		a.blobs = append(a.blobs, hash)
+	case "checkpoint":
+		a.checkpoints[seq] = hash
+	}
+}

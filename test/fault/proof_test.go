@@ -1,0 +1,118 @@
+package fault
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/ledger"
+)
+
+// outsider is somebody who has no box, no key of his own and no configuration: an empty folder.
+func outsider(t *testing.T) *site {
+	t.Helper()
+	s := emptySite(t)
+	s.environment = []string{"HOME=", "XDG_CONFIG_HOME=", "AppData="}
+	return s
+}
+
+// proofOf makes a proof file with the real command.
+func proofOf(t *testing.T, s *site, seq string) []byte {
+	t.Helper()
+	return []byte(s.must(t, "ledger", "prove", seq))
+}
+
+// TestProofNeedsOnlyTheKey checks proofs where there is nothing but the proof and the public key.
+func TestProofNeedsOnlyTheKey(t *testing.T) {
+	s, other := newLedger(t), newSite(t)
+	o := outsider(t)
+	file := filepath.Join(o.project, "proof.json")
+	for _, seq := range []string{"1", "2", "100", "199", "200"} {
+		check(t, os.WriteFile(file, proofOf(t, s, seq), 0o600))
+		out := o.must(t, "ledger", "check", "--key", s.publicKey, file)
+		if !strings.HasPrefix(out, "event "+seq+" is in the ledger of signalbox/box-") {
+			t.Errorf("event %s: check says %q", seq, out)
+		}
+	}
+	o.mustFail(t, 5, `the checkpoint is not signed with the key of "signalbox/box-*" that was given`,
+		"compare the public key with that of the box, which 'signalbox ledger key' prints there",
+		"ledger", "check", "--key", other.publicKey, file)
+	o.mustFail(t, 2, "which public key is it to be checked with?",
+		"give --key with what signalbox ledger key printed where the proof comes from", "ledger", "check", file)
+}
+
+// edits yields edits of one byte: each byte replaced, taken out, and another put before it. In the full form each byte is replaced
+// by all others.
+func edits(random *rand.Rand, file []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := range file {
+			masks := []int{1 + random.IntN(255)}
+			if isFull() {
+				masks = random.Perm(256)
+			}
+			for _, mask := range masks {
+				edited := slices.Clone(file)
+				edited[i] ^= byte(mask)
+				if mask != 0 && !yield(edited) {
+					return
+				}
+			}
+			if !yield(slices.Delete(slices.Clone(file), i, i+1)) ||
+				!yield(slices.Insert(slices.Clone(file), i, byte(random.IntN(256)))) {
+				return
+			}
+		}
+		yield(append(slices.Clone(file), '\n'))
+		yield(nil)
+	}
+}
+
+// TestEditedProofFails edits a proof in every place.
+func TestEditedProofFails(t *testing.T) {
+	random := newRand(t)
+	s := newLedger(t)
+	file := proofOf(t, s, "123")
+	if err := checkProof(file, s.publicKey); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	var sample []byte
+	for edited := range edits(random, file) {
+		tried++
+		classed := (*signalbox.Error)(nil)
+		if err := checkProof(edited, s.publicKey); !errors.As(err, &classed) || classed.Code != signalbox.CodeUnverified {
+			t.Fatalf("an edit passed, or failed otherwise than it should: %v\n%s", err, edited)
+		}
+		if random.IntN(tried) == 0 {
+			sample = edited
+		}
+		if tried%(len(file)/4) == 0 {
+			checkEditedProof(t, s, sample)
+		}
+	}
+	t.Logf("%d edits", tried)
+}
+
+func checkProof(file []byte, publicKey string) error {
+	proof, err := ledger.ParseProof(file)
+	if err != nil {
+		return err
+	}
+	_, err = proof.Check(publicKey)
+	return err
+}
+
+// checkEditedProof checks an edited proof with the real command.
+func checkEditedProof(t *testing.T, s *site, edited []byte) {
+	t.Helper()
+	args := []string{"ledger", "check", "--key", s.publicKey}
+	r := finish(t, outsider(t).command(t, args...), strings.NewReader(string(edited)))
+	if r.status != 5 || r.stdout != "" {
+		t.Errorf("check of an edited proof: exit status %d, want 5\n%s%s", r.status, r.stdout, r.stderr)
+	}
+}

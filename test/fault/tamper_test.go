@@ -1,0 +1,150 @@
+package fault
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/engine"
+	"signalbox/internal/rules"
+	"signalbox/ledger"
+)
+
+// tamperEvents is how many events the ledger has that is tampered with.
+const tamperEvents = 200
+
+// newLedger returns a box whose ledger has events of every type, all signed. It is a copy: the first is kept beside the program.
+func newLedger(t testing.TB) *site {
+	t.Helper()
+	kept := filepath.Join(filepath.Dir(os.Getenv(binaryVariable)), "ledger")
+	if _, err := os.Stat(kept); err != nil {
+		check(t, os.CopyFS(kept, os.DirFS(filepath.Dir(makeLedger(t).home))))
+	}
+	return copySite(t, t.TempDir(), kept)
+}
+
+func makeLedger(t testing.TB) *site {
+	t.Helper()
+	s := newSite(t)
+	s.must(t, "work", "open", "by-hand", "--title", "größer als <&>")
+	s.must(t, "work", "claim", "by-hand", "--role", "developer", "--session", "hand")
+	fillLedger(t, s)
+	s.must(t, "ledger", "checkpoint")
+	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
+		t.Fatalf("the ledger to tamper with is not as it should be: %+v", v)
+	}
+	return s
+}
+
+// fillLedger adds events until there are as many as there should be. Its clock makes leases run out without anybody waiting.
+func fillLedger(t testing.TB, s *site) {
+	t.Helper()
+	l, err := box.OpenLedger(t.Context(), s.box, s.options())
+	check(t, err)
+	defer l.Close()
+	now := time.Now()
+	e, err := engine.Open(t.Context(), l.Journal, &engine.Options{Now: func() time.Time { return now }})
+	check(t, err)
+	defer e.Close()
+	do := func(c rules.Command) rules.Answer {
+		now = now.Add(time.Second)
+		answer, err := e.Do(t.Context(), c)
+		if refused := (*rules.RefusedError)(nil); err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for i := 0; e.Tail().Seq < tamperEvents-20; i++ {
+		work, session := fmt.Sprintf("task-%d", i), fmt.Sprintf("s-%d", i)
+		do(rules.OpenWork{Work: work, Title: "title of " + work, Actor: "tester"})
+		answer := do(claimOf(work, session))
+		do(rules.Renew{Work: work, Session: session, Epoch: answer.Lease.Epoch})
+		switch i % 3 {
+		case 0:
+			blob, err := e.PutBlob(t.Context(), strings.NewReader(work))
+			check(t, err)
+			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob})
+			do(rules.Unblock{Work: work, Note: "go on", Actor: "tester"})
+			do(rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "tester"})
+		case 1:
+			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch, Reason: "enough"})
+		case 2:
+			now = now.Add(time.Hour)
+			do(rules.Expire{})
+			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+		}
+	}
+	for i := 0; e.Tail().Seq < tamperEvents; i++ {
+		do(rules.OpenWork{Work: fmt.Sprintf("last-%d", i), Actor: "tester"})
+	}
+}
+
+// tamperer changes what is stored, behind the back of the program.
+type tamperer struct {
+	t  testing.TB
+	db *sql.DB
+}
+
+// tamper opens the database of a box for somebody who may do everything with it. The driver is the program's.
+func (s *site) tamper(t testing.TB) *tamperer {
+	t.Helper()
+	name := url.URL{Scheme: "file", Path: s.file("ledger.db"), RawQuery: "_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"}
+	db, err := sql.Open("sqlite", name.String())
+	check(t, err)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	m := &tamperer{t, db}
+	m.exec("DROP TRIGGER events_are_never_changed")
+	m.exec("DROP TRIGGER events_are_never_deleted")
+	return m
+}
+
+func (m *tamperer) exec(query string, args ...any) {
+	m.t.Helper()
+	if _, err := m.db.ExecContext(m.t.Context(), query, args...); err != nil {
+		m.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func (m *tamperer) close() {
+	m.t.Helper()
+	check(m.t, m.db.Close())
+}
+
+// insert stores an event as it is.
+func (m *tamperer) insert(e signalbox.Event) {
+	m.t.Helper()
+	m.exec("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:], e.Hash[:])
+}
+
+// replace stores events instead of all that are there.
+func (m *tamperer) replace(events []signalbox.Event) {
+	m.t.Helper()
+	m.exec("DELETE FROM events")
+	for _, e := range events {
+		m.insert(e)
+	}
+}
+
+// moveUp makes room: it moves the events from a sequence on.
+func (m *tamperer) moveUp(from uint64) {
+	m.t.Helper()
+	m.exec("UPDATE events SET seq = -seq - 1 WHERE seq >= ?", int64(from))
+	m.exec("UPDATE events SET seq = -seq WHERE seq < 0")
+}
+
+// reseal computes prev and hash of all events anew, as somebody would who knows how they are made.
+func reseal(events []signalbox.Event) []signalbox.Event {
+	var tail ledger.Tail
+	tail.Seal(events)
+	return events
+}
