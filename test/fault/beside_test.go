@@ -30,8 +30,8 @@ func TestBesideWriters(t *testing.T) {
 		times int
 		do    func(ctx context.Context, s *site) error
 	}{
-		{"open", times(60, 300), openBeside},
-		{"verify", times(40, 150), verifyBeside},
+		{"open", times(60, 120), openBeside},
+		{"verify", times(40, 60), verifyBeside},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range tt.times {
@@ -42,7 +42,7 @@ func TestBesideWriters(t *testing.T) {
 		})
 	}
 	t.Run("commands", func(t *testing.T) {
-		for range sized(4, 20) {
+		for range sized(4, 8) {
 			s.verifyCommand(t, 0)
 			s.must(t, "ledger", "prove", "2")
 			r := s.run(t, "work", "claim", "task-1", "--role", "critic")
