@@ -24,22 +24,26 @@ func (e *Engine) worthSaving() bool {
 	return e.broken == nil && !e.isSaving && grown >= max(snapshotEvents, e.state.Seq()/snapshotShare)
 }
 
-// snapshot encodes the fold: the length of the tree, the tree, the state. The caller holds mu.
-func (e *Engine) snapshot() journal.Snapshot {
-	tree, err := e.tail.Tree.MarshalBinary()
+// snapshot encodes the fold. The caller holds mu.
+func (e *Engine) snapshot() journal.Snapshot { return encodeSnapshot(&e.tail, e.state) }
+
+// encodeSnapshot puts together the length of the tree, the tree, and the state.
+func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
+	tree, err := tail.Tree.MarshalBinary()
 	if err != nil {
 		panic("engine: a tree does not encode: " + err.Error())
 	}
 	data := binary.AppendUvarint(nil, uint64(len(tree)))
 	data = append(data, tree...)
-	return journal.Snapshot{Seq: e.tail.Seq, Hash: e.tail.Hash, State: append(data, e.state.Snapshot()...)}
+	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: append(data, state.Snapshot()...)}
 }
 
-// saveInBackground saves a snapshot beside the work. The caller holds mu.
+// saveInBackground encodes and saves a snapshot beside the work. The caller holds mu.
 func (e *Engine) saveInBackground() {
 	e.isSaving = true
-	s := e.snapshot()
+	tail, state := e.tail, e.state.Still()
 	e.saving.Go(func() {
+		s := encodeSnapshot(&tail, state)
 		e.save(s)
 		e.mu.Lock()
 		defer e.mu.Unlock()

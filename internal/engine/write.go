@@ -199,10 +199,8 @@ func (e *Engine) decide(now time.Time, batch []*request) ([]outcome, []signalbox
 			break
 		}
 		e.tail.Seal(d.Events)
-		for i := range d.Events {
-			if err := e.state.Apply(&d.Events[i]); err != nil {
-				panic(fmt.Sprintf("engine: the rules made an event that they do not accept: %v", err))
-			}
+		if err := e.state.ApplyDecision(&d); err != nil {
+			panic(fmt.Sprintf("engine: the rules made an event that they do not accept: %v", err))
 		}
 		events = append(events, d.Events...)
 		outcomes = append(outcomes, outcome{d.Answer, d.Err})

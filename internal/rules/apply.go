@@ -33,6 +33,21 @@ func (s *State) Apply(e *signalbox.Event) error {
 	if err != nil {
 		return err
 	}
+	return s.applyBody(e, body)
+}
+
+// ApplyDecision folds the events of a decision into the state that it was made on. The log has set their Seq. It is what
+// Apply does with each of them, without reading back what was just written.
+func (s *State) ApplyDecision(d *Decision) error {
+	for i := range d.Events {
+		if err := s.applyBody(&d.Events[i], d.bodies[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) applyBody(e *signalbox.Event, body body) error {
 	if fault := s.fault(e, body); fault != "" {
 		return &HistoryError{e.Seq, e.Type, fault}
 	}

@@ -28,6 +28,8 @@ type Decision struct {
 	Events []signalbox.Event
 	Answer Answer
 	Err    error
+
+	bodies []body // of the events
 }
 
 // Answer tells whoever gave a command what came of it. Fields that do not apply are zero.
@@ -59,7 +61,7 @@ func Decide(s *State, now time.Time, c Command) Decision {
 	if err == nil {
 		err = c.decide(&d)
 	}
-	return Decision{d.events, d.answer, err}
+	return Decision{d.events, d.answer, err, d.bodies}
 }
 
 // decider collects what a command leads to.
@@ -67,6 +69,7 @@ type decider struct {
 	s      *State
 	at     time.Time
 	events []signalbox.Event
+	bodies []body
 	answer Answer
 }
 
@@ -90,6 +93,7 @@ func (d *decider) record(work, session, actor string, body body) uint64 {
 	d.events = append(d.events, signalbox.Event{
 		Time: d.at, Type: body.eventType(), Work: work, Session: session, Actor: actor, Data: encode(body),
 	})
+	d.bodies = append(d.bodies, body)
 	return d.s.seq + uint64(len(d.events))
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -22,6 +23,15 @@ func (s *State) Snapshot() []byte {
 	w := walker{writing: true}
 	w.state(s)
 	return w.out
+}
+
+// Still returns a copy of the state as it is, for Snapshot alone. Taking it is quick, and it may be used beside
+// further changes of the state.
+func (s *State) Still() *State {
+	return &State{
+		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
+		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
+	}
 }
 
 // FromSnapshot returns the state that Snapshot wrote.
