@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"signalbox/internal/engine"
+	"signalbox/internal/journal"
+	"signalbox/internal/journal/sqlitejournal"
+	"signalbox/internal/rules"
+	"signalbox/ledger"
+)
+
+// compareRecord measures the record: what it costs to keep it, to check it, to be woken by it, and to have much of
+// it. If a result is wrong it goes on to the next section.
+func compareRecord(s settings) error {
+	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var wrong []error
+	for _, section := range []struct {
+		name    string
+		measure func(dir string, s settings) error
+	}{
+		{"append", compareAppend},
+		{"verify", compareVerify},
+		{"hand-over", timeHandOver},
+		{"wake", timeWake},
+		{"many events", measureManyEvents},
+	} {
+		folder, err := folderIn(dir, section.name)
+		if err == nil {
+			err = section.measure(folder, s)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", section.name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func folderIn(dir, name string) (string, error) {
+	dir = filepath.Join(dir, name)
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// benchBox is the part of a box that is measured: a journal and the engine on it.
+type benchBox struct {
+	journal journal.Journal
+	engine  *engine.Engine
+}
+
+// openBox opens the box in a folder, and makes it if there is none.
+func openBox(dir string) (*benchBox, error) {
+	j, err := openJournal(dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.Open(context.Background(), j, nil)
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	b := &benchBox{j, e}
+	if e.Tail().Seq == 0 {
+		if _, err := e.Do(context.Background(), rules.OpenBox{Box: "bench", Actor: "operator"}); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
+	return b, nil
+}
+
+func (b *benchBox) close() error { return errors.Join(b.engine.Close(), b.journal.Close()) }
+
+// openJournal opens the journal in a folder, and makes it if there is none.
+func openJournal(dir string) (*sqlitejournal.Journal, error) {
+	return sqlitejournal.Open(context.Background(), dir, &sqlitejournal.Options{Create: true})
+}
+
+// Names in the folder of a journal.
+const (
+	ledgerFile   = "ledger.db"
+	snapshotFile = "snapshot"
+)
+
+// checkLog returns an error unless the log in a folder has so many events and is whole.
+func checkLog(dir string, want int) error {
+	j, err := openJournal(dir)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	events, err := verifyJournal(j, 0)
+	if err == nil && events != uint64(want) {
+		err = fmt.Errorf("the log has %d events, want %d", events, want)
+	}
+	return err
+}
+
+// verifyJournal returns how many events a journal has, or an error if they are not whole.
+func verifyJournal(j journal.Journal, workers int) (events uint64, err error) {
+	head, err := j.Head(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	return verify(head, j.Read, workers)
+}
+
+func verify(head uint64, read ledger.ReadFunc, workers int) (events uint64, err error) {
+	report, err := ledger.Verify(context.Background(), head, read, &ledger.VerifyOptions{Workers: workers})
+	if err == nil && !report.OK {
+		err = errors.New("the log is not whole: " + report.Reason)
+	}
+	return report.Events, err
+}

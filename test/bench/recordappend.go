@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"signalbox"
+	"signalbox/internal/rules"
+	"signalbox/ledger"
+)
+
+const (
+	goalAppend  = 0.8 // times bare SQLite
+	goalCallers = 10  // times one caller
+
+	callers = 64
+
+	// shortRounds are run for each round of the settings where a run is short: machines have moods.
+	shortRounds = 5
+)
+
+// store adds events at once.
+type store func(events []signalbox.Event) error
+
+// lane is a way to add to a log that lies in a folder of its own.
+type lane struct {
+	name        string
+	size, count int // of events at once, and how often in a run
+	before      int // events that the log has at the start; noLog if there is none
+	peer        int // the lane that it is compared with
+	goal        float64
+	open        func(dir string) (add store, stop func() error, err error)
+}
+
+const noLog = -1
+
+var lanes = []lane{
+	{"4 KiB written and synced", 1, 100, noLog, 0, 0, openDiskStore},
+	{"bare SQLite, 100 rows a transaction", 100, 20, 0, 1, 0, openBareStore},
+	{"journal, 100 events an append", 100, 20, 0, 1, goalAppend, openJournalStore},
+	{"bare SQLite, one row a transaction", 1, 100, 0, 3, 0, openBareStore},
+	{"journal, one event an append", 1, 100, 0, 3, goalAppend, openJournalStore},
+	{"engine, one caller, one event a command", 1, 100, 1, 3, 0, openEngineStore},
+	{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 5, goalCallers, openEngineStore},
+}
+
+func compareAppend(dir string, s settings) error {
+	rounds := shortRounds * s.rounds
+	events := sealedEvents(rounds * 100 * 20)
+	var racers []*racer
+	var checks []func() error
+	for i, lane := range lanes {
+		folder, err := folderIn(dir, fmt.Sprint(i))
+		if err != nil {
+			return err
+		}
+		add, stop, err := lane.open(folder)
+		if err != nil {
+			return fmt.Errorf("%s: %w", lane.name, err)
+		}
+		rest := events
+		racers = append(racers, &racer{name: lane.name, amount: lane.size * lane.count, run: func() error {
+			for range lane.count {
+				if err := add(rest[:lane.size]); err != nil {
+					return err
+				}
+				rest = rest[lane.size:]
+			}
+			return nil
+		}})
+		checks = append(checks, stop)
+		if lane.before != noLog {
+			checks = append(checks, func() error { return checkLog(folder, lane.before+rounds*lane.size*lane.count) })
+		}
+	}
+	if err := race("append", rounds, racers...); err != nil {
+		return err
+	}
+	printAppend(racers, rounds)
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printAppend(racers []*racer, rounds int) {
+	var t table
+	t.row("durable append", "a second", "slowest–fastest", "×", "as fast as", "goal")
+	for i, lane := range lanes {
+		cells := append(racers[i].cells(1), "", "", "")
+		if i != lane.peer {
+			times := racers[i].times(racers[lane.peer])
+			cells[3], cells[4] = fmt.Sprintf("%.2f", times), lanes[lane.peer].name
+			if lane.goal > 0 {
+				cells[5] = verdict(fmt.Sprintf("≥ %g ×", lane.goal), times >= lane.goal)
+			}
+		}
+		t.row(cells...)
+	}
+	t.print(fmt.Sprintf("Durable append (median of %d interleaved rounds)", rounds))
+}
+
+// sealedEvents returns the first events of the author's log.
+func sealedEvents(n int) []signalbox.Event {
+	a := newAuthor()
+	events := a.write(n+mostOfOne, a.next)[:n]
+	new(ledger.Tail).Seal(events)
+	return events
+}
+
+// openJournalStore seals and appends. Sealing is part of what is measured, and finds the events as it leaves them.
+func openJournalStore(dir string) (store, func() error, error) {
+	j, err := openJournal(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var tail ledger.Tail
+	return func(events []signalbox.Event) error {
+		expected := tail.Seq
+		tail.Seal(events)
+		return j.Append(context.Background(), expected, events)
+	}, j.Close, nil
+}
+
+// openEngineStore gives a command that makes one event for each of the events, all callers at the same time.
+func openEngineStore(dir string) (store, func() error, error) {
+	b, err := openBox(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var opened atomic.Int64
+	return func(events []signalbox.Event) error {
+		callers := min(callers, len(events))
+		return together(callers, func(int) error {
+			for range len(events) / callers {
+				c := rules.OpenWork{Work: workID(int(opened.Add(1))), Title: "Show the total of an order on its page", Actor: "operator"}
+				if _, err := b.engine.Do(context.Background(), c); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}, b.close, nil
+}
+
+// together calls f in so many goroutines, and tells each its number.
+func together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() { errs[i] = f(i) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// disk is what every durable append has to pay at least.
+type disk struct {
+	*os.File
+	page [4096]byte
+}
+
+func newDisk(dir string) (*disk, error) {
+	file, err := os.Create(filepath.Join(dir, "disk"))
+	return &disk{File: file}, err
+}
+
+func (d *disk) writePage() error {
+	_, err := d.Write(d.page[:])
+	return errors.Join(err, d.Sync())
+}
+
+func openDiskStore(dir string) (store, func() error, error) {
+	d, err := newDisk(dir)
+	return func([]signalbox.Event) error { return d.writePage() }, d.Close, err
+}
