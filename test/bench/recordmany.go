@@ -39,11 +39,11 @@ func measureManyEvents(dir string, s settings) error {
 	}
 	a := newAuthor()
 	start := time.Now()
-	if err := a.writeTo(add, s.events/9*8); err != nil {
+	if err := a.writeTo(add, s.events/8*7); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	// From here to the end the engine's rule does not ask for another, so none in use is older in proportion.
+	// The engine saves the next one when an eighth of the log is newer, so none in use is older in proportion.
 	oldest, err := makeSnapshot(dir)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func measureManyEvents(dir string, s settings) error {
 		events, a.opened, took.Seconds(), size/megabyte, size/int64(events), len(newest)/megabyte)
 	return compareLong(dir, events, min(s.rounds, longRounds), []*longCase{
 		{name: "start without a snapshot", goal: goalStart, task: "start"},
-		{name: "start from the oldest snapshot, a ninth of the log to fold", goal: goalStartSnapshot, snapshot: oldest, task: "start"},
+		{name: "start from the oldest snapshot, an eighth of the log to fold", goal: goalStartSnapshot, snapshot: oldest, task: "start"},
 		{name: "start from a snapshot of the whole log", goal: goalStartSnapshot, snapshot: newest, task: "start"},
 		{name: "verify, one worker", snapshot: newest, task: "verify", number: 1},
 		{name: "verify, two workers", snapshot: newest, task: "verify", number: 2},
