@@ -79,6 +79,7 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
+// isDirectionMark has its own list: Unicode's may grow, and the format must not change with it.
 func isDirectionMark(r rune) bool {
 	return r == 0x061c || r == 0x200e || r == 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
 }

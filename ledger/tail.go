@@ -18,9 +18,6 @@ type Tail struct {
 	Tree Tree
 }
 
-// Clone returns a copy that moves on its own.
-func (t *Tail) Clone() Tail { return *t }
-
 // Seal makes events the next ones of the log: it sets Seq, Prev and Hash of each and moves the tail past them.
 // It takes the monotonic part and the location off Time, as both are lost when an event is stored, and moves a Time
 // that lies before the last event's up to that: the time of a log never runs backwards. All other fields must be

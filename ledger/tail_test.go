@@ -38,7 +38,7 @@ func TestSealInPieces(t *testing.T) {
 	}
 	var tail Tail
 	tail.Seal(pieces[:7])
-	speculative := tail.Clone()
+	speculative := tail
 	speculative.Seal(make([]signalbox.Event, 3))
 	tail.Seal(nil)
 	tail.Seal(pieces[7:])
@@ -93,7 +93,7 @@ func TestExtendRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		before, e := tail.Clone(), events[2]
+		before, e := tail, events[2]
 		tt.change(&e)
 		err := tail.Extend(&e)
 		bad := (*BadEventError)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -94,50 +95,39 @@ func (p *program) findBox(f boxFlag) (string, error) {
 
 // withBox opens the box, does what is to be done, and signs what was written.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
-	dir, err := p.findBox(f)
-	if err != nil {
+	return opening(ctx, p, f, box.Open, func(b *box.Box) error {
+		err := do(b)
+		if b.Wrote() && p.getenv(sessionVariable) == "" {
+			p.sign(b)
+		}
 		return err
-	}
-	b, err := box.Open(ctx, dir, p.boxOptions())
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	err = do(b)
-	if b.Wrote() && p.getenv(sessionVariable) == "" {
-		p.sign(b)
-	}
-	return err
+	})
 }
 
 // lookAtBox opens the box for commands that write nothing.
 func (p *program) lookAtBox(f boxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
-	dir, err := p.findBox(f)
-	if err != nil {
-		return err
-	}
-	b, err := box.OpenToLook(ctx, dir, p.boxOptions())
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	return look(ctx, b)
+	return opening(ctx, p, f, box.OpenToLook, func(b *box.Box) error { return look(ctx, b) })
 }
 
 // withLedger opens the record alone, which works also where it cannot be folded.
 func (p *program) withLedger(f boxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
+	return opening(ctx, p, f, box.OpenLedger, func(l *box.Ledger) error { return do(ctx, l) })
+}
+
+// opening finds the box, opens it, does what is to be done, and closes it.
+func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
 	dir, err := p.findBox(f)
 	if err != nil {
 		return err
 	}
-	l, err := box.OpenLedger(ctx, dir, p.boxOptions())
+	b, err := open(ctx, dir, p.boxOptions())
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	return do(ctx, l)
+	defer b.Close()
+	return do(b)
 }
 
 // sign signs what a command wrote, if the key is on this host. The command is done whatever comes of it.

@@ -41,12 +41,22 @@ type cloudEvent struct {
 
 func (c *ledgerExportCommand) Run(p *program) error {
 	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
-		return eachEvent(ctx, l, c.After, func(e *signalbox.Event) error {
-			return p.printJSON(cloudEvent{
-				SpecVersion: "1.0", ID: strconv.FormatUint(e.Seq, 10), Source: "signalbox/" + l.ID(), Type: "signalbox." + e.Type,
-				Subject: e.Work, Time: e.Time.Format(signalbox.EventTime), DataContentType: "application/json",
-				Session: e.Session, Actor: e.Actor, Prev: e.Prev, Hash: e.Hash, Data: e.Data,
-			}, "")
-		})
+		for e, err := range l.Events(ctx, c.After) {
+			if err == nil {
+				err = p.printJSON(cloudEventFrom(l.ID(), e), "")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+func cloudEventFrom(box string, e *signalbox.Event) cloudEvent {
+	return cloudEvent{
+		SpecVersion: "1.0", ID: strconv.FormatUint(e.Seq, 10), Source: "signalbox/" + box, Type: "signalbox." + e.Type,
+		Subject: e.Work, Time: e.Time.Format(signalbox.EventTime), DataContentType: "application/json",
+		Session: e.Session, Actor: e.Actor, Prev: e.Prev, Hash: e.Hash, Data: e.Data,
+	}
 }

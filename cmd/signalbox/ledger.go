@@ -49,9 +49,6 @@ Examples:
     signalbox ledger tail -n 0 --json`
 }
 
-// readAtOnce is how many events are read in one go.
-const readAtOnce = 2048
-
 func (c *ledgerTailCommand) Run(p *program) error {
 	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
 		head, err := l.Journal.Head(ctx)
@@ -65,7 +62,15 @@ func (c *ledgerTailCommand) Run(p *program) error {
 		if c.Follow {
 			return c.follow(p, l, after)
 		}
-		return eachEvent(ctx, l, after, func(e *signalbox.Event) error { return c.show(p, e) })
+		for e, err := range l.Events(ctx, after) {
+			if err == nil {
+				err = c.show(p, e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -100,22 +105,6 @@ func (c *ledgerTailCommand) show(p *program, e *signalbox.Event) error {
 	_, err := fmt.Fprintf(p.out, "%6d  %s  %-21s  %-16s  %-16s  %s\n", e.Seq, e.Time.Local().Format(time.DateTime), printable(e.Type),
 		printable(e.Work), printable(who), printable(string(e.Data)))
 	return err
-}
-
-// eachEvent reads all events after one.
-func eachEvent(ctx context.Context, l *box.Ledger, after uint64, do func(*signalbox.Event) error) error {
-	for {
-		events, err := l.Journal.Read(ctx, after, readAtOnce)
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		for i := range events {
-			if err := do(&events[i]); err != nil {
-				return err
-			}
-		}
-		after = events[len(events)-1].Seq
-	}
 }
 
 type ledgerVerifyCommand struct {

@@ -129,23 +129,16 @@ func (c *ledgerCheckpointCommand) Run(p *program) error {
 		return err
 	}
 	ctx := context.Background()
-	dir, err := p.findBox(c.boxFlag)
-	if err != nil {
-		return err
-	}
-	b, err := box.Open(ctx, dir, p.boxOptions())
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	checkpoint, err := b.Sign(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := p.out.Write(checkpoint.Signed); err != nil {
-		return err
-	}
-	return box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed)
+	return opening(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
+		checkpoint, err := b.Sign(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := p.out.Write(checkpoint.Signed); err != nil {
+			return err
+		}
+		return box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed)
+	})
 }
 
 type ledgerKeyCommand struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -146,6 +147,31 @@ func (l *Ledger) Close() error { return l.Journal.Close() }
 func (l *Ledger) ID() string { return l.id }
 
 func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
+
+// readAtOnce is how many events are read in one go.
+const readAtOnce = 2048
+
+// Events yields the events after one, to the end of the ledger.
+func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
+	return func(yield func(*signalbox.Event, error) bool) {
+		for {
+			events, err := l.Journal.Read(ctx, after, readAtOnce)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range events {
+				if !yield(&events[i], nil) {
+					return
+				}
+			}
+			if len(events) < readAtOnce {
+				return
+			}
+			after = events[len(events)-1].Seq
+		}
+	}
+}
 
 // Box is a box that is open for work.
 type Box struct {

@@ -106,11 +106,9 @@ func alreadyThere(dir string) error {
 // origin names a box's log in its checkpoints and its key.
 func origin(id string) string { return "signalbox/" + id }
 
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	rand.Read(b) // never fails
-	return b
-}
-
 // NewID returns an id that nobody else has, such as s-5f0c2a91b7d3.
-func NewID(prefix string) string { return prefix + "-" + hex.EncodeToString(randomBytes(6)) }
+func NewID(prefix string) string {
+	var b [6]byte
+	rand.Read(b[:]) // never fails
+	return prefix + "-" + hex.EncodeToString(b[:])
+}

@@ -24,9 +24,6 @@ const (
 	checkpointLockName = "checkpoint.lock"
 )
 
-// readAtOnce is how many events are read in one go.
-const readAtOnce = 2048
-
 // Checkpoint is a signed checkpoint.
 type Checkpoint struct {
 	ledger.Checkpoint
@@ -252,21 +249,18 @@ func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, e
 // hashes yields the hashes of the events after one up to and including another.
 func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
 	return func(yield func(signalbox.Hash, error) bool) {
-		for after < last {
-			events, err := l.Journal.Read(ctx, after, readAtOnce)
-			if err == nil && len(events) == 0 {
-				err = unverified("the ledger was cut off: event %d is gone", after+1)
-			}
+		if after >= last {
+			return
+		}
+		for e, err := range l.Events(ctx, after) {
 			if err != nil {
 				yield(signalbox.Hash{}, err)
 				return
 			}
-			for _, e := range events {
-				if e.Seq > last || !yield(e.Hash, nil) {
-					return
-				}
-				after = e.Seq
+			if after = e.Seq; !yield(e.Hash, nil) || after >= last {
+				return
 			}
 		}
+		yield(signalbox.Hash{}, unverified("the ledger was cut off: event %d is gone", after+1))
 	}
 }
