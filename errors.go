@@ -4,11 +4,12 @@ package signalbox
 type Code int
 
 const (
-	CodeFailed     Code = iota + 1 // refused, or failed for a reason of the outside world
-	CodeUsage                      // the call itself is wrong
-	CodeNotFound                   // what was named does not exist
-	CodeConflict                   // lost a race, or a stale lease
-	CodeUnverified                 // a verification did not succeed
+	CodeFailed      Code = iota + 1 // refused, or failed for a reason of the outside world
+	CodeUsage                       // the call itself is wrong
+	CodeNotFound                    // what was named does not exist
+	CodeConflict                    // lost a race, or a stale lease
+	CodeUnverified                  // a verification did not succeed
+	CodeInterrupted                 // ended by whoever started it
 )
 
 // Error is an error made for people: what went wrong, and what to do about it. Callers find it with

@@ -10,6 +10,9 @@ import (
 // so an agent that says its own tests passed moves nothing.
 const RoleCI Role = "ci"
 
+// RoleMerger is the system principal that brings finished work into the base, one at a time.
+const RoleMerger Role = "merger"
+
 // Lease is the right to work on one item until it expires. Whoever holds it is the only one whose word about the
 // item counts.
 type Lease struct {

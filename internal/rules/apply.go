@@ -85,14 +85,23 @@ func (s *State) apply(e *signalbox.Event, body body) {
 			session.Refused = append(refused, RefusalRecord{b.Reason, b.Said, e.Seq, b.Count})
 		})
 	case PhaseChanged:
-		s.changeWork(e.Work, func(w *Work) { w.enter(b.To) })
+		s.changePhase(e, b)
 	case BlobRedacted:
 		s.addRedaction(Redaction{b.Blob, b.Reason, e.Actor, e.Time, e.Seq})
-	case SignalHeard, WorkUnblocked: // for the record; the events beside them do the rest
+	case SignalHeard:
+		s.heard(e, b)
+	case WorkUnblocked: // for the record; the events beside it do the rest
+	default:
+		s.applyDelivery(e, body)
 	}
 }
 
 func (w *Work) enter(phase signalbox.Phase) {
+	if w.Task != nil {
+		task := *w.Task
+		w.Task = &task
+		task.enter(w.Phase, phase)
+	}
 	if phase == signalbox.PhaseBlocked {
 		w.BlockedFrom = w.Phase
 	} else {
@@ -124,6 +133,11 @@ func (s *State) endLease(e *signalbox.Event, how Ending) {
 		}
 		ended, w.Lease, w.Present = w.Lease, nil, nil
 		w.Past = append(w.Past, past)
+		if w.Task != nil && (w.Task.Parked != nil || w.Task.Progress != nil) {
+			task := *w.Task
+			task.Parked, task.Progress = nil, nil
+			w.Task = &task
+		}
 	})
 	s.changeSession(ended.Session, func(session *Session) {
 		session.Live = slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool { return epoch == ended.Epoch })

@@ -10,9 +10,15 @@ import (
 // Begin starts to record changes, so that Rollback can take them back. Whoever decides several commands before any is
 // durable needs that.
 func (s *State) Begin() {
-	seq, time, box, rules := s.seq, s.time, s.box, s.rules
+	seq, time, box, rules, delivery := s.seq, s.time, s.box, s.rules, s.delivery
 	s.recording = true
-	s.undo = append(s.undo[:0], func() { s.seq, s.time, s.box, s.rules = seq, time, box, rules })
+	s.undo = append(s.undo[:0], func() {
+		changed := s.delivery.Policy != delivery.Policy
+		s.seq, s.time, s.box, s.rules, s.delivery = seq, time, box, rules, delivery
+		if changed {
+			s.refreshAll()
+		}
+	})
 }
 
 // Commit keeps the changes since Begin.
@@ -54,8 +60,8 @@ func (s *State) changeWork(id string, change func(*Work)) {
 	s.works[i] = &changed
 	s.reindex(i, old, &changed)
 	s.onRollback(func() {
-		s.reindex(i, &changed, old)
 		s.works[i] = old
+		s.reindex(i, &changed, old)
 	})
 }
 
@@ -63,13 +69,16 @@ func (s *State) changeWork(id string, change func(*Work)) {
 func (s *State) reindex(i int, old, changed *Work) {
 	if old != nil && old.Lease != nil {
 		delete(s.leased, old.Lease.Epoch)
-	} else if old != nil {
+	} else if old != nil && old.Task == nil {
 		s.free[phaseNumber(old.Phase)].remove(i)
 	}
 	if changed != nil && changed.Lease != nil {
 		s.leased = put(s.leased, changed.Lease.Epoch, i)
-	} else if changed != nil {
+	} else if changed != nil && changed.Task == nil {
 		s.free[phaseNumber(changed.Phase)].add(i)
+	}
+	if old != nil && old.Task != nil || changed != nil && changed.Task != nil {
+		s.reindexTask(i, old, changed)
 	}
 }
 
@@ -127,7 +136,11 @@ func (b *bitset) add(i int) {
 	(*b)[i/64] |= 1 << (i % 64)
 }
 
-func (b bitset) remove(i int) { b[i/64] &^= 1 << (i % 64) }
+func (b bitset) remove(i int) {
+	if i/64 < len(b) {
+		b[i/64] &^= 1 << (i % 64)
+	}
+}
 
 // first returns the lowest number of the set, or -1.
 func (b bitset) first() int {

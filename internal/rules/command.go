@@ -10,7 +10,7 @@ import (
 	"signalbox"
 )
 
-// Command is something that somebody wants. The commands are the types of this file and no others.
+// Command is something that somebody wants. The commands are types of this package and no others.
 type Command interface {
 	decide(*decider) error
 }
@@ -65,6 +65,8 @@ type Exit struct {
 	Offset int64
 	// Times is how often the session has sent this signal, as far as the caller knows; 0 is once.
 	Times int
+	// Turn is set when the signal is what a whole turn said.
+	Turn *Turn
 }
 
 // Unblock returns BLOCKED work to the phase that it was blocked in.

@@ -177,6 +177,12 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 		return kindOf(t, typ.Elem()) + " or null"
 	case reflect.String:
 		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "list of " + kindOf(t, typ.Elem())
+	case reflect.Struct:
+		return "object"
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return "number"
 	}
@@ -184,18 +190,22 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 	return ""
 }
 
-// typeComments returns the comments of the types in event.go, and of their fields as "Type.Field", each as one line.
+// typeComments returns the comments of the types of events, and of their fields as "Type.Field", each as one line.
 func typeComments(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
+	var decls []ast.Decl
+	for _, name := range []string{"event.go", "deliveryevent.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decls = append(decls, file.Decls...)
 	}
 	comments := map[string]string{}
 	note := func(name, subject string, doc *ast.CommentGroup) {
 		comments[name] = strings.TrimPrefix(strings.Join(strings.Fields(doc.Text()), " "), subject+" is ")
 	}
-	for _, decl := range file.Decls {
+	for _, decl := range decls {
 		d, ok := decl.(*ast.GenDecl)
 		if !ok || d.Tok != token.TYPE {
 			continue

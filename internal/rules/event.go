@@ -10,7 +10,8 @@ import (
 	"signalbox"
 )
 
-// body is what an event's Data holds. The bodies are the types of this file and no others; once released, a type
+// body is what an event's Data holds. The bodies are the types of this file and of
+// deliveryevent.go and no others; once released, a type
 // keeps its name, its fields and their meaning for ever. A changed one is a new version, which carries its number
 // in a field "v"; version 1 has none.
 type body interface {
@@ -60,6 +61,9 @@ type SignalHeard struct {
 	Epoch   uint64            `json:"epoch"`
 	Blob    signalbox.Hash    `json:"blob,omitzero"`
 	Offset  int64             `json:"offset"`
+	// Handler is the coordinator's action for a line signal, and Body has the signal's fields.
+	Handler string         `json:"handler,omitempty"`
+	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
 // SignalRefused records that something was said and does not count: once for each session, reason and thing said,
@@ -134,31 +138,8 @@ func encode(b body) []byte {
 
 // decode reads the body of an event. A type or a field that is not known here means that a newer signalbox wrote it.
 func decode(e *signalbox.Event) (body, error) {
-	switch e.Type {
-	case "BoxOpened":
-		return decodeAs[BoxOpened](e)
-	case "WorkOpened":
-		return decodeAs[WorkOpened](e)
-	case "LeaseGranted":
-		return decodeAs[LeaseGranted](e)
-	case "LeaseRenewed":
-		return decodeAs[LeaseRenewed](e)
-	case "LeaseReleased":
-		return decodeAs[LeaseReleased](e)
-	case "LeaseExpired":
-		return decodeAs[LeaseExpired](e)
-	case "SignalHeard":
-		return decodeAs[SignalHeard](e)
-	case "SignalRefused":
-		return decodeAs[SignalRefused](e)
-	case "AgentSessionCompleted":
-		return decodeAs[AgentSessionCompleted](e)
-	case "PhaseChanged":
-		return decodeAs[PhaseChanged](e)
-	case "WorkUnblocked":
-		return decodeAs[WorkUnblocked](e)
-	case "BlobRedacted":
-		return decodeAs[BlobRedacted](e)
+	if read, known := decoders[e.Type]; known {
+		return read(e)
 	}
 	return nil, newer(fmt.Errorf("%w: event %d is a %q, which this one does not know", ErrNewer, e.Seq, e.Type))
 }
@@ -175,4 +156,59 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w", ErrNewer, e.Seq, e.Type, err))
 	}
 	return b, nil
+}
+
+// decoders are the types that Data can hold, by the event's type.
+var decoders = map[string]func(*signalbox.Event) (body, error){
+	"BoxOpened":             decodeAs[BoxOpened],
+	"WorkOpened":            decodeAs[WorkOpened],
+	"LeaseGranted":          decodeAs[LeaseGranted],
+	"LeaseRenewed":          decodeAs[LeaseRenewed],
+	"LeaseReleased":         decodeAs[LeaseReleased],
+	"LeaseExpired":          decodeAs[LeaseExpired],
+	"SignalHeard":           decodeAs[SignalHeard],
+	"SignalRefused":         decodeAs[SignalRefused],
+	"AgentSessionCompleted": decodeAs[AgentSessionCompleted],
+	"PhaseChanged":          decodeAs[PhaseChanged],
+	"WorkUnblocked":         decodeAs[WorkUnblocked],
+	"BlobRedacted":          decodeAs[BlobRedacted],
+	"PolicySet":             decodeAs[PolicySet],
+	"PlanOpened":            decodeAs[PlanOpened],
+	"TaskPlanned":           decodeAs[TaskPlanned],
+	"TaskReplanned":         decodeAs[TaskReplanned],
+	"PlanLoaded":            decodeAs[PlanLoaded],
+	"AgentStarted":          decodeAs[AgentStarted],
+	"AgentTurnEnded":        decodeAs[AgentTurnEnded],
+	"ProgressReported":      decodeAs[ProgressReported],
+	"ReworkOrdered":         decodeAs[ReworkOrdered],
+	"IncompleteLogged":      decodeAs[IncompleteLogged],
+	"BlockerAdded":          decodeAs[BlockerAdded],
+	"TaskExpanded":          decodeAs[TaskExpanded],
+	"ChecksRan":             decodeAs[ChecksRan],
+	"MergeRequested":        decodeAs[MergeRequested],
+	"MergeApproved":         decodeAs[MergeApproved],
+	"Merged":                decodeAs[Merged],
+	"RemediationNeeded":     decodeAs[RemediationNeeded],
+	"HealthAudited":         decodeAs[HealthAudited],
+	"RemediationRetried":    decodeAs[RemediationRetried],
+	"RemediationEnded":      decodeAs[RemediationEnded],
+	"ExpertRequested":       decodeAs[ExpertRequested],
+	"ExpertAdvised":         decodeAs[ExpertAdvised],
+	"ExpertRegistered":      decodeAs[ExpertRegistered],
+	"SessionParked":         decodeAs[SessionParked],
+	"SessionResumed":        decodeAs[SessionResumed],
+	"UnknownSignalRecovery": decodeAs[UnknownSignalRecovery],
+	"AgentSignalFailure":    decodeAs[AgentSignalFailure],
+	"AgentFailed":           decodeAs[AgentFailed],
+	"RoleLimited":           decodeAs[RoleLimited],
+	"QuestionAsked":         decodeAs[QuestionAsked],
+	"QuestionAnswered":      decodeAs[QuestionAnswered],
+	"FilesLocked":           decodeAs[FilesLocked],
+	"LocksYielded":          decodeAs[LocksYielded],
+	"FileWaited":            decodeAs[FileWaited],
+	"OverlapNoted":          decodeAs[OverlapNoted],
+	"Paused":                decodeAs[Paused],
+	"Resumed":               decodeAs[Resumed],
+	"Cancelled":             decodeAs[Cancelled],
+	"Retried":               decodeAs[Retried],
 }

@@ -50,6 +50,10 @@ func (c Exit) decide(d *decider) error {
 		return d.refuse(session, w.ID, said, signalbox.CodeFailed,
 			fmt.Sprintf("send the signal again with phase_completed %s, if that is what was done", w.Phase))
 	}
+	if w.Task != nil {
+		c.acceptPlanned(d, session, w, completed)
+		return nil
+	}
 	c.accept(d, completed)
 	return nil
 }
@@ -106,7 +110,8 @@ func (d *decider) repeated(session *Session, completed signalbox.AgentSessionCom
 
 func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
 	work, session, actor := completed.WorkID, completed.SessionID, completed.ActorID
-	d.record(work, session, actor, SignalHeard{signalbox.DialectExit, signalbox.NameExit, completed.LeaseEpoch, c.Blob, c.Offset})
+	d.record(work, session, actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
 	seq := d.record(work, session, actor, AgentSessionCompleted{completed})
 	d.record(work, session, actor, PhaseChanged{completed.PhaseCompleted, *completed.NextPhase})
 	d.record(work, session, actor, LeaseReleased{Epoch: completed.LeaseEpoch, Reason: "exit"})
@@ -116,4 +121,34 @@ func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
 func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint64) {
 	d.answer.Seq, d.answer.Work, d.answer.Session = seq, completed.WorkID, completed.SessionID
 	d.answer.Phase, d.answer.Completed = *completed.NextPhase, &completed
+}
+
+// acceptPlanned takes an exit signal about planned work for the line signal that says the same.
+func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
+	h := hearing{Hear: Hear{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
+		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
+	d.endTurn(h)
+	d.record(w.ID, h.session, h.actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
+	seq := d.record(w.ID, h.session, h.actor, AgentSessionCompleted{completed})
+	d.answerExit(completed, seq)
+	notes := "without a word about why"
+	if completed.Notes != nil {
+		notes = *completed.Notes
+	}
+	switch {
+	case completed.ExitReason != signalbox.ExitCompleted:
+		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
+		d.release(w.ID, h.holder, signalbox.NameExit)
+	case h.role == signalbox.RoleDeveloper:
+		d.dispatchCritic(h)
+	case h.role == signalbox.RoleCritic:
+		d.dispatchAuditor(h)
+	case h.role == signalbox.RoleAuditor:
+		d.markComplete(h)
+	default:
+		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal, which does not say enough: %s", h.role, w.ID, notes)
+		d.release(w.ID, h.holder, signalbox.NameExit)
+	}
+	d.askBudget(h)
 }

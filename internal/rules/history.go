@@ -36,6 +36,14 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 		return ""
 	case WorkOpened:
 		return s.openFault(e, b)
+	case TaskPlanned:
+		return s.planFault(e, b)
+	case PolicySet, PlanOpened, PlanLoaded, RoleLimited:
+		return s.runFault(b)
+	case Paused, Resumed, Cancelled, Retried, QuestionAsked, QuestionAnswered:
+		if e.Work == "" {
+			return s.runFault(b)
+		}
 	case SignalRefused:
 		if _, known := s.Session(e.Session); !known || b.Count < 1 {
 			return "there is no such session, or nothing was said"
@@ -102,10 +110,17 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 		return cmp.Or(liveFault(e, w, b.LeaseEpoch), completedFault(e, b.AgentSessionCompleted, w))
 	case PhaseChanged:
 		return phaseFault(e, w, b)
+	case WorkOpened, BlobRedacted:
+		return ""
 	case WorkUnblocked:
 		if w.Phase != signalbox.PhaseBlocked {
 			return "the work is not blocked"
 		}
+	default:
+		if w.Task == nil {
+			return "the work is of no plan"
+		}
+		return s.taskFault(e, body, w)
 	}
 	return ""
 }
@@ -115,7 +130,7 @@ func (s *State) grantFault(e *signalbox.Event, b LeaseGranted, w *Work) string {
 	switch {
 	case w.Lease != nil:
 		return fmt.Sprintf("lease %d is live", w.Lease.Epoch)
-	case b.Role == "" || b.Role != w.Phase.ClaimableBy():
+	case b.Role == "" || b.Role != w.claimant():
 		return fmt.Sprintf("role %q may not claim %s", b.Role, w.Phase)
 	case known && (session.Role != b.Role || session.Actor != e.Actor):
 		return "the session has another role or actor"
@@ -157,6 +172,8 @@ func liveFault(e *signalbox.Event, w *Work, epoch uint64) string {
 
 func phaseFault(e *signalbox.Event, w *Work, b PhaseChanged) string {
 	switch {
+	case w.Task != nil:
+		return plannedPhaseFault(w, b)
 	case w.Phase != signalbox.PhaseBlocked && (w.Lease == nil || w.Lease.Session != e.Session):
 		return "the session does not hold the work"
 	case b.From != w.Phase:

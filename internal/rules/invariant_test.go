@@ -13,7 +13,7 @@ import (
 // brokenInvariant returns what does not hold, though it always must, in the fold of a log; "" if all is well.
 func brokenInvariant(s *State, log []signalbox.Event) string {
 	for _, check := range []func(*State, []signalbox.Event) string{
-		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex, brokenSnapshot,
+		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex, brokenSnapshot, brokenDelivery,
 	} {
 		if fault := check(s, log); fault != "" {
 			return fault
@@ -48,6 +48,9 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 	}
 	for _, e := range log {
 		w := works[e.Work]
+		if w == nil && e.Type != "WorkOpened" {
+			continue // planned work has its own order, which brokenDelivery holds
+		}
 		switch b := mustDecode(&e).(type) {
 		case WorkOpened:
 			works[e.Work] = &course{phase: string(b.Phase)}
@@ -72,7 +75,7 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 		}
 	}
 	for w := range s.Works() {
-		if works[w.ID] == nil || works[w.ID].phase != string(w.Phase) {
+		if w.Task == nil && works[w.ID] == nil || w.Task == nil && works[w.ID].phase != string(w.Phase) {
 			return fmt.Sprintf("%s is in %s; by the log it is %+v", w.ID, w.Phase, works[w.ID])
 		}
 	}
@@ -80,9 +83,9 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 }
 
 // brokenCompletion holds that the four events of an accepted exit signal stand together.
-func brokenCompletion(_ *State, log []signalbox.Event) string {
+func brokenCompletion(s *State, log []signalbox.Event) string {
 	for i, e := range log {
-		if e.Type != "AgentSessionCompleted" {
+		if w, known := s.Work(e.Work); e.Type != "AgentSessionCompleted" || known && w.Task != nil {
 			continue
 		}
 		for offset, want := range map[int]string{-1: "SignalHeard", 1: "PhaseChanged", 2: "LeaseReleased"} {
@@ -107,7 +110,7 @@ func brokenWork(s *State, log []signalbox.Event) string {
 			return fmt.Sprintf("%s is in %s and was blocked in %q", w.ID, w.Phase, w.BlockedFrom)
 		case !blocked && w.Notes != "":
 			return fmt.Sprintf("%s is in %s and has notes %q", w.ID, w.Phase, w.Notes)
-		case w.Lease != nil && w.Phase.ClaimableBy() != w.Lease.Role:
+		case w.Lease != nil && w.claimant() != w.Lease.Role:
 			return fmt.Sprintf("%s in %s is held by %s", w.ID, w.Phase, w.Lease.Role)
 		case w.Lease != nil && w.Lease.Expires.Location() != time.UTC:
 			return fmt.Sprintf("the lease of %s expires in %s", w.ID, w.Lease.Expires.Location())
@@ -165,7 +168,7 @@ func brokenSession(s *State, log []signalbox.Event) string {
 			delete(live, epoch)
 		}
 		for _, exit := range session.Exits {
-			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || slices.Contains(session.Live, exit.Epoch) || e.Type != "AgentSessionCompleted" || e.Session != session.ID {
+			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID || e.Type != "SignalHeard" && (e.Type != "AgentSessionCompleted" || slices.Contains(session.Live, exit.Epoch)) {
 				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit, e)
 			}
 		}
@@ -210,7 +213,7 @@ func (s *State) scannedIndexes() indexes {
 		x.Works[w.ID] = i
 		if w.Lease != nil {
 			x.Leased[w.Lease.Epoch] = i
-		} else {
+		} else if w.Task == nil {
 			x.Free[w.Phase] = append(x.Free[w.Phase], i)
 		}
 	}

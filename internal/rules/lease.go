@@ -34,7 +34,10 @@ func (c Claim) decide(d *decider) error {
 	if lease := d.liveLease(w); lease != nil {
 		return c.held(d, w, lease)
 	}
-	if may := w.Phase.ClaimableBy(); may == "" {
+	if err := d.s.unplannedClaim(w); err != nil {
+		return err
+	}
+	if may := w.claimant(); may == "" {
 		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s: nobody may claim it", w.ID, w.Phase)
 	} else if may != c.Role {
 		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
@@ -42,6 +45,14 @@ func (c Claim) decide(d *decider) error {
 	}
 	c.grant(d, w)
 	return nil
+}
+
+// unplannedClaim refuses a claim by hand of planned work that is not due.
+func (s *State) unplannedClaim(w *Work) error {
+	if w.Task == nil || s.startable(w) || w.claimant() == "" {
+		return nil
+	}
+	return refusef(signalbox.CodeFailed, "it can be claimed when nothing holds it back", "work '%s' is not due: %s", w.ID, s.Reason(w))
 }
 
 func claimHint(w *Work) string {
@@ -85,7 +96,7 @@ func (c Claim) next(d *decider) error {
 		}
 		first := d.s.free[phaseNumber(phase)].first()
 		for _, i := range expired {
-			if d.s.works[i].Phase == phase && (first < 0 || i < first) {
+			if d.s.works[i].Phase == phase && d.s.works[i].Task == nil && (first < 0 || i < first) {
 				first = i
 			}
 		}

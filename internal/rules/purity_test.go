@@ -21,11 +21,11 @@ import (
 var mayImport = []string{
 	"signalbox",
 	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/json", "errors", "fmt", "iter", "math/bits",
-	"slices", "strings", "time", "unicode", "unicode/utf8",
+	"path", "slices", "strings", "time", "unicode", "unicode/utf8",
 }
 
 // mayUseOfTime is what the rules may use of package time: values, and no clock, timer or place on earth.
-var mayUseOfTime = []string{"Time", "Duration", "Second", "RFC3339", "DateOnly", "Unix"}
+var mayUseOfTime = []string{"Time", "Duration", "Second", "Minute", "RFC3339", "DateOnly", "Unix"}
 
 // mayUseOfFmt leaves out what prints.
 var mayUseOfFmt = []string{"Sprintf", "Errorf"}
@@ -123,6 +123,12 @@ func TestImpuritiesAreFound(t *testing.T) {
 var bodies = []body{
 	BoxOpened{}, WorkOpened{}, LeaseGranted{}, LeaseRenewed{}, LeaseReleased{}, LeaseExpired{}, SignalHeard{},
 	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{},
+	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{},
+	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},
+	MergeRequested{}, MergeApproved{}, Merged{}, RemediationNeeded{}, HealthAudited{}, RemediationRetried{},
+	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},
+	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, QuestionAsked{}, QuestionAnswered{},
+	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{},
 }
 
 // An event's type is the name of its Go type, decode knows it, and these tests do too.

@@ -143,7 +143,8 @@ func viewState(s *State) []byte {
 		Works      []shownWork
 		Sessions   []*Session
 		Redactions []Redaction
-	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions})), "", "  ")
+		Delivery   delivery
+	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.delivery})), "", "  ")
 	if err != nil {
 		panic(err)
 	}
@@ -159,11 +160,12 @@ type shownWork struct {
 	Opened      time.Time
 	Lease       *signalbox.Lease
 	Tenures     []Tenure
+	Task        *Task
 }
 
 func shownWorks(s *State) (works []shownWork) {
 	for w := range s.Works() {
-		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures()})
+		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task})
 	}
 	return works
 }
@@ -182,7 +184,7 @@ func view(v reflect.Value) []byte {
 	case v.Kind() == reflect.Struct && !isText:
 		var fields [][]byte
 		for i := range v.NumField() {
-			if field := v.Field(i); !field.IsZero() && (field.Kind() != reflect.Slice || field.Len() > 0) {
+			if field := v.Field(i); !field.IsZero() && (field.Kind() != reflect.Slice && field.Kind() != reflect.Map || field.Len() > 0) {
 				fields = append(fields, fmt.Appendf(nil, "%q:%s", snake(v.Type().Field(i).Name), view(field)))
 			}
 		}

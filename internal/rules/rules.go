@@ -19,7 +19,7 @@ import (
 
 // Version is the version of these rules. A log that was opened under a newer version is not written to: two
 // programs must not fold one log differently.
-const Version = 1
+const Version = 2
 
 // Decision is what a command leads to. Events are drafts: Seq, Prev and Hash are for the log to set. If Err is
 // set the command is refused; there may still be events then, because refusals and expired leases are recorded.
@@ -48,6 +48,15 @@ type Answer struct {
 	Completed *signalbox.AgentSessionCompleted
 	// Repeated means that the command changed nothing because it had been carried out before.
 	Repeated bool
+
+	// Plan is what loading a plan changed.
+	Plan *PlanChange
+	// Attempt is the how-many-eth agent of its role is about to be started for the work.
+	Attempt int
+	// Again means that the agent is to be asked again under the same lease, and Parked that it has to wait.
+	Again, Parked bool
+	// Question is what the human was asked.
+	Question string
 }
 
 // Decide returns what a command leads to in a state, at a time. It does not change the state.
@@ -71,6 +80,8 @@ type decider struct {
 	events []signalbox.Event
 	bodies []body
 	answer Answer
+
+	questions, baselines int // asked and opened in this decision
 }
 
 // begin holds that a log begins with BoxOpened and is written to only by those who understand it.

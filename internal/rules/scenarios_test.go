@@ -9,10 +9,7 @@ import (
 
 // scenarios are what the recorded histories were made of. Once recorded, a scenario serves only to show how; a change
 // here changes no file.
-var scenarios = []struct {
-	name, about string
-	play        func(*box)
-}{
+var scenarios = append([]scenario{
 	{"full-life", "Work goes from DRAFT to COMPLETED, each phase by a session of the role that may claim it.", fullLife},
 	{"blocked-and-unblocked", "Work is blocked in two phases, once by an error; each time it returns to where it was.", blockedAndUnblocked},
 	{"expiry-and-stale-exit", "A session dies, its lease expires, another takes over; then the first one speaks and moves nothing.", expiryAndStaleExit},
@@ -25,6 +22,11 @@ var scenarios = []struct {
 	{"clock-behind", "A writer whose clock is behind the log writes at the time of the last event.", clockBehind},
 	{"texts", "Titles, notes and reasons with characters that JSON escapes, and some that it does not.", texts},
 	{"many-leases-expire", "Leases of several works run out together and are recorded by the command that meets them.", manyLeasesExpire},
+}, deliveryScenarios...)
+
+type scenario struct {
+	name, about string
+	play        func(*box)
 }
 
 func (b *box) pass(d time.Duration) { b.now = b.now.Add(d) }

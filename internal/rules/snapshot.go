@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, texts with their
 // length before them. One walk over the state both writes and reads it, so the two cannot disagree. Equal states have
 // equal snapshots. It is a cache for one version of the program and no format for others.
-const snapshotFormat = 1
+const snapshotFormat = 2
 
 // ErrSnapshot means that bytes are no snapshot of this version: fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -31,6 +32,7 @@ func (s *State) Still() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
 		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
+		delivery: s.delivery,
 	}
 }
 
@@ -63,6 +65,7 @@ func (w *walker) state(s *State) {
 	list(w, &s.works, func(p **Work) { w.work(allocate(p)) })
 	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
 	list(w, &s.redactions, w.redaction)
+	jsonText(w, &s.delivery)
 	if !w.writing && w.err == nil {
 		s.index(w)
 	}
@@ -79,6 +82,8 @@ func (s *State) index(w *walker) {
 			return
 		}
 		s.workIndex[work.ID] = i
+	}
+	for i, work := range s.works { // now that each can be found
 		s.reindex(i, nil, work)
 	}
 	live := 0
@@ -134,6 +139,11 @@ func (w *walker) work(x *Work) {
 		w.tenure(allocate(&x.Present))
 	}
 	list(w, &x.Past, w.tenure)
+	planned := x.Task != nil
+	w.flag(&planned)
+	if planned {
+		jsonText(w, allocate(&x.Task))
+	}
 }
 
 func (w *walker) tenure(t *Tenure) {
@@ -280,6 +290,24 @@ func list[T any](w *walker, items *[]T, walk func(*T)) {
 		}
 		walk(&(*items)[i])
 	}
+}
+
+// jsonText writes a value as JSON with its length. What is read must be what would be written.
+func jsonText[T any](w *walker, v *T) {
+	var doc string
+	if w.writing {
+		doc = string(marshal(v))
+	}
+	text(w, &doc)
+	if w.writing || w.err != nil {
+		return
+	}
+	var read T // the zero value, since reading leaves what the text does not name
+	if err := json.Unmarshal([]byte(doc), &read); err != nil || string(marshal(&read)) != doc {
+		w.fail("document")
+		return
+	}
+	*v = read
 }
 
 func allocate[T any](p **T) *T {

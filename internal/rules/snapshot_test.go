@@ -31,7 +31,12 @@ func filled(t *testing.T, typ reflect.Type, n *int) reflect.Value {
 		v.SetString(fmt.Sprintf("text %d", *n))
 	case typ.Kind() == reflect.Uint64:
 		v.SetUint(uint64(*n) << 40)
-	case typ.Kind() == reflect.Int:
+	case typ.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case typ.Kind() == reflect.Map:
+		v.Set(reflect.MakeMap(typ))
+		v.SetMapIndex(filled(t, typ.Key(), n), filled(t, typ.Elem(), n))
+	case typ.Kind() == reflect.Int, typ.Kind() == reflect.Int64:
 		v.SetInt(int64(*n))
 	case typ.Kind() == reflect.Pointer:
 		v.Set(reflect.New(typ.Elem()))
@@ -57,6 +62,7 @@ func TestSnapshotHasEveryField(t *testing.T) {
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
+	s.delivery = filled(t, reflect.TypeFor[delivery](), &n).Interface().(delivery)
 	for i, session := range s.sessions { // which must be true of each other
 		work := s.works[i]
 		session.Live = []uint64{work.Lease.Epoch}
@@ -69,12 +75,14 @@ func TestSnapshotHasEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contents := func(s *State) []any { return []any{s.seq, s.time, s.box, s.rules, s.works, s.sessions, s.redactions} }
+	contents := func(s *State) []any {
+		return []any{s.seq, s.time, s.box, s.rules, s.works, s.sessions, s.redactions, s.delivery}
+	}
 	if diff := cmp.Diff(contents(s), contents(read)); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
 	fields := reflect.TypeFor[State]().NumField()
-	if want := 14; fields != want {
+	if want := 20; fields != want {
 		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
 	}
 }

@@ -27,7 +27,14 @@ type State struct {
 	redacted     map[signalbox.Hash]int
 
 	leased map[uint64]int // live leases: epoch to index of the work
-	free   [8]bitset      // for each phase the works without a lease
+	free   [8]bitset      // for each phase the works without a lease that were opened by hand
+
+	delivery   delivery
+	ready      [len(dispatchOrder)]bitset // for each role the tasks that it could be given
+	dependents map[string][]int           // work that names an id as a blocker, or did
+	downstream []int                      // how many tasks wait for each, nil when that has to be counted again
+	locks      map[string]string          // files of a shared workspace to the task that has them
+	open       map[Kind]int               // planned work that is not done
 
 	undo      []func()
 	recording bool
@@ -46,6 +53,8 @@ type Work struct {
 	// Past are the sessions that held the work, in order, and Present is the one that holds it, nil without a lease.
 	Past    []Tenure
 	Present *Tenure
+	// Task is what the delivery loop knows of the work, nil if it was opened by hand.
+	Task *Task
 }
 
 // Tenures returns the sessions that held the work and the one that holds it, in order.

@@ -39,6 +39,10 @@ func (c Unblock) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
+	if w.Task != nil {
+		return refusef(signalbox.CodeFailed, "answer what is asked about it (signalbox questions), or signalbox retry "+w.ID,
+			"work '%s' is of a plan: %s", w.ID, d.s.Reason(w))
+	}
 	if w.Phase != signalbox.PhaseBlocked {
 		return refusef(signalbox.CodeFailed, "only BLOCKED work can be unblocked", "work '%s' is not blocked, it is in %s", w.ID, w.Phase)
 	}

@@ -1,0 +1,172 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"signalbox"
+)
+
+// applyDelivery folds an event of the delivery loop.
+func (s *State) applyDelivery(e *signalbox.Event, body body) {
+	switch b := body.(type) {
+	case PolicySet, PlanOpened, PlanLoaded, TaskPlanned, TaskReplanned:
+		s.applyPlan(e, body)
+	case QuestionAsked, QuestionAnswered:
+		s.applyQuestion(e, body)
+	case ExpertRequested, ExpertAdvised, ExpertRegistered, SessionParked, SessionResumed:
+		s.applyExpert(e, body)
+	case FilesLocked, LocksYielded, FileWaited, OverlapNoted:
+		s.applyFiles(e, body)
+	case Paused, Resumed, Cancelled, Retried, MergeApproved:
+		s.applyOrder(e, body)
+	case RoleLimited:
+		limited := slices.DeleteFunc(slices.Clone(s.delivery.Limited), func(l RoleLimit) bool { return l.Role == b.Role })
+		s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
+	case AgentTurnEnded:
+		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output })
+	case ChecksRan:
+		s.checked(e, b)
+	case RemediationNeeded:
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy = b.Remediation })
+		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
+			t.Issues = append(slices.Clip(t.Issues), Finding{"blocked", b.Issue, b.Body, e.Work, e.Seq})
+		})
+	default:
+		s.changeTask(e.Work, func(w *Work, t *Task) { t.apply(e, body, w) })
+	}
+}
+
+// apply folds an event that changes nothing but the task.
+func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
+	switch b := body.(type) {
+	case AgentStarted:
+		t.Starts = increased(t.Starts, w.Lease.Role)
+	case ProgressReported:
+		t.Progress = &Progress{b.Activity, b.Percent, e.Time}
+	case ReworkOrdered:
+		t.rework(e, b)
+	case IncompleteLogged:
+		t.Counts.Incompletes = b.Count
+		t.Context = "The developer before you could not finish: " + b.Summary
+	case BlockerAdded:
+		t.Counts.Waits = b.Count
+		for _, id := range b.On {
+			t.Waits = including(t.Waits, id)
+		}
+	case TaskExpanded:
+		t.Specification = b.Body
+		for _, id := range b.SubTasks {
+			t.Waits = including(t.Waits, id)
+		}
+	case MergeRequested:
+		t.Audited = true
+	case RemediationEnded:
+		t.Remedy = ""
+	case RemediationRetried:
+		t.Attempts = b.Attempt
+		t.Findings = append(slices.Clip(t.Findings), Finding{Cause: "health", Summary: b.Reason, Seq: e.Seq})
+	case UnknownSignalRecovery:
+		t.Counts.Unknown = b.Attempt
+	case AgentSignalFailure:
+		t.Counts.Unknown = 0
+	case AgentFailed:
+		t.Timeouts = increased(t.Timeouts, b.Role)
+		t.Context = b.Detail
+	case Merged:
+		t.Audited = true
+	}
+}
+
+func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
+	switch b.Cause {
+	case "review":
+		t.Counts.Reviews = b.Count
+	case "audit":
+		t.Counts.Audits = b.Count
+	case "checks":
+		t.Counts.Checks = b.Count
+	case "merge":
+		t.Counts.Merges = b.Count
+	}
+	t.Findings = append(slices.Clip(t.Findings), Finding{b.Cause, b.Summary, b.Body, "", e.Seq})
+}
+
+// enter changes what a task's phase changes: another implementation has passed no gate, and what passes one has nothing
+// left to mend.
+func (t *Task) enter(from, to signalbox.Phase) {
+	if to == signalbox.PhaseCompleted {
+		t.Locks = nil
+	}
+	if from == signalbox.PhaseBlocked || to == signalbox.PhaseBlocked {
+		return
+	}
+	switch to {
+	case signalbox.PhaseImplementation, signalbox.PhaseCIPending:
+		t.Checked, t.Reviewed, t.Audited, t.Approved = false, false, false, false
+	case signalbox.PhaseReadyForReview:
+		t.Checked, t.Findings, t.Context = true, nil, ""
+	case signalbox.PhaseReadyForMerge:
+		t.Reviewed, t.Context = true, ""
+	}
+}
+
+// heard notes a signal that counts: unknown output before it no longer matters, and it is known again.
+func (s *State) heard(e *signalbox.Event, b SignalHeard) {
+	w, _ := s.Work(e.Work)
+	if w.Task == nil || b.Signal == "checkpoint" {
+		return
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Unknown = 0
+		if b.Signal == "ready_for_review" {
+			t.Claimed = b.Body
+		}
+		if t.Timeouts[w.Lease.Role] > 0 {
+			t.Timeouts = increased(t.Timeouts, w.Lease.Role)
+			delete(t.Timeouts, w.Lease.Role)
+		}
+	})
+	if b.Dialect != signalbox.DialectLine { // AgentSessionCompleted is known again by itself
+		return
+	}
+	s.changeSession(e.Session, func(session *Session) {
+		session.Exits = append(session.Exits, ExitRecord{Epoch: b.Epoch, Digest: sha256.Sum256(e.Data), Seq: e.Seq, Next: w.Phase})
+	})
+}
+
+func (s *State) checked(e *signalbox.Event, b ChecksRan) {
+	w, _ := s.Work(e.Work)
+	if w.Task.Kind == KindBaseline {
+		s.delivery.Failing = failing(b.Rows)
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Checks, t.Failing, t.Differs = e.Seq, failing(b.Rows), b.Differs })
+}
+
+// changePhase moves work. What it no longer needs goes to those who wait for it.
+func (s *State) changePhase(e *signalbox.Event, b PhaseChanged) {
+	w, _ := s.Work(e.Work)
+	s.changeWork(e.Work, func(w *Work) { w.enter(b.To) })
+	if w.Task == nil {
+		return
+	}
+	if w.Lease != nil {
+		s.noteResult(w.Lease, b.To)
+	}
+	if b.To == signalbox.PhaseCompleted {
+		s.freed(w.Task.Locks)
+	}
+}
+
+// noteResult keeps where the work went with the signal that moved it, for whoever sends that again.
+func (s *State) noteResult(lease *signalbox.Lease, to signalbox.Phase) {
+	session, _ := s.Session(lease.Session)
+	if n := len(session.Exits); n == 0 || session.Exits[n-1].Epoch != lease.Epoch {
+		return
+	}
+	s.changeSession(lease.Session, func(session *Session) {
+		session.Exits = slices.Clone(session.Exits)
+		session.Exits[len(session.Exits)-1].Next = to
+	})
+}

@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// Check hands in what the checks gave, by the system principal that ran them.
+type Check struct {
+	Session   string
+	Epoch     uint64
+	Commit    string
+	Rows      []CheckRow
+	Differs   []string
+	Protected []string
+	// Body has the output of what failed, for whoever has to mend it.
+	Body signalbox.Hash
+}
+
+func (c Check) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, "checks")
+	if err != nil {
+		return err
+	}
+	if h.role != signalbox.RoleCI {
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s may not say what the checks gave", h.role)
+	}
+	c.Differs, c.Protected = clipAll(c.Differs), clipAll(c.Protected)
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
+	switch h.w.Task.Kind {
+	case KindBaseline:
+		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+	case KindRemediation: // the health auditor looks at it whatever the checks gave
+		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReview)
+	default:
+		c.judge(d, h)
+	}
+	d.release(h.w.ID, h.holder, "checks")
+	return nil
+}
+
+// judge tells a task's own failures, which are rework, from those that the base has too, which are nobody's fault.
+func (c Check) judge(d *decider, h hearing) {
+	failing := failing(c.Rows)
+	own := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
+	switch {
+	case len(own) > 0 || len(c.Protected) > 0:
+		summary := "failing: " + strings.Join(own, ", ")
+		if len(c.Protected) > 0 {
+			summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
+		}
+		d.rework(h, "checks", h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, summary, c.Body)
+	case len(failing) > 0:
+		h.Body = c.Body
+		d.remedy(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
+	default:
+		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForReview)
+	}
+}
+
+// failing returns the names of the checks that failed, as "check|environment".
+func failing(rows []CheckRow) []string {
+	var names []string
+	for _, r := range rows {
+		if !r.Passed {
+			names = append(names, r.name())
+		}
+	}
+	return names
+}
+
+// Merge hands in what came of a merge, by the system principal that tried it. Refusal is why the base could not take the
+// work, "" if it did.
+type Merge struct {
+	Session        string
+	Epoch          uint64
+	Commit, Before string
+	Refusal        string
+	Rows           []CheckRow
+	Body           signalbox.Hash
+}
+
+func (c Merge) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, "merge")
+	if err != nil {
+		return err
+	}
+	if h.role != signalbox.RoleMerger {
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s may not say what came of a merge", h.role)
+	}
+	h.Body = c.Body
+	switch {
+	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
+		d.unhealthy(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + clip(c.Refusal, 1000)})
+		return nil
+	case c.Refusal != "":
+		d.rework(h, "merge", h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
+	default:
+		d.answer.Seq = d.record(h.w.ID, h.session, h.actor, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows})
+		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+	}
+	d.release(h.w.ID, h.holder, "merge")
+	if c.Refusal == "" && h.w.Task.Kind == KindRemediation {
+		d.endRemediation(h.w, h.actor)
+	}
+	return nil
+}

@@ -1,0 +1,455 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+	"time"
+
+	"signalbox"
+)
+
+// delivery is what the state knows of the plan as a whole. It is a value whose slices and pointers are replaced, never
+// written into, so that taking a change back is putting the old value in its place.
+type delivery struct {
+	Policy    *Policy        `json:"policy,omitempty"`
+	Plan      signalbox.Hash `json:"plan,omitzero"`
+	PlanName  string         `json:"plan_name,omitempty"`
+	Loading   bool           `json:"loading,omitempty"`
+	Questions []*Question    `json:"questions,omitempty"`
+	// Experts are those registered beside the configured ones.
+	Experts []Expert    `json:"experts,omitempty"`
+	Limited []RoleLimit `json:"limited,omitempty"`
+	// Failing are the checks that fail on the base, as the last baseline found.
+	Failing []string `json:"failing,omitempty"`
+	// Numbers of the last remediation, request to an expert, and baseline.
+	Remediations int    `json:"remediations,omitempty"`
+	Requests     int    `json:"requests,omitempty"`
+	Baselines    int    `json:"baselines,omitempty"`
+	Orders       int    `json:"orders,omitempty"`
+	Spent        Spent  `json:"spent,omitzero"`
+	Paused       bool   `json:"paused,omitempty"`
+	Cancelled    string `json:"cancelled,omitempty"`
+}
+
+// RoleLimit keeps agents of a role from being started before a time.
+type RoleLimit struct {
+	Role  signalbox.Role `json:"role"`
+	Until time.Time      `json:"until"`
+}
+
+// Policy is how plans are delivered; ok is false before anybody said.
+func (s *State) Policy() (p Policy, ok bool) {
+	if s.delivery.Policy == nil {
+		return Policy{}, false
+	}
+	return *s.delivery.Policy, true
+}
+
+// Plan returns the digest and the name of the plan, and whether it is loaded whole.
+func (s *State) Plan() (digest signalbox.Hash, name string, loaded bool) {
+	return s.delivery.Plan, s.delivery.PlanName, s.delivery.Plan != signalbox.Hash{} && !s.delivery.Loading
+}
+
+// Spent is what all agents used.
+func (s *State) Spent() Spent { return s.delivery.Spent }
+
+// Paused tells whether the whole run is paused, and Cancelled why it is cancelled, "" if it is not.
+func (s *State) Paused() bool { return s.delivery.Paused }
+
+// Cancelled is why the run is cancelled, "" if it is not.
+func (s *State) Cancelled() string { return s.delivery.Cancelled }
+
+// Experts returns whom agents may ask.
+func (s *State) Experts() []Expert {
+	if s.delivery.Policy == nil {
+		return s.delivery.Experts
+	}
+	return append(slices.Clone(s.delivery.Policy.Experts), s.delivery.Experts...)
+}
+
+// expert finds an expert by name.
+func (s *State) expert(name string) (Expert, bool) {
+	for _, e := range s.Experts() {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Expert{}, false
+}
+
+// Limited returns until when agents of a role are not to be started, zero if they may.
+func (s *State) Limited(role signalbox.Role) time.Time {
+	for _, l := range s.delivery.Limited {
+		if l.Role == role {
+			return l.Until
+		}
+	}
+	return time.Time{}
+}
+
+// NextWake returns when something can be dispatched for no other reason than that time has passed.
+func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
+	earlier := func(t time.Time) {
+		if t.After(now) && (!ok || t.Before(at)) {
+			at, ok = t, true
+		}
+	}
+	for _, l := range s.delivery.Limited {
+		earlier(l.Until)
+	}
+	return at, ok
+}
+
+// dispatchOrder is the order in which slots fill: what the system itself does, what all wait for, and then what is nearest to
+// its end, so that work finishes before more begins.
+var dispatchOrder = [...]signalbox.Role{signalbox.RoleCI, signalbox.RoleMerger, signalbox.RoleRemediation, signalbox.RoleHealthAuditor,
+	signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
+	signalbox.RoleDeveloper}
+
+// DispatchRoles returns the roles that work is dispatched to, in the order in which slots fill.
+func DispatchRoles() []signalbox.Role { return slices.Clone(dispatchOrder[:]) }
+
+func roleNumber(role signalbox.Role) int { return slices.Index(dispatchOrder[:], role) }
+
+// isAgent tells whether somebody of the role takes up a slot.
+func isAgent(role signalbox.Role) bool {
+	return role != signalbox.RoleCI && role != signalbox.RoleMerger
+}
+
+// Dispatch asks for whatever is to be done next by one of the roles.
+type Dispatch struct {
+	Roles          []signalbox.Role
+	Session, Actor string
+	Lease          string
+	TTL            time.Duration
+}
+
+func (c Dispatch) decide(d *decider) error {
+	if c.TTL == 0 {
+		c.TTL = signalbox.DefaultLeaseTTL
+	}
+	if err := firstOf(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
+		return err
+	}
+	if _, known := d.s.Session(c.Session); known {
+		claim := Claim{Session: c.Session, Lease: c.Lease}
+		if w := claim.granted(d); w != nil {
+			return claim.held(d, w, w.Lease)
+		}
+		return refusef(signalbox.CodeUsage, "each dispatch is a session of its own", "session '%s' is there already", c.Session)
+	}
+	for _, i := range d.s.expired(d.at) {
+		d.liveLease(d.s.works[i])
+	}
+	w, role := d.s.next(c.Roles, d.at)
+	if w == nil {
+		return refusef(signalbox.CodeNotFound, "it may come", "%w", ErrNothingToClaim)
+	}
+	c.grant(d, w, role)
+	return nil
+}
+
+func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
+	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL}.grant(d, w)
+	if files := d.s.toLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
+		for _, owner := range d.s.owners(files) {
+			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})
+		}
+		d.record(w.ID, c.Session, c.Actor, FilesLocked{files})
+	}
+	if w.Phase == signalbox.PhaseReadyForReview {
+		d.record(w.ID, c.Session, c.Actor, PhaseChanged{w.Phase, signalbox.PhaseReview})
+		d.answer.Phase = signalbox.PhaseReview
+	}
+}
+
+// owners returns the tasks that have any of the files.
+func (s *State) owners(files []string) []string {
+	var owners []string
+	for _, file := range files {
+		if owner, held := s.locks[file]; held {
+			owners = including(owners, owner)
+		}
+	}
+	return owners
+}
+
+// CanDispatch tells whether Dispatch would find something for one of the roles.
+func (s *State) CanDispatch(roles []signalbox.Role, now time.Time) bool {
+	if len(s.expired(now)) > 0 {
+		return true
+	}
+	w, _ := s.next(roles, now)
+	return w != nil
+}
+
+// next returns what is to be done next by one of the roles, nil for nothing.
+func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Role) {
+	p := s.delivery.Policy
+	if p == nil || s.delivery.Loading || s.delivery.Paused || s.delivery.Cancelled != "" {
+		return nil, ""
+	}
+	use := s.slotsInUse()
+	for n, role := range dispatchOrder {
+		if !slices.Contains(roles, role) || s.ready[n].first() < 0 || now.Before(s.Limited(role)) || !s.slotFree(use, role) {
+			continue
+		}
+		if w := s.pick(n, use); w != nil {
+			return w, role
+		}
+	}
+	return nil, ""
+}
+
+// usage is how many slots are taken.
+type usage struct {
+	all     int
+	roles   [len(dispatchOrder)]int
+	experts map[string]int
+}
+
+// slotsInUse counts the agents at work, and those that are about to go on, since they go before others.
+func (s *State) slotsInUse() usage {
+	var u usage
+	for _, i := range s.leased {
+		w := s.works[i]
+		n := roleNumber(w.Lease.Role)
+		if w.Task == nil || n < 0 || w.Task.Parked != nil && !w.Task.Parked.Ready {
+			continue
+		}
+		u.roles[n]++
+		if isAgent(w.Lease.Role) {
+			u.all++
+		}
+		if w.Lease.Role == signalbox.RoleExpert {
+			if u.experts == nil {
+				u.experts = map[string]int{}
+			}
+			u.experts[w.Task.Expert]++
+		}
+	}
+	return u
+}
+
+func (s *State) slotFree(u usage, role signalbox.Role) bool {
+	p, n := s.delivery.Policy, roleNumber(role)
+	switch role {
+	case signalbox.RoleCI:
+		return u.roles[n] < max(p.Checks, 1)
+	case signalbox.RoleMerger:
+		return u.roles[n] == 0
+	case signalbox.RoleExpert:
+		return u.all < p.Slots && !s.runHeld() // and each expert has slots of its own
+	}
+	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runHeld()
+}
+
+// runHeld tells whether a question about the whole run is open.
+func (s *State) runHeld() bool {
+	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
+}
+
+// pick returns the best work that is ready for a role: of the highest priority, that unblocks most, that comes first in the
+// plan.
+func (s *State) pick(role int, use usage) *Work {
+	var best *Work
+	bestAt, below := 0, s.downstreamCounts()
+	for i := range s.ready[role].all() {
+		w := s.works[i]
+		if best != nil && !s.before(below, i, bestAt) || !s.timely(w) || dispatchOrder[role] == signalbox.RoleExpert && !s.expertFree(w, use) {
+			continue
+		}
+		best, bestAt = w, i
+	}
+	return best
+}
+
+func (s *State) before(below []int, i, j int) bool {
+	a, b := s.works[i].Task, s.works[j].Task
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0
+}
+
+func (s *State) expertFree(w *Work, use usage) bool {
+	e, _ := s.expert(w.Task.Expert)
+	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
+}
+
+// timely tells whether the work may be dispatched beside what else goes on. While a baseline is due nothing else begins;
+// during a remediation no task goes on, since it would stand on what is broken.
+func (s *State) timely(w *Work) bool {
+	switch w.Task.Kind {
+	case KindBaseline, KindExpert:
+		return true
+	case KindRemediation:
+		return s.open[KindBaseline] == 0
+	}
+	if s.open[KindBaseline] > 0 || s.open[KindRemediation] > 0 && w.Phase != signalbox.PhaseDraft {
+		return false
+	}
+	return s.lockedOut(w) == ""
+}
+
+// lockedOut returns who has a file that the task has to lock, "" if it can have them all. Who waits for the task itself
+// gives its files up.
+func (s *State) lockedOut(w *Work) string {
+	for _, file := range s.toLock(w) {
+		if owner, held := s.locks[file]; held && !s.yields(file, owner, w.ID) {
+			return owner
+		}
+	}
+	return ""
+}
+
+func (s *State) yields(file, owner, to string) bool {
+	w, _ := s.Work(owner)
+	return w.Lease == nil && s.waitsFor(w, to) && s.waiter(file, "") == nil
+}
+
+// toLock returns the files that a task has to lock before anybody works on it.
+func (s *State) toLock(w *Work) []string {
+	if !s.delivery.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
+		return nil
+	}
+	var files []string
+	for _, file := range w.Task.Files {
+		if s.locks[file] != w.ID {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// reindexTask keeps what can be looked up quickly in step with a work item that changed from old; nil is one that was not
+// there.
+func (s *State) reindexTask(i int, old, changed *Work) {
+	var before, after Task
+	if old != nil && old.Task != nil {
+		before = *old.Task
+		s.count(old, -1)
+	}
+	if changed != nil && changed.Task != nil {
+		after = *changed.Task
+		s.count(changed, 1)
+	}
+	for _, file := range before.Locks {
+		delete(s.locks, file)
+	}
+	for _, file := range after.Locks {
+		s.locks = put(s.locks, file, changed.ID)
+	}
+	if before.Kind != after.Kind || !slices.Equal(before.blockers(), after.blockers()) {
+		s.downstream = nil
+		for _, id := range after.blockers() {
+			if !slices.Contains(s.dependents[id], i) {
+				s.dependents = put(s.dependents, id, append(s.dependents[id], i))
+			}
+		}
+	}
+	s.refreshReady(i, changed)
+	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) {
+		for _, dependent := range s.dependents[cmp.Or(old, changed).ID] {
+			if dependent < len(s.works) {
+				s.refreshReady(dependent, s.works[dependent])
+			}
+		}
+	}
+}
+
+func isDone(w *Work) bool { return w != nil && w.Done() }
+
+func isCompleted(w *Work) bool { return w != nil && w.Phase == signalbox.PhaseCompleted }
+
+func (s *State) count(w *Work, n int) {
+	if !w.Done() {
+		s.open = put(s.open, w.Task.Kind, s.open[w.Task.Kind]+n)
+	}
+}
+
+func (s *State) refreshReady(i int, w *Work) {
+	for n := range s.ready {
+		s.ready[n].remove(i)
+	}
+	if w == nil || w.Task == nil || !s.startable(w) {
+		return
+	}
+	if n := roleNumber(w.claimant()); n >= 0 {
+		s.ready[n].add(i)
+	}
+}
+
+// downstreamCounts returns for each work item how many tasks wait for it, directly or not.
+func (s *State) downstreamCounts() []int {
+	if len(s.downstream) == len(s.works) {
+		return s.downstream
+	}
+	below := make([]bitset, len(s.works))
+	state := make([]byte, len(s.works)) // 1 is being visited, 2 is done
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = 1
+		for _, dependent := range s.dependents[s.works[i].ID] {
+			if dependent >= len(s.works) || s.works[dependent].Task == nil || !slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) || state[dependent] == 1 {
+				continue
+			}
+			if state[dependent] == 0 {
+				visit(dependent)
+			}
+			below[i].add(dependent)
+			below[i].union(below[dependent])
+		}
+		state[i] = 2
+	}
+	s.downstream = make([]int, len(s.works))
+	for i := range s.works {
+		if state[i] == 0 {
+			visit(i)
+		}
+	}
+	for i := range below {
+		s.downstream[i] = below[i].size()
+	}
+	return s.downstream
+}
+
+func (b *bitset) union(other bitset) {
+	for len(*b) < len(other) {
+		*b = append(*b, 0)
+	}
+	for i, word := range other {
+		(*b)[i] |= word
+	}
+}
+
+func (b bitset) size() int {
+	n := 0
+	for _, word := range b {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// all yields the numbers of the set in order.
+func (b bitset) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, word := range b {
+			for ; word != 0; word &= word - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// marshal writes a value of our own types as JSON, which is the same for equal values.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("rules: %T does not encode: %v", v, err))
+	}
+	return text
+}

@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
+
+// planFault looks at an event that adds planned work.
+func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
+	if _, exists := s.Work(e.Work); exists {
+		return "the work is already there"
+	}
+	number := func(letter string, n int) string { return fmt.Sprintf("%s-%d", letter, n+1) }
+	want := map[Kind]string{KindRemediation: number("R", s.delivery.Remediations), KindExpert: number("X", s.delivery.Requests),
+		KindBaseline: number("B", s.delivery.Baselines)}
+	first := map[Kind]signalbox.Phase{KindRemediation: signalbox.PhaseImplementation, KindExpert: signalbox.PhaseImplementation,
+		KindBaseline: signalbox.PhaseCIPending}
+	switch b.Kind {
+	case KindTask:
+		if b.Phase != signalbox.PhaseDraft && b.Phase != signalbox.PhaseImplementation || ownID(e.Work) {
+			return "a task begins as DRAFT or in IMPLEMENTATION, under an id of its own"
+		}
+	case KindRemediation, KindExpert, KindBaseline:
+		if e.Work != want[b.Kind] || b.Phase != first[b.Kind] {
+			return fmt.Sprintf("the next %s is %s and begins in %s", b.Kind, want[b.Kind], first[b.Kind])
+		}
+		if asker, known := s.Work(b.Asker); b.Kind == KindExpert && (!known || asker.Task == nil) {
+			return "nobody asked"
+		}
+	default:
+		return fmt.Sprintf("there is no kind %q", b.Kind)
+	}
+	if s.delivery.Policy == nil {
+		return "no policy says how work is delivered"
+	}
+	return idFault(e.Work)
+}
+
+// runFault looks at an event about the whole run.
+func (s *State) runFault(body body) string {
+	switch b := body.(type) {
+	case PolicySet:
+		return policyFault(&b.Policy)
+	case PlanLoaded:
+		if b.Plan != s.delivery.Plan || !s.delivery.Loading {
+			return "that plan is not being loaded"
+		}
+	case QuestionAsked:
+		return s.askFault(b)
+	case QuestionAnswered:
+		return s.answerFault(b, "")
+	case RoleLimited:
+		if roleNumber(b.Role) < 0 {
+			return fmt.Sprintf("there is no role %q", b.Role)
+		}
+	}
+	if s.delivery.Policy == nil {
+		if _, sets := body.(PlanOpened); sets {
+			return "no policy says how work is delivered"
+		}
+	}
+	return ""
+}
+
+func (s *State) askFault(b QuestionAsked) string {
+	if want := fmt.Sprintf("Q-%d", len(s.delivery.Questions)+1); b.Question != want {
+		return "the next question is " + want
+	}
+	return ""
+}
+
+func (s *State) answerFault(b QuestionAnswered, work string) string {
+	q, known := s.Question(b.Question)
+	if !known || !q.Open() || q.Work != work {
+		return fmt.Sprintf("%s is not an open question about it", b.Question)
+	}
+	return ""
+}
+
+// taskFault looks at an event about planned work.
+func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
+	switch b := body.(type) {
+	case AgentStarted:
+		return liveFault(e, w, b.Epoch)
+	case AgentTurnEnded:
+		return liveFault(e, w, b.Epoch)
+	case ProgressReported:
+		return liveFault(e, w, b.Epoch)
+	case ChecksRan:
+		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
+	case AgentFailed:
+		return liveFault(e, w, b.Epoch)
+	case SessionParked:
+		return liveFault(e, w, b.Epoch)
+	case SessionResumed:
+		if w.Task.Parked == nil {
+			return "the session is not parked"
+		}
+		return liveFault(e, w, b.Epoch)
+	case QuestionAsked:
+		return s.askFault(b)
+	case QuestionAnswered:
+		return s.answerFault(b, w.ID)
+	case MergeRequested:
+		if w.Phase != signalbox.PhaseReadyForMerge || w.Task.Audited {
+			return "a merge is asked for once, in READY_FOR_MERGE"
+		}
+		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
+	case Merged:
+		return s.mergedFault(e, b, w)
+	case RemediationNeeded:
+		if r, known := s.Work(b.Remediation); !known || r.Task == nil || r.Task.Kind != KindRemediation || r.Done() {
+			return "there is no such remediation"
+		}
+	case RemediationEnded:
+		if w.Task.Remedy != b.Remediation {
+			return "it does not wait for that remediation"
+		}
+	case TaskReplanned:
+		if w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted {
+			return "only a task that is not completed can be planned anew"
+		}
+	case FilesLocked:
+		for _, file := range b.Files {
+			if owner, held := s.locks[file]; held && owner != w.ID {
+				return fmt.Sprintf("%s has %q", owner, file)
+			}
+		}
+	}
+	return ""
+}
+
+func roleFault(w *Work, role signalbox.Role) string {
+	if w.Lease.Role != role {
+		return fmt.Sprintf("the %s may not say so", w.Lease.Role)
+	}
+	return ""
+}
+
+func holderFault(w *Work, roles ...signalbox.Role) string {
+	if w.Lease == nil || !slices.Contains(roles, w.Lease.Role) {
+		return fmt.Sprintf("no %s holds the work", roles[0])
+	}
+	return ""
+}
+
+func (s *State) mergedFault(e *signalbox.Event, b Merged, w *Work) string {
+	switch {
+	case w.Task.Kind == KindRemediation && w.Phase == signalbox.PhaseBlocked && b.Epoch == 0: // declared healthy
+		return ""
+	case b.Epoch == 0 && s.delivery.Policy.Shared:
+		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
+	}
+	return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
+}
+
+// plannedPhaseFault holds the gates: no task is completed without passed checks, a passed review and a passed audit.
+func plannedPhaseFault(w *Work, b PhaseChanged) string {
+	t := w.Task
+	switch {
+	case b.From != w.Phase:
+		return fmt.Sprintf("the work is in %s", w.Phase)
+	case !slices.Contains(plannedNext(w), b.To):
+		return fmt.Sprintf("%s does not follow %s", b.To, b.From)
+	case b.To == signalbox.PhaseReadyForReview && len(t.Failing) > 0:
+		return "checks fail"
+	case b.To == signalbox.PhaseReadyForMerge && t.Kind == KindTask && !t.Checked:
+		return "the checks did not pass"
+	case b.To == signalbox.PhaseCompleted && t.Kind == KindTask && !(t.Checked && t.Reviewed && t.Audited):
+		return "it did not pass its checks, its review and its audit"
+	}
+	return ""
+}
+
+// plannedNext returns where planned work may go from where it is.
+func plannedNext(w *Work) []signalbox.Phase {
+	const (
+		draft, implementation, pending, ready = signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview
+		review, merge, done, blocked          = signalbox.PhaseReview, signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted, signalbox.PhaseBlocked
+	)
+	kind := w.Task.Kind
+	switch w.Phase {
+	case draft:
+		return []signalbox.Phase{implementation, blocked}
+	case implementation:
+		if kind == KindExpert {
+			return []signalbox.Phase{done, blocked}
+		}
+		return []signalbox.Phase{pending, blocked}
+	case pending:
+		switch kind {
+		case KindBaseline:
+			return []signalbox.Phase{done, blocked}
+		case KindRemediation:
+			return []signalbox.Phase{review, blocked}
+		}
+		return []signalbox.Phase{ready, implementation, blocked}
+	case ready:
+		return []signalbox.Phase{review, merge, implementation, blocked} // a claim by hand leaves the phase alone
+	case review:
+		return []signalbox.Phase{merge, implementation, blocked}
+	case merge:
+		return []signalbox.Phase{done, implementation, blocked}
+	case blocked:
+		if kind == KindRemediation {
+			return []signalbox.Phase{w.BlockedFrom, done}
+		}
+		return []signalbox.Phase{w.BlockedFrom}
+	}
+	return nil
+}

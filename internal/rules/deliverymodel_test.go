@@ -1,0 +1,552 @@
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"signalbox"
+)
+
+// company is a crew that does right and wrong things at random, on a plan that changes at random. After every step it checks
+// what must always hold.
+type company struct {
+	t     *rapid.T
+	s     *State
+	now   time.Time
+	log   []signalbox.Event
+	tasks []PlanTask
+	plans byte
+	n     int // for ids
+	// chance is seeded by rapid: its own draws prefer small numbers, and a company that mostly does the first thing gets nowhere.
+	chance *rand.Rand
+	done   []Command
+	calm   bool // what it does is not looked at so closely
+}
+
+func chooseOne[T any](c *company, from ...T) T { return from[c.chance.IntN(len(from))] }
+
+func (c *company) oneIn(n int) bool { return c.chance.IntN(n) == 0 }
+
+func (c *company) between(low, high int) int { return low + c.chance.IntN(high-low+1) }
+
+// fatalf says what does not hold, and what led there.
+func (c *company) fatalf(format string, args ...any) {
+	c.t.Helper()
+	for _, cmd := range c.done[max(0, len(c.done)-80):] {
+		c.t.Logf("%#v", cmd)
+	}
+	c.t.Fatalf(format, args...)
+}
+
+// newCompany has a random policy and a random plan.
+func newCompany(t *rapid.T) *company {
+	c := &company{t: t, s: &State{}, now: t0, chance: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "seed")))}
+	c.try(OpenBox{Box: "box-1", Actor: "op"})
+	p := policy()
+	p.Slots = c.between(1, 5)
+	p.Checks = c.between(0, 2)
+	p.Shared = c.oneIn(2)
+	p.ApproveMerge = c.oneIn(2)
+	for i := range p.Roles {
+		p.Roles[i].Slots = c.between(1, 2)
+	}
+	if c.oneIn(2) {
+		p = withCreator(p)
+	}
+	limit := func() int { return c.between(1, 3) }
+	p.Limits = Limits{limit(), limit(), limit(), limit(), limit(), limit(), limit(), limit(), limit(), limit(), limit(), time.Minute}
+	if c.oneIn(2) {
+		p.Task, p.Run = Budget{Tokens: 300}, Budget{Tokens: 1500}
+	}
+	c.try(Configure{p, "op"})
+	for i := range c.between(1, 12) {
+		c.tasks = append(c.tasks, c.drawTask(fmt.Sprintf("t%d", i+1)))
+	}
+	c.load()
+	return c
+}
+
+// drawTask draws a task that waits for tasks before it.
+func (c *company) drawTask(id string) PlanTask {
+	t := todo(id)
+	for _, before := range c.tasks {
+		if c.oneIn(4) {
+			t.BlockedBy = append(t.BlockedBy, before.ID)
+		}
+	}
+	for _, file := range []string{"a", "b", "c"} {
+		if c.oneIn(5) {
+			t.Files = append(t.Files, file)
+		}
+	}
+	t.Draft = c.oneIn(5)
+	t.Priority = chooseOne(c, 0, 0, 0, 1)
+	t.Text = signalbox.Hash{1, byte(len(c.tasks))}
+	return t
+}
+
+func (c *company) load() {
+	c.plans++
+	l := plan(c.plans, slices.Clone(c.tasks)...)
+	l.Replace = true
+	for {
+		if a := c.try(l); a.Answer.Plan.Loaded {
+			return
+		}
+	}
+}
+
+// try decides, applies, and checks everything.
+func (c *company) try(cmd Command) Decision {
+	c.t.Helper()
+	c.done = append(c.done, cmd)
+	d := Decide(c.s, c.now, cmd)
+	for i := range d.Events {
+		e := &d.Events[i]
+		e.Seq = c.s.Seq() + uint64(i) + 1
+	}
+	decided := c.decided(&d)
+	for i := range d.Events {
+		c.note(&d.Events[i])
+		if err := c.s.Apply(&d.Events[i]); err != nil {
+			c.fatalf("Apply does not accept what Decide(%#v) returned: %v", cmd, err)
+		}
+	}
+	c.log = append(c.log, d.Events...)
+	if c.s.delivery.Policy == nil {
+		return d
+	}
+	if fault := cmp.Or(brokenLoop(c.s), brokenWork(c.s, c.log), brokenSession(c.s, c.log)); fault != "" {
+		c.fatalf("after %#v: %s", cmd, fault)
+	}
+	if decided == nil {
+		return d
+	}
+	if !bytes.Equal(decided.Snapshot(), c.s.Snapshot()) {
+		c.fatalf("%#v leads elsewhere when it is read back", cmd)
+	}
+	if fault := brokenDeliveryIndex(c.s, decided); fault != "" {
+		c.fatalf("after %#v: %s", cmd, fault)
+	}
+	return d
+}
+
+// decided applies a decision to another state, which was made from a snapshot of the company's.
+func (c *company) decided(d *Decision) *State {
+	if c.calm && !c.oneIn(10) {
+		return nil
+	}
+	s, err := FromSnapshot(c.s.Snapshot())
+	if err == nil {
+		err = s.ApplyDecision(d)
+	}
+	if err != nil {
+		c.fatalf("%v", err)
+	}
+	return s
+}
+
+// note checks an event against the state before it.
+func (c *company) note(e *signalbox.Event) {
+	if e.Type != "LeaseGranted" {
+		return
+	}
+	w, _ := c.s.Work(e.Work)
+	if w.Lease != nil {
+		c.fatalf("%s is given to a second holder", e.Work)
+	}
+	for _, blocker := range w.Task.Blockers {
+		if b, known := c.s.Work(blocker); !known || b.Phase != signalbox.PhaseCompleted {
+			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
+		}
+	}
+	if len(w.Task.Questions) > 0 {
+		c.fatalf("%s is given away with an open question", e.Work)
+	}
+}
+
+// held are the works that somebody holds.
+func (c *company) held() []*Work {
+	var held []*Work
+	for w := range c.s.Works() {
+		if w.Lease != nil {
+			held = append(held, w)
+		}
+	}
+	return held
+}
+
+func (c *company) dispatch() {
+	roles := DispatchRoles()
+	if c.oneIn(3) {
+		roles = []signalbox.Role{chooseOne(c, DispatchRoles()...)}
+	}
+	can := c.s.CanDispatch(roles, c.now)
+	c.n++
+	d := c.try(Dispatch{Roles: roles, Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L",
+		TTL: chooseOne(c, time.Minute, time.Hour)})
+	if can != (d.Err == nil || len(d.Events) > 0) {
+		c.fatalf("CanDispatch says %t; Dispatch: %v", can, d.Err)
+	}
+}
+
+var signalNames = []string{"ready_for_review", "task_incomplete", "infra_blocked", "review_passed", "review_failed", "audit_passed",
+	"audit_failed", "audit_blocked", "expanded_spec", "remediation_complete", "health_healthy", "health_unhealthy", "divine_clarification",
+	"expert_request", "expert_advice", "expert_unsuccessful", "expert_created", "file_conflict", "checkpoint", "unknown"}
+
+// speak has a holder say something, mostly something that it may say.
+func (c *company) speak() {
+	held := c.held()
+	if len(held) == 0 {
+		c.dispatch()
+		return
+	}
+	w := chooseOne(c, held...)
+	switch w.Lease.Role {
+	case signalbox.RoleCI:
+		c.check(w, c.oneIn(3))
+		return
+	case signalbox.RoleMerger:
+		c.merge(w, c.oneIn(3))
+		return
+	}
+	may := slices.DeleteFunc(slices.Clone(signalNames), func(name string) bool { return name != "unknown" && !w.Lease.Role.MaySend(name) })
+	signal := chooseOne(c, may...)
+	named := w.ID
+	if c.oneIn(20) {
+		signal, named = chooseOne(c, signalNames...), chooseOne(c, "t1", w.ID)
+	}
+	h := Hear{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: signal, Named: named, Said: c.drawSaid()}
+	if c.oneIn(2) {
+		h.Turn = &Turn{Spent: Spent{Tokens: int64(c.between(0, 200))}}
+	}
+	if c.oneIn(30) {
+		h.Epoch--
+	}
+	c.try(h)
+	if c.oneIn(5) {
+		c.try(h)
+	}
+	if c.oneIn(8) {
+		c.try(EndTurn{Session: h.Session, Epoch: h.Epoch, Turn: Turn{Spent: Spent{Tokens: 10}}})
+	}
+}
+
+func (c *company) drawSaid() Said {
+	said := Said{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther),
+		Confidence: chooseOne(c, "HIGH", "medium", "LOW"), Expert: chooseOne(c, "sql", "nobody", "new one"),
+		File: chooseOne(c, "a", "b", "./c", "d\xff"), Percent: 50}
+	for _, t := range c.tasks {
+		if c.oneIn(6) {
+			said.BlockedBy = append(said.BlockedBy, t.ID)
+		}
+	}
+	for i := range c.between(0, 2) {
+		c.n++
+		sub := withFiles(PlanTask{ID: chooseOne(c, fmt.Sprintf("n%d", c.n), "a", "t1")}, "a")
+		if i > 0 {
+			sub.BlockedBy = []string{said.SubTasks[0].ID}
+		}
+		said.SubTasks = append(said.SubTasks, sub)
+	}
+	return said
+}
+
+func (c *company) check(w *Work, fails bool) {
+	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
+	c.try(Check{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows})
+}
+
+func (c *company) merge(w *Work, conflict bool) {
+	m := Merge{Session: w.Lease.Session, Epoch: w.Lease.Epoch}
+	if conflict {
+		m.Refusal = "conflict"
+	}
+	c.try(m)
+}
+
+func (c *company) fail() {
+	held := c.held()
+	if len(held) == 0 {
+		return
+	}
+	w := chooseOne(c, held...)
+	c.try(Begin{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: "agent"})
+	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailRateLimit)
+	c.try(Fail{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d", Until: c.now.Add(time.Minute)})
+}
+
+func (c *company) unpark() {
+	for _, w := range c.held() {
+		if w.Task.Parked != nil {
+			c.try(Unpark{Session: w.Lease.Session, Epoch: w.Lease.Epoch})
+		}
+	}
+}
+
+func (c *company) answer() {
+	for _, q := range c.s.Questions() {
+		if q.Open() {
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "go on", "healthy", "halt", "retry"), "op"})
+			return
+		}
+	}
+}
+
+func (c *company) order() {
+	works := []string{""}
+	for w := range c.s.Works() {
+		works = append(works, w.ID)
+	}
+	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry, OrderApprove, OrderApprove)
+	c.try(Order{What: what, Work: chooseOne(c, works...), Actor: "op"})
+}
+
+func (c *company) exit() {
+	held := c.held()
+	if len(held) == 0 {
+		return
+	}
+	w := chooseOne(c, held...)
+	c.try(Exit{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: exit(w.Phase, chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked)),
+		Turn: &Turn{Spent: Spent{Tokens: 20}}})
+}
+
+func (c *company) passTime() {
+	c.now = c.now.Add(chooseOne(c, time.Second, time.Minute, time.Hour))
+	c.try(Expire{})
+}
+
+// replan adds, removes or changes a task.
+func (c *company) replan() {
+	switch i := c.between(0, len(c.tasks)-1); chooseOne(c, "add", "remove", "change") {
+	case "add":
+		c.n++
+		c.tasks = append(c.tasks, c.drawTask(fmt.Sprintf("p%d", c.n)))
+	case "remove":
+		if len(c.tasks) == 1 {
+			return
+		}
+		gone := c.tasks[i].ID
+		c.tasks = slices.Delete(slices.Clone(c.tasks), i, i+1)
+		for j := range c.tasks {
+			c.tasks[j].BlockedBy = excluding(c.tasks[j].BlockedBy, gone)
+		}
+	case "change":
+		all := c.tasks
+		c.tasks = all[:i]
+		changed := c.drawTask(all[i].ID)
+		changed.Text = signalbox.Hash{byte(c.plans)}
+		c.tasks = slices.Clone(all)
+		c.tasks[i] = changed
+	}
+	c.load()
+}
+
+// batch does several things and takes them back.
+func (c *company) batch() {
+	before, log, tasks, now := c.s.Snapshot(), len(c.log), c.tasks, c.now
+	c.s.Begin()
+	for range c.between(1, 4) {
+		c.step()
+	}
+	if c.oneIn(3) {
+		c.s.Commit()
+		return
+	}
+	c.s.Rollback()
+	c.log, c.tasks, c.now = slices.Clip(c.log[:log]), tasks, now
+	if !bytes.Equal(before, c.s.Snapshot()) {
+		c.fatalf("after Rollback the state is not what it was")
+	}
+	if fault := brokenDelivery(c.s, nil); fault != "" {
+		c.fatalf("after Rollback: %s", fault)
+	}
+}
+
+func (c *company) step() {
+	switch c.between(0, 35) {
+	default:
+		c.doGood()
+	case 0, 1, 2, 3, 4:
+		c.dispatch()
+	case 20, 21, 22, 23, 24:
+		c.speak()
+	case 25, 26, 27:
+		c.answer()
+	case 28, 29:
+		c.unpark()
+	case 5, 6, 7, 8, 9, 10, 11:
+		c.speak()
+	case 12:
+		c.fail()
+	case 13:
+		c.passTime()
+	case 14, 15:
+		c.answer()
+	case 16:
+		c.order()
+	case 17:
+		c.unpark()
+	case 18:
+		c.exit()
+	case 19:
+		c.replan()
+	}
+}
+
+// TestCompany lets a company do random things, and folds the log again in the end.
+func TestCompany(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCompany(t)
+		for range c.between(10, 120) {
+			if c.oneIn(12) {
+				c.batch()
+			} else {
+				c.step()
+			}
+		}
+		c.refold()
+	})
+}
+
+func (c *company) refold() {
+	whole, resumed := &State{}, &State{}
+	at := c.between(0, len(c.log)-1)
+	for i := range c.log {
+		if i == at {
+			read, err := FromSnapshot(resumed.Snapshot())
+			if err != nil {
+				c.fatalf("%v", err)
+			}
+			resumed = read
+		}
+		for _, s := range []*State{whole, resumed} {
+			if err := s.Apply(&c.log[i]); err != nil {
+				c.fatalf("%v", err)
+			}
+		}
+	}
+	if want := c.s.Snapshot(); !bytes.Equal(want, whole.Snapshot()) || !bytes.Equal(want, resumed.Snapshot()) {
+		c.fatalf("a fold from the start, or from a snapshot at %d, gives another state", at)
+	}
+}
+
+// good says what moves the work on, for every role.
+var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review", signalbox.RoleCritic: "review_passed",
+	signalbox.RoleAuditor: "audit_passed", signalbox.RoleBusinessAnalyst: "expanded_spec", signalbox.RoleRemediation: "remediation_complete",
+	signalbox.RoleHealthAuditor: "health_healthy", signalbox.RoleExpert: "expert_advice", signalbox.RoleExpertCreator: "expert_created"}
+
+// doGood does one thing right, and tells whether there was one to do without a human.
+func (c *company) doGood() bool {
+	for _, w := range c.held() {
+		park := w.Task.Parked
+		switch {
+		case park != nil && (park.Ready || !park.Until.IsZero()):
+			if !park.Ready {
+				c.now = park.Until
+			}
+			if d := c.try(Unpark{Session: w.Lease.Session, Epoch: w.Lease.Epoch}); d.Err != nil {
+				continue // no slot is free
+			}
+		case park != nil:
+			continue
+		case w.Lease.Role == signalbox.RoleCI:
+			c.check(w, false)
+		case w.Lease.Role == signalbox.RoleMerger:
+			c.merge(w, false)
+		default:
+			c.try(Hear{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: good[w.Lease.Role], Named: w.ID,
+				Said: Said{Confidence: "HIGH", Expert: fmt.Sprintf("expert-%d", c.s.Seq())}})
+		}
+		return true
+	}
+	if !c.s.CanDispatch(DispatchRoles(), c.now) {
+		return false
+	}
+	c.n++
+	c.try(Dispatch{Roles: DispatchRoles(), Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L", TTL: time.Hour})
+	return true
+}
+
+// goodHuman does what only a human can, and tells whether there was anything.
+func (c *company) goodHuman() bool {
+	for _, q := range c.s.Questions() {
+		if q.Open() {
+			c.try(AnswerQuestion{q.ID, "go on", "op"})
+			return true
+		}
+	}
+	st := c.s.Status(c.now)
+	if len(st.Approvals) > 0 {
+		c.try(Order{What: OrderApprove, Work: st.Approvals[0], Actor: "op"})
+		return true
+	}
+	if c.s.Paused() || c.s.Cancelled() != "" {
+		c.try(Order{What: OrderRetry, Actor: "op"})
+		return true
+	}
+	for w := range c.s.Works() {
+		if w.Task != nil && w.Task.Paused && !w.Done() || w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled != "" && w.Task.Cancelled != removedFromPlan {
+			c.try(Order{What: OrderRetry, Work: w.ID, Actor: "op"})
+			return true
+		}
+	}
+	return false
+}
+
+// TestEveryRunEnds brings a company anywhere. From there a crew that does everything right comes to a point where only the human
+// can help, or time, and says so; with a human's help it delivers the whole plan.
+func TestEveryRunEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCompany(t)
+		for range c.between(10, 100) {
+			c.step()
+		}
+		c.calm = true
+		for helped := 0; ; helped++ {
+			steps := 0
+			for c.doGood() {
+				if steps++; steps > 2000 {
+					c.fatalf("the crew does not come to an end: %+v", c.s.Status(c.now))
+				}
+			}
+			st := c.s.Status(c.now)
+			switch st.Standing {
+			case StandingComplete:
+				return
+			case StandingAsking, StandingPaused, StandingStuck, StandingWorking, StandingLimited:
+			default:
+				c.fatalf("the run ends as %+v", st)
+			}
+			if st.Standing == StandingLimited {
+				c.now = st.Wake
+				continue
+			}
+			if wake, limited := c.s.NextWake(c.now); limited {
+				c.now = wake
+				continue
+			}
+			if helped > 300 || !c.goodHuman() && !c.giveUpWaiting() {
+				c.fatalf("nobody can help: %+v\n%v", st, c.s.reasons())
+			}
+		}
+	})
+}
+
+// giveUpWaiting ends the leases of those who wait for what does not come.
+func (c *company) giveUpWaiting() bool {
+	at, any := c.s.NextExpiry()
+	if any {
+		c.now = at
+		c.try(Expire{})
+	}
+	return any
+}

@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"time"
+
+	"signalbox"
+)
+
+// deliveryScenarios are histories of the delivery loop.
+var deliveryScenarios = []scenario{
+	{"delivery-two-tasks", "A plan of two tasks, the second of which waits for the first, is delivered.", deliveredTasks},
+	{"delivery-rework", "A task comes back from its checks, its review, its audit and its merge, until the human is asked.", reworked},
+	{"delivery-unknown-signals", "Agents say nothing that counts, crash, and meet a rate limit.", unknownSignals},
+	{"delivery-remediation", "What all work stands on is broken and mended; the health auditor contradicts the checks once.", remediation},
+	{"delivery-experts", "Agents ask experts: one advises, one is made first, one cannot help.", experts},
+	{"delivery-questions", "Agents ask the human; answers bring the tasks back; budgets are spent.", questions},
+	{"delivery-files", "Tasks in a shared workspace lock files, wait for them, and give way to each other.", files},
+	{"delivery-overlaps", "Tasks in workspaces of their own change the same file, and are told.", overlaps},
+	{"delivery-plan-changes", "A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
+	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
+}
+
+func planned(b *box, p Policy, tasks ...PlanTask) {
+	b.do(Configure{p, "op"})
+	b.do(plan(1, tasks...))
+	b.pass(time.Second)
+	b.baseline()
+}
+
+func deliveredTasks(b *box) {
+	planned(b, policy(), todo("t1"), todo("t2", "t1"))
+	for _, task := range []string{"t1", "t2"} {
+		a := b.wantDispatch(signalbox.RoleDeveloper, task)
+		b.do(Begin{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent", Prompt: signalbox.Hash{1}})
+		b.pass(time.Minute)
+		b.say(a, "checkpoint")
+		b.pass(time.Minute)
+		b.sayMore(a, "ready_for_review", func(h *Hear) {
+			h.Blob, h.Offset, h.Body = signalbox.Hash{2}, 700, signalbox.Hash{3}
+			h.Turn = &Turn{Output: signalbox.Hash{2}, Bytes: 900, Spent: Spent{Tokens: 1200, CostMicros: 3400, Time: 2 * time.Minute}}
+		})
+		b.checked(b.dispatch(signalbox.RoleCI))
+		b.pass(time.Minute)
+		b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+		b.pass(time.Minute)
+		b.merged(b.dispatch(signalbox.RoleMerger))
+	}
+}
+
+func reworked(b *box) {
+	p := policy()
+	p.Limits.Reviews, p.Limits.Audits = 2, 2
+	planned(b, p, todo("t1"), todo("t2", "t1"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.checked(b.dispatch(signalbox.RoleCI), "test")
+	for range 2 {
+		b.bring("t1", signalbox.PhaseReadyForReview)
+		b.sayMore(b.dispatch(signalbox.RoleCritic), "review_failed", func(h *Hear) { h.Body = signalbox.Hash{4} })
+	}
+	b.answer("t1", AskedReview, "leave the names as they are")
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_failed")
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	m := b.dispatch(signalbox.RoleMerger)
+	b.do(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go", Body: signalbox.Hash{5}})
+	b.bring("t1", signalbox.PhaseCompleted)
+}
+
+func unknownSignals(b *box) {
+	planned(b, policy(), todo("t1"), todo("t2"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	for range 3 {
+		b.sayMore(a, "unknown", func(h *Hear) { h.Said.Summary, h.Said.Advice = "Done! ✅ **READY_FOR_REVIEW: t1**", "send it bare" })
+	}
+	a = b.dispatch(signalbox.RoleDeveloper)
+	b.try(hear(a, "review_passed"))
+	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall, Detail: "no checkpoint for 15m"})
+	a = b.dispatch(signalbox.RoleDeveloper)
+	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Detail: "signal: killed", Turn: &Turn{Exit: -1}})
+	a = b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.answer("t1", AskedTimeout, "it needs more memory; it has it now")
+	b.pass(time.Hour)
+	a = b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.pass(signalbox.DefaultLeaseTTL)
+	b.try(b.dispatchOf(signalbox.RoleDeveloper))
+	b.try(hear(a, "ready_for_review"))
+	b.bring("t1", signalbox.PhaseCompleted)
+}
+
+func remediation(b *box) {
+	p := policy()
+	p.Limits.Remediations = 3
+	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
+	two := b.dispatch(signalbox.RoleDeveloper)
+	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+	b.sayMore(two, "task_incomplete", func(h *Hear) { h.Said.Cause = CauseInfrastructure })
+	b.say(b.remedied("test"), "health_healthy")
+	b.say(b.remedied(), "health_unhealthy")
+	b.say(b.remedied(), "unknown")
+	b.answer("R-1", AskedRemediation, "retry, the mirror is up again")
+	b.say(b.remedied(), "health_healthy")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.baseline()
+	b.bring("t1", signalbox.PhaseCompleted)
+	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+	r := b.wantDispatch(signalbox.RoleRemediation, "R-2")
+	b.do(Exit{Session: r.Session, Epoch: r.Lease.Epoch, Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), "no rights")})
+}
+
+func experts(b *box) {
+	planned(b, withCreator(policy()), todo("t1"), todo("t2"), todo("t3"))
+	one, two, three := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+	b.askExpert(one, "sql")
+	b.askExpert(two, "css")
+	b.askExpert(three, "sql")
+	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice", func(h *Hear) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
+	b.do(Unpark{one.Session, one.Lease.Epoch})
+	b.say(one, "ready_for_review")
+	b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful")
+	b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *Hear) {
+		h.Said.Expert, h.Said.Gap, h.Said.Keywords = "stylist", "layout", []string{"flex", "grid"}
+	})
+	b.say(b.wantDispatch(signalbox.RoleExpert, "X-2"), "expert_advice")
+	b.answer("t3", AskedExpert, "it is right")
+}
+
+func questions(b *box) {
+	p := policy()
+	p.Task, p.Run = Budget{Tokens: 1000}, Budget{Tokens: 1500}
+	planned(b, p, todo("t1"), todo("t2", "t1"), todo("t3"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
+	b.answer("t1", AskedClarification, "The \"Julian\" one: <a&b>\nand no other")
+	b.answer("", AskedBudget, "yes")
+	b.answer("t3", AskedBudget, "yes")
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t3"} })
+	b.checked(b.dispatch(signalbox.RoleCI))
+	a := b.dispatch(signalbox.RoleCritic)
+	b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 5}}})
+	b.say(a, "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause = CauseScope })
+}
+
+func files(b *box) {
+	planned(b, shared(policy()), withFiles(todo("t1"), "b.go", "a.go"), withFiles(todo("t2"), "c.go"), withFiles(todo("t3"), "a.go"))
+	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+	b.wants(one, "d.go")
+	b.wants(two, "d.go")
+	b.pass(time.Minute)
+	b.wants(one, "c.go")
+	b.say(one, "ready_for_review")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	two = b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
+	b.wants(three, "c.go")
+	b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
+	b.do(Unpark{three.Session, three.Lease.Epoch})
+	b.say(three, "ready_for_review")
+}
+
+func overlaps(b *box) {
+	planned(b, policy(), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "a.go"))
+	one := b.dispatch(signalbox.RoleDeveloper)
+	b.dispatch(signalbox.RoleDeveloper)
+	b.wants(one, "a.go")
+	b.wants(one, "z.go")
+}
+
+func planChanges(b *box) {
+	planned(b, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
+	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
+		h.Said.Confidence, h.Said.SubTasks, h.Body = "MEDIUM", []PlanTask{todo("a"), todo("b", "a")}, signalbox.Hash{5}
+	})
+	b.bring("a", signalbox.PhaseCompleted)
+	b.dispatch(signalbox.RoleDeveloper)
+	b.do(plan(2, todo("t3"), withFiles(todo("t2"), "x.go"), todo("t4", "t2")))
+	b.do(plan(3, todo("t3"), unspecified("t1"), withFiles(todo("t2"), "x.go"), todo("t4", "t2")))
+	b.bring("t2", signalbox.PhaseReadyForReview)
+}
+
+func orders(b *box) {
+	p := policy()
+	p.ApproveMerge = true
+	planned(b, p, todo("t1"), todo("t2"))
+	order := func(what OrderKind, work string) {
+		b.do(Order{What: what, Work: work, Actor: "op", Reason: "as ordered"})
+	}
+	order(OrderPause, "t1")
+	order(OrderPause, "")
+	order(OrderResume, "")
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	order(OrderCancel, "t2")
+	order(OrderResume, "t1")
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	order(OrderApprove, "t1")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	order(OrderRetry, "t2")
+	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
+	order(OrderCancel, "")
+	order(OrderRetry, "")
+}

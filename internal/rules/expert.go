@@ -1,0 +1,150 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
+
+// dispatchExpert makes a request to an expert a work item of its own, and parks who asked.
+func (d *decider) dispatchExpert(h hearing) {
+	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.delivery.Policy
+	_, known := d.s.expert(h.Said.Expert)
+	creates := p.slots(signalbox.RoleExpertCreator) > 0
+	switch {
+	case count > p.Limits.ExpertRequests:
+		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asked experts %d times already, and now '%s': %s",
+			h.w.ID, count-1, h.Said.Expert, h.Said.Summary)
+		d.release(h.w.ID, h.holder, h.Signal)
+		return
+	case !known && !creates:
+		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asks the expert '%s', and there is none of that name: %s",
+			h.w.ID, h.Said.Expert, h.Said.Summary)
+		d.release(h.w.ID, h.holder, h.Signal)
+		return
+	}
+	request := fmt.Sprintf("X-%d", d.s.delivery.Requests+1)
+	expert := h.Said.Expert
+	if !known {
+		expert = "" // to be made first
+	}
+	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: clip("asked by "+h.w.ID+": "+h.Said.Summary, 200),
+		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
+	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, clip(h.Said.Expert, 64), clip(h.Said.Request, 100), count, h.Body})
+	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: request})
+	d.answer.Parked = true
+}
+
+// deliverToRequestingAgent gives the advice to the task that asked. Its holder goes on if it is still there; else the advice
+// waits for whoever comes next.
+func (d *decider) deliverToRequestingAgent(h hearing) {
+	t := h.w.Task
+	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+	d.release(h.w.ID, h.holder, h.Signal)
+}
+
+func (d *decider) escalateToDivine(h hearing) {
+	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Said.Summary))
+}
+
+// giveUpRequest ends a request without advice, and asks the human in the expert's place.
+func (d *decider) giveUpRequest(h hearing, why string) {
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+	d.release(h.w.ID, h.holder, h.Signal)
+	asker, _ := d.s.Work(h.w.Task.Asker)
+	if asker.Done() {
+		return
+	}
+	lease := d.liveLease(asker)
+	d.ask(asker.ID, h.session, h.actor, AskedExpert, h.Body, "%s", why)
+	if lease != nil && lease.Epoch != h.w.Task.Asked {
+		return // somebody else has the task in hand by now: the question holds back whoever comes next
+	}
+	if asker.Phase != signalbox.PhaseBlocked {
+		d.record(asker.ID, h.session, h.actor, PhaseChanged{asker.Phase, signalbox.PhaseBlocked})
+	}
+	if lease != nil {
+		d.record(asker.ID, lease.Session, lease.Actor, LeaseReleased{lease.Epoch, "the human is asked instead"})
+	}
+}
+
+// registerExpert adds an expert, and gives it the request that it was made for.
+func (d *decider) registerExpert(h hearing) {
+	name := h.Said.Expert
+	if signalbox.CheckID(name) != nil {
+		d.giveUpRequest(h, fmt.Sprintf("an expert was to be made for %s, and its name cannot be used: %q", h.w.Task.Asker, name))
+		return
+	}
+	var keywords []string
+	for _, k := range h.Said.Keywords[:min(len(h.Said.Keywords), 32)] {
+		keywords = append(keywords, clip(k, 64))
+	}
+	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: clip(h.Said.Gap, 1000), Keywords: keywords}})
+	d.release(h.w.ID, h.holder, h.Signal)
+}
+
+// Unpark asks for a slot again, for a holder whose waiting is over.
+type Unpark struct {
+	Session string
+	Epoch   uint64
+}
+
+func (c Unpark) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, "resume")
+	if err != nil {
+		return err
+	}
+	park := h.w.Task.Parked
+	switch {
+	case park == nil:
+		d.answer.Repeated = true
+		return nil
+	case !park.Ready && (park.Until.IsZero() || d.at.Before(park.Until)):
+		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
+	}
+	use, n := d.s.slotsInUse(), roleNumber(h.role)
+	if park.Ready { // it is counted already
+		use.all--
+		use.roles[n]--
+	}
+	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused {
+		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
+	}
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, SessionResumed{c.Epoch})
+	return nil
+}
+
+func (s *State) applyExpert(e *signalbox.Event, body body) {
+	switch b := body.(type) {
+	case ExpertRequested:
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.ExpertRequests = b.Count })
+	case ExpertAdvised:
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			t.Advice = append(slices.Clip(t.Advice), Advice{b.Expert, b.Request, b.Body, b.Blob})
+			t.arrived(b.Request)
+		})
+	case ExpertRegistered:
+		s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Expert = b.Expert.Name })
+	case SessionParked:
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Parked = &Park{For: b.For, File: b.File, Until: b.Until} })
+	case SessionResumed:
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			if t.Parked.File && !t.Parked.Ready {
+				t.Context = "You waited for " + t.Parked.For + " in vain: another task still has it. Leave it alone and do what can be done without it, or ask for it again."
+			}
+			t.Parked = nil
+		})
+	}
+}
+
+// arrived notes that what the holder of a task waits for is there.
+func (t *Task) arrived(what string) {
+	if t.Parked != nil && t.Parked.For == what {
+		park := *t.Parked
+		park.Ready = true
+		t.Parked = &park
+	}
+}

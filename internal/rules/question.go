@@ -1,0 +1,192 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// QuestionKind is why the human is asked.
+type QuestionKind string
+
+const (
+	AskedClarification QuestionKind = "clarification" // an agent asks
+	AskedReview        QuestionKind = "review_limit"
+	AskedAudit         QuestionKind = "audit_limit"
+	AskedChecks        QuestionKind = "check_limit"
+	AskedMerge         QuestionKind = "merge_limit"
+	AskedIncomplete    QuestionKind = "incomplete"
+	AskedWait          QuestionKind = "waiting"
+	AskedTimeout       QuestionKind = "agent_failures"
+	AskedExpert        QuestionKind = "expert"
+	AskedExpansion     QuestionKind = "expansion"
+	AskedFile          QuestionKind = "file_conflict"
+	AskedBudget        QuestionKind = "budget"
+	AskedBlocked       QuestionKind = "blocked"
+	AskedRemediation   QuestionKind = "remediation"
+)
+
+// Question is something that only the human can say.
+type Question struct {
+	ID      string         `json:"id"`
+	Kind    QuestionKind   `json:"kind"`
+	Work    string         `json:"work,omitempty"`
+	Session string         `json:"session,omitempty"`
+	Text    string         `json:"text"`
+	Body    signalbox.Hash `json:"body,omitzero"`
+	Asked   time.Time      `json:"asked"`
+	Seq     uint64         `json:"seq"`
+
+	Answer    string    `json:"answer,omitempty"`
+	Actor     string    `json:"actor,omitempty"`
+	Answered  time.Time `json:"answered,omitzero"`
+	Withdrawn bool      `json:"withdrawn,omitempty"`
+}
+
+// Open tells whether nobody has answered yet.
+func (q *Question) Open() bool { return q.Answered.IsZero() }
+
+// Questions returns all questions, in the order they were asked.
+func (s *State) Questions() []*Question { return s.delivery.Questions }
+
+// Question returns one question.
+func (s *State) Question(id string) (*Question, bool) {
+	for _, q := range s.delivery.Questions {
+		if q.ID == id {
+			return q, true
+		}
+	}
+	return nil, false
+}
+
+// AnswerQuestion is the human's answer.
+type AnswerQuestion struct{ Question, Answer, Actor string }
+
+func (c AnswerQuestion) decide(d *decider) error {
+	if err := firstOf(checkIDs("actor", c.Actor), requireText("answer", c.Answer)); err != nil {
+		return err
+	}
+	q, known := d.s.Question(c.Question)
+	if !known {
+		return refusef(signalbox.CodeNotFound, "see what is asked with signalbox questions", "there is no question '%s'", c.Question)
+	}
+	if !q.Open() {
+		return refusef(signalbox.CodeConflict, "an answer stands; signalbox retry begins the task anew", "question '%s' was answered already, by %s", q.ID, q.Actor)
+	}
+	d.answer.Work = q.Work
+	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer})
+	if q.Work == "" {
+		return nil
+	}
+	w, err := d.work(q.Work)
+	if err != nil {
+		return err
+	}
+	if q.Kind == AskedRemediation {
+		return d.answerRemediation(w, c)
+	}
+	d.unblock(w, c.Actor, q.ID)
+	return nil
+}
+
+// answerRemediation does what the human decided about a remediation that does not come to an end.
+func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
+	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(c.Answer)), " ")
+	switch strings.Trim(word, ".,:;!") {
+	case "healthy", "declare":
+		d.closeRemediation(w, c.Actor, c.Question)
+	case "halt", "stop":
+		d.unblock(w, c.Actor, c.Question)
+		d.record("", "", c.Actor, Paused{"halted: " + clip(c.Answer, 200)})
+	default:
+		d.unblock(w, c.Actor, c.Question)
+	}
+	return nil
+}
+
+// unblock returns work to the phase it was blocked in, if the question was the last thing that held it there.
+func (d *decider) unblock(w *Work, actor, question string) {
+	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(excluding(w.Task.Questions, question)) == 0 {
+		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
+		d.answer.Phase = w.BlockedFrom
+	}
+}
+
+// ask puts a question about work to the human, whose answer the work then waits for.
+func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash, format string, args ...any) string {
+	d.questions++
+	id := fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
+	d.answer.Question = id
+	d.record(work, session, actor, QuestionAsked{id, kind, clip(fmt.Sprintf(format, args...), maxText), body})
+	return id
+}
+
+// block asks the human and moves the work to BLOCKED, from the phase it is to go on in.
+func (d *decider) block(w *Work, from signalbox.Phase, h holder, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
+	d.ask(w.ID, h.session, h.actor, kind, body, format, args...)
+	d.move(w.ID, h, from, signalbox.PhaseBlocked)
+}
+
+func (s *State) applyQuestion(e *signalbox.Event, body body) {
+	switch b := body.(type) {
+	case QuestionAsked:
+		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq}
+		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
+		if e.Work != "" {
+			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = including(t.Questions, b.Question) })
+		}
+	case QuestionAnswered:
+		s.delivery.Questions = slices.Clone(s.delivery.Questions)
+		for i, q := range s.delivery.Questions {
+			if q.ID == b.Question {
+				answered := *q
+				answered.Answer, answered.Actor, answered.Answered, answered.Withdrawn = b.Answer, e.Actor, e.Time, b.Withdrawn
+				s.delivery.Questions[i] = &answered
+			}
+		}
+		if e.Work == "" {
+			s.delivery.Spent = Spent{} // the only question about a whole run is its budget
+			s.refreshAll()
+			return
+		}
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			t.Questions = excluding(t.Questions, b.Question)
+			if !b.Withdrawn {
+				t.Answers = including(t.Answers, b.Question)
+				t.forgive()
+			}
+		})
+	}
+}
+
+// forgive forgets what went wrong: the human has looked.
+func (t *Task) forgive() { t.Counts, t.Timeouts, t.Attempts, t.Spent = Counts{}, nil, 0, Spent{} }
+
+// clipAll makes names of an agent fit for an event.
+func clipAll(texts []string) []string {
+	var clipped []string
+	for _, text := range texts {
+		clipped = append(clipped, clip(text, 1000))
+	}
+	return clipped
+}
+
+// clip makes text of an agent fit for an event: at most n bytes, no control characters, never cutting a rune.
+func clip(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && text[n]&0xc0 == 0x80 {
+		n--
+	}
+	return text[:n]
+}

@@ -1,0 +1,207 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"signalbox"
+)
+
+// Begin records that an agent is about to be started under a lease. The answer has the number of the attempt.
+type Begin struct {
+	Session string
+	Epoch   uint64
+	Agent   string
+	Prompt  signalbox.Hash
+}
+
+func (c Begin) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, "begin")
+	if err != nil {
+		return err
+	}
+	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentStarted{c.Epoch, d.answer.Attempt, clip(c.Agent, 100), c.Prompt})
+	return nil
+}
+
+// Fail records that an agent ended without a word that counts.
+type Fail struct {
+	Session string
+	Epoch   uint64
+	Cause   FailCause
+	Detail  string
+	// Until is when the agent's service serves it again, for a rate limit.
+	Until time.Time
+	Turn  *Turn
+}
+
+// FailCause is how an agent failed.
+type FailCause string
+
+const (
+	FailTimeout   FailCause = "timeout"
+	FailCrash     FailCause = "crash"
+	FailStall     FailCause = "stall"
+	FailStart     FailCause = "start"
+	FailWorkspace FailCause = "workspace"  // not the agent's fault: git, the disk
+	FailRateLimit FailCause = "rate_limit" // its service will not serve it for a while; it counts as no failure
+	FailSignals   FailCause = "signals"    // nothing that counts, too often
+)
+
+// defaultLimit is how long a role is parked when the service does not say until when.
+const defaultLimit = 5 * time.Minute
+
+func (c Fail) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, string(c.Cause))
+	if err != nil {
+		return err
+	}
+	h.Turn = c.Turn
+	d.endTurn(h)
+	if c.Cause == FailRateLimit {
+		until := c.Until
+		if !until.After(d.at) || until.Sub(d.at) > signalbox.MaxLeaseTTL {
+			until = d.at.Add(defaultLimit)
+		}
+		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until.UTC().Round(0)})
+		d.release(h.w.ID, h.holder, "rate limit")
+	} else {
+		d.fail(h, c.Cause, c.Detail)
+	}
+	d.askBudget(h)
+	return nil
+}
+
+// fail counts a failure of an agent, and at the limit asks the human. No quality gate is ever skipped by it.
+func (d *decider) fail(h hearing, cause FailCause, detail string) {
+	count := h.w.Task.Timeouts[h.role] + 1
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentFailed{h.epoch, string(cause), h.role, count, clip(detail, 1000)})
+	if count < d.s.delivery.Policy.Limits.Timeouts {
+		d.release(h.w.ID, h.holder, string(cause))
+		return
+	}
+	text := fmt.Sprintf("the %s on %s failed %d times in a row, last by %s", h.role, h.w.ID, count, cause)
+	if detail != "" {
+		text += ": " + clip(detail, 500)
+	}
+	switch h.w.Task.Kind {
+	case KindExpert:
+		d.giveUpRequest(h, text)
+	case KindRemediation:
+		d.block(h.w, h.w.Phase, h.holder, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
+		d.release(h.w.ID, h.holder, string(cause))
+	default:
+		d.block(h.w, h.w.Phase, h.holder, AskedTimeout, signalbox.Hash{}, "%s. What should be done?", text)
+		d.release(h.w.ID, h.holder, string(cause))
+	}
+}
+
+// holding returns who speaks under a live lease of planned work.
+func (d *decider) holding(session string, epoch uint64, said string) (hearing, error) {
+	by, err := d.session(session)
+	if err != nil {
+		return hearing{}, err
+	}
+	held := by.held(epoch)
+	if held.Work == "" {
+		return hearing{}, d.stale(by, nil, nil, refusal{said: said, epoch: epoch})
+	}
+	w, err := d.work(held.Work)
+	if err != nil {
+		return hearing{}, err
+	}
+	lease := d.liveLease(w)
+	if lease == nil || lease.Epoch != epoch {
+		return hearing{}, d.stale(by, w, lease, refusal{said: said, epoch: epoch})
+	}
+	if w.Task == nil {
+		return hearing{}, refusef(signalbox.CodeUsage, "hand in an exit signal", "work '%s' is of no plan", w.ID)
+	}
+	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session, w.Phase, lease
+	return hearing{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
+}
+
+// endTurn records what a turn left and cost.
+func (d *decider) endTurn(h hearing) {
+	if t := h.Turn; t != nil {
+		d.record(h.w.ID, h.session, h.actor, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
+	}
+}
+
+// askBudget asks the human when a budget is spent, after what the turn said was heard: work that is done then, or about which
+// a question is open, needs none.
+func (d *decider) askBudget(h hearing) {
+	t, p := h.Turn, d.s.delivery.Policy
+	if t == nil {
+		return
+	}
+	budget := h.w.Task.Budget
+	if budget.IsZero() {
+		budget = p.Task
+	}
+	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
+	if what := budget.spent(h.w.Task.Spent.plus(t.Spent)); what != "" && !done && h.w.Task.Kind != KindBaseline {
+		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Go on with as much again?", what, h.w.ID)
+	}
+	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent)); what != "" && !d.s.runHeld() {
+		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Go on with as much again?", what)
+	}
+}
+
+// previewRunes is how much of unknown output is recorded.
+const previewRunes = 200
+
+// requestClarification asks an agent again whose turn said nothing that counts; the third time in a row it has failed.
+func (d *decider) requestClarification(h hearing) {
+	if h.role == signalbox.RoleHealthAuditor {
+		d.unhealthy(h, HealthAudited{Reason: "the answer could not be understood"})
+		return
+	}
+	limit := d.s.delivery.Policy.Limits.Unknown
+	attempt := h.w.Task.Counts.Unknown + 1
+	level := "warning"
+	if attempt > 1 {
+		level = "error"
+	}
+	if attempt < limit {
+		d.answer.Again = true
+		d.answer.Seq = d.record(h.w.ID, h.session, h.actor,
+			UnknownSignalRecovery{attempt, level, firstRunes(clip(h.Said.Summary, utf8.UTFMax*len(h.Said.Summary)), previewRunes), clip(h.Said.Advice, 500)})
+		return
+	}
+	d.record(h.w.ID, h.session, h.actor, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
+	d.fail(h, FailSignals, fmt.Sprintf("Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.", limit))
+}
+
+func firstRunes(text string, n int) string {
+	end := 0
+	for range n {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+	}
+	return text[:end]
+}
+
+// EndTurn records what a turn left whose signals acted while it ran: its holder waits, or is asked again.
+type EndTurn struct {
+	Session string
+	Epoch   uint64
+	Turn    Turn
+	Refused []Refused
+}
+
+func (c EndTurn) decide(d *decider) error {
+	h, err := d.holding(c.Session, c.Epoch, "turn")
+	if err != nil {
+		return err
+	}
+	h.Turn = &c.Turn
+	if session, known := d.s.Session(c.Session); known {
+		d.refuseAll(session, h.w, Hear{Epoch: c.Epoch, Blob: c.Turn.Output, Refused: c.Refused})
+	}
+	d.endTurn(h)
+	d.askBudget(h)
+	return nil
+}

@@ -1,0 +1,524 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"signalbox"
+)
+
+func TestUnknownSignalsInARow(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	for i, level := range []string{"warning", "error"} {
+		d := b.say(a, "unknown")
+		wantBody(t, d, UnknownSignalRecovery{i + 1, level, "said unknown", ""})
+		if !d.Answer.Again {
+			t.Errorf("answer %+v", d.Answer)
+		}
+	}
+	d := b.say(a, "unknown")
+	wantTypes(t, d, "AgentSignalFailure t1", "AgentFailed t1", "LeaseReleased t1")
+	wantBody(t, d, AgentSignalFailure{"3_consecutive_unknown_signals"})
+	context := "Agent produced 3 unrecognized signals. Re-dispatching with explicit format requirements."
+	wantBody(t, d, AgentFailed{a.Lease.Epoch, "signals", signalbox.RoleDeveloper, 1, context})
+	task := b.work("t1").Task
+	if d.Answer.Again || task.Counts.Unknown != 0 || task.Timeouts[signalbox.RoleDeveloper] != 1 || task.Context != context {
+		t.Errorf("answer %+v, task %+v", d.Answer, task)
+	}
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+}
+
+func TestValidSignalResetsUnknown(t *testing.T) {
+	for _, signal := range []string{"file_conflict", "exit"} {
+		b := deliver(t, policy(), todo("t1"))
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.say(a, "unknown")
+		b.say(a, "unknown")
+		if signal == "exit" {
+			b.do(Exit{Session: a.Session, Epoch: a.Lease.Epoch, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+			b.wantPhase("t1", signalbox.PhaseCIPending)
+		} else {
+			b.wants(a, "a.go")
+		}
+		if got := b.work("t1").Task.Counts.Unknown; got != 0 {
+			t.Errorf("after %s: %d", signal, got)
+		}
+	}
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	b.say(a, "unknown")
+	b.say(a, "checkpoint") // that it lives does not say what it did
+	if got := b.work("t1").Task.Counts.Unknown; got != 1 {
+		t.Errorf("after a checkpoint: %d", got)
+	}
+}
+
+func TestPreviewOfUnknownOutput(t *testing.T) {
+	for _, text := range []string{strings.Repeat("€", 300), strings.Repeat("a", 199) + "😀😀", "\x1b[31m\xff", ""} {
+		b := deliver(t, policy(), todo("t1"))
+		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown", func(h *Hear) { h.Said.Summary = text })
+		preview := mustDecode(&d.Events[0]).(UnknownSignalRecovery).Preview
+		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(preview) != want || !utf8.ValidString(preview) {
+			t.Errorf("preview of %q: %q", text, preview)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for _, cause := range []FailCause{FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace} {
+		b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
+		for i := 1; i <= 3; i++ {
+			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+			if got := b.do(Begin{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"}); got.Attempt != i {
+				t.Errorf("attempt %d, want %d", got.Attempt, i)
+			}
+			d := b.try(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: "exit status 7"})
+			wantBody(t, d, AgentFailed{a.Lease.Epoch, string(cause), signalbox.RoleDeveloper, i, "exit status 7"})
+			if i < 3 {
+				wantTypes(t, d, "AgentFailed t1", "LeaseReleased t1")
+			} else {
+				wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+			}
+		}
+		b.question("t1", AskedTimeout)
+		b.wantDispatch(signalbox.RoleDeveloper, "t3")
+		b.answer("t1", AskedTimeout, "try once more")
+		if task := b.work("t1").Task; task.Timeouts[signalbox.RoleDeveloper] != 0 {
+			t.Errorf("task %+v", task)
+		}
+		b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	}
+}
+
+// TestFailuresOfGates: critics and auditors have counters of their own, and none of their failures is a verdict.
+func TestFailuresOfGates(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	fail := func(role signalbox.Role) {
+		t.Helper()
+		a := b.dispatch(role)
+		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+	}
+	fail(signalbox.RoleDeveloper)
+	fail(signalbox.RoleDeveloper)
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	fail(signalbox.RoleCritic)
+	fail(signalbox.RoleCritic)
+	if w := b.wantPhase("t1", signalbox.PhaseReview); w.Task.Timeouts[signalbox.RoleCritic] != 2 || w.Task.Timeouts[signalbox.RoleDeveloper] != 0 || w.Task.Reviewed {
+		t.Errorf("task %+v", w.Task)
+	}
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	fail(signalbox.RoleAuditor)
+	fail(signalbox.RoleAuditor)
+	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
+	fail(signalbox.RoleAuditor)
+	if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseReadyForMerge || w.Task.Audited {
+		t.Errorf("work %+v", w)
+	}
+	b.answer("t1", AskedTimeout, "go on")
+	b.wantDispatch(signalbox.RoleAuditor, "t1")
+}
+
+func TestRateLimitParksTheRole(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	until := b.now.Add(40 * time.Minute)
+	d := b.try(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	wantTypes(t, d, "RoleLimited ", "LeaseReleased t1")
+	if b.work("t1").Task.Timeouts != nil {
+		t.Error("it counts as a failure")
+	}
+	b.wantNothing(signalbox.RoleDeveloper)
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(until) {
+		t.Errorf("status %+v", st)
+	}
+	b.now = until
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+
+	two := b.dispatch(signalbox.RoleDeveloper)
+	b.do(Fail{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
+	if got := b.s.Limited(signalbox.RoleDeveloper); !got.Equal(b.now.Add(defaultLimit)) {
+		t.Errorf("without a time: %s", got)
+	}
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+}
+
+func TestSignalsOutOfPlace(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	for _, tt := range []struct {
+		signal, named string
+		reason        signalbox.Reason
+	}{
+		{"review_passed", "t1", signalbox.ReasonOutOfRole},
+		{"health_healthy", "", signalbox.ReasonOutOfRole},
+		{"ready_for_review", "t2", signalbox.ReasonWrongWork},
+		{"checkpoint", "t2\xff", signalbox.ReasonWrongWork},
+	} {
+		h := hear(a, tt.signal)
+		h.Named = tt.named
+		d := b.try(h)
+		if r := refusedBy(d.Err); r == nil || r.Reason != tt.reason || r.NoHint {
+			t.Errorf("%s about %q: %v", tt.signal, tt.named, d.Err)
+		}
+		wantTypes(t, d, "SignalRefused t1")
+		if again := b.try(h); len(again.Events) != 0 {
+			t.Errorf("again: %d events", len(again.Events))
+		}
+	}
+	b.wantPhase("t1", signalbox.PhaseImplementation)
+	wantRefusedAs(t, b.try(hear(a, "nonsense")), signalbox.CodeUsage)
+	d := b.sayMore(a, "unknown", func(h *Hear) {
+		h.Refused = []Refused{{Said: "READY_FOR_REVIEW t9", Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
+	})
+	wantTypes(t, d, "SignalRefused t1", "UnknownSignalRecovery t1")
+}
+
+func TestDuplicateSignals(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	h := hear(a, "ready_for_review")
+	h.Blob, h.Offset = signalbox.Hash{3}, 17
+	first := b.do(h)
+	b.checked(b.dispatch(signalbox.RoleCI))
+	d := b.try(h)
+	if d.Err != nil || len(d.Events) != 0 || !d.Answer.Repeated || d.Answer.Seq != first.Seq || d.Answer.Phase != first.Phase {
+		t.Errorf("again: %+v, at first %+v", d, first)
+	}
+	h.Offset++ // another signal under a lease that is over
+	d = b.try(h)
+	if r := refusedBy(d.Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
+		t.Errorf("stale: %v", d.Err)
+	}
+	wantTypes(t, d, "SignalRefused t1")
+	for _, c := range []Command{Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash}, Check{Session: a.Session, Epoch: a.Lease.Epoch},
+		Merge{Session: a.Session, Epoch: a.Lease.Epoch}, Unpark{a.Session, a.Lease.Epoch}, Begin{Session: a.Session, Epoch: a.Lease.Epoch},
+		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch}, Hear{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
+		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
+			t.Errorf("%#v: %+v", c, r)
+		}
+	}
+	b.wantPhase("t1", signalbox.PhaseReadyForReview)
+}
+
+func TestOnlySystemPrincipalsCheckAndMerge(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	wantRefusedAs(t, b.try(Check{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Merge{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
+	b.say(a, "ready_for_review")
+	wantRefusedAs(t, b.try(Merge{Session: b.dispatch(signalbox.RoleCI).Session, Epoch: b.s.Seq()}), signalbox.CodeFailed)
+}
+
+func TestBaseline(t *testing.T) {
+	b := newBox(t)
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2")))
+	b.baseline("lint")
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	d := b.checked(b.dispatch(signalbox.RoleCI), "lint", "vet")
+	wantTypes(t, d, "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "failing: vet|local"})
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	d = b.checked(b.dispatch(signalbox.RoleCI), "lint")
+	wantTypes(t, d, "ChecksRan t1", "TaskPlanned R-1", "RemediationNeeded t1", "PhaseChanged t1", "LeaseReleased t1")
+	if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseCIPending {
+		t.Errorf("blocked from %s", w.BlockedFrom)
+	}
+	b.say(b.remedied(), "health_healthy")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.baseline()
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.wantPhase("t1", signalbox.PhaseReadyForReview)
+}
+
+func TestChecksFailTooOften(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	for range DefaultLimits().Checks {
+		b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+		b.checked(b.dispatch(signalbox.RoleCI), "test")
+	}
+	b.question("t1", AskedChecks)
+}
+
+func TestProtectedFilesAreAFinding(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	ci := b.dispatch(signalbox.RoleCI)
+	d := b.try(Check{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}},
+		Protected: []string{".github/ci.yml", "b\xff"}})
+	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "protected files were edited: .github/ci.yml, b\ufffd"})
+	b.wantPhase("t1", signalbox.PhaseImplementation)
+}
+
+func TestMergeConflictIsRework(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	for i := range 3 {
+		b.bring("t1", signalbox.PhaseReadyForMerge)
+		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+		m := b.dispatch(signalbox.RoleMerger)
+		d := b.try(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
+		wantBody(t, d, ReworkOrdered{"merge", i + 1, "conflict in a.go", signalbox.Hash{2}})
+		if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
+			t.Errorf("task %+v", task)
+		}
+	}
+	b.question("t1", AskedMerge)
+	b.answer("t1", AskedMerge, "rebase it")
+	b.bring("t1", signalbox.PhaseCompleted)
+}
+
+func TestOneMergeAtATime(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	for _, task := range []string{"t1", "t2"} {
+		b.bring(task, signalbox.PhaseReadyForMerge)
+		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	}
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	b.wantNothing(signalbox.RoleMerger)
+	b.merged(m)
+	b.wantDispatch(signalbox.RoleMerger, "t2")
+}
+
+func TestApproveMerge(t *testing.T) {
+	p := policy()
+	p.ApproveMerge = true
+	b := deliver(t, p, todo("t1"))
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}), signalbox.CodeFailed)
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.wantNothing(DispatchRoles()...)
+	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 waits for signalbox approve t1"}) {
+		t.Errorf("status %+v", st)
+	}
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	if !b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"}).Repeated {
+		t.Error("approved twice")
+	}
+	m := b.dispatch(signalbox.RoleMerger)
+	b.try(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+	if b.work("t1").Task.Approved {
+		t.Error("another implementation is approved")
+	}
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Actor: "op"}), signalbox.CodeUsage)
+}
+
+func TestBudgetOfATask(t *testing.T) {
+	p := policy()
+	p.Task = Budget{Tokens: 100}
+	b := deliver(t, p, todo("t1"), todo("t2"))
+	spend := func(a Answer, signal string, tokens int64) Decision {
+		t.Helper()
+		return b.sayMore(a, signal, func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
+	}
+	wantTypes(t, spend(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", 99), "AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	wantTypes(t, spend(b.dispatch(signalbox.RoleCritic), "review_passed", 1), "AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1", "QuestionAsked t1")
+	b.wantNothing(signalbox.RoleAuditor)
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.answer("t1", AskedBudget, "yes")
+	a := b.wantDispatch(signalbox.RoleAuditor, "t1")
+	d := spend(a, "divine_clarification", 500) // one question is enough
+	wantTypes(t, d, "AgentTurnEnded t1", "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+	if b.s.Spent() != (Spent{Tokens: 600}) {
+		t.Errorf("spent %+v", b.s.Spent())
+	}
+
+	t.Run("its own", func(t *testing.T) {
+		cheap := todo("t1")
+		cheap.Budget = Budget{CostMicros: 10}
+		b := deliver(t, p, cheap)
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{CostMicros: 10}}})
+		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "cost") {
+			t.Errorf("question %q", q.Text)
+		}
+	})
+	t.Run("completed work asks nothing", func(t *testing.T) {
+		b := deliver(t, shared(p), todo("t1"))
+		b.bring("t1", signalbox.PhaseReadyForMerge)
+		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+		b.wantStanding(StandingComplete)
+		if len(b.s.Questions()) != 0 {
+			t.Errorf("questions %+v", b.s.Questions())
+		}
+	})
+}
+
+func TestBudgetOfTheRun(t *testing.T) {
+	p := policy()
+	p.Run = Budget{Time: time.Hour}
+	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"))
+	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+	d := b.try(Fail{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout, Turn: &Turn{Spent: Spent{Time: time.Hour}}})
+	wantTypes(t, d, "AgentTurnEnded t1", "AgentFailed t1", "LeaseReleased t1", "QuestionAsked ")
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.sayMore(two, "ready_for_review", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.wantNothing(signalbox.RoleCritic)
+	if st := b.wantStanding(StandingAsking); st.Reasons[0] != "the run waits for an answer to Q-1" {
+		t.Errorf("status %+v", st)
+	}
+	b.answer("", AskedBudget, "yes")
+	b.dispatch(signalbox.RoleCritic)
+	if b.s.Spent() != (Spent{}) {
+		t.Errorf("spent %+v", b.s.Spent())
+	}
+}
+
+func TestOrdersAboutATask(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2", "t1"))
+	order := func(what OrderKind) Decision {
+		return b.try(Order{What: what, Work: "t1", Actor: "op", Reason: "because"})
+	}
+	wantTypes(t, order(OrderPause), "Paused t1")
+	if !order(OrderPause).Answer.Repeated {
+		t.Error("paused twice")
+	}
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.wantStanding(StandingPaused)
+	wantTypes(t, order(OrderResume), "Resumed t1")
+	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	wantTypes(t, order(OrderCancel), "Cancelled t1", "LeaseReleased t1")
+	wantRefusedAs(t, b.try(hear(a, "ready_for_review")), signalbox.CodeConflict)
+	if st := b.wantStanding(StandingStuck); !slices.Equal(st.Reasons, []string{"t2 waits for t1; t1 is cancelled (because)"}) {
+		t.Errorf("reasons %q", st.Reasons)
+	}
+	wantTypes(t, order(OrderRetry), "Retried t1")
+	a = b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.say(a, "divine_clarification")
+	wantTypes(t, order(OrderRetry), "QuestionAnswered t1", "Retried t1", "PhaseChanged t1")
+	if q, _ := b.s.Question("Q-1"); !q.Withdrawn || len(b.work("t1").Task.Answers) != 0 {
+		t.Errorf("question %+v", q)
+	}
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	wantTypes(t, order(OrderRetry), "Retried t1", "LeaseReleased t1")
+	b.bring("t1", signalbox.PhaseCompleted)
+	wantRefusedAs(t, order(OrderCancel), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Order{What: "dance", Work: "t2", Actor: "op"}), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(Order{What: "dance", Actor: "op"}), signalbox.CodeUsage)
+	b.open("by-hand", signalbox.PhaseImplementation)
+	wantRefusedAs(t, b.try(Order{What: OrderPause, Work: "by-hand", Actor: "op"}), signalbox.CodeFailed)
+}
+
+func TestOrdersAboutTheRun(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
+	a := b.dispatch(signalbox.RoleDeveloper)
+	b.do(Order{What: OrderPause, Actor: "op"})
+	b.wantNothing(DispatchRoles()...)
+	b.say(a, "ready_for_review") // what runs may finish
+	b.do(Order{What: OrderResume, Actor: "op"})
+	b.dispatch(signalbox.RoleCI)
+	old := b.dispatch(signalbox.RoleDeveloper)
+	b.pass(time.Hour)
+	wantTypes(t, b.try(Order{What: OrderCancel, Actor: "op", Reason: "enough"}), "Cancelled ", "LeaseExpired t2", "LeaseExpired t3")
+	wantRefusedAs(t, b.try(hear(old, "ready_for_review")), signalbox.CodeConflict)
+	if st := b.wantStanding(StandingStuck); st.Reasons[0] != "the run is cancelled (enough)" || b.s.Cancelled() != "enough" {
+		t.Errorf("status %+v", st)
+	}
+	wantTypes(t, b.try(Order{What: OrderRetry, Actor: "op"}), "Retried ", "QuestionAnswered t1", "Retried t1", "PhaseChanged t1")
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+}
+
+func TestCancelledRemediation(t *testing.T) {
+	b := ill(t, policy())
+	wantTypes(t, b.try(Order{What: OrderCancel, Work: "R-1", Actor: "op"}), "Cancelled R-1", "TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
+	wantRefusedAs(t, b.try(Order{What: OrderRetry, Work: "R-1", Actor: "op"}), signalbox.CodeFailed)
+	b.baseline()
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "infra_blocked")
+	b.wantDispatch(signalbox.RoleRemediation, "R-2")
+}
+
+func TestChangedPlan(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"), todo("t4"))
+	if a := b.do(plan(1, todo("t1"), todo("t2", "t1"), todo("t3"), todo("t4"))); !a.Repeated || !a.Plan.Loaded {
+		t.Errorf("the same plan: %+v", a)
+	}
+	b.bring("t1", signalbox.PhaseCompleted)
+	three := b.dispatch(signalbox.RoleDeveloper)
+	if three.Work != "t2" {
+		t.Fatalf("dispatched %s", three.Work)
+	}
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t3"), "divine_clarification")
+	other := todo("t1")
+	other.Text = signalbox.Hash{99}
+	a := b.do(plan(2, other, todo("t4", "t2"), todo("t2", "t1"), todo("t5")))
+	want := PlanChange{Loaded: true, Added: []string{"t5"}, Changed: []string{"t4"}, Removed: []string{"t3"}, Stale: []string{"t1"}}
+	if got := *a.Plan; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("changed %+v, want %+v", got, want)
+	}
+	b.wantPhase("t1", signalbox.PhaseCompleted)
+	if q, _ := b.s.Question("Q-1"); !q.Withdrawn {
+		t.Errorf("question %+v", q)
+	}
+	b.wantDispatch(signalbox.RoleDeveloper, "t5")
+	b.wantNothing(signalbox.RoleDeveloper)
+
+	b.do(plan(3, other, todo("t4", "t2"), todo("t2", "t1"), todo("t5"), todo("t3")))
+	b.wantDispatch(signalbox.RoleDeveloper, "t3") // though it was BLOCKED when it was removed
+	wantRefusedAs(t, b.try(plan(4, todo("z"))), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(plan(4, todo("t1"), todo("t1"))), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(plan(4, todo("R-7"))), signalbox.CodeUsage)
+	replace := plan(4, todo("z"))
+	replace.Replace = true
+	b.do(replace)
+	b.wantDispatch(signalbox.RoleDeveloper, "z")
+}
+
+func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
+	b := deliver(t, policy(), unspecified("t1"), todo("t2"))
+	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) { h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a")} })
+	if a := b.do(plan(2, todo("t2"))); !slices.Equal(a.Plan.Removed, []string{"t1", "a"}) {
+		t.Errorf("removed %v", a.Plan.Removed)
+	}
+	if a := b.do(plan(3, unspecified("t1"), todo("t2"))); !slices.Equal(a.Plan.Changed, []string{"t1", "a"}) {
+		t.Errorf("changed %v", a.Plan.Changed)
+	}
+	b.wantDispatch(signalbox.RoleDeveloper, "a")
+}
+
+func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3")))
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.do(plan(3, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
+
+	b = deliver(t, policy(), todo("t1"), todo("t2"))
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.do(plan(2, todo("t1")))
+	b.wantDispatch(signalbox.RoleDeveloper, "t1") // what it waited for is not in the plan any more
+}
+
+func TestLargePlanIsLoadedInParts(t *testing.T) {
+	var tasks []PlanTask
+	for i := range 2*maxLoaded + 100 {
+		tasks = append(tasks, todo(fmt.Sprintf("t%d", i)))
+	}
+	s := &State{}
+	carryOut(t, s, t0, []Command{OpenBox{Box: "box-1", Actor: "op"}, Configure{policy(), "op"}})
+	for part, want := range []int{maxLoaded, maxLoaded, 100} {
+		d := Decide(s, t0, plan(1, tasks...))
+		if d.Err != nil || len(d.Answer.Plan.Added) != want || d.Answer.Plan.Loaded != (part == 2) || len(d.Events) > 1000 {
+			t.Fatalf("part %d: %d events, %v", part, len(d.Events), d.Err)
+		}
+		if part > 0 && s.CanDispatch(DispatchRoles(), t0) {
+			t.Error("something of half a plan can be dispatched")
+		}
+		for i := range d.Events {
+			d.Events[i].Seq = s.Seq() + uint64(i) + 1
+		}
+		if err := s.ApplyDecision(&d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := s.Status(t0); st.Tasks != len(tasks) || st.Standing != StandingWorking {
+		t.Errorf("status %+v", st)
+	}
+}

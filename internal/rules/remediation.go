@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"fmt"
+
+	"signalbox"
+)
+
+func (d *decider) enterRemediation(h hearing) {
+	d.remedy(h, h.Said.Summary)
+	d.release(h.w.ID, h.holder, h.Signal)
+}
+
+// remedy blocks a task until a remediation is over: the one that is under way, or a new one.
+func (d *decider) remedy(h hearing, issue string) {
+	if h.w.Task.Kind != KindTask { // what is needed to mend the base cannot wait for the base to be mended
+		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
+		return
+	}
+	id := d.s.remediation()
+	if id == "" {
+		n := d.s.delivery.Remediations + 1
+		id = fmt.Sprintf("R-%d", n)
+		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "mend what all work stands on",
+			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
+	}
+	d.record(h.w.ID, h.session, h.actor, RemediationNeeded{id, clip(issue, maxText), h.Body})
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseBlocked)
+}
+
+// remediation returns the id of the one that is under way, "" if none is.
+func (s *State) remediation() string {
+	if s.open[KindRemediation] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("R-%d", s.delivery.Remediations)
+}
+
+// dispatchHealthAuditor lets the checks run before the health auditor looks.
+func (d *decider) dispatchHealthAuditor(h hearing) {
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
+	d.release(h.w.ID, h.holder, h.Signal)
+}
+
+func (d *decider) exitRemediation(h hearing) {
+	if len(h.w.Task.Failing) > 0 {
+		d.unhealthy(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + listed(h.w.Task.Failing)})
+		return
+	}
+	d.record(h.w.ID, h.session, h.actor, HealthAudited{Healthy: true})
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForMerge)
+	if d.s.delivery.Policy.Shared {
+		h.w = moved(h.w, signalbox.PhaseReadyForMerge)
+		d.complete(h)
+		d.endRemediation(h.w, h.actor)
+		return
+	}
+	d.record(h.w.ID, h.session, h.actor, MergeRequested{})
+	d.release(h.w.ID, h.holder, h.Signal)
+}
+
+// moved is work as it will be in another phase, for what is decided after that.
+func moved(w *Work, phase signalbox.Phase) *Work {
+	changed := *w
+	changed.Phase = phase
+	return &changed
+}
+
+func (d *decider) retryRemediation(h hearing) {
+	d.unhealthy(h, HealthAudited{Reason: clip(h.Said.Summary, 1000)})
+}
+
+// unhealthy begins another attempt, or asks the human after too many.
+func (d *decider) unhealthy(h hearing, audited HealthAudited) {
+	d.record(h.w.ID, h.session, h.actor, audited)
+	attempt := h.w.Task.Attempts + 1
+	d.record(h.w.ID, h.session, h.actor, RemediationRetried{attempt, audited.Reason})
+	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
+	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
+		d.block(h.w, signalbox.PhaseImplementation, h.holder, AskedRemediation, h.Body,
+			"remediation %s was tried %d times, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, attempt, audited.Reason)
+	}
+	d.release(h.w.ID, h.holder, "health audit")
+}
+
+// closeRemediation ends one because the human declared the base healthy.
+func (d *decider) closeRemediation(w *Work, actor, question string) {
+	for _, other := range excluding(w.Task.Questions, question) {
+		d.record(w.ID, "", actor, QuestionAnswered{Question: other, Withdrawn: true})
+	}
+	d.record(w.ID, "", actor, Merged{})
+	d.record(w.ID, "", actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
+	d.answer.Phase = signalbox.PhaseCompleted
+	d.endRemediation(w, actor)
+}
+
+// endRemediation has the checks run on the base anew, and lets what waited go on.
+func (d *decider) endRemediation(r *Work, actor string) {
+	d.openBaseline(actor)
+	for w := range d.s.Works() {
+		if w.Task == nil || w.Task.Remedy != r.ID {
+			continue
+		}
+		d.record(w.ID, "", actor, RemediationEnded{r.ID})
+		if w.Phase == signalbox.PhaseBlocked && len(w.Task.Questions) == 0 {
+			d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// Standing is how a run stands.
+type Standing string
+
+const (
+	StandingEmpty    Standing = "empty"    // no plan was loaded
+	StandingWorking  Standing = "working"  // somebody works, or could
+	StandingAsking   Standing = "asking"   // nothing can go on before the human says something
+	StandingLimited  Standing = "limited"  // nothing can go on before a rate limit ends
+	StandingPaused   Standing = "paused"   // nothing is dispatched by order
+	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
+	StandingComplete Standing = "complete" // every task is completed
+)
+
+// Status is how a run stands, and why.
+type Status struct {
+	Standing  Standing
+	Tasks     int
+	Completed int
+	// Running counts the leases that are in use.
+	Running   int
+	Questions []string
+	Approvals []string
+	// Reasons say what each task that is not done waits for, when nothing can go on.
+	Reasons []string
+	// Wake is when a rate limit ends, if that is what is waited for.
+	Wake time.Time
+}
+
+// Status looks at the whole run.
+func (s *State) Status(now time.Time) Status {
+	var st Status
+	for _, w := range s.works {
+		if w.Task == nil {
+			continue
+		}
+		if w.Lease != nil {
+			st.Running++
+		}
+		if w.Task.Kind == KindTask && w.Task.Cancelled == "" {
+			st.Tasks++
+			if w.Phase == signalbox.PhaseCompleted {
+				st.Completed++
+			}
+		}
+		if s.waitsForApproval(w) {
+			st.Approvals = append(st.Approvals, w.ID)
+		}
+	}
+	for _, q := range s.delivery.Questions {
+		if q.Open() {
+			st.Questions = append(st.Questions, q.ID)
+		}
+	}
+	st.Standing = s.standing(&st, now)
+	if st.Standing != StandingWorking && st.Standing != StandingComplete {
+		st.Reasons = s.reasons()
+	}
+	return st
+}
+
+func (s *State) standing(st *Status, now time.Time) Standing {
+	next, _ := s.next(dispatchOrder[:], now)
+	wake, limited := s.NextWake(now)
+	switch {
+	case s.delivery.Plan == signalbox.Hash{}:
+		return StandingEmpty
+	case st.Completed == st.Tasks && st.Tasks > 0 && st.Running == 0:
+		return StandingComplete
+	case s.delivery.Cancelled != "" && st.Running == 0:
+		return StandingStuck
+	case st.Running > 0 || next != nil || s.delivery.Loading:
+		return StandingWorking
+	case len(st.Questions) > 0 || len(st.Approvals) > 0:
+		return StandingAsking
+	case s.delivery.Paused || s.anyPaused():
+		return StandingPaused
+	case limited:
+		st.Wake = wake
+		return StandingLimited
+	}
+	return StandingStuck
+}
+
+func (s *State) anyPaused() bool {
+	return slices.ContainsFunc(s.works, func(w *Work) bool { return w.Task != nil && w.Task.Paused && !w.Done() })
+}
+
+func (s *State) waitsForApproval(w *Work) bool {
+	return s.delivery.Policy != nil && s.delivery.Policy.ApproveMerge && w.Task != nil && w.Task.Audited && !w.Task.Approved &&
+		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
+}
+
+// reasons say what the run waits for, and for each task that is not done what it waits for. If nobody wants any task any
+// more they say that.
+func (s *State) reasons() []string {
+	var reasons, cancelled []string
+	switch {
+	case s.delivery.Plan == signalbox.Hash{}:
+		reasons = append(reasons, "no plan was loaded")
+	case s.delivery.Cancelled != "":
+		reasons = append(reasons, "the run is cancelled ("+s.delivery.Cancelled+")")
+	case s.delivery.Paused:
+		reasons = append(reasons, "the run is paused")
+	}
+	for _, q := range s.delivery.Questions {
+		if q.Open() && q.Work == "" {
+			reasons = append(reasons, "the run waits for an answer to "+q.ID)
+		}
+	}
+	for _, w := range s.works {
+		switch {
+		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
+		case w.Done():
+			cancelled = append(cancelled, s.Reason(w))
+		default:
+			reasons = append(reasons, s.Reason(w))
+		}
+	}
+	if len(reasons) == 0 {
+		return cancelled
+	}
+	return reasons
+}
+
+// heldBack returns what other work keeps a task from being dispatched though nothing blocks it, "" for none.
+func (s *State) heldBack(w *Work) string {
+	if w.Lease != nil || w.Task.Kind != KindTask || s.delivery.Policy == nil || s.timely(w) {
+		return ""
+	}
+	switch owner := s.lockedOut(w); {
+	case s.open[KindBaseline] > 0:
+		return fmt.Sprintf("the checks on the base, B-%d", s.delivery.Baselines)
+	case s.open[KindRemediation] > 0:
+		return "remediation " + s.remediation()
+	default:
+		return "files that " + owner + " has"
+	}
+}
+
+// Reason says what a task waits for, as a chain of blockers.
+func (s *State) Reason(w *Work) string {
+	var chain []string
+	seen := map[string]bool{}
+	for !seen[w.ID] {
+		seen[w.ID] = true
+		t := w.Task
+		open := s.openBlockers(w)
+		switch {
+		case t.Cancelled != "":
+			return strings.Join(append(chain, w.ID+" is cancelled ("+t.Cancelled+")"), "; ")
+		case len(t.Questions) > 0:
+			return strings.Join(append(chain, w.ID+" waits for an answer to "+strings.Join(t.Questions, ", ")), "; ")
+		case t.Remedy != "":
+			return strings.Join(append(chain, w.ID+" waits for remediation "+t.Remedy), "; ")
+		case t.Paused:
+			return strings.Join(append(chain, w.ID+" is paused"), "; ")
+		case s.waitsForApproval(w):
+			return strings.Join(append(chain, w.ID+" waits for signalbox approve "+w.ID), "; ")
+		case len(open) == 0 && s.heldBack(w) != "":
+			return strings.Join(append(chain, w.ID+" waits for "+s.heldBack(w)), "; ")
+		case len(open) == 0:
+			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for a "+string(w.claimant())), "; ")
+		}
+		chain = append(chain, w.ID+" waits for "+strings.Join(open, ", "))
+		next, known := s.Work(open[0])
+		if !known || next.Task == nil {
+			return strings.Join(append(chain, open[0]+" is not of the plan"), "; ")
+		}
+		w = next
+	}
+	return strings.Join(chain, "; ")
+}
+
+// Approvals returns the tasks whose merge waits for a human's yes.
+func (s *State) Approvals() []string {
+	var waiting []string
+	for _, w := range s.works {
+		if s.waitsForApproval(w) {
+			waiting = append(waiting, w.ID)
+		}
+	}
+	return waiting
+}
