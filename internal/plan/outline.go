@@ -1,0 +1,396 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark/ast"
+)
+
+// outline is the shape of a plan: its tasks with the texts of their sections.
+type outline struct {
+	*document
+	name   string
+	tasks  []sketch
+	faults []Fault
+
+	// The levels of the first phase and the first task, zero while there is none.
+	phaseLevel, taskLevel         int
+	firstPhaseLine, firstTaskLine int
+	// phase is the one of the next task; inTask and inPhase say whose text is being read.
+	phase           string
+	inTask, inPhase bool
+	marks           []mark
+}
+
+// sketch is a task before its sections are understood.
+type sketch struct {
+	id, title, phase string
+	line             int
+	sections         []section
+}
+
+// section is a labelled part of a task. The text before the first label has no label.
+type section struct {
+	label
+	line     int
+	text     string // without the label
+	textLine int    // where the text begins
+	whole    string // with the label, as it was written
+}
+
+// mark is a place in the source where one section ends, and maybe another begins.
+type mark struct {
+	start  int
+	task   *sketch // a task's heading
+	label  *label
+	indent int // of the label's list item
+	after  int // where the text after a heading or a rule begins
+	// rule is a line across the page; inside says that it only divides a section.
+	rule, inside bool
+}
+
+func readOutline(md markdown, source []byte) *outline {
+	o := &outline{document: md.read(source)}
+	for n := o.root.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Heading:
+			o.heading(n)
+		case *ast.List:
+			o.list(n)
+		case *ast.Paragraph:
+			for _, l := range o.labels(n) {
+				o.addLabel(mark{start: l.start, label: &l})
+			}
+		case *ast.Blockquote:
+			for _, m := range o.labelsAfter(n, maxMarkers, nil) {
+				o.addLabel(m)
+			}
+		case *ast.ThematicBreak:
+			o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), rule: true, after: o.lineEnd(n.Pos())})
+		case *ast.FencedCodeBlock, *ast.HTMLBlock:
+			o.unclosed(n)
+		}
+	}
+	o.cut()
+	return o
+}
+
+func (o *outline) fault(offset int, hint, format string, args ...any) {
+	o.faults = append(o.faults, Fault{o.line(offset), fmt.Sprintf(format, args...), hint})
+}
+
+// keyword cuts the first word from a heading if it is the given one.
+func keyword(heading, word string) (rest string, ok bool) {
+	if len(heading) < len(word) || !strings.EqualFold(heading[:len(word)], word) {
+		return "", false
+	}
+	rest = heading[len(word):]
+	return strings.TrimSpace(rest), rest == "" || rest[0] == ' ' || rest[0] == ':'
+}
+
+// phaseOf is the phase that a heading begins.
+func phaseOf(heading string) (phase string, ok bool) {
+	rest, ok := keyword(heading, "phase")
+	if !ok {
+		return "", false
+	}
+	number, name, named := strings.Cut(rest, ":")
+	number, name = strings.TrimSpace(number), strings.TrimSpace(name)
+	digits := number != "" && strings.Trim(number, "0123456789.") == ""
+	switch {
+	case named && number != "" && !strings.Contains(number, " "):
+		return strings.TrimSuffix(number+": "+name, ": "), true
+	case digits:
+		return number, true
+	}
+	return "", false
+}
+
+func (o *outline) heading(n *ast.Heading) {
+	plain := o.plain(n)
+	if rest, ok := keyword(plain, "task"); ok {
+		o.task(n, rest)
+		return
+	}
+	rest, ok := keyword(plain, "phase")
+	if phase, whole := phaseOf(plain); whole {
+		o.beginPhase(n, phase)
+		return
+	} else if ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		o.fault(n.Pos(), `write the heading as "### Phase 1: name"`, "the phase %s has no colon after its number", quote(rest))
+		return
+	}
+	if o.name == "" && n.Level <= 2 {
+		o.name = plain
+	}
+	if o.inTask && n.Level > o.taskLevel {
+		o.headingInTask(n, plain)
+		return
+	}
+	if o.phaseLevel == 0 || n.Level <= o.phaseLevel {
+		o.phase = ""
+	}
+	o.leave(n)
+}
+
+// headingInTask is a part of a section, unless it was meant to begin one.
+func (o *outline) headingInTask(n *ast.Heading, plain string) {
+	for _, l := range o.labels(n) {
+		if l.known != "" {
+			o.fault(n.Pos(), "put an empty line before the line of dashes under it",
+				"the label %s is a heading here", quote(l.written))
+			return
+		}
+	}
+	if known := knownLabel(strings.TrimSuffix(plain, ":")); known != "" {
+		o.fault(n.Pos(), `write "**`+known+`**:" instead of a heading`, "the label %s is a heading here", quote(plain))
+	}
+}
+
+// leave ends the task, if there is one, at a heading that is above it.
+func (o *outline) leave(n *ast.Heading) {
+	for _, l := range o.labels(n) {
+		if l.known != "" && o.inTask {
+			o.fault(n.Pos(), "put an empty line before the line of dashes under it",
+				"the label %s is a heading here", quote(l.written))
+		}
+	}
+	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos())})
+	o.inTask, o.inPhase = false, false
+}
+
+func (o *outline) beginPhase(n *ast.Heading, phase string) {
+	switch {
+	case o.phaseLevel == 0:
+		o.phaseLevel, o.firstPhaseLine = n.Level, o.line(n.Pos())
+		if o.taskLevel > 0 && n.Level >= o.taskLevel {
+			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), printable(phase)),
+				"the phase's heading is not above the tasks' headings, which have level %d", o.taskLevel)
+		}
+	case n.Level != o.phaseLevel:
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel), printable(phase)),
+			"the phase's heading has level %d, that of the first phase on line %d has level %d", n.Level, o.firstPhaseLine, o.phaseLevel)
+	}
+	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos())})
+	o.phase, o.inTask, o.inPhase = phase, false, true
+}
+
+func hashes(level int) string { return strings.Repeat("#", max(1, level)) }
+
+func (o *outline) task(n *ast.Heading, rest string) {
+	level := 4
+	if o.taskLevel > 0 {
+		level = o.taskLevel
+	}
+	form := fmt.Sprintf(`write "%s Task ID: title", or begin the heading with another word than Task`, hashes(level))
+	before, title, colon := strings.Cut(rest, ":")
+	t := &sketch{id: strings.TrimSpace(before), title: strings.TrimSpace(title), phase: o.phase, line: o.line(n.Pos())}
+	switch {
+	case !colon:
+		o.fault(n.Pos(), form, "the heading of the task has no colon after its id")
+	case t.id == "":
+		o.fault(n.Pos(), form, "the heading of the task has no id")
+	case t.title == "":
+		o.fault(n.Pos(), form, "task %s has no title", quote(t.id))
+	}
+	switch {
+	case o.taskLevel == 0:
+		o.taskLevel, o.firstTaskLine = n.Level, t.line
+		if o.phaseLevel > 0 && n.Level <= o.phaseLevel {
+			o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"`, hashes(o.phaseLevel+1)),
+				"the task's heading is not below the phase's heading on line %d, which has level %d", o.firstPhaseLine, o.phaseLevel)
+		}
+	case n.Level != o.taskLevel:
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; there are no tasks inside tasks`, hashes(o.taskLevel)),
+			"the task's heading has level %d, that of the first task on line %d has level %d", n.Level, o.firstTaskLine, o.taskLevel)
+	}
+	last := n.Pos()
+	if lines := n.Lines(); lines.Len() > 0 {
+		last = lines.At(lines.Len() - 1).Start
+	}
+	after := o.lineEnd(last)
+	if o.source[n.Pos()] != '#' {
+		after = o.lineEnd(after) // a heading by underline
+	}
+	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), task: t, after: after})
+	o.inTask, o.inPhase = true, false
+}
+
+// list is a part of a section, or a list of labels if each of its items begins with one and some mean something.
+func (o *outline) list(n *ast.List) {
+	hidden := o.document.heading(n, func(plain string) bool {
+		_, task := keyword(plain, "task")
+		_, phase := phaseOf(plain)
+		return task || phase
+	})
+	if hidden != nil {
+		o.fault(hidden.Pos(), "begin the heading at the start of its line", "the heading %s stands inside a list", quote(o.plain(hidden)))
+	}
+	if !o.inTask && !o.inPhase {
+		return
+	}
+	var marks []mark
+	known, others := (*label)(nil), false
+	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
+		offset := item.(*ast.ListItem).Offset
+		l := o.itemLabel(item)
+		marks = append(marks, o.labelsAfter(item, offset, l)...)
+		if l == nil {
+			others = true
+			continue
+		}
+		if known == nil && (l.known != "" || l.fault != nil) {
+			known = l
+		}
+		marks = append(marks, mark{start: o.lineStart(item.Pos()), label: l, indent: offset})
+	}
+	if known != nil && others {
+		o.fault(known.start, "put the label in a paragraph of its own, or, if it is none, write another word before it",
+			"the label %s is in a list together with other text", quote(known.written))
+	}
+	if known == nil || others {
+		marks = slices.DeleteFunc(marks, func(m mark) bool { return m.indent > 0 })
+	}
+	slices.SortFunc(marks, func(a, b mark) int { return a.start - b.start })
+	for _, m := range marks {
+		o.addLabel(m)
+	}
+}
+
+// itemLabel is the label at the start of a list item, nil if there is none.
+func (o *outline) itemLabel(item ast.Node) *label {
+	block := item.FirstChild()
+	if block == nil || block.Kind() != ast.KindTextBlock && block.Kind() != ast.KindParagraph {
+		return nil
+	}
+	found := o.labels(block)
+	if len(found) == 0 || found[0].start != block.FirstChild().Pos() {
+		return nil
+	}
+	return &found[0]
+}
+
+// labelsAfter finds the labels on lines that Markdown takes into a list item or a quote only because no empty line
+// stands before them. They are less indented than what is inside, and everybody reads them as labels. Those that are
+// really inside are refused if they mean something.
+func (o *outline) labelsAfter(container ast.Node, indent int, first *label) []mark {
+	var marks []mark
+	_ = ast.Walk(container, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering || n.Kind() != ast.KindTextBlock && n.Kind() != ast.KindParagraph {
+			return ast.WalkContinue, nil
+		}
+		for _, l := range o.labels(n) {
+			before := string(o.source[o.lineStart(l.start):l.start])
+			switch {
+			case strings.TrimLeft(before, " ") == "" && len(before) < indent:
+				marks = append(marks, mark{start: l.start, label: &l})
+			case first != nil && l.start == first.start, strings.Contains(before, ">"): // its own, or quoted
+			case l.known != "" && o.inTask && container.Kind() == ast.KindListItem:
+				o.fault(l.start, "put the label in a paragraph of its own, or, if it is none, write another word before it",
+					"the label %s stands inside a list item", quote(l.written))
+			}
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	return marks
+}
+
+func (o *outline) addLabel(m mark) {
+	switch {
+	case o.inTask:
+		o.marks = append(o.marks, m)
+		if m.label.fault != nil {
+			o.faults = append(o.faults, *m.label.fault)
+		}
+	case o.inPhase && m.label.known != "":
+		o.fault(m.label.start, "move it below the heading of each task that it is about",
+			"the label %s stands under a phase, where it has no effect", quote(m.label.written))
+	}
+}
+
+// unclosed refuses a block that goes on to the end of the file because its end is missing: it would hide tasks.
+func (o *outline) unclosed(n ast.Node) {
+	if n.NextSibling() != nil {
+		return
+	}
+	end := o.lineEnd(n.Pos())
+	if lines := n.Lines(); lines.Len() > 0 {
+		end = lines.At(lines.Len() - 1).Stop
+	}
+	switch n := n.(type) {
+	case *ast.FencedCodeBlock:
+		if strings.TrimSpace(string(o.source[end:])) == "" {
+			o.fault(n.Pos(), "end it with a line that has the same marks", "the code block is never closed")
+		}
+	case *ast.HTMLBlock:
+		comment := strings.HasPrefix(string(o.source[n.Pos():]), "<!--")
+		if comment && !strings.Contains(string(o.source[n.Pos():]), "-->") {
+			o.fault(n.Pos(), `end it with "-->"`, "the comment is never closed")
+		}
+	}
+}
+
+// dropRules forgets the rules inside sections: only those after which nothing comes end one.
+func (o *outline) dropRules() {
+	end := len(o.source)
+	for i := len(o.marks) - 1; i >= 0; i-- {
+		m := &o.marks[i]
+		if m.rule && bytes.IndexFunc(o.source[m.after:end], func(r rune) bool { return !unicode.IsSpace(r) }) >= 0 {
+			m.inside = true
+			continue
+		}
+		end = m.start
+	}
+	o.marks = slices.DeleteFunc(o.marks, func(m mark) bool { return m.inside })
+}
+
+// cut takes the text of each section from the source.
+func (o *outline) cut() {
+	o.dropRules()
+	var task *sketch
+	for i, m := range o.marks {
+		end := len(o.source)
+		if i+1 < len(o.marks) {
+			end = o.marks[i+1].start
+		}
+		switch {
+		case m.task != nil:
+			if task != nil {
+				o.tasks = append(o.tasks, *task)
+			}
+			task = m.task
+			o.addSection(task, section{line: task.line}, mark{start: m.after}, m.after, end)
+		case task == nil:
+		case m.label != nil:
+			o.addSection(task, section{label: *m.label, line: o.line(m.label.start)}, m, m.label.content, end)
+		case !m.rule: // a heading above the task
+			o.tasks = append(o.tasks, *task)
+			task = nil
+		}
+	}
+	if task != nil {
+		o.tasks = append(o.tasks, *task)
+	}
+}
+
+func (o *outline) addSection(task *sketch, s section, m mark, content, end int) {
+	raw := dedent(string(o.source[content:max(content, end)]), m.indent)
+	dropped := 0
+	s.text, dropped = trim(raw)
+	s.textLine = s.line + dropped
+	if s.written == "" {
+		s.textLine = o.line(min(content, len(o.source)-1)) + dropped
+		if s.text == "" {
+			return
+		}
+	}
+	s.whole, _ = trim(dedent(string(o.source[s.start:max(content, end)]), m.indent))
+	if s.written == "" {
+		s.whole = s.text
+	}
+	task.sections = append(task.sections, s)
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// How wide the columns of titles and of blockers may get; what is longer pushes what follows it.
+const (
+	maxTitle = 44
+	maxWaits = 20
+)
+
+// Summary says in a few words how big the plan is and how much of it can be done at once.
+func (p *Plan) Summary() string {
+	phases := ""
+	if n := len(p.Phases()); n > 0 {
+		phases = " in " + plural(n, "phase")
+	}
+	return fmt.Sprintf("%s%s, %d can start at once, longest chain %d",
+		plural(len(p.Tasks), "task"), phases, len(p.Startable()), len(p.LongestChain()))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Text is the graph for a terminal: the tasks of each phase with what they wait for and what they unblock.
+func (p *Plan) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n", printable(p.Name), p.Summary())
+	net := p.network()
+	idWidth, titleWidth, waitWidth := 0, 0, 0
+	for i, t := range p.Tasks {
+		idWidth = max(idWidth, utf8.RuneCountInString(printable(t.ID)))
+		titleWidth = max(titleWidth, min(maxTitle, utf8.RuneCountInString(title(t))))
+		waitWidth = max(waitWidth, min(maxWaits, utf8.RuneCountInString(p.waits(net.before[i]))))
+	}
+	phase := ""
+	for i, t := range p.Tasks {
+		if i == 0 || t.Phase != phase {
+			phase = t.Phase
+			b.WriteString("\n")
+			if phase != "" {
+				fmt.Fprintf(&b, "Phase %s\n", printable(phase))
+			}
+		}
+		start := " "
+		if len(t.BlockedBy) == 0 {
+			start = "▶"
+		}
+		line := fmt.Sprintf("  %s %s  %s  %s", start, pad(printable(t.ID), idWidth), pad(title(t), titleWidth),
+			pad(p.waits(net.before[i]), waitWidth))
+		if len(net.after[i]) > 0 {
+			line += "  → " + p.ids(net.after[i])
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	b.WriteString("\n▶ can start at once   ← waits for   → unblocks\n")
+	if chain := p.LongestChain(); len(chain) > 1 {
+		fmt.Fprintf(&b, "\nLongest chain  %s\n", joinSome(chain, " → "))
+	}
+	fmt.Fprintf(&b, "One at a time  %s\n", joinSome(p.Order(), ", "))
+	return b.String()
+}
+
+// maxJoined is how many ids a line lists; the tasks above have the others.
+const maxJoined = 30
+
+func joinSome(ids []string, separator string) string {
+	more := ""
+	if n := len(ids) - maxJoined; n > 0 {
+		ids, more = ids[:maxJoined], fmt.Sprintf("%s… (%d more)", separator, n)
+	}
+	return printable(strings.Join(ids, separator)) + more
+}
+
+// title is a task's title with what is unusual about it.
+func title(t Task) string {
+	s := printable(t.Title)
+	switch {
+	case t.Priority > 0:
+		s += " (high priority)"
+	case t.Priority < 0:
+		s += " (low priority)"
+	}
+	if t.Draft {
+		s += " (draft)"
+	}
+	return s
+}
+
+// waits is what a task waits for.
+func (p *Plan) waits(tasks []int) string {
+	if len(tasks) == 0 {
+		return ""
+	}
+	return "← " + p.ids(tasks)
+}
+
+func (p *Plan) ids(tasks []int) string {
+	ids := make([]string, len(tasks))
+	for i, task := range tasks {
+		ids[i] = printable(p.Tasks[task].ID)
+	}
+	return strings.Join(ids, ", ")
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
