@@ -1,18 +1,16 @@
 // Package config is the configuration of a box: what can be set, the defaults, and what is valid. The file
-// signalbox.yaml of this package is its documentation; signalbox init puts it into a new box.
+// signalbox.yaml of this package is its template, which signalbox init puts into a new box; docs/configuration.md
+// is its reference. What is unknown, set twice or not valid is an error that says its line and column and, as a
+// hint, what to write.
 package config
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"signalbox"
 )
@@ -25,15 +23,38 @@ const FileName = "signalbox.yaml"
 //go:embed signalbox.yaml
 var Template string
 
-// Config is the configuration of a box.
+// Config is the configuration of a box. Default, Load and Parse fill in what is not set.
 type Config struct {
-	Lease      Lease      `yaml:"lease"`
-	Checkpoint Checkpoint `yaml:"checkpoint"`
+	// Agents are the programs that roles can name, by name.
+	Agents map[string]Agent `yaml:"agents"`
+	// Agent names the agent of every role that names none: one of Agents, or a preset.
+	Agent string `yaml:"agent"`
+	// Roles has what is set for roles; RoleOf has the defaults too.
+	Roles map[signalbox.Role]Role `yaml:"roles"`
+	// Slots is how many agents run at once, all roles together.
+	Slots        int           `yaml:"slots"`
+	Experts      []Expert      `yaml:"experts"`
+	Checks       []Check       `yaml:"checks"`
+	Environments []Environment `yaml:"environments"`
+	// Protected are patterns of paths that no task should edit: path.Match for each segment, and ** for any number of
+	// segments.
+	Protected []string `yaml:"protected"`
+	// Workspace is WorkspaceWorktree, WorkspaceShared, or "" for a worktree where there is a git repository.
+	Workspace string `yaml:"workspace"`
+	// Approve is ApproveMerge if a human says yes before every merge, or "".
+	Approve string  `yaml:"approve"`
+	Budget  Budgets `yaml:"budget"`
+	Limits  Limits  `yaml:"limits"`
+	Notify  Notify  `yaml:"notify"`
+	// Grace is how long an agent that was asked to end has before it is killed.
+	Grace      time.Duration `yaml:"grace"`
+	Lease      Lease         `yaml:"lease"`
+	Checkpoint Checkpoint    `yaml:"checkpoint"`
 }
 
 // Lease is about leases.
 type Lease struct {
-	// TTL is how long a lease lives if a claim does not say; 0 is signalbox.DefaultLeaseTTL.
+	// TTL is how long a lease lives if a claim does not say.
 	TTL time.Duration `yaml:"ttl"`
 }
 
@@ -47,7 +68,14 @@ type Checkpoint struct {
 
 // Default is the configuration where nothing is set.
 func Default() *Config {
-	return &Config{Lease: Lease{TTL: signalbox.DefaultLeaseTTL}}
+	return &Config{
+		Agent:        PresetClaude,
+		Slots:        5,
+		Environments: []Environment{{Name: "local"}},
+		Limits:       defaultLimits(),
+		Grace:        10 * time.Second,
+		Lease:        Lease{TTL: signalbox.DefaultLeaseTTL},
+	}
 }
 
 // Load reads the configuration in the folder of a box. A box without one has the default.
@@ -61,71 +89,58 @@ func Load(dir string) (*Config, error) {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err),
 			Hint: "check that it is a file you may read"}
 	}
-	c, err := Parse(text)
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s: %w", name, err),
-			Hint: "mend the line, or remove it for the default"}
+	c, places, wrong := parse(text)
+	if wrong == nil {
+		wrong = c.findFiles(dir)
 	}
-	if file := c.Checkpoint.File; file != "" && !filepath.IsAbs(file) {
-		c.Checkpoint.File = filepath.Join(dir, file) // not the folder that somebody happens to be in
+	if wrong != nil {
+		located := places.locate(wrong)
+		located.Err = fmt.Errorf("%s: %w", name, located.Err)
+		return nil, located
 	}
 	return c, nil
 }
 
-// Parse reads a configuration. Its errors say the line.
+// Parse reads a configuration. Its errors are of type *signalbox.Error, on one line, with line and column. Files that
+// it names are not looked at.
 func Parse(text []byte) (*Config, error) {
-	c := Default()
-	err := yaml.UnmarshalWithOptions(text, c, yaml.Strict())
-	if err == nil {
-		if c.Lease.TTL == 0 { // also what an empty document leaves
-			c.Lease.TTL = signalbox.DefaultLeaseTTL
-		}
-		err = c.validate()
-	}
-	if err != nil {
-		return nil, lineError(text, err)
+	c, places, wrong := parse(text)
+	if wrong != nil {
+		return nil, places.locate(wrong)
 	}
 	return c, nil
 }
 
-// settingError is what is wrong with the value of a setting, which is named as in "lease.ttl".
-type settingError struct{ setting, fault string }
-
-func (e *settingError) Error() string { return e.setting + ": " + e.fault }
-
-// lineError is an error on one line that says where in the text it is, without the excerpt.
-func lineError(text []byte, err error) error {
-	if located := (yaml.Error)(nil); errors.As(err, &located) && located.GetToken() != nil {
-		at := located.GetToken().Position
-		return fmt.Errorf("line %d, column %d: %s", at.Line, at.Column, located.GetMessage())
+func parse(text []byte) (*Config, places, *settingError) {
+	c := Default()
+	places, wrong := read(text, c)
+	if wrong == nil {
+		c.fill(places)
+		wrong = c.validate()
 	}
-	wrong := (*settingError)(nil)
-	if !errors.As(err, &wrong) { // only times are read without their place, and there is one
-		wrong = &settingError{"lease.ttl", "it is not a time such as 90s, 15m or 2h"}
-	}
-	path, err := yaml.PathString("$." + wrong.setting)
-	if err != nil {
-		return wrong
-	}
-	node, err := path.ReadNode(bytes.NewReader(text))
-	if err != nil {
-		return wrong
-	}
-	at := node.GetToken().Position
-	return fmt.Errorf("line %d, column %d: %w", at.Line, at.Column, wrong)
+	return c, places, wrong
 }
 
-func (c *Config) validate() error {
-	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
-		return &settingError{"lease.ttl", fmt.Sprintf("%s is not within %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL)}
+// findFiles makes the paths whole that begin at the folder of the box, not in the folder that somebody happens to be
+// in, and looks whether the files are there that must be.
+func (c *Config) findFiles(dir string) *settingError {
+	whole := func(name string) string {
+		if name == "" || filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name)
 	}
-	if len(c.Checkpoint.Command) > 0 && c.Checkpoint.Command[0] == "" {
-		return &settingError{"checkpoint.command", "the name of the command is empty"}
-	}
-	if c.Checkpoint.Webhook != "" {
-		u, err := url.Parse(c.Checkpoint.Webhook)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return &settingError{"checkpoint.webhook", fmt.Sprintf("%q is not an address that begins with https://", c.Checkpoint.Webhook)}
+	c.Checkpoint.File = whole(c.Checkpoint.File)
+	for _, name := range sortedKeys(c.Roles) {
+		role := c.Roles[name]
+		role.Prompt = whole(role.Prompt)
+		c.Roles[name] = role
+		if role.Prompt == "" {
+			continue
+		}
+		if info, err := os.Stat(role.Prompt); err != nil || !info.Mode().IsRegular() {
+			return &settingError{at: setting("roles", string(name), "prompt"), fault: fmt.Sprintf("there is no file %s", role.Prompt),
+				hint: "write the path of a file, relative to the folder of the box, or remove the line for the built-in prompt"}
 		}
 	}
 	return nil

@@ -10,42 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTemplateSetsNothing(t *testing.T) {
-	c, err := Parse([]byte(Template))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Default(), c); diff != "" {
-		t.Errorf("(-default +template):\n%s", diff)
-	}
-}
-
-// TestTemplateExplainsEverything takes the comment marks off all that looks like a setting.
-func TestTemplateExplainsEverything(t *testing.T) {
-	var text strings.Builder
-	for line := range strings.Lines(Template) {
-		setting := strings.TrimPrefix(line, "# ")
-		if key, _, ok := strings.Cut(strings.TrimSpace(setting), ":"); ok && !strings.ContainsAny(key, " #") {
-			text.WriteString(setting)
-		}
-	}
-	c, err := Parse([]byte(text.String()))
-	if err != nil {
-		t.Fatalf("%v in:\n%s", err, text.String())
-	}
-	want := &Config{
-		Lease: Lease{TTL: 15 * time.Minute},
-		Checkpoint: Checkpoint{
-			File:    "/mnt/audit/signalbox.checkpoint",
-			Command: []string{"ssh", "audit@example.org", "receive-checkpoint"},
-			Webhook: "https://audit.example.org/checkpoints",
-		},
-	}
-	if diff := cmp.Diff(want, c); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"lease:\n  tll: 3m\n":               `line 2, column 3: unknown field "tll"`,

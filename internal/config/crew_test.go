@@ -1,0 +1,242 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+func mustParse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return c
+}
+
+func TestNothingSetIsDefault(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n# nothing\n...\n", "{}", "null", "~\n", "\ufeff",
+		"slots:\nagent:\nlimits:\nroles:\nchecks:\nenvironments:\nbudget: {run: , task: {cost: }}\nlease:\n", "agent: ''\nworkspace: ''"} {
+		if diff := cmp.Diff(Default(), mustParse(t, text)); diff != "" {
+			t.Errorf("%q (-default +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestDefaultRoles(t *testing.T) {
+	c := Default()
+	for role, want := range map[signalbox.Role]Role{
+		signalbox.RoleDeveloper:       {Slots: 3, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute},
+		signalbox.RoleCritic:          {Slots: 2, Timeout: 10 * time.Minute},
+		signalbox.RoleAuditor:         {Slots: 2, Timeout: 10 * time.Minute},
+		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
+		signalbox.RoleRemediation:     {Slots: 1, Timeout: 5 * time.Minute},
+		signalbox.RoleHealthAuditor:   {Slots: 1, Timeout: 5 * time.Minute},
+		signalbox.RoleExpert:          {Slots: 2, Timeout: 10 * time.Minute},
+		signalbox.RoleExpertCreator:   {Slots: 1, Timeout: 10 * time.Minute},
+	} {
+		if got := c.RoleOf(role); got != want {
+			t.Errorf("%s: %+v, want %+v", role, got, want)
+		}
+	}
+	if c.Analyst() {
+		t.Error("the business analyst plays without being configured")
+	}
+}
+
+// TestRoles sets a part of each role, and the rest is the default.
+func TestRoles(t *testing.T) {
+	c := mustParse(t, `
+roles:
+  developer: {slots: 4, checkpoint: 0s}
+  critic: {timeout: 1h, agent: codex}
+  business-analyst:
+  expert: {slots: 7}
+experts:
+  - name: db
+  - {name: ui, slots: 1, timeout: 1m}
+`)
+	for role, want := range map[signalbox.Role]Role{
+		signalbox.RoleDeveloper:       {Slots: 4, Timeout: 15 * time.Minute},
+		signalbox.RoleCritic:          {Slots: 2, Timeout: time.Hour, Agent: "codex"},
+		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
+		signalbox.RoleExpert:          {Slots: 7, Timeout: 10 * time.Minute},
+	} {
+		if got := c.RoleOf(role); got != want {
+			t.Errorf("%s: %+v, want %+v", role, got, want)
+		}
+	}
+	if !c.Analyst() {
+		t.Error("the business analyst is configured and does not play")
+	}
+	want := []Expert{{Name: "db", Slots: 7, Timeout: 10 * time.Minute}, {Name: "ui", Slots: 1, Timeout: time.Minute}}
+	if diff := cmp.Diff(want, c.Experts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	c = mustParse(t, "roles: {developer: {slots: 4}}")
+	if got, want := c.RoleOf(signalbox.RoleDeveloper), (Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute}); got != want {
+		t.Errorf("only slots: %+v, want %+v", got, want)
+	}
+	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: "x"}}}
+	if got, want := inCode.RoleOf(signalbox.RoleCritic), (Role{Agent: "x", Slots: 2, Timeout: 10 * time.Minute}); got != want {
+		t.Errorf("made without Parse: %+v, want %+v", got, want)
+	}
+}
+
+func TestAgentFor(t *testing.T) {
+	c := mustParse(t, `
+agent: mine
+agents:
+  mine: {command: [my-agent]}
+  claude: {preset: claude, model: opus}
+roles:
+  critic: {agent: gemini}
+  auditor: {agent: claude}
+  expert: {agent: codex}
+experts:
+  - {name: db, agent: opencode}
+  - {name: ui}
+`)
+	mine := Agent{Command: []string{"my-agent"}, Format: signalbox.FormatAuto, Prompt: PromptStdin}
+	for _, tt := range []struct {
+		role   signalbox.Role
+		expert string
+		name   string
+		agent  Agent
+	}{
+		{signalbox.RoleDeveloper, "", "mine", mine},
+		{signalbox.RoleDeveloper, "db", "mine", mine},
+		{signalbox.RoleCritic, "", "gemini", Agent{Preset: "gemini"}},
+		{signalbox.RoleAuditor, "", "claude", Agent{Preset: "claude", Model: "opus"}},
+		{signalbox.RoleExpert, "db", "opencode", Agent{Preset: "opencode"}},
+		{signalbox.RoleExpert, "ui", "codex", Agent{Preset: "codex"}},
+		{signalbox.RoleExpert, "created", "codex", Agent{Preset: "codex"}},
+	} {
+		name, agent := c.AgentFor(tt.role, tt.expert)
+		if diff := cmp.Diff(tt.agent, agent); name != tt.name || diff != "" {
+			t.Errorf("%s %s: %s, want %s (-want +got):\n%s", tt.role, tt.expert, name, tt.name, diff)
+		}
+	}
+	if name, agent := Default().AgentFor(signalbox.RoleCritic, ""); name != "claude" || agent.Preset != "claude" {
+		t.Errorf("by default: %s, %+v", name, agent)
+	}
+	if e, ok := c.ExpertNamed("db"); !ok || e.Agent != "opencode" {
+		t.Errorf("expert db: %+v, %t", e, ok)
+	}
+	if e, ok := c.ExpertNamed("created"); ok {
+		t.Errorf("expert created: %+v", e)
+	}
+}
+
+// TestValues has what is read otherwise than YAML types would have it.
+func TestValues(t *testing.T) {
+	c := mustParse(t, `
+slots: "0_7"
+agents:
+  mine:
+    command: [sleep, 1.10, 010, true, "{prompt}"]
+    prompt: argument
+    interactive: "true"
+    env: {PORT: 8080, VERSION: 1.10, EMPTY: ""}
+checks:
+  - &base {name: one, command: &make "make -k", timeout: 1m}
+  - name: 2
+    command: *make
+environments: [{name: local, env: {A: b}}, {name: other place, run: [ssh, host]}]
+budget: {run: {cost: 0.000001, tokens: 5_000}, task: {cost: "12.5", time: 90m}}
+protected: ["**/*_test.go", go.mod, '[a-c]?/\[x']
+grace: 0s
+`)
+	want := Default()
+	want.Slots = 7
+	want.Agents = map[string]Agent{"mine": {Command: []string{"sleep", "1.10", "010", "true", "{prompt}"}, Format: "auto", Prompt: "argument",
+		Interactive: true, Env: map[string]string{"PORT": "8080", "VERSION": "1.10", "EMPTY": ""}}}
+	want.Checks = []Check{{Name: "one", Command: "make -k", Timeout: time.Minute}, {Name: "2", Command: "make -k", Timeout: 10 * time.Minute}}
+	want.Environments = []Environment{{Name: "local", Env: map[string]string{"A": "b"}}, {Name: "other place", Run: []string{"ssh", "host"}}}
+	want.Budget = Budgets{Run: Budget{CostMicros: 1, Tokens: 5000}, Task: Budget{CostMicros: 12_500_000, Time: 90 * time.Minute}}
+	want.Protected = []string{"**/*_test.go", "go.mod", `[a-c]?/\[x`}
+	want.Grace = 0
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPromptFollowsCommand has the ways in which a command says itself how it takes its prompt.
+func TestPromptFollowsCommand(t *testing.T) {
+	for command, want := range map[string]string{
+		`[x]`: PromptStdin, `[x, "--text={prompt}"]`: PromptArgument, `[x, "@{prompt_file}"]`: PromptFile, `[x, "{model}"]`: PromptStdin,
+	} {
+		if got := mustParse(t, "agents: {mine: {command: "+command+"}}").Agents["mine"].Prompt; got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	if a := mustParse(t, `agents: {mine: {command: [x, -m, "{model}"], model: big}}`).Agents["mine"]; a.Model != "big" {
+		t.Errorf("model %q", a.Model)
+	}
+}
+
+// TestEveryLimitIsChecked sets each limit to what none can be.
+func TestEveryLimitIsChecked(t *testing.T) {
+	for i, name := range fieldNames(reflect.TypeFor[Limits]()) {
+		value := "0"
+		if reflect.TypeFor[Limits]().Field(i).Type == reflect.TypeFor[time.Duration]() {
+			value = "0s"
+		}
+		_, err := Parse([]byte("limits: {" + name + ": " + value + "}"))
+		if err == nil || !strings.Contains(err.Error(), " limits."+name+": "+value+" is ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	c := mustParse(t, "slots: 2\nroles: {developer: {}, critic: {slots: 9}, auditor: {slots: 1}}\nexperts: [{name: db, slots: 4}, {name: ui}]\n")
+	want := []string{"roles.critic.slots: 9 is more than slots, which is 2 for all agents together",
+		"experts.db.slots: 4 is more than slots, which is 2 for all agents together"}
+	if diff := cmp.Diff(want, c.Notes()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if notes := Default().Notes(); notes != nil {
+		t.Errorf("by default: %q", notes)
+	}
+}
+
+func TestLoadPrompt(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(FileName, "roles:\n  critic:\n    prompt: critic.md\n")
+	prompt := filepath.Join(dir, "critic.md")
+	_, err := Load(dir)
+	wrong := (*signalbox.Error)(nil)
+	want := filepath.Join(dir, FileName) + ": line 3, column 13: roles.critic.prompt: there is no file " + prompt
+	if !errors.As(err, &wrong) || wrong.Error() != want || !strings.HasPrefix(wrong.Hint, "write the path of a file") {
+		t.Errorf("no file: %v, want %s", err, want)
+	}
+	write("critic.md", "Be kind.")
+	c, err := Load(dir)
+	if err != nil || c.RoleOf(signalbox.RoleCritic).Prompt != prompt {
+		t.Errorf("a relative path: %+v, %v", c, err)
+	}
+	write(FileName, "roles: {critic: {prompt: .}}\n")
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "there is no file ") {
+		t.Errorf("a folder: %v", err)
+	}
+	write(FileName, "slot: 3\n")
+	if _, err := Load(dir); !errors.As(err, &wrong) || wrong.Hint != "did you mean slots?" || wrong.Code != signalbox.CodeUsage {
+		t.Errorf("a misspelling: %v, %+v", err, wrong)
+	}
+}

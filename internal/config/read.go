@@ -1,0 +1,358 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// read puts what the text sets into the configuration, over what is there, and returns where each setting stands.
+// A library could do it too, but forgets where values stood and speaks of Go types when they are wrong.
+func read(text []byte, c *Config) (places, *settingError) {
+	r := &reader{places: places{}, anchors: map[string]ast.Node{}}
+	if wrong := checkUTF8(text); wrong != nil {
+		return r.places, wrong
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put it there
+
+	// What is set twice mapping says better.
+	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return r.places, syntaxError(err)
+	}
+	body, wrong := onlyDocument(file)
+	if wrong != nil || body == nil {
+		return r.places, wrong
+	}
+	return r.places, r.value(reflect.ValueOf(c).Elem(), body, "")
+}
+
+func checkUTF8(text []byte) *settingError {
+	if utf8.Valid(text) {
+		return nil
+	}
+	var before string
+	for rest := text; ; {
+		r, size := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && size == 1 {
+			before = string(text[:len(text)-len(rest)])
+			break
+		}
+		rest = rest[size:]
+	}
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return &settingError{fault: "it is not UTF-8 text", hint: "save the file as UTF-8",
+		where: &token.Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1}}
+}
+
+func syntaxError(err error) *settingError {
+	wrong := &settingError{fault: err.Error(), hint: "mend what is not YAML; a text with special characters goes in quotes"}
+	if located := (yaml.Error)(nil); errors.As(err, &located) {
+		wrong.fault = located.GetMessage()
+		if strings.Contains(wrong.fault, "'\t'") {
+			wrong.fault, wrong.hint = "a tab stands where only spaces may", "indent with spaces"
+		}
+		if tk := located.GetToken(); tk != nil {
+			wrong.where = tk.Position
+		}
+	}
+	return wrong
+}
+
+// onlyDocument returns what the file has, or nil if it has nothing.
+func onlyDocument(file *ast.File) (ast.Node, *settingError) {
+	var body ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil, doc.Body.Type() == ast.CommentType:
+		case doc.Body.Type() == ast.DirectiveType:
+			return nil, &settingError{fault: "a line that begins with % is not read here", hint: "remove the line", where: position(doc.Body)}
+		case body != nil:
+			return nil, &settingError{fault: "a second document begins here", hint: "remove the line --- above it", where: position(doc.Body)}
+		default:
+			body = doc.Body
+		}
+	}
+	return body, nil
+}
+
+// position is where a value begins.
+func position(node ast.Node) *token.Position {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return position(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return position(n.Key)
+	}
+	return node.GetToken().Position
+}
+
+type reader struct {
+	places  places
+	anchors map[string]ast.Node
+}
+
+// value reads a node into what is to be set. A null sets nothing.
+func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	if node == nil || node.Type() == ast.NullType {
+		return nil
+	}
+	here := r.places[at]
+	here.value = position(node)
+	r.places[at] = here
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		if wrong := r.value(to, n.Value, at); wrong != nil {
+			return wrong
+		}
+		r.anchors[n.Name.GetToken().Value] = n.Value // only now: it cannot hold itself
+		return nil
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		target, ok := r.anchors[name]
+		if !ok {
+			return &settingError{at: at, fault: fmt.Sprintf("*%s stands for a value marked &%s, and there is none above", name, name),
+				hint: fmt.Sprintf(`quote a text that begins with *: "*%s"`, name)}
+		}
+		wrong := r.value(to, target, at)
+		r.places[at] = here // not the place of what it repeats
+		return wrong
+	case *ast.TagNode:
+		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not read here", n.Start.Value), hint: "remove it, or quote a text that begins with !"}
+	}
+	switch {
+	case to.Type() == reflect.TypeFor[time.Duration]():
+		return scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) })
+	case to.Kind() == reflect.Struct:
+		return r.fields(to, node, at)
+	case to.Kind() == reflect.Map:
+		return r.members(to, node, at)
+	case to.Kind() == reflect.Slice:
+		return r.items(to, node, at)
+	}
+	return scalar(node, at, func(text string) *settingError { return setScalar(to, text, at) })
+}
+
+// pair is a name and its value in a mapping.
+type pair struct {
+	name  string
+	value ast.Node
+}
+
+// mapping returns the pairs of a node that is a mapping, each name once, and notes their places.
+func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) {
+	mapping, ok := node.(ast.MapNode)
+	if !ok {
+		fault := "it is not a group of settings"
+		if at == "" {
+			fault = "the configuration is not a group of settings"
+		}
+		return nil, &settingError{at: at, fault: fault, hint: "write each as name: value on a line of its own, those of a group below its name and indented"}
+	}
+	var pairs []pair
+	first := map[string]int{}
+	for each := mapping.MapRange(); each.Next(); {
+		key := each.Key()
+		name := key.GetToken().Value
+		if _, plain := key.(ast.ScalarNode); !plain || key.IsMergeKey() {
+			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not read here as a name", name), where: position(key),
+				hint: "write name: value; *name repeats a whole value that was marked &name above"}
+		}
+		if line := first[name]; line > 0 {
+			return nil, &settingError{at: at.field(name), fault: fmt.Sprintf("it is set twice, first on line %d", line), where: position(key),
+				hint: "keep one of them"}
+		}
+		first[name] = position(key).Line
+		r.places[at.field(name)] = place{key: position(key)}
+		pairs = append(pairs, pair{name, each.Value()})
+	}
+	return pairs, nil
+}
+
+// fields reads a mapping whose names are known.
+func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	pairs, wrong := r.mapping(node, at)
+	if wrong != nil {
+		return wrong
+	}
+	known := fieldNames(to.Type())
+	for _, pair := range pairs {
+		i := slices.Index(known, pair.name)
+		if i < 0 {
+			return &settingError{at: at.field(pair.name), onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name),
+				hint: suggest(pair.name, known, "the settings here are")}
+		}
+		member := at.field(pair.name)
+		if to.Type().Field(i).Tag.Get("unit") == "dollars" {
+			wrong = r.dollars(to.Field(i), pair.value, member)
+		} else {
+			wrong = r.value(to.Field(i), pair.value, member)
+		}
+		if wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+// fieldNames are the names of the settings in a group, in the order of its fields.
+func fieldNames(group reflect.Type) []string {
+	names := make([]string, group.NumField())
+	for i := range names {
+		names[i] = group.Field(i).Tag.Get("yaml")
+	}
+	return names
+}
+
+// members reads a mapping whose names are chosen by people.
+func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	pairs, wrong := r.mapping(node, at)
+	if wrong != nil {
+		return wrong
+	}
+	members := reflect.MakeMap(to.Type())
+	for _, pair := range pairs {
+		member := reflect.New(to.Type().Elem()).Elem()
+		if wrong := r.value(member, pair.value, at.field(pair.name)); wrong != nil {
+			return wrong
+		}
+		if member.Kind() == reflect.String && !r.places.has(at.field(pair.name)) {
+			return &settingError{at: at.field(pair.name), onKey: true, fault: "it has no value", hint: `write "" for an empty one`}
+		}
+		members.SetMapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key()), member)
+	}
+	to.Set(members)
+	return nil
+}
+
+// items reads a list.
+func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	list, ok := node.(*ast.SequenceNode)
+	if !ok {
+		hint := "write [one, two], or each on a line of its own that begins with -"
+		if to.Type().Elem().Kind() == reflect.Struct {
+			hint = "begin each with a line such as - name: tests, and put its other settings below, indented like name"
+		}
+		return &settingError{at: at, fault: "it is not a list", hint: hint}
+	}
+	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
+	for i, item := range list.Values {
+		if wrong := r.value(items.Index(i), item, at.item(i)); wrong != nil {
+			return wrong
+		}
+		if !r.places.has(at.item(i)) {
+			return &settingError{at: at, fault: "an item of the list is empty", hint: "write it after the -, or remove it", where: itemPosition(item)}
+		}
+	}
+	to.Set(items)
+	return nil
+}
+
+// itemPosition is nil, for the place of the list, if the item has no place of its own.
+func itemPosition(item ast.Node) *token.Position {
+	if item == nil || item.GetToken() == nil {
+		return nil
+	}
+	return item.GetToken().Position
+}
+
+// dollars reads an amount of money into millionths.
+func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	amount := reflect.New(reflect.TypeFor[string]()).Elem()
+	if wrong := r.value(amount, node, at); wrong != nil || !r.places.has(at) {
+		return wrong
+	}
+	micros, fault := parseDollars(amount.String())
+	if fault != "" {
+		return &settingError{at: at, fault: fault, hint: "write dollars, such as 12.50"}
+	}
+	to.SetInt(micros)
+	return nil
+}
+
+// scalar hands on the text of a node that is one value. Quotes make no difference: what is wanted is known.
+func scalar(node ast.Node, at settingPath, set func(text string) *settingError) *settingError {
+	var text string
+	switch n := node.(type) {
+	case *ast.LiteralNode:
+		text = n.Value.Value
+	case *ast.StringNode:
+		text = n.Value
+	case ast.MapNode:
+		return &settingError{at: at, fault: "it is a group of settings, not one value", hint: `write one value; quote a text that begins with { or has ": " in it`}
+	case *ast.SequenceNode:
+		return &settingError{at: at, fault: "it is a list, not one value", hint: "write one value; quote a text that begins with [ or -"}
+	case ast.ScalarNode:
+		text = n.GetToken().Value // as it was written: 1.10 is not 1.1
+	default:
+		return &settingError{at: at, fault: "it is not one value", hint: "write one value, in quotes if it has special characters"}
+	}
+	if strings.ContainsRune(text, 0) {
+		return &settingError{at: at, fault: "it has a zero byte in it", hint: "remove the zero byte"}
+	}
+	return set(text)
+}
+
+func setScalar(to reflect.Value, text string, at settingPath) *settingError {
+	switch to.Kind() {
+	case reflect.String:
+		to.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return &settingError{at: at, fault: fmt.Sprintf("%q is neither true nor false", text), hint: "write true or false"}
+		}
+		to.SetBool(text == "true")
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		if err != nil || to.OverflowInt(n) {
+			return &settingError{at: at, fault: fmt.Sprintf("%q is not a whole number", text), hint: "write a number such as 5"}
+		}
+		to.SetInt(n)
+	}
+	return nil
+}
+
+func setDuration(to reflect.Value, text string, at settingPath) *settingError {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return &settingError{at: at, fault: "it is not a time such as 90s, 15m or 2h", hint: "write a number and s, m or h"}
+	}
+	to.SetInt(int64(d))
+	return nil
+}
+
+// parseDollars reads a decimal number of dollars as millionths, exactly; or it says what is wrong.
+func parseDollars(text string) (micros int64, fault string) {
+	if strings.HasPrefix(text, "-") {
+		return 0, text + " is negative"
+	}
+	whole, fraction, point := strings.Cut(text, ".")
+	if !digits(whole) || point && !digits(fraction) {
+		return 0, fmt.Sprintf("%q is not an amount of money", text)
+	}
+	if len(fraction) > 6 {
+		return 0, text + " has more than six decimals"
+	}
+	micros, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)
+	if err != nil {
+		return 0, text + " is too much"
+	}
+	return micros, ""
+}
+
+func digits(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}

@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// uncomment takes the marks off all settings of the template; prose has two.
+func uncomment(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimPrefix(line, "# "))
+	}
+	return b.String()
+}
+
+func TestTemplateSetsNothing(t *testing.T) {
+	c, err := Parse([]byte(Template))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), c); diff != "" {
+		t.Errorf("(-default +template):\n%s", diff)
+	}
+	if n := strings.Count(Template, "\n"); n > 150 {
+		t.Errorf("%d lines are more than a newcomer reads", n)
+	}
+}
+
+// TestTemplateBlocks uncomments one block after the other. What is not said to be an example is the default.
+func TestTemplateBlocks(t *testing.T) {
+	defaults, examples := 0, 0
+	for block := range strings.SplitSeq(Template, "\n\n") {
+		text := uncomment(block) + "\n"
+		c, err := Parse([]byte(text))
+		if err != nil {
+			t.Errorf("%v in:\n%s", err, text)
+			continue
+		}
+		diff := cmp.Diff(Default(), c)
+		if strings.Contains(block, "Example:\n") {
+			examples++
+			if diff == "" {
+				t.Errorf("this example changes nothing:\n%s", text)
+			}
+		} else {
+			defaults++
+			if diff != "" {
+				t.Errorf("this is not the default, nor said to be an example:\n%s\n(-default +block):\n%s", text, diff)
+			}
+		}
+	}
+	if defaults < 5 || examples < 10 {
+		t.Errorf("found %d blocks with defaults and %d with examples", defaults, examples)
+	}
+}
+
+// TestTemplateExplainsEverything uncomments all: every setting there is has to be there, and roles have their defaults.
+func TestTemplateExplainsEverything(t *testing.T) {
+	text := uncomment(Template)
+	c, places, wrong := parse([]byte(text))
+	if wrong != nil {
+		t.Fatalf("%v in:\n%s", places.locate(wrong), text)
+	}
+	set := map[string]bool{}
+	for at := range places {
+		set[general(at)] = true
+	}
+	for _, name := range settings(reflect.TypeFor[Config](), "") {
+		if !set[name] {
+			t.Errorf("the template does not have %s", name)
+		}
+	}
+	for _, role := range AgentRoles() {
+		got := c.RoleOf(role)
+		got.Agent, got.Prompt = "", ""
+		if _, ok := c.Roles[role]; !ok || got != defaultRole(role) {
+			t.Errorf("%s: the template has %+v, the default is %+v", role, got, defaultRole(role))
+		}
+	}
+	want := Checkpoint{
+		File:    "/mnt/audit/signalbox.checkpoint",
+		Command: []string{"ssh", "audit@example.org", "receive-checkpoint"},
+		Webhook: "https://audit.example.org/checkpoints",
+	}
+	if diff := cmp.Diff(want, c.Checkpoint); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if want := (Budget{Tokens: 2_000_000, CostMicros: 7_500_000, Time: 2 * time.Hour}); c.Budget.Task != want {
+		t.Errorf("budget %+v, want %+v", c.Budget.Task, want)
+	}
+	if got, want := c.Experts[0].Instructions, "You know our PostgreSQL schema; it is described in docs/schema.md.\nSay "; !strings.HasPrefix(got, want) {
+		t.Errorf("instructions %q, want %q", got, want)
+	}
+	if notes := c.Notes(); len(notes) > 0 {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// settings are the names of all settings in a type, as the document has them.
+func settings(group reflect.Type, prefix string) []string {
+	var names []string
+	for i, name := range fieldNames(group) {
+		name, inner := prefix+name, group.Field(i).Type
+		switch inner.Kind() {
+		case reflect.Map:
+			if inner = inner.Elem(); inner.Kind() == reflect.Struct {
+				name += ".NAME"
+			}
+		case reflect.Slice:
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			names = append(names, settings(inner, name+".")...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// general is the name of a setting with NAME for what people chose.
+func general(at settingPath) string {
+	names := strings.Split(at.String(), ".")
+	if len(names) > 1 && slices.Contains([]string{"agents", "roles"}, names[0]) {
+		names[1] = "NAME"
+	}
+	return strings.Join(names, ".")
+}
+
+func document(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocumentExplainsEverything holds that each setting has a row in the reference, and that the default in it is
+// the one there is.
+func TestDocumentExplainsEverything(t *testing.T) {
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(document(t), -1) {
+		if _, twice := rows[row[1]]; twice {
+			t.Errorf("%s has two rows", row[1])
+		}
+		rows[row[1]] = row[2]
+	}
+	names := settings(reflect.TypeFor[Config](), "")
+	for _, name := range names {
+		if rows[name] == "" {
+			t.Errorf("%s has no row", name)
+		}
+	}
+	for name, standard := range rows {
+		if role, ok := strings.CutPrefix(name, "role "); ok {
+			r := defaultRole(signalbox.Role(role))
+			if want := fmt.Sprintf("%d, %s", r.Slots, short(r.Timeout)); standard != want {
+				t.Errorf("%s: %s, want %s", name, standard, want)
+			}
+		} else if !slices.Contains(names, name) {
+			t.Errorf("there is no setting %s", name)
+		}
+	}
+	for _, role := range AgentRoles() {
+		if rows["role "+string(role)] == "" {
+			t.Errorf("the role %s has no row", role)
+		}
+	}
+	eachDefault(reflect.ValueOf(*Default()), "", func(name, standard string) {
+		if want := "`" + standard + "`"; rows[name] != want {
+			t.Errorf("%s: the document has the default %s, want %s", name, rows[name], want)
+		}
+	})
+}
+
+// eachDefault calls f for every default that is one value.
+func eachDefault(group reflect.Value, prefix string, f func(name, standard string)) {
+	for i, name := range fieldNames(group.Type()) {
+		field := group.Field(i)
+		switch d, isTime := field.Interface().(time.Duration); {
+		case field.Kind() == reflect.Struct:
+			eachDefault(field, prefix+name+".", f)
+		case field.IsZero() || field.Kind() == reflect.Slice:
+		case isTime:
+			f(prefix+name, short(d))
+		default:
+			f(prefix+name, fmt.Sprint(field.Interface()))
+		}
+	}
+}
+
+// short is 15m for 15m0s.
+func short(d time.Duration) string {
+	if text, whole := strings.CutSuffix(d.String(), "m0s"); whole {
+		return text + "m"
+	}
+	return d.String()
+}
+
+// TestDocumentExamples parses every example of the reference.
+func TestDocumentExamples(t *testing.T) {
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(document(t), -1)
+	if len(examples) < 8 {
+		t.Errorf("found %d examples", len(examples))
+	}
+	for _, example := range examples {
+		if _, err := Parse([]byte(example[1])); err != nil {
+			t.Errorf("%v in:\n%s", err, example[1])
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"signalbox"
+)
+
+func (c *Config) checkProtected() *settingError {
+	for i, pattern := range c.Protected {
+		at := setting("protected").item(i)
+		if fault, hint := checkPattern(pattern); fault != "" {
+			return &settingError{at: at, fault: fault, hint: hint}
+		}
+	}
+	return nil
+}
+
+func checkPattern(pattern string) (fault, hint string) {
+	if pattern == "" {
+		return "it is empty", "write a path such as .github/** or go.mod"
+	}
+	for segment := range strings.SplitSeq(pattern, "/") {
+		switch {
+		case segment == "", segment == ".", segment == "..":
+			return fmt.Sprintf("%q is not a plain path", pattern), "write it relative to the top of the repository, such as .github/** or go.mod"
+		case segment != anyDepth && strings.Contains(segment, anyDepth):
+			return fmt.Sprintf("%q has ** beside other characters", pattern), "write ** alone between two slashes, for any number of folders"
+		}
+		if _, err := path.Match(segment, ""); err != nil {
+			return fmt.Sprintf("%q is not a pattern", pattern), `close each [ with ], and put \ before a character that means itself`
+		}
+	}
+	return "", ""
+}
+
+// checkChoices checks what is one of a few words.
+func (c *Config) checkChoices() *settingError {
+	if !slices.Contains([]string{"", WorkspaceWorktree, WorkspaceShared}, c.Workspace) {
+		return &settingError{at: setting("workspace"), fault: fmt.Sprintf("%q is not a kind of workspace", c.Workspace),
+			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)}
+	}
+	if c.Approve != "" && c.Approve != ApproveMerge {
+		return &settingError{at: setting("approve"), fault: fmt.Sprintf("%q is nothing that can be approved", c.Approve),
+			hint: fmt.Sprintf("write %s, or remove the line", ApproveMerge)}
+	}
+	return checkNumber(setting("slots"), c.Slots, maxSlots)
+}
+
+func (c *Config) checkBudgets() *settingError {
+	for _, of := range []struct {
+		name string
+		Budget
+	}{{"run", c.Budget.Run}, {"task", c.Budget.Task}} {
+		at := setting("budget", of.name)
+		if of.Tokens < 0 {
+			return &settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write how many tokens may be used, or remove the line"}
+		}
+		if of.Time != 0 {
+			if wrong := checkTime(at.field("time"), of.Time); wrong != nil {
+				return wrong
+			}
+		}
+	}
+	return nil
+}
+
+func (l Limits) check() *settingError {
+	for _, of := range []struct {
+		name string
+		n    int
+	}{
+		{"reviews", l.Reviews}, {"audits", l.Audits}, {"checks", l.Checks}, {"merges", l.Merges}, {"incompletes", l.Incompletes},
+		{"timeouts", l.Timeouts}, {"unknown", l.Unknown}, {"waits", l.Waits}, {"file_waits", l.FileWaits},
+		{"remediations", l.Remediations}, {"expert_requests", l.ExpertRequests}, {"checkpoints_missed", l.CheckpointsMissed},
+	} {
+		if wrong := checkNumber(setting("limits", of.name), of.n, maxLimit); wrong != nil {
+			return wrong
+		}
+	}
+	if wrong := checkTime(setting("limits", "file_wait"), l.FileWait); wrong != nil {
+		return wrong
+	}
+	return checkTime(setting("limits", "checkpoint_answer"), l.CheckpointAnswer)
+}
+
+func (c *Config) checkTimes() *settingError {
+	if c.Grace < 0 {
+		return &settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace), hint: "write a time such as 10s, or 0s to kill at once"}
+	}
+	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
+		return &settingError{at: setting("lease", "ttl"),
+			fault: fmt.Sprintf("%s is not within %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL),
+			hint:  "write a time within them, or remove the line for the default"}
+	}
+	return nil
+}
+
+func checkNumber(at settingPath, n, most int) *settingError {
+	if n >= 1 && n <= most {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%d is not within 1 and %d", n, most), hint: "write a number within them, or remove the line for the default"}
+}
+
+func checkTime(at settingPath, d time.Duration) *settingError {
+	if d >= minTimeout {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%s is less than %s", d, minTimeout), hint: "write a longer time, such as 90s, 15m or 2h"}
+}
+
+func checkID(at settingPath, name string, onKey bool) *settingError {
+	if err := signalbox.CheckID(name); err != nil {
+		return &settingError{at: at, onKey: onKey, bare: onKey, fault: err.Error(), hint: "write a name such as my-own, without spaces"}
+	}
+	return nil
+}
+
+// checkName is for names that stand in tables that people and agents write: they may have spaces, but nothing that
+// ends a cell or a line.
+func checkName(at settingPath, name string) *settingError {
+	fault := ""
+	switch {
+	case name == "":
+		fault = "it is empty"
+	case len(name) > maxName:
+		fault = fmt.Sprintf("it has %d bytes, limit %d", len(name), maxName)
+	case strings.TrimSpace(name) != name:
+		fault = fmt.Sprintf("%q begins or ends with a space", name)
+	case strings.ContainsFunc(name, func(r rune) bool { return r == '|' || !unicode.IsPrint(r) }):
+		fault = fmt.Sprintf("%q has '|' or a character that cannot be seen", name)
+	default:
+		return nil
+	}
+	return &settingError{at: at.field("name"), fault: fault, hint: "write a short name such as local or unit tests"}
+}
+
+func checkTwice(names map[string]bool, at settingPath, name string) *settingError {
+	if names[name] {
+		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is the name of another one above", name), hint: "give each a name of its own"}
+	}
+	names[name] = true
+	return nil
+}
+
+// checkProgram holds that a command, if there is one, names a program.
+func checkProgram(at settingPath, command []string) *settingError {
+	if len(command) > 0 && strings.TrimSpace(command[0]) == "" {
+		return &settingError{at: at, fault: "the name of the command is empty", hint: "write [program, argument]"}
+	}
+	return nil
+}
+
+func checkEnv(at settingPath, env map[string]string) *settingError {
+	for _, name := range sortedKeys(env) {
+		if name == "" || strings.ContainsAny(name, "= \t\r\n\x00") {
+			return &settingError{at: at.field(name), onKey: true, bare: true, fault: fmt.Sprintf("%q is not the name of an environment variable", name),
+				hint: "write NAME: value"}
+		}
+	}
+	return nil
+}
+
+func checkWebhook(at settingPath, address string) *settingError {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that begins with https://", address),
+		hint: "write it in full, such as https://example.org/questions"}
+}
