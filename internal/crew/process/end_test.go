@@ -1,0 +1,193 @@
+//go:build linux || darwin
+
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+func TestWhatIsLeftBehindIsEnded(t *testing.T) {
+	for name, script := range map[string]string{
+		"one that ends":     `sleep 1000 & echo $!; read -r _; exit 3`,
+		"one that does not": `(trap "" TERM; while :; do sleep 1000; done) & echo $!; read -r _; exit 3`,
+		"a grandchild":      `(sh -c 'trap "" TERM; echo $$; sleep 1000; sleep 1000' &); read -r _; exit 3`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := shell(script)
+			spec.Interactive, spec.Grace = true, soon
+			p, lines := startSaying(t, spec)
+			child := identify(t, nextLine(t, lines))
+			if !child.Alive() {
+				t.Error("the child is not there")
+			}
+			if err := p.Say("go on"); err != nil {
+				t.Error(err)
+			}
+			wantExit(t, p.Wait(), 3, "")
+			if child.Alive() {
+				t.Error("the child is still there")
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		spec   Spec
+		code   int
+		signal string
+	}{
+		{"ends", shell(`echo ready; sleep 1000`), 143, "SIGTERM"},
+		{"ends in order", Spec{Argv: []string{os.Args[0], ""}, Env: append(Environ(), childVariable+"=obey", "GORACE=atexit_sleep_ms=0")}, 7, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, lines := startSaying(t, tt.spec)
+			nextLine(t, lines)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { p.Stop(ample) })
+				all.Go(func() { wantExit(t, p.Wait(), tt.code, tt.signal) })
+			}
+			all.Wait()
+			p.Stop(0)
+			wantExit(t, p.Wait(), tt.code, tt.signal)
+			if p.ID().Alive() {
+				t.Error("it is still there")
+			}
+		})
+	}
+}
+
+func TestStopOfOneThatIgnoresIt(t *testing.T) {
+	const script = `trap '' TERM; (trap '' TERM; echo child; sleep 1000; sleep 1000) & echo ready; while :; do sleep 1000; done`
+	spec := shell(script)
+	spec.Grace = ample
+	p, lines := startSaying(t, spec)
+	nextLine(t, lines)
+	nextLine(t, lines)
+	p.Stop(ample)
+	p.Stop(soon) // the one that is over first counts
+	p.Stop(ample)
+	wantExit(t, p.Wait(), 137, "SIGKILL")
+}
+
+func TestStopBeforeTheProgramBegins(t *testing.T) {
+	p := start(t, shell(`while :; do sleep 1000; done`))
+	p.Stop(soon)
+	if exit := p.Wait(); exit.Signal == "" {
+		t.Errorf("exit %+v", exit)
+	}
+}
+
+// escape is a script that starts a program outside its group and session; it needs a tool that only Linux has.
+const escape = `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1000; done' & read -r _; exit 3`
+
+func TestEscapedIsFoundByItsSession(t *testing.T) {
+	onLinux(t)
+	spec := shell(escape)
+	spec.Interactive, spec.Grace = true, soon
+	spec.Env = append(Environ(), SessionVariable+"=w-1.1")
+	p, lines := startSaying(t, spec)
+	escaped := identify(t, nextLine(t, lines))
+	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-1.10")})
+	if err := p.Say("go on"); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, p.Wait(), 3, "")
+	if escaped.Alive() {
+		t.Error("it escaped")
+	}
+	if !other.ID().Alive() {
+		t.Error("a process of another session was ended")
+	}
+	if n, err := EndSession("w-1.10", ample); n != 1 || err != nil {
+		t.Errorf("ended %d, %v", n, err)
+	}
+	wantExit(t, other.Wait(), 143, "SIGTERM")
+	if n, err := EndSession("", soon); n != 0 || err != nil {
+		t.Errorf("without a session: ended %d, %v", n, err)
+	}
+}
+
+// TestEscapedDoesNotHoldUp has a process that nobody can find keep the output open, and write on.
+func TestEscapedDoesNotHoldUp(t *testing.T) {
+	onLinux(t)
+	spec := shell(`setsid sh -c 'echo $$; while :; do sleep 0.01; echo still; done' & read -r _; echo last; exit 3`)
+	spec.Interactive, spec.Grace = true, 50*soon
+	p, lines := startSaying(t, spec)
+	escaped := identify(t, nextLine(t, lines))
+	t.Cleanup(func() { EndOrphan(escaped, soon) })
+	if err := p.Say("go on"); err != nil {
+		t.Error(err)
+	}
+	for nextLine(t, lines) != "last" {
+	}
+	go func() {
+		for {
+			if _, err := lines.ReadString('\n'); err != nil {
+				return
+			}
+		}
+	}()
+	wantExit(t, p.Wait(), 3, "")
+	if !escaped.Alive() {
+		t.Error("it was ended, and this test tries nothing")
+	}
+}
+
+func TestParentKilledBeforeTheGate(t *testing.T) {
+	dir := t.TempDir()
+	cmd, id, _ := parent(t, "hesitate", dir)
+	if !id.Alive() {
+		t.Error("nothing waits at the gate")
+	}
+	killAndReap(t, cmd)
+	awaitGone(t, id)
+	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("the program ran")
+	}
+}
+
+func TestOrphan(t *testing.T) {
+	dir := t.TempDir()
+	cmd, id, lines := parent(t, "run", dir)
+	if got := nextLine(t, lines); got != "ready" {
+		t.Fatalf("the program says %q", got)
+	}
+	killAndReap(t, cmd)
+	if !id.Alive() {
+		t.Fatal("the program ended with its parent, and this test tries nothing")
+	}
+	for _, other := range []ID{{id.PID, id.Started + "1"}, {id.PID, ""}, {0, id.Started}, {-1, id.Started}} {
+		if found, err := EndOrphan(other, soon); found || err != nil || other.Alive() || !id.Alive() {
+			t.Errorf("%+v: found %v, %v", other, found, err)
+		}
+	}
+	if found, err := EndOrphan(id, soon); !found || err != nil || id.Alive() {
+		t.Errorf("found %v, %v", found, err)
+	}
+	awaitGone(t, id)
+}
+
+func TestOrphansOfASession(t *testing.T) {
+	onLinux(t)
+	dir := t.TempDir()
+	cmd, id, lines := parent(t, "run", dir)
+	nextLine(t, lines)
+	killAndReap(t, cmd)
+	if n, err := EndSession("test-"+filepath.Base(dir), soon); n == 0 || err != nil || id.Alive() {
+		t.Errorf("ended %d, %v", n, err)
+	}
+}
+
+func onLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells what a process carries")
+	}
+}

@@ -1,0 +1,197 @@
+//go:build linux || darwin
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// childVariable makes this test binary do something else, as another process. Its value names what.
+const childVariable = "PROCESS_TEST_CHILD"
+
+// soon is a grace that is over at once, ample one that no test waits for.
+const (
+	soon  = time.Millisecond
+	ample = time.Hour
+)
+
+func TestMain(m *testing.M) {
+	do, isChild := map[string]func(dir string) error{
+		"hesitate": hesitate,
+		"run":      runAgent,
+		"obey":     obey,
+	}[os.Getenv(childVariable)]
+	if !isChild {
+		os.Exit(m.Run())
+	}
+	if err := do(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// agent is a program that shows that it ran, and stays.
+func agent(dir string) Spec {
+	return shell(`echo ran > ` + filepath.Join(dir, "ran") + `; echo ready; while :; do sleep 1000; done`)
+}
+
+// hesitate starts a program, and never gets to the end of noting that.
+func hesitate(dir string) error {
+	_, err := Start(agent(dir), func(id ID) error {
+		if err := json.NewEncoder(os.Stdout).Encode(id); err != nil {
+			return err
+		}
+		_, err := io.Copy(io.Discard, os.Stdin) // which nobody closes
+		return err
+	})
+	return err
+}
+
+// runAgent starts a program, says so when it runs, and waits for its end.
+func runAgent(dir string) error {
+	spec := agent(dir)
+	spec.Env = append(Environ(), SessionVariable+"=test-"+filepath.Base(dir))
+	spec.Stdout = os.Stdout
+	p, err := Start(spec, func(id ID) error { return json.NewEncoder(os.Stdout).Encode(id) })
+	if err != nil {
+		return err
+	}
+	p.Wait()
+	return nil
+}
+
+// obey ends in its own way when it is told to. (A shell can miss a signal that comes just before it waits.)
+func obey(string) error {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	fmt.Println("ready")
+	<-told
+	os.Exit(7)
+	return nil
+}
+
+// parent starts another process that starts a program, and returns it, the identity of the program, and its output.
+func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), childVariable+"="+what, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	_, noInput := cmd.StdinPipe()
+	stdout, err := cmd.StdoutPipe()
+	if err := errors.Join(err, noInput); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	var id ID
+	line, err := lines.ReadBytes('\n')
+	if err := errors.Join(err, json.Unmarshal(line, &id)); err != nil {
+		t.Fatalf("the other process says %q: %v", line, err)
+	}
+	t.Cleanup(func() { EndOrphan(id, soon) })
+	return cmd, id, lines
+}
+
+func killAndReap(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it was not killed")
+	}
+}
+
+func shell(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }
+
+// start starts a program that is gone when the test ends.
+func start(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	p, err := Start(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop(0)
+		p.Wait()
+	})
+	return p
+}
+
+// run runs a program to its end.
+func run(t *testing.T, spec Spec) (Exit, string) {
+	t.Helper()
+	var out bytes.Buffer
+	spec.Stdout, spec.Stderr = &out, &out
+	exit := start(t, spec).Wait()
+	return exit, out.String()
+}
+
+// startSaying starts a program and returns the lines that it writes.
+func startSaying(t *testing.T, spec Spec) (*Process, *bufio.Reader) {
+	t.Helper()
+	r, w := io.Pipe()
+	spec.Stdout = w
+	p := start(t, spec)
+	go func() {
+		p.Wait()
+		w.Close()
+	}()
+	return p, bufio.NewReader(r)
+}
+
+func nextLine(t *testing.T, lines *bufio.Reader) string {
+	t.Helper()
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("read %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// identify returns the identity of a pid that a program wrote.
+func identify(t *testing.T, text string) ID {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ok := look(pid)
+	if !ok {
+		t.Fatalf("no process %d", pid)
+	}
+	return ID{pid, s.started}
+}
+
+func wantExit(t *testing.T, got Exit, code int, signal string) {
+	t.Helper()
+	if got.Code != code || got.Signal != signal || got.Err != nil {
+		t.Errorf("exit %+v, want %d %s", got, code, signal)
+	}
+}
+
+func wantHint(t *testing.T, err error, code signalbox.Code, text string) {
+	t.Helper()
+	var e *signalbox.Error
+	if !errors.As(err, &e) || e.Code != code || e.Hint == "" || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %#v (%v), want one of code %d with a hint that says %q", err, err, code, text)
+	}
+}

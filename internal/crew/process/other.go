@@ -1,0 +1,46 @@
+//go:build !linux && !darwin
+
+package process
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"signalbox"
+)
+
+// Process is a program that was started. There is none here.
+type Process struct{}
+
+func unsupported() error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("running agents and checks needs Linux or macOS, this is " + runtime.GOOS),
+		Hint: "run signalbox there, or in the Windows Subsystem for Linux"}
+}
+
+// Start returns an error: the whole of what a program started cannot be ended here.
+func Start(Spec, func(ID) error) (*Process, error) { return nil, unsupported() }
+
+// ID is never called.
+func (p *Process) ID() ID { return ID{} }
+
+// Say returns an error.
+func (p *Process) Say(string) error { return unsupported() }
+
+// CloseInput does nothing.
+func (p *Process) CloseInput() {}
+
+// Stop does nothing.
+func (p *Process) Stop(time.Duration) {}
+
+// Wait returns an error.
+func (p *Process) Wait() Exit { return Exit{Code: -1, Err: unsupported()} }
+
+// Alive reports false: nothing was started here.
+func (id ID) Alive() bool { return false }
+
+// EndOrphan finds nothing.
+func EndOrphan(ID, time.Duration) (found bool, err error) { return false, nil }
+
+// EndSession finds nothing.
+func EndSession(string, time.Duration) (ended int, err error) { return 0, nil }
