@@ -1,0 +1,33 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAwaitEnd(t *testing.T) {
+	dir := t.TempDir()
+	AwaitEnd(dir, "w-0123456789ab") // there is none
+	owner, err := Join(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan bool)
+	go func() {
+		AwaitEnd(dir, owner.ID())
+		_, err := os.Stat(filepath.Join(dir, "leaving"))
+		ended <- err == nil
+	}()
+	if err := os.WriteFile(filepath.Join(dir, "leaving"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if !<-ended {
+		t.Error("it did not wait for the owner")
+	}
+}
