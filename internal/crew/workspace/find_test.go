@@ -1,0 +1,159 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFindRefuses(t *testing.T) {
+	initial := func(t *testing.T, dir string) { gitRun(t, dir, "init", "--quiet", "-b", "main") }
+	committed := func(t *testing.T, dir string) {
+		initial(t, dir)
+		write(t, dir, map[string]string{"a": "1\n", "b": "1\n"})
+		gitRun(t, dir, "add", "-A")
+		gitRun(t, dir, "commit", "--quiet", "-m", "start")
+	}
+	diverged := func(t *testing.T, dir string) {
+		committed(t, dir)
+		gitRun(t, dir, "switch", "--quiet", "-c", "other")
+		write(t, dir, map[string]string{"a": "2\n"})
+		gitRun(t, dir, "commit", "--quiet", "-a", "-m", "two")
+		gitRun(t, dir, "switch", "--quiet", "main")
+		write(t, dir, map[string]string{"a": "3\n"})
+		gitRun(t, dir, "commit", "--quiet", "-a", "-m", "three")
+	}
+	// fails runs a git that stops in the middle.
+	fails := func(t *testing.T, dir string, args ...string) {
+		script := "git -c user.name=x -c user.email=x@localhost " + strings.Join(args, " ") + " >/dev/null 2>&1 || true"
+		gitRun(t, dir, "-c", "alias.try=!"+script, "try")
+	}
+	for _, tt := range []struct {
+		name       string
+		prepare    func(t *testing.T, dir string)
+		text, hint string
+	}{
+		{"no git", func(t *testing.T, dir string) { t.Setenv("PATH", dir) },
+			"git is not installed", "install git, or write workspace: shared in signalbox.yaml"},
+		{"no repository", func(*testing.T, string) {},
+			"DIR is not in a git repository", "run git init and make a first commit, or write workspace: shared in signalbox.yaml"},
+		{"bare", func(t *testing.T, dir string) { gitRun(t, dir, "init", "--quiet", "--bare") },
+			"DIR is a bare git repository, without files to work on", "clone it, and work in the clone"},
+		{"no commit", initial,
+			"the git repository DIR has no commit yet", "make a first commit: git commit --allow-empty -m start"},
+		{"detached", func(t *testing.T, dir string) { committed(t, dir); gitRun(t, dir, "checkout", "--quiet", "--detach") },
+			"the git repository DIR is on no branch (detached head)", "switch to the branch that work is to be merged into: git switch main"},
+		{"merge", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "merge", "other") },
+			"a merge is in progress in DIR", "finish it, or undo it: git merge --abort"},
+		{"rebase", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "rebase", "other") },
+			"a rebase is in progress in DIR", "finish it, or undo it: git rebase --abort"},
+		{"cherry-pick", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "cherry-pick", "other") },
+			"a cherry-pick is in progress in DIR", "finish it, or undo it: git cherry-pick --abort"},
+		{"revert", func(t *testing.T, dir string) {
+			diverged(t, dir)
+			fails(t, dir, "revert", "--no-edit", "HEAD^", "HEAD")
+		},
+			"a revert is in progress in DIR", "finish it, or undo it: git revert --abort"},
+		{"changed", func(t *testing.T, dir string) {
+			committed(t, dir)
+			write(t, dir, map[string]string{"a": "2", "new": "x"})
+		},
+			"there are uncommitted changes in DIR: a", "commit them, or put them away: git stash"},
+		{"staged", func(t *testing.T, dir string) {
+			committed(t, dir)
+			write(t, dir, map[string]string{"1": "x", "2 x": "x", "3": "x", "4": "x", "5": "x", "6": "x", "b": ""})
+			gitRun(t, dir, "add", "-A")
+		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more", "commit them, or put them away: git stash"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name != "no git" { // which changes the environment
+				t.Parallel()
+			}
+			dir := newDir(t)
+			tt.prepare(t, dir)
+			_, err := Find(t.Context(), dir, filepath.Join(dir, "trees"))
+			mustRefuse(t, err, strings.ReplaceAll(tt.text, "DIR", dir), strings.ReplaceAll(tt.hint, "DIR", dir))
+			if _, err := os.Stat(filepath.Join(dir, "trees")); err == nil {
+				t.Error("made a folder for nothing")
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "sub/b": "1\n"})
+	write(t, k.dir, map[string]string{"untracked": "x"})
+	repo, err := Find(t.Context(), filepath.Join(k.dir, "sub"), filepath.Join(k.dir, ".box", "trees"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if repo.Root != k.dir || repo.Base != "main" {
+		t.Errorf("found %s on %s", repo.Root, repo.Base)
+	}
+	if _, err := repo.Open(t.Context(), "T1"); err != nil {
+		t.Error(err)
+	}
+	if out := gitRun(t, k.dir, "status", "--porcelain"); out != "?? untracked" {
+		t.Errorf("the trees are not ignored: %s", out)
+	}
+}
+
+// TestEnvironmentDoesNotCount has a Find that is told of another repository, and of hooks and signatures.
+func TestEnvironmentDoesNotCount(t *testing.T) {
+	k := newKit(t, map[string]string{"a": "1\n"})
+	gitRun(t, k.dir, "config", "--remove-section", "user")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("GIT_DIR", filepath.Join(t.TempDir(), "gone"))
+	t.Setenv("GIT_INDEX_FILE", filepath.Join(t.TempDir(), "gone"))
+	k.find()
+	os.Unsetenv("GIT_DIR")
+	os.Unsetenv("GIT_INDEX_FILE")
+	gitRun(t, k.dir, "config", "commit.gpgsign", "true")
+	write(t, k.dir, map[string]string{".git/hooks/pre-commit": "#!/bin/sh\nexit 1\n", ".git/hooks/reference-transaction": "#!/bin/sh\nexit 1\n"})
+	for _, hook := range []string{"pre-commit", "reference-transaction"} {
+		if err := os.Chmod(filepath.Join(k.dir, ".git/hooks", hook), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	if got := gitRun(t, tree.Dir, "log", "-1", "--format=%an <%ae>"); got != "signalbox <signalbox@localhost>" {
+		t.Errorf("committed by %s", got)
+	}
+	gitRun(t, k.dir, "config", "user.name", "Ada")
+	gitRun(t, k.dir, "config", "user.email", "ada@localhost")
+	k.find()
+	k.work("T1", map[string]string{"a": "3\n"})
+	if got := gitRun(t, tree.Dir, "log", "-1", "--format=%an <%ae>"); got != "Ada <ada@localhost>" {
+		t.Errorf("committed by %s", got)
+	}
+}
+
+// TestFindThroughALink reaches the project by another name than git's.
+func TestFindThroughALink(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	link := filepath.Join(filepath.Dir(k.dir), "link")
+	if err := os.Symlink(k.dir, link); err != nil {
+		t.Skip(err)
+	}
+	k.dir, k.folder = link, filepath.Join(link, ".box", "trees")
+	k.find()
+	k.work("T1", map[string]string{"a": "2\n"})
+	before := k.processes.Load()
+	k.open("T1")
+	if n := k.processes.Load() - before; n > 0 {
+		t.Errorf("a whole tree took %d gits to open", n)
+	}
+	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
+		t.Error(err)
+	}
+	if out := gitRun(t, k.dir, "status", "--porcelain", "--untracked-files=no"); out != "" {
+		t.Error(out)
+	}
+	if err := k.Close(t.Context(), "T1"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,287 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// checkout is the files of a worktree, with an index.
+type checkout struct {
+	dir   string
+	index string // "" is the worktree's own
+	carry *hold
+}
+
+func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...string) (string, error) {
+	in := call{dir: c.dir, args: args, stdin: stdin, carry: c.carry}
+	if c.index != "" {
+		in.env = []string{"GIT_INDEX_FILE=" + c.index}
+	}
+	return r.run(ctx, in)
+}
+
+// advance brings files and index from one commit to another and keeps what else was changed there, if git finds nothing in the
+// way. Otherwise it returns what git says, and nothing has been touched if refused is set.
+func (r *Repo) advance(ctx context.Context, c checkout, from, to string) (refused bool, err error) {
+	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
+	if !refusedToOverwrite(err) {
+		return false, err
+	}
+	// Files that were written anew with the same content look changed until the index is refreshed.
+	if _, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh"); err != nil && status(err) != 1 {
+		return true, err
+	}
+	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
+	return refusedToOverwrite(err), err
+}
+
+func refusedToOverwrite(err error) bool {
+	return said(err, "not uptodate", "would be overwritten", "would be removed", "would be lost", "would lose", "Cannot merge", "would overwrite")
+}
+
+// version is a file as a commit, an index or a folder has it. The zero value is no file.
+type version struct{ mode, hash string }
+
+const (
+	modeLink      = "120000"
+	modeSubmodule = "160000"
+	modeFolder    = "040000" // no commit has it in a list of files; a folder may
+)
+
+// difference is a file that differs between two commits.
+type difference struct {
+	path          string
+	from, to      version
+	index, folder version
+	blocked       bool // what is there is neither: it is somebody's, and stays
+	indexBlocked  bool
+}
+
+// follow does file by file what advance does at once, where a killed git left some files and perhaps the index behind, or where
+// somebody's edits are in the way of some files. It writes a file only if nothing is lost by it: it is missing, or one of the two
+// versions, or, if a git was killed while it wrote, the beginning of the new version. The index gets
+// the new version also of files that are left, so that nobody commits the old one by accident. It returns those files.
+func (r *Repo) follow(ctx context.Context, c checkout, from, to string, killed bool) (left []string, err error) {
+	changes, err := r.differences(ctx, c, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.readVersions(ctx, c, changes); err != nil {
+		return nil, err
+	}
+	for _, d := range changes {
+		d.indexBlocked = !slices.Contains([]version{d.from, d.to}, d.index)
+		ours := slices.Contains([]string{"", d.from.hash, d.to.hash}, d.folder.hash) || d.to.mode == modeSubmodule
+		if !ours && killed {
+			if ours, err = r.interrupted(ctx, c, d); err != nil {
+				return nil, err
+			}
+		}
+		d.blocked = d.indexBlocked || !ours
+	}
+	if err := removeOld(c.dir, changes); err != nil {
+		return nil, err
+	}
+	for _, d := range changes {
+		d.blocked = d.blocked || d.to.hash != "" && !hasRoom(c.dir, d.path)
+	}
+	if err := r.writeNew(ctx, c, changes); err != nil {
+		return nil, err
+	}
+	for _, d := range changes {
+		if d.blocked && d.folder.hash != d.to.hash {
+			left = append(left, d.path)
+		}
+	}
+	return left, nil
+}
+
+// differences lists what differs between two commits, with what the index has.
+func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference, error) {
+	out, err := r.gitIn(ctx, c, nil, "diff-tree", "-r", "-z", "--no-renames", "--full-index", from, to)
+	if err != nil {
+		return nil, err
+	}
+	var changes []*difference
+	byPath := map[string]*difference{}
+	for fields := strings.Split(out, "\x00"); len(fields) > 1; fields = fields[2:] {
+		raw := strings.Fields(strings.TrimPrefix(fields[0], ":"))
+		if len(raw) < 4 {
+			return nil, fmt.Errorf("git diff-tree: unexpected %q", fields[0])
+		}
+		d := &difference{path: fields[1], from: newVersion(raw[0], raw[2]), to: newVersion(raw[1], raw[3])}
+		changes, byPath[d.path] = append(changes, d), d
+	}
+	if out, err = r.gitIn(ctx, c, nil, "ls-files", "--stage", "-z"); err != nil {
+		return nil, err
+	}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		about, name, _ := strings.Cut(entry, "\t")
+		raw := strings.Fields(about)
+		if d := byPath[name]; d != nil && len(raw) == 3 {
+			d.index = newVersion(raw[0], raw[1])
+			if raw[2] != "0" {
+				d.index = version{"conflict", ""}
+			}
+		}
+	}
+	return changes, nil
+}
+
+func newVersion(mode, hash string) version {
+	if strings.Trim(mode, "0") == "" {
+		return version{}
+	}
+	return version{mode, hash}
+}
+
+// readVersions finds out which version of each file is in the folder.
+func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*difference) error {
+	var files []*difference
+	var names bytes.Buffer
+	for _, d := range changes {
+		name := filepath.Join(c.dir, filepath.FromSlash(d.path))
+		info, err := os.Lstat(name)
+		switch {
+		case err != nil: // missing, or below something that is no folder
+		case info.IsDir():
+			d.folder = version{modeFolder, "folder"}
+			if hasOnly(name, c.dir, changes) {
+				d.folder = version{} // it goes with the files in it
+			}
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			d.folder = version{modeLink, blobHash([]byte(target), max(len(d.from.hash), len(d.to.hash)))}
+		case !info.Mode().IsRegular(), strings.Contains(d.path, "\n"):
+			d.folder = version{"other", "other"}
+		default:
+			files = append(files, d)
+			names.WriteString(d.path + "\n")
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	out, err := r.gitIn(ctx, c, names.Bytes(), "hash-object", "--stdin-paths")
+	if err != nil {
+		return err
+	}
+	for i, hash := range strings.Fields(out) {
+		files[i].folder = version{"file", hash}
+	}
+	return nil
+}
+
+// hasOnly tells whether a folder has no files but those that the new commit no longer has.
+func hasOnly(name, dir string, changes []*difference) bool {
+	goes := map[string]bool{}
+	for _, d := range changes {
+		goes[filepath.Join(dir, filepath.FromSlash(d.path))] = d.to.hash == ""
+	}
+	err := filepath.WalkDir(name, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !goes[name] {
+			return fs.ErrExist
+		}
+		return err
+	})
+	return err == nil
+}
+
+// blobHash is the name that git gives to content.
+func blobHash(content []byte, length int) string {
+	content = append(fmt.Appendf(nil, "blob %d\x00", len(content)), content...)
+	if length == 2*sha256.Size {
+		sum := sha256.Sum256(content)
+		return hex.EncodeToString(sum[:])
+	}
+	sum := sha1.Sum(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// interrupted tells whether a file looks as if git was killed when it wrote it. Nothing is lost then if it is written anew.
+func (r *Repo) interrupted(ctx context.Context, c checkout, d *difference) (bool, error) {
+	if d.folder.mode != "file" || d.to.hash == "" || d.to.mode == modeLink {
+		return false, nil
+	}
+	whole, err := r.gitIn(ctx, c, nil, "cat-file", "--filters", "--path="+d.path, d.to.hash)
+	if err != nil {
+		return false, err
+	}
+	part, err := os.ReadFile(filepath.Join(c.dir, filepath.FromSlash(d.path)))
+	return strings.HasPrefix(whole, string(part)), err
+}
+
+// removeOld removes the files that are no more, and folders that become empty.
+func removeOld(dir string, changes []*difference) error {
+	for _, d := range changes {
+		if d.blocked || d.to.hash != "" || d.folder.hash == "" {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(d.path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for parent := path.Dir(d.path); parent != "."; parent = path.Dir(parent) {
+			if os.Remove(filepath.Join(dir, filepath.FromSlash(parent))) != nil {
+				break // not empty
+			}
+		}
+	}
+	return nil
+}
+
+// hasRoom tells whether a file can be written without removing another file or a folder with files in it.
+func hasRoom(dir, name string) bool {
+	info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+	if err == nil && info.IsDir() && os.Remove(filepath.Join(dir, filepath.FromSlash(name))) != nil {
+		return false
+	}
+	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(parent))); err == nil && !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// writeNew brings the index to the new commit, and writes the files that are not blocked.
+func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) error {
+	var gone, entries, files bytes.Buffer
+	for _, d := range changes {
+		switch {
+		case d.indexBlocked:
+			continue
+		case d.to.hash == "":
+			fmt.Fprintf(&gone, "0 %s\t%s\x00", strings.Repeat("0", len(d.from.hash)), d.path)
+		default:
+			fmt.Fprintf(&entries, "%s %s\t%s\x00", d.to.mode, d.to.hash, d.path)
+		}
+		if !d.blocked && d.to.hash != "" && d.to.mode != modeSubmodule {
+			files.WriteString(d.path + "\x00")
+		}
+	}
+	if _, err := r.gitIn(ctx, c, append(gone.Bytes(), entries.Bytes()...), "update-index", "-z", "--index-info"); err != nil {
+		return err
+	}
+	if _, err := r.gitIn(ctx, c, files.Bytes(), "checkout-index", "-f", "-u", "-z", "--stdin"); err != nil {
+		return err
+	}
+	_, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh")
+	if status(err) == 1 { // some files differ, which is theirs
+		return nil
+	}
+	return err
+}

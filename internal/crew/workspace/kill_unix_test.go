@@ -1,0 +1,203 @@
+//go:build !windows
+
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// killVariable makes a test binary the process that is killed: its value is the number of the step, and how.
+const killVariable = "WORKSPACE_TEST_KILL"
+
+// TestKilledProcess is that process; it is no test.
+func TestKilledProcess(t *testing.T) {
+	at, found := os.LookupEnv(killVariable)
+	if !found {
+		t.Skip("it is for TestKill")
+	}
+	how, number, _ := strings.Cut(at, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := Find(t.Context(), dir, filepath.Join(dir, "..", "trees"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo.step = func(name string) {
+		fmt.Println("step", name)
+		n--
+		switch {
+		case n == 0 && how == "before":
+			syscall.Kill(0, syscall.SIGKILL)
+			time.Sleep(time.Hour) // it comes, not necessarily at once
+		case n == 0: // git is killed while it writes the files
+			os.WriteFile(filepath.Join(dir, "..", "boom"), nil, 0o600)
+		}
+	}
+	if err := killedWork(t.Context(), repo); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killedWork does a bit of everything. It can be done again from any point on.
+func killedWork(ctx context.Context, repo *Repo) error {
+	tree, err := repo.Open(ctx, "T1")
+	if err != nil {
+		return err
+	}
+	_, landed, err := repo.Landed(ctx, "T1")
+	if err != nil {
+		return err
+	}
+	if !landed {
+		for name, text := range killedFiles {
+			if err := os.WriteFile(filepath.Join(tree.Dir, name), []byte(text), 0o600); err != nil {
+				return err
+			}
+		}
+		commit, _, err := tree.Keep(ctx, "work")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(tree.Dir, "critic.txt"), []byte("scribble"), 0o600); err != nil {
+			return err
+		}
+		if err := tree.Discard(ctx, commit); err != nil {
+			return err
+		}
+		if conflicts, err := tree.Refresh(ctx); err != nil || len(conflicts) > 0 {
+			return errors.Join(err, fmt.Errorf("conflicts in %v", conflicts))
+		}
+		if _, err := repo.Merge(ctx, "T1", "", func(context.Context, string) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return repo.Close(ctx, "T1")
+}
+
+var killedFiles = map[string]string{"a.txt": "new\n", "b.boom": "new\n", "c.txt": "new\n", "z.boom": "new\n"}
+
+// killedKit has a filter by which git kills its whole process group in the middle of writing files, once there is a file boom.
+func killedKit(t *testing.T) (k *kit, start, other string) {
+	k = newKit(t, map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "old\n", "e.txt": "old\n"})
+	k.open("T1") // before base moves, so that there is something to refresh
+	gitRun(t, k.dir, "config", "filter.boom.smudge", "test -e '"+filepath.Join(filepath.Dir(k.dir), "boom")+"' && kill -9 0; cat")
+	gitRun(t, k.dir, "config", "filter.boom.clean", "cat")
+	start = k.base()
+	write(t, k.dir, map[string]string{"d.boom": "other\n", "e.txt": "other\n"})
+	return k, start, k.commit("other")
+}
+
+func killed(t *testing.T, k *kit, at string) (steps []string, died bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
+	cmd.Dir = k.dir
+	cmd.Env = append(os.Environ(), killVariable+"="+at, "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if step, found := strings.CutPrefix(line, "step "); found {
+			steps = append(steps, strings.TrimSpace(step))
+		}
+	}
+	if err != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return steps, err != nil
+}
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	k, _, _ := killedKit(t)
+	steps, died := killed(t, k, "before 0")
+	if died || len(steps) < 20 {
+		t.Fatalf("steps %v", steps)
+	}
+	k.sound()
+	for i, step := range steps {
+		hows := []string{"before"}
+		switch step {
+		case "added", "committed", "merged", "checked", "landing": // only what git writes at once lies between these and the next
+			continue
+		case "tree to be made", "index copied", "moving", "discarding":
+			hows = append(hows, "in")
+		}
+		for _, how := range hows {
+			t.Run(fmt.Sprint(i+1, " ", how, " ", step), func(t *testing.T) {
+				t.Parallel()
+				k, _, other := killedKit(t)
+				_, died := killed(t, k, fmt.Sprint(how, " ", i+1))
+				if !died && step != "discarding" { // where there may be nothing to write
+					t.Fatal("it was not killed")
+				}
+				os.Remove(filepath.Join(filepath.Dir(k.dir), "boom"))
+				k.afterKill(other)
+			})
+		}
+	}
+}
+
+// afterKill checks what a killed process left, and has another one finish the work.
+func (k *kit) afterKill(other string) {
+	t := k.t
+	t.Helper()
+	k.find() // it would refuse if something was left in the checkout
+	k.sound()
+	want := map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "other\n", "e.txt": "other\n"}
+	merged := k.base() != other
+	if merged {
+		for name, text := range killedFiles {
+			want[name] = text
+		}
+	}
+	wantFiles(t, k.dir, want)
+	if out, landed, err := k.Landed(t.Context(), "T1"); err != nil || landed != merged || merged && (out.Commit != k.base() || out.Before != other) {
+		t.Errorf("landed %+v %v %v, base is at %s", out, landed, err, k.base())
+	}
+	if !merged {
+		if err := killedWork(t.Context(), k.Repo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(k.Close(t.Context(), "T1"), k.Prune(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for name, text := range killedFiles {
+		want[name] = text
+	}
+	wantFiles(t, k.dir, want)
+	if got := gitRun(t, k.dir, "rev-list", "--count", "--first-parent", other+"..main"); got != "1" {
+		t.Errorf("merged %s times", got)
+	}
+	if left := k.trees(); len(left) > 0 {
+		t.Errorf("git still knows %v", left)
+	}
+	entries, err := os.ReadDir(k.folder)
+	var names []string
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".lock") {
+			names = append(names, entry.Name())
+		}
+	}
+	if diff := cmp.Diff([]string{".gitignore"}, names); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	k.sound()
+}

@@ -1,0 +1,222 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// kit is a repository in a folder of its own, with nobody's configuration.
+type kit struct {
+	t      *testing.T
+	dir    string // the main worktree
+	folder string
+	*Repo
+}
+
+func newDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func newKit(t *testing.T, files map[string]string) *kit {
+	t.Helper()
+	top := newDir(t)
+	k := &kit{t: t, dir: filepath.Join(top, "project"), folder: filepath.Join(top, "trees")}
+	gitRun(t, top, "init", "--quiet", "--template=", "-b", "main", k.dir)
+	config, err := os.OpenFile(filepath.Join(k.dir, ".git", "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.WriteString("[core]\nautocrlf = false\nexcludesFile = " + os.DevNull + "\n[user]\nname = somebody\nemail = somebody@localhost\n")
+	if err := errors.Join(err, config.Close()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, k.dir, files)
+	k.commit("start")
+	k.find()
+	return k
+}
+
+func (k *kit) find() {
+	k.t.Helper()
+	repo, err := Find(k.t.Context(), k.dir, k.folder)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.Repo = repo
+}
+
+func (k *kit) commit(message string) string {
+	k.t.Helper()
+	gitRun(k.t, k.dir, "add", "-A")
+	gitRun(k.t, k.dir, "commit", "--quiet", "--allow-empty", "-m", message)
+	commit, err := os.ReadFile(filepath.Join(k.dir, ".git", "refs", "heads", "main"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(commit))
+}
+
+func (k *kit) open(task string) *Tree {
+	k.t.Helper()
+	tree, err := k.Open(k.t.Context(), task)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return tree
+}
+
+// work opens a task's tree, writes files there, and keeps them.
+func (k *kit) work(task string, files map[string]string) *Tree {
+	k.t.Helper()
+	tree := k.open(task)
+	write(k.t, tree.Dir, files)
+	if _, changed, err := tree.Keep(k.t.Context(), "work on "+task); err != nil || !changed {
+		k.t.Fatal(changed, err)
+	}
+	return tree
+}
+
+func (k *kit) base() string {
+	k.t.Helper()
+	commit, err := k.BaseCommit(k.t.Context())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return commit
+}
+
+// sound checks what must hold between any two operations.
+func (k *kit) sound() {
+	k.t.Helper()
+	gitRun(k.t, k.dir, "fsck", "--no-dangling", "--no-progress")
+	if out := gitRun(k.t, k.dir, "status", "--porcelain"); out != "" {
+		k.t.Errorf("the checkout of base is not clean:\n%s", out)
+	}
+	for _, name := range []string{indexLock, indexCopy, indexCopy + ".lock"} {
+		if _, err := os.Lstat(filepath.Join(k.dir, ".git", name)); err == nil {
+			k.t.Errorf("%s was left", name)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(k.folder, landingFile)); err == nil {
+		k.t.Error("a landing was left")
+	}
+}
+
+// gitRun is the git of somebody else than the package.
+func gitRun(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// write writes files; "" removes one.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if text == "" {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// read returns all files of a folder but git's.
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.Name() == ".git" {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		relative, _ := filepath.Rel(dir, name)
+		files[filepath.ToSlash(relative)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func wantFiles(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
+		t.Errorf("files in %s (-want +got):\n%s", dir, diff)
+	}
+}
+
+// trees returns the worktrees that git knows beside the main one, by name.
+func (k *kit) trees() (names []string) {
+	k.t.Helper()
+	for line := range strings.Lines(gitRun(k.t, k.dir, "worktree", "list", "--porcelain")) {
+		if dir, found := strings.CutPrefix(strings.TrimSpace(line), "worktree "); found && filepath.FromSlash(dir) != k.dir {
+			names = append(names, filepath.Base(dir))
+		}
+	}
+	return names
+}
+
+func mustRefuse(t *testing.T, err error, text, hint string) {
+	t.Helper()
+	refused := (*signalbox.Error)(nil)
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	if diff := cmp.Diff([]string{text, hint}, []string{refused.Error(), refused.Hint}); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+}
+
+func noCheck(context.Context, string) error { return nil }
+
+// unbar takes away the bars that keep the spaces of lines.
+func unbar(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, "|"), "\n|", "\n")
+}
+
+// linkError is the part of an error that the system words.
+func linkError(t *testing.T, err error) string {
+	t.Helper()
+	failed := (*os.LinkError)(nil)
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return failed.Old + " " + failed.New + ": " + failed.Err.Error()
+}

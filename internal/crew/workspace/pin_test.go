@@ -1,0 +1,34 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An agent that replaces the .git of its tree must not have commands of its own run by our git.
+func TestReplacedGitFile(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "a\n"})
+	tree := k.open("T1")
+	stolen := filepath.Join(k.dir, "..", "stolen")
+	evil := filepath.Join(tree.Dir, ".evil")
+	gitRun(t, k.dir, "init", "--quiet", "--template=", "--bare", evil)
+	settings, err := os.OpenFile(filepath.Join(evil, "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.WriteString("[core]\nbare = false\n[filter \"x\"]\nclean = \"touch " + stolen + "; cat\"\n")
+	settings.Close()
+	write(t, tree.Dir, map[string]string{".gitattributes": "* filter=x\n", "b.txt": "b\n", ".git": "gitdir: .evil\n"})
+	_, _, err = tree.Keep(t.Context(), "mine")
+	if err == nil || !strings.Contains(err.Error(), "was replaced: git is not run there") {
+		t.Errorf("kept: %v", err)
+	}
+	if _, err := os.Stat(stolen); err == nil {
+		t.Error("git ran the agent's command")
+	}
+	if again := k.open("T1"); again.Dir != tree.Dir { // and the task can go on
+		t.Errorf("opened in %s", again.Dir)
+	}
+}

@@ -1,0 +1,182 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestScratch(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	old := k.base()
+	write(t, k.dir, map[string]string{"a": "2\n"})
+	k.commit("two")
+	red := errors.New("red")
+	err := k.Scratch(t.Context(), "baseline", old, func(dir string) error {
+		wantFiles(t, dir, map[string]string{"a": "1\n"})
+		write(t, dir, map[string]string{"a": "3\n", "b": "3\n"})
+		if err := k.Prune(t.Context()); err != nil { // by another who starts meanwhile
+			t.Error(err)
+		}
+		wantFiles(t, dir, map[string]string{"a": "3\n", "b": "3\n"})
+		return red
+	})
+	if !errors.Is(err, red) {
+		t.Error(err)
+	}
+	if left := k.trees(); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	k.sound()
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.open("empty")
+	k.work("open", map[string]string{"a": "2\n"})
+	k.work("merged", map[string]string{"b": "2\n"})
+	if _, err := k.Merge(t.Context(), "merged", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{"empty", "open", "merged", "merged", "never"} {
+		if err := k.Close(t.Context(), task); err != nil {
+			t.Error(err)
+		}
+	}
+	branches := strings.Fields(gitRun(t, k.dir, "for-each-ref", "--format=%(refname:short)", "refs/heads"))
+	if diff := cmp.Diff([]string{"main", "signalbox/open"}, branches); diff != "" {
+		t.Errorf("branches (-want +got):\n%s", diff)
+	}
+	if left := k.trees(); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	wantFiles(t, k.open("open").Dir, map[string]string{"a": "2\n"})
+}
+
+// TestPrune has what processes leave that are killed between two steps, and a tree that must stay.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.work("T1", map[string]string{"a": "2\n"})
+	gone := k.open("T2")
+	unborn, young := filepath.Join(k.dir, ".git/worktrees/T3"), filepath.Join(k.dir, ".git/worktrees/T4")
+	write(t, unborn, map[string]string{"locked": "initializing"})
+	write(t, young, map[string]string{"locked": "initializing"})
+	write(t, k.folder, map[string]string{".trash-1/tree/a": "x"})
+	old := time.Now().Add(-2 * oldLock)
+	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"T1"}, k.trees()); diff != "" {
+		t.Errorf("trees (-want +got):\n%s", diff)
+	}
+	names, _ := filepath.Glob(filepath.Join(k.dir, ".git/worktrees/*"))
+	if diff := cmp.Diff([]string{filepath.Join(k.dir, ".git/worktrees/T1"), young}, names); diff != "" {
+		t.Errorf("git's list (-want +got):\n%s", diff)
+	}
+	if left, _ := filepath.Glob(filepath.Join(k.folder, trashPrefix+"*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	here := newKit(t, map[string]string{"a": "1\n"})
+	there := &kit{t: t, dir: filepath.Join(filepath.Dir(here.dir), "clone"), folder: filepath.Join(filepath.Dir(here.dir), "others")}
+	gitRun(t, here.dir, "clone", "--quiet", here.dir, there.dir)
+	there.find()
+	send := func(from, to *kit) *Tree {
+		t.Helper()
+		var bundle bytes.Buffer
+		if err := from.open("T1").Bundle(t.Context(), &bundle); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := to.Unbundle(t.Context(), "T1", &bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := from.open("T1").Commit(t.Context())
+		if got, err := tree.Commit(t.Context()); got != want || err != nil {
+			t.Errorf("the branch is at %s, want %s: %v", got, want, err)
+		}
+		return tree
+	}
+	here.open("T1")
+	wantFiles(t, send(here, there).Dir, map[string]string{"a": "1\n"}) // nothing yet
+	here.work("T1", map[string]string{"a": "2\n"})
+	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"})
+	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"}) // again
+	there.work("T1", map[string]string{"b": "2\n"})
+	write(t, here.open("T1").Dir, map[string]string{"a": "left here\n"})
+	wantFiles(t, send(there, here).Dir, map[string]string{"a": "2\n", "b": "2\n"})
+	if left := gitRun(t, here.dir, "for-each-ref", "--format=%(refname)", "refs/signalbox/left/T1"); left == "" {
+		t.Error("what was left here is lost")
+	} else if got := gitRun(t, here.dir, "show", left+":a"); got != "left here" {
+		t.Errorf("left %q", got)
+	}
+
+	here.work("T2", map[string]string{"c": "1\n"})
+	if _, err := here.Merge(t.Context(), "T2", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	tree := here.work("T3", map[string]string{"c": "2\n"})
+	if _, err := tree.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	bundle, w := io.Pipe()
+	go func() { w.CloseWithError(tree.Bundle(t.Context(), w)) }()
+	_, err := there.Unbundle(t.Context(), "T3", bundle)
+	if err == nil || !strings.HasPrefix(err.Error(), "the bundle of T3 builds on commits that are not here") {
+		t.Errorf("took a bundle without its ground: %v", err)
+	}
+	if _, err := there.Unbundle(t.Context(), "T3", strings.NewReader("junk")); err == nil {
+		t.Error("took junk")
+	}
+}
+
+// TestProcesses holds how many gits an operation takes: a thousand tasks go through each.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	count := func(name string, limit int64, f func() error) {
+		t.Helper()
+		before := k.processes.Load()
+		if err := f(); err != nil {
+			t.Fatal(name, err)
+		}
+		if n := k.processes.Load() - before; n > limit {
+			t.Errorf("%s: %d gits, want at most %d", name, n, limit)
+		}
+	}
+	var tree *Tree
+	open := func() (err error) { tree, err = k.Open(t.Context(), "T1"); return err }
+	keep := func() error { _, _, err := tree.Keep(t.Context(), "x"); return err }
+	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
+	count("make", 2, open)
+	count("open", 0, open)
+	count("keep nothing", 1, keep)
+	count("refresh nothing", 2, refresh)
+	write(t, tree.Dir, map[string]string{"a": "2\n"})
+	count("keep", 4, keep)
+	write(t, k.dir, map[string]string{"b": "2\n"})
+	k.commit("meanwhile")
+	count("refresh", 6, refresh)
+	head := gitRun(t, tree.Dir, "rev-parse", "HEAD")
+	count("discard", 2, func() error { return tree.Discard(t.Context(), head) })
+	count("changed", 1, func() error { _, err := tree.Changed(t.Context()); return err })
+	count("merge", 9, func() error { _, err := k.Merge(t.Context(), "T1", "", noCheck); return err })
+	count("landed", 2, func() error { _, _, err := k.Landed(t.Context(), "T1"); return err })
+	count("close", 4, func() error { return k.Close(t.Context(), "T1") })
+}
