@@ -1,0 +1,3 @@
+calc_help() {
+	echo "usage: calc OPERATION NUMBER..."
+}

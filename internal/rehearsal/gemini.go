@@ -1,0 +1,128 @@
+package rehearsal
+
+import (
+	"fmt"
+	"time"
+)
+
+// gemini writes as gemini --output-format stream-json does: its text comes in pieces that are cut anywhere.
+type gemini struct {
+	jsonLines
+	tools int
+	tool  string
+}
+
+const (
+	geminiModel = "gemini-rehearsal"
+	geminiPiece = 7 // runes
+)
+
+type geminiEvent struct {
+	Type       string            `json:"type"`
+	Timestamp  string            `json:"timestamp"`
+	SessionID  string            `json:"session_id,omitempty"`
+	Model      string            `json:"model,omitempty"`
+	Role       string            `json:"role,omitempty"`
+	Content    *string           `json:"content,omitempty"`
+	Delta      bool              `json:"delta,omitempty"`
+	ToolName   string            `json:"tool_name,omitempty"`
+	ToolID     string            `json:"tool_id,omitempty"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Status     string            `json:"status,omitempty"`
+	Output     *string           `json:"output,omitempty"`
+	Error      *geminiError      `json:"error,omitempty"`
+	Stats      *geminiStats      `json:"stats,omitempty"`
+}
+
+type geminiError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+type geminiTokens struct {
+	Total  int64 `json:"total_tokens"`
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Cached int64 `json:"cached"`
+	Fresh  int64 `json:"input"`
+}
+
+type geminiStats struct {
+	geminiTokens
+	DurationMS int                     `json:"duration_ms"`
+	ToolCalls  int                     `json:"tool_calls"`
+	Models     map[string]geminiTokens `json:"models"`
+}
+
+func (e *gemini) emit(v geminiEvent) {
+	v.Timestamp = e.now().UTC().Format("2006-01-02T15:04:05.000Z")
+	e.event(v)
+}
+
+func (e *gemini) begin() {
+	e.emit(geminiEvent{Type: "init", SessionID: e.uuid("session"), Model: geminiModel})
+	e.emit(geminiEvent{Type: "message", Role: "user", Content: &e.prompt})
+}
+
+func (e *gemini) text(s string) {
+	for runes := []rune(s); len(runes) > 0; {
+		n := min(geminiPiece, len(runes))
+		e.message(string(runes[:n]))
+		runes = runes[n:]
+	}
+}
+
+func (e *gemini) message(s string) {
+	e.emit(geminiEvent{Type: "message", Role: "assistant", Content: &s, Delta: true})
+}
+
+func (e *gemini) thinking(string) {}
+func (e *gemini) subagent(string) {}
+
+func (e *gemini) toolStart(t tool) {
+	name, parameters := "run_shell_command", map[string]string{"command": t.command}
+	switch t.kind {
+	case toolRead:
+		name, parameters = "read_file", map[string]string{"file_path": t.file}
+	case toolWrite:
+		name, parameters = "write_file", map[string]string{"file_path": t.file, "content": t.after}
+	case toolEdit:
+		name, parameters = "replace", map[string]string{"file_path": t.file, "old_string": t.before, "new_string": t.after}
+	}
+	e.tool = fmt.Sprintf("%s__%s_%d_%d", name, name, e.now().UnixMilli(), e.tools)
+	e.tools++
+	e.emit(geminiEvent{Type: "tool_use", ToolName: name, ToolID: e.tool, Parameters: parameters})
+}
+
+func (e *gemini) toolEnd(t tool) {
+	v := geminiEvent{Type: "tool_result", ToolID: e.tool, Status: "success", Output: &t.output}
+	if t.status != 0 {
+		v.Status = "error"
+		v.Error = &geminiError{"TOOL_EXECUTION_ERROR", fmt.Sprintf("exit status %d", t.status)}
+	}
+	e.emit(v)
+}
+
+func (e *gemini) stats() *geminiStats {
+	u := e.settle()
+	tokens := geminiTokens{u.InputTokens + u.OutputTokens, u.InputTokens, u.OutputTokens, u.CachedInputTokens,
+		max(0, u.InputTokens-u.CachedInputTokens)}
+	stats := &geminiStats{geminiTokens: tokens, ToolCalls: e.tools, Models: map[string]geminiTokens{geminiModel: tokens}}
+	e.tools = 0
+	return stats
+}
+
+func (e *gemini) endTurn() {
+	e.emit(geminiEvent{Type: "result", Status: "success", Stats: e.stats()})
+}
+
+func (e *gemini) rateLimit(until time.Time) {
+	details := "[]"
+	if !until.IsZero() {
+		details = fmt.Sprintf(`[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%ds"}]`,
+			int(until.Sub(e.now()).Round(time.Second).Seconds()))
+	}
+	message := fmt.Sprintf(`[API Error: {"error":{"code":429,"message":%q,"status":"RESOURCE_EXHAUSTED","details":%s}}]`,
+		limitMessage(until), details)
+	e.emit(geminiEvent{Type: "result", Status: "error", Error: &geminiError{"unknown", message}, Stats: e.stats()})
+}

@@ -1,0 +1,291 @@
+package rehearsal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// player is one agent while it plays.
+type player struct {
+	Options
+	script string
+	prompt string
+	stdin  *bufio.Reader
+	enc    encoder
+	heard  string // the last line that listen took
+	code   int    // the exit status after the last step
+
+	ended  bool // the turn is over and nothing was done since
+	metred bool // the script told this turn's usage itself
+	words  int  // bytes of text of this turn
+}
+
+// Play acts the section that fits. It returns nil when the agent ended well, an *Exit when the process must end
+// with a status, the context's error when that ended first, and any other error when the script cannot be played.
+func (s *Script) Play(ctx context.Context, opts Options) error {
+	opts, err := opts.orDefault()
+	if err != nil {
+		return err
+	}
+	section, err := s.Find(opts.Role, opts.Task, opts.Attempt)
+	if err != nil {
+		return err
+	}
+	p := &player{Options: opts, script: s.Name, stdin: bufio.NewReader(opts.Stdin)}
+	if err := p.readPrompt(); err != nil {
+		return err
+	}
+	p.enc = newEncoder(stage{opts.Session, opts.Dir, p.prompt, opts.Now}, opts.Format)
+	p.enc.begin()
+	if err := p.flush(); err != nil {
+		return err
+	}
+	for _, step := range section.Steps {
+		if err := p.play(ctx, step); err != nil {
+			return err
+		}
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	if p.code != 0 {
+		return &Exit{p.code, "exit-code"}
+	}
+	return nil
+}
+
+func (p *player) play(ctx context.Context, step Step) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := step.act(ctx, p)
+	failed := (*stepError)(nil)
+	if errors.As(err, &failed) {
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("%s:%d: %s: %w", p.script, step.Line, step.Verb, failed.err), Hint: failed.hint}
+	}
+	return err
+}
+
+// stepError is why a step could not be done.
+type stepError struct {
+	err  error
+	hint string
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+
+// maxPrompt is the size of the longest prompt.
+const maxPrompt = 64 << 20
+
+func (p *player) readPrompt() error {
+	if p.Prompt != nil {
+		p.prompt = *p.Prompt
+		return nil
+	}
+	if !p.Interactive {
+		text, err := io.ReadAll(io.LimitReader(p.stdin, maxPrompt))
+		p.prompt = string(text)
+		return err
+	}
+	var lines strings.Builder
+	for lines.Len() < maxPrompt {
+		line, err := p.stdin.ReadString('\n')
+		if strings.TrimRight(line, "\r\n") == "." {
+			break
+		}
+		lines.WriteString(line)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.prompt = lines.String()
+	return nil
+}
+
+// fill puts the values in for the placeholders.
+func (p *player) fill(t text) string {
+	if t.asIs || !strings.Contains(t.value, "{") {
+		return t.value
+	}
+	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
+		"{session}", p.Session, "{heard}", p.heard).Replace(t.value)
+}
+
+// sample is the text with any value for the placeholders, to see what a scanner would make of it.
+func sample(t text) string {
+	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h"}
+	return p.fill(t)
+}
+
+// flush writes what the encoder has made.
+func (p *player) flush() error {
+	_, err := p.Stdout.Write(p.enc.take())
+	return err
+}
+
+// did writes what the encoder has made of something that belongs to a turn.
+func (p *player) did() error {
+	p.ended = false
+	return p.flush()
+}
+
+func (p *player) say(_ context.Context, text string) error {
+	p.words += len(text)
+	p.enc.text(text + "\n")
+	return p.did()
+}
+
+func (p *player) quote(ctx context.Context, text string) error { return p.say(ctx, fenced(text)) }
+
+// fenced puts a text in a code fence that it cannot close.
+func fenced(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence
+}
+
+func (p *player) think(_ context.Context, text string) error {
+	p.words += len(text)
+	p.enc.thinking(text)
+	return p.did()
+}
+
+func (p *player) subagent(_ context.Context, text string) error {
+	p.enc.subagent(text)
+	return p.did()
+}
+
+func (p *player) complain(_ context.Context, text string) error {
+	_, err := io.WriteString(p.Stderr, text+"\n")
+	return err
+}
+
+// raw writes a line past the encoder.
+func (p *player) raw(_ context.Context, text string) error {
+	_, err := io.WriteString(p.Stdout, text+"\n")
+	return err
+}
+
+// half writes the first half of what say would.
+func (p *player) half(_ context.Context, text string) error {
+	p.enc.message(text)
+	event := p.enc.take()
+	p.ended = false
+	_, err := p.Stdout.Write(event[:len(event)/2])
+	return err
+}
+
+// bytes puts bytes into the agent's text that no encoder would let through.
+func (p *player) bytes(raw []byte) error {
+	before, after := p.around("")
+	p.ended = false
+	_, err := p.Stdout.Write(append(append(before, raw...), after...))
+	return err
+}
+
+// around returns what the stream has before and after a text that ends with the given end.
+func (p *player) around(end string) (before, after []byte) {
+	const mark = "@@@"
+	p.enc.message(mark + end)
+	event := string(p.enc.take())
+	n := strings.LastIndex(event, mark)
+	return []byte(event[:n]), []byte(event[n+len(mark):])
+}
+
+func (p *player) expect(want string, line int) error {
+	if strings.Contains(p.prompt, want) {
+		return nil
+	}
+	fmt.Fprintf(p.Stderr, "%s:%d: the prompt does not contain %q\n", p.script, line, want)
+	return &Exit{3, "the prompt lacks " + want}
+}
+
+// listen waits for a line on standard input that contains a text, and says what it got.
+func (p *player) listen(ctx context.Context, want string) error {
+	for {
+		line, err := p.line(ctx)
+		if line != "" && strings.Contains(line, want) {
+			p.heard = strings.TrimRight(line, "\r\n")
+			return p.say(ctx, "Heard: "+p.heard)
+		}
+		if err == io.EOF {
+			return p.say(ctx, "Heard nothing more: standard input has ended.")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// line reads the next line. A read cannot be interrupted, so when the context ends first the read is left behind, and
+// with it the player.
+func (p *player) line(ctx context.Context) (string, error) {
+	type read struct {
+		line string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() {
+		line, err := p.stdin.ReadString('\n')
+		got <- read{line, err}
+	}()
+	select {
+	case r := <-got:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (p *player) use(u signalbox.Usage) error {
+	p.metred = true
+	p.enc.usage(u)
+	return nil
+}
+
+// bytesPerToken is a rule of thumb, for scripts that do not tell usage.
+const bytesPerToken = 4
+
+// end ends the turn, unless nothing was done since it ended.
+func (p *player) end() error {
+	if p.ended {
+		return nil
+	}
+	if !p.metred {
+		p.enc.usage(signalbox.Usage{InputTokens: int64(len(p.prompt) / bytesPerToken), OutputTokens: int64(p.words / bytesPerToken)})
+	}
+	p.enc.endTurn()
+	err := p.did()
+	p.ended, p.metred, p.words = true, false, 0
+	return err
+}
+
+// refuse is the service's word that it will not serve for a while, and what the program makes of it.
+func (p *player) refuse(d time.Duration) error {
+	var until time.Time
+	if d > 0 {
+		until = p.Now().Add(d).Truncate(time.Second)
+	}
+	p.enc.rateLimit(until)
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if p.Format == signalbox.FormatPlain {
+		fmt.Fprintln(p.Stderr, limitMessage(until))
+	}
+	return &Exit{1, "rate limit"}
+}

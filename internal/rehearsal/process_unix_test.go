@@ -1,0 +1,270 @@
+//go:build !windows
+
+package rehearsal
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"signalbox"
+	"signalbox/transcript"
+)
+
+// agent is a scripted agent in a process and a process group of its own.
+type agent struct {
+	*exec.Cmd
+	t      *testing.T
+	pipe   *os.File
+	stdout *bufio.Reader // of the pipe
+}
+
+func start(t *testing.T, format signalbox.Format, steps string) *agent {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "REHEARSAL_STEPS="+steps, "REHEARSAL_FORMAT="+string(format), "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	return &agent{cmd, t, stdout.(*os.File), bufio.NewReader(stdout)}
+}
+
+// line reads a line of its output.
+func (a *agent) line() string {
+	a.t.Helper()
+	line, err := a.stdout.ReadString('\n')
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return line
+}
+
+// end reads the rest of its output, waits for its end, and returns how that came.
+func (a *agent) end() (rest string, status syscall.WaitStatus) {
+	a.t.Helper()
+	output, err := io.ReadAll(a.stdout)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		a.t.Fatal(err)
+	}
+	return string(output), a.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+func (a *agent) touch(name string) {
+	a.t.Helper()
+	if err := os.WriteFile(filepath.Join(a.Dir, name), nil, 0o666); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func TestSignalKill(t *testing.T) {
+	rest, status := start(t, "", "    say Last words.\n    signal-kill\n    say Never.\n").end()
+	if !status.Signaled() || status.Signal() != syscall.SIGKILL || rest != "Last words.\n" {
+		t.Errorf("%v, %q", status, rest)
+	}
+}
+
+func TestCrashEndsTheProcessAtOnce(t *testing.T) {
+	rest, status := start(t, signalbox.FormatCodex, "    crash 42\n").end()
+	if status.ExitStatus() != 42 || strings.Contains(rest, "turn.") {
+		t.Errorf("%v, %q", status, rest)
+	}
+}
+
+// An agent that is told to end while it works does so, unless it ignores that.
+func TestIgnoreTerm(t *testing.T) {
+	const work = "    say Ready.\n    wait for go\n    signal READY_FOR_REVIEW: {task}\n"
+	deaf := start(t, "", "    ignore TERM\n"+work)
+	deaf.line()
+	if err := deaf.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	deaf.touch("go")
+	if rest, status := deaf.end(); status.ExitStatus() != 0 || rest != "READY_FOR_REVIEW: t1\n" {
+		t.Errorf("ignoring: %v, %q", status, rest)
+	}
+	obedient := start(t, "", work)
+	obedient.line()
+	if err := obedient.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if rest, status := obedient.end(); status.Signal() != syscall.SIGTERM || rest != "" {
+		t.Errorf("not ignoring: %v, %q", status, rest)
+	}
+}
+
+func TestHangUntilEnded(t *testing.T) {
+	for format, steps := range map[signalbox.Format]string{
+		signalbox.FormatPlain: "    say Hm.\n    hang\n", signalbox.FormatOpencode: "    hang after result\n",
+	} {
+		a := start(t, format, steps)
+		for heard := ""; !strings.Contains(heard, "Hm.") && !strings.Contains(heard, `"reason":"stop"`); heard = a.line() {
+		}
+		if err := a.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if _, status := a.end(); status.Signal() != syscall.SIGTERM {
+			t.Errorf("%s: %v", format, status)
+		}
+	}
+}
+
+// Children outlive the agent and hold its output open, in its process group or out of it.
+func TestFork(t *testing.T) {
+	for _, how := range []string{"", "detached "} {
+		a := start(t, "", "    fork 2 "+how+"into pids\n    say Bye.\n")
+		if a.line() != "Bye.\n" {
+			t.Fatal("it does not say good-bye")
+		}
+		if state, err := a.Process.Wait(); err != nil || !state.Success() {
+			t.Fatal(state, err)
+		}
+		pids := strings.Fields((&performance{dir: a.Dir}).file(t, "pids"))
+		if len(pids) != 2 {
+			t.Fatalf("%q", pids)
+		}
+		for _, text := range pids {
+			pid, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			group, err := syscall.Getpgid(pid)
+			want := a.Process.Pid
+			if how != "" {
+				want = pid
+			}
+			if err != nil || group != want {
+				t.Errorf("%schild %d is in group %d: %v", how, pid, group, err)
+			}
+			defer syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if !a.outputIsOpen() {
+			t.Errorf("%s: the output ended with the agent", how)
+		}
+		for _, text := range pids {
+			pid, _ := strconv.Atoi(text)
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+		if rest, err := io.ReadAll(a.stdout); err != nil || len(rest) > 0 {
+			t.Errorf("%q, %v", rest, err)
+		}
+	}
+}
+
+// outputIsOpen reports whether somebody may still write to the pipe, which has been read empty.
+func (a *agent) outputIsOpen() bool {
+	a.t.Helper()
+	conn, err := a.pipe.SyscallConn()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var readErr error
+	err = conn.Read(func(fd uintptr) bool {
+		_, readErr = syscall.Read(int(fd), make([]byte, 1))
+		return true
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return readErr == syscall.EAGAIN
+}
+
+// The reader of a flood decides how fast it comes; memory does not grow with it.
+func TestFloodThroughAPipe(t *testing.T) {
+	a := start(t, signalbox.FormatClaude, "    flood 5MB\n    flood 5MB in one line\n    signal READY_FOR_REVIEW: {task}\n")
+	var heard []string
+	for sig, err := range transcript.Signals(a.stdout, &transcript.Options{Format: signalbox.FormatClaude}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard = append(heard, sig.Name+" "+strconv.FormatInt(sig.Offset, 10))
+	}
+	if len(heard) != 1 || heard[0] != "ready_for_review 10000000" {
+		t.Errorf("heard %q", heard)
+	}
+}
+
+func TestInteractiveProcess(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := Parse("s", []byte("on *:\n    ask Which?\n    listen\n    signal CHECKPOINT: t1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, in := io.Pipe()
+	played := make(chan error, 1)
+	go func() {
+		played <- script.Play(t.Context(), Options{Interactive: true, Stdin: r, Stdout: in})
+		in.Close()
+	}()
+	io.WriteString(w, "Do it.\n.\n")
+	reader := bufio.NewReader(out)
+	if line, err := reader.ReadString('\n'); line != "Which?\n" {
+		t.Fatal(line, err)
+	}
+	io.WriteString(w, "The left one.\n")
+	rest, err := io.ReadAll(reader)
+	if want := "Heard: The left one.\nCHECKPOINT: t1\n"; err != nil || string(rest) != want {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := <-played; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a command leaves running in the background does not keep the agent.
+func TestRunInTheBackground(t *testing.T) {
+	p := perform(t, "    run sleep 600 & echo $! >pid\n    signal READY_FOR_REVIEW: {task}\n", nil)
+	pid, err := strconv.Atoi(strings.TrimSpace(p.file(t, "pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil || p.err != nil || p.taken() == nil {
+		t.Errorf("%v, %v, %v", err, p.err, p.taken())
+	}
+}
+
+// A command that the agent runs is ended with the agent's context.
+func TestRunEndsWithTheContext(t *testing.T) {
+	script, err := Parse("s", []byte("on *:\n    run touch started; exec sleep 600\n    say Never.\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watcher := &player{Options: Options{Dir: t.TempDir()}}
+	go func() {
+		watcher.waitFor(ctx, "started")
+		cancel()
+	}()
+	prompt := ""
+	var stdout bytes.Buffer
+	if err := script.Play(ctx, Options{Prompt: &prompt, Dir: watcher.Dir, Stdout: &stdout}); !errors.Is(err, context.Canceled) || stdout.Len() > 0 {
+		t.Errorf("%v, %s", err, &stdout)
+	}
+}
