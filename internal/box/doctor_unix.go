@@ -1,0 +1,35 @@
+//go:build unix
+
+package box
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// freeBytes is what an ordinary user may still write to the file system of a folder.
+func freeBytes(dir string) (uint64, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return 0, os.NewSyscallError("statfs", err)
+	}
+	return uint64(stat.Bavail) * uint64(stat.Bsize), nil
+}
+
+// openFiles is how many files a process may have open. Go raises its own limit to the hard one when it starts.
+func openFiles() (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, os.NewSyscallError("getrlimit", err)
+	}
+	return uint64(limit.Cur), nil
+}
+
+// endTogether makes the children of a program end with it when it is given up.
+func endTogether(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+}

@@ -1,0 +1,38 @@
+//go:build unix
+
+package box
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An agent that hangs is given up, and its children end with it.
+func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
+	p := newPatient(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ended.Close()
+	p.opts.system.answer = 100 * time.Millisecond
+	p.opts.Agents[0].Argv[0] = program(t, "hangs", "sleep 600 >"+fifo+" & wait")
+	checks := Doctor(t.Context(), p.opts)
+	if last := checks[len(checks)-1]; last.Health != Healthy || !strings.Contains(last.Detail, "does not say its version") {
+		t.Errorf("%+v", last)
+	}
+	ended.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadAll(ended); err != nil { // which ends when nobody has it open to write any more
+		t.Errorf("its child goes on: %v", err)
+	}
+}
