@@ -1,0 +1,178 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/crew"
+	"signalbox/internal/rules"
+)
+
+// Outcome writes how a run that began at a time has ended: what became of each task, and what to do next. It is for people.
+func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) error {
+	var text strings.Builder
+	now := time.Now()
+	b.Engine.View(func(s *rules.State) {
+		status := outcome.Status
+		if status.Tasks == 0 { // it was interrupted before it looked
+			status = s.Status(now)
+		}
+		writeTasks(&text, s)
+		writeTotals(&text, s, status, now.Sub(began))
+		writeNext(&text, s, status)
+	})
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// maxTasksPrinted is how many tasks the last words list; of more they list those that are not done.
+const maxTasksPrinted = 200
+
+func writeTasks(text *strings.Builder, s *rules.State) {
+	var works []*rules.Work
+	done := 0
+	for w := range s.Works() {
+		if w.Task != nil && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) {
+			works = append(works, w)
+		}
+	}
+	if len(works) > maxTasksPrinted {
+		kept := works[:0]
+		for _, w := range works {
+			if w.Done() {
+				done++
+			} else if len(kept) < maxTasksPrinted {
+				kept = append(kept, w)
+			}
+		}
+		works = kept
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nTASK\tNOW\tAGENTS\tREWORKS\tTIME\tCOST\tTITLE")
+	for _, w := range works {
+		trip := tripOf(w)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, whereabouts(w), trip.agents, trip.reworks, orDash(trip.took > 0, took(trip.took)),
+			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
+	}
+	table.Flush()
+	if done > 0 {
+		fmt.Fprintf(text, "and %d that are done\n", done)
+	}
+}
+
+func orDash(there bool, text string) string {
+	if !there {
+		return "-"
+	}
+	return text
+}
+
+// trip is a task's way so far.
+type trip struct {
+	agents, reworks int
+	took            time.Duration // from its first session to its last
+}
+
+func tripOf(w *rules.Work) trip {
+	var t trip
+	tenures := w.Tenures()
+	judged := false // whether somebody looked at it since a developer last had it
+	for _, tenure := range tenures {
+		switch tenure.Role {
+		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
+			if judged {
+				t.reworks++
+			}
+			judged = false
+		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
+			judged = true
+		}
+		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger {
+			t.agents++
+		}
+		if !tenure.To.IsZero() {
+			t.took = tenure.To.Sub(tenures[0].From)
+		}
+	}
+	return t
+}
+
+// whereabouts is where a task is, in a word or two.
+func whereabouts(w *rules.Work) string {
+	switch {
+	case w.Phase == signalbox.PhaseCompleted:
+		return "done"
+	case w.Task.Cancelled != "":
+		return "cancelled"
+	case len(w.Task.Questions) > 0:
+		return "asks " + strings.Join(w.Task.Questions, ", ")
+	case w.Task.Remedy != "":
+		return "waits for " + w.Task.Remedy
+	case w.Task.Paused:
+		return "paused"
+	case len(w.Past) == 0 && w.Lease == nil:
+		return "not begun"
+	}
+	return strings.ToLower(strings.ReplaceAll(string(w.Phase), "_", " "))
+}
+
+func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
+	agents, reworks := 0, 0
+	for w := range s.Works() {
+		if w.Task != nil {
+			trip := tripOf(w)
+			agents, reworks = agents+trip.agents, reworks+trip.reworks
+		}
+	}
+	fmt.Fprintf(text, "\n%d of %s done in %s, by %s, with %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent"), count(reworks, "rework"))
+	if spent := s.Spent(); spent.Tokens > 0 || spent.CostMicros > 0 {
+		fmt.Fprintf(text, "; %s tokens, %s", tokens(spent.Tokens), dollars(spent.CostMicros))
+	}
+	text.WriteString("\n")
+}
+
+// maxReasons is how many reasons for being stuck are listed.
+const maxReasons = 10
+
+// writeNext says what is asked or wrong, and what to do about it.
+func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
+	for _, q := range s.Questions() {
+		if q.Open() {
+			fmt.Fprintf(text, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work), oneLine(q.Text), q.ID)
+		}
+	}
+	for _, id := range st.Approvals {
+		fmt.Fprintf(text, "\n%s waits for your yes to its merge\n    signalbox approve %s\n", id, id)
+	}
+	switch st.Standing {
+	case rules.StandingComplete:
+		text.WriteString("\nThe record of it: signalbox ledger verify, signalbox ledger tail\n")
+	case rules.StandingStuck, rules.StandingPaused, rules.StandingEmpty:
+		text.WriteString("\n")
+		for _, reason := range st.Reasons[:min(len(st.Reasons), maxReasons)] {
+			fmt.Fprintf(text, "%s\n", oneLine(reason))
+		}
+		if more := len(st.Reasons) - maxReasons; more > 0 {
+			fmt.Fprintf(text, "and %d more\n", more)
+		}
+		if st.Standing == rules.StandingPaused {
+			text.WriteString("    signalbox resume\n")
+		}
+	case rules.StandingLimited:
+		fmt.Fprintf(text, "\nA rate limit ends at %s; the same command goes on then.\n", st.Wake.Local().Format(time.TimeOnly))
+	case rules.StandingAsking:
+		text.WriteString("\nAnswer, and the same command goes on from here.\n")
+	}
+}
+
+func about(work string) string {
+	if work == "" {
+		return ""
+	}
+	return work + ": "
+}
