@@ -32,6 +32,7 @@ format:
 
 bench: ## measure speed side by side with other tools
 	$(GO) run ./test/bench
+	$(GO) run ./test/benchrun
 
 fault: ## kill, race, tamper and starve the real program, at length
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault
@@ -39,8 +40,9 @@ fault: ## kill, race, tamper and starve the real program, at length
 fuzz: ## run every fuzz target for FUZZTIME (60s) each
 	@scripts/fuzz $(FUZZTIME)
 
-demo: build ## see what it does, on the files in examples/
-	@scripts/demo
+demo: build ## see a plan run, with rehearsal agents in a throw-away repository
+	@scripts/need git
+	@bin/signalbox demo
 
 cross: ## build for every platform into dist/
 	@set -e; for platform in $(PLATFORMS); do \

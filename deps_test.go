@@ -51,10 +51,11 @@ var mayImport = map[string][]string{
 	"internal/box": {".", "ledger", "internal/config", "internal/durable", "internal/engine", "internal/journal",
 		"internal/journal/sqlitejournal", "internal/rules"},
 	"internal/plan": {"."},
-	"internal/crew": {".", "transcript", "internal/engine", "internal/plan", "internal/oracle",
-		"internal/crew/agent", "internal/crew/workspace"},
-	"internal/crew/agent":     {"."},
-	"internal/crew/workspace": {"."},
+	"internal/crew": {".", "transcript", "internal/box", "internal/config", "internal/durable", "internal/engine", "internal/plan", "internal/rules",
+		"internal/journal", "internal/oracle", "internal/crew/agent", "internal/crew/process", "internal/crew/workspace"},
+	"internal/crew/process":   {"."},
+	"internal/crew/agent":     {".", "internal/durable", "internal/crew/process"},
+	"internal/crew/workspace": {".", "internal/durable", "internal/crew/process"},
 	"internal/tree":           {"."},
 	"internal/tree/luatree":   {".", "internal/tree"},
 	"internal/oracle": {".", "transcript", "brief", "internal/tree", "internal/engine", "internal/portfolio",
@@ -62,6 +63,7 @@ var mayImport = map[string][]string{
 	"internal/oracle/model": {"."},
 	"internal/portfolio":    {".", "brief"},
 	"internal/config":       {"."},
+	"internal/progress":     {".", "internal/box", "internal/crew", "internal/engine", "internal/rules"},
 	"internal/rehearsal":    {".", "transcript"},
 
 	"internal/mcpserver": below,
@@ -70,13 +72,14 @@ var mayImport = map[string][]string{
 
 	"cmd/signalbox": nil,
 	"test/bench":    nil,
+	"test/benchrun": nil,
 	"test/fault":    nil,
 }
 
 // entersThrough names the one package that may import a third-party module.
 var entersThrough = map[string]string{
 	"github.com/alecthomas/kong":             "cmd/signalbox",
-	"charm.land":                             "cmd/signalbox",
+	"charm.land":                             "internal/progress",
 	"golang.org/x/mod":                       "ledger",
 	"modernc.org/sqlite":                     "internal/journal/sqlitejournal",
 	"github.com/fsnotify/fsnotify":           "internal/journal/sqlitejournal",
@@ -108,7 +111,14 @@ const (
 
 // overBudget lists what may exceed its budget, with the reason: a package ("internal/rules"), a file
 // ("brief/file.go") or a function ("brief/file.go: Render").
-var overBudget = map[string]string{}
+var overBudget = map[string]string{
+	"internal/rules": "one fold and one decision: the delivery loop and the leases it stands on look into each other's state",
+	"cmd/signalbox":  "one thin file for each of forty commands, a third of it help",
+
+	"internal/crew/workspace/tree_test.go: TestKeepAstray":                 "one table of ways to go astray",
+	"internal/plan/fault_test.go: TestEveryFaultHasItsLineAndAdvice":       "one table of faults",
+	"internal/rules/deliveryhandler_test.go: TestHandlerQueueOrCoordinate": "one handler, all its cases",
+}
 
 // source is one Go file of the module.
 type source struct {

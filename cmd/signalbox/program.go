@@ -26,27 +26,46 @@ type program struct {
 
 // commands is the grammar of the command line. Each command has a file of its own.
 type commands struct {
-	Scan    scanCommand    `cmd:"" help:"Find the signals in what an agent wrote."`
-	Strip   stripCommand   `cmd:"" help:"Remove turn signals from a model's reply."`
-	Exit    exitCommands   `cmd:"" help:"Check the exit signals of the agent exit protocol."`
-	Init    initCommand    `cmd:"" help:"Make a box: a folder with a ledger, a key and a configuration."`
-	Work    workCommands   `cmd:"" help:"Open, claim and move work."`
-	Ledger  ledgerCommands `cmd:"" help:"Read, verify, prove and sign the record."`
-	Blob    blobCommands   `cmd:"" help:"Read or redact what agents wrote."`
-	Version versionCommand `cmd:"" help:"Say which signalbox this is."`
+	Run       runCommand       `cmd:"" help:"Run a plan with agents until it is done."`
+	Demo      demoCommand      `cmd:"" help:"See it run, on a throw-away repository with rehearsal agents."`
+	Questions questionsCommand `cmd:"" help:"Show what agents ask the human."`
+	Answer    answerCommand    `cmd:"" help:"Answer a question."`
+	Pause     pauseCommand     `cmd:"" help:"Dispatch no more work, of a task or at all."`
+	Resume    resumeCommand    `cmd:"" help:"End a pause."`
+	Cancel    cancelCommand    `cmd:"" help:"Give up a task, or the run."`
+	Retry     retryCommand     `cmd:"" help:"Begin a task anew, or all that is blocked."`
+	Approve   approveCommand   `cmd:"" help:"Say yes to a merge."`
+	Worker    workerCommand    `cmd:"" help:"Join a box as a worker."`
+	Plan      planCommands     `cmd:"" help:"Check and show plans."`
+	Prompt    promptCommand    `cmd:"" help:"Show the prompt an agent would be given."`
+
+	Init   initCommand    `cmd:"" help:"Make a box: a folder with a ledger, a key and a configuration."`
+	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
+	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the record."`
+	Blob   blobCommands   `cmd:"" help:"Read or redact what agents wrote."`
+
+	Scan  scanCommand  `cmd:"" help:"Find the signals in what an agent wrote."`
+	Strip stripCommand `cmd:"" help:"Remove turn signals from a model's reply."`
+	Exit  exitCommands `cmd:"" help:"Check the exit signals of the agent exit protocol."`
+
+	Backup   backupCommand    `cmd:"" help:"Copy the whole box to a file, while it is in use."`
+	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
+	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
+	Rehearse rehearseCommands `cmd:"" help:"Play a scripted agent."`
+	Version  versionCommand   `cmd:"" help:"Say which signalbox this is."`
 }
 
-const description = `signalbox hears AI agents, moves their work, and keeps a record that nobody can quietly change: it finds what an agent signalled, lets one session at a time hold a work item, moves it when the session hands in its exit signal, and writes everything to a ledger of hashes.
+const description = `signalbox runs and hears AI agents, moves their work, and keeps a record that nobody can quietly change. Give it a plan, and it has agents develop, review and audit each task, runs the checks itself, merges what passes, asks you what only you can decide, and writes everything to a ledger of hashes.
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed.
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted.
 
 Examples:
 
-    signalbox scan session.jsonl
-    signalbox init
-    signalbox work open task-1
-    signalbox work claim task-1 --role developer
-    signalbox work exit --session s-0123456789ab exit.json
+    signalbox demo
+    signalbox plan check plan.md
+    signalbox run plan.md
+    signalbox questions
+    signalbox answer Q-1 'two decimals'
     signalbox ledger verify`
 
 // run does what the arguments ask for and returns the exit status.
@@ -118,6 +137,8 @@ func exitStatus(err error) int {
 		return 4
 	case signalbox.CodeUnverified:
 		return 5
+	case signalbox.CodeInterrupted:
+		return 130
 	}
 	return 1
 }

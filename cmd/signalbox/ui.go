@@ -17,13 +17,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/progress"
 )
 
 // printError shows an error, and its hint on a line of its own.
@@ -54,50 +51,12 @@ func (p *program) printJSON(v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := p.out.Write(tameJSON(buf.Bytes()))
+	_, err := p.out.Write(progress.PrintableJSON(buf.Bytes()))
 	return err
 }
 
-// printable escapes what a terminal does not print: control characters, line ends, text direction overrides,
-// and bytes that are no UTF-8.
-func printable(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strconv.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		i += size
-	}
-	return b.String()
-}
-
-// tameJSON escapes the controls that JSON allows in a string but a terminal may obey: DEL, the C1 set, and
-// text direction overrides. The value is the same; line ends and indentation are left alone.
-func tameJSON(doc []byte) []byte {
-	if bytes.IndexFunc(doc, steersTerminal) < 0 {
-		return doc
-	}
-	var b bytes.Buffer
-	for _, r := range string(doc) {
-		if steersTerminal(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
-}
-
-func steersTerminal(r rune) bool {
-	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-}
+// printable escapes what a terminal does not print, as a run's display does.
+func printable(s string) string { return progress.Printable(s) }
 
 // answer is standard output: its write errors say so, and what they mean for the answer.
 type answer struct{ w io.Writer }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/config"
+	"signalbox/internal/rehearsal"
+	"signalbox/internal/rules"
+)
+
+type demoCommand struct {
+	runFlags
+	Keep bool `help:"Keep the throw-away folder, and say where it is."`
+}
+
+func (demoCommand) Help() string {
+	return `Runs a plan of six tasks in a throw-away git repository, with rehearsal agents: real processes that write as claude, codex, gemini, opencode and plain programs do, and really edit files. Real checks run, real merges happen. On the way a review fails, a check fails, the infrastructure breaks and is mended, an expert is asked, you are asked and answer (by itself, here), an agent crashes, and one writes a signal that does not count and is asked again. It needs no key and no network, and takes well under a minute.
+
+Examples:
+
+    signalbox demo
+    signalbox demo --plain --keep`
+}
+
+func (c *demoCommand) Run(p *program) error {
+	if err := p.operatorOnly("run the demo"); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "signalbox-demo-")
+	if err != nil {
+		return err
+	}
+	if c.Keep {
+		p.notef("the demo's folder is %s", dir)
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	project := filepath.Join(dir, "calc")
+	if err := p.stage(dir, project); err != nil {
+		return fmt.Errorf("set up the demo: %w", err)
+	}
+	getenv := p.getenv
+	p.getenv = func(name string) string { // the demo's own key, whatever the user's
+		if name == keyVariable {
+			return filepath.Join(dir, "demo.key")
+		}
+		return getenv(name)
+	}
+	created := filepath.Join(project, box.FolderName)
+	if _, err := box.Init(context.Background(), created, p.actor(""), p.boxOptions()); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "plan.md"))
+	if err != nil {
+		return err
+	}
+	r := run{flags: c.runFlags, name: "plan.md", text: text, beside: []func(context.Context, *box.Box){answerForDemo}}
+	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
+		return err
+	}
+	if err := r.run(p); err != nil {
+		return err
+	}
+	return p.verifyDemo(created, c.JSON)
+}
+
+// stage makes the repository, the plan, the agents' script and the configuration.
+func (p *program) stage(dir, project string) error {
+	demo := rehearsal.Demo()
+	for _, name := range []string{"plan.md", "agents.script"} {
+		text, err := fs.ReadFile(demo, name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	files, err := fs.Sub(demo, "files")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(project, files); err != nil {
+		return err
+	}
+	program, err := ownProgram()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(project, box.FolderName), 0o700); err != nil {
+		return err
+	}
+	settings := demoSettings(program, filepath.Join(dir, "agents.script"))
+	if err := os.WriteFile(filepath.Join(project, box.FolderName, config.FileName), []byte(settings), 0o600); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A", ":!.signalbox"},
+		{"-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "a calculator"}} {
+		command := exec.Command("git", args...)
+		command.Dir = project
+		if output, err := command.CombinedOutput(); err != nil {
+			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(output))),
+				Hint: "the demo needs git; signalbox doctor says what is missing"}
+		}
+	}
+	return nil
+}
+
+// ownProgram is the path of this very program, for agents that are played by it.
+func ownProgram() (string, error) {
+	if name, err := exec.LookPath(os.Args[0]); err == nil {
+		return filepath.Abs(name)
+	}
+	return os.Executable()
+}
+
+// demoSettings gives each role an agent that writes in another format.
+func demoSettings(program, script string) string {
+	var b strings.Builder
+	b.WriteString("agent: plain\nagents:\n")
+	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
+		fmt.Fprintf(&b, "  %s-like:\n    command: [%q, rehearse, agent, %q, --format, %s]\n    format: %s\n", format, program, script, format, format)
+	}
+	b.WriteString(`roles:
+  developer: {agent: claude-like}
+  critic: {agent: codex-like}
+  auditor: {agent: gemini-like}
+  remediation: {agent: opencode-like}
+experts:
+  - {name: security, keywords: [input, untrusted]}
+checks:
+  - {name: test, command: sh test.sh}
+  - {name: lint, command: sh lint.sh}
+grace: 2s
+`)
+	return strings.Replace(b.String(), "agent: plain\n", "agent: plain-like\n", 1)
+}
+
+// demoAnswer is what the human of the demo says.
+const demoAnswer = "two decimals"
+
+// answerForDemo answers what is asked, as a person would.
+func answerForDemo(ctx context.Context, b *box.Box) {
+	for {
+		seen := b.Engine.Tail().Seq
+		var open []string
+		b.Engine.View(func(s *rules.State) {
+			for _, q := range s.Questions() {
+				if q.Open() {
+					open = append(open, q.ID)
+				}
+			}
+		})
+		for _, id := range open {
+			b.Engine.Do(ctx, rules.AnswerQuestion{Question: id, Answer: demoAnswer, Actor: "you"}) // if it fails the run says what is asked
+		}
+		if b.Engine.Wait(ctx, seen) != nil {
+			return
+		}
+	}
+}
+
+// verifyDemo shows that the record holds.
+func (p *program) verifyDemo(dir string, quiet bool) error {
+	l, err := box.OpenLedger(context.Background(), dir, p.boxOptions())
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	result, err := l.Verify(context.Background(), box.VerifyOptions{})
+	if err != nil {
+		return err
+	}
+	if !result.OK {
+		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: errors.New(result.Reason)}
+	}
+	if quiet {
+		return nil
+	}
+	_, err = fmt.Fprintf(p.out, "\nledger verify: ok, %d events, signed\n", result.Events)
+	return err
+}

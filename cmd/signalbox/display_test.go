@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"signalbox/internal/box"
+	"signalbox/internal/progress"
+)
+
+func openTestBox(t *testing.T) *box.Box {
+	t.Helper()
+	tb := newTestBox(t)
+	b, err := box.Open(t.Context(), tb.dir, &box.Options{KeyFile: tb.env[keyVariable]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestDisplayEndsWhenNobodyReads(t *testing.T) {
+	b := openTestBox(t)
+	for _, o := range []progress.Options{{JSON: true}, {Plain: true}} {
+		p, _, _ := start()
+		p.stdout = closedPipe{}
+		if err := p.newDisplay(b, o).Show(t.Context()); !errors.Is(err, errReaderWentAway) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestScreenNeedsATerminal(t *testing.T) {
+	p, _, _ := start()
+	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.plainDisplay" {
+		t.Errorf("%s for a buffer", got)
+	}
+	p.stdout = new(terminal)
+	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.screen" {
+		t.Errorf("%s for a terminal", got)
+	}
+}
+
+func TestWordsForPeopleLeaveJSONAlone(t *testing.T) {
+	for _, o := range []progress.Options{{JSON: true}, {}} {
+		p, stdout, stderr := start()
+		p.out = bufio.NewWriter(stdout)
+		p.newDisplay(nil, o)
+		io.WriteString(p.forPeople(o), "done\n")
+		p.notef("that was all")
+		people, other := "", "done\n"
+		if o.JSON {
+			people, other = "done\n", ""
+		}
+		if stderr.String() != people+"note: that was all\n" || stdout.String() != other {
+			t.Errorf("JSON %t: stdout %q, stderr %q", o.JSON, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/crew"
+)
+
+type promptCommand struct {
+	boxFlag
+	Role signalbox.Role `arg:"" help:"The role: developer, critic, auditor, business-analyst, remediation, health-auditor, expert or expert-creator."`
+	Task string         `arg:"" help:"The task."`
+}
+
+func (promptCommand) Help() string {
+	return `Prints the prompt that an agent of a role would be given about a task now: the role's instructions, the task, what is to be mended, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md says how they are written.
+
+Examples:
+
+    signalbox prompt developer T1
+    signalbox prompt critic T1 | less`
+}
+
+func (c *promptCommand) Run(p *program) error {
+	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+		text, err := crew.Prompt(ctx, b, c.Role, c.Task)
+		if err != nil {
+			return err
+		}
+		_, err = p.out.Write(text)
+		return err
+	})
+}
