@@ -53,6 +53,9 @@ func TestWordsForPeopleLeaveJSONAlone(t *testing.T) {
 		p, stdout, stderr := start()
 		p.out = bufio.NewWriter(stdout)
 		p.newDisplay(nil, o)
+		if _, shared := p.stderr.(*progress.Sideline); !shared {
+			t.Error("a warning would be written over the screen")
+		}
 		io.WriteString(p.forPeople(o), "done\n")
 		p.notef("that was all")
 		people, other := "", "done\n"

@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/plan"
 	"signalbox/internal/progress"
 	"signalbox/internal/rules"
+	"signalbox/transcript"
 )
 
 type runCommand struct {
@@ -220,6 +221,7 @@ func (p *program) forPeople(o progress.Options) io.Writer {
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
 	view := p.newDisplay(b, j.shown)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
+	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
 	c, err := crew.New(ctx, b, j.place, &j.crew)
 	if err != nil {
 		return err

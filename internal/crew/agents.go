@@ -31,6 +31,9 @@ func CommandOf(a config.Agent) agent.Command {
 		command.Env = merged(command.Env, a.Env)
 		return command
 	}
+	if a.Interactive && (a.Format == "" || a.Format == signalbox.FormatAuto) {
+		a.Format = signalbox.FormatPlain // what is not yet recognised could not be answered
+	}
 	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}
 }
 

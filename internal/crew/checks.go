@@ -181,6 +181,16 @@ func (s *session) merge(ctx context.Context) error {
 	}
 	command := rules.Merge{Session: s.id, Epoch: s.epoch}
 	if !landed {
+		// What is merged is what was checked, reviewed and audited, whatever somebody did to the branch since.
+		tree, err := repo.Open(ctx, w.ID)
+		if err == nil {
+			err = tree.Discard(ctx, w.Task.Commit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !landed {
 		merged, err = repo.Merge(ctx, w.ID, mergeMessage(w), func(ctx context.Context, dir string) error {
 			rows, body, err := s.runChecks(ctx, dir)
 			command.Rows, command.Body = rows, body

@@ -32,6 +32,9 @@ type Options struct {
 	Stay bool
 	// LeaveQuestions ends the run when nothing can go on before the human says something, an answer or an order; else it waits for that.
 	LeaveQuestions bool
+	// ExitSignals are taken beside line signals if this is set; else they are refused, as everywhere where the agent exit
+	// protocol is not enabled.
+	ExitSignals bool
 	// Live hears what agents do while they do it; nil drops it. It must be quick, and is called by several goroutines.
 	Live func(Activity)
 	// Log hears what is no answer to anybody; nil drops it.
@@ -180,6 +183,9 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	}
 	c.endAll()
 	c.running.Wait()
+	if err != nil { // what the sessions did while they ended counts too
+		outcome, _ = c.look()
+	}
 	stop(nil)
 	helpers.Wait()
 	return outcome, err

@@ -59,7 +59,8 @@ type ended struct {
 	took   time.Duration
 	output signalbox.Hash
 	advice string
-	tail   string
+	// head and tail are how the output begins and ends.
+	head, tail string
 }
 
 // turn runs the agent once and hands in what it said.
@@ -196,13 +197,13 @@ func (s *session) handIn(e *ended) (rules.Answer, error) {
 		if moved := (*rules.RefusedError)(nil); errors.As(err, &moved) && moved.Reason != signalbox.ReasonStaleLease {
 			e.advice = moved.Msg // it moved nothing, so the turn said nothing that counts
 			answer, err = s.order(rules.Hear{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Blob: e.output,
-				Said: rules.Said{Summary: e.tail, Advice: moved.Msg}, Refused: refusals, Turn: turn})
+				Said: rules.Said{Summary: e.head, Advice: moved.Msg}, Refused: refusals, Turn: turn})
 		}
 		return answer, lost(err)
 	}
 	hear := rules.Hear{Session: s.id, Epoch: s.epoch, Signal: name, Named: e.said.TaskID, Blob: e.output, Offset: e.said.Offset, Refused: refusals, Turn: turn}
 	if hear.Signal == signalbox.NameUnknown {
-		hear.Said = rules.Said{Summary: e.tail, Advice: e.advice}
+		hear.Said = rules.Said{Summary: e.head, Advice: e.advice}
 	} else if err := s.describe(&hear, e.said); err != nil {
 		return rules.Answer{}, err
 	}
@@ -256,9 +257,21 @@ func (c *Crew) put(text []byte) (signalbox.Hash, error) {
 
 // resolve picks what the turn said. What acts while the agent runs is no verdict.
 func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
-	said := transcript.Resolve(signals, role, work)
-	row, known := signalbox.LineSignalNamed(said.Name)
-	if known && row.Urgent || said.Dialect == signalbox.DialectTurn {
+	var verdicts []signalbox.Signal
+	var at []int
+	for i := range signals {
+		row, known := signalbox.LineSignalNamed(signals[i].Name)
+		if urgent := known && row.Urgent && signals[i].Taken(); urgent {
+			signals[i].Refused = transcript.Restrict(signals[i], role, work)
+			continue
+		}
+		verdicts, at = append(verdicts, signals[i]), append(at, i)
+	}
+	said := transcript.Resolve(verdicts, role, work)
+	for j, i := range at {
+		signals[i] = verdicts[j]
+	}
+	if said.Dialect == signalbox.DialectTurn {
 		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 	}
 	return said

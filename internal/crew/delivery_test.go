@@ -443,6 +443,7 @@ func TestFormatsAndExitSignals(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1") + task("T2"),
 				settings: "agent: " + agent + "\n",
+				options:  Options{ExitSignals: true},
 				script: `
 on developer T2:
     exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
@@ -467,9 +468,22 @@ on auditor T2:
 }
 
 // An exit signal that says that the work is blocked is a question; so is one of a role of which it cannot say enough.
+// Where the agent exit protocol is not enabled, an exit signal moves nothing, and its sender is told.
+func TestExitSignalsAreOff(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on developer *:
+    expect "exit signal validation is disabled (AGENT_EXIT_PROTOCOL_ENABLED=false)"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+}
+
 func TestExitSignalsThatAsk(t *testing.T) {
 	s := set(t, scene{
-		plan: task("T1"),
+		plan:    task("T1"),
+		options: Options{ExitSignals: true},
 		script: `
 on developer T1 attempt 1:
     exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"blocked","notes":"no idea"}

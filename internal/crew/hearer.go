@@ -30,7 +30,8 @@ type hearer struct {
 	scanner *transcript.Scanner
 	file    *os.File
 	bytes   int64
-	tail    []byte // the last of what was written
+	head    []byte // the first of what was written
+	tail    []byte // the last of it
 	err     error  // of the file
 
 	signals  []signalbox.Signal
@@ -64,8 +65,12 @@ func newHearer(s *session, format signalbox.Format, interactive bool) (*hearer, 
 
 func (h *hearer) close() { h.file.Close() }
 
-// tailSize is how much of the end is kept in memory, to show to an agent that is asked again.
-const tailSize = 4 << 10
+// headSize is how much of the beginning is kept in memory, for the record, and tailSize how much of the end, to show to an agent
+// that is asked again.
+const (
+	headSize = 1 << 10
+	tailSize = 4 << 10
+)
 
 // Write takes the next piece of the output.
 func (h *hearer) Write(p []byte) (int, error) {
@@ -75,6 +80,7 @@ func (h *hearer) Write(p []byte) (int, error) {
 		_, h.err = h.file.Write(p[:min(int64(len(p)), room)])
 	}
 	h.bytes += int64(len(p))
+	h.head = append(h.head, p[:min(len(p), headSize-len(h.head))]...)
 	h.tail = append(h.tail, p[max(0, len(p)-tailSize):]...)
 	if len(h.tail) > 2*tailSize {
 		h.tail = append(h.tail[:0], h.tail[len(h.tail)-tailSize:]...)
@@ -168,7 +174,7 @@ func (h *hearer) verdict() (counts bool, said rules.Said) {
 	}
 	resolved := resolve(slices.Clone(h.signals), h.session.role, h.session.work)
 	h.answered = len(h.signals)
-	return resolved.Name != signalbox.NameUnknown, rules.Said{Summary: string(h.tail), Advice: resolved.Detail}
+	return resolved.Name != signalbox.NameUnknown, rules.Said{Summary: string(h.head), Advice: resolved.Detail}
 }
 
 func poke(c chan struct{}) {
@@ -181,6 +187,9 @@ func poke(c chan struct{}) {
 // take keeps signals for the end of the turn, and acts on those that cannot wait.
 func (h *hearer) take(signals []signalbox.Signal) {
 	for _, sig := range signals {
+		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !h.session.crew.opts.ExitSignals {
+			sig.Refused, sig.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
+		}
 		if len(h.signals) < 2*transcript.MaxSignals {
 			h.signals = append(h.signals, sig)
 		}
@@ -279,6 +288,7 @@ func (h *hearer) finish(e *ended) error {
 	}
 	e.said = resolve(h.signals, h.session.role, h.session.work)
 	e.advice = e.said.Detail
+	e.head = string(h.head)
 	e.tail = strings.ToValidUTF8(string(h.tail[max(0, len(h.tail)-tailSize):]), "\ufffd")
 	if e.cause != "" && e.advice == "" {
 		e.advice = lastLine(e.tail)

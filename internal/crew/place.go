@@ -47,17 +47,14 @@ func (s *session) asAuthor(ctx context.Context, do func(place) error) error {
 	}})
 }
 
-// asReviewer looks at the task's tree. What it does to the files does not count.
+// asReviewer looks at the commit that was checked, in the task's tree. What it does to the files does not count.
 func (s *session) asReviewer(ctx context.Context, do func(place) error) error {
 	tree, err := s.crew.place.Repo.Open(ctx, s.work)
 	if err != nil {
 		return err
 	}
-	commit, err := tree.Commit(ctx)
-	if err != nil {
-		return err
-	}
-	if err := tree.Discard(ctx, commit); err != nil { // what a killed session left
+	commit := s.view().Task.Commit
+	if err := tree.Discard(ctx, commit); err != nil { // what a killed session left, or one whose lease was taken away
 		return err
 	}
 	return do(place{tree.Dir, nil, func(ctx context.Context, _ string) error { return tree.Discard(ctx, commit) }})

@@ -41,8 +41,9 @@ type Brief struct {
 	Conflicts     []string
 	// Context is what went wrong with the agent before.
 	Context string
-	// Results are what the checks gave, for those who review.
-	Results []string
+	// Results are the checks that fail, and Differs what the developer said about the checks that is not so, for those who
+	// review.
+	Results, Differs []string
 	// Issues are what a remediation is about.
 	Issues []BriefFinding
 	// Request is what an expert is asked, by the task Asker.
@@ -151,7 +152,7 @@ func (p *prompter) brief(ctx context.Context, role signalbox.Role, work string) 
 	}
 	t := w.Task
 	b := &Brief{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: p.config.Protected,
-		Overlaps: t.Overlaps, Context: t.Context, Signals: signalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
+		Overlaps: t.Overlaps, Context: t.Context, Differs: t.Differs, Signals: signalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
 	for _, check := range p.config.Checks {
 		b.Checks = append(b.Checks, BriefCheck{check.Name, check.Command})
 	}

@@ -23,7 +23,7 @@ func sampleBrief(role signalbox.Role) *Brief {
 		work = "T1"
 	}
 	return &Brief{
-		Role: role, Work: work, Title: "Count by one", Phase: "IMPLEMENTATION", Dir: "/work/T1",
+		Role: role, Work: work, Title: "Count by one", Phase: "IMPLEMENTATION", Dir: "/trees/T1",
 		Task: plan.Task{ID: "T1", Title: "Count by one", Phase: "1: Numbers", Work: "Make `next` count by one.\n\nNot by two.", Criteria: []string{"`next 1` is 2", "it is tested"},
 			Reading: []string{"README.md"}, Files: []string{"counter.go"}, Environments: []string{"linux"}, Notes: "**Hint**: look at the tests."},
 		Specification: "Confidence: HIGH\nExpanded Specification: by one, always",
@@ -32,7 +32,7 @@ func sampleBrief(role signalbox.Role) *Brief {
 		Findings: []BriefFinding{{"review", "", "counter.go:3: counts by two", "Issues Found:\n\n- counter.go:3: counts by two"}, {"checks", "", "failing: lint|local", "lint in local: exit status 1 after 5ms\n\n    oh no"}},
 		Answers:  []BriefAnswer{{"By how much?", "By one."}}, Advice: []BriefAdvice{{"database", "Summary: add an index"}},
 		Overlaps: []string{"counter.go (also T2)"}, Conflicts: []string{"counter.go"}, Context: "exit status 7",
-		Results: []string{"lint|local"}, Issues: []BriefFinding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
+		Results: []string{"lint|local"}, Differs: []string{"lint in local: said PASS (0), is FAIL (1)"}, Issues: []BriefFinding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
 		Signals: signalsFor(role, work), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
 	}
@@ -46,7 +46,7 @@ func TestPromptsAreGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sparse := &Brief{Role: role, Work: "T1", Title: "Count", Dir: "/work/T1", Task: plan.Task{ID: "T1"}, Signals: signalsFor(role, "T1")}
+			sparse := &Brief{Role: role, Work: "T1", Title: "Count", Dir: "/trees/T1", Task: plan.Task{ID: "T1"}, Signals: signalsFor(role, "T1")}
 			bare, err := p.render(role, sparse)
 			if err != nil {
 				t.Fatal(err)

@@ -78,7 +78,7 @@ func fullBrief(role signalbox.Role) *Brief {
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Specification: "text", Checks: []BriefCheck{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []BriefAnswer{{"text", "text"}},
-		Advice: []BriefAdvice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Results: text, Issues: finding,
+		Advice: []BriefAdvice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Results: text, Differs: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: signalsFor(role, "T1"), Again: true, Output: "text", Wrong: "text"}
 }
 

@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/rules"
 )
 
-// plainLines returns what the plain progress shows of a play.
+// plainLines returns what the plain display shows of a play.
 func plainLines(p *play) *strings.Builder {
 	l := &plainDisplay{o: Options{Title: "counter"}, zone: time.UTC, began: p.now, standing: rules.StandingWorking}
 	var text strings.Builder

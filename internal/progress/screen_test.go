@@ -204,9 +204,9 @@ func TestKeys(t *testing.T) {
 }
 
 // screenOn is what New returns for a terminal.
-func screenOn(t *testing.T, b *box.Box, terminal, stderr io.Writer, title string) *screen {
+func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *Sideline, title string) *screen {
 	t.Helper()
-	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: NewSideline(stderr), Getenv: environment("TERM", "xterm")}).(*screen)
+	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: stderr, Getenv: environment("TERM", "xterm")}).(*screen)
 	if !ok {
 		t.Fatal("no screen for a terminal")
 	}
@@ -216,7 +216,7 @@ func screenOn(t *testing.T, b *box.Box, terminal, stderr io.Writer, title string
 func TestScreenEndsInOrder(t *testing.T) {
 	b := boxWithPlan(t)
 	out := &lines{written: make(chan struct{}, 1)}
-	s := screenOn(t, b, out, io.Discard, "counter")
+	s := screenOn(t, b, out, nil, "counter")
 	stop := showing(s)
 	<-out.written
 	var agents sync.WaitGroup
@@ -239,7 +239,7 @@ func TestScreenEndsInOrder(t *testing.T) {
 func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
 	b := boxWithPlan(t)
 	out, stderr := &lines{written: make(chan struct{}, 1)}, &lines{written: make(chan struct{}, 1)}
-	s := screenOn(t, b, out, stderr, "counter")
+	s := screenOn(t, b, out, NewSideline(stderr), "counter")
 	stop := showing(s)
 	<-out.written
 	io.WriteString(s.o.Stderr, "warning: no room\n")
@@ -264,7 +264,7 @@ func TestScreenRestsUntilSomethingCanGoOn(t *testing.T) {
 	}
 	order(rules.OrderPause)
 	out := &lines{written: make(chan struct{}, 1)}
-	s := screenOn(t, b, out, io.Discard, "")
+	s := screenOn(t, b, out, nil, "")
 	ended := make(chan error, 1)
 	go func() { ended <- s.rest(t.Context(), &screenModel{width: 80, height: 24}, view{}) }()
 	<-out.written

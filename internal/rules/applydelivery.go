@@ -141,7 +141,9 @@ func (s *State) checked(e *signalbox.Event, b ChecksRan) {
 	if w.Task.Kind == KindBaseline {
 		s.delivery.Failing = failing(b.Rows)
 	}
-	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Checks, t.Failing, t.Differs = e.Seq, failing(b.Rows), b.Differs })
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Checks, t.Commit, t.Failing, t.Differs = e.Seq, b.Commit, failing(b.Rows), b.Differs
+	})
 }
 
 // changePhase moves work. What it no longer needs goes to those who wait for it.

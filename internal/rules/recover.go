@@ -50,8 +50,13 @@ const (
 	FailSignals   FailCause = "signals"    // nothing that counts, too often
 )
 
-// defaultLimit is how long a role is parked when the service does not say until when.
-const defaultLimit = 5 * time.Minute
+// How long a role is parked when the service does not say until when, and at least and at most when it does: a reset further
+// away is nothing that a service says.
+const (
+	defaultLimit = 5 * time.Minute
+	minLimit     = time.Second
+	maxLimit     = 31 * 24 * 60 * time.Minute
+)
 
 func (c Fail) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, string(c.Cause))
@@ -62,8 +67,11 @@ func (c Fail) decide(d *decider) error {
 	d.endTurn(h)
 	if c.Cause == FailRateLimit {
 		until := c.Until
-		if !until.After(d.at) || until.Sub(d.at) > signalbox.MaxLeaseTTL {
+		switch {
+		case until.IsZero() || until.Sub(d.at) > maxLimit:
 			until = d.at.Add(defaultLimit)
+		case until.Sub(d.at) < minLimit: // it has just passed, or nearly
+			until = d.at.Add(minLimit)
 		}
 		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until.UTC().Round(0)})
 		d.release(h.w.ID, h.holder, "rate limit")

@@ -43,7 +43,9 @@ type Task struct {
 	// Claimed is what the developer said that the checks gave.
 	Claimed signalbox.Hash `json:"claimed,omitzero"`
 	// Checks is the sequence of the last ChecksRan, Failing what failed in it, and Differs what the developer said otherwise.
-	Checks  uint64   `json:"checks,omitempty"`
+	Checks uint64 `json:"checks,omitempty"`
+	// Commit is what was checked: that is what is reviewed, audited and merged.
+	Commit  string   `json:"commit,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	Differs []string `json:"differs,omitempty"`
 
