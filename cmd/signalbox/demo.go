@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/box"
@@ -19,11 +20,12 @@ import (
 
 type demoCommand struct {
 	runFlags
-	Keep bool `help:"Keep the throw-away folder, and say where it is."`
+	Pace *time.Duration `placeholder:"D" help:"How long each step of an agent takes at least; 300ms on a terminal, so that there is something to see, else 0."`
+	Keep bool           `help:"Keep the throw-away folder, and say where it is."`
 }
 
 func (demoCommand) Help() string {
-	return `Runs a plan of six tasks in a throw-away git repository, with rehearsal agents: real processes that write as claude, codex, gemini, opencode and plain programs do, and really edit files. Real checks run, real merges happen. On the way a review fails, a check fails, the infrastructure breaks and is mended, an expert is asked, you are asked and answer (by itself, here), an agent crashes, and one writes a signal that does not count and is asked again. It needs no key and no network, and takes well under a minute.
+	return `Runs a plan of six tasks in a throw-away git repository, with rehearsal agents: real processes that write as claude, codex, gemini, opencode and plain programs do, and really edit files. Real checks run, real merges happen. On the way a review fails, a check fails, the infrastructure breaks and is mended, an expert is asked, you are asked and answer (by itself, here), an agent crashes, and one writes a signal that does not count and is asked again. It needs no key and no network, and takes well under a minute; on a terminal the agents take their time, so that there is something to see.
 
 Examples:
 
@@ -48,7 +50,13 @@ func (c *demoCommand) Run(p *program) error {
 		return err
 	}
 	project := filepath.Join(dir, "calc")
-	if err := p.stage(dir, project); err != nil {
+	if c.Pace == nil {
+		c.Pace = new(time.Duration)
+		if isTerminal(p.stdout) && !c.JSON {
+			*c.Pace = watchablePace
+		}
+	}
+	if err := p.stage(dir, project, *c.Pace); err != nil {
 		return fmt.Errorf("set up the demo: %w", err)
 	}
 	getenv := p.getenv
@@ -76,8 +84,11 @@ func (c *demoCommand) Run(p *program) error {
 	return p.verifyDemo(created, c.JSON)
 }
 
+// watchablePace is how long a step of an agent takes when somebody watches.
+const watchablePace = 300 * time.Millisecond
+
 // stage makes the repository, the plan, the agents' script and the configuration.
-func (p *program) stage(dir, project string) error {
+func (p *program) stage(dir, project string, pace time.Duration) error {
 	demo := rehearsal.Demo()
 	for _, name := range []string{"plan.md", "agents.script"} {
 		text, err := fs.ReadFile(demo, name)
@@ -102,7 +113,7 @@ func (p *program) stage(dir, project string) error {
 	if err := os.Mkdir(filepath.Join(project, box.FolderName), 0o700); err != nil {
 		return err
 	}
-	settings := demoSettings(program, filepath.Join(dir, "agents.script"))
+	settings := demoSettings(program, filepath.Join(dir, "agents.script"), pace)
 	if err := os.WriteFile(filepath.Join(project, box.FolderName, config.FileName), []byte(settings), 0o600); err != nil {
 		return err
 	}
@@ -127,11 +138,11 @@ func ownProgram() (string, error) {
 }
 
 // demoSettings gives each role an agent that writes in another format.
-func demoSettings(program, script string) string {
+func demoSettings(program, script string, pace time.Duration) string {
 	var b strings.Builder
 	b.WriteString("agent: plain\nagents:\n")
 	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
-		fmt.Fprintf(&b, "  %s-like:\n    command: [%q, rehearse, agent, %q, --format, %s]\n    format: %s\n", format, program, script, format, format)
+		fmt.Fprintf(&b, "  %s-like:\n    command: [%q, rehearse, agent, %q, --pace, %s, --format, %s]\n    format: %s\n", format, program, script, pace, format, format)
 	}
 	b.WriteString(`roles:
   developer: {agent: claude-like}

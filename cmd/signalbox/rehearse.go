@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/rehearsal"
@@ -46,6 +47,7 @@ type rehearseAgentCommand struct {
 	Attempt     int              `placeholder:"N" help:"The how manieth time this role is run on this task; else SIGNALBOX_ATTEMPT, else 1."`
 	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"What it is asked; else that is read from standard input."`
 	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"The file with what it is asked."`
+	Pace        time.Duration    `placeholder:"D" help:"How long each step takes at least, for people who watch."`
 	Interactive bool             `help:"The prompt ends at a line with nothing but a full stop, and standard input goes on for listen."`
 }
 
@@ -97,7 +99,7 @@ func (c *rehearseAgentCommand) Run(p *program) error {
 func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 	opts := rehearsal.Options{
 		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.getenv(sessionVariable),
-		Prompt: c.Prompt, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+		Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 	}
 	if opts.Role == "" {
 		opts.Role = p.getenv(roleVariable)

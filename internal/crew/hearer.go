@@ -241,7 +241,7 @@ func (h *hearer) act(sig signalbox.Signal) {
 // show tells whoever looks what the agent just wrote.
 func (h *hearer) show(p []byte) {
 	if live := h.session.crew.opts.Live; live != nil {
-		if line := lastLine(string(p[max(0, len(p)-512):])); line != "" {
+		if line := lastLine(string(p[max(0, len(p)-tailSize):])); line != "" {
 			live(Activity{h.session.work, h.session.id, h.session.role, line})
 		}
 	}

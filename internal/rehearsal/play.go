@@ -63,6 +63,12 @@ func (s *Script) Play(ctx context.Context, opts Options) error {
 }
 
 func (p *player) play(ctx context.Context, step Step) error {
+	if p.Pace > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(p.Pace):
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -71,6 +71,8 @@ type Options struct {
 	Stdin io.Reader
 	// Stdout gets the agent's stream, and the children of fork inherit it. Stderr gets the rest. Zero: discarded.
 	Stdout, Stderr io.Writer
+	// Pace is how long each step takes at least, for people who watch. Zero: no time.
+	Pace time.Duration
 	// Now is the clock of the time stamps in the stream. Zero: time.Now.
 	Now func() time.Time
 }
