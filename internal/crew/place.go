@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"signalbox"
-	"signalbox/internal/rules"
 )
 
 // place is where a session works, and what is done with what it left there.
@@ -87,6 +86,3 @@ func (s *session) tidy(ctx context.Context) {
 		s.crew.log.Warn("cannot remove a tree that is no longer needed", "work", s.work, "error", err)
 	}
 }
-
-// isTask tells whether the session's work is a task of the plan.
-func (s *session) isTask() bool { return s.view().Task.Kind == rules.KindTask }

@@ -157,7 +157,7 @@ func files(b *box) {
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-	two = b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
 	b.wants(three, "c.go")
 	b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
