@@ -151,7 +151,7 @@ func (p *program) sign(b *box.Box) {
 // untilInterrupted returns a context that ends with the first interrupt. It is for commands that wait; others may
 // be killed at any time.
 func untilInterrupted() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // actor is who gives a command: the flag, else SIGNALBOX_ACTOR, else the user's name as far as it can be an id.

@@ -104,7 +104,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		}
 		dir = filepath.Join(root, box.FolderName)
 	}
-	if r.place, err = findPlace(ctx, settings, dir); err == nil {
+	if r.place, err = p.findPlace(ctx, settings, f, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
 	}
 	if err != nil {
@@ -138,9 +138,17 @@ func signalboxCode(err error) signalbox.Code {
 // treesFolder is where a box has the trees of its tasks.
 const treesFolder = "trees"
 
-// findPlace returns where the work is done: in trees of a git repository, or all in one folder.
-func findPlace(ctx context.Context, c *config.Config, dir string) (crew.Place, error) {
+// findPlace returns where the work is done: in trees of a git repository, or all in one folder. That is where the box lies, or
+// where one stands if the box was named.
+func (p *program) findPlace(ctx context.Context, c *config.Config, f boxFlag, dir string) (crew.Place, error) {
 	root := filepath.Dir(dir)
+	if f.Box != "" || p.getenv(boxVariable) != "" {
+		here, err := filepath.Abs(".")
+		if err != nil {
+			return crew.Place{}, err
+		}
+		root = here
+	}
 	if c.Workspace == config.WorkspaceShared {
 		return crew.Place{Root: root}, nil
 	}
@@ -186,6 +194,10 @@ func (p *program) noteChange(c rules.PlanChange) {
 		}
 	}
 }
+
+// signalPause is how long after an interrupt another one counts as the same: a terminal that closes, and programs such as
+// timeout, send several.
+const signalPause = time.Second
 
 // job is what a crew is to do, and how that is shown.
 type job struct {
@@ -242,6 +254,10 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	}
 	go func() {
 		<-working.Done()
+		if ctx.Err() != nil {
+			p.notef("stopping: agents have %s to end; what they did is kept", b.Config.Grace)
+			time.Sleep(signalPause)
+		}
 		stop()
 	}()
 	began := time.Now()
@@ -261,10 +277,17 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 		return nil
 	case interrupted:
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "the same command goes on from here"}
-	case o.Standing == rules.StandingAsking:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")),
-			Hint: "see signalbox questions, and answer with signalbox answer"}
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")),
-		Hint: "signalbox retry TASK begins a task anew; a change in the plan counts with the next run"}
+	hint := "signalbox retry TASK begins a task anew; a change in the plan counts with the next run"
+	switch {
+	case o.RunCancelled:
+		hint = "signalbox retry takes that back"
+	case o.Standing == rules.StandingPaused:
+		hint = "signalbox resume ends a pause"
+	case len(o.Questions) > 0:
+		hint = "see signalbox questions, and answer with signalbox answer"
+	case len(o.Approvals) > 0:
+		hint = "say yes with signalbox approve TASK"
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }

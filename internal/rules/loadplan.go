@@ -176,7 +176,7 @@ func (c LoadPlan) check(s *State) error {
 		if exists && (w.Task == nil || w.Task.Kind != KindTask) {
 			return refusef(signalbox.CodeConflict, "give the task another id in the plan", "work '%s' is there already, and not of a plan", t.ID)
 		}
-		common = common || exists
+		common = common || exists && !w.Done()
 	}
 	for w := range s.Works() {
 		if w.Task != nil && w.Task.Kind == KindTask && !w.Done() {

@@ -40,6 +40,9 @@ func (c Order) decide(d *decider) error {
 	d.answer.Work, d.answer.Phase = w.ID, w.Phase
 	switch c.What {
 	case OrderPause, OrderResume:
+		if w.Task.Cancelled != "" {
+			return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" takes that back", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+		}
 		if pause := c.What == OrderPause; pause == w.Task.Paused {
 			d.answer.Repeated = true
 		} else if pause {
@@ -88,6 +91,9 @@ func (c Order) run(d *decider) error {
 			d.answer.Seq = d.record("", "", c.Actor, Paused{c.Reason})
 		}
 	case OrderResume:
+		if s.Cancelled != "" {
+			return refusef(signalbox.CodeFailed, "signalbox retry takes that back", "the run is cancelled (%s)", s.Cancelled)
+		}
 		if d.answer.Repeated = !s.Paused; s.Paused {
 			d.answer.Seq = d.record("", "", c.Actor, Resumed{})
 		}

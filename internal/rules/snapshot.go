@@ -179,7 +179,9 @@ func (w *walker) session(s *Session) {
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)
-		r.Count = int(count)
+		if !w.writing { // others may be reading what is written out
+			r.Count = int(count)
+		}
 	})
 }
 

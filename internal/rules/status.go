@@ -33,6 +33,8 @@ type Status struct {
 	Approvals []string
 	// Reasons say what each task that is not done waits for, when nothing can go on.
 	Reasons []string
+	// RunCancelled means that nobody is to work on anything any more.
+	RunCancelled bool
 	// Wake is when a rate limit ends, if that is what is waited for.
 	Wake time.Time
 }
@@ -62,6 +64,7 @@ func (s *State) Status(now time.Time) Status {
 			st.Questions = append(st.Questions, q.ID)
 		}
 	}
+	st.RunCancelled = s.delivery.Cancelled != ""
 	st.Standing = s.standing(&st, now)
 	if st.Standing != StandingWorking && st.Standing != StandingComplete {
 		st.Reasons = s.reasons()
@@ -104,12 +107,12 @@ func (s *State) waitsForApproval(w *Work) bool {
 // reasons say what the run waits for, and for each task that is not done what it waits for. If nobody wants any task any
 // more they say that.
 func (s *State) reasons() []string {
-	var reasons, cancelled []string
+	var reasons, cancelled, waiting []string
 	switch {
 	case s.delivery.Plan == signalbox.Hash{}:
 		reasons = append(reasons, "no plan was loaded")
 	case s.delivery.Cancelled != "":
-		reasons = append(reasons, "the run is cancelled ("+s.delivery.Cancelled+")")
+		return []string{"the run is cancelled (" + s.delivery.Cancelled + ")"}
 	case s.delivery.Paused:
 		reasons = append(reasons, "the run is paused")
 	}
@@ -123,14 +126,41 @@ func (s *State) reasons() []string {
 		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
 		case w.Done():
 			cancelled = append(cancelled, s.Reason(w))
+		case len(s.openBlockers(w)) > 0 && !w.held() && s.standsSomewhere(w):
+			waiting = append(waiting, w.ID)
 		default:
 			reasons = append(reasons, s.Reason(w))
 		}
 	}
-	if len(reasons) == 0 {
+	if len(reasons)+len(waiting) == 0 {
 		return cancelled
 	}
+	if len(waiting) > 0 { // each of them ends at one of those above
+		verb := " wait for that"
+		if len(waiting) == 1 {
+			verb = " waits for that"
+		}
+		reasons = append(reasons, listed(waiting)+verb)
+	}
 	return reasons
+}
+
+// standsSomewhere tells whether the chain of blockers of a task ends at one that the reasons name for itself.
+func (s *State) standsSomewhere(w *Work) bool {
+	seen := map[string]bool{}
+	for !seen[w.ID] {
+		seen[w.ID] = true
+		open := s.openBlockers(w)
+		if w.held() || len(open) == 0 {
+			return w.Task.Cancelled == ""
+		}
+		next, known := s.Work(open[0])
+		if !known || next.Task == nil {
+			return false
+		}
+		w = next
+	}
+	return false
 }
 
 // heldBack returns what other work keeps a task from being dispatched though nothing blocks it, "" for none.
@@ -170,7 +200,7 @@ func (s *State) Reason(w *Work) string {
 		case len(open) == 0 && s.heldBack(w) != "":
 			return strings.Join(append(chain, w.ID+" waits for "+s.heldBack(w)), "; ")
 		case len(open) == 0:
-			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for a "+string(w.claimant())), "; ")
+			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for "+whom(w.claimant())), "; ")
 		}
 		chain = append(chain, w.ID+" waits for "+strings.Join(open, ", "))
 		next, known := s.Work(open[0])
@@ -180,6 +210,19 @@ func (s *State) Reason(w *Work) string {
 		w = next
 	}
 	return strings.Join(chain, "; ")
+}
+
+// whom names a role in a sentence.
+func whom(role signalbox.Role) string {
+	switch role {
+	case signalbox.RoleCI:
+		return "its checks"
+	case signalbox.RoleMerger:
+		return "its merge"
+	case signalbox.RoleAuditor, signalbox.RoleExpert, signalbox.RoleExpertCreator:
+		return "an " + string(role)
+	}
+	return "a " + string(role)
 }
 
 // Approvals returns the tasks whose merge waits for a human's yes.
