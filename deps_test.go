@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"internal/oracle/model": {"."},
 	"internal/portfolio":    {".", "brief"},
 	"internal/config":       {"."},
-	"internal/progress":     {".", "internal/box", "internal/crew", "internal/engine", "internal/rules"},
+	"internal/progress":     {".", "internal/box", "internal/config", "internal/crew", "internal/engine", "internal/rules"},
 	"internal/rehearsal":    {".", "transcript"},
 
 	"internal/mcpserver": below,

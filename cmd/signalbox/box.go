@@ -151,7 +151,11 @@ func (p *program) sign(b *box.Box) {
 // untilInterrupted returns a context that ends with the first interrupt. It is for commands that wait; others may
 // be killed at any time.
 func untilInterrupted() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal was closed
+	}
+	return signal.NotifyContext(context.Background(), signals...)
 }
 
 // actor is who gives a command: the flag, else SIGNALBOX_ACTOR, else the user's name as far as it can be an id.

@@ -74,7 +74,7 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r := run{flags: c.runFlags, name: "plan.md", text: text, beside: []func(context.Context, *box.Box){answerForDemo}}
+	r := run{flags: c.runFlags, name: "plan.md", text: text, root: project, beside: []func(context.Context, *box.Box){answerForDemo}}
 	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"signalbox"
 	"signalbox/internal/box"
+	"signalbox/internal/crew"
 	"signalbox/internal/rules"
 )
 
@@ -33,6 +35,9 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	}
 	command := rules.Order{What: what, Work: task, Reason: f.Reason, Actor: p.actor(f.Actor)}
 	return p.order(f.boxFlag, command, func(a rules.Answer) error {
+		if a.Again { // there is more than fits into one append
+			return f.order(p, what, task)
+		}
 		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq}
 		if task != "" {
 			answer.Work = &task
@@ -141,7 +146,7 @@ type answerCommand struct {
 func (answerCommand) Help() string {
 	return `Answers a question. The task is dispatched again, with question and answer in its prompt, and what went wrong before no longer counts. A question is answered once.
 
-Of a remediation that does not come to an end the answer decides: one that begins with "healthy" declares the base healthy, "halt" pauses the run, anything else is guidance for the next attempt.
+To whether to go on with a budget that is spent, an answer that begins with "no", "stop" or "halt" pauses, anything else allows as much again. Of a remediation that does not come to an end the answer decides: one that begins with "healthy" declares the base healthy, "halt" pauses the run, anything else is guidance for the next attempt.
 
 Examples:
 
@@ -191,42 +196,69 @@ Examples:
 }
 
 func (c *questionsCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
-		var list []*rules.Question
-		var approvals []string
-		b.Engine.View(func(s *rules.State) {
-			for _, q := range s.Questions() {
-				if c.All || q.Open() {
-					list = append(list, q)
-				}
-			}
-			approvals = s.Approvals()
-		})
+	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+		list, err := c.find(ctx, b)
+		if err != nil {
+			return err
+		}
 		if c.JSON {
-			if list == nil {
-				list = []*rules.Question{}
-			}
 			return p.printJSON(list, "")
 		}
-		return p.printQuestions(list, approvals)
+		return p.printQuestions(list)
 	})
 }
 
-func (p *program) printQuestions(list []*rules.Question, approvals []string) error {
-	if len(list)+len(approvals) == 0 {
+// asked is something that waits for the human.
+type asked struct {
+	rules.Question
+	Fields map[string]any `json:"fields,omitempty"`
+}
+
+// askedApproval is the kind of a merge that waits for a yes. It is no question: signalbox approve gives the yes.
+const askedApproval rules.QuestionKind = "approval"
+
+// find collects what is asked, and the merges to approve.
+func (c *questionsCommand) find(ctx context.Context, b *box.Box) ([]asked, error) {
+	list := []asked{}
+	b.Engine.View(func(s *rules.State) {
+		for _, q := range s.Questions() {
+			if c.All || q.Open() {
+				list = append(list, asked{Question: *q})
+			}
+		}
+		for _, work := range s.Approvals() {
+			list = append(list, asked{Question: rules.Question{Kind: askedApproval, Work: work, Text: "waits for your yes to its merge"}})
+		}
+	})
+	for i := range list {
+		fields, err := crew.Fields(ctx, b, &list[i].Question)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Fields = fields
+	}
+	return list, nil
+}
+
+func (p *program) printQuestions(list []asked) error {
+	if len(list) == 0 {
 		_, err := fmt.Fprintln(p.out, "nothing is asked")
 		return err
 	}
 	for _, q := range list {
+		if q.Kind == askedApproval {
+			fmt.Fprintf(p.out, "%s %s: signalbox approve %s\n", q.Work, q.Text, q.Work)
+			continue
+		}
 		fmt.Fprintf(p.out, "%s  %s  %s, asked %s\n    %s\n", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.Local().Format("2006-01-02 15:04"), printable(q.Text))
+		for line := range strings.Lines(crew.FieldsText(q.Fields)) {
+			fmt.Fprintf(p.out, "    %s\n", printable(strings.TrimRight(line, "\n")))
+		}
 		if q.Open() {
 			fmt.Fprintf(p.out, "    answer with: signalbox answer %s TEXT\n", q.ID)
 		} else {
 			fmt.Fprintf(p.out, "    answered by %s: %s\n", q.Actor, printable(q.Answer))
 		}
-	}
-	for _, work := range approvals {
-		fmt.Fprintf(p.out, "%s waits for your yes to its merge: signalbox approve %s\n", work, work)
 	}
 	return nil
 }

@@ -78,6 +78,7 @@ type run struct {
 	beside  []func(context.Context, *box.Box) // done beside the work, until their context ends
 
 	dir   string // of the box
+	root  string // of the project; "" is to be found
 	place crew.Place
 	plan  *plan.Plan
 }
@@ -104,7 +105,10 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		}
 		dir = filepath.Join(root, box.FolderName)
 	}
-	if r.place, err = p.findPlace(ctx, settings, f, dir); err == nil {
+	if r.root == "" {
+		r.root = p.workRoot(f, dir)
+	}
+	if r.place, err = findPlace(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
 	}
 	if err != nil {
@@ -116,6 +120,12 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	for _, note := range settings.Notes() {
 		p.notef("%s", note)
+	}
+	if len(settings.Checks) == 0 {
+		p.warnf("no checks are configured: nothing but critic and auditor stands between a developer and your branch")
+	}
+	if r.place.Repo != nil {
+		p.notef("working in %s, on branch %s", r.place.Repo.Root, r.place.Repo.Base)
 	}
 	if made {
 		if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
@@ -138,16 +148,19 @@ func signalboxCode(err error) signalbox.Code {
 // treesFolder is where a box has the trees of its tasks.
 const treesFolder = "trees"
 
-// findPlace returns where the work is done: in trees of a git repository, or all in one folder. That is where the box lies, or
-// where one stands if the box was named.
-func (p *program) findPlace(ctx context.Context, c *config.Config, f boxFlag, dir string) (crew.Place, error) {
-	root := filepath.Dir(dir)
-	if f.Box != "" || p.getenv(boxVariable) != "" {
-		here, err := filepath.Abs(".")
-		if err != nil {
-			return crew.Place{}, err
-		}
-		root = here
+// workRoot is the project's folder: where the box lies, or where one stands if the box was named.
+func (p *program) workRoot(f boxFlag, dir string) string {
+	if f.Box == "" && p.getenv(boxVariable) == "" {
+		return filepath.Dir(dir)
+	}
+	return "."
+}
+
+// findPlace returns where the work is done: in trees of a git repository, or all in one folder.
+func findPlace(ctx context.Context, c *config.Config, root, dir string) (crew.Place, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return crew.Place{}, err
 	}
 	if c.Workspace == config.WorkspaceShared {
 		return crew.Place{Root: root}, nil
@@ -267,7 +280,11 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	if err != nil && working.Err() == nil {
 		return err
 	}
-	progress.Outcome(p.forPeople(j.shown), b, outcome, began) // an error of standard output sticks
+	if j.shown.JSON {
+		progress.OutcomeJSON(p.out, b, outcome, working.Err() != nil)
+	} else {
+		progress.Outcome(p.forPeople(j.shown), b, outcome, began) // an error of standard output sticks
+	}
 	return outcomeError(outcome, working.Err() != nil)
 }
 

@@ -39,7 +39,7 @@ func (c *workerCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	return opening(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
-		place, err := p.findPlace(ctx, b.Config, c.boxFlag, b.Dir)
+		place, err := findPlace(ctx, b.Config, p.workRoot(c.boxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // alone does something when nobody else on this machine is at the session's work any more. A lease that was taken away or ran out
 // is free at once, but its agent may need a while to end, and would write into the successor's tree.
 func (s *session) alone(ctx context.Context, do func(context.Context) error) error {
-	lock, err := durable.Acquire(ctx, filepath.Join(s.crew.file("crews"), s.work+".lock"))
+	lock, err := durable.Acquire(ctx, s.crew.lockFile(s.work))
 	if err != nil {
 		return err
 	}
@@ -25,6 +25,8 @@ func (s *session) alone(ctx context.Context, do func(context.Context) error) err
 	}
 	return do(ctx)
 }
+
+func (c *Crew) lockFile(work string) string { return filepath.Join(c.file("crews"), work+".lock") }
 
 // succeedsAnother tells whether the last lease of the work was another crew's.
 func (s *session) succeedsAnother() bool {

@@ -33,26 +33,33 @@ func (s *session) check(ctx context.Context) error {
 		}
 		return s.crew.place.Repo.Scratch(ctx, w.ID, commit, func(dir string) error { return s.checkIn(ctx, w, dir, commit, nil) })
 	}
-	tree, err := s.crew.place.Repo.Open(ctx, w.ID)
+	commit, changed, err := s.settled(ctx)
 	if err != nil {
 		return err
 	}
-	if _, _, err := tree.Keep(ctx, w.ID+": left by a developer"); err != nil { // who was killed before it was kept
-		return err
+	if len(s.crew.box.Config.Checks) == 0 {
+		return s.checkIn(ctx, w, s.crew.place.Root, commit, changed)
 	}
-	if _, err := tree.Refresh(ctx); err != nil { // conflicts are for the merge to find
-		return err
-	}
-	commit, err := tree.Commit(ctx)
+	return s.crew.place.Repo.Scratch(ctx, w.ID, commit, func(dir string) error { return s.checkIn(ctx, w, dir, commit, changed) })
+}
+
+// settled is the commit that is to be checked, with the base's latest in it, and what it changes.
+func (s *session) settled(ctx context.Context) (commit string, changed []string, err error) {
+	tree, err := s.crew.place.Repo.Open(ctx, s.work)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	changed, err := tree.Changed(ctx)
-	if err != nil {
-		return err
+	_, _, err = tree.Keep(ctx, s.work+": left by a developer") // who was killed before it was kept
+	if err == nil {
+		_, err = tree.Refresh(ctx) // conflicts are for the merge to find
 	}
-	err = s.checkIn(ctx, w, tree.Dir, commit, changed)
-	return errors.Join(err, tree.Discard(context.WithoutCancel(ctx), commit))
+	if err != nil && !workspace.Disorderly(err) { // else what was kept is what counts
+		return "", nil, err
+	}
+	if commit, err = tree.Commit(ctx); err == nil {
+		changed, err = tree.Changed(ctx)
+	}
+	return commit, changed, err
 }
 
 func (s *session) checkIn(ctx context.Context, w *rules.Work, dir, commit string, changed []string) error {
@@ -63,8 +70,11 @@ func (s *session) checkIn(ctx context.Context, w *rules.Work, dir, commit string
 	command := rules.Check{Session: s.id, Epoch: s.epoch, Commit: commit, Rows: rows, Body: body}
 	if w.Task.Kind == rules.KindTask {
 		command.Differs = s.crew.differences(ctx, w.Task.Claimed, rows)
-		command.Protected = slices.DeleteFunc(changed, func(file string) bool { return !s.crew.box.Config.Protects(file) })
+		if commit != "" && len(changed) == 0 {
+			command.Differs = append(command.Differs, "it is said to be ready, but the branch changes nothing")
+		}
 	}
+	command.Protected = slices.DeleteFunc(changed, func(file string) bool { return !s.crew.box.Config.Protects(file) })
 	_, err = s.order(command)
 	return lost(err)
 }

@@ -11,13 +11,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/box"
 	"signalbox/internal/crew/agent"
+	"signalbox/internal/crew/process"
 	"signalbox/internal/crew/workspace"
 	"signalbox/internal/rules"
 )
@@ -41,6 +41,8 @@ type Options struct {
 	Log *slog.Logger
 
 	pauses *pauses // nil is the usual ones
+	// start starts a program; nil is process.Start.
+	start func(process.Spec, func(process.ID) error) (*process.Process, error)
 }
 
 // pauses are how long a crew waits for programs.
@@ -53,10 +55,13 @@ type pauses struct {
 	linger time.Duration
 	// start are the pauses before an agent that could not be started is tried again.
 	start []time.Duration
+	// place are the pauses before something is tried again that failed in a tree, in git or on the disk.
+	place []time.Duration
 }
 
 func usualPauses() *pauses {
-	return &pauses{park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}}
+	return &pauses{park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+		place: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
 
 // Activity is something an agent just did. It is not in the ledger.
@@ -121,6 +126,9 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 	if err := c.inherit(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.sweep(ctx); err != nil {
+		return nil, err
+	}
 	owner, err := agent.Join(c.file("crews"))
 	if err != nil {
 		return nil, err
@@ -131,37 +139,10 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
 
-// inherit ends the agents of crews that are gone, and frees what they held: nobody else would before their leases run out.
-func (c *Crew) inherit(ctx context.Context) error {
-	_, err := agent.Bereaved(c.file("crews"), c.box.Config.Grace, func(owner string) error {
-		var left []rules.Release
-		c.box.Engine.View(func(s *rules.State) {
-			for w := range s.Works() {
-				if w.Lease != nil && strings.HasPrefix(w.Lease.Session, owner+".") {
-					left = append(left, rules.Release{Work: w.ID, Session: w.Lease.Session, Epoch: w.Lease.Epoch, Reason: "its process is gone"})
-				}
-			}
-		})
-		for _, release := range left {
-			if _, err := c.box.Engine.Do(ctx, release); err != nil && !refused(err) {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("look after crews that are gone: %w", err)
-	}
-	if c.place.Repo != nil {
-		return c.place.Repo.Prune(ctx)
-	}
-	return nil
-}
-
-// refused tells an error that is the rules' answer from one that says that something is broken.
+// refused tells an error that is the rules' answer from one that says that something is broken, such as the clock.
 func refused(err error) bool {
-	classed := (*signalbox.Error)(nil)
-	return errors.As(err, &classed) && classed.Code != signalbox.CodeUnverified
+	answer := (*rules.RefusedError)(nil)
+	return errors.As(err, &answer)
 }
 
 // Close leaves the register of crews. Run has returned before.

@@ -12,6 +12,7 @@ import (
 	"signalbox"
 	"signalbox/internal/crew/agent"
 	"signalbox/internal/crew/process"
+	"signalbox/internal/crew/workspace"
 	"signalbox/internal/rules"
 	"signalbox/transcript"
 )
@@ -20,7 +21,7 @@ import (
 func (s *session) deliver(ctx context.Context) error {
 	return s.inPlace(ctx, func(p place) error {
 		left := s.crew.timeout(s.role, s.view().Task.Expert)
-		last := lastTurn{conflicts: p.conflicts}
+		last := lastTurn{conflicts: p.conflicts, disorder: p.disorder}
 		for {
 			began := time.Now()
 			answer, outcome, err := s.turn(ctx, p, left, last)
@@ -45,6 +46,7 @@ func (s *session) deliver(ctx context.Context) error {
 // lastTurn is what the turn before left for this one.
 type lastTurn struct {
 	conflicts []string
+	disorder  string
 	advice    string
 	output    string
 	again     bool
@@ -52,13 +54,15 @@ type lastTurn struct {
 
 // ended is what came of one run of an agent's program.
 type ended struct {
-	exit   process.Exit
-	cause  rules.FailCause // "" if the program ended by itself
-	said   signalbox.Signal
-	heard  *hearer
-	took   time.Duration
-	output signalbox.Hash
-	advice string
+	exit  process.Exit
+	cause rules.FailCause // "" if the program ended by itself
+	// givenUp says that the program was ended because it never said anything that counts.
+	givenUp bool
+	said    signalbox.Signal
+	heard   *hearer
+	took    time.Duration
+	output  signalbox.Hash
+	advice  string
 	// head and tail are how the output begins and ends.
 	head, tail string
 }
@@ -78,6 +82,7 @@ func (s *session) turn(ctx context.Context, p place, left time.Duration, last la
 	if err != nil {
 		return rules.Answer{}, ended{}, lost(err)
 	}
+	s.begun = true
 	e, err := s.runAgent(ctx, command, agent.Fill{
 		Prompt: prompt, Dir: p.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, s.view().Task.Expert),
 		ScratchDir: s.crew.file("tmp"), Env: s.environment(begun.Attempt),
@@ -86,10 +91,9 @@ func (s *session) turn(ctx context.Context, p place, left time.Duration, last la
 		return rules.Answer{}, e, err
 	}
 	// What was done is kept before anything is said about it: whoever hears that it is ready must find it.
-	if err := p.after(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role)); err != nil {
-		if !e.disorder(err) {
-			return rules.Answer{}, e, err
-		}
+	err = s.persist(ctx, workspace.Disorderly, func() error { return p.after(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role)) })
+	if err != nil && !e.disorder(err) {
+		return rules.Answer{}, e, err
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost) {
 		return rules.Answer{}, e, context.Cause(ctx)
@@ -101,12 +105,11 @@ func (s *session) turn(ctx context.Context, p place, left time.Duration, last la
 // disorder tells whether an error says that the agent left its tree so that only it can bring it into order: then it is told, and
 // what it said does not count.
 func (e *ended) disorder(err error) bool {
-	left := (*signalbox.Error)(nil)
-	if !errors.As(err, &left) || left.Code != signalbox.CodeConflict {
+	if !workspace.Disorderly(err) {
 		return false
 	}
 	e.said, e.heard.asks = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, nil
-	e.advice = fmt.Sprintf("What you left cannot be kept: %v (%s).", left.Err, left.Hint)
+	e.advice = "What you left cannot be kept: " + detail(err) + "."
 	return true
 }
 
@@ -141,10 +144,10 @@ func (s *session) runAgent(ctx context.Context, command agent.Command, fill agen
 		if ctx.Err() != nil {
 			return ended{}, context.Cause(ctx)
 		}
-		return ended{cause: rules.FailStart, advice: err.Error(), heard: h}, nil
+		return ended{cause: rules.FailStart, advice: detail(err), heard: h}, nil
 	}
-	e := ended{heard: h}
-	e.cause = (&overseer{session: s, running: running, heard: h, linger: cmp.Or(s.crew.opts.pauses.linger, command.Linger)}).watch(ctx, left)
+	o := &overseer{session: s, running: running, heard: h, linger: cmp.Or(s.crew.opts.pauses.linger, command.Linger)}
+	e := ended{heard: h, cause: o.watch(ctx, left), givenUp: o.givenUp}
 	e.exit = running.Wait()
 	s.crew.owner.Forget(s.id)
 	e.took = time.Since(began)
@@ -156,10 +159,14 @@ func (s *session) runAgent(ctx context.Context, command agent.Command, fill agen
 
 // startAgent starts the program, and tries again a little later when that fails for no lasting reason.
 func (s *session) startAgent(ctx context.Context, spec process.Spec) (*process.Process, error) {
-	pauses := s.crew.opts.pauses.start
+	pauses, start := s.crew.opts.pauses.start, process.Start
+	if s.crew.opts.start != nil {
+		start = s.crew.opts.start
+	}
 	for try := 0; ; try++ {
-		running, err := process.Start(spec, func(id process.ID) error { return s.crew.owner.Note(s.id, id) })
-		if classed := (*signalbox.Error)(nil); err == nil || errors.As(err, &classed) || try == len(pauses) {
+		running, err := start(spec, func(id process.ID) error { return s.crew.owner.Note(s.id, id) })
+		classed := (*signalbox.Error)(nil)
+		if err == nil || errors.As(err, &classed) && !process.Transient(err) || try == len(pauses) {
 			return running, err
 		}
 		select {
@@ -189,7 +196,7 @@ func (s *session) handIn(e *ended) (rules.Answer, error) {
 	case e.cause != "":
 		_, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: e.cause, Detail: e.advice, Turn: turn})
 		return rules.Answer{}, lost(err)
-	case name == signalbox.NameUnknown && (e.exit.Code != 0 || e.exit.Signal != ""):
+	case name == signalbox.NameUnknown && !e.givenUp && (e.exit.Code != 0 || e.exit.Signal != ""):
 		_, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: rules.FailCrash, Detail: e.crash(), Turn: turn})
 		return rules.Answer{}, lost(err)
 	case e.said.Dialect == signalbox.DialectExit:

@@ -32,6 +32,7 @@ type hearer struct {
 	bytes   int64
 	head    []byte // the first of what was written
 	tail    []byte // the last of it
+	line    []byte // the line that is not whole yet, of a stream of objects that is shown
 	err     error  // of the file
 
 	signals  []signalbox.Signal
@@ -238,13 +239,41 @@ func (h *hearer) act(sig signalbox.Signal) {
 	}
 }
 
-// show tells whoever looks what the agent just wrote.
+// maxLine is how long a line of a stream of objects may be that is shown.
+const maxLine = 64 << 10
+
+// show tells whoever looks what the agent just wrote. Of a stream of objects it shows whole ones.
 func (h *hearer) show(p []byte) {
-	if live := h.session.crew.opts.Live; live != nil {
-		if line := lastLine(string(p[max(0, len(p)-tailSize):])); line != "" {
-			live(Activity{h.session.work, h.session.id, h.session.role, line})
-		}
+	live := h.session.crew.opts.Live
+	if live == nil {
+		return
 	}
+	text := ""
+	if objects := h.format != signalbox.FormatPlain && bytes.HasPrefix(bytes.TrimSpace(h.head), []byte("{")); h.format == signalbox.FormatPlain || h.format == signalbox.FormatAuto && !objects {
+		text = lastLine(string(p[max(0, len(p)-tailSize):]))
+	} else {
+		text = h.lastObject(p)
+	}
+	if text != "" {
+		live(Activity{h.session.work, h.session.id, h.session.role, text})
+	}
+}
+
+// lastObject returns the last line that is whole now and begins as an object does, "" if there is none. The caller holds mu.
+func (h *hearer) lastObject(p []byte) (text string) {
+	for rest := range bytes.Lines(p) {
+		if len(h.line) <= maxLine { // a longer one is not shown
+			h.line = append(h.line, rest...)
+		}
+		if !bytes.HasSuffix(rest, []byte("\n")) {
+			continue
+		}
+		if whole := bytes.TrimSpace(h.line); len(whole) <= maxLine && bytes.HasPrefix(whole, []byte("{")) {
+			text = string(whole)
+		}
+		h.line = h.line[:0]
+	}
+	return text
 }
 
 func lastLine(text string) string {

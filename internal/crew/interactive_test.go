@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox"
+	"signalbox/internal/box"
 	"signalbox/internal/rules"
 )
 
@@ -100,6 +102,13 @@ on developer T1 attempt 1:
 		t.Errorf("asked again %d times, want twice", n)
 	}
 	only[rules.AgentSignalFailure](s, "T1")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) {
+		t.Errorf("failed: %+v", failed)
+	}
+	ended, first := all[rules.AgentTurnEnded](s, "T1")[0], all[rules.AgentStarted](s, "T1")[0].Session
+	if ended.Session != first || !strings.Contains(s.text(ended.Body.Output), "READY_FOR_REVIEW") || ended.Body.Spent.Time == 0 {
+		t.Errorf("the turn that failed is not recorded: %+v", ended)
+	}
 	if n := len(s.prompts("T1", "developer")); n != 2 {
 		t.Errorf("%d developers were started, want two", n)
 	}
@@ -149,6 +158,39 @@ func TestLive(t *testing.T) {
 	wantIn(t, heard.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n", "T1 critic REVIEW_PASSED: T1\n")
 	if strings.Contains(heard.String(), "\n\n") {
 		t.Error("empty lines are shown")
+	}
+}
+
+// Of a stream of objects whole ones are shown, however it comes in pieces.
+func TestLiveObjects(t *testing.T) {
+	for _, test := range []struct {
+		format signalbox.Format
+		pieces []string
+		want   string
+	}{
+		{signalbox.FormatClaude, []string{`{"a":`, "1}\n{\"b\"", `:2}`, "\n"}, `{"a":1}|{"b":2}`},
+		{signalbox.FormatClaude, []string{"{\"a\":1}\n{\"b\":2}\n{\"c\""}, `{"b":2}`},
+		{signalbox.FormatCodex, []string{"warning: x\n", "tail {\"a\":1}\n", "{\"b\":2}\r\n\n"}, `{"b":2}`},
+		{signalbox.FormatCodex, []string{`{"long":"`, strings.Repeat("x", maxLine), strings.Repeat("x", maxLine), "\"}\n{\"b\":2}\n"}, `{"b":2}`},
+		{signalbox.FormatAuto, []string{`{"a":`, "1}\n"}, `{"a":1}`},
+		{signalbox.FormatAuto, []string{"I think", " {about\nit"}, "I think|it"},
+		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},
+	} {
+		var shown []string
+		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, pauses: usualPauses()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		h, err := newHearer(&session{crew: crew}, test.format, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range test.pieces {
+			if _, err := h.Write([]byte(piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.close()
+		if got := strings.Join(shown, "|"); got != test.want {
+			t.Errorf("%s %.60q: shown %q, want %q", test.format, test.pieces, got, test.want)
+		}
 	}
 }
 

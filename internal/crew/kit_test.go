@@ -321,7 +321,7 @@ func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
 func (s *stage) beginIn(b *box.Box, options Options) *running {
 	s.t.Helper()
 	if options.pauses == nil {
-		options.pauses = &pauses{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}}
+		options.pauses = &pauses{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}, place: []time.Duration{1, 1}}
 	}
 	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	c, err := New(s.t.Context(), b, s.place, &options)

@@ -3,6 +3,7 @@ package crew
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 
 	"signalbox"
@@ -66,7 +67,7 @@ const checksAtOnce = 2
 func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
-		Slots: c.Slots, Checks: checksAtOnce, Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
+		Slots: c.Slots, Checks: checksAtOnce, CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
 		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task),
 		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks, Merges: l.Merges, Incompletes: l.Incompletes,
 			Timeouts: l.Timeouts, Unknown: l.Unknown, Waits: l.Waits, FileWaits: l.FileWaits, Remediations: l.Remediations,
@@ -91,6 +92,15 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 		p.Experts = append(p.Experts, rules.Expert{Name: e.Name, Keywords: e.Keywords, Slots: e.Slots})
 	}
 	return p
+}
+
+// checkSet is the digest of what is checked and where.
+func checkSet(c *config.Config) signalbox.Hash {
+	text, err := json.Marshal([]any{c.Checks, c.Environments})
+	if err != nil {
+		panic("crew: checks do not encode: " + err.Error()) // they are texts and numbers
+	}
+	return sha256.Sum256(text)
 }
 
 func budgetOf(b config.Budget) rules.Budget {

@@ -27,7 +27,13 @@ func (c *Crew) notify(id string) {
 	if q == nil {
 		return
 	}
-	text, err := json.Marshal(map[string]any{"box": c.box.ID(), "question": q.ID, "kind": q.Kind, "work": q.Work, "text": q.Text, "asked": q.Asked})
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTime)
+	defer cancel()
+	fields, err := Fields(ctx, c.box, q)
+	if err != nil {
+		c.log.Warn("cannot read what is asked in full", "question", id, "error", err)
+	}
+	text, err := json.Marshal(map[string]any{"box": c.box.ID(), "question": q.ID, "kind": q.Kind, "work": q.Work, "text": q.Text, "fields": fields, "asked": q.Asked})
 	if err != nil {
 		return
 	}

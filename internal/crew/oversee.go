@@ -20,6 +20,7 @@ type overseer struct {
 	linger  time.Duration
 
 	lingered <-chan time.Time // then it is ended, and that is no failure
+	givenUp  bool             // it was ended since it does not learn
 }
 
 // watch waits for the program to end and ends it if need be; it returns why it had to.
@@ -89,6 +90,11 @@ func (o *overseer) turnOver(ctx context.Context, over <-chan struct{}) rules.Fai
 // in time is gone.
 func (o *overseer) askAgain(ctx context.Context, over <-chan struct{}, said rules.Said) rules.FailCause {
 	s := o.session
+	if s.lastChance() { // the lease ends with what is handed in then, and that has to be the turn
+		o.givenUp = true
+		o.running.Stop(s.crew.box.Config.Grace)
+		return ""
+	}
 	answer, err := s.order(rules.Hear{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Said: said})
 	if err != nil || !answer.Again { // it failed, or the lease is gone: either way this agent's time is over
 		s.cancel(errLeaseLost)
@@ -115,6 +121,11 @@ func (o *overseer) askAgain(ctx context.Context, over <-chan struct{}, said rule
 	}
 	o.running.Say(strings.TrimSpace(said.Advice + " Now send your signal again, as a line of its own. One of: " + strings.Join(lines, " | ")))
 	return ""
+}
+
+// lastChance tells whether another turn that says nothing that counts is the last of the lease.
+func (s *session) lastChance() bool {
+	return s.role == signalbox.RoleHealthAuditor || s.view().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
 }
 
 // dotted ends a prompt with a line that is a single full stop, so that an interactive program knows where it ends. A line of

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"signalbox"
+	"signalbox/internal/crew/workspace"
 )
 
 // place is where a session works, and what is done with what it left there.
@@ -11,15 +12,19 @@ type place struct {
 	dir string
 	// conflicts are files in which the task and the base exclude each other.
 	conflicts []string
-	// after keeps what an author changed, or throws away what a reviewer did.
+	// disorder says what an agent before left so that only an agent can bring it into order; "" if it is in order.
+	disorder string
+	// after keeps what an author changed.
 	after func(ctx context.Context, message string) error
 }
+
+func nothing(context.Context, string) error { return nil }
 
 // inPlace calls a function with the place that the session's work is done in.
 func (s *session) inPlace(ctx context.Context, do func(place) error) error {
 	repo := s.crew.place.Repo
 	if repo == nil {
-		return do(place{dir: s.crew.place.Root, after: func(context.Context, string) error { return nil }})
+		return do(place{dir: s.crew.place.Root, after: nothing})
 	}
 	switch s.role {
 	case signalbox.RoleDeveloper, signalbox.RoleRemediation:
@@ -32,52 +37,64 @@ func (s *session) inPlace(ctx context.Context, do func(place) error) error {
 
 // asAuthor works in the task's own tree, with the base's latest in it, and keeps what was changed.
 func (s *session) asAuthor(ctx context.Context, do func(place) error) error {
-	tree, err := s.crew.place.Repo.Open(ctx, s.work)
+	repo := s.crew.place.Repo
+	open := repo.Open
+	if s.view().Task.Starts[s.role] == 0 { // whatever has its name is another box's
+		open = repo.OpenNew
+	}
+	tree, err := open(ctx, s.work)
 	if err != nil {
 		return err
 	}
-	conflicts, err := tree.Refresh(ctx)
-	if err != nil {
-		return err
-	}
-	return do(place{tree.Dir, conflicts, func(ctx context.Context, message string) error {
+	p := place{dir: tree.Dir, after: func(ctx context.Context, message string) error {
 		_, _, err := tree.Keep(ctx, message)
 		return err
-	}})
-}
-
-// asReviewer looks at the commit that was checked, in the task's tree. What it does to the files does not count.
-func (s *session) asReviewer(ctx context.Context, do func(place) error) error {
-	tree, err := s.crew.place.Repo.Open(ctx, s.work)
+	}}
+	_, _, err = tree.Keep(ctx, s.work+": left by an agent that was ended") // else it is in the way of the base's latest
+	if err == nil {
+		p.conflicts, err = tree.Refresh(ctx)
+	}
+	if workspace.Disorderly(err) {
+		p.disorder, err = "The folder is not in order, as an agent before you left it: "+detail(err)+". Bring it into order first.", nil
+	}
 	if err != nil {
 		return err
 	}
-	commit := s.view().Task.Commit
-	if err := tree.Discard(ctx, commit); err != nil { // what a killed session left, or one whose lease was taken away
-		return err
-	}
-	return do(place{tree.Dir, nil, func(ctx context.Context, _ string) error { return tree.Discard(ctx, commit) }})
+	return do(p)
 }
 
-// asGuest works in a copy: of the tree of who asks, or of the base.
+// asReviewer looks at the commit that was checked, in a tree of its own: what is in the author's, and what git was told about it
+// there, does not count, nor does what the reviewer does to the files.
+func (s *session) asReviewer(ctx context.Context, do func(place) error) error {
+	commit, err := s.view().Task.Commit, error(nil)
+	if commit == "" { // checked where all work in one folder
+		commit, err = s.crew.place.Repo.BranchCommit(ctx, s.work)
+	}
+	if err != nil {
+		return err
+	}
+	return s.inCopy(ctx, commit, do)
+}
+
+// asGuest works in a copy: of what who asks has kept, or of the base.
 func (s *session) asGuest(ctx context.Context, do func(place) error) error {
 	repo := s.crew.place.Repo
-	commit, err := repo.BaseCommit(ctx)
+	commit, err := "", error(nil)
+	if asker := s.view().Task.Asker; asker != "" {
+		commit, err = repo.BranchCommit(ctx, asker) // its tree is its own
+	}
+	if err == nil && commit == "" {
+		commit, err = repo.BaseCommit(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if asker := s.view().Task.Asker; asker != "" {
-		tree, err := repo.Open(ctx, asker)
-		if err != nil {
-			return err
-		}
-		if commit, err = tree.Commit(ctx); err != nil {
-			return err
-		}
-	}
-	return repo.Scratch(ctx, s.work, commit, func(dir string) error {
-		return do(place{dir, nil, func(context.Context, string) error { return nil }})
-	})
+	return s.inCopy(ctx, commit, do)
+}
+
+// inCopy works in a tree of a commit that is thrown away.
+func (s *session) inCopy(ctx context.Context, commit string, do func(place) error) error {
+	return s.crew.place.Repo.Scratch(ctx, s.work, commit, func(dir string) error { return do(place{dir: dir, after: nothing}) })
 }
 
 // tidy removes the tree of work that is done.

@@ -77,7 +77,8 @@ func (p *prompter) prompt(ctx context.Context, role signalbox.Role, work, dir st
 	if err != nil {
 		return nil, err
 	}
-	brief.Dir, brief.Conflicts, brief.Again, brief.Output, brief.Wrong = dir, last.conflicts, last.again, last.output, last.advice
+	brief.Context = strings.TrimPrefix(brief.Context+"\n\n"+last.disorder, "\n\n")
+	brief.Dir, brief.Conflicts, brief.Again, brief.Output, brief.Wrong = dir, lines(last.conflicts), last.again, last.output, last.advice
 	return p.render(role, brief)
 }
 
@@ -136,6 +137,25 @@ func indent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// lines makes one line of each text.
+func lines(texts []string) (list []string) {
+	for _, text := range texts {
+		list = append(list, line(text))
+	}
+	return list
+}
+
+// fence makes of a task that an agent wrote one of which nothing can pass for a part of the prompt.
+func fence(t *plan.Task) {
+	t.Title, t.Phase = line(t.Title), line(t.Phase)
+	t.Criteria, t.Reading, t.Files, t.Environments = lines(t.Criteria), lines(t.Reading), lines(t.Files), lines(t.Environments)
+	for _, text := range []*string{&t.Work, &t.Notes} {
+		if *text != "" {
+			*text = indent(*text)
+		}
+	}
+}
+
 // brief collects what is known about the work.
 func (p *prompter) brief(ctx context.Context, role signalbox.Role, work string) (*Brief, error) {
 	var w, asker *rules.Work
@@ -152,7 +172,7 @@ func (p *prompter) brief(ctx context.Context, role signalbox.Role, work string) 
 	}
 	t := w.Task
 	b := &Brief{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: p.config.Protected,
-		Overlaps: t.Overlaps, Context: t.Context, Differs: t.Differs, Signals: signalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
+		Overlaps: lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Signals: signalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
 	for _, check := range p.config.Checks {
 		b.Checks = append(b.Checks, BriefCheck{check.Name, check.Command})
 	}
@@ -197,6 +217,10 @@ func (p *prompter) texts(ctx context.Context, b *Brief, w, asker *rules.Work) er
 		if json.Unmarshal(text, &b.Task) != nil {
 			b.Task.Work = string(text)
 		}
+	}
+	if about.Parent != "" { // an agent wrote it
+		fence(&b.Task)
+		b.Title = line(b.Title)
 	}
 	var err error
 	if b.Specification, err = p.signalText(ctx, about.Specification); err != nil {

@@ -72,7 +72,7 @@ func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err erro
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Text: digest})
+		tasks = append(tasks, rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest})
 	}
 	return tasks, nil
 }

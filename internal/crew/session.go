@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"signalbox"
@@ -25,6 +27,7 @@ type session struct {
 	expires time.Time
 	cancel  context.CancelCauseFunc
 	woken   chan struct{} // has room for one
+	begun   bool          // an agent was started
 }
 
 // wake tells a parked session to look again.
@@ -43,7 +46,7 @@ func (s *session) run(ctx context.Context) {
 		defer close(kept)
 		s.keep(keeping)
 	}()
-	err := s.alone(ctx, s.do)
+	err := s.alone(ctx, s.doPatiently)
 	stop()
 	<-kept
 	switch {
@@ -54,8 +57,49 @@ func (s *session) run(ctx context.Context) {
 	case errors.Is(err, rules.ErrNothingToClaim):
 		s.letGo("")
 	default:
-		s.fail(rules.FailWorkspace, err.Error(), nil)
+		s.fail(rules.FailWorkspace, detail(err), nil)
 	}
+}
+
+// doPatiently tries again a little later what failed because of the place: a full disk, a lock of another git. An agent that was
+// started is not started twice.
+func (s *session) doPatiently(ctx context.Context) error {
+	lasting := func(err error) bool {
+		classed := (*signalbox.Error)(nil)
+		return s.begun || errors.Is(err, errLeaseLost) || errors.Is(err, rules.ErrNothingToClaim) || errors.As(err, &classed) && classed.Code == signalbox.CodeUsage
+	}
+	return s.persist(ctx, lasting, func() error { return s.do(ctx) })
+}
+
+// persist does something again while it fails for no lasting reason, with pauses, and not when the session is over.
+func (s *session) persist(ctx context.Context, lasting func(error) bool, do func() error) error {
+	for _, pause := range s.crew.opts.pauses.place {
+		err := do()
+		if err == nil || ctx.Err() != nil || lasting(err) {
+			return err
+		}
+		s.crew.log.Warn("trying again", "work", s.work, "role", s.role, "in", pause, "error", detail(err))
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+	return do()
+}
+
+const noSpace = "no space left on device"
+
+// detail is an error for people, on one line, with what to do about it.
+func detail(err error) string {
+	text := line(err.Error())
+	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(text), noSpace); full && !strings.HasPrefix(text, noSpace) {
+		text = noSpace + ": " + text
+	}
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
+		text += " (" + line(classed.Hint) + ")"
+	}
+	return text
 }
 
 func (s *session) do(ctx context.Context) error {
@@ -73,8 +117,8 @@ func (s *session) order(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), orderTime)
 	defer cancel()
 	answer, err := s.crew.box.Engine.Do(ctx, c)
-	if answer.Question != "" && err == nil {
-		s.crew.notify(answer.Question)
+	for _, question := range answer.Questions {
+		s.crew.notify(question)
 	}
 	return answer, err
 }
@@ -118,6 +162,7 @@ func (s *session) keep(ctx context.Context) {
 			s.cancel(errLeaseLost)
 			return
 		default:
+			s.crew.log.Warn("cannot renew a lease; it is tried again", "work", s.work, "error", err)
 			next.Reset(min(ttl/20, 5*time.Second))
 		}
 	}

@@ -25,7 +25,7 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			log.Warn("what was done is recorded, but it is not signed", "error", err)
+			log.Warn(unsigned(err), "error", err)
 		}
 		if b.Engine.Wait(ctx, seen) != nil {
 			if b.Engine.Tail().Seq > seen {
@@ -45,7 +45,21 @@ func sign(b *box.Box) error {
 	ctx := context.Background()
 	checkpoint, err := b.Sign(ctx)
 	if err == nil && checkpoint.Fresh {
-		err = box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed)
+		if err = box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed); err != nil {
+			err = &handOutError{err}
+		}
 	}
 	return err
+}
+
+// handOutError says that a checkpoint is signed, and did not reach all whom it is for.
+type handOutError struct{ error }
+
+func (e *handOutError) Unwrap() error { return e.error }
+
+func unsigned(err error) string {
+	if kept := (*handOutError)(nil); errors.As(err, &kept) {
+		return "the checkpoint is signed, but it could not be handed out"
+	}
+	return "what was done is recorded, but it is not signed"
 }

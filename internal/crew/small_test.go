@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +71,7 @@ limits: {reviews: 9, file_wait: 1m}
 	limits := rules.DefaultLimits()
 	limits.Reviews, limits.FileWait = 9, time.Minute
 	want := rules.Policy{
-		Slots: 7, Checks: 2, ApproveMerge: true, Limits: limits,
+		Slots: 7, Checks: 2, CheckSet: checkSet(c), ApproveMerge: true, Limits: limits,
 		Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 6}, {Role: signalbox.RoleCritic, Slots: 2}, {Role: signalbox.RoleAuditor, Slots: 2},
 			{Role: signalbox.RoleBusinessAnalyst, Slots: 1}, {Role: signalbox.RoleRemediation, Slots: 1}, {Role: signalbox.RoleHealthAuditor, Slots: 1}},
 		Experts: []rules.Expert{{Name: "database", Keywords: []string{"sql"}, Slots: 4}},
@@ -77,6 +79,9 @@ limits: {reviews: 9, file_wait: 1m}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if other := PolicyOf(&config.Config{Checks: []config.Check{{Name: "test", Command: "true"}}}, false); other.CheckSet == got.CheckSet {
+		t.Error("other checks have the same digest")
 	}
 	if shared := PolicyOf(config.Default(), true); !shared.Shared || shared.Checks != 1 {
 		t.Errorf("shared: %+v", shared)
@@ -147,6 +152,19 @@ func TestStartIsTriedAgain(t *testing.T) {
 	classed := (*signalbox.Error)(nil)
 	if _, err := s.startAgent(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
 		t.Errorf("error %v", err) // and at once, not in an hour
+	}
+	c.opts.pauses.start = []time.Duration{1, 1, 1}
+	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		tries := 0
+		c.opts.start = func(process.Spec, func(process.ID) error) (*process.Process, error) {
+			if tries++; tries < 4 {
+				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", passing), Hint: "run fewer"}
+			}
+			return nil, nil
+		}
+		if _, err := s.startAgent(t.Context(), spec); err != nil || tries != 4 {
+			t.Errorf("%v: tried %d times: %v", passing, tries, err)
+		}
 	}
 	if usual := usualPauses(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
 		t.Errorf("pauses: %v", usual.start)

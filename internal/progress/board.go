@@ -16,10 +16,11 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 	b := boardOf{v, d, max(width, minWidth), now}
 	head, foot := b.head(), b.foot(height)
 	lines := slices.Concat(head, b.lanes(max(height-len(head)-len(foot), 1)))
-	for !d.final && len(lines)+len(foot) < height { // what the user has to look at stays where it is
+	story := b.story(height - len(lines) - len(foot))
+	for !d.final && len(lines)+len(story)+len(foot) < height { // what the user has to look at stays where it is
 		lines = append(lines, "")
 	}
-	lines = append(lines, foot...)
+	lines = slices.Concat(lines, story, foot)
 	if len(lines) > height && height > 0 {
 		lines = lines[:height]
 	}
@@ -27,8 +28,8 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 }
 
 // maxOffset is how far the lanes of a board can be scrolled.
-func maxOffset(v view, width, height int) int {
-	b := boardOf{v: v, width: max(width, minWidth)}
+func maxOffset(v view, width, height int, d drawing) int {
+	b := boardOf{v: v, d: d, width: max(width, minWidth)}
 	return b.maxOffset(max(height-len(b.head())-len(b.foot(height)), 1))
 }
 
@@ -42,6 +43,7 @@ type drawing struct {
 	offset int  // how far the lanes are scrolled
 	final  bool // the last one, which nobody can press a key at
 	rests  bool // it stays until something happens
+	legend bool // whether the user wants to know what the signs mean
 	asks   bool // whether the user is asked if the run is to end
 }
 
@@ -105,39 +107,139 @@ func (b *boardOf) bar(width int) string {
 	return b.good(strings.Repeat("━", full)) + b.faint(strings.Repeat("─", width-full))
 }
 
+// maxStory is how many events a screen shows at most.
+const maxStory = 40
+
+// story is what happened last, between blank lines, in what room the lanes leave.
+func (b *boardOf) story(room int) []string {
+	shown := b.v.story[len(b.v.story)-max(min(len(b.v.story), maxStory, room-2), 0):]
+	if len(shown) == 0 {
+		return nil
+	}
+	return slices.Concat([]string{""}, b.tale(shown), []string{""})
+}
+
+// tale draws events, each on a line.
+func (b *boardOf) tale(events []event) (lines []string) {
+	ids := 0
+	for _, e := range events {
+		ids = max(ids, min(lipgloss.Width(e.work), 10))
+	}
+	for _, e := range events {
+		lead := ""
+		if b.width >= 72 {
+			lead = e.clock + "  "
+		}
+		lines = append(lines, " "+b.faint(cut(lead+fit(e.work, ids)+"  "+e.text, b.width-2)))
+	}
+	return lines
+}
+
+// again is what has changed for the user since a board was left on the terminal: what happened, and what is asked now.
+func again(v view, before []event, width, height int, d drawing) string {
+	if len(before) > 0 {
+		if last := slices.Index(v.story, before[len(before)-1]); last >= 0 {
+			v.story = v.story[last+1:]
+		}
+	}
+	b := boardOf{v, d, max(width, minWidth), time.Time{}}
+	foot := b.foot(height)
+	return strings.Join(slices.Concat(b.story(height-len(foot)), foot), "\n")
+}
+
 // foot is what the user has to know or do: questions, notices, and the keys.
 func (b *boardOf) foot(height int) []string {
 	var lines []string
 	if len(b.v.questions) > 0 {
 		lines = b.box(max(height/3, 4))
 	}
-	for _, notice := range b.v.notices[:min(len(b.v.notices), 3)] {
-		lines = append(lines, " "+b.warn(cut(notice, b.width-2)))
+	room := 3
+	for i, notice := range b.v.notices {
+		if room == 0 {
+			break
+		}
+		for _, text := range wrap(notice, b.width-2, max(room-(len(b.v.notices)-1-i), 1)) {
+			lines, room = append(lines, " "+b.warn(text)), room-1
+		}
 	}
 	if b.v.warning != "" {
-		lines = append(lines, " "+b.warn(cut(b.v.warning, b.width-2)))
+		for _, text := range wrap(b.v.warning, b.width-2, 2) {
+			lines = append(lines, " "+b.warn(text))
+		}
 	}
+	return append(lines, b.keys()...)
+}
+
+// legend is what the signs on the lanes mean, and shortLegend the most of it.
+var legend = [...]string{"◎ ready", "○ waits for others", "? asks", "‖ parked or paused", "! held back", "✕ cancelled", "↺1 reworks", "!1 mishaps"}
+
+const shortLegend = "◎ ready  ○ waits for others  ? asks  ‖ parked  ! held back  ↺ reworks"
+
+// keys says what the user can press.
+func (b *boardOf) keys() []string {
 	switch {
 	case b.d.rests:
-		lines = append(lines, " "+b.faint(cut("nothing runs; this goes on by itself when something can · ctrl-c stops, the work is kept", b.width-2)))
+		return []string{" " + b.faint(b.shortened("nothing runs; this goes on by itself when something can · ctrl-c stops, the work is kept",
+			"nothing runs now; it goes on by itself · ctrl-c stops, the work is kept", "goes on by itself when it can · ctrl-c stops", "waits · ctrl-c stops"))}
 	case b.d.final:
+		return nil
 	case b.d.asks:
-		lines = append(lines, " "+b.bad(cut("stop? agents are ended, the work is kept: q or ctrl-c again stops, any other key goes on", b.width-2)))
-	default:
-		keys := "q stops · ↑ ↓ scroll"
-		if b.width >= 100 {
-			keys += "     ◎ ready  ○ waits for others  ? asks  ‖ parked  ! held back  ↺ reworks"
-		}
-		lines = append(lines, " "+b.faint(cut(keys, b.width-2)))
+		return []string{" " + b.bad(b.shortened("stop? agents are ended, the work is kept: q or ctrl-c again stops, any other key goes on",
+			"stop? the work is kept: q again stops, any other key goes on", "q again stops, another key goes on"))}
+	case b.d.legend:
+		return b.explained()
 	}
-	return lines
+	keys := "q stops · ↑ ↓ scroll"
+	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? what the signs mean", keys))}
+}
+
+// explained is the legend, with no sign apart from its meaning.
+func (b *boardOf) explained() (lines []string) {
+	text := ""
+	for _, sign := range append(legend[:], "· ? hides this") {
+		if text != "" && lipgloss.Width(text+"  "+sign) > b.width-2 {
+			lines, text = append(lines, " "+b.faint(text)), ""
+		}
+		text = strings.TrimLeft(text+"  "+sign, " ")
+	}
+	return append(lines, " "+b.faint(text))
+}
+
+// shortened is the first of some texts that fits; the last is cut.
+func (b *boardOf) shortened(texts ...string) string {
+	for _, text := range texts {
+		if lipgloss.Width(text) <= b.width-2 {
+			return text
+		}
+	}
+	return cut(texts[len(texts)-1], b.width-2)
+}
+
+// wanted is how much waits for the user.
+func (b *boardOf) wanted() string {
+	questions, merges := 0, 0
+	for _, q := range b.v.questions {
+		if q.id == "" {
+			merges++
+		} else {
+			questions++
+		}
+	}
+	var parts []string
+	if questions > 0 {
+		parts = append(parts, count(questions, "question")+" for you")
+	}
+	if merges > 0 {
+		parts = append(parts, count(merges, "merge")+" to approve")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // box has the open questions and what answers them.
 func (b *boardOf) box(room int) []string {
 	inner := b.width - 4
 	shown := b.v.questions[:max(min(len(b.v.questions), (room-2)/2), 1)]
-	title := " " + count(len(b.v.questions), "question") + " for you "
+	title := " " + b.wanted() + " "
 	title = "╭" + title + strings.Repeat("─", max(b.width-2-lipgloss.Width(title), 0)) + "╮"
 	lines := []string{b.warn(title)}
 	side := b.warn("│")

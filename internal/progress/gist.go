@@ -2,84 +2,201 @@ package progress
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 )
 
-// gist is what a line of an agent says to people. Most agents write their streams as JSON objects; of those it is the words
-// or the command in them, whatever the agent. Other lines are their own gist.
-func gist(line string) string {
+// hearing is what an agent is doing, as far as what it wrote tells.
+type hearing struct {
+	text    string
+	streams bool // it writes JSON lines: other lines are parts of them
+	open    bool // the text is a message that may go on
+}
+
+// hear takes a line that an agent wrote. What is not the agent's own words or its call of a tool leaves the text as it is:
+// records about the stream, prompts that are repeated, and what was cut and cannot be read.
+func (h hearing) hear(line string) hearing {
 	if !strings.HasPrefix(line, "{") {
-		return tail(line)
-	}
-	decoder := json.NewDecoder(strings.NewReader(line))
-	var found [len(tellingKeys)]string
-	collect(decoder, "", &found)
-	for _, text := range found {
-		if text != "" {
-			return text
+		if text := strings.TrimSpace(line); text != "" && !h.streams && !partOfJSON.MatchString(text) {
+			h.text = clipped(text)
 		}
+		return h
 	}
-	return line
+	var r record
+	if json.Unmarshal([]byte(line), &r) != nil {
+		return h
+	}
+	h.streams = h.streams || r.Type != ""
+	text := strings.TrimSpace(r.words())
+	switch {
+	case r.Delta && r.Type == "message" && r.Role == "assistant":
+		before := ""
+		if h.open {
+			before = h.text
+		}
+		h.text, h.open = lastWords(before+r.text()), true
+	case text != "":
+		h.text, h.open = clipped(text), false
+	}
+	return h
 }
 
-// tail is the gist of a line whose beginning is not there: the words before the quote that ends them, if it is the rest of an
-// object.
-func tail(line string) string {
-	if !strings.HasSuffix(line, "}") || !strings.Contains(line, `"`) {
-		return line
+// gist is what an agent said in the beginning of its output: of JSON lines the last words, else all of it.
+func gist(output string) string {
+	if !strings.HasPrefix(strings.TrimSpace(output), "{") {
+		return output
 	}
-	for end := 0; end < len(line); end++ {
-		switch line[end] {
-		case '\\':
-			end++
-		case '"':
-			var words string
-			if strings.IndexByte(",}]", line[end+1]) >= 0 && json.Unmarshal([]byte(`"`+line[:end]+`"`), &words) == nil && strings.Contains(words, " ") {
-				return words
-			}
-			return line
-		}
+	var h hearing
+	for line := range strings.Lines(output) {
+		h = h.hear(strings.TrimSpace(line))
 	}
-	return line
+	return h.text
 }
 
-// tellingKeys are the keys under which agents' streams have what people want to know, the best first.
-var tellingKeys = [...]string{"text", "command", "content", "file_path", "path", "pattern", "query", "message", "result", "output", "aggregated_output",
-	"title", "name", "tool_name", "subtype", "type"}
+// partOfJSON is in the rest of an object whose beginning is not there: a key and its value.
+var partOfJSON = regexp.MustCompile(`":\s*(["{\[\d-]|true|false|null)|"\}*[\]}]*\}$`)
 
-// collect notes the first string under each telling key, as far as the line can be read: a long one was cut.
-func collect(d *json.Decoder, key string, found *[len(tellingKeys)]string) bool {
-	token, err := d.Token()
-	if err != nil {
-		return false
+// maxHeard is how much is kept of what an agent wrote: more than any screen is wide.
+const maxHeard = 1000
+
+func clipped(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxHeard)], "") }
+
+// lastWords is the end of a message that comes in pieces: its last line, with the white space that the next piece goes on at.
+func lastWords(text string) string {
+	if at := strings.LastIndexByte(strings.TrimRight(text, "\r\n"), '\n'); at >= 0 {
+		text = text[at+1:]
 	}
-	switch token := token.(type) {
-	case json.Delim:
-		return collectIn(d, token, key, found)
-	case string:
-		for i, telling := range tellingKeys {
-			if key == telling && found[i] == "" {
-				found[i] = strings.TrimSpace(token)
-			}
-		}
-	}
-	return true
+	return strings.ToValidUTF8(text[max(0, len(text)-maxHeard):], "")
 }
 
-// collectIn reads an object or a list. The strings of a list are under the list's key.
-func collectIn(d *json.Decoder, begin json.Delim, key string, found *[len(tellingKeys)]string) bool {
-	for d.More() {
-		if begin == '{' {
-			token, err := d.Token()
-			if err != nil {
-				return false
-			}
-			key, _ = token.(string)
+// record is a line of a stream of claude, codex, gemini or opencode: what is common to them, and of each where its words and
+// its calls of tools are.
+type record struct {
+	Type string `json:"type"`
+	// Message is claude's.
+	Message json.RawMessage `json:"message"`
+	// Item is codex's.
+	Item struct {
+		Type    string                  `json:"type"`
+		Text    string                  `json:"text"`
+		Command string                  `json:"command"`
+		Tool    string                  `json:"tool"`
+		Query   string                  `json:"query"`
+		Changes []struct{ Path string } `json:"changes"`
+	} `json:"item"`
+	// Role, Content, Delta and the tool are gemini's.
+	Role       string          `json:"role"`
+	Content    json.RawMessage `json:"content"`
+	Delta      bool            `json:"delta"`
+	ToolName   string          `json:"tool_name"`
+	Parameters json.RawMessage `json:"parameters"`
+	// Part is opencode's.
+	Part struct {
+		Text  string `json:"text"`
+		Tool  string `json:"tool"`
+		State struct {
+			Title string          `json:"title"`
+			Input json.RawMessage `json:"input"`
+		} `json:"state"`
+	} `json:"part"`
+}
+
+// words are what the agent says in a record, or the tool that it calls; "" for all others.
+func (r *record) words() string {
+	switch r.Type {
+	case "assistant":
+		return r.claude()
+	case "message":
+		if r.Role == "assistant" {
+			return r.text()
 		}
-		if !collect(d, key, found) {
-			return false
+	case "item.started", "item.updated", "item.completed":
+		return r.codex()
+	case "text":
+		return r.Part.Text
+	case "tool_use":
+		if r.ToolName != "" {
+			return call(r.ToolName, r.Parameters)
+		}
+		if title := r.Part.State.Title; title != "" {
+			return strings.TrimSpace(r.Part.Tool + " " + title)
+		}
+		return call(r.Part.Tool, r.Part.State.Input)
+	}
+	return ""
+}
+
+// text is gemini's content.
+func (r *record) text() string {
+	var text string
+	json.Unmarshal(r.Content, &text) // what is no text says nothing
+	return text
+}
+
+// claude is the last thing that a message of claude says or does.
+func (r *record) claude() string {
+	var message struct {
+		Content []struct {
+			Type  string          `json:"type"`
+			Text  string          `json:"text"`
+			Name  string          `json:"name"`
+			Input json.RawMessage `json:"input"`
+		} `json:"content"`
+	}
+	json.Unmarshal(r.Message, &message) // as far as it is known
+	words := ""
+	for _, part := range message.Content {
+		switch {
+		case part.Type == "text" && strings.TrimSpace(part.Text) != "":
+			words = part.Text
+		case part.Type == "tool_use":
+			words = call(part.Name, part.Input)
 		}
 	}
-	_, err := d.Token()
-	return err == nil
+	return words
+}
+
+func (r *record) codex() string {
+	item := &r.Item
+	switch item.Type {
+	case "agent_message", "reasoning":
+		return item.Text
+	case "command_execution":
+		return item.Command
+	case "mcp_tool_call", "collab_tool_call":
+		return item.Tool
+	case "web_search":
+		return item.Query
+	case "file_change":
+		var paths []string
+		for _, change := range item.Changes {
+			paths = append(paths, change.Path)
+		}
+		return strings.Join(paths, ", ")
+	}
+	return ""
+}
+
+// tellingKeys are where calls of tools have what people want to know, the best first.
+var tellingKeys = [...]string{"command", "file_path", "filePath", "absolute_path", "path", "pattern", "query", "url", "description", "prompt"}
+
+// call is a call of a tool.
+func call(tool string, input json.RawMessage) string {
+	var fields map[string]any
+	json.Unmarshal(input, &fields) // what is no object tells nothing
+	for _, key := range tellingKeys {
+		switch value := fields[key].(type) {
+		case string:
+			return strings.TrimSpace(tool + " " + value)
+		case []any:
+			var words []string
+			for _, word := range value {
+				if text, ok := word.(string); ok {
+					words = append(words, text)
+				}
+			}
+			return strings.TrimSpace(tool + " " + strings.Join(words, " "))
+		}
+	}
+	return tool
 }

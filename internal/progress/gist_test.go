@@ -5,32 +5,65 @@ import (
 	"testing"
 )
 
-func TestGist(t *testing.T) {
+func TestHearing(t *testing.T) {
 	for line, want := range map[string]string{
-		"plain words": "plain words",
+		"plain words":             "plain words",
+		`func f() { return "a" }`: `func f() { return "a" }`,
 		`{"type":"item.started","item":{"id":"item_0","type":"command_execution","command":"go test ./..."}}`:           "go test ./...",
+		`{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}`:                                      "Done.",
+		`{"type":"item.completed","item":{"type":"file_change","changes":[{"path":"a.go"},{"path":"b.go"}]}}`:           "a.go, b.go",
 		`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Now the tests."}]}}`:       "Now the tests.",
-		`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}`: "a/b.go",
+		`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}`: "Read a/b.go",
 		`{"type":"message","role":"assistant","content":"Done."}`:                                                       "Done.",
-		`{"type":"result","subtype":"success","num_turns":3}`:                                                           "success",
-		`{"type":"text","text":"cut off in the mi`:                                                                      "text",
-		`the end of what \"it\" said."}]}}`:                                                                             `the end of what "it" said.`,
-		`item_0","type":"x"}`:                                                                                           `item_0","type":"x"}`,
-		`func f() { return "a" }`:                                                                                       `func f() { return "a" }`,
-		`{not JSON`:                                                                                                     `{not JSON`,
-		`{"a":1}`:                                                                                                       `{"a":1}`,
-		`{"text":"","content":["a","b"]`:                                                                                "a",
+		`{"type":"tool_use","tool_name":"run_shell_command","parameters":{"command":"ls"}}`:                             "run_shell_command ls",
+		`{"type":"text","part":{"type":"text","text":"Reading."}}`:                                                      "Reading.",
+		`{"type":"tool_use","part":{"tool":"bash","state":{"input":{"command":["go","vet"]}}}}`:                         "bash go vet",
+		`{"type":"tool_use","part":{"tool":"bash","state":{"title":"Vets"}}}`:                                           "bash Vets",
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxHeard),
 	} {
-		if got := gist(line); got != want {
-			t.Errorf("gist(%s) = %q, want %q", line, got, want)
+		if got := (hearing{}).hear(line).text; got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }
 
-func TestGistEndsWithoutAFuss(t *testing.T) {
-	for _, line := range []string{strings.Repeat(`{"a":`, 900), strings.Repeat("{", 1000), `{"text":` + strings.Repeat("[", 900)} {
-		if got := gist(line); got != line {
-			t.Errorf("%.20s…: %.20s", line, got)
+// TestHearingKeepsTheLastWords has all that is in a stream and is not what an agent says or does.
+func TestHearingKeepsTheLastWords(t *testing.T) {
+	for _, line := range []string{
+		"", "  ", "{", `{not JSON`, `{"a":1}`, `{"type":"assistant","message":"x"}`, `{"type":"assistant","message":{"content":"x"}}`,
+		`{"type":"init","session_id":"x","model":"y"}`,
+		`{"type":"system","subtype":"init","cwd":"/w"}`,
+		`{"type":"result","subtype":"success","is_error":false,"result":"Done."}`,
+		`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"12 files"}]}}`,
+		`{"type":"message","role":"user","content":"You are the developer of T1."}`,
+		`{"type":"step_finish","part":{"type":"step-finish","reason":"stop"}}`,
+		`{"type":"turn.completed","usage":{"input_tokens":1}}`,
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"cut off in the mi`,
+		`ubtype":"success","is_error":false,"duration_ms":12}`,
+		`the end of what it said."}]}}`,
+		`"text":"the middle of a lin`,
+		strings.Repeat(`{"a":`, 900), `{"text":` + strings.Repeat("[", 900),
+	} {
+		if got := (hearing{text: "before"}).hear(line).text; got != "before" {
+			t.Errorf("%.80s: %q", line, got)
 		}
+	}
+	streams := (hearing{}).hear(`{"type":"init"}`).hear("the middle of a line of JSON")
+	if streams.text != "" {
+		t.Errorf("%q of a stream of JSON", streams.text)
+	}
+}
+
+func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
+	var h hearing
+	for _, piece := range []string{`Reading`, ` the`, ` tests.\n`, `Now`, ` vet.`} {
+		h = h.hear(`{"type":"message","role":"assistant","content":"` + piece + `","delta":true}`)
+	}
+	if h.text != "Now vet." {
+		t.Errorf("%q", h.text)
+	}
+	h = h.hear(`{"type":"tool_use","tool_name":"ls"}`).hear(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
+	if h.text != "Then" {
+		t.Errorf("%q after a tool", h.text)
 	}
 }

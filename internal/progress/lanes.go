@@ -62,7 +62,11 @@ func (l layout) track() int { return l.step*(len(l.names)-1) + 1 }
 // something, and how many more there are.
 func (b *boardOf) lanes(room int) []string {
 	if len(b.v.lanes) == 0 {
-		return []string{"", " " + b.faint("no tasks")}[:min(2, room)]
+		text := "no tasks"
+		if b.v.standing == rules.StandingEmpty {
+			text = noPlan
+		}
+		return []string{"", " " + b.faint(cut(text, b.width-2))}[:min(2, room)]
 	}
 	l := b.layoutFor(b.v.lanes)
 	lines := []string{b.columns(l)}
@@ -259,19 +263,25 @@ func (b *boardOf) whoOf(lane lane, width int) string {
 	if lane.mishaps > 0 {
 		marks += fmt.Sprintf(" !%d", lane.mishaps)
 	}
+	width -= lipgloss.Width(marks)
+	if lane.is == laneAtWork {
+		return b.busy(b.atWork(lane, width)) + b.warn(marks)
+	}
 	text, paint := b.fares(lane)
-	text = cut(text, width-lipgloss.Width(marks))
-	return paint(text) + b.warn(marks)
+	return paint(cut(text, width)) + b.warn(marks)
+}
+
+// atWork is who is at work, and for how long: that is never cut off.
+func (b *boardOf) atWork(lane lane, width int) string {
+	age := " " + b.age(lane.since)
+	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 && lipgloss.Width(who+age) <= width {
+		return who + age
+	}
+	return cut(lane.who, width-lipgloss.Width(age)) + age
 }
 
 func (b *boardOf) fares(lane lane) (string, func(string) string) {
 	switch lane.is {
-	case laneAtWork:
-		text := lane.who
-		if lane.attempt > 1 {
-			text += " (" + nth(lane.attempt) + ")"
-		}
-		return text + " " + b.age(lane.since), b.busy
 	case laneAsking:
 		return lane.note, b.warn
 	case laneRemedied:

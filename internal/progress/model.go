@@ -89,7 +89,7 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.settled = true
 		return m, tea.Quit
 	case warned:
-		m.view.warning = m.screen.o.Stderr.last()
+		m.view.warning = onScreen(m.screen.o.Stderr.last())
 	case over:
 		m.broken = msg.err
 		return m, tea.Quit
@@ -108,8 +108,11 @@ func (m *screenModel) press(key string) (tea.Model, tea.Cmd) {
 		m.drawing.asks = true
 		return m, nil
 	}
+	if key == "?" && !m.drawing.asks {
+		m.drawing.legend = !m.drawing.legend
+	}
 	m.drawing.asks = false
-	last := maxOffset(m.view, m.width, m.height)
+	last := maxOffset(m.view, m.width, m.height, m.drawing)
 	offset, page := min(m.drawing.offset, last), max(m.height/2, 1)
 	switch key {
 	case "up", "k":

@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,9 +20,10 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) err
 	var text strings.Builder
 	now := time.Now()
 	b.Engine.View(func(s *rules.State) {
-		status := outcome.Status
-		if status.Tasks == 0 { // it was interrupted before it looked
-			status = s.Status(now)
+		status := statusOf(s, outcome, now)
+		if status.Standing == rules.StandingEmpty {
+			text.WriteString("\n" + noPlan + "\n")
+			return
 		}
 		writeTasks(&text, s)
 		writeTotals(&text, s, status, now.Sub(began))
@@ -29,6 +32,44 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) err
 	_, err := io.WriteString(w, text.String())
 	return err
 }
+
+// noPlan is said of a box without a plan.
+const noPlan = "there is no plan yet; signalbox run plan.md loads one"
+
+// statusOf is how a run stood at its end. One that was interrupted before it looked stands as the state says.
+func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status {
+	if outcome.Standing == "" {
+		return s.Status(now)
+	}
+	return outcome.Status
+}
+
+// OutcomeJSON writes how a run has ended as one JSON object on a line, for programs: after the last event of a display that
+// writes JSON.
+func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool) error {
+	var st rules.Status
+	b.Engine.View(func(s *rules.State) { st = statusOf(s, outcome, time.Now()) })
+	end := struct {
+		Run       string   `json:"run"`
+		Tasks     int      `json:"tasks"`
+		Completed int      `json:"completed"`
+		Questions []string `json:"questions"`
+		Approvals []string `json:"approvals"`
+		Reasons   []string `json:"reasons"`
+	}{string(st.Standing), st.Tasks, st.Completed, orNone(st.Questions), orNone(st.Approvals), orNone(st.Reasons)}
+	if interrupted && st.Standing != rules.StandingComplete {
+		end.Run = "interrupted"
+	}
+	text, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(PrintableJSON(text), '\n'))
+	return err
+}
+
+// orNone is a list that is written as [] if it is empty.
+func orNone(list []string) []string { return append([]string{}, list...) }
 
 // maxTasksPrinted is how many tasks the last words list; of more they list those that are not done.
 const maxTasksPrinted = 200
@@ -54,9 +95,13 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 	}
 	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nTASK\tNOW\tAGENTS\tREWORKS\tTIME\tCOST\tTITLE")
+	approvals := s.Approvals()
 	for _, w := range works {
-		trip := tripOf(w)
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, whereabouts(w), trip.agents, trip.reworks, orDash(trip.took > 0, took(trip.took)),
+		trip, now := tripOf(w), whereabouts(w)
+		if slices.Contains(approvals, w.ID) {
+			now = "waits for your yes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, trip.agents, trip.reworks, orDash(trip.took > 0, took(trip.took)),
 			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
 	}
 	table.Flush()
@@ -75,14 +120,16 @@ func orDash(there bool, text string) string {
 // trip is a task's way so far.
 type trip struct {
 	agents, reworks int
-	took            time.Duration // from its first session to its last
+	took            time.Duration // that agents worked on it
 }
 
 func tripOf(w *rules.Work) trip {
 	var t trip
-	tenures := w.Tenures()
+	for _, n := range w.Task.Starts {
+		t.agents += n
+	}
 	judged := false // whether somebody looked at it since a developer last had it
-	for _, tenure := range tenures {
+	for _, tenure := range w.Tenures() {
 		switch tenure.Role {
 		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
 			if judged {
@@ -92,11 +139,8 @@ func tripOf(w *rules.Work) trip {
 		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
 			judged = true
 		}
-		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger {
-			t.agents++
-		}
-		if !tenure.To.IsZero() {
-			t.took = tenure.To.Sub(tenures[0].From)
+		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger && !tenure.To.IsZero() {
+			t.took += tenure.To.Sub(tenure.From)
 		}
 	}
 	return t
@@ -129,17 +173,18 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 			agents, reworks = agents+trip.agents, reworks+trip.reworks
 		}
 	}
-	fmt.Fprintf(text, "\n%d of %s done in %s, by %s, with %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent"), count(reworks, "rework"))
-	if spent := s.Spent(); spent.Tokens > 0 || spent.CostMicros > 0 {
-		fmt.Fprintf(text, "; %s tokens, %s", tokens(spent.Tokens), dollars(spent.CostMicros))
+	fmt.Fprintf(text, "\n%d of %s done; this run took %s; %s in all, with %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent"), count(reworks, "rework"))
+	spent := s.Spent()
+	if spent.Tokens > 0 {
+		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
+	}
+	if spent.CostMicros > 0 {
+		fmt.Fprintf(text, ", %s", dollars(spent.CostMicros))
 	}
 	text.WriteString("\n")
 }
 
-// maxReasons is how many reasons for being stuck are listed.
-const maxReasons = 10
-
-// writeNext says what is asked or wrong, and what to do about it.
+// writeNext says what is asked, and what to do about it. Why a run is stuck is said by the error that it ends with.
 func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	for _, q := range s.Questions() {
 		if q.Open() {
@@ -152,21 +197,8 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	switch st.Standing {
 	case rules.StandingComplete:
 		text.WriteString("\nThe record of it: signalbox ledger verify, signalbox ledger tail\n")
-	case rules.StandingStuck, rules.StandingPaused, rules.StandingEmpty:
-		text.WriteString("\n")
-		for _, reason := range st.Reasons[:min(len(st.Reasons), maxReasons)] {
-			fmt.Fprintf(text, "%s\n", oneLine(reason))
-		}
-		if more := len(st.Reasons) - maxReasons; more > 0 {
-			fmt.Fprintf(text, "and %d more\n", more)
-		}
-		if st.Standing == rules.StandingPaused {
-			text.WriteString("    signalbox resume\n")
-		}
 	case rules.StandingLimited:
 		fmt.Fprintf(text, "\nA rate limit ends at %s; the same command goes on then.\n", st.Wake.Local().Format(time.TimeOnly))
-	case rules.StandingAsking:
-		text.WriteString("\nAnswer, and the same command goes on from here.\n")
 	}
 }
 

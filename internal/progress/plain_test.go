@@ -11,10 +11,10 @@ import (
 
 // plainLines returns what the plain display shows of a play.
 func plainLines(p *play) *strings.Builder {
-	l := &plainDisplay{o: Options{Title: "counter"}, zone: time.UTC, began: p.now, standing: rules.StandingWorking}
+	l := &plainDisplay{teller: teller{zone: time.UTC, began: p.now, standing: rules.StandingWorking}, o: Options{Title: "counter"}}
 	var text strings.Builder
-	l.write(&text, p.s, nil)
-	p.heard = func(events []signalbox.Event) { l.write(&text, p.s, events) }
+	l.write(&text, p.s, nil, nil)
+	p.heard = func(events []signalbox.Event) { l.write(&text, p.s, events, nil) }
 	return &text
 }
 

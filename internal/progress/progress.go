@@ -78,18 +78,8 @@ func New(b *box.Box, o Options) Display {
 func followEvents(ctx context.Context, b *box.Box, after uint64, show func([]signalbox.Event) error) error {
 	for {
 		over := ctx.Err() != nil
-		for tail := b.Engine.Tail().Seq; after < tail; {
-			events, err := b.Journal.Read(context.WithoutCancel(ctx), after, int(min(tail-after, showAtOnce)))
-			if err != nil {
-				return err
-			}
-			if len(events) == 0 {
-				return fmt.Errorf("the ledger ends after event %d, and had %d", after, tail)
-			}
-			after = events[len(events)-1].Seq
-			if err := show(events); err != nil {
-				return err
-			}
+		if err := readEvents(context.WithoutCancel(ctx), b, &after, b.Engine.Tail().Seq, show); err != nil {
+			return err
 		}
 		if over {
 			return nil
@@ -102,6 +92,24 @@ func followEvents(ctx context.Context, b *box.Box, after uint64, show func([]sig
 			return err
 		}
 	}
+}
+
+// readEvents hands the events after one to show, as far as tail, and moves after on.
+func readEvents(ctx context.Context, b *box.Box, after *uint64, tail uint64, show func([]signalbox.Event) error) error {
+	for *after < tail {
+		events, err := b.Journal.Read(ctx, *after, int(min(tail-*after, showAtOnce)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return fmt.Errorf("the ledger ends after event %d, and had %d", *after, tail)
+		}
+		*after = events[len(events)-1].Seq
+		if err := show(events); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // showAtOnce is how many events are shown in one write.

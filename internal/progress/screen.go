@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"signalbox"
 	"signalbox/internal/box"
 	"signalbox/internal/crew"
 	"signalbox/internal/engine"
@@ -25,12 +27,17 @@ type screen struct {
 	dark    bool
 	began   time.Time
 
-	mu   sync.Mutex // guards live
-	live map[string]string
+	teller teller
+	told   uint64 // the last event that is in the story; only the goroutine that follows the ledger uses it and the teller
+	left   *view  // what was last left on the terminal when nothing could go on, nil before that
+
+	mu    sync.Mutex // guards what follows
+	live  map[string]hearing
+	story []event
 }
 
 func newScreen(b *box.Box, o Options) *screen {
-	s := &screen{b: b, o: o, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]string{}}
+	s := &screen{b: b, o: o, teller: newTeller(b), told: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]hearing{}}
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL", "ConEmuANSI"} {
 		if value := o.Getenv(name); value != "" {
 			s.environ = append(s.environ, name+"="+value)
@@ -39,17 +46,35 @@ func newScreen(b *box.Box, o Options) *screen {
 	return s
 }
 
-// maxLive is how much is kept of a line that an agent wrote: more than any screen is wide.
-const maxLive = 1000
-
-// Live keeps what an agent wrote last. The screen takes it with its next tick.
+// Live keeps what an agent does. The screen takes it with its next tick.
 func (s *screen) Live(a crew.Activity) {
-	if len(a.Text) > maxLive {
-		a.Text = a.Text[:maxLive]
-	}
 	s.mu.Lock()
-	s.live[a.Session] = a.Text
+	s.live[a.Session] = s.live[a.Session].hear(a.Text)
 	s.mu.Unlock()
+}
+
+// catchUp adds to the story what has happened since.
+func (s *screen) catchUp(ctx context.Context) error {
+	tail := s.b.Engine.Tail().Seq
+	if tail > s.told+showAtOnce { // more than any screen shows
+		s.told = tail - showAtOnce
+	}
+	return readEvents(context.WithoutCancel(ctx), s.b, &s.told, tail, func(events []signalbox.Event) error {
+		printed := s.teller.printed(events)
+		var story []told
+		s.b.Engine.View(func(state *rules.State) { story = s.teller.tell(state, events, printed) })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, t := range story {
+			text := t.text
+			if t.detail != "" {
+				text += "  " + t.detail
+			}
+			s.story = append(s.story, event{t.at.In(s.teller.zone).Format(time.TimeOnly), onScreen(t.work), onScreen(text)})
+		}
+		s.story = slices.Clone(s.story[max(0, len(s.story)-maxStory):])
+		return nil
+	})
 }
 
 // look takes the view of this moment.
@@ -62,10 +87,15 @@ func (s *screen) look() (v view, seq uint64) {
 				delete(s.live, session)
 			}
 		}
+		live := map[string]string{}
+		for session, h := range s.live {
+			live[session] = h.text
+		}
 		seq = state.Seq()
-		v = look(state, s.o.Title, s.began, time.Now(), s.live)
+		v = look(state, s.o.Title, s.began, time.Now(), live)
+		v.story = s.story
 	})
-	v.warning = s.o.Stderr.last()
+	v.warning = onScreen(s.o.Stderr.last())
 	return v, seq
 }
 
@@ -79,14 +109,14 @@ func (s *screen) Show(ctx context.Context) error {
 			fmt.Fprintf(s.o.Stderr, "note: this terminal shows plain lines only: %s\n", Printable(err.Error()))
 			return newPlain(s.b, s.o).Show(ctx)
 		}
-		last := s.leave(m, m.settled && ctx.Err() == nil)
+		s.leave(ctx, m)
 		switch {
 		case m.interrupted:
 			return ErrInterrupted
 		case !m.settled || ctx.Err() != nil:
 			return m.broken
 		}
-		if err := s.rest(ctx, m, last); err != nil || ctx.Err() != nil {
+		if err := s.rest(ctx, m); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -94,6 +124,7 @@ func (s *screen) Show(ctx context.Context) error {
 
 // animate draws the run until ctx ends, a key ends it, or nothing can go on.
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
+	s.catchUp(ctx) // best effort: who follows says what is wrong
 	v, seq := s.look()
 	m := &screenModel{screen: s, view: v, drawing: drawing{paint: paletteFor(s.colours, s.dark)}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
@@ -116,36 +147,52 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	return m, err
 }
 
-// leave writes the last board where it stays, and what was kept back meanwhile.
-func (s *screen) leave(m *screenModel, rests bool) view {
-	v, _ := s.look()
-	s.draw(m, v, rests)
+// leave writes the last board where it stays if nothing can go on or all is done, and what was kept back meanwhile. Of any
+// other end the last words of the run say all.
+func (s *screen) leave(ctx context.Context, m *screenModel) {
+	s.catchUp(ctx) // best effort: the end is near, or the next look tells
+	switch v, _ := s.look(); {
+	case m.settled && ctx.Err() == nil:
+		s.drawRest(m, v)
+	case v.standing == rules.StandingComplete && m.width > 0:
+		v.warning, v.story = "", nil
+		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true}))
+	}
 	s.o.Stderr.letGo()
-	return v
 }
 
-func (s *screen) draw(m *screenModel, v view, rests bool) {
+// drawRest leaves on the terminal what the user has to do: the first time with the whole board, then only what has changed.
+func (s *screen) drawRest(m *screenModel, v view) {
 	v.warning = ""
-	if m.width > 0 {
-		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true, rests: rests}))
+	d := drawing{paint: m.drawing.paint, final: true, rests: true}
+	switch {
+	case m.width <= 0:
+	case s.left != nil && v.asksTheSameAs(*s.left) && slices.Equal(v.story, s.left.story):
+	case s.left == nil:
+		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), d))
+	default:
+		lipgloss.Fprintln(s.o.Terminal, again(v, s.left.story, m.width, m.height-1, d))
 	}
+	s.left = &v
 }
 
 // rest waits until somebody is at work again. What has changed for the user meanwhile is drawn anew.
-func (s *screen) rest(ctx context.Context, m *screenModel, last view) error {
+func (s *screen) rest(ctx context.Context, m *screenModel) error {
 	for {
 		v, seq := s.look()
 		if !v.rests() {
 			return nil
 		}
-		if !v.asksTheSameAs(last) {
-			s.draw(m, v, true)
-			last = v
+		if s.left == nil || !v.asksTheSameAs(*s.left) {
+			s.drawRest(m, v)
 		}
 		if err := s.b.Engine.Wait(ctx, seq); err != nil {
 			if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
 				return nil
 			}
+			return err
+		}
+		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,6 +208,9 @@ func (s *screen) follow(ctx context.Context, program *tea.Program, seq uint64) e
 			if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
 				return nil
 			}
+			return err
+		}
+		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
 		var v view

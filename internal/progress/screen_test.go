@@ -266,7 +266,7 @@ func TestScreenRestsUntilSomethingCanGoOn(t *testing.T) {
 	out := &lines{written: make(chan struct{}, 1)}
 	s := screenOn(t, b, out, nil, "")
 	ended := make(chan error, 1)
-	go func() { ended <- s.rest(t.Context(), &screenModel{width: 80, height: 24}, view{}) }()
+	go func() { ended <- s.rest(t.Context(), &screenModel{width: 80, height: 24}) }()
 	<-out.written
 	if got := out.String(); !strings.Contains(got, "the run is paused: signalbox resume goes on") || !strings.Contains(got, "nothing runs") {
 		t.Errorf("%q", got)

@@ -22,14 +22,18 @@ type view struct {
 	tasks, done, running, slots int
 	spent                       rules.Spent
 	lanes                       []lane
+	story                       []event // what happened last, the newest at the end
 	questions                   []asked
 	notices                     []string // what keeps the whole run from going on
 	warning                     string   // the last thing written to standard error
 	drafts                      bool     // whether any task has to be specified first
 }
 
-// asked is an open question, or a merge that waits for a yes.
+// asked is an open question, or a merge that waits for a yes, which has no id.
 type asked struct{ id, work, text, command string }
+
+// event is a line of the story.
+type event struct{ clock, work, text string }
 
 // stage is a stop on the way of a task.
 type stage int
@@ -77,7 +81,7 @@ type lane struct {
 	took    time.Duration // of a task that is done
 }
 
-// look fills a view from the state. live is what agents wrote last, by session.
+// look fills a view from the state. live is what agents do, by session.
 func look(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
 	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent()}
@@ -169,7 +173,7 @@ func laneOf(s *rules.State, w *rules.Work, live map[string]string) lane {
 	case w.Lease != nil:
 		l.is, l.who, l.since, l.attempt = laneAtWork, roleName(w), since(w), t.Starts[w.Lease.Role]
 		if text := live[w.Lease.Session]; text != "" {
-			l.note = onScreen(gist(text))
+			l.note = onScreen(text)
 		}
 	case len(t.Questions) > 0:
 		l.is, l.note = laneAsking, "asks "+strings.Join(t.Questions, ", ")
@@ -223,7 +227,14 @@ const maxMarks = 3
 func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
 	var open []string
 	for _, id := range append(slices.Clone(w.Task.Blockers), w.Task.Waits...) {
-		if b, known := s.Work(id); (!known || !b.Done() || b.Phase != signalbox.PhaseCompleted && slices.Contains(w.Task.Blockers, id)) && !slices.Contains(open, id) {
+		b, known := s.Work(id)
+		if known && b.Done() && (b.Phase == signalbox.PhaseCompleted || !slices.Contains(w.Task.Blockers, id)) {
+			continue
+		}
+		if known && b.Task != nil && b.Task.Cancelled != "" {
+			id += " (cancelled)"
+		}
+		if !slices.Contains(open, id) {
 			open = append(open, id)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	case ChecksRan:
 		s.checked(e, b)
 	case RemediationNeeded:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy = b.Remediation })
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy, t.Counts.Remedies = b.Remediation, t.Counts.Remedies+1 })
 		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
 			t.Issues = append(slices.Clip(t.Issues), Finding{"blocked", b.Issue, b.Body, e.Work, e.Seq})
 		})
@@ -99,7 +99,7 @@ func (t *Task) enter(from, to signalbox.Phase) {
 	if to == signalbox.PhaseCompleted {
 		t.Locks = nil
 	}
-	if from == signalbox.PhaseBlocked || to == signalbox.PhaseBlocked {
+	if to == signalbox.PhaseBlocked || from == signalbox.PhaseBlocked && to != signalbox.PhaseImplementation && to != signalbox.PhaseCIPending {
 		return
 	}
 	switch to {
@@ -115,7 +115,8 @@ func (t *Task) enter(from, to signalbox.Phase) {
 // heard notes a signal that counts: unknown output before it no longer matters, and it is known again.
 func (s *State) heard(e *signalbox.Event, b SignalHeard) {
 	w, _ := s.Work(e.Work)
-	if w.Task == nil || b.Signal == "checkpoint" {
+	row, _ := signalbox.LineSignalNamed(b.Signal)
+	if w.Task == nil || row.Urgent { // what is said while the agent works shows nothing about how its turn will end
 		return
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
@@ -138,11 +139,15 @@ func (s *State) heard(e *signalbox.Event, b SignalHeard) {
 
 func (s *State) checked(e *signalbox.Event, b ChecksRan) {
 	w, _ := s.Work(e.Work)
+	failed := failing(b.Rows)
 	if w.Task.Kind == KindBaseline {
-		s.delivery.Failing = failing(b.Rows)
+		s.delivery.Failing = failed
+	}
+	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // nobody reviews it, so it must not touch what judges it
+		failed = append(failed, "protected files: "+listed(b.Protected))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Checks, t.Commit, t.Failing, t.Differs = e.Seq, b.Commit, failing(b.Rows), b.Differs
+		t.Checks, t.Commit, t.Failing, t.Differs = e.Seq, b.Commit, failed, b.Differs
 	})
 }
 

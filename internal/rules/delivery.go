@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -26,13 +27,15 @@ type delivery struct {
 	// Failing are the checks that fail on the base, as the last baseline found.
 	Failing []string `json:"failing,omitempty"`
 	// Numbers of the last remediation, request to an expert, and baseline.
-	Remediations int    `json:"remediations,omitempty"`
-	Requests     int    `json:"requests,omitempty"`
-	Baselines    int    `json:"baselines,omitempty"`
-	Orders       int    `json:"orders,omitempty"`
-	Spent        Spent  `json:"spent,omitzero"`
-	Paused       bool   `json:"paused,omitempty"`
-	Cancelled    string `json:"cancelled,omitempty"`
+	Remediations int   `json:"remediations,omitempty"`
+	Requests     int   `json:"requests,omitempty"`
+	Baselines    int   `json:"baselines,omitempty"`
+	Orders       int   `json:"orders,omitempty"`
+	Spent        Spent `json:"spent,omitzero"`
+	// Granted is what was spent when the human allowed the run's budget to be spent again.
+	Granted   Spent  `json:"granted,omitzero"`
+	Paused    bool   `json:"paused,omitempty"`
+	Cancelled string `json:"cancelled,omitempty"`
 }
 
 // RoleLimit keeps agents of a role from being started before a time.
@@ -213,12 +216,15 @@ type usage struct {
 }
 
 // slotsInUse counts the agents at work, and those that are about to go on, since they go before others.
-func (s *State) slotsInUse() usage {
+func (s *State) slotsInUse() usage { return s.slotsUsedBefore(math.MaxUint64) }
+
+// slotsUsedBefore counts the agents at work, and of those that are about to go on the ones with older leases than epoch.
+func (s *State) slotsUsedBefore(epoch uint64) usage {
 	var u usage
 	for _, i := range s.leased {
 		w := s.works[i]
 		n := roleNumber(w.Lease.Role)
-		if w.Task == nil || n < 0 || w.Task.Parked != nil && !w.Task.Parked.Ready {
+		if w.Task == nil || n < 0 || w.Task.Parked != nil && (!w.Task.Parked.Ready || w.Lease.Epoch >= epoch) {
 			continue
 		}
 		u.roles[n]++

@@ -208,7 +208,7 @@ func plannedNext(w *Work) []signalbox.Phase {
 		if kind == KindRemediation {
 			return []signalbox.Phase{w.BlockedFrom, done}
 		}
-		return []signalbox.Phase{w.BlockedFrom}
+		return []signalbox.Phase{w.BlockedFrom, afterRemediation(w.BlockedFrom)}
 	}
 	return nil
 }

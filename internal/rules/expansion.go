@@ -43,10 +43,13 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 			id = parent + "." + t.ID
 		}
 		_, taken := s.Work(id)
-		if signalbox.CheckID(id) != nil || taken || used[id] || names[t.ID] != "" {
+		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] || names[t.ID] != "" || s.differsInCase(id) {
 			return nil, "sub-task '" + clip(t.ID, 64) + "' has an id that cannot be used"
 		}
-		names[t.ID], used[id] = id, true
+		if t.Draft {
+			return nil, "sub-task '" + clip(t.ID, 64) + "' has no acceptance criteria"
+		}
+		names[t.ID], used[strings.ToLower(id)] = id, true
 	}
 	for _, t := range wanted {
 		sub := t
@@ -68,6 +71,12 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 		return nil, "its sub-tasks wait for each other"
 	}
 	return tasks, ""
+}
+
+// differsInCase tells whether there is work whose id is the same but for upper and lower case: on some disks they would share a
+// folder.
+func (s *State) differsInCase(id string) bool {
+	return slices.ContainsFunc(s.works, func(w *Work) bool { return strings.EqualFold(w.ID, id) })
 }
 
 // circular tells whether tasks wait for each other in a circle.

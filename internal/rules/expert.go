@@ -104,11 +104,7 @@ func (c Unpark) decide(d *decider) error {
 	case !park.Ready && (park.Until.IsZero() || d.at.Before(park.Until)):
 		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
 	}
-	use, n := d.s.slotsInUse(), roleNumber(h.role)
-	if park.Ready { // it is counted already
-		use.all--
-		use.roles[n]--
-	}
+	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // who has waited longest goes first
 	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}

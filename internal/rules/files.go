@@ -25,6 +25,23 @@ func (d *decider) queueOrCoordinate(h hearing) {
 	d.record(h.w.ID, h.session, h.actor, OverlapNoted{File: file})
 }
 
+// maxOverlaps is how many files a task may ask for that it did not declare.
+const maxOverlaps = 50
+
+// fileKnown tells whether a signal asks for a file that the task asked for before or has, and whether it asks for too many: an
+// agent cannot flood the ledger.
+func (s *State) fileKnown(h hearing) (known, many bool) {
+	if h.Signal != "file_conflict" {
+		return false, false
+	}
+	file, t := cleanFile(h.Said.File), h.w.Task
+	if s.delivery.Policy.Shared {
+		return slices.Contains(t.Locks, file), len(t.Locks) >= maxOverlaps
+	}
+	known = slices.ContainsFunc(t.Overlaps, func(note string) bool { return note == file || strings.HasPrefix(note, file+" (also ") })
+	return known, len(t.Overlaps) >= maxOverlaps
+}
+
 func (d *decider) lockOrWait(h hearing, file string) {
 	owner, held := d.s.locks[file]
 	switch {

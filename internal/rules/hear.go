@@ -129,9 +129,13 @@ func (c Hear) decide(d *decider) error {
 		d.askBudget(h)
 		return d.refuse(session, w.ID, said, signalbox.CodeFailed, "send only the signals that the prompt names, about the task it names")
 	}
-	if h.tooSoon(d.at) {
+	switch known, many := d.s.fileKnown(h); {
+	case h.tooSoon(d.at) || known:
 		d.answer.Repeated = true
 		return nil
+	case many:
+		said.reason, said.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxOverlaps)
+		return d.refuse(session, w.ID, said, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
 		d.answer.Seq = d.record(w.ID, session.ID, session.Actor, heard)

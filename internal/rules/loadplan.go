@@ -141,8 +141,33 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 		d.retry(w, c.Actor, backInPlan)
 	}
 	d.record(w.ID, "", c.Actor, replanned)
+	if w.Task.Text != t.Text {
+		d.beginAnew(w, c.Actor)
+	}
 	if !moved || back {
 		change.Changed = append(change.Changed, t.ID)
+	}
+}
+
+// beginAnew sends work back to the developers that was done for another text: what was checked, reviewed or audited was that.
+func (d *decider) beginAnew(w *Work, actor string) {
+	at, blocked := w.Phase, w.Phase == signalbox.PhaseBlocked
+	if blocked {
+		at = w.BlockedFrom
+	}
+	if at == signalbox.PhaseDraft || at == signalbox.PhaseImplementation {
+		return
+	}
+	if lease := d.liveLease(w); lease != nil {
+		d.takeAway(w, actor, "the plan has changed")
+	}
+	d.record(w.ID, "", actor, ReworkOrdered{Cause: "plan", Summary: "the plan says something else about this task now; see that all of it holds"})
+	if blocked {
+		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseBlocked, at})
+	}
+	d.record(w.ID, "", actor, PhaseChanged{at, signalbox.PhaseImplementation})
+	if blocked {
+		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked})
 	}
 }
 

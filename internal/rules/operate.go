@@ -70,6 +70,10 @@ func (c Order) decide(d *decider) error {
 	return nil
 }
 
+// maxRetried is how many tasks one order begins anew; an append has its limits. The order is to be given again while
+// Answer.Again is set.
+const maxRetried = 100
+
 func (c Order) approve(d *decider, w *Work) error {
 	switch {
 	case w.Task.Approved:
@@ -110,7 +114,11 @@ func (c Order) run(d *decider) error {
 		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
 		n := 0
 		for _, w := range d.s.works {
-			if w.Task != nil && w.Phase == signalbox.PhaseBlocked && w.Task.Cancelled == "" && w.Task.Remedy == "" && n < 100 {
+			if w.Task != nil && w.Phase == signalbox.PhaseBlocked && w.Task.Cancelled == "" && w.Task.Remedy == "" {
+				if n == maxRetried {
+					d.answer.Again = true
+					break
+				}
 				d.retry(w, c.Actor, c.Reason)
 				n++
 			}
@@ -144,6 +152,11 @@ func (d *decider) cancel(w *Work, actor, reason string) {
 	d.answer.Seq = d.record(w.ID, "", actor, Cancelled{reason})
 	if lease := d.liveLease(w); lease != nil {
 		d.takeAway(w, actor, reason)
+	}
+	for _, x := range d.s.works { // nobody waits for the advice any more
+		if x.Task != nil && x.Task.Kind == KindExpert && x.Task.Asker == w.ID && !x.Done() {
+			d.cancel(x, actor, "who asked is cancelled")
+		}
 	}
 }
 

@@ -14,8 +14,10 @@ type Policy struct {
 	Slots int         `json:"slots"`
 	Roles []RoleSlots `json:"roles,omitempty"`
 	// Checks is how many checks may run at once, for different work; 0 is one.
-	Checks  int      `json:"checks,omitempty"`
-	Experts []Expert `json:"experts,omitempty"`
+	Checks int `json:"checks,omitempty"`
+	// CheckSet is the digest of what is checked and where: if it changes, the checks on the base are run anew.
+	CheckSet signalbox.Hash `json:"check_set,omitzero"`
+	Experts  []Expert       `json:"experts,omitempty"`
 	// Shared means that all work happens in one folder, with locks on files; else each task has its own.
 	Shared bool `json:"shared,omitempty"`
 	// ApproveMerge puts a human's yes before every merge.
@@ -97,6 +99,10 @@ func (u Spent) plus(v Spent) Spent {
 	return Spent{u.Tokens + v.Tokens, u.CostMicros + v.CostMicros, u.Time + v.Time}
 }
 
+func (u Spent) minus(v Spent) Spent {
+	return Spent{u.Tokens - v.Tokens, u.CostMicros - v.CostMicros, u.Time - v.Time}
+}
+
 func (p *Policy) slots(role signalbox.Role) int {
 	for _, r := range p.Roles {
 		if r.Role == role {
@@ -127,7 +133,11 @@ func (c Configure) decide(d *decider) error {
 		d.answer.Repeated = true
 		return nil
 	}
+	before := d.s.delivery.Policy
 	d.answer.Seq = d.record("", "", c.Actor, PolicySet{c.Policy})
+	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 && d.s.open[KindBaseline] == 0 {
+		d.openBaseline(c.Actor)
+	}
 	return nil
 }
 

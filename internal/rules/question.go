@@ -66,7 +66,7 @@ func (s *State) Question(id string) (*Question, bool) {
 type AnswerQuestion struct{ Question, Answer, Actor string }
 
 func (c AnswerQuestion) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), requireText("answer", c.Answer)); err != nil {
+	if err := firstOf(checkIDs("actor", c.Actor), requireAnswer(c.Answer)); err != nil {
 		return err
 	}
 	q, known := d.s.Question(c.Question)
@@ -78,6 +78,9 @@ func (c AnswerQuestion) decide(d *decider) error {
 	}
 	d.answer.Work = q.Work
 	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer})
+	if q.Kind == AskedBudget && refuses(c.Answer) {
+		d.record(q.Work, "", c.Actor, Paused{"no further budget: " + clip(c.Answer, 200)})
+	}
 	if q.Work == "" {
 		return nil
 	}
@@ -92,10 +95,27 @@ func (c AnswerQuestion) decide(d *decider) error {
 	return nil
 }
 
+func requireAnswer(answer string) error {
+	if strings.TrimSpace(answer) == "" {
+		return refusef(signalbox.CodeUsage, "write what you decided", "the answer is empty")
+	}
+	return checkText("answer", answer)
+}
+
+// refuses tells whether an answer to whether to go on says no.
+func refuses(answer string) bool {
+	return slices.Contains([]string{"no", "halt", "stop", "never", "don't", "pause"}, firstWord(answer))
+}
+
+// firstWord is the first word of an answer, in lower case.
+func firstWord(answer string) string {
+	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(answer)), " ")
+	return strings.Trim(word, ".,:;!")
+}
+
 // answerRemediation does what the human decided about a remediation that does not come to an end.
 func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
-	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(c.Answer)), " ")
-	switch strings.Trim(word, ".,:;!") {
+	switch firstWord(c.Answer) {
 	case "healthy", "declare":
 		d.closeRemediation(w, c.Actor, c.Question)
 	case "halt", "stop":
@@ -119,7 +139,7 @@ func (d *decider) unblock(w *Work, actor, question string) {
 func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash, format string, args ...any) string {
 	d.questions++
 	id := fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
-	d.answer.Question = id
+	d.answer.Questions = append(d.answer.Questions, id)
 	d.record(work, session, actor, QuestionAsked{id, kind, clip(fmt.Sprintf(format, args...), maxText), body})
 	return id
 }
@@ -148,7 +168,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			s.delivery.Spent = Spent{} // the only question about a whole run is its budget
+			s.delivery.Granted = s.delivery.Spent // the only question about a whole run is its budget
 			s.refreshAll()
 			return
 		}
@@ -157,13 +177,16 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			if !b.Withdrawn {
 				t.Answers = including(t.Answers, b.Question)
 				t.forgive()
+				if q, _ := s.Question(b.Question); q.Kind == AskedBudget {
+					t.Granted = t.Spent
+				}
 			}
 		})
 	}
 }
 
 // forgive forgets what went wrong: the human has looked.
-func (t *Task) forgive() { t.Counts, t.Timeouts, t.Attempts, t.Spent = Counts{}, nil, 0, Spent{} }
+func (t *Task) forgive() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
 
 // clipAll makes names of an agent fit for an event.
 func clipAll(texts []string) []string {

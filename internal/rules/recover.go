@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -92,7 +93,7 @@ func (d *decider) fail(h hearing, cause FailCause, detail string) {
 	}
 	text := fmt.Sprintf("the %s on %s failed %d times in a row, last by %s", h.role, h.w.ID, count, cause)
 	if detail != "" {
-		text += ": " + clip(detail, 500)
+		text += ": " + strings.TrimRight(clip(detail, 500), ". ")
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:
@@ -150,10 +151,10 @@ func (d *decider) askBudget(h hearing) {
 		budget = p.Task
 	}
 	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
-	if what := budget.spent(h.w.Task.Spent.plus(t.Spent)); what != "" && !done && h.w.Task.Kind != KindBaseline {
+	if what := budget.spent(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
 		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Go on with as much again?", what, h.w.ID)
 	}
-	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent)); what != "" && !d.s.runHeld() {
+	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runHeld() {
 		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Go on with as much again?", what)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"signalbox"
 )
 
+// maxRemedies is how many remediations one task may call for before the human is asked.
+const maxRemedies = 3
+
 func (d *decider) enterRemediation(h hearing) {
 	d.remedy(h, h.Said.Summary)
 	d.release(h.w.ID, h.holder, h.Signal)
@@ -13,6 +16,10 @@ func (d *decider) enterRemediation(h hearing) {
 
 // remedy blocks a task until a remediation is over: the one that is under way, or a new one.
 func (d *decider) remedy(h hearing, issue string) {
+	if n := h.w.Task.Counts.Remedies; n >= maxRemedies {
+		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
+		return
+	}
 	if h.w.Task.Kind != KindTask { // what is needed to mend the base cannot wait for the base to be mended
 		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
 		return
@@ -103,7 +110,17 @@ func (d *decider) endRemediation(r *Work, actor string) {
 		}
 		d.record(w.ID, "", actor, RemediationEnded{r.ID})
 		if w.Phase == signalbox.PhaseBlocked && len(w.Task.Questions) == 0 {
-			d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
+			d.record(w.ID, "", actor, PhaseChanged{w.Phase, afterRemediation(w.BlockedFrom)})
 		}
 	}
+}
+
+// afterRemediation is where work goes on that was blocked in a phase. What was checked stood on the old base: it is checked again
+// with the new one merged in, and reviewed and audited.
+func afterRemediation(from signalbox.Phase) signalbox.Phase {
+	switch from {
+	case signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge:
+		return signalbox.PhaseCIPending
+	}
+	return from
 }

@@ -55,8 +55,8 @@ type Answer struct {
 	Attempt int
 	// Again means that the agent is to be asked again under the same lease, and Parked that it has to wait.
 	Again, Parked bool
-	// Question is what the human was asked.
-	Question string
+	// Questions are what the human was asked.
+	Questions []string
 }
 
 // Decide returns what a command leads to in a state, at a time. It does not change the state.

@@ -84,6 +84,9 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingStuck
 	case st.Running > 0 || next != nil || s.delivery.Loading:
 		return StandingWorking
+	case limited && s.delayed(now):
+		st.Wake = wake
+		return StandingLimited
 	case len(st.Questions) > 0 || len(st.Approvals) > 0:
 		return StandingAsking
 	case s.delivery.Paused || s.anyPaused():
@@ -93,6 +96,16 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingLimited
 	}
 	return StandingStuck
+}
+
+// delayed tells whether something could be dispatched if its role were not limited.
+func (s *State) delayed(now time.Time) bool {
+	for n, role := range dispatchOrder {
+		if s.ready[n].first() >= 0 && now.Before(s.Limited(role)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *State) anyPaused() bool {

@@ -53,6 +53,8 @@ type Task struct {
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`
 	Starts   map[signalbox.Role]int `json:"starts,omitempty"`
 	Spent    Spent                  `json:"spent,omitzero"`
+	// Granted is what was spent when the human allowed the budget to be spent again.
+	Granted Spent `json:"granted,omitzero"`
 
 	// Findings are what the next developer has to mend, Answers the questions that were answered, Advice what experts said,
 	// Overlaps what other tasks want to change too, and Context what went wrong with the last agent.
@@ -97,6 +99,7 @@ type Counts struct {
 	Waits          int `json:"waits,omitempty"`
 	FileWaits      int `json:"file_waits,omitempty"`
 	ExpertRequests int `json:"expert_requests,omitempty"`
+	Remedies       int `json:"remedies,omitempty"`
 }
 
 // Finding is something to mend. Body is where it is said in full.

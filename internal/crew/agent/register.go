@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -169,6 +170,15 @@ func Bereaved(dir string, grace time.Duration, released func(owner string) error
 		}
 	}
 	return ended, errors.Join(errs...)
+}
+
+// Deserted tells whether nobody is in a register, not even one who is gone and was not mourned yet.
+func Deserted(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("read the register: %w", err)
+	}
+	return !slices.ContainsFunc(entries, func(entry fs.DirEntry) bool { return strings.HasSuffix(entry.Name(), suffix) }), nil
 }
 
 // bereaved does so for one owner, under its lock, so that no two do it at once.

@@ -38,9 +38,13 @@ func (id ID) Alive() bool {
 func (id ID) matches(s seen) bool { return id.PID > 0 && id.Started != "" && s.started == id.Started }
 
 // EndOrphan ends a process of an earlier run with its group: TERM, grace, KILL. It waits until they are gone. A process
-// with another start time is another process, and is left alone; found says whether there was anything to end.
+// with another start time is another process, and is left alone; found says whether there was anything to end. Of a process
+// that has ended the group may live on, and is ended.
 func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
-	if s, ok := look(id.PID); !ok || !id.matches(s) {
+	if id.PID <= 0 || id.Started == "" {
+		return false, nil
+	}
+	if s, ok := look(id.PID); ok && !id.matches(s) || !ok && !ownsGroup(id) {
 		return false, nil
 	}
 	find := func() []member {

@@ -3,10 +3,15 @@
 package process
 
 import (
+	"bufio"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -172,6 +177,51 @@ func TestOrphan(t *testing.T) {
 		t.Errorf("found %v, %v", found, err)
 	}
 	awaitGone(t, id)
+}
+
+// TestOrphanedGroup has a program end whose parent was killed, and leave something behind that has nothing of ours about it.
+func TestOrphanedGroup(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; env -i sleep 1000 & echo $!; read -r _")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(Environ(), SessionVariable+"=w-1.1")
+	in, noInput := cmd.StdinPipe()
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(noInput, err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	left := []ID{identify(t, nextLine(t, lines)), identify(t, nextLine(t, lines))}
+	leader := identify(t, strconv.Itoa(cmd.Process.Pid))
+	t.Cleanup(func() { syscall.Kill(-leader.PID, syscall.SIGKILL) })
+	in.Close()
+	cmd.Wait()
+	if _, there := look(leader.PID); there || !left[0].Alive() || !left[1].Alive() {
+		t.Fatal("this test tries nothing")
+	}
+	if found, err := EndOrphan(leader, soon); !found || err != nil || left[0].Alive() || left[1].Alive() {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if found, err := EndOrphan(leader, soon); found || err != nil {
+		t.Errorf("found again: %v, %v", found, err)
+	}
+}
+
+// TestOrphanedGroupOfOthers has a number become that of another group, whose leader is gone too.
+func TestOrphanedGroupOfOthers(t *testing.T) {
+	onLinux(t)
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = Environ()
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	left := identify(t, nextLine(t, bufio.NewReader(out)))
+	cmd.Wait()
+	if found, err := EndOrphan(ID{cmd.Process.Pid, left.Started}, soon); found || err != nil || !left.Alive() {
+		t.Errorf("found %v, %v", found, err)
+	}
 }
 
 func TestOrphansOfASession(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"signalbox"
@@ -83,6 +84,11 @@ func Environ() (env []string) {
 		}
 	}
 	return env
+}
+
+// Transient tells whether a program could not be started only because the system had no room for another just then.
+func Transient(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Find returns the file of a program as Start does: in the PATH of env (nil is Environ()), or relative to dir. Folders in

@@ -161,7 +161,7 @@ func startError(spec Spec, err error) error {
 	switch {
 	case errors.Is(err, syscall.E2BIG):
 		hint = "its arguments and environment are too long; pass long text on standard input or in a file"
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case Transient(err):
 		hint = "the system has no room for another process; run fewer at a time"
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -260,5 +261,16 @@ func TestManyProgramsLeaveNothingOpen(t *testing.T) {
 	round(programs)
 	if after := open(); after > before {
 		t.Errorf("%d files are open, %d before", after, before)
+	}
+}
+
+// TestStartErrors has what the system says become what people are told, and callers can tell what passes.
+func TestStartErrors(t *testing.T) {
+	for errno, transient := range map[syscall.Errno]bool{syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.EMFILE: true, syscall.ENFILE: true,
+		syscall.E2BIG: false, syscall.EACCES: false} {
+		err := startError(Spec{Argv: []string{"agent"}}, &os.PathError{Op: "fork/exec", Path: "/bin/sh", Err: errno})
+		if Transient(err) != transient || !strings.Contains(err.Error(), "start agent: ") {
+			t.Errorf("%v: %v", errno, err)
+		}
 	}
 }

@@ -27,6 +27,17 @@ func look(pid int) (seen, bool) {
 	return seen{fmt.Sprintf("%d.%06d", start.Sec, start.Usec), info.Proc.P_stat == zombie}, true
 }
 
+// ownsGroup tells whether a group whose leader is gone is the one that was noted. It is not if the system was started since;
+// otherwise its number cannot have become that of another while one of it lives.
+func ownsGroup(id ID) bool {
+	var seconds int64
+	if _, err := fmt.Sscanf(id.Started, "%d.", &seconds); err != nil {
+		return false
+	}
+	boot, err := unix.SysctlTimeval("kern.boottime")
+	return err == nil && seconds >= boot.Sec
+}
+
 // members finds the living processes of a leader's group. What else carries a session cannot be told here.
 func members(leader int, _ string) (all []member) {
 	if leader <= 0 {

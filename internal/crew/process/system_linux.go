@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,15 @@ func look(pid int) (seen, bool) {
 	}
 	s.started = strings.TrimSpace(string(boot)) + "/" + s.started
 	return s.seen, true
+}
+
+// ownsGroup tells whether a group whose leader is gone is the one that was noted. In a container that was started again the
+// same numbers are others' by now, so one of it has to carry a session.
+func ownsGroup(id ID) bool {
+	return slices.ContainsFunc(members(id.PID, ""), func(m member) bool {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(m.pid) + "/environ")
+		return err == nil && m.grouped && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+SessionVariable+"="))
+	})
 }
 
 // readStatus reads fields 3, 5, 6 and 22 of /proc/PID/stat. Field 2 is a name in brackets that can hold anything.

@@ -56,7 +56,7 @@ func (r *Repo) Unbundle(ctx context.Context, task string, bundle io.Reader) (*Tr
 	}
 	known, err := r.ancestor(ctx, here, tip)
 	if err == nil && !known {
-		_, err = r.git(ctx, r.Root, "update-ref", "refs/signalbox/left/"+task+"/"+here, here)
+		err = r.putAside(ctx, task, here)
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +31,8 @@ type call struct {
 	to io.Writer
 	// carry is a lock that git holds with us, so that it is not free before git has ended too, should we be killed alone.
 	carry *hold
+	// ours says that files of ours are written, though not in dir.
+	ours bool
 }
 
 // gitError is a git that failed.
@@ -75,6 +78,10 @@ func status(err error) int {
 // settings hold for every git: no hooks and signatures, which may ask or refuse; no work in the background that outlives the call.
 var settings = []string{"-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false", "-c", "core.fsmonitor=false",
 	"-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false"}
+
+// plainFiles hold in our trees, whatever an agent set in the configuration that all worktrees share: all files of a commit are there,
+// and what is there counts.
+var plainFiles = []string{"-c", "core.sparseCheckout=false", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
 
 // git runs git in a folder and returns what it writes.
 func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
@@ -126,12 +133,16 @@ func (r *Repo) pin(dir string) ([]string, error) {
 // once is the only place that starts git.
 func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
-	cmd := exec.CommandContext(ctx, r.program, append(append(settings[:len(settings):len(settings)], r.identity...), c.args...)...)
-	cmd.Dir = c.dir
 	pinned, err := r.pin(c.dir)
 	if err != nil {
 		return "", "", err
 	}
+	args := slices.Concat(settings, r.identity)
+	if c.ours || pinned != nil {
+		args = append(args, plainFiles...)
+	}
+	cmd := exec.CommandContext(ctx, r.program, append(args, c.args...)...)
+	cmd.Dir = c.dir
 	cmd.Env = append(append(environment(), pinned...), c.env...)
 	cmd.Stdin = bytes.NewReader(c.stdin)
 	var output, complaints bytes.Buffer
@@ -159,7 +170,8 @@ func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error)
 	return output.String(), complaints.String(), err
 }
 
-// environment is ours without what points git elsewhere or makes it speak another language.
+// environment is ours without what points git elsewhere or makes it speak another language. Nor may an agent put one commit in the
+// place of another (git replace).
 func environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
@@ -168,7 +180,7 @@ func environment() []string {
 			kept = append(kept, variable)
 		}
 	}
-	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=true")
+	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true")
 }
 
 var lockPattern = regexp.MustCompile(`Unable to create '([^\n]+\.lock)': File exists`)
@@ -181,8 +193,11 @@ func lockInTheWay(stderr string) string {
 	return ""
 }
 
+// ErrLocked says that another git is in the way, and was longer than we wait for it. It may be gone a little later.
+var ErrLocked = errors.New("another git holds")
+
 func lockError(lock string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("another git holds %s: %w", lock, err),
+	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w %s: %w", ErrLocked, lock, err),
 		Hint: "wait until it is done; if no git is running there, remove the file"}
 }
 

@@ -2,6 +2,8 @@ package workspace
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +18,9 @@ import (
 // brought into order without a choice (a conflict that is not solved, an unfinished rebase, a repository inside the tree) is an
 // error that says so, and nothing is lost; Discard brings such a tree back.
 func (t *Tree) Keep(ctx context.Context, message string) (commit string, changed bool, err error) {
+	if err := t.unhide(ctx); err != nil {
+		return "", false, err
+	}
 	state, err := t.repo.status(ctx, t.Dir, "--untracked-files=all")
 	if err != nil {
 		return "", false, err
@@ -41,6 +46,42 @@ func (t *Tree) Keep(ctx context.Context, message string) (commit string, changed
 		return commit, changed, nil
 	}
 	return t.bringBack(ctx, commit)
+}
+
+// unhide takes back that files in the tree do not count: an agent may have told git to assume that they are unchanged, or to skip
+// them. Those that were skipped and are not there come back.
+func (t *Tree) unhide(ctx context.Context) error {
+	out, err := t.repo.git(ctx, t.Dir, "ls-files", "-v", "-z")
+	if err != nil {
+		return err
+	}
+	var hidden, missing []string
+	for entry := range strings.SplitSeq(out, "\x00") {
+		mark, name, _ := strings.Cut(entry, " ")
+		if mark == "" || mark != "S" && mark == strings.ToUpper(mark) { // a small letter is assumed to be unchanged
+			continue
+		}
+		hidden = append(hidden, name)
+		if _, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(name))); err != nil && strings.ToUpper(mark) == "S" {
+			missing = append(missing, name)
+		}
+	}
+	if hidden == nil {
+		return nil
+	}
+	list := func(names []string) []byte { return []byte(strings.Join(names, "\x00") + "\x00") }
+	if missing != nil {
+		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(missing), args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z", "--stdin"}})
+		if err != nil {
+			return err
+		}
+	}
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git takes one at a time
+		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(hidden), args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inOrder refuses a tree that only its agent could bring into order.

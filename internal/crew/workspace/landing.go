@@ -25,6 +25,20 @@ type landing struct {
 
 const landingFile = ".landing"
 
+// landPatiently lands when the checkout of base is free: whoever holds its index may have an editor open. Others may look at the
+// landing file meanwhile.
+func (r *Repo) landPatiently(ctx context.Context, l landing) (warning string, err error) {
+	for range landings {
+		if warning, err = r.land(ctx, l); !errors.Is(err, ErrLocked) {
+			break
+		}
+	}
+	return warning, err
+}
+
+// landings is how often a merge whose checks have passed waits for r.patience: a minute in all.
+const landings = 12
+
 // land moves base and brings its checkout along. It returns errMoved, and nothing has happened, if base is no longer where the
 // merge was made. A warning is about the checkout: base has moved all the same.
 func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) {

@@ -96,7 +96,7 @@ func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(c
 		}
 	}
 	r.step("checked")
-	warning, err := r.land(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
+	warning, err := r.landPatiently(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
 	if err != nil {
 		return Merged{}, err
 	}

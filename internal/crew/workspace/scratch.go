@@ -42,7 +42,7 @@ func (r *Repo) addTree(ctx context.Context, dir string, args ...string) error {
 	defer held.release()
 	// Twice, as git asks of those who replace a tree that is registered, locked and missing: a killed git leaves such.
 	args = append([]string{"worktree", "add", "--quiet", "--force", "--force"}, args...)
-	_, err = r.run(ctx, call{dir: r.Root, args: args, carry: held})
+	_, err = r.run(ctx, call{dir: r.Root, args: args, carry: held, ours: true})
 	return err
 }
 
@@ -128,31 +128,6 @@ func globQuote(name string) string {
 		return name
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
-}
-
-// Close removes the task's tree with all that is not committed in it, and its branch if base has all of that.
-func (r *Repo) Close(ctx context.Context, task string) error {
-	if err := signalbox.CheckID(task); err != nil {
-		return err
-	}
-	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
-		return err
-	}
-	branch := branchPrefix + task
-	found, err := r.refs(ctx, r.Base, branch)
-	if err != nil || found[branch].commit == "" || found[branch].checkout != "" {
-		return err // somebody else may look at the branch in a worktree of theirs
-	}
-	base, err := r.baseOf(found)
-	if err != nil {
-		return err
-	}
-	tip := found[branch].commit
-	if merged, err := r.ancestor(ctx, tip, base); !merged || err != nil {
-		return err
-	}
-	_, err = r.git(ctx, r.Root, "update-ref", "-d", headsPrefix+branch, tip)
-	return err
 }
 
 // Prune removes what killed processes left: trees of scratch and of merges that nobody uses, and what was to be removed.

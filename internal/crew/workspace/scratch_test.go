@@ -53,13 +53,15 @@ func TestClose(t *testing.T) {
 		}
 	}
 	branches := strings.Fields(gitRun(t, k.dir, "for-each-ref", "--format=%(refname:short)", "refs/heads"))
-	if diff := cmp.Diff([]string{"main", "signalbox/open"}, branches); diff != "" {
+	if diff := cmp.Diff([]string{"main"}, branches); diff != "" {
 		t.Errorf("branches (-want +got):\n%s", diff)
 	}
 	if left := k.trees(); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	wantFiles(t, k.open("open").Dir, map[string]string{"a": "2\n"})
+	if left := k.left("open"); len(left) != 1 || gitRun(t, k.dir, "show", left[0]+":a") != "2" {
+		t.Errorf("what was not merged is lost: %v", left)
+	}
 }
 
 // TestPrune has what processes leave that are killed between two steps, and a tree that must stay.
@@ -166,15 +168,16 @@ func TestProcesses(t *testing.T) {
 	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
 	count("make", 2, open)
 	count("open", 0, open)
-	count("keep nothing", 1, keep)
+	count("keep nothing", 2, keep)
 	count("refresh nothing", 2, refresh)
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
-	count("keep", 4, keep)
+	count("keep", 5, keep)
 	write(t, k.dir, map[string]string{"b": "2\n"})
 	k.commit("meanwhile")
 	count("refresh", 6, refresh)
 	head := gitRun(t, tree.Dir, "rev-parse", "HEAD")
 	count("discard", 2, func() error { return tree.Discard(t.Context(), head) })
+	count("scratch", 2, func() error { return k.Scratch(t.Context(), "T1", head, func(string) error { return nil }) })
 	count("changed", 1, func() error { _, err := tree.Changed(t.Context()); return err })
 	count("merge", 9, func() error { _, err := k.Merge(t.Context(), "T1", "", noCheck); return err })
 	count("landed", 2, func() error { _, _, err := k.Landed(t.Context(), "T1"); return err })

@@ -30,9 +30,14 @@ func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
 	}
+	return r.open(ctx, task, false)
+}
+
+// open makes the tree from base if fresh is set, and what is on the branch is put aside.
+func (r *Repo) open(ctx context.Context, task string, fresh bool) (*Tree, error) {
 	t := &Tree{Dir: filepath.Join(r.folder, task), Branch: branchPrefix + task, Task: task, repo: r}
 	if !t.whole() {
-		if err := t.restore(ctx); err != nil {
+		if err := t.restore(ctx, fresh); err != nil {
 			return nil, fmt.Errorf("make the tree of %s: %w", task, err)
 		}
 	}
@@ -64,8 +69,8 @@ func beingMade(gitDir string) bool {
 	return err == nil && strings.TrimSpace(string(why)) == "initializing"
 }
 
-// restore makes the tree, or makes it whole.
-func (t *Tree) restore(ctx context.Context) error {
+// restore makes the tree, or makes it whole. A fresh one begins at base.
+func (t *Tree) restore(ctx context.Context, fresh bool) error {
 	if err := t.clearTheWay(ctx); err != nil || t.whole() {
 		return err
 	}
@@ -78,6 +83,12 @@ func (t *Tree) restore(ctx context.Context) error {
 		if _, err := os.Stat(at); err == nil {
 			return refusal(signalbox.CodeConflict, "switch to another branch there", "the branch %s is checked out in %s", t.Branch, at)
 		}
+	}
+	if fresh && found[t.Branch].commit != "" {
+		if err := r.leave(ctx, found, t.Task); err != nil {
+			return err
+		}
+		delete(found, t.Branch)
 	}
 	r.step("tree to be made")
 	if found[t.Branch].commit != "" {

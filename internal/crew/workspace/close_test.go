@@ -1,0 +1,188 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// left returns the commits of a task that were put aside.
+func (k *kit) left(task string) []string {
+	k.t.Helper()
+	return strings.Fields(gitRun(k.t, k.dir, "for-each-ref", "--format=%(objectname)", leftPrefix+task))
+}
+
+// TestOpenNew has another box leave a branch, or a tree in any state, under the name of a task that is new here.
+func TestOpenNew(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		leave func(*kit)
+		aside []string // subjects of what is put aside
+		file  string   // in it
+	}{
+		"nothing":         {func(*kit) {}, nil, ""},
+		"an empty branch": {func(k *kit) { gitRun(k.t, k.dir, "branch", "signalbox/T1") }, nil, ""},
+		"a branch": {func(k *kit) {
+			k.work("T1", map[string]string{"old": "1\n"})
+			gitRun(k.t, k.dir, "worktree", "remove", "--force", filepath.Join(k.folder, "T1"))
+		}, []string{"work on T1"}, "old"},
+		"a tree":  {func(k *kit) { k.work("T1", map[string]string{"old": "1\n"}) }, []string{"work on T1"}, "old"},
+		"an edit": {func(k *kit) { write(k.t, k.open("T1").Dir, map[string]string{"old": "1\n"}) }, []string{"Left here by another box"}, "old"},
+		"a tree in disorder": {func(k *kit) {
+			write(k.t, k.work("T1", map[string]string{"old": "1\n"}).Dir, map[string]string{"inner/.git/HEAD": "ref: refs/heads/x\n",
+				"inner/.git/objects/x": "x", "inner/.git/refs/x": "x", "inner/file": "x"})
+		}, []string{"work on T1"}, "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t, map[string]string{"a": "1\n"})
+			test.leave(k)
+			write(t, k.dir, map[string]string{"b": "2\n"})
+			base := k.commit("meanwhile")
+			for range 2 { // as after a kill, before anybody has begun
+				tree, err := k.OpenNew(t.Context(), "T1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantFiles(t, tree.Dir, map[string]string{"a": "1\n", "b": "2\n"})
+				if commit, err := tree.Commit(t.Context()); commit != base || err != nil {
+					t.Errorf("it begins at %s, want base: %v", commit, err)
+				}
+			}
+			var aside []string
+			for _, commit := range k.left("T1") {
+				aside = append(aside, gitRun(t, k.dir, "log", "-1", "--format=%s", commit))
+				gitRun(t, k.dir, "show", commit+":"+test.file)
+			}
+			if diff := cmp.Diff(test.aside, aside); diff != "" {
+				t.Errorf("put aside (-want +got):\n%s", diff)
+			}
+			k.sound()
+		})
+	}
+}
+
+func TestTasksAndBranches(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	one := k.work("T1", map[string]string{"a": "2\n"})
+	gitRun(t, k.dir, "branch", "signalbox/T2")
+	gitRun(t, k.dir, "branch", "signalbox/in/a/folder")
+	write(t, k.folder, map[string]string{".scratch-T9/x": "x"})
+	tasks, err := k.Tasks(t.Context())
+	if diff := cmp.Diff([]string{"T1", "T2"}, tasks); diff != "" || err != nil {
+		t.Errorf("tasks (-want +got):\n%s%v", diff, err)
+	}
+	want, err := one.Commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(one.gitDir, movingFile), []byte("its own business"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.BranchCommit(t.Context(), "T1"); got != want || err != nil {
+		t.Errorf("commit %s, %v", got, err)
+	}
+	if got, err := k.BranchCommit(t.Context(), "T3"); got != "" || err != nil {
+		t.Errorf("commit %q, %v", got, err)
+	}
+}
+
+// TestHiddenChanges has an agent tell git not to look at its files.
+func TestHiddenChanges(t *testing.T) {
+	t.Parallel()
+	for name, hide := range map[string][][]string{
+		"skip-worktree":    {{"update-index", "--skip-worktree", "f"}},
+		"assume-unchanged": {{"update-index", "--assume-unchanged", "f"}},
+		"both":             {{"update-index", "--skip-worktree", "f"}, {"update-index", "--assume-unchanged", "f"}},
+		"sparse checkout":  {{"sparse-checkout", "set", "--no-cone", "/other"}},
+		"sparse index":     {{"sparse-checkout", "set", "--cone", "--sparse-index", "dir"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t, map[string]string{"f": "1\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"})
+			tree := k.work("T1", map[string]string{"f": "evil\n"})
+			for _, args := range hide {
+				gitRun(t, tree.Dir, args...)
+			}
+			write(t, tree.Dir, map[string]string{"f": "good\n"})
+			commit, changed, err := tree.Keep(t.Context(), "hidden")
+			if err != nil || !changed {
+				t.Fatal(changed, err)
+			}
+			want := map[string]string{"f": "good\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"}
+			wantFiles(t, tree.Dir, want)
+			if err := k.Scratch(t.Context(), "T1", commit, func(dir string) error { wantFiles(t, dir, want); return nil }); err != nil {
+				t.Error(err)
+			}
+			if _, changed, err := tree.Keep(t.Context(), "again"); changed || err != nil {
+				t.Errorf("there is still something: %v", err)
+			}
+			if out := gitRun(t, tree.Dir, "-c", "core.sparseCheckout=false", "ls-files", "-v"); strings.Contains(out, "S ") || strings.Contains(out, "h ") {
+				t.Errorf("still hidden:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestScratchIsTheCommit has an agent set what all worktrees share so that something else would be checked out.
+func TestScratchIsTheCommit(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"f": "1\n", "g": "1\n"})
+	evil, err := k.work("T1", map[string]string{"f": "evil\n"}).Commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := k.base()
+	gitRun(t, k.dir, "replace", evil, good)
+	gitRun(t, k.dir, "config", "core.sparseCheckout", "true")
+	write(t, k.dir, map[string]string{".git/info/sparse-checkout": "/g\n"})
+	err = k.Scratch(t.Context(), "T1", evil, func(dir string) error {
+		wantFiles(t, dir, map[string]string{"f": "evil\n", "g": "1\n"})
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMergeOutlastsALock has another git hold the index of base's checkout for longer than one wait.
+func TestMergeOutlastsALock(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.work("T1", map[string]string{"a": "2\n"})
+	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
+	k.patience = 0
+	announced := 0
+	k.step = func(name string) {
+		if name == "announced" {
+			if announced++; announced == landings {
+				os.Remove(filepath.Join(k.dir, ".git", indexLock))
+			}
+		}
+	}
+	checked := 0
+	_, err := k.Merge(t.Context(), "T1", "", func(ctx context.Context, dir string) error { checked++; return nil })
+	if err != nil || announced != landings || checked != 1 {
+		t.Errorf("tried %d times, checked %d times: %v", announced, checked, err)
+	}
+	k.sound()
+}
+
+func TestDisorderly(t *testing.T) {
+	for want, errs := range map[bool][]error{
+		true:  {refusal(4, "", "x"), fmt.Errorf("keep: %w", &ConflictError{}), fmt.Errorf("keep: %w", refusal(4, "", "x"))},
+		false: {nil, lockError("index.lock", os.ErrExist), refusal(1, "", "x"), os.ErrExist},
+	} {
+		for _, err := range errs {
+			if Disorderly(err) != want {
+				t.Errorf("%v: %v", err, !want)
+			}
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// Those who wait for advice go on one after the other when there is more advice than slots.
+func TestParkedGoOnInTurn(t *testing.T) {
+	p := policy()
+	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"), todo("t4"), todo("t5"))
+	var askers []Answer
+	for range 4 {
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.sayMore(a, "expert_request", func(h *Hear) { h.Said.Expert = p.Experts[0].Name })
+		askers = append(askers, a)
+	}
+	for range askers {
+		b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
+	}
+	for _, a := range askers {
+		b.do(Unpark{Session: a.Session, Epoch: a.Lease.Epoch})
+		b.say(a, "ready_for_review") // which frees the slot for the next
+	}
+}
+
+// What was checked on a broken base is checked on the mended one, and passes every gate again.
+func TestAuditBlockedIsCheckedAgain(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_blocked")
+	b.mend()
+	b.wantPhase("t1", signalbox.PhaseCIPending)
+	if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
+		t.Errorf("gates of the old base stand: %+v", task)
+	}
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.wantDispatch(signalbox.RoleCritic, "t1")
+}
+
+// mend takes the remediation that is open to its end, with the baseline after it.
+func (b *box) mend() {
+	b.t.Helper()
+	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.checked(b.dispatch(signalbox.RoleCI))
+}
+
+// A task that is blocked again after every remediation is a question.
+func TestRemediationsAreLimited(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	for range maxRemedies {
+		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+		b.mend()
+	}
+	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+	b.question("t1", AskedBlocked)
+	b.wantStanding(StandingAsking)
+}
+
+// A remediation that edits what judges it is not healthy.
+func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
+	ci := b.dispatch(signalbox.RoleCI)
+	b.do(Check{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Passed: true}}, Protected: []string{"check.sh"}})
+	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
+	b.wantPhase("R-1", signalbox.PhaseImplementation)
+}
+
+// What is said while an agent works does not make its failures before it good.
+func TestFileConflictsForgiveNothing(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	for i := range policy().Limits.Timeouts {
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.wants(a, fmt.Sprintf("%d.go", i))
+		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+	}
+	b.question("t1", AskedTimeout)
+}
+
+func TestFileConflictsDoNotFlood(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	before := len(b.log)
+	for range 3 {
+		for i := range 500 {
+			b.try(Hear{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict", Named: "x", Said: Said{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
+		}
+	}
+	if n := len(b.log) - before; n > 2*maxOverlaps+3 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// What was audited under other criteria is not merged.
+func TestReplannedWorkBeginsAnew(t *testing.T) {
+	p := policy()
+	p.ApproveMerge = true
+	changed := todo("t1")
+	changed.Text = signalbox.Hash{99}
+
+	b := deliver(t, p, todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.do(plan(2, changed))
+	b.wantPhase("t1", signalbox.PhaseImplementation)
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+
+	b = deliver(t, p, todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.say(b.dispatch(signalbox.RoleCritic), "divine_clarification")
+	b.do(plan(2, changed))
+	b.wantPhase("t1", signalbox.PhaseBlocked)
+	if w := b.work("t1"); w.BlockedFrom != signalbox.PhaseImplementation || len(w.Task.Findings) == 0 {
+		t.Errorf("it goes on in %s with %v", w.BlockedFrom, w.Task.Findings)
+	}
+}
+
+func TestBudgetAnswers(t *testing.T) {
+	p := policy()
+	p.Task = Budget{Tokens: 100}
+	spend := func(b *box, signal string, tokens int64) {
+		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal, func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
+	}
+	t.Run("no", func(t *testing.T) {
+		b := deliver(t, p, todo("t1"))
+		spend(b, "task_incomplete", 150)
+		b.answer("t1", AskedBudget, "No, stop.")
+		b.wantStanding(StandingPaused)
+	})
+	t.Run("as much again from here", func(t *testing.T) {
+		b := deliver(t, p, todo("t1"))
+		spend(b, "task_incomplete", 150)
+		b.answer("t1", AskedBudget, "yes")
+		spend(b, "task_incomplete", 99)
+		spend(b, "task_incomplete", 1)
+		b.question("t1", AskedBudget)
+		if got := b.work("t1").Task.Spent.Tokens; got != 250 {
+			t.Errorf("spent %d", got)
+		}
+	})
+	t.Run("another answer is no further budget", func(t *testing.T) {
+		b := deliver(t, p, todo("t1"))
+		spend(b, "divine_clarification", 90)
+		b.answer("t1", AskedClarification, "two")
+		spend(b, "task_incomplete", 10)
+		b.question("t1", AskedBudget)
+	})
+}
+
+// A rate limit ends by itself, so a run that waits for one does not wait for the human.
+func TestLimitedBeforeAsking(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
+	a := b.dispatch(signalbox.RoleDeveloper)
+	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(time.Hour)) {
+		t.Errorf("wakes at %s", st.Wake)
+	}
+}
+
+// A request to an expert does not outlive who asked.
+func TestCancelledAskerCancelsItsRequest(t *testing.T) {
+	p := policy()
+	b := deliver(t, p, todo("t1"))
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request", func(h *Hear) { h.Said.Expert = p.Experts[0].Name })
+	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	b.wantNothing(signalbox.RoleExpert)
+}
+
+// Other checks mean another baseline.
+func TestOtherChecksAreABaseline(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	p := policy()
+	p.CheckSet = signalbox.Hash{7}
+	b.do(Configure{Policy: p, Actor: "op"})
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.checked(b.wantDispatch(signalbox.RoleCI, "B-2"))
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+}
+
+// Orders that cannot have an effect are refused.
+func TestResumeOfWhatIsCancelled(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	if d := b.try(Order{What: OrderResume, Work: "t1", Actor: "op"}); d.Err == nil {
+		t.Error("a cancelled task was resumed")
+	}
+	b.do(Order{What: OrderCancel, Actor: "op"})
+	if d := b.try(Order{What: OrderResume, Actor: "op"}); d.Err == nil {
+		t.Error("a cancelled run was resumed")
+	}
+}
