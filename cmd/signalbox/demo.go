@@ -37,6 +37,7 @@ func (c *demoCommand) Run(p *program) error {
 	if err := p.operatorOnly("run the demo"); err != nil {
 		return err
 	}
+	p.quiet = c.JSON
 	dir, err := os.MkdirTemp("", "signalbox-demo-")
 	if err != nil {
 		return err
@@ -78,7 +79,9 @@ func (c *demoCommand) Run(p *program) error {
 	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
 		return err
 	}
-	if err := r.run(p); err != nil {
+	if err := r.run(p); signalboxCode(err) == signalbox.CodeInterrupted {
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo begins anew"}
+	} else if err != nil {
 		return err
 	}
 	return p.verifyDemo(created, c.JSON)

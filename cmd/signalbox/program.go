@@ -20,6 +20,9 @@ type program struct {
 	getenv func(string) string
 	args   []string
 
+	// quiet leaves out notes: a program reads the answer.
+	quiet bool
+
 	// out buffers stdout; its first write error sticks, and run reports it.
 	out *bufio.Writer
 }

@@ -57,6 +57,7 @@ func (c *runCommand) Run(p *program) error {
 	if err := p.operatorOnly("run a plan"); err != nil {
 		return err
 	}
+	p.quiet = c.JSON
 	text, err := p.readAll(&c.File, maxPlan)
 	if err != nil {
 		return err
@@ -301,6 +302,8 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 		hint = "signalbox retry takes that back"
 	case o.Standing == rules.StandingPaused:
 		hint = "signalbox resume ends a pause"
+	case len(o.Questions) > 0 && len(o.Approvals) > 0:
+		hint = "see signalbox questions; signalbox answer and signalbox approve give what is waited for"
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:

@@ -34,7 +34,11 @@ func (p *program) printError(err error) {
 
 func (p *program) warnf(format string, args ...any) { p.say("warning", fmt.Sprintf(format, args...)) }
 
-func (p *program) notef(format string, args ...any) { p.say("note", fmt.Sprintf(format, args...)) }
+func (p *program) notef(format string, args ...any) {
+	if !p.quiet {
+		p.say("note", fmt.Sprintf(format, args...))
+	}
+}
 
 // say writes after the answer so far. It is best effort: when standard error is gone there is nobody left to tell.
 func (p *program) say(kind, text string) {

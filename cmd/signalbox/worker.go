@@ -30,6 +30,7 @@ func (c *workerCommand) Run(p *program) error {
 	if err := p.operatorOnly("work"); err != nil {
 		return err
 	}
+	p.quiet = c.JSON
 	for _, role := range c.Roles {
 		if !slices.Contains(rules.DispatchRoles(), role) {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("nothing is dispatched to role '" + string(role) + "'"),

@@ -183,7 +183,8 @@ func (c *Crew) differences(ctx context.Context, claimed signalbox.Hash, rows []r
 func (s *session) merge(ctx context.Context) error {
 	repo, w := s.crew.place.Repo, s.view()
 	if repo == nil {
-		return errors.New("there is no repository to merge in: workspace is shared on this machine")
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no repository to merge in: workspace is shared on this machine"),
+			Hint: "run the crew in a clone of the repository, or write workspace: shared in the box's configuration"}
 	}
 	merged, landed, err := repo.Landed(ctx, w.ID)
 	if err != nil {

@@ -38,8 +38,8 @@ func (s *session) inPlace(ctx context.Context, do func(place) error) error {
 // asAuthor works in the task's own tree, with the base's latest in it, and keeps what was changed.
 func (s *session) asAuthor(ctx context.Context, do func(place) error) error {
 	repo := s.crew.place.Repo
-	open := repo.Open
-	if s.view().Task.Starts[s.role] == 0 { // whatever has its name is another box's
+	open, first := repo.Open, s.view().Task.Starts[s.role] == 0
+	if first { // whatever has its name is another box's
 		open = repo.OpenNew
 	}
 	tree, err := open(ctx, s.work)
@@ -50,9 +50,11 @@ func (s *session) asAuthor(ctx context.Context, do func(place) error) error {
 		_, _, err := tree.Keep(ctx, message)
 		return err
 	}}
-	_, _, err = tree.Keep(ctx, s.work+": left by an agent that was ended") // else it is in the way of the base's latest
-	if err == nil {
-		p.conflicts, err = tree.Refresh(ctx)
+	if !first {
+		_, _, err = tree.Keep(ctx, s.work+": left by an agent that was ended") // else it is in the way of the base's latest
+		if err == nil {
+			p.conflicts, err = tree.Refresh(ctx)
+		}
 	}
 	if workspace.Disorderly(err) {
 		p.disorder, err = "The folder is not in order, as an agent before you left it: "+detail(err)+". Bring it into order first.", nil

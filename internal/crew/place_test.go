@@ -1,10 +1,13 @@
 package crew
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -224,7 +227,11 @@ func TestPlaceThatRecovers(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{pauses: pauses}})
 	s.write("project/.git/worktrees", "in the way") // of a folder
 	r := s.begin()
-	s.until("a developer is to start", func() bool { w := s.work("T1"); return w.Lease != nil })
+	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "trying again"); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried again")
+		}
+	}
 	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
 		t.Fatal(err)
 	}
@@ -249,6 +256,27 @@ on developer T1:
 	}
 	wantIn(t, failed[0].Body.Detail, "was replaced: git is not run there (look at what is in it, and remove it")
 	wantIn(t, s.log.String(), "trying again")
+}
+
+func TestPersist(t *testing.T) {
+	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{pauses: &pauses{place: []time.Duration{1, 1, 1}}}}}
+	lasting := errors.New("lasting")
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	for _, test := range []struct {
+		ctx   context.Context
+		err   error
+		tries int
+	}{{t.Context(), errors.New("passing"), 4}, {t.Context(), lasting, 1}, {t.Context(), nil, 1}, {over, errors.New("passing"), 1}} {
+		tries := 0
+		err := s.persist(test.ctx, func(err error) bool { return errors.Is(err, lasting) }, func() error { tries++; return test.err })
+		if tries != test.tries || !errors.Is(err, test.err) {
+			t.Errorf("%v: tried %d times, want %d: %v", test.err, tries, test.tries, err)
+		}
+	}
+	if usual := usualPauses().place; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
+		t.Errorf("pauses: %v", usual)
+	}
 }
 
 func TestDetail(t *testing.T) {

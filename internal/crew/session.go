@@ -46,7 +46,7 @@ func (s *session) run(ctx context.Context) {
 		defer close(kept)
 		s.keep(keeping)
 	}()
-	err := s.alone(ctx, s.doPatiently)
+	err := s.doPatiently(ctx)
 	stop()
 	<-kept
 	switch {
@@ -66,9 +66,10 @@ func (s *session) run(ctx context.Context) {
 func (s *session) doPatiently(ctx context.Context) error {
 	lasting := func(err error) bool {
 		classed := (*signalbox.Error)(nil)
-		return s.begun || errors.Is(err, errLeaseLost) || errors.Is(err, rules.ErrNothingToClaim) || errors.As(err, &classed) && classed.Code == signalbox.CodeUsage
+		return s.begun || errors.Is(err, errLeaseLost) || errors.Is(err, rules.ErrNothingToClaim) ||
+			errors.As(err, &classed) && (classed.Code == signalbox.CodeUsage || classed.Code == signalbox.CodeNotFound)
 	}
-	return s.persist(ctx, lasting, func() error { return s.do(ctx) })
+	return s.persist(ctx, lasting, func() error { return s.alone(ctx, s.do) })
 }
 
 // persist does something again while it fails for no lasting reason, with pauses, and not when the session is over.

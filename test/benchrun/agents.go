@@ -23,7 +23,7 @@ func measureAgents(dir, program string, n int) error {
 	if err := os.WriteFile(filepath.Join(s.dir, "agents.script"), []byte(strings.Replace(atTheGate, "GATE", gate, 1)), 0o600); err != nil {
 		return err
 	}
-	if err := s.plan(n, true); err != nil {
+	if err := s.plan(n, n); err != nil {
 		return err
 	}
 	c := s.command(program, "run", "plan.md", "--no-wait", "--plain")

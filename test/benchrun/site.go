@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// What the agents do: they answer at once, or the developers wait for a file.
+// What the agents do: they answer at once, or the developers wait for a file. The tasks of a lane change the same file, so that the
+// repository does not grow with the plan: what git needs to check out many files is not what is measured.
 const (
 	atOnce = `on developer *:
-    touch {task}.txt
+    run echo {task} >"${SIGNALBOX_WORK%-*}.txt"
     signal READY_FOR_REVIEW: {task}
 on critic *:
     signal REVIEW_PASSED: {task}
@@ -23,7 +24,7 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 	atTheGate = `on developer *:
-    touch {task}.txt
+    run echo {task} >"${SIGNALBOX_WORK%-*}.txt"
     wait for GATE
     signal READY_FOR_REVIEW: {task}
 on critic *:
@@ -32,6 +33,9 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 )
+
+// usualLanes is how many tasks can go on at any time.
+const usualLanes = 10
 
 // site is a repository with a box.
 type site struct {
@@ -59,16 +63,19 @@ func (s *site) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// plan writes a plan in which ten tasks can go on at any time, or all if they are independent, and makes the box.
-func (s *site) plan(n int, independent bool) error {
+// name is the id of a task of a plan with so many lanes.
+func name(i, lanes int) string { return fmt.Sprintf("L%d-%d", i%lanes, i/lanes) }
+
+// plan writes a plan of tasks that follow one another in lanes, and makes the box.
+func (s *site) plan(n, lanes int) error {
 	var text bytes.Buffer
 	fmt.Fprintln(&text, "# Load")
 	for i := range n {
 		blocker := "none"
-		if i >= 10 && !independent {
-			blocker = fmt.Sprintf("L%d", i-10)
+		if i >= lanes {
+			blocker = name(i-lanes, lanes)
 		}
-		fmt.Fprintf(&text, "\n#### Task L%d: task %d\n\n**Work**: touch a file\n\n**Acceptance Criteria**\n\n- [ ] it is there\n\n**Blocked By**: %s\n", i, i, blocker)
+		fmt.Fprintf(&text, "\n#### Task %s: task %d\n\n**Work**: write a file\n\n**Acceptance Criteria**\n\n- [ ] it is written\n\n**Blocked By**: %s\n", name(i, lanes), i, blocker)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "repo", "plan.md"), text.Bytes(), 0o600); err != nil {
 		return err
@@ -106,7 +113,7 @@ func (r result) print(name string) {
 
 // run takes a plan of n tasks to done.
 func (s *site) run(n int) (result, error) {
-	if err := s.plan(n, false); err != nil {
+	if err := s.plan(n, usualLanes); err != nil {
 		return result{}, err
 	}
 	began, before := time.Now(), childTime()
@@ -136,7 +143,7 @@ func bareWork(dir, program string, n int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if err := s.plan(n, false); err != nil {
+	if err := s.plan(n, usualLanes); err != nil {
 		return result{}, err
 	}
 	began, before := time.Now(), childTime()
@@ -146,8 +153,8 @@ func bareWork(dir, program string, n int) (result, error) {
 			return result{}, err
 		}
 		for _, role := range []string{"developer", "critic", "auditor"} {
-			c := s.command(program, "rehearse", "agent", filepath.Join(dir, "agents.script"), "--role", role, "--task", fmt.Sprintf("L%d", i), "--attempt", "1")
-			c.Dir = tree
+			c := s.command(program, "rehearse", "agent", filepath.Join(dir, "agents.script"), "--role", role, "--task", name(i, usualLanes), "--attempt", "1")
+			c.Dir, c.Env = tree, append(c.Env, "SIGNALBOX_WORK="+name(i, usualLanes))
 			if output, err := c.CombinedOutput(); err != nil {
 				return result{}, fmt.Errorf("agent: %w: %s", err, output)
 			}

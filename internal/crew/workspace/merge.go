@@ -177,7 +177,11 @@ func (r *Repo) inTree(ctx context.Context, name, commit string, f func(dir strin
 	r.step("tree to be made")
 	// The caller's patience may end; the tree is removed all the same.
 	defer func() { err = errors.Join(err, r.removeTree(context.WithoutCancel(ctx), dir)) }()
-	if err := r.addTree(ctx, dir, "--detach", dir, commit); err != nil {
+	if err := r.addTree(ctx, dir, "--no-checkout", "--detach", dir, commit); err != nil {
+		return err
+	}
+	// Beside other trees that are made: only git's list of them is locked.
+	if _, err := r.git(ctx, dir, "reset", "--quiet", "--hard", "--no-recurse-submodules"); err != nil {
 		return err
 	}
 	r.step("tree made")

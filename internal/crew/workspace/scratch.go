@@ -20,6 +20,9 @@ const (
 	asidePrefix   = ".aside-"
 )
 
+// forgottenPrefix begins the names of folders in git's own for what is off its list and to be removed.
+const forgottenPrefix = "signalbox-forgotten-"
+
 // Scratch checks a commit out in a tree of that name for f, and removes it afterwards. Whoever wants the same name waits.
 func (r *Repo) Scratch(ctx context.Context, name, commit string, f func(dir string) error) error {
 	if err := signalbox.CheckID(name); err != nil {
@@ -71,11 +74,8 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 		}
 	}
 	r.step("tree renamed")
-	if r.registered(dir) {
-		_, err = r.run(ctx, call{dir: r.Root, args: []string{"worktree", "remove", "--force", "--force", dir}, carry: held})
-		if err != nil {
-			return err
-		}
+	if err := r.forget(dir); err != nil {
+		return err
 	}
 	r.step("tree forgotten")
 	held.release() // deleting takes its time, and is nobody's concern
@@ -83,6 +83,28 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 		return nil
 	}
 	return removeAll(trash)
+}
+
+// forget removes a tree whose folder is gone from git's list, as git worktree remove does, which takes longer. It goes at once, so
+// that no git ever meets half of it. The caller has the lock.
+func (r *Repo) forget(dir string) error {
+	for _, gitDir := range r.registrations() {
+		if worktreeOf(gitDir) != dir {
+			continue
+		}
+		trash, err := os.MkdirTemp(r.common, forgottenPrefix)
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(gitDir, filepath.Join(trash, "tree")); err != nil {
+			return err
+		}
+		r.step("tree off the list")
+		if err := os.RemoveAll(trash); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeAll removes a folder also if something in it was made read-only, as module caches are.
@@ -169,11 +191,14 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 		dir := worktreeOf(gitDir)
 		_, err := os.Lstat(dir)
 		if filepath.Dir(dir) == r.folder && errors.Is(err, fs.ErrNotExist) {
-			_, err := r.run(ctx, call{dir: r.Root, args: []string{"worktree", "remove", "--force", "--force", dir}, carry: held})
-			errs = append(errs, err)
+			errs = append(errs, r.forget(dir))
 		}
 	}
 	errs = append(errs, r.forgetUnborn())
+	forgotten, _ := filepath.Glob(filepath.Join(globQuote(r.common), forgottenPrefix+"*"))
+	for _, dir := range forgotten {
+		errs = append(errs, os.RemoveAll(dir))
+	}
 	entries, err := os.ReadDir(r.folder)
 	errs = append(errs, err)
 	for _, entry := range entries {
