@@ -33,14 +33,19 @@ type diagnosis struct {
 }
 
 func (c *doctorCommand) Run(p *program) error {
+	var settings *config.Config
 	opts := box.DoctorOptions{Options: *p.boxOptions(), Version: currentBuild().Version}
 	opts.Dir, opts.FindError = p.findBox(c.boxFlag)
 	if opts.FindError == nil {
 		if configuration, err := config.Load(opts.Dir); err == nil { // else it is one of the findings
-			opts.Agents, opts.Slots = agentCommands(configuration), configuration.Slots
+			settings, opts.Agents, opts.Slots = configuration, agentCommands(configuration), configuration.Slots
 		}
 	}
 	checks := box.Doctor(context.Background(), opts)
+	if settings != nil && len(settings.Checks) == 0 {
+		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only critic and auditor stand between a developer and your branch",
+			Fix: "name the commands that must pass under checks in " + config.FileName})
+	}
 	problems := 0
 	for _, check := range checks {
 		if check.Health == box.Problem {

@@ -114,7 +114,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	if err != nil {
 		if made { // nothing was started, so nothing is left
-			os.RemoveAll(filepath.Join(dir, treesFolder))
+			os.RemoveAll(filepath.Join(dir, crew.TreesFolder))
 			os.Remove(dir)
 		}
 		return err
@@ -146,9 +146,6 @@ func signalboxCode(err error) signalbox.Code {
 	return 0
 }
 
-// treesFolder is where a box has the trees of its tasks.
-const treesFolder = "trees"
-
 // workRoot is the project's folder: where the box lies, or where one stands if the box was named.
 func (p *program) workRoot(f boxFlag, dir string) string {
 	if f.Box == "" && p.getenv(boxVariable) == "" {
@@ -166,7 +163,7 @@ func findPlace(ctx context.Context, c *config.Config, root, dir string) (crew.Pl
 	if c.Workspace == config.WorkspaceShared {
 		return crew.Place{Root: root}, nil
 	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, treesFolder))
+	repo, err := workspace.Find(ctx, root, filepath.Join(dir, crew.TreesFolder))
 	if err != nil {
 		return crew.Place{}, err
 	}

@@ -94,6 +94,9 @@ type Outcome struct {
 	rules.Status
 }
 
+// TreesFolder is where a box has the trees of its tasks.
+const TreesFolder = "trees"
+
 // Place is where work is done.
 type Place struct {
 	// Root is the project's folder.

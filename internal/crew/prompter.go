@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,7 +32,13 @@ func Prompt(ctx context.Context, b *box.Box, role signalbox.Role, work string) (
 	if err := c.prompter().fits(role, work); err != nil {
 		return nil, err
 	}
-	return c.Prompt(ctx, role, work, ".", lastTurn{})
+	dir := filepath.Join(b.Dir, TreesFolder, work)
+	if b.Config.Workspace == config.WorkspaceShared {
+		dir = filepath.Dir(b.Dir)
+	} else if role != signalbox.RoleDeveloper && role != signalbox.RoleRemediation {
+		dir = "a copy of " + dir // which has a name of its own each time
+	}
+	return c.Prompt(ctx, role, work, dir, lastTurn{})
 }
 
 // fits refuses a role that nobody ever has on such work. Work that is not there is refused later.
