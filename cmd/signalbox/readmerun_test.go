@@ -146,9 +146,9 @@ func TestReadmeShowsTheDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the demo: %v\n%s", err, out)
 	}
-	spaces, events := regexp.MustCompile(` {2,}`), regexp.MustCompile(`\d+ events`)
-	plain := func(line string) string { // how many events there are depends on who was faster
-		return events.ReplaceAllString(spaces.ReplaceAllString(strings.TrimSpace(line), " "), "N events")
+	spaces, counts := regexp.MustCompile(` {2,}`), regexp.MustCompile(`\d+ (events|cases)`)
+	plain := func(line string) string { // how many there are depends on who was faster
+		return counts.ReplaceAllString(spaces.ReplaceAllString(strings.TrimSpace(line), " "), "N $1")
 	}
 	real := map[string]bool{}
 	for line := range strings.Lines(steady(string(out))) {
