@@ -39,15 +39,18 @@ func hang(ctx context.Context) error {
 	}
 }
 
-// pollEvery is short for whoever made the file and long for a processor.
-const pollEvery = 10 * time.Millisecond
+// How often a file is looked for: first soon, for whoever made it, then less often, since many may be waiting at once.
+const (
+	pollFirst = 10 * time.Millisecond
+	pollLast  = 500 * time.Millisecond
+)
 
 func (p *player) waitFor(ctx context.Context, file string) error {
-	for {
+	for every := pollFirst; ; every = min(2*every, pollLast) {
 		if _, err := os.Stat(p.path(file)); err == nil {
 			return nil
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := pause(ctx, every); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,9 @@ on auditor *:
 // usualLanes is how many tasks can go on at any time.
 const usualLanes = 10
 
+// reviewers is how many critics, and how many auditors, are at work at most.
+const reviewers = 5
+
 // site is a repository with a box.
 type site struct {
 	dir, program string
@@ -52,7 +55,7 @@ func newSite(dir, program, script string, slots int) (*site, error) {
 		return nil, err
 	}
 	settings := fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nslots: %d\nroles:\n"+
-		"  developer: {slots: %d}\n  critic: {slots: %d}\n  auditor: {slots: %d}\n", program, filepath.Join(dir, "agents.script"), slots, slots, slots, slots)
+		"  developer: {slots: %d}\n  critic: {slots: %d}\n  auditor: {slots: %d}\n", program, filepath.Join(dir, "agents.script"), slots, slots, min(slots, reviewers), min(slots, reviewers))
 	return s, os.WriteFile(filepath.Join(dir, "repo", ".signalbox", "signalbox.yaml"), []byte(settings), 0o600)
 }
 
