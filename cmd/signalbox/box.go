@@ -134,11 +134,7 @@ func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(
 func (p *program) sign(b *box.Box) {
 	// The answer does not wait for the places that the checkpoint is handed to. An error of it sticks.
 	p.out.Flush()
-	ctx := context.Background() // also after an interrupt
-	checkpoint, err := b.Sign(ctx)
-	if err == nil && checkpoint.Fresh {
-		err = box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed)
-	}
+	err := b.SignAndHandOut(context.Background()) // also after an interrupt
 	if err == nil || errors.Is(err, box.ErrNoKey) {
 		return
 	}

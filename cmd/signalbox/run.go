@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -231,14 +230,6 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 	return progress.New(b, o)
 }
 
-// forPeople is where the last words of a run go: to standard error if standard output is for programs.
-func (p *program) forPeople(o progress.Options) io.Writer {
-	if o.JSON {
-		return p.stderr
-	}
-	return p.out
-}
-
 // work has a crew work on a box, shows what it does, and signs what is written. It calls stop when a further interrupt is to
 // end the program at once.
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
@@ -281,7 +272,7 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	if j.shown.JSON {
 		progress.OutcomeJSON(p.out, b, outcome, working.Err() != nil)
 	} else {
-		progress.Outcome(p.forPeople(j.shown), b, outcome, began) // an error of standard output sticks
+		progress.Outcome(p.out, b, outcome, began) // an error of standard output sticks
 	}
 	return outcomeError(outcome, working.Err() != nil)
 }

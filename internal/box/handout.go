@@ -19,6 +19,25 @@ import (
 // handOutTime is how long a place may take to accept a checkpoint.
 const handOutTime = 10 * time.Second
 
+// HandOutError says that a checkpoint is signed, and did not reach all whom it is for.
+type HandOutError struct{ Err error }
+
+func (e *HandOutError) Error() string { return e.Err.Error() }
+func (e *HandOutError) Unwrap() error { return e.Err }
+
+// SignAndHandOut signs what is new in the ledger, and gives that to the places that the configuration names. The error is
+// ErrNoKey, one of signing, or a *HandOutError.
+func (b *Box) SignAndHandOut(ctx context.Context) error {
+	checkpoint, err := b.Sign(ctx)
+	if err != nil || !checkpoint.Fresh {
+		return err
+	}
+	if err := HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed); err != nil {
+		return &HandOutError{err}
+	}
+	return nil
+}
+
 // HandOut gives a signed checkpoint to the places that the configuration names. Kept only beside the ledger, it could be
 // cut short together with it. All places are tried; the error tells of those that failed.
 func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error {
@@ -32,10 +51,10 @@ func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error
 		failed("the file "+places.File, durable.Replace(places.File, signed, 0o644))
 	}
 	if len(places.Command) > 0 {
-		failed("the command "+places.Command[0], runWith(ctx, places.Command, signed))
+		failed("the command "+places.Command[0], RunWith(ctx, places.Command, signed))
 	}
 	if places.Webhook != "" {
-		failed("the webhook", post(ctx, places.Webhook, signed))
+		failed("the webhook", Post(ctx, places.Webhook, "text/plain; charset=utf-8", signed))
 	}
 	if len(faults) == 0 {
 		return nil
@@ -44,7 +63,8 @@ func HandOut(ctx context.Context, places config.Checkpoint, signed []byte) error
 		Hint: "see checkpoint in the box's " + config.FileName + "; the next checkpoint goes to all places again"}
 }
 
-func runWith(ctx context.Context, command []string, input []byte) error {
+// RunWith runs a command, without a shell, with something on its standard input. The error has what it printed.
+func RunWith(ctx context.Context, command []string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, handOutTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -57,14 +77,15 @@ func runWith(ctx context.Context, command []string, input []byte) error {
 	return err
 }
 
-func post(ctx context.Context, address string, body []byte) error {
+// Post posts something to an address, which must answer that it has it.
+func Post(ctx context.Context, address, contentType string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, handOutTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	req.Header.Set("Content-Type", contentType)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

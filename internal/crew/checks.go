@@ -2,7 +2,6 @@ package crew
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,7 +85,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 	note := func(name string, id process.ID) (func(), error) {
 		return func() { s.crew.owner.Forget(name) }, s.crew.owner.Note(name, id)
 	}
-	results, err := workspace.RunNotedChecks(ctx, dir, checksOf(c), environmentsOf(c), env, note, func(r workspace.CheckResult) {
+	results, err := workspace.RunChecks(ctx, dir, checksOf(c), environmentsOf(c), env, note, func(r workspace.CheckResult) {
 		if s.crew.opts.Live != nil {
 			s.crew.opts.Live(Activity{s.work, s.id, s.role, fmt.Sprintf("%s: %s", r.Check, verdict(r.Passed))})
 		}
@@ -151,16 +150,10 @@ func environmentsOf(c *config.Config) (environments []workspace.Environment) {
 // differences compares what the developer said that the checks gave with what they gave.
 func (c *Crew) differences(ctx context.Context, claimed signalbox.Hash, rows []rules.CheckRow) []string {
 	text, err := c.blob(ctx, claimed)
-	if err != nil || text == nil {
+	if err != nil {
 		return nil
 	}
-	var said struct {
-		Body map[string]any `json:"body"`
-	}
-	if json.Unmarshal(text, &said) != nil {
-		return nil
-	}
-	table, _ := said.Body["Environment Verification Matrix"].([]any)
+	table, _ := storedBody(text)["Environment Verification Matrix"].([]any)
 	var differ []string
 	for _, line := range table {
 		row, _ := line.(map[string]any)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -321,16 +320,4 @@ func (c *Crew) endAll() {
 	for _, s := range c.sessions {
 		s.cancel(errInterrupted)
 	}
-}
-
-// Sessions returns what the crew is doing, in order.
-func (c *Crew) Sessions() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var ids []string
-	for id := range c.sessions {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }

@@ -353,7 +353,7 @@ func (r *running) end() Outcome {
 	if r.err != nil {
 		r.t.Fatal(r.err)
 	}
-	if left := r.crew.Sessions(); len(left) > 0 {
+	if left := r.crew.runningSessions(); len(left) > 0 {
 		r.t.Errorf("sessions are left: %v", left)
 	}
 	return r.outcome
@@ -526,4 +526,16 @@ func wantIn(t *testing.T, text string, parts ...string) {
 			t.Errorf("this lacks %q:\n%s", part, text)
 		}
 	}
+}
+
+// runningSessions returns what the crew is doing, in order.
+func (c *Crew) runningSessions() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for id := range c.sessions {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
 }

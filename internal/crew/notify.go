@@ -1,19 +1,12 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"os/exec"
-	"time"
 
+	"signalbox/internal/box"
 	"signalbox/internal/rules"
 )
-
-// notifyTime is how long telling somebody may take.
-const notifyTime = 30 * time.Second
 
 // notify tells the places that the configuration names that the human is asked something. Whatever comes of it, the
 // question stands.
@@ -27,9 +20,7 @@ func (c *Crew) notify(id string) {
 	if q == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), notifyTime)
-	defer cancel()
-	fields, err := Fields(ctx, c.box, q)
+	fields, err := Fields(context.Background(), c.box, q)
 	if err != nil {
 		c.log.Warn("cannot read what is asked in full", "question", id, "error", err)
 	}
@@ -37,37 +28,17 @@ func (c *Crew) notify(id string) {
 	if err != nil {
 		return
 	}
+	told := func(place string, err error) {
+		if err != nil {
+			c.log.Warn("cannot tell the "+place+" of a question; it stands all the same", "question", id, "error", err)
+		}
+	}
 	c.running.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), notifyTime)
-		defer cancel()
 		if places.Webhook != "" {
-			if err := post(ctx, places.Webhook, text); err != nil {
-				c.log.Warn("cannot tell the webhook of a question; it stands all the same", "question", id, "error", err)
-			}
+			told("webhook", box.Post(context.Background(), places.Webhook, "application/json", text))
 		}
 		if len(places.Command) > 0 {
-			command := exec.CommandContext(ctx, places.Command[0], places.Command[1:]...)
-			command.Stdin = bytes.NewReader(text)
-			if err := command.Run(); err != nil {
-				c.log.Warn("cannot tell the command of a question; it stands all the same", "question", id, "error", err)
-			}
+			told("command", box.RunWith(context.Background(), places.Command, text))
 		}
 	})
-}
-
-func post(ctx context.Context, address string, text []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= 300 {
-		return fmt.Errorf("it answered %s", response.Status)
-	}
-	return nil
 }

@@ -259,14 +259,10 @@ func (p *prompter) signalText(ctx context.Context, digest signalbox.Hash) (strin
 	if err != nil {
 		return "", err
 	}
-	var sig struct {
-		Raw  string         `json:"raw"`
-		Body map[string]any `json:"body"`
+	if fields := storedBody(text); fields != nil {
+		return bodyText(fields), nil
 	}
-	if json.Unmarshal(text, &sig) != nil || sig.Body == nil {
-		return string(text), nil
-	}
-	return bodyText(sig.Body), nil
+	return string(text), nil
 }
 
 // matching are the experts of whom a keyword is in the task.

@@ -15,18 +15,24 @@ func Fields(ctx context.Context, b *box.Box, q *rules.Question) (map[string]any,
 	if err != nil {
 		return nil, err
 	}
+	fields := storedBody(text)
+	delete(fields, "Question") // which is its text
+	delete(fields, "Task")
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	return fields, nil
+}
+
+// storedBody returns the fields of a signal that was stored, nil if the text is none.
+func storedBody(text []byte) map[string]any {
 	var said struct {
 		Body map[string]any `json:"body"`
 	}
 	if json.Unmarshal(text, &said) != nil {
-		return nil, nil
+		return nil
 	}
-	delete(said.Body, "Question") // which is its text
-	delete(said.Body, "Task")
-	if len(said.Body) == 0 {
-		return nil, nil
-	}
-	return said.Body, nil
+	return said.Body
 }
 
 // FieldsText writes fields for people, a label a line.

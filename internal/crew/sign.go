@@ -41,24 +41,10 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 }
 
 // sign is done to its end, also while the program is told to stop.
-func sign(b *box.Box) error {
-	ctx := context.Background()
-	checkpoint, err := b.Sign(ctx)
-	if err == nil && checkpoint.Fresh {
-		if err = box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed); err != nil {
-			err = &handOutError{err}
-		}
-	}
-	return err
-}
-
-// handOutError says that a checkpoint is signed, and did not reach all whom it is for.
-type handOutError struct{ error }
-
-func (e *handOutError) Unwrap() error { return e.error }
+func sign(b *box.Box) error { return b.SignAndHandOut(context.Background()) }
 
 func unsigned(err error) string {
-	if kept := (*handOutError)(nil); errors.As(err, &kept) {
+	if kept := (*box.HandOutError)(nil); errors.As(err, &kept) {
 		return "the checkpoint is signed, but it could not be handed out"
 	}
 	return "what was done is recorded, but it is not signed"

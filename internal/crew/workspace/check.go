@@ -62,14 +62,10 @@ type CheckResult struct {
 //
 // Checks see the environment of this process without what is signalbox's own, then that of the Environment, then extraEnv.
 // Each is a session of its own, whatever extraEnv says: what carries a check's session is ended with it.
+//
+// Noted, if not nil, gets the identity of each check, and its session, before it begins, so that it can be found if this
+// process is killed; over, which may be nil, is called when the check has ended.
 func RunChecks(ctx context.Context, dir string, checks []Check, environments []Environment, extraEnv []string,
-	each func(CheckResult)) ([]CheckResult, error) {
-	return RunNotedChecks(ctx, dir, checks, environments, extraEnv, nil, each)
-}
-
-// RunNotedChecks is RunChecks that hands the identity of each check, and its session, to noted before it begins, so that
-// it can be found if this process is killed. It calls over, which may be nil, when the check has ended.
-func RunNotedChecks(ctx context.Context, dir string, checks []Check, environments []Environment, extraEnv []string,
 	noted func(session string, id process.ID) (over func(), err error), each func(CheckResult)) (results []CheckResult, err error) {
 	if len(environments) == 0 {
 		environments = []Environment{{}}

@@ -38,7 +38,7 @@ func TestChecksInOrder(t *testing.T) {
 		{Name: "two", Run: []string{"env", "A={workspace}"}},
 	}
 	var seen []CheckResult
-	results, err := RunChecks(context.Background(), dir, checks, environments, []string{"B=extra"}, func(r CheckResult) { seen = append(seen, r) })
+	results, err := RunChecks(context.Background(), dir, checks, environments, []string{"B=extra"}, nil, func(r CheckResult) { seen = append(seen, r) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestChecksInOrder(t *testing.T) {
 }
 
 func TestChecksWithoutEnvironments(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "cat; exit 1"}}, nil, nil, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "cat; exit 1"}}, nil, nil, nil, nil)
 	if err != nil || len(results) != 1 || results[0].Exit != 1 || results[0].Environment != "" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -77,7 +77,7 @@ func TestCheckThatHangs(t *testing.T) {
 	var child process.ID
 	noted := func(_ string, id process.ID) (func(), error) { child = id; return nil, nil }
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
-	results, err := RunNotedChecks(context.Background(), t.TempDir(), checks, nil, nil, noted, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, noted, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestCheckThatPassesTooLate(t *testing.T) {
 	dir := t.TempDir()
 	// On a slow machine it may be ended before it can say so.
 	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`, Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), dir, checks, nil, nil, nil)
+	results, err := RunChecks(context.Background(), dir, checks, nil, nil, nil, nil)
 	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 || results[0].Passed {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -115,7 +115,7 @@ func TestChecksInterrupted(t *testing.T) {
 		return func() { over++ }, nil
 	}
 	checks := []Check{{Name: "first", Command: `echo > first`}, {Name: "second", Command: `sleep 1000`}, {Name: "third", Command: `echo > third`}}
-	results, err := RunNotedChecks(ctx, dir, checks, nil, nil, noted, nil)
+	results, err := RunChecks(ctx, dir, checks, nil, nil, noted, nil)
 	if !errors.Is(err, context.Canceled) || len(results) != 1 || results[0].Check != "first" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -129,7 +129,7 @@ func TestChecksInterrupted(t *testing.T) {
 
 func TestCheckThatCannotStart(t *testing.T) {
 	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
-		[]Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}, nil, nil)
+		[]Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}, nil, nil, nil)
 	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" || !strings.Contains(err.Error(), "check a: program no-such-program") {
 		t.Errorf("error %v", err)
 	}
@@ -137,7 +137,7 @@ func TestCheckThatCannotStart(t *testing.T) {
 		t.Errorf("%+v", results)
 	}
 	full := errors.New("the disk is full")
-	_, err = RunNotedChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}}, nil, nil,
+	_, err = RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}}, nil, nil,
 		func(string, process.ID) (func(), error) { return nil, full }, nil)
 	if !errors.Is(err, full) {
 		t.Errorf("error %v", err)
@@ -147,7 +147,7 @@ func TestCheckThatCannotStart(t *testing.T) {
 func TestCheckThatFloods(t *testing.T) {
 	const lines = 2_000_000
 	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`, lines)}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
