@@ -79,6 +79,9 @@ func (y saying) agent(e *signalbox.Event) (text, detail string) {
 		case "remediation_complete":
 			return "mended, it says" + y.checksRun("; "), ""
 		}
+	case "TurnSignalHeard":
+		b := as[rules.TurnSignalHeard](e)
+		return fmt.Sprintf("tree %s says %s", b.Tree, strings.ReplaceAll(b.Signal, "_", " ")), b.Reason
 	case "AgentSessionCompleted":
 		return y.role(e) + " exits", string(as[rules.AgentSessionCompleted](e).ExitReason)
 	case "TaskExpanded":

@@ -90,6 +90,13 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestTurnSignalsSayWhy(t *testing.T) {
+	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
+	if text, detail := (saying{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
+		t.Errorf("%q, %q", text, detail)
+	}
+}
+
 func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 	b := boxWithPlan(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("ok a\nok c\nFAIL b\n\n"))

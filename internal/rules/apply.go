@@ -90,6 +90,8 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.addRedaction(Redaction{b.Blob, b.Reason, e.Actor, e.Time, e.Seq})
 	case SignalHeard:
 		s.heard(e, b)
+	case TurnSignalHeard:
+		s.heardTurn(e, b)
 	case WorkUnblocked: // for the record; the events beside it do the rest
 	default:
 		s.applyDelivery(e, body)

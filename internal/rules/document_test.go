@@ -183,7 +183,7 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 		return "list of " + kindOf(t, typ.Elem())
 	case reflect.Struct:
 		return "object"
-	case reflect.Int, reflect.Int64, reflect.Uint64:
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		return "number"
 	}
 	t.Fatalf("nobody has said how to call a %s", typ)

@@ -101,6 +101,21 @@ type BlobRedacted struct {
 	Reason string         `json:"reason"`
 }
 
+// TurnSignalHeard records a turn signal that a tree heard in a model's reply. It is about no work and of no session.
+type TurnSignalHeard struct {
+	Run  string `json:"run"`
+	Tree string `json:"tree"`
+	Node string `json:"node"`
+	// Turn is the how-many-eth signal it is that the run logged.
+	Turn       uint64  `json:"turn"`
+	Signal     string  `json:"signal"`
+	Confidence float64 `json:"confidence"`
+	// Reason is what the signal says about why.
+	Reason string `json:"reason,omitempty"`
+	// Body is the blob with all fields and the block as it was written.
+	Body signalbox.Hash `json:"body,omitzero"`
+}
+
 func (BoxOpened) eventType() string             { return "BoxOpened" }
 func (WorkOpened) eventType() string            { return "WorkOpened" }
 func (LeaseGranted) eventType() string          { return "LeaseGranted" }
@@ -113,6 +128,7 @@ func (AgentSessionCompleted) eventType() string { return "AgentSessionCompleted"
 func (PhaseChanged) eventType() string          { return "PhaseChanged" }
 func (WorkUnblocked) eventType() string         { return "WorkUnblocked" }
 func (BlobRedacted) eventType() string          { return "BlobRedacted" }
+func (TurnSignalHeard) eventType() string       { return "TurnSignalHeard" }
 
 // ErrNewer means that the log was written by a newer signalbox. Nothing may be appended to it by this one.
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
@@ -172,6 +188,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	"PhaseChanged":          decodeAs[PhaseChanged],
 	"WorkUnblocked":         decodeAs[WorkUnblocked],
 	"BlobRedacted":          decodeAs[BlobRedacted],
+	"TurnSignalHeard":       decodeAs[TurnSignalHeard],
 	"PolicySet":             decodeAs[PolicySet],
 	"PlanOpened":            decodeAs[PlanOpened],
 	"TaskPlanned":           decodeAs[TaskPlanned],

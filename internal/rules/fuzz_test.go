@@ -16,6 +16,9 @@ func FuzzSnapshot(f *testing.F) {
 	whole := lived(f).s.Snapshot()
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
+	heard := lived(f)
+	turnsHeard(heard)
+	f.Add(heard.s.Snapshot())
 	f.Add([]byte{snapshotFormat, 1, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add(append([]byte{snapshotFormat, 1, 1, 1, 0, 100}, make([]byte, 200)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -35,6 +38,7 @@ func FuzzSnapshot(f *testing.F) {
 // FuzzApply: an event of any form leaves the state as it was, or is folded into a state in which all is well.
 func FuzzApply(f *testing.F) {
 	b := lived(f)
+	b.do(turnOf("run-1", 1))
 	add := func(e *signalbox.Event) {
 		f.Add(int64(e.Seq)-int64(b.s.Seq()), int64(e.Time.Sub(b.now)), e.Type, e.Work, e.Session, e.Actor, e.Data)
 	}
@@ -52,6 +56,8 @@ func FuzzApply(f *testing.F) {
 	add(b.event("held", "S", LeaseReleased{4, "r"}))
 	add(b.event("held", "S", LeaseRenewed{4, b.now.Add(time.Hour)}))
 	add(b.late(b.event("held", "S", LeaseExpired{4})))
+	add(b.event("", "", TurnSignalHeard{Run: "run-1", Turn: 2, Signal: "stuck", Confidence: 0.5}))
+	add(b.event("", "", TurnSignalHeard{Run: "run-2", Turn: 9, Signal: "need_turn"}))
 	start := b.s.Snapshot()
 	f.Fuzz(func(t *testing.T, seq, after int64, eventType, work, session, actor string, data []byte) {
 		s, err := FromSnapshot(start)

@@ -34,6 +34,8 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 			return "the blob is redacted already"
 		}
 		return ""
+	case TurnSignalHeard:
+		return s.turnFault(b)
 	case WorkOpened:
 		return s.openFault(e, b)
 	case TaskPlanned:

@@ -261,7 +261,7 @@ func TestNewerRules(t *testing.T) {
 		Claim{Role: "critic", Session: "C", Actor: "A", Lease: "L"}, Renew{Work: "held", Session: "S", Epoch: 4},
 		Release{Work: "held", Session: "S", Epoch: 4}, Release{Work: "held", Actor: "op", Reason: "r"},
 		Exit{Session: "S", Signal: exit("IMPLEMENTATION", "completed")}, Unblock{Work: "blocked", Note: "n", Actor: "op"},
-		Expire{}, RedactBlob{Blob: signalbox.Hash{2}, Reason: "r", Actor: "op"},
+		Expire{}, RedactBlob{Blob: signalbox.Hash{2}, Reason: "r", Actor: "op"}, turnOf("run-1", 1),
 	} {
 		d := Decide(newer, t0.Add(48*time.Hour), c)
 		wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg})

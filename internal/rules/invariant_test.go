@@ -13,7 +13,7 @@ import (
 // brokenInvariant returns what does not hold, though it always must, in the fold of a log; "" if all is well.
 func brokenInvariant(s *State, log []signalbox.Event) string {
 	for _, check := range []func(*State, []signalbox.Event) string{
-		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex, brokenSnapshot, brokenDelivery,
+		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex, brokenSnapshot, brokenDelivery, brokenTurns,
 	} {
 		if fault := check(s, log); fault != "" {
 			return fault
@@ -188,14 +188,14 @@ func brokenSession(s *State, log []signalbox.Event) string {
 
 // indexes is what a State keeps beside its lists, in a form that can be compared.
 type indexes struct {
-	Works, Sessions map[string]int
-	Redacted        map[signalbox.Hash]int
-	Leased          map[uint64]int
-	Free            map[signalbox.Phase][]int
+	Works, Sessions, Turns map[string]int
+	Redacted               map[signalbox.Hash]int
+	Leased                 map[uint64]int
+	Free                   map[signalbox.Phase][]int
 }
 
 func (s *State) indexes() indexes {
-	x := indexes{maps.Clone(s.workIndex), maps.Clone(s.sessionIndex), maps.Clone(s.redacted), maps.Clone(s.leased), map[signalbox.Phase][]int{}}
+	x := indexes{maps.Clone(s.workIndex), maps.Clone(s.sessionIndex), maps.Clone(s.turnIndex), maps.Clone(s.redacted), maps.Clone(s.leased), map[signalbox.Phase][]int{}}
 	for n, phase := range phases {
 		for i := range s.works {
 			if i/64 < len(s.free[n]) && s.free[n][i/64]&(1<<(i%64)) != 0 {
@@ -208,7 +208,7 @@ func (s *State) indexes() indexes {
 
 // scannedIndexes finds the same by looking at everything.
 func (s *State) scannedIndexes() indexes {
-	x := indexes{map[string]int{}, map[string]int{}, map[signalbox.Hash]int{}, map[uint64]int{}, map[signalbox.Phase][]int{}}
+	x := indexes{map[string]int{}, map[string]int{}, map[string]int{}, map[signalbox.Hash]int{}, map[uint64]int{}, map[signalbox.Phase][]int{}}
 	for i, w := range s.works {
 		x.Works[w.ID] = i
 		if w.Lease != nil {
@@ -223,11 +223,14 @@ func (s *State) scannedIndexes() indexes {
 	for i, r := range s.redactions {
 		x.Redacted[r.Blob] = i
 	}
+	for i, run := range s.turns {
+		x.Turns[run.Run] = i
+	}
 	return x
 }
 
 func (x indexes) equal(y indexes) bool {
-	return maps.Equal(x.Works, y.Works) && maps.Equal(x.Sessions, y.Sessions) && maps.Equal(x.Redacted, y.Redacted) &&
+	return maps.Equal(x.Works, y.Works) && maps.Equal(x.Sessions, y.Sessions) && maps.Equal(x.Turns, y.Turns) && maps.Equal(x.Redacted, y.Redacted) &&
 		maps.Equal(x.Leased, y.Leased) && maps.EqualFunc(x.Free, y.Free, slices.Equal)
 }
 
@@ -250,6 +253,28 @@ func brokenIndex(s *State, _ []signalbox.Event) string {
 	}
 	if at, ok := s.NextExpiry(); ok != any || !at.Equal(first) {
 		return fmt.Sprintf("the next expiry is %s, %t; a scan finds %s, %t", at, ok, first, any)
+	}
+	return ""
+}
+
+// brokenTurns holds that of each run that is remembered the last signal is, and that those are the runs heard of last.
+func brokenTurns(s *State, log []signalbox.Event) string {
+	last := map[string]turnRun{}
+	for _, e := range log {
+		if e.Type == "TurnSignalHeard" {
+			b := mustDecode(&e).(TurnSignalHeard)
+			last[b.Run] = turnRun{b.Run, b.Turn, e.Seq}
+		}
+	}
+	kept := slices.SortedFunc(maps.Values(last), func(a, b turnRun) int { return int(b.Seq) - int(a.Seq) })
+	kept = kept[:min(len(kept), maxTurnRuns)]
+	if len(kept) != len(s.turns) {
+		return fmt.Sprintf("%d runs are remembered of %d", len(s.turns), len(kept))
+	}
+	for _, want := range kept {
+		if turn, ok := s.TurnSignals(want.Run); !ok || turn != want.Last || s.turns[s.turnIndex[want.Run]] != want {
+			return fmt.Sprintf("run %s is at turn %d, by the log at %+v", want.Run, turn, want)
+		}
 	}
 	return ""
 }

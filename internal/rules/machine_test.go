@@ -188,11 +188,13 @@ func (m *machine) drawLease() Command {
 }
 
 func (m *machine) drawOther() Command {
-	switch draw(m, "other", "open", "unblock", "unblock", "expire", "redact") {
+	switch draw(m, "other", "open", "unblock", "unblock", "expire", "redact", "turn") {
 	case "open":
 		return OpenWork{Work: draw(m, "work", workIDs...), Actor: "op", Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)}
 	case "unblock":
 		return Unblock{Work: m.drawWork(), Note: "n", Actor: "op"}
+	case "turn":
+		return turnOf(draw(m, "run", "run-1", "run-2"), draw[uint64](m, "turn", 1, 2, 3, 4))
 	case "redact":
 		return RedactBlob{Blob: signalbox.Hash{draw[byte](m, "blob", 1, 2)}, Reason: "r", Actor: "op"}
 	}

@@ -17,6 +17,7 @@ type model struct {
 	order    []string
 	sessions map[string]*modelSession
 	redacted map[signalbox.Hash]uint64
+	runs     map[string][]uint64 // the events of the signals that a tree's run logged, from its turn 1 on
 
 	turn verdict
 }
@@ -77,7 +78,7 @@ func verdictOf(d Decision) verdict {
 }
 
 func newModel() *model {
-	return &model{seq: 1, at: t0, works: map[string]*modelWork{}, sessions: map[string]*modelSession{}, redacted: map[signalbox.Hash]uint64{}}
+	return &model{seq: 1, at: t0, works: map[string]*modelWork{}, sessions: map[string]*modelSession{}, redacted: map[signalbox.Hash]uint64{}, runs: map[string][]uint64{}}
 }
 
 // step carries out a command.
@@ -101,6 +102,8 @@ func (m *model) step(now time.Time, c Command) verdict {
 		m.unblock(now, c)
 	case Expire:
 		m.expireAll(now)
+	case HearTurn:
+		m.hearTurn(now, c)
 	case RedactBlob:
 		if seq, done := m.redacted[c.Blob]; done {
 			m.turn.Seq, m.turn.Repeated = seq, true
@@ -110,6 +113,21 @@ func (m *model) step(now time.Time, c Command) verdict {
 		}
 	}
 	return m.turn
+}
+
+func (m *model) hearTurn(now time.Time, c HearTurn) {
+	switch heard := m.runs[c.Run]; {
+	case c.Turn <= uint64(len(heard)):
+		m.turn.Seq, m.turn.Repeated = heard[len(heard)-1], true
+	case len(heard) > 0 && c.Turn > uint64(len(heard))+1:
+		m.turn.Code = signalbox.CodeConflict
+	default:
+		m.turn.Seq = m.event(now, "TurnSignalHeard")
+		for uint64(len(heard)) < c.Turn { // a run that is not known begins anywhere
+			heard = append(heard, m.turn.Seq)
+		}
+		m.runs[c.Run] = heard
+	}
 }
 
 func (m *model) event(now time.Time, eventType string) uint64 {

@@ -144,7 +144,8 @@ func viewState(s *State) []byte {
 		Sessions   []*Session
 		Redactions []Redaction
 		Delivery   delivery
-	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.delivery})), "", "  ")
+		Turns      []turnRun
+	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.delivery, s.turns})), "", "  ")
 	if err != nil {
 		panic(err)
 	}

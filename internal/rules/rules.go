@@ -18,7 +18,8 @@ import (
 )
 
 // Version is the version of these rules. A log that was opened under a newer version is not written to: two
-// programs must not fold one log differently.
+// programs must not fold one log differently. A new type of event alone is no new version: who does not know it stops
+// there with ErrNewer.
 const Version = 2
 
 // Decision is what a command leads to. Events are drafts: Seq, Prev and Hash are for the log to set. If Err is

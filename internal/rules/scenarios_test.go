@@ -22,6 +22,7 @@ var scenarios = append([]scenario{
 	{"clock-behind", "A writer whose clock is behind the log writes at the time of the last event.", clockBehind},
 	{"texts", "Titles, notes and reasons with characters that JSON escapes, and some that it does not.", texts},
 	{"many-leases-expire", "Leases of several works run out together and are recorded by the command that meets them.", manyLeasesExpire},
+	{"turn-signals", "Two runs of trees log turn signals; one says its last again, one begins late, and a gap is refused.", turnsHeard},
 }, deliveryScenarios...)
 
 type scenario struct {

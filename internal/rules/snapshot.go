@@ -14,7 +14,12 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, texts with their
 // length before them. One walk over the state both writes and reads it, so the two cannot disagree. Equal states have
 // equal snapshots. It is a cache for one version of the program and no format for others.
-const snapshotFormat = 2
+const (
+	snapshotFormat = 2
+	// turnsFormat has the runs of trees as well. A state without any has the format of before, so that each state has
+	// one snapshot and those of before are still read.
+	turnsFormat = 3
+)
 
 // ErrSnapshot means that bytes are no snapshot of this version: fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -32,7 +37,7 @@ func (s *State) Still() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
 		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
-		delivery: s.delivery,
+		turns: slices.Clone(s.turns), delivery: s.delivery,
 	}
 }
 
@@ -53,8 +58,11 @@ func FromSnapshot(data []byte) (*State, error) {
 
 func (w *walker) state(s *State) {
 	format, rules := uint64(snapshotFormat), uint64(s.rules)
+	if len(s.turns) > 0 {
+		format = turnsFormat
+	}
 	w.number(&format)
-	if format != snapshotFormat {
+	if format != snapshotFormat && format != turnsFormat {
 		w.fail("format")
 	}
 	w.number(&rules)
@@ -66,6 +74,12 @@ func (w *walker) state(s *State) {
 	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
 	list(w, &s.redactions, w.redaction)
 	jsonText(w, &s.delivery)
+	if format == turnsFormat {
+		list(w, &s.turns, w.turnRun)
+		if len(s.turns) == 0 {
+			w.fail("turns")
+		}
+	}
 	if !w.writing && w.err == nil {
 		s.index(w)
 	}
@@ -101,6 +115,7 @@ func (s *State) index(w *walker) {
 	for i, r := range s.redactions {
 		s.redacted = put(s.redacted, r.Blob, i)
 	}
+	s.indexTurns(w)
 }
 
 // consistent says whether a session has had leases of works that there are, and holds those that it says it holds.

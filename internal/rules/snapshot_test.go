@@ -63,6 +63,7 @@ func TestSnapshotHasEveryField(t *testing.T) {
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
 	s.delivery = filled(t, reflect.TypeFor[delivery](), &n).Interface().(delivery)
+	s.turns = filled(t, reflect.TypeFor[[]turnRun](), &n).Interface().([]turnRun)
 	for i, session := range s.sessions { // which must be true of each other
 		work := s.works[i]
 		session.Live = []uint64{work.Lease.Epoch}
@@ -76,13 +77,13 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := func(s *State) []any {
-		return []any{s.seq, s.time, s.box, s.rules, s.works, s.sessions, s.redactions, s.delivery}
+		return []any{s.seq, s.time, s.box, s.rules, s.works, s.sessions, s.redactions, s.delivery, s.turns}
 	}
-	if diff := cmp.Diff(contents(s), contents(read)); diff != "" {
+	if diff := cmp.Diff(contents(s), contents(read), cmp.AllowUnexported(turnRun{})); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
 	fields := reflect.TypeFor[State]().NumField()
-	if want := 20; fields != want {
+	if want := 22; fields != want {
 		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
 	}
 }
@@ -103,7 +104,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 func TestNotASnapshot(t *testing.T) {
 	whole := lived(t).s.Snapshot()
 	bad := map[string][]byte{
-		"other format":      append([]byte{snapshotFormat + 1}, whole[1:]...),
+		"other format":      append([]byte{turnsFormat + 1}, whole[1:]...),
 		"one byte more":     append(bytes.Clone(whole), 0),
 		"a number too long": append([]byte{snapshotFormat, 0x81, 0x00}, whole[2:]...),
 		"many works":        {snapshotFormat, 1, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f},
@@ -137,7 +138,8 @@ func TestSnapshotThatLiesAboutLengths(t *testing.T) {
 	head := []byte{snapshotFormat, 1, 1, 1, 0}
 	work := append(bytes.Clone(head), 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 0)
 	session := append(bytes.Clone(head), 0, 1, 1, 's', 0, 0)
-	for name, start := range map[string][]byte{"works": head, "tenures": work, "leases": session, "redactions": append(head, 0, 0)} {
+	for name, start := range map[string][]byte{"works": head, "tenures": work, "leases": session, "redactions": append(head, 0, 0),
+		"runs": {turnsFormat, 1, 1, 1, 0, 0, 0, 0, 2, '{', '}'}} {
 		for _, n := range []uint64{1 << 16, 1<<16 - 10, 1 << 40, 1<<64 - 1} {
 			data := slices.Concat(start, number(n), rest)
 			var before, after runtime.MemStats

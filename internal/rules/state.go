@@ -25,6 +25,8 @@ type State struct {
 	sessionIndex map[string]int
 	redactions   []Redaction
 	redacted     map[signalbox.Hash]int
+	turns        []turnRun // of trees; each keeps its place until another takes it
+	turnIndex    map[string]int
 
 	leased map[uint64]int // live leases: epoch to index of the work
 	free   [8]bitset      // for each phase the works without a lease that were opened by hand

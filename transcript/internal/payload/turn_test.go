@@ -72,6 +72,9 @@ func TestTurnTypes(t *testing.T) {
 	if diff := cmp.Diff(names, table); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(signalbox.TurnTypes(), table); diff != "" {
+		t.Errorf("table (-vocabulary +got):\n%s", diff)
+	}
 	if kind, ok := TurnKindOf("NEED_TURN"); ok || kind != "" {
 		t.Errorf("an unknown type has kind %q, %v", kind, ok)
 	}
