@@ -31,6 +31,7 @@ type StripStream struct {
 	line      []byte // the start of a line that may open or close a fence
 	streaming bool   // the line has been judged
 	opaque    bool   // the line opens or closes a fence
+	begun     bool   // the first line, which may have a byte order mark, is over
 	space     spaces // held back: white space that may be the end
 }
 
@@ -77,7 +78,7 @@ func (s *StripStream) part(p []byte) {
 	}
 	n := min(len(p), MaxTurnBlock+1-len(s.line))
 	s.line = append(s.line, p[:n]...)
-	if len(s.line) > MaxTurnBlock || !mayBeFence(s.line) {
+	if len(s.line) > MaxTurnBlock || !mayBeFence(s.unmarked(s.line)) {
 		s.judge()
 		s.streaming = true
 	}
@@ -90,7 +91,21 @@ func (s *StripStream) endLine() {
 	if !s.streaming && len(s.line) > 0 {
 		s.judge()
 	}
-	s.streaming, s.opaque = false, false
+	s.streaming, s.opaque, s.begun = false, false, true
+}
+
+const byteOrderMark = "\uFEFF"
+
+// unmarked is a line without the byte order mark that a text may begin with, as the scanner sees it. While only a part of
+// the mark is there it is nothing yet.
+func (s *StripStream) unmarked(line []byte) []byte {
+	if s.begun {
+		return line
+	}
+	if len(line) < len(byteOrderMark) && string(line) == byteOrderMark[:len(line)] {
+		return nil
+	}
+	return bytes.TrimPrefix(line, []byte(byteOrderMark))
 }
 
 // mayBeFence reports whether a line that begins so may be a fence.
@@ -111,7 +126,7 @@ func mayBeFence(line []byte) bool {
 func (s *StripStream) judge() {
 	line := s.line
 	s.line = line[:0]
-	whole := bytes.TrimSuffix(line, []byte{'\n'})
+	whole := bytes.TrimSuffix(s.unmarked(line), []byte{'\n'})
 	if s.fence.IsOpen() {
 		if s.opaque = s.fence.ClosedBy(whole); s.opaque {
 			s.fence = lines.Fence{}

@@ -48,6 +48,23 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 	}
 }
 
+func TestStripPassesOverAByteOrderMark(t *testing.T) {
+	const mark, block = "\uFEFF", `<signal type="stuck"><blocker>b</blocker></signal>`
+	for _, text := range []string{mark + "```\n```\n" + block, mark + "```\n" + block + "\n```\n", mark + block, mark + "~~~\n~~~\n" + mark + "```\n" + block} {
+		checkStrip(t, text)
+		for cut := range len(text) {
+			var out strings.Builder
+			s := transcript.NewStripStream(&out)
+			s.Write([]byte(text[:cut]))
+			s.Write([]byte(text[cut:]))
+			s.Close()
+			if out.String() != transcript.Strip(text) {
+				t.Errorf("%q cut at %d becomes %q", text, cut, out.String())
+			}
+		}
+	}
+}
+
 func TestStripStreamReturnsTheWritersError(t *testing.T) {
 	full := errors.New("disk full")
 	s := transcript.NewStripStream(writerFunc(func([]byte) (int, error) { return 0, full }))
