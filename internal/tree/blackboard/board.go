@@ -1,0 +1,188 @@
+package blackboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// Board is a blackboard. Its methods without a scope are about the tree's keys and the global ones.
+type Board struct {
+	layout *Layout
+	values []any
+	sizes  []int
+	total  int
+	// hidden are the keys that begin with "_" and are not declared.
+	hidden map[string]any
+}
+
+// New returns a board of one scope with these keys and those that every tree has, for calling leaves outside of a tree.
+func New(keys []Key) (*Board, error) {
+	l := NewLayout()
+	for _, key := range keys {
+		if _, err := l.Declare(TreeScope, key, "", false); err != nil {
+			return nil, err
+		}
+	}
+	return l.Board(), nil
+}
+
+// Board returns a board on which every key has its default.
+func (l *Layout) Board() *Board {
+	b := &Board{layout: l, values: make([]any, l.Len()), sizes: make([]int, l.Len())}
+	b.Reset(0, Slot(l.Len()))
+	return b
+}
+
+// Size is what all values count, as MaxBoard limits it.
+func (b *Board) Size() int { return b.total }
+
+// Value returns what is in a slot.
+func (b *Board) Value(slot Slot) any { return b.values[slot] }
+
+// Put sets a slot to a value of a board, without asking whether it fits: a for_each must be able to give its body an
+// item whatever else is on the board.
+func (b *Board) Put(slot Slot, v any) {
+	size := sizeOf(v)
+	b.total += size - b.sizes[slot]
+	b.values[slot], b.sizes[slot] = v, size
+}
+
+// Reset gives the slots from one to before another their defaults.
+func (b *Board) Reset(from, to Slot) {
+	for slot := from; slot < to; slot++ {
+		b.Put(slot, b.layout.declared[slot].Default)
+	}
+}
+
+// find returns the slot of a key, -1 for a hidden one.
+func (b *Board) find(in Scope, key string) (Slot, error) {
+	if slot, ok := b.layout.Lookup(in, key); ok {
+		return slot, nil
+	}
+	if Hidden(key) {
+		return -1, nil
+	}
+	return 0, fmt.Errorf("%w '%s': declare it in blackboard", ErrUndeclared, key)
+}
+
+// GetIn returns the value of a key as a scope sees it; nil if it is absent. The error is ErrUndeclared.
+func (b *Board) GetIn(in Scope, key string) (any, error) {
+	slot, err := b.find(in, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case slot < 0:
+		return b.hidden[key], nil
+	}
+	return b.values[slot], nil
+}
+
+// SetIn checks a value, keeps it for a key as a scope sees it, and returns it as it is kept. The error, ErrUndeclared or
+// ErrMistyped, names the key.
+func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
+	slot, err := b.find(in, key)
+	if err != nil {
+		return nil, err
+	}
+	t, before := Any, 0
+	if slot >= 0 {
+		t, before = b.layout.Type(slot), b.sizes[slot]
+	} else if old, ok := b.hidden[key]; ok {
+		before = sizeOf(old) + len(key)
+	}
+	kept, size, err := t.check(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w for key '%s': %w", ErrMistyped, key, err)
+	}
+	if slot < 0 {
+		size += len(key)
+	}
+	if b.total+size-before > MaxBoard {
+		return nil, fmt.Errorf("%w for key '%s': the blackboard would be larger than %d bytes", ErrMistyped, key, MaxBoard)
+	}
+	b.total += size - before
+	switch {
+	case slot >= 0:
+		b.values[slot], b.sizes[slot] = kept, size
+	case kept == nil:
+		b.total -= size
+		delete(b.hidden, key)
+	default:
+		if b.hidden == nil {
+			b.hidden = map[string]any{}
+		}
+		b.hidden[key] = kept
+	}
+	return kept, nil
+}
+
+// Get returns the value of a key; nil if it is absent. The error is ErrUndeclared.
+func (b *Board) Get(key string) (any, error) { return b.GetIn(TreeScope, key) }
+
+// Set sets a key; nil makes it absent. The error, ErrUndeclared or ErrMistyped, names the key.
+func (b *Board) Set(key string, v any) error {
+	_, err := b.SetIn(TreeScope, key, v)
+	return err
+}
+
+// Snapshot returns all values that are not absent, by key; those of subtrees by the subtree's path and key, joined
+// with a colon. Changing the map changes nothing else.
+func (b *Board) Snapshot() map[string]any {
+	all := maps.Clone(b.hidden)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for i, v := range b.values {
+		if v != nil {
+			all[b.layout.declared[i].full()] = v
+		}
+	}
+	return all
+}
+
+// Globals returns the values of the global keys, for the next run.
+func (b *Board) Globals() map[string]any {
+	globals := map[string]any{}
+	for i, v := range b.values {
+		if d := &b.layout.declared[i]; d.global && v != nil {
+			globals[d.Name] = v
+		}
+	}
+	return globals
+}
+
+// Save returns what is on the board as JSON: a value for each slot, and the keys that are not declared.
+func (b *Board) Save() (values []json.RawMessage, hidden json.RawMessage) {
+	for _, v := range b.values {
+		values = append(values, Append(nil, v))
+	}
+	return values, Append(nil, b.hidden)
+}
+
+// Restore puts back what Save returned for a board of the same layout. Nothing is checked against types and limits: what
+// was saved was on a board.
+func (b *Board) Restore(values []json.RawMessage, hidden json.RawMessage) error {
+	if len(values) != len(b.values) {
+		return fmt.Errorf("there are %d values for %d keys", len(values), len(b.values))
+	}
+	for i, text := range values {
+		v, err := Parse(string(text))
+		if err != nil {
+			return err
+		}
+		b.Put(Slot(i), v)
+	}
+	v, err := Parse(string(hidden))
+	if err != nil {
+		return err
+	}
+	for key, old := range b.hidden {
+		b.total -= sizeOf(old) + len(key)
+	}
+	b.hidden, _ = v.(map[string]any)
+	for key, v := range b.hidden {
+		b.total += sizeOf(v) + len(key)
+	}
+	return nil
+}

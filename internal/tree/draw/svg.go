@@ -1,0 +1,297 @@
+package draw
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"signalbox/internal/tree"
+)
+
+// Sizes of a card, in pixels.
+const (
+	nameSize   = 13
+	smallSize  = 11
+	maxText    = 264 // how wide the text of a card gets
+	textLeft   = 42  // where it begins: after the tile
+	tileSize   = 26
+	tileLeft   = 8
+	iconSize   = 16
+	markSize   = 16
+	cardPad    = 12
+	radius     = 9 // of corners of cards and lines
+	minWidth   = 640
+	headHeight = 84 // with a line of description 20 more
+	keyHeight  = 48
+)
+
+// maxSpoken is how many nodes the picture's description tells; all have tooltips.
+const maxSpoken = 200
+
+// card is what is written on a node's card.
+type card struct {
+	name, sub, err, visits string
+	rows                   int
+	width                  int
+}
+
+// SVG is the tree as a picture that stands alone: cards from left to right, in the reader's choice of light or dark.
+// It refers to nothing outside and runs no script.
+func SVG(t Tree, o *Options) string {
+	p := newPicture(t, o)
+	cards, boxes := make([]card, len(p.nodes)), make([]box, len(p.nodes))
+	for i := range cards {
+		cards[i] = p.card(i)
+		boxes[i] = box{width: cards[i].width, height: cardHeight(cards[i].rows)}
+	}
+	p.align(boxes)
+	width, height := p.arrange(boxes)
+	top := headHeight
+	if p.description != "" {
+		top += 20
+	}
+	for i := range boxes {
+		boxes[i].x, boxes[i].y = boxes[i].x+margin, boxes[i].y+top
+	}
+	width, height = max(minWidth, width+2*margin), top+height+keyHeight+margin
+
+	var b strings.Builder
+	b.Grow(1024 * (len(cards) + 8))
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"bt\" role=\"img\" aria-labelledby=\"bt-name bt-text\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
+		width, height, width, height)
+	fmt.Fprintf(&b, "<title id=\"bt-name\">%s</title>\n<desc id=\"bt-text\">%s</desc>\n", escape(fit(p.name, maxTip, columns)), escape(p.spoken()))
+	b.WriteString(style())
+	p.symbols(&b)
+	fmt.Fprintf(&b, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", width, height)
+	p.heading(&b, width)
+	p.lines(&b, boxes)
+	for i := range cards {
+		p.drawCard(&b, i, &cards[i], &boxes[i])
+	}
+	p.key(&b, height-margin-14)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// card decides what a card says and how wide it is.
+func (p *picture) card(i int) card {
+	v := p.view(i)
+	c := card{
+		name:   fit(p.label(i), maxText*100/nameSize, advanceBold),
+		sub:    fit(p.setting(i, " · "), maxText*100/smallSize, advance),
+		err:    fit(fold(v.Err), maxText*100/smallSize, advance),
+		visits: p.visits(i),
+		rows:   1,
+	}
+	text := max(pixels(c.name, nameSize, advanceBold), pixels(c.sub, smallSize, advance), pixels(c.err, smallSize, advance))
+	if c.sub != "" || c.visits != "" {
+		c.rows++
+	}
+	if c.err != "" {
+		c.rows++
+	}
+	c.width = textLeft + text + cardPad
+	if p.views != nil {
+		c.width += max(markSize, pixels(c.visits, smallSize, advanceBold)) + 8
+	}
+	return c
+}
+
+func cardHeight(rows int) int { return [...]int{0, 46, 46, 62}[rows] }
+
+func pixels(s string, size int, width ruler) int { return (measure(s, width)*size + 99) / 100 }
+
+// align gives the cards of a column one width.
+func (p *picture) align(boxes []box) {
+	var widest []int
+	for i := range boxes {
+		depth := p.nodes[i].Depth
+		for len(widest) <= depth {
+			widest = append(widest, 0)
+		}
+		widest[depth] = max(widest[depth], boxes[i].width)
+	}
+	for i := range boxes {
+		boxes[i].width = widest[p.nodes[i].Depth]
+	}
+}
+
+// symbols defines the icons of the kinds that the tree has, and the marks of the statuses.
+func (p *picture) symbols(b *strings.Builder) {
+	symbol := func(name, path string) {
+		fmt.Fprintf(b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n", name, path)
+	}
+	b.WriteString("<defs>\n")
+	defined := map[string]bool{} // by name: all kinds that are unknown have the same
+	for i := range p.nodes {
+		if kind := p.nodes[i].Kind; !defined[kind.String()] {
+			defined[kind.String()] = true
+			symbol(kind.String(), kindGlyphs(kind).path)
+		}
+	}
+	if p.views != nil {
+		for _, s := range []tree.Status{tree.Success, tree.Failure, tree.Running} {
+			symbol(statusWord(s), statusGlyphs(s).path)
+		}
+	}
+	b.WriteString("</defs>\n")
+}
+
+func (p *picture) heading(b *strings.Builder, width int) {
+	room := width - 2*margin
+	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"36\">%s</text>\n", margin, escape(fit(p.name, room*100/18, advanceBold)))
+	y := 58
+	if p.description != "" {
+		fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, escape(fit(fold(p.description), room*100/13, advance)))
+		y += 20
+	}
+	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, escape(p.summary()))
+}
+
+// lines draws the lines between cards, those of the live nodes last and so above the others.
+func (p *picture) lines(b *strings.Builder, boxes []box) {
+	for i := range p.nodes {
+		children := p.nodes[i].Children
+		if len(children) == 0 {
+			continue
+		}
+		b.WriteString("<path class=\"line\" d=\"")
+		elbow(b, &boxes[i], &boxes[children[0]])
+		for j := 1; j < len(children)-1; j++ {
+			to := &boxes[children[j]]
+			if straight := to.middle() - boxes[i].middle(); straight >= -radius && straight <= radius {
+				// The line that leaves the card does not bend away from this child, so that no stub may begin at its bend.
+				elbow(b, &boxes[i], to)
+				continue
+			}
+			fmt.Fprintf(b, "M%d %dH%d", to.x-columnGap/2, to.middle(), to.x)
+		}
+		if len(children) > 1 {
+			elbow(b, &boxes[i], &boxes[children[len(children)-1]])
+		}
+		b.WriteString("\"/>\n")
+	}
+	for i := range p.nodes {
+		if parent := p.nodes[i].Parent; p.live[i] && parent >= 0 {
+			b.WriteString("<path class=\"way\" d=\"")
+			elbow(b, &boxes[parent], &boxes[i])
+			b.WriteString("\"/>\n")
+		}
+	}
+}
+
+// elbow is a line from a card to a child's, bent half way.
+func elbow(b *strings.Builder, from, to *box) {
+	x, y1, y2 := to.x-columnGap/2, from.middle(), to.middle()
+	fmt.Fprintf(b, "M%d %d", from.right(), y1)
+	if y1 != y2 {
+		bend := min(radius, max(y1-y2, y2-y1)/2)
+		step := bend
+		if y2 < y1 {
+			step = -bend
+		}
+		fmt.Fprintf(b, "H%dQ%d %d %d %dV%dQ%d %d %d %d", x-bend, x, y1, x, y1+step, y2-step, x, y2, x+bend, y2)
+	}
+	fmt.Fprintf(b, "H%d", to.x)
+}
+
+func (p *picture) drawCard(b *strings.Builder, i int, c *card, at *box) {
+	kind, status := p.nodes[i].Kind, p.view(i).Status
+	class := category(kind)
+	if p.views != nil {
+		class += " " + statusWord(status)
+	}
+	if p.live[i] {
+		class += " live"
+	}
+	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\"><title>%s</title>", class, at.x, at.y, escape(strings.Join(p.tip(i), "\n")))
+	if p.live[i] {
+		fmt.Fprintf(b, "<rect class=\"halo\" x=\"-3\" y=\"-3\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width+6, at.height+6, radius+3)
+	}
+	fmt.Fprintf(b, "<rect class=\"card\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width, at.height, radius)
+	tileTop := (at.height - tileSize) / 2
+	fmt.Fprintf(b, "<rect class=\"tile\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>", tileLeft, tileTop, tileSize, tileSize)
+	icon(b, "icon", kind.String(), tileLeft+(tileSize-iconSize)/2, tileTop+(tileSize-iconSize)/2)
+
+	baseline := at.height/2 + 5
+	for _, small := range []string{c.sub, c.err} {
+		if small != "" {
+			baseline -= 8
+		}
+	}
+	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>", textLeft, baseline, escape(c.name))
+	for _, row := range []struct{ class, text string }{{"sub", c.sub}, {"err", c.err}} {
+		if row.text != "" {
+			baseline += 16
+			fmt.Fprintf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", row.class, textLeft, baseline, escape(row.text))
+		}
+	}
+	if p.views != nil {
+		middle := at.height / 2
+		if c.visits != "" {
+			middle -= 7
+			fmt.Fprintf(b, "<text class=\"visits end\" x=\"%d\" y=\"%d\">%s</text>", at.width-cardPad+2, at.height/2+15, escape(c.visits))
+		}
+		mark(b, status, at.width-cardPad-markSize/2+2, middle)
+	}
+	b.WriteString("</g>\n")
+}
+
+func icon(b *strings.Builder, class, name string, x, y int) {
+	fmt.Fprintf(b, "<use class=\"%s\" href=\"#bt-%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", class, name, x, y, iconSize, iconSize)
+}
+
+// mark draws a status: a disc with a sign, or a dashed ring for a node that is idle.
+func mark(b *strings.Builder, status tree.Status, x, y int) {
+	fmt.Fprintf(b, "<circle class=\"mark\" cx=\"%d\" cy=\"%d\" r=\"%d\"/>", x, y, markSize/2-1)
+	if word := statusWord(status); word != "idle" {
+		icon(b, "sign", word, x-iconSize/2, y-iconSize/2)
+	}
+}
+
+// key explains the colours, below the tree.
+func (p *picture) key(b *strings.Builder, y int) {
+	x := margin
+	entry := func(class, word string, draw func()) {
+		fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\">", class, x, y)
+		draw()
+		fmt.Fprintf(b, "<text class=\"key\" x=\"20\" y=\"12\">%s</text></g>\n", word)
+		x += 20 + pixels(word, 12, advance) + 18
+	}
+	for _, class := range []string{"composite", "decorator", "leaf"} {
+		entry(class, class, func() { b.WriteString(`<rect class="tile swatch" x="1" y="1" width="14" height="14" rx="4"/>`) })
+	}
+	if p.views == nil {
+		return
+	}
+	x += 12
+	for _, s := range []tree.Status{tree.Success, tree.Failure, tree.Running, tree.Idle} {
+		entry(statusWord(s), statusWord(s), func() { mark(b, s, 8, 8) })
+	}
+}
+
+// spoken is the tree in sentences.
+func (p *picture) spoken() string {
+	var sentences []string
+	if p.description != "" {
+		sentences = append(sentences, strings.TrimSuffix(fit(fold(p.description), maxTip, columns), "."))
+	}
+	sentences = append(sentences, p.summary())
+	for i := range min(len(p.nodes), maxSpoken) {
+		s := fmt.Sprintf("Level %d, %s", p.nodes[i].Depth+1, fit(p.label(i), maxLabel, columns))
+		if setting := p.setting(i, " "); setting != "" {
+			s += ", " + fit(setting, 2*maxLabel, columns)
+		}
+		if p.views != nil {
+			s += ", " + statusWord(p.view(i).Status)
+		}
+		sentences = append(sentences, s)
+	}
+	if more := len(p.nodes) - maxSpoken; more > 0 {
+		sentences = append(sentences, fmt.Sprintf("And %d more", more))
+	}
+	return strings.Join(sentences, ". ") + "."
+}
+
+// escape makes text safe inside an element.
+func escape(s string) string { return html.EscapeString(s) }

@@ -1,0 +1,259 @@
+package draw
+
+import (
+	"strconv"
+	"strings"
+
+	"signalbox/internal/tree"
+)
+
+// Sizes of the text, in columns.
+const (
+	textWidth    = 120
+	maxLabel     = 44 // of a name
+	maxAligned   = 56 // where the settings stand, unless the names before them are longer
+	minRest      = 8  // what is left of a setting or an error when it is not worth showing
+	maxLevels    = 16 // how many levels of branches stand before a node; deeper nodes say how deep they are
+	levelColumns = 3
+)
+
+// ANSI sequences.
+const (
+	bold  = "1"
+	dim   = "2"
+	red   = "31"
+	green = "32"
+	blue  = "94"
+)
+
+// pen writes text in one of the styles that Options offer.
+type pen struct {
+	*picture
+	color, ascii bool
+	last         []bool // the node is its parent's last child
+	liveBelow    []bool // a later child of its parent is live
+}
+
+// Text is the tree for a terminal: the name and a summary, the description if there is one, and a line for each node,
+// at most 120 columns wide.
+func Text(t Tree, o *Options) string {
+	w := &pen{picture: newPicture(t, o)}
+	if o != nil {
+		w.color, w.ascii = o.Color, o.ASCII
+	}
+	w.relate()
+
+	var b strings.Builder
+	summary := w.summary()
+	b.WriteString(w.paint(bold, w.fit(w.name, textWidth-2-len(summary))) + "  " + w.paint(dim, summary) + "\n")
+	if w.description != "" {
+		b.WriteString(w.fit(fold(w.description), textWidth) + "\n")
+	}
+
+	heads := make([]head, len(w.nodes))
+	aligned := 0
+	for i := range w.nodes {
+		heads[i] = w.head(i)
+		if heads[i].width <= maxAligned {
+			aligned = max(aligned, heads[i].width)
+		}
+	}
+	for i := range w.nodes {
+		b.WriteString(heads[i].text)
+		b.WriteString(w.rest(i, heads[i].width, aligned))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (w *pen) relate() {
+	w.last, w.liveBelow = make([]bool, len(w.nodes)), make([]bool, len(w.nodes))
+	for i := range w.nodes {
+		children := w.nodes[i].Children
+		live := false
+		for j := len(children) - 1; j >= 0; j-- {
+			c := children[j]
+			w.last[c], w.liveBelow[c] = j == len(children)-1, live
+			live = live || w.live[c]
+		}
+	}
+}
+
+// head is a line up to its setting, and how wide that is.
+type head struct {
+	text  string
+	width int
+}
+
+func (w *pen) head(i int) head {
+	v := w.view(i)
+	var b strings.Builder
+	width := 0
+	if w.views != nil {
+		b.WriteString(w.paint(statusColor(v.Status), w.glyph(statusGlyphs(v.Status))) + " ")
+		width += 2
+	}
+	branches, n := w.branches(i)
+	b.WriteString(branches)
+	width += n
+
+	glyph := w.glyph(kindGlyphs(w.nodes[i].Kind))
+	name := w.fit(w.label(i), min(maxLabel, textWidth-width-maxVisits))
+	style := ""
+	switch {
+	case w.live[i]:
+		style = bold + ";" + blue
+	case w.views != nil && v.Status == tree.Idle:
+		style = dim
+	}
+	b.WriteString(w.paint(style, glyph+" "+name))
+	width += measure(glyph, columns) + 1 + measure(name, columns)
+	if visits := w.visits(i); visits != "" {
+		if w.ascii {
+			visits = strings.Replace(visits, "×", "x", 1)
+		}
+		b.WriteString(" " + visits)
+		width += 1 + measure(visits, columns)
+	}
+	return head{b.String(), width}
+}
+
+// maxVisits is how wide a glyph and a mark of visits get, with the spaces between.
+const maxVisits = 12
+
+// rest is the setting of a node and its error, as far as they fit on the line.
+func (w *pen) rest(i, width, aligned int) string {
+	gap := max(2, aligned-width+2)
+	setting := w.setting(i, " ")
+	room := textWidth - width - gap
+	failure := fold(w.view(i).Err)
+	if failure != "" {
+		// Both have something to say: neither takes all.
+		room = min(room, max(room/2, minRest))
+	}
+	var b strings.Builder
+	if setting != "" && room >= minRest {
+		setting = w.fit(setting, room)
+		b.WriteString(strings.Repeat(" ", gap) + w.paint(dim, setting))
+		width += gap + measure(setting, columns)
+		gap = 2
+	}
+	if room = textWidth - width - gap; failure != "" && room >= minRest {
+		dash := "— "
+		if w.ascii {
+			dash = "- "
+		}
+		b.WriteString(strings.Repeat(" ", gap) + w.paint(red, w.fit(dash+failure, room)))
+	}
+	return b.String()
+}
+
+// branches are the lines before a node, and how wide they are. Those that lead to live nodes are heavy.
+func (w *pen) branches(i int) (string, int) {
+	depth := w.nodes[i].Depth
+	levels := min(depth, maxLevels)
+	pieces := make([]string, levels)
+	at := i
+	for level := levels - 1; level >= 0; level-- {
+		if at == i {
+			pieces[level] = w.branch(i)
+		} else {
+			pieces[level] = w.bar(at)
+		}
+		at = w.nodes[at].Parent
+	}
+	text, width := strings.Join(pieces, ""), levels*levelColumns
+	if depth > maxLevels {
+		deep := "⋯" + strconv.Itoa(depth) + " "
+		if w.ascii {
+			deep = ".." + strconv.Itoa(depth) + " "
+		}
+		text, width = w.paint(dim, deep)+text, width+measure(deep, columns)
+	}
+	return text, width
+}
+
+// branch is the line from the parent to a node.
+func (w *pen) branch(i int) string {
+	down := "├"
+	switch live, below, last := w.live[i], w.liveBelow[i], w.last[i]; {
+	case w.ascii && last:
+		down = "`"
+	case w.ascii:
+		down = "|"
+	case live && last:
+		down = "┗"
+	case live && below:
+		down = "┣"
+	case live:
+		down = "┡"
+	case below:
+		down = "┠"
+	case last:
+		down = "└"
+	}
+	across := "─ "
+	switch {
+	case w.ascii && w.live[i]:
+		across = "= "
+	case w.ascii:
+		across = "- "
+	case w.live[i]:
+		across = "━ "
+	}
+	return w.paint(liveColor(w.live[i] || w.liveBelow[i]), down) + w.paint(liveColor(w.live[i]), across)
+}
+
+// bar is the line that passes a node's descendants on its way to its later siblings.
+func (w *pen) bar(i int) string {
+	switch {
+	case w.last[i]:
+		return "   "
+	case w.ascii:
+		return w.paint(liveColor(w.liveBelow[i]), "|  ")
+	case w.liveBelow[i]:
+		return w.paint(blue, "┃  ")
+	}
+	return w.paint(dim, "│  ")
+}
+
+func (w *pen) glyph(g glyphs) string {
+	if w.ascii {
+		return g.ascii
+	}
+	return g.text
+}
+
+func (w *pen) fit(s string, limit int) string {
+	end := ellipsis
+	if w.ascii {
+		end = "..."
+	}
+	return fitWith(s, limit, columns, end, w.ascii)
+}
+
+func (w *pen) paint(style, s string) string {
+	if !w.color || style == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + style + "m" + s + "\x1b[0m"
+}
+
+func liveColor(live bool) string {
+	if live {
+		return blue
+	}
+	return dim
+}
+
+func statusColor(s tree.Status) string {
+	switch s {
+	case tree.Success:
+		return green
+	case tree.Failure:
+		return red
+	case tree.Running:
+		return blue
+	}
+	return dim
+}

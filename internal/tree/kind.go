@@ -1,0 +1,73 @@
+package tree
+
+// Kind is what a node does.
+type Kind uint8
+
+const (
+	Sequence Kind = iota + 1
+	Selector
+	ReactiveSequence
+	ReactiveSelector
+	Parallel
+	ForEach
+
+	Timeout
+	Retry
+	Repeat
+	Guard
+	Cooldown
+	Inverter
+	AlwaysSucceed
+	AlwaysFail
+
+	Action
+	Condition
+	Script
+	Wait
+	Subtree
+	LLMCall
+	Tool
+)
+
+var kindNames = [...]string{
+	Sequence: "sequence", Selector: "selector", ReactiveSequence: "reactive_sequence", ReactiveSelector: "reactive_selector",
+	Parallel: "parallel", ForEach: "for_each",
+	Timeout: "timeout", Retry: "retry", Repeat: "repeat", Guard: "guard", Cooldown: "cooldown", Inverter: "inverter",
+	AlwaysSucceed: "always_succeed", AlwaysFail: "always_fail",
+	Action: "action", Condition: "condition", Script: "script", Wait: "wait", Subtree: "subtree", LLMCall: "llm_call", Tool: "tool",
+}
+
+// Kinds returns all kinds, in the order of the documentation.
+func Kinds() []Kind {
+	kinds := make([]Kind, 0, len(kindNames)-1)
+	for k := Sequence; k <= Tool; k++ {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && k != 0 {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// ParseKind is the inverse of String.
+func ParseKind(name string) (Kind, bool) {
+	for _, k := range Kinds() {
+		if k.String() == name {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// IsComposite reports whether nodes of the kind have any number of children.
+func (k Kind) IsComposite() bool { return k >= Sequence && k <= Parallel }
+
+// IsDecorator reports whether nodes of the kind change what one child answers, or when it is ticked.
+func (k Kind) IsDecorator() bool { return k >= ForEach && k <= AlwaysFail }
+
+// IsLeaf reports whether a definition gives nodes of the kind no children. A subtree gets one when it is compiled.
+func (k Kind) IsLeaf() bool { return k >= Action && k <= Tool }

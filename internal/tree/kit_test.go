@@ -1,0 +1,286 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// failer is what testing.TB and rapid's T have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// epoch is the time "@0s" of these tests.
+var epoch = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+
+func answer(st Status) Func { return func(*Call) Status { return st } }
+
+// does is an action that always answers the same.
+func does(st Status) *Node { return &Node{Kind: Action, Do: answer(st)} }
+
+// asks is a condition that always answers the same.
+func asks(st Status) *Node { return &Node{Kind: Condition, Do: answer(st)} }
+
+func of(kind Kind, children ...*Node) *Node { return &Node{Kind: kind, Children: children} }
+
+// job is an action that takes time. The runs of these tests end it by hand.
+func job(name string) *Node { return &Node{Kind: Action, Name: name, Fn: "job"} }
+
+func noJob(context.Context, Request) Result { panic("jobs of these tests are ended by hand") }
+
+// functions holds the function of job.
+func functions() *Registry {
+	r := &Registry{}
+	r.Add(Action, "job", Leaf{Job: noJob})
+	return r
+}
+
+func mustCompile(t failer, def *Definition, functions *Registry) *Tree {
+	t.Helper()
+	compiled, err := Compile(def, functions)
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return compiled
+}
+
+func mustRun(t failer, compiled *Tree, o *RunOptions) *Run {
+	t.Helper()
+	r, err := NewRun(compiled, o)
+	if err != nil {
+		t.Fatalf("new run: %v", err)
+	}
+	return r
+}
+
+// runOf compiles and runs a root with some keys.
+func runOf(t failer, root *Node, keys ...Key) *Run {
+	t.Helper()
+	return mustRun(t, mustCompile(t, &Definition{Name: "test", Keys: keys, Root: root}, functions()), &RunOptions{Record: true, Observe: true})
+}
+
+func wantStatus(t failer, got, want Status) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("the answer is %s, want %s", got, want)
+	}
+}
+
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("there is no error, want one with %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is %q, want %q in it", err, part)
+		}
+	}
+}
+
+// expression reads trees as docs/trees-reference.md writes them.
+type expression struct {
+	text  string
+	names map[string]*expectedLeaf
+	subs  []*SubtreeDefinition
+	ask   func(*expectedLeaf, *Call) Status
+}
+
+// expectedLeaf is a leaf of an expression: what it is called, and the key that it reads.
+type expectedLeaf struct {
+	name, key string
+	job       bool
+}
+
+// parseTree returns the definition of an expression. The leaves that are functions ask.
+func parseTree(text string, ask func(*expectedLeaf, *Call) Status) (def *Definition, leaves map[string]*expectedLeaf, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%q cannot be read: %v", text, v)
+		}
+	}()
+	e := &expression{text: text, names: map[string]*expectedLeaf{}, ask: ask}
+	root := e.node()
+	if e.text != "" {
+		panic("there is more: " + e.text)
+	}
+	keys := []Key{{Name: "list", Type: List}, {Name: "inner", Type: List}, {Name: "n", Type: Any}, {Name: "x", Type: Any}}
+	return &Definition{Name: "reference", Keys: keys, Root: root, Subtrees: e.subs}, e.names, nil
+}
+
+func (e *expression) word() string {
+	e.text = strings.TrimSpace(e.text)
+	n := strings.IndexAny(e.text+" ", "()[]{},?! ")
+	if n == 0 {
+		panic("a word is missing at " + e.text)
+	}
+	word := e.text[:n]
+	e.text = e.text[n:]
+	return word
+}
+
+func (e *expression) take(s string) bool {
+	e.text = strings.TrimSpace(e.text)
+	rest, ok := strings.CutPrefix(e.text, s)
+	if ok {
+		e.text = rest
+	}
+	return ok
+}
+
+// between returns what stands between two brackets, if the first is next.
+func (e *expression) between(first, last string) string {
+	if !e.take(first) {
+		return ""
+	}
+	inside, rest, ok := strings.Cut(e.text, last)
+	if !ok {
+		panic("a " + last + " is missing")
+	}
+	e.text = rest
+	return inside
+}
+
+func (e *expression) node() *Node {
+	word := e.word()
+	kind, known := ParseKind(word)
+	switch {
+	case !known:
+		return e.leaf(Action, word)
+	case kind == Wait:
+		return &Node{Kind: Wait, After: duration(e.between("{", "}"))}
+	case kind == Subtree:
+		return e.subtree()
+	}
+	settings := e.between("{", "}")
+	if !e.take("(") {
+		panic("a ( is missing")
+	}
+	n := &Node{Kind: kind}
+	if kind.IsLeaf() {
+		n = e.leaf(kind, e.word())
+	} else {
+		for {
+			n.Children = append(n.Children, e.node())
+			if !e.take(",") {
+				break
+			}
+		}
+		e.settings(n, settings)
+	}
+	if !e.take(")") {
+		panic("a ) is missing")
+	}
+	return n
+}
+
+// leaf reads a name with what follows: ? makes it a condition, ! a job, [key] lets it read and write a key.
+func (e *expression) leaf(kind Kind, name string) *Node {
+	l := &expectedLeaf{name: name, job: kind == Tool || kind == LLMCall}
+	if e.names[name] != nil {
+		panic("two leaves have the name " + name)
+	}
+	e.names[name] = l
+	if e.take("?") {
+		kind = Condition
+	} else if e.take("!") {
+		l.job = true
+	}
+	l.key = e.between("[", "]")
+	n := &Node{Kind: kind, Name: name}
+	switch {
+	case kind == Tool:
+		n.Fn = "job"
+	case l.job && kind == Action:
+		n.Fn = "job"
+	case kind != LLMCall:
+		n.Do = func(c *Call) Status { return e.ask(l, c) }
+	}
+	return n
+}
+
+func duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func value(text string) any {
+	v, err := ParseValue(text)
+	if err != nil {
+		panic(fmt.Sprintf("%q is no value: %v", text, err))
+	}
+	return v
+}
+
+// settings reads what stands in braces after a kind.
+func (e *expression) settings(n *Node, text string) {
+	if text == "" {
+		return
+	}
+	parts := strings.Split(text, ", ")
+	for i, part := range parts {
+		first, rest, _ := strings.Cut(part, " ")
+		switch {
+		case n.Kind == ForEach && part == "keep_going":
+			n.KeepGoing = true
+		case n.Kind == ForEach && strings.Contains(part, " in "):
+			var item string
+			item, n.Items, _ = strings.Cut(part, " in ")
+			if i == 1 {
+				n.As, n.Index = parts[0], item
+			} else {
+				n.As = item
+			}
+		case n.Kind == ForEach: // the item's name, before the index
+		case n.Kind == Parallel && first == "max":
+			n.MaxConcurrent = number(rest)
+		case n.Kind == Parallel:
+			n.Require = number(part)
+		case first == "until":
+			n.Until = map[string]Until{"success": UntilSuccess, "failure": UntilFailure}[rest]
+		case n.Kind == Repeat, n.Kind == Retry && i == 0:
+			n.Times = number(part)
+		default:
+			n.After = duration(part)
+		}
+	}
+}
+
+// subtree reads subtree{k=1, p is n}(…): k is a key of its own, p a port.
+func (e *expression) subtree() *Node {
+	sub := &SubtreeDefinition{Name: fmt.Sprintf("part%d", len(e.subs)+1)}
+	n := &Node{Kind: Subtree, Uses: sub.Name, Ports: map[string]string{}}
+	e.subs = append(e.subs, sub)
+	for part := range strings.SplitSeq(e.between("{", "}"), ", ") {
+		if key, outer, ok := strings.Cut(part, " is "); ok {
+			sub.Ports = append(sub.Ports, Key{Name: key})
+			n.Ports[key] = outer
+		} else if key, v, ok := strings.Cut(part, "="); ok {
+			sub.Keys = append(sub.Keys, Key{Name: key, Default: value(v)})
+		}
+	}
+	if !e.take("(") {
+		panic("a ( is missing")
+	}
+	sub.Root = e.node()
+	if !e.take(")") {
+		panic("a ) is missing")
+	}
+	return n
+}

@@ -1,0 +1,345 @@
+package luatree
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// form is a call of a constructor while it is read.
+type form struct {
+	*dsl
+	L    *lua.LState
+	what string
+	at   tree.Position
+	args []lua.LValue // those that were not read yet
+	node tree.Node
+	// size and depth are those of the children.
+	size, depth int
+}
+
+// fail stops the file with a message at the constructor's line. It does not return.
+func (f *form) fail(format string, args ...any) { f.box.Raise(f.L, format, args...) }
+
+func (f *form) next() lua.LValue {
+	v := f.peek()
+	f.args = f.args[min(1, len(f.args)):]
+	return v
+}
+
+func (f *form) peek() lua.LValue {
+	if len(f.args) == 0 {
+		return lua.LNil
+	}
+	return f.args[0]
+}
+
+// name takes a leading string as the node's name.
+func (f *form) name() {
+	if name, ok := f.peek().(lua.LString); ok {
+		f.next()
+		f.setName(string(name))
+	}
+}
+
+func (f *form) needName() {
+	if _, ok := f.peek().(lua.LString); !ok {
+		f.fail("%s needs a name first, not %s", f.what, describe(f.peek()))
+	}
+	f.name()
+}
+
+func (f *form) setName(name string) {
+	switch {
+	case name == "":
+		f.fail("the name of %s is empty", f.what)
+	case f.node.Name != "":
+		f.fail("%s has two names, '%s' and '%s'", f.what, sandbox.Shorten(f.node.Name), sandbox.Shorten(name))
+	}
+	f.node.Name = name
+}
+
+// child adds what stands in a child's place; which is how a message calls the place.
+func (f *form) child(v lua.LValue, which string) {
+	ud, _ := v.(*lua.LUserData)
+	if ud != nil {
+		switch c := ud.Value.(type) {
+		case *nodeValue:
+			f.add(c)
+			return
+		case *tree.SubtreeDefinition:
+			if len(c.Ports) > 0 {
+				f.fail("%s of %s is %s, which has ports: use it as BT.subtree(%q, {ports = {…}})", which, f.what, describe(v), c.Name)
+			}
+			f.add(&nodeValue{&tree.Node{Kind: tree.Subtree, Uses: c.Name, At: f.at}, 1, 1})
+			return
+		}
+	}
+	f.fail("%s of %s is %s%s", which, f.what, describe(v), advice(v))
+}
+
+// advice says what may be meant by a value in a child's place.
+func advice(v lua.LValue) string {
+	switch v := v.(type) {
+	case *lua.LNilType:
+		return ": a name misspelled?"
+	case lua.LString:
+		return ": a name stands first, and a subtree is used by BT.subtree(name)"
+	case *lua.LFunction:
+		return ": a function is the fn of an action, a condition or a script"
+	case *lua.LTable:
+		return ": call a constructor, as in BT.sequence({…})"
+	case *lua.LUserData:
+		if _, ok := v.Value.(*tree.Definition); ok {
+			return ": a tree has no place in a tree; make it a subtree"
+		}
+	}
+	return ", which is no node"
+}
+
+func (f *form) add(c *nodeValue) {
+	f.node.Children = append(f.node.Children, c.node)
+	f.size += c.size
+	f.depth = max(f.depth, c.depth)
+}
+
+// finish reads trailing options and refuses what is left then.
+func (f *form) finish(kind tree.Kind) *nodeValue {
+	if t, ok := f.peek().(*lua.LTable); ok {
+		f.next()
+		o := f.options(t)
+		o.common()
+		o.end()
+	}
+	f.nothingLeft()
+	// Compile has the same limits. Here they keep it from walking what nodes that hold each other twice amount to.
+	if f.size >= tree.MaxNodes {
+		f.fail("the tree has more than %d nodes: a node counts each time it is used", tree.MaxNodes)
+	}
+	if f.depth > tree.MaxDepth {
+		f.fail("nodes are nested more than %d deep", tree.MaxDepth)
+	}
+	n := f.node
+	n.Kind, n.At = kind, f.at
+	return &nodeValue{&n, f.size + 1, f.depth + 1}
+}
+
+func (f *form) nothingLeft() {
+	if len(f.args) > 0 {
+		f.fail("%s takes nothing more, and there is %s", f.what, describe(f.peek()))
+	}
+}
+
+// options are a table that is being read.
+type options struct {
+	*form
+	items  []lua.LValue
+	fields map[string]lua.LValue
+	known  []string
+}
+
+func (f *form) options(t *lua.LTable) *options {
+	items, fields := f.split(t, f.what)
+	return &options{form: f, items: items, fields: fields}
+}
+
+// table takes the next argument as options; what says what belongs there.
+func (f *form) table(what string) *options {
+	v := f.next()
+	t, ok := v.(*lua.LTable)
+	if !ok {
+		f.fail("%s takes %s, not %s", f.what, what, describe(v))
+	}
+	return f.options(t)
+}
+
+// split takes a table apart: its list, in which a hole is nil, and its named fields.
+func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LValue) {
+	n := t.Len()
+	f.box.Spend(f.L, n/8+1)
+	f.box.Allocate(f.L, 64*n) // the item here, and what will be made of it
+	items := make([]lua.LValue, n)
+	for i := range items {
+		items[i] = t.RawGetInt(i + 1)
+	}
+	fields := map[string]lua.LValue{}
+	for k, v := sandbox.HashNext(t, n, lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+		f.box.Allocate(f.L, sandbox.HashBytes)
+		switch k := k.(type) {
+		case lua.LString:
+			fields[string(k)] = v
+		case lua.LNumber:
+			if sandbox.IsWhole(k) && k > 0 {
+				f.fail("%s has an item %s, and item %d is nil: a name misspelled?", of, sandbox.NumberString(k), n+1)
+			}
+			f.fail("%s has no item %s", of, sandbox.NumberString(k))
+		default:
+			f.fail("%s has %s as a key", of, describe(k))
+		}
+	}
+	return items, fields
+}
+
+func (o *options) take(name string) lua.LValue {
+	o.known = append(o.known, name)
+	v, ok := o.fields[name]
+	if !ok {
+		return lua.LNil
+	}
+	delete(o.fields, name)
+	return v
+}
+
+func (o *options) text(name string) string {
+	v := o.take(name)
+	s, ok := v.(lua.LString)
+	if !ok && v != lua.LNil {
+		o.fail("%s of %s is a text, not %s", name, o.what, describe(v))
+	}
+	return strings.ToValidUTF8(string(s), "\uFFFD")
+}
+
+func (o *options) flag(name string) bool {
+	v := o.take(name)
+	if _, ok := v.(lua.LBool); !ok && v != lua.LNil {
+		o.fail("%s of %s is true or false, not %s", name, o.what, describe(v))
+	}
+	return v == lua.LTrue
+}
+
+// number takes a whole number above 0; 0 if there is none.
+func (o *options) number(name string) int {
+	v := o.take(name)
+	if v == lua.LNil {
+		return 0
+	}
+	return o.whole(v, name)
+}
+
+const maxWhole = 1_000_000_000
+
+func (f *form) whole(v lua.LValue, name string) int {
+	n, ok := v.(lua.LNumber)
+	if !ok || !sandbox.IsWhole(n) || n < 1 || n > maxWhole {
+		f.fail("%s of %s is a whole number above 0, not %s", name, f.what, describe(v))
+	}
+	return int(n)
+}
+
+func (f *form) seconds(v lua.LValue, name string) {
+	d, err := seconds(v)
+	if err != nil {
+		f.fail("%s of %s: %v", name, f.what, err)
+	}
+	f.node.After = d
+}
+
+// common reads what every node may have.
+func (o *options) common() {
+	if v := o.take("name"); v != lua.LNil {
+		name, ok := v.(lua.LString)
+		if !ok {
+			o.fail("name of %s is a text, not %s", o.what, describe(v))
+		}
+		o.setName(string(name))
+	}
+	if text := o.text("description"); text != "" {
+		o.node.Description = text
+	}
+}
+
+// end refuses what was not read.
+func (o *options) end() {
+	for _, name := range sortedKeys(o.fields) {
+		o.fail("%s has no option '%s'%s", o.what, sandbox.Shorten(name), hint(name, o.known, ""))
+	}
+	if len(o.items) > 0 {
+		o.fail("%s has %s among its options", o.what, describe(o.items[0]))
+	}
+}
+
+func (o *options) children() {
+	o.node.Children = make([]*tree.Node, 0, len(o.items))
+	for i, v := range o.items {
+		o.child(v, fmt.Sprintf("child %d", i+1))
+	}
+	o.items = nil
+}
+
+// arguments takes a table of arguments.
+func (o *options) arguments(name string) map[string]any {
+	v := o.take(name)
+	if v == lua.LNil {
+		return nil
+	}
+	t, ok := v.(*lua.LTable)
+	if !ok {
+		o.fail("%s of %s is a table of names and values, not %s", name, o.what, describe(v))
+	}
+	items, fields := o.split(t, name)
+	if len(items) > 0 {
+		o.fail("%s of %s has a value without a name: %s", name, o.what, describe(items[0]))
+	}
+	return o.argumentsOf(fields)
+}
+
+func (f *form) argumentsOf(fields map[string]lua.LValue) map[string]any {
+	if len(fields) == 0 {
+		return nil
+	}
+	args := map[string]any{}
+	for _, name := range sortedKeys(fields) {
+		args[name] = f.value(fields[name], name, 1)
+	}
+	return args
+}
+
+// value converts a value for the definition. Within it, keys may stand for their values.
+func (f *form) value(v lua.LValue, place string, depth int) any {
+	if depth > sandbox.MaxValueNesting {
+		f.fail("%s of %s is nested more than %d deep", sandbox.Shorten(place), f.what, sandbox.MaxValueNesting)
+	}
+	switch v := v.(type) {
+	case *lua.LUserData:
+		if ref, ok := v.Value.(tree.Ref); ok {
+			return ref
+		}
+	case *lua.LTable:
+		items, fields := f.split(v, place)
+		switch {
+		case len(items) > 0 && len(fields) > 0:
+			f.fail("%s of %s is a list and has named fields too", sandbox.Shorten(place), f.what)
+		case len(fields) > 0:
+			m := make(map[string]any, len(fields))
+			for _, name := range sortedKeys(fields) {
+				m[name] = f.value(fields[name], place+"."+sandbox.Shorten(name), depth+1)
+			}
+			return m
+		}
+		list := make([]any, len(items))
+		for i, item := range items {
+			if item == lua.LNil {
+				f.fail("%s of %s has a hole: item %d is nil", sandbox.Shorten(place), f.what, i+1)
+			}
+			list[i] = f.value(item, fmt.Sprintf("%s[%d]", place, i+1), depth+1)
+		}
+		return list
+	}
+	plain, err := f.box.FromLua(v)
+	if err != nil {
+		f.fail("%s of %s is %s, which is no value", sandbox.Shorten(place), f.what, describe(v))
+	}
+	if n, ok := plain.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
+		f.fail("%s of %s is %s, which is no value", sandbox.Shorten(place), f.what, describe(v))
+	}
+	return plain
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,230 @@
+package luatree
+
+import (
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// function reads (name, {fn=, args=, description=}) of an action, a condition or a script, and (name, function) of a
+// script.
+func (f *form) function(kind tree.Kind) any {
+	f.needName()
+	if fn, ok := f.peek().(*lua.LFunction); ok && kind == tree.Script {
+		f.next()
+		f.lua(kind, fn)
+		return f.finish(kind)
+	}
+	o := f.table("a table with fn")
+	o.common()
+	switch fn := o.take("fn").(type) {
+	case *lua.LFunction:
+		f.lua(kind, fn)
+	case lua.LString:
+		if kind == tree.Script {
+			f.fail("fn of script is a function, not %s: use BT.action", describe(fn))
+		}
+		f.node.Fn = string(fn)
+	default:
+		f.fail("%s '%s' needs fn, a function or the name of one, not %s", f.what, sandbox.Shorten(f.node.Name), describe(fn))
+	}
+	f.node.Args = o.arguments("args")
+	o.end()
+	f.nothingLeft()
+	return f.finish(kind)
+}
+
+func (f *form) lua(kind tree.Kind, fn *lua.LFunction) {
+	if fn.Proto == nil {
+		f.fail("fn of %s is a function of the library: write function(t) … end", f.what)
+	}
+	f.functions = append(f.functions, fn)
+	f.node.Do = f.bind(kind, fn)
+}
+
+func (f *form) wait() any {
+	f.name()
+	f.seconds(f.next(), "seconds")
+	return f.finish(tree.Wait)
+}
+
+func (f *form) tool() any {
+	f.needName()
+	f.node.Fn = f.node.Name
+	if f.peek() != lua.LNil {
+		o := f.table("a table with tool and args")
+		o.common()
+		if name := o.text("tool"); name != "" {
+			f.node.Fn = name
+		}
+		f.node.Args = o.arguments("args")
+		o.end()
+	}
+	f.nothingLeft()
+	return f.finish(tree.Tool)
+}
+
+func (f *form) llmCall() any {
+	f.name()
+	if f.peek() != lua.LNil {
+		o := f.table("a table of settings")
+		o.common()
+		f.node.Args = f.argumentsOf(o.fields)
+		o.fields = nil
+		o.end()
+	}
+	f.nothingLeft()
+	return f.finish(tree.LLMCall)
+}
+
+// key reads ("key"): an argument whose value is that of the key.
+func (f *form) key() any {
+	v := f.next()
+	key, ok := v.(lua.LString)
+	if !ok {
+		f.fail("key needs the name of a key, not %s", describe(v))
+	}
+	f.nothingLeft()
+	return tree.Ref{Key: string(key)}
+}
+
+// subtree defines a subtree if there is a root, and uses one otherwise.
+func (f *form) subtree() any {
+	if len(f.args) > 1 {
+		if t, ok := f.args[1].(*lua.LTable); ok && t.RawGetString("root") != lua.LNil {
+			return f.define()
+		}
+	}
+	return f.subtreeRef()
+}
+
+func (f *form) define() any {
+	f.needName()
+	name := f.node.Name
+	o := f.table("a table with root")
+	s := &tree.SubtreeDefinition{Name: name, Description: o.text("description"), At: f.at,
+		Keys: o.keys("blackboard", true), Ports: o.keys("ports", false), Root: o.root()}
+	o.end()
+	f.nothingLeft()
+	f.subtrees = append(f.subtrees, s)
+	return s
+}
+
+// subtreeRef reads (name, {ports={port="key"}, name=, description=}).
+func (f *form) subtreeRef() any {
+	v := f.next()
+	uses, ok := v.(lua.LString)
+	if !ok {
+		f.fail("%s needs the name of a subtree, not %s", f.what, describe(v))
+	}
+	f.node.Uses = string(uses)
+	if f.peek() != lua.LNil {
+		o := f.table("a table with ports, or with root")
+		o.common()
+		f.node.Ports = o.ports()
+		if _, ok := o.fields["blackboard"]; ok {
+			f.fail("subtree '%s' has a blackboard and no root: a name misspelled?", sandbox.Shorten(string(uses)))
+		}
+		o.end()
+	}
+	f.nothingLeft()
+	return f.finish(tree.Subtree)
+}
+
+func (o *options) ports() map[string]string {
+	v := o.take("ports")
+	if v == lua.LNil {
+		return nil
+	}
+	t, ok := v.(*lua.LTable)
+	if !ok {
+		o.fail("ports of %s is a table of ports and keys, not %s", o.what, describe(v))
+	}
+	items, fields := o.split(t, "ports")
+	if len(items) > 0 {
+		o.fail("ports of %s has a key without a port: %s", o.what, describe(items[0]))
+	}
+	ports := make(map[string]string, len(fields))
+	for _, port := range sortedKeys(fields) {
+		key, ok := fields[port].(lua.LString)
+		if !ok {
+			o.fail("port '%s' stands for a key, not for %s", sandbox.Shorten(port), describe(fields[port]))
+		}
+		ports[port] = string(key)
+	}
+	return ports
+}
+
+// tree reads (name, {description=, blackboard=, globals=, root=}).
+func (f *form) tree() any {
+	f.needName()
+	name := f.node.Name
+	o := f.table("a table with root")
+	def := &tree.Definition{Name: name, Description: o.text("description"), At: f.at,
+		Keys: o.keys("blackboard", true), Globals: o.keys("globals", true), Root: o.root()}
+	o.end()
+	f.nothingLeft()
+	for _, other := range f.trees {
+		if other.Name == name {
+			f.fail("tree '%s' is declared twice, first at %s", sandbox.Shorten(name), other.At)
+		}
+	}
+	f.trees = append(f.trees, def)
+	return def
+}
+
+func (o *options) root() *tree.Node {
+	o.child(o.take("root"), "the root")
+	return o.node.Children[0]
+}
+
+// keys takes a table of keys and their types. In the order of their names, because saved runs number them.
+func (o *options) keys(name string, defaults bool) []tree.Key {
+	v := o.take(name)
+	if v == lua.LNil {
+		return nil
+	}
+	t, ok := v.(*lua.LTable)
+	if !ok {
+		o.fail("%s of %s is a table of keys and types, not %s", name, o.what, describe(v))
+	}
+	items, fields := o.split(t, name)
+	if len(items) > 0 {
+		o.fail("%s of %s has a type without a key: %s", name, o.what, describe(items[0]))
+	}
+	var keys []tree.Key
+	for _, key := range sortedKeys(fields) {
+		keys = append(keys, o.declared(key, fields[key], defaults))
+	}
+	return keys
+}
+
+// declared reads a type, or {type=, default=}.
+func (f *form) declared(name string, v lua.LValue, defaults bool) tree.Key {
+	key := tree.Key{Name: name, At: f.at}
+	kind := v
+	if t, ok := v.(*lua.LTable); ok {
+		inner := &form{dsl: f.dsl, L: f.L, what: "key '" + sandbox.Shorten(name) + "'", at: f.at}
+		o := inner.options(t)
+		kind = o.take("type")
+		if defaults {
+			if given := o.take("default"); given != lua.LNil {
+				key.Default = inner.value(given, "default", 1)
+			}
+		}
+		o.end()
+	}
+	text, _ := kind.(lua.LString)
+	var ok bool
+	if key.Type, ok = tree.ParseType(string(text)); !ok {
+		var names []string
+		for _, t := range tree.Types() {
+			names = append(names, t.String())
+		}
+		f.fail("key '%s' has no type %s: the types are %s", sandbox.Shorten(name), strings.TrimPrefix(describe(kind), "the string "), strings.Join(names, ", "))
+	}
+	return key
+}

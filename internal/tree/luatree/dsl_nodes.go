@@ -1,0 +1,164 @@
+package luatree
+
+import (
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+)
+
+// composite reads ([name,] {children…, name=, description=}).
+func (f *form) composite(kind tree.Kind) any {
+	f.name()
+	o := f.table("a table of children")
+	o.common()
+	o.children()
+	o.end()
+	return f.finish(kind)
+}
+
+func (f *form) parallel() any {
+	f.name()
+	o := f.table("a table of children")
+	o.common()
+	switch v := o.take("require"); v {
+	case lua.LNil, lua.LString("all"):
+	case lua.LString("one"):
+		f.node.Require = 1
+	default:
+		if _, ok := v.(lua.LNumber); !ok {
+			f.fail("require of parallel is \"all\", \"one\" or a number, not %s", describe(v))
+		}
+		f.node.Require = f.whole(v, "require")
+	}
+	f.node.MaxConcurrent = o.number("max_concurrent")
+	o.children()
+	o.end()
+	return f.finish(tree.Parallel)
+}
+
+// forEach reads ([name,] {items=, as=, index=, keep_going=, child}), or the child after the table.
+func (f *form) forEach() any {
+	f.name()
+	o := f.table("a table with items")
+	o.common()
+	f.node.Items, f.node.As, f.node.Index = o.text("items"), o.text("as"), o.text("index")
+	f.node.KeepGoing = o.flag("keep_going")
+	if f.node.Items == "" {
+		f.fail("for_each needs items, the key of a list")
+	}
+	if f.node.As == "" {
+		f.node.As = "item"
+	}
+	if len(o.items) > 0 {
+		o.children()
+	} else {
+		f.child(f.next(), "the child")
+	}
+	o.end()
+	return f.finish(tree.ForEach)
+}
+
+// one reads the child of a decorator and what may follow it.
+func (f *form) one(kind tree.Kind) any {
+	f.child(f.next(), "the child")
+	return f.finish(kind)
+}
+
+func (f *form) plain(kind tree.Kind) any {
+	f.name()
+	return f.one(kind)
+}
+
+func (f *form) guard() any {
+	f.name()
+	f.child(f.next(), "the condition")
+	return f.one(tree.Guard)
+}
+
+func (f *form) timed(kind tree.Kind) any {
+	f.name()
+	f.seconds(f.next(), "seconds")
+	return f.one(kind)
+}
+
+// retry reads ([name,] attempts, child) or ([name,] {attempts=, backoff=}, child).
+func (f *form) retry() any {
+	f.name()
+	if _, ok := f.peek().(*lua.LTable); !ok {
+		f.node.Times = f.whole(f.next(), "attempts")
+		return f.one(tree.Retry)
+	}
+	o := f.table("")
+	o.common()
+	f.node.Times = f.whole(o.take("attempts"), "attempts")
+	if v := o.take("backoff"); v != lua.LNil {
+		f.seconds(v, "backoff")
+	}
+	o.end()
+	return f.one(tree.Retry)
+}
+
+func (f *form) repeatTimes() any {
+	f.name()
+	f.node.Times = f.whole(f.next(), "the number")
+	return f.one(tree.Repeat)
+}
+
+// repeatUntil reads ([name,] what, child) or ([name,] {what=, max=}, child). The string before the child is what, so
+// that a name is the first of two strings, or stands before a table.
+func (f *form) repeatUntil() any {
+	if len(f.args) > 1 {
+		_, isText := f.args[1].(lua.LString)
+		_, isTable := f.args[1].(*lua.LTable)
+		if isText || isTable {
+			f.name()
+		}
+	}
+	if _, ok := f.peek().(*lua.LTable); !ok {
+		f.until(f.next(), "what")
+		return f.one(tree.Repeat)
+	}
+	o := f.table("")
+	o.common()
+	f.until(o.take("what"), "what")
+	f.node.Times = o.number("max")
+	o.end()
+	return f.one(tree.Repeat)
+}
+
+// repeat reads ([name,] {times=} or {what=, max=}, child). until is a word of Lua: it can be given as ["until"].
+func (f *form) repeat() any {
+	f.name()
+	o := f.table("a table with times, or what and max")
+	o.common()
+	times, what, limit := o.number("times"), o.take("what"), o.number("max")
+	if v := o.take("until"); what == lua.LNil {
+		what = v
+	} else if v != lua.LNil {
+		f.fail("repeat has what and until, which mean the same")
+	}
+	switch {
+	case times > 0 && (what != lua.LNil || limit > 0):
+		f.fail("repeat has times, and so no what and max")
+	case times > 0:
+		f.node.Times = times
+	case what == lua.LNil:
+		f.fail("repeat needs times, or what (\"success\" or \"failure\")")
+	default:
+		f.until(what, "what")
+		f.node.Times = limit
+	}
+	o.end()
+	return f.one(tree.Repeat)
+}
+
+func (f *form) until(v lua.LValue, name string) {
+	switch v {
+	case lua.LString("success"):
+		f.node.Until = tree.UntilSuccess
+	case lua.LString("failure"):
+		f.node.Until = tree.UntilFailure
+	default:
+		f.fail("%s of %s is \"success\" or \"failure\", not %s", name, f.what, describe(v))
+	}
+}

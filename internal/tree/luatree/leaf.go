@@ -1,0 +1,339 @@
+package luatree
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// leafObject is the t of a leaf's function. It is valid while call is set.
+type leafObject struct {
+	value *lua.LUserData
+	call  *tree.Call
+}
+
+// leafObjects makes them: they share their methods.
+type leafObjects struct {
+	box       *sandbox.Sandbox
+	functions *tree.Registry
+	meta      *lua.LTable
+}
+
+func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry) *leafObjects {
+	o := &leafObjects{box: box, functions: functions}
+	o.meta = methods(box, map[string]lua.LGFunction{
+		"get": o.get, "set": o.set, "arg": o.arg, "args": o.args, "now": o.now, "emit": o.emit, "wake": o.wake,
+		"fail": o.fail, "condition": o.condition, "action": o.action,
+	})
+	return o
+}
+
+func (o *leafObjects) object() *leafObject {
+	l := &leafObject{}
+	l.value = &lua.LUserData{Value: l, Metatable: o.meta}
+	return l
+}
+
+// methods returns a metatable by which values have methods, and nothing else.
+func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
+	table := box.Root.CreateTable(0, len(fns))
+	box.Register(table, fns)
+	missing := box.Root.CreateTable(0, 1)
+	missing.RawSetString("__index", box.Root.NewFunction(func(L *lua.LState) int {
+		name := L.Get(2).String()
+		box.Raise(L, "there is no t:%s%s", sandbox.Shorten(name), hint(name, sortedKeys(fns), "t:"))
+		return 0
+	}))
+	table.Metatable = missing
+	meta := box.Root.CreateTable(0, 2)
+	meta.RawSetString("__index", table)
+	meta.RawSetString("__newindex", box.Root.NewFunction(func(L *lua.LState) int {
+		box.Raise(L, "t cannot be changed")
+		return 0
+	}))
+	return meta
+}
+
+// called returns the call that a method is about.
+func (o *leafObjects) called(L *lua.LState) *tree.Call {
+	ud, _ := L.Get(1).(*lua.LUserData)
+	if ud == nil {
+		o.box.Raise(L, "this is a method of t: write it with a colon, as t:get(\"key\")")
+	}
+	l, ok := ud.Value.(*leafObject)
+	if !ok {
+		o.box.Raise(L, "this is a method of a leaf's t, not of %s", describe(ud))
+	}
+	if l.call == nil {
+		o.box.Raise(L, "t is valid only while its function is called")
+	}
+	return l.call
+}
+
+func (o *leafObjects) get(L *lua.LState) int {
+	c, key := o.called(L), wantString(o.box, L, 2, "a key")
+	v, err := c.Get(key)
+	if err != nil {
+		o.box.Raise(L, "%v", err)
+	}
+	L.Push(o.box.ToLua(v))
+	return 1
+}
+
+func (o *leafObjects) set(L *lua.LState) int {
+	c, key := o.called(L), wantString(o.box, L, 2, "a key")
+	if err := c.Set(key, wantValue(o.box, L, 3, "key '"+key+"'")); err != nil {
+		o.box.Raise(L, "%v", err)
+	}
+	o.box.Look(L)
+	return 0
+}
+
+func (o *leafObjects) arg(L *lua.LState) int {
+	c, name := o.called(L), wantString(o.box, L, 2, "an argument's name")
+	v := c.Arg(name)
+	switch v.(type) {
+	case []any, map[string]any:
+		v = c.Args()[name] // with the keys within it replaced by their values
+	}
+	L.Push(o.box.ToLua(v))
+	return 1
+}
+
+func (o *leafObjects) args(L *lua.LState) int {
+	L.Push(o.box.ToLua(o.called(L).Args()))
+	return 1
+}
+
+func (o *leafObjects) now(L *lua.LState) int {
+	L.Push(lua.LNumber(float64(o.called(L).Now().UnixNano()) / 1e9))
+	return 1
+}
+
+func (o *leafObjects) emit(L *lua.LState) int {
+	c, topic := o.called(L), wantString(o.box, L, 2, "a topic")
+	if o.functions.Reserved(topic) {
+		o.box.Raise(L, "topic '%s' is for functions of signalbox only: take another", sandbox.Shorten(topic))
+	}
+	if err := c.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
+		o.box.Raise(L, "%v", err)
+	}
+	o.box.Look(L)
+	return 0
+}
+
+func (o *leafObjects) wake(L *lua.LState) int {
+	c := o.called(L)
+	d, err := seconds(L.Get(2))
+	if err != nil {
+		o.box.Raise(L, "t:wake takes seconds: %v", err)
+	}
+	c.WakeAfter(d)
+	return 0
+}
+
+func (o *leafObjects) fail(L *lua.LState) int {
+	c, text := o.called(L), "it failed and did not say why"
+	if L.Get(2) != lua.LNil {
+		text = o.box.Text(L.Get(2))
+	}
+	L.Push(lua.LString(c.Fail("%s", text).String()))
+	return 1
+}
+
+func (o *leafObjects) condition(L *lua.LState) int {
+	L.Push(lua.LBool(o.ask(L, tree.Condition) == tree.Success))
+	return 1
+}
+
+func (o *leafObjects) action(L *lua.LState) int {
+	L.Push(lua.LString(o.ask(L, tree.Action).String()))
+	return 1
+}
+
+func (o *leafObjects) ask(L *lua.LState, kind tree.Kind) tree.Status {
+	c, name := o.called(L), wantString(o.box, L, 2, "a function's name")
+	given := wantValue(o.box, L, 3, "the arguments")
+	args, ok := given.(map[string]any)
+	if list, empty := given.([]any); given != nil && !ok && (!empty || len(list) > 0) {
+		o.box.Raise(L, "the arguments of %s are a table of names and values, not %s", name, describe(L.Get(3)))
+	}
+	st, err := ask(o.functions, c, kind, name, args)
+	if err != nil {
+		o.box.Raise(L, "%v", err)
+	}
+	o.box.Look(L)
+	return st
+}
+
+// ask is Registry.Ask. A function that panics must not tear the interpreter down.
+func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[string]any) (st tree.Status, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			st, err = tree.Failure, fmt.Errorf("%s '%s' panicked: %v", kind, name, p)
+		}
+	}()
+	return r.Ask(c, kind, name, args)
+}
+
+// answer reads what a leaf's function returned.
+func answer(c *tree.Call, kind tree.Kind, fn *lua.LFunction, result lua.LValue) tree.Status {
+	switch v := result.(type) {
+	case *lua.LNilType:
+		if kind == tree.Condition {
+			return tree.Failure
+		}
+		return tree.Success
+	case lua.LBool:
+		if v {
+			return tree.Success
+		}
+		return tree.Failure
+	case lua.LString:
+		if st, ok := tree.ParseStatus(string(v)); ok && st != tree.Idle {
+			return st
+		}
+	}
+	if kind == tree.Condition {
+		return tree.Success
+	}
+	return c.Fail("%s:%d: the function returned %s: return BT.SUCCESS, BT.FAILURE, BT.RUNNING, true, false or nothing",
+		fn.Proto.SourceName, fn.Proto.LineDefined, describe(result))
+}
+
+func wantString(box *sandbox.Sandbox, L *lua.LState, n int, what string) string {
+	s, ok := L.Get(n).(lua.LString)
+	if !ok {
+		box.Raise(L, "%s is wanted here, not %s", what, describe(L.Get(n)))
+	}
+	return string(s)
+}
+
+// wantValue reads a value for the blackboard. It counts what the value takes, because a tick may be recorded with
+// all that was set in it.
+func wantValue(box *sandbox.Sandbox, L *lua.LState, n int, what string) any {
+	v, err := box.FromLua(L.Get(n))
+	if err != nil {
+		box.Raise(L, "the value for %s: %v", what, err)
+	}
+	box.Allocate(L, weight(v))
+	return v
+}
+
+// weight estimates the memory of a value.
+func weight(v any) int {
+	n := 32
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, item := range v {
+			n += weight(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			n += len(key) + 64 + weight(item)
+		}
+	}
+	return n
+}
+
+const maxSeconds = 10 * 366 * 24 * 60 * 60
+
+// seconds reads a duration.
+func seconds(v lua.LValue) (time.Duration, error) {
+	n, ok := v.(lua.LNumber)
+	f := float64(n)
+	switch {
+	case !ok:
+		return 0, errors.New(describe(v) + " is no number")
+	case math.IsNaN(f) || f < 0 || f > maxSeconds:
+		return 0, errors.New(sandbox.NumberString(n) + " is not within 0 and ten years")
+	}
+	return time.Duration(math.Round(f * float64(time.Second))), nil
+}
+
+// describe says what a value is, for messages.
+func describe(v lua.LValue) string {
+	switch v := v.(type) {
+	case lua.LString:
+		return fmt.Sprintf("the string %q", sandbox.Shorten(string(v)))
+	case lua.LNumber:
+		return "the number " + sandbox.NumberString(v)
+	case lua.LBool, *lua.LNilType:
+		return v.String()
+	case *lua.LUserData:
+		switch v := v.Value.(type) {
+		case *nodeValue:
+			return article(v.node.Kind.String()) + " node"
+		case *tree.SubtreeDefinition:
+			return "subtree '" + v.Name + "'"
+		case *tree.Definition:
+			return "tree '" + v.Name + "'"
+		case tree.Ref:
+			return "the key '" + v.Key + "'"
+		case *leafObject, *testObject:
+			return "t"
+		case constantsOf:
+			return string(v)
+		}
+	}
+	return "a " + v.Type().String()
+}
+
+func article(word string) string {
+	if strings.ContainsAny(word[:1], "aeiou") {
+		return "an " + word
+	}
+	return "a " + word
+}
+
+// hint names what may have been meant, or all there is.
+func hint(name string, known []string, prefix string) string {
+	if len(known) > 1000 {
+		return "" // to look for it would take longer than it helps
+	}
+	best, distance := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if d := edits(strings.ToLower(name), k); d < distance {
+			best, distance = k, d
+		}
+	}
+	switch {
+	case best != "":
+		return ": did you mean " + prefix + best + "?"
+	case len(known) == 0 || len(known) > 40:
+		return ""
+	}
+	return ": there is " + strings.Join(known, ", ")
+}
+
+// edits counts the letters to change, add or take away from one word to another.
+func edits(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,136 @@
+package luatree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+const versionOf = `return BT.tree("NAME", {root=BT.script("x", function(t) return t:fail("NAME") end)})`
+
+func version(name string) string { return strings.ReplaceAll(versionOf, "NAME", name) }
+
+func TestReload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.lua")
+	write := func(content string) func() {
+		return func() {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// The bytes decide, not the time.
+			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove := func() {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(version("aa"))()
+	source, err := Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []*File
+	for i, step := range []struct {
+		do       func()
+		want     string
+		reloaded bool
+		fails    string
+	}{
+		{func() {}, "aa", false, ""},
+		{write(version("bb")), "bb", true, ""},
+		{func() {}, "bb", false, ""},
+		{write("return BT.nope()"), "bb", false, "t.lua:1: there is no BT.nope"},
+		{func() {}, "bb", false, ""},
+		{write("\nreturn BT.nope()"), "bb", false, "t.lua:2: there is no BT.nope"},
+		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false, "t.lua:1: sequence has 0 children"},
+		{write(version("bb")), "bb", false, ""},
+		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false, "t.lua:1: sequence has 0 children"},
+		{write(version("cc")), "cc", true, ""},
+		{remove, "cc", false, "no such file"},
+		{func() {}, "cc", false, ""},
+		{write(""), "cc", false, "t.lua:1: the file declares no tree"},
+		{func() {}, "cc", false, ""},
+		{remove, "cc", false, "no such file"},
+		{write(version("cc")), "cc", false, ""},
+		{remove, "cc", false, "no such file"},
+		{write(version("dd")), "dd", true, ""},
+		{write(strings.Repeat("-", sandbox.MaxSource+1)), "dd", false, "is larger than"},
+		{func() {}, "dd", false, ""},
+		{write(version("aa")), "aa", true, ""},
+	} {
+		step.do()
+		f, reloaded, err := source.Next(t.Context())
+		if f == nil || f.Tree().Name() != step.want || reloaded != step.reloaded {
+			t.Errorf("step %d: got %v, reloaded %v; want %s, %v", i, f.Tree().Name(), reloaded, step.want, step.reloaded)
+		}
+		if (err == nil) != (step.fails == "") || err != nil && !strings.Contains(err.Error(), step.fails) {
+			t.Errorf("step %d: got the error %v, want %q", i, err, step.fails)
+		}
+		if strings.Contains(step.fails, "no such") && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("step %d: the error does not say that the file vanished: %v", i, err)
+		}
+		if reloaded {
+			seen = append(seen, f)
+		}
+	}
+	// Every version is as good as on its first day.
+	for i, want := range []string{"bb", "cc", "dd", "aa"} {
+		run, st := ticked(t, seen[i], nil)
+		if got := run.Look(0).Err; st != tree.Failure || got != want {
+			t.Errorf("version %d answered %s: %s, want %s", i, st, got, want)
+		}
+	}
+}
+
+// A load that its context ended says nothing about the file: it is tried again.
+func TestReloadAfterCancel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.lua")
+	if err := os.WriteFile(path, []byte(version("a")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(version("b")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f, reloaded, err := source.Next(ctx); f.Tree().Name() != "a" || reloaded || err == nil {
+		t.Errorf("got %s, %v, %v", f.Tree().Name(), reloaded, err)
+	}
+	if f, reloaded, err := source.Next(t.Context()); f.Tree().Name() != "b" || !reloaded || err != nil {
+		t.Errorf("got %s, %v, %v", f.Tree().Name(), reloaded, err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.lua")
+	if err := os.WriteFile(bad, []byte("return 5"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		bad:                           "bad.lua:1: the file returns the number 5",
+		dir:                           "is no file",
+		filepath.Join(dir, "nothing"): "no such file",
+	} {
+		if s, err := Open(t.Context(), path, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+}

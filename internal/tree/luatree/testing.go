@@ -1,0 +1,142 @@
+package luatree
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// Report is how the tests of a file went.
+type Report struct {
+	// File is the file of the tests, Tree that of the tree.
+	File, Tree string
+	Tests      []TestResult
+}
+
+// TestResult is how one test went.
+type TestResult struct {
+	Name string
+	OK   bool
+	// File and Line are where it failed, or where it stands if it did not. Msg says why it failed.
+	File string
+	Line int
+	Msg  string
+	// Ticks is how often the tree was ticked.
+	Ticks    int
+	Duration time.Duration
+}
+
+// Failed counts the tests that failed.
+func (r *Report) Failed() int {
+	n := 0
+	for i := range r.Tests {
+		if !r.Tests[i].OK {
+			n++
+		}
+	}
+	return n
+}
+
+// testTime is the least time limit of a test, which is one call of Lua code.
+const testTime = 10 * time.Second
+
+// Test runs the tests of a tree. The path is that of the tree, x.lua, or of its tests, x_test.lua beside it. An error
+// says that they could not be run; a test that fails is in the report.
+func Test(ctx context.Context, path string, o *Options) (*Report, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	stem := strings.TrimSuffix(strings.TrimSuffix(path, ".lua"), "_test")
+	r := &Report{File: stem + "_test.lua", Tree: stem + ".lua"}
+	source, err := read(r.Tree)
+	if err != nil {
+		return nil, err
+	}
+	tests, err := read(r.File)
+	if err != nil {
+		return nil, fmt.Errorf("the tests of %s cannot be read: %w", r.Tree, err)
+	}
+	f, err := Load(ctx, r.Tree, source, o)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limits := o.Limits
+	limits.Time = max(limits.Time, testTime)
+	s := newSuite(f.Tree(), limits, o.Functions)
+	defer s.box.Close()
+	if err := s.load(ctx, r.File, string(tests)); err != nil {
+		return nil, err
+	}
+	for _, t := range s.tests {
+		r.Tests = append(r.Tests, t.result(ctx))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// suite is a file of tests. It is not frozen: a function that stands in for a leaf may count its calls.
+type suite struct {
+	tree    *tree.Tree
+	box     *sandbox.Sandbox
+	leaves  *leafObjects
+	methods *lua.LTable
+	// protected is pcall as it was before the file could change it.
+	protected lua.LValue
+	loaded    bool
+	tests     []*testObject
+}
+
+func newSuite(t *tree.Tree, limits Limits, functions *tree.Registry) *suite {
+	s := &suite{tree: t, box: sandbox.New(limits)}
+	s.leaves = newLeafObjects(s.box, functions)
+	s.methods = methods(s.box, s.testMethods())
+	s.protected = s.box.Globals.RawGetString("pcall")
+	return s
+}
+
+func (s *suite) load(ctx context.Context, file, source string) error {
+	globals := map[string]lua.LValue{
+		"BT":   constants(s.box, "BT", statuses(), "in a test: there is SUCCESS, FAILURE and RUNNING"),
+		"test": s.box.Root.NewFunction(s.declare),
+	}
+	if _, err := s.box.Load(ctx, file, source, globals); err != nil {
+		return err
+	}
+	s.loaded = true
+	if len(s.tests) == 0 {
+		return &Error{File: file, Line: 1, Msg: `there are no tests: write test("name", function(t) … end)`}
+	}
+	return nil
+}
+
+// declare is test(name, function).
+func (s *suite) declare(L *lua.LState) int {
+	name := wantString(s.box, L, 1, "a test's name")
+	fn, ok := L.Get(2).(*lua.LFunction)
+	switch {
+	case s.loaded:
+		s.box.Raise(L, "a test cannot stand in a test")
+	case !ok || fn.Proto == nil:
+		s.box.Raise(L, "test needs a function after the name, not %s", describe(L.Get(2)))
+	case name == "":
+		s.box.Raise(L, "the name of the test is empty")
+	}
+	for _, other := range s.tests {
+		if other.name == name {
+			s.box.Raise(L, "test '%s' is declared twice, first at %s", sandbox.Shorten(name), other.at)
+		}
+	}
+	s.box.Allocate(L, 1024)
+	s.box.Spend(L, len(s.tests))
+	s.tests = append(s.tests, newTestObject(s, name, s.box.Where(L), fn))
+	return 0
+}

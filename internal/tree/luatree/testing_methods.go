@@ -1,0 +1,252 @@
+package luatree
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// testMethods are those of a test's t.
+func (s *suite) testMethods() map[string]lua.LGFunction {
+	all := map[string]lua.LGFunction{}
+	for name, do := range map[string]func(*testObject, *lua.LState) int{
+		"replace": (*testObject).doReplace, "reply": (*testObject).doReply, "set": (*testObject).doSet,
+		"run": (*testObject).doRun, "tick": (*testObject).doTick, "advance": (*testObject).doAdvance,
+		"get": (*testObject).doGet, "visits": (*testObject).doVisits, "status": (*testObject).doStatus,
+		"error": (*testObject).doError, "emitted": (*testObject).doEmitted,
+		"equal": (*testObject).doEqual, "ok": (*testObject).doOK,
+	} {
+		all[name] = func(L *lua.LState) int {
+			ud, _ := L.Get(1).(*lua.LUserData)
+			if ud == nil {
+				s.box.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", name)
+			}
+			t, ok := ud.Value.(*testObject)
+			switch {
+			case !ok:
+				s.box.Raise(L, "this is a method of a test's t, not of %s", describe(ud))
+			case t.over:
+				s.box.Raise(L, "t is valid only while its test runs")
+			}
+			return do(t, L)
+		}
+	}
+	return all
+}
+
+// idle refuses what would change a run in the middle of a tick.
+func (t *testObject) idle(L *lua.LState) {
+	if t.ticking != nil {
+		t.box.Raise(L, "the tree is being ticked: use the t that the function is given")
+	}
+}
+
+func (t *testObject) doReplace(L *lua.LState) int {
+	t.idle(L)
+	pattern := wantString(t.box, L, 2, "a pattern, such as \"tool:*\",")
+	switch v := L.Get(3).(type) {
+	case *lua.LFunction:
+		if v.Proto == nil {
+			t.box.Raise(L, "a function of the library cannot stand in for a leaf: write function(t) … end")
+		}
+		t.replacing(L, pattern, func(kind tree.Kind) tree.Func {
+			return func(c *tree.Call) tree.Status { return t.call(c, kind, v) }
+		})
+	default:
+		text, _ := v.(lua.LString)
+		st, ok := tree.ParseStatus(string(text))
+		if !ok || st == tree.Idle {
+			t.box.Raise(L, "a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
+		}
+		t.replacing(L, pattern, func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
+	}
+	return 0
+}
+
+// doReply replaces model calls by texts, in turn; the last repeats.
+func (t *testObject) doReply(L *lua.LState) int {
+	t.idle(L)
+	pattern := wantString(t.box, L, 2, "a pattern, such as \"llm_call:*\",")
+	var texts []string
+	for n := 3; n <= max(3, L.GetTop()); n++ {
+		texts = append(texts, wantString(t.box, L, n, "a reply"))
+	}
+	next := 0
+	do := func(c *tree.Call) tree.Status {
+		text := texts[next]
+		next = min(next+1, len(texts)-1)
+		for _, set := range []struct {
+			key   string
+			value any
+		}{{"llm_response", text}, {"accumulated_content", text}, {"_signal_parsed_this_turn", false}} {
+			if err := c.Set(set.key, set.value); err != nil {
+				return c.Fail("%v", err)
+			}
+		}
+		return tree.Success
+	}
+	t.replacing(L, pattern, func(tree.Kind) tree.Func { return do })
+	return 0
+}
+
+func (t *testObject) doSet(L *lua.LState) int {
+	t.idle(L)
+	key := wantString(t.box, L, 2, "a key")
+	v := wantValue(t.box, L, 3, "key '"+key+"'")
+	if t.run != nil {
+		if err := t.run.Board().Set(key, v); err != nil {
+			t.box.Raise(L, "%v", err)
+		}
+		return 0
+	}
+	// A run of nothing but stand-ins tells on this line, and not when the run begins, whether the input fits.
+	t.box.Spend(L, t.tree.Len())
+	probe := &tree.RunOptions{Inputs: map[string]any{key: v}, Replace: []tree.Replacement{{Pattern: "*", Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
+	if _, err := tree.NewRun(t.tree, probe); err != nil {
+		t.box.Raise(L, "%v", err)
+	}
+	t.inputs[key] = v
+	return 0
+}
+
+func (t *testObject) doRun(L *lua.LState) int {
+	t.idle(L)
+	L.Push(lua.LString(t.toEnd(L).String()))
+	return 1
+}
+
+func (t *testObject) doTick(L *lua.LState) int {
+	t.idle(L)
+	L.Push(lua.LString(t.tick(L).String()))
+	return 1
+}
+
+func (t *testObject) doAdvance(L *lua.LState) int {
+	d, err := seconds(L.Get(2))
+	if err != nil {
+		t.box.Raise(L, "t:advance takes seconds: %v", err)
+	}
+	t.now = t.now.Add(d)
+	return 0
+}
+
+func (t *testObject) doGet(L *lua.LState) int {
+	v, err := t.started(L).Board().Get(wantString(t.box, L, 2, "a key"))
+	if err != nil {
+		t.box.Raise(L, "%v", err)
+	}
+	L.Push(t.box.ToLua(v))
+	return 1
+}
+
+// nodes finds those of a path, or those that a pattern of kind and name matches.
+func (t *testObject) nodes(L *lua.LState) []int {
+	which := wantString(t.box, L, 2, "a node's path, or a pattern such as \"tool:*\",")
+	t.box.Spend(L, t.tree.Len())
+	if i, ok := t.tree.Find(which); ok {
+		return []int{i}
+	}
+	var hits []int
+	var paths []string
+	for i := range t.tree.Len() {
+		info := t.tree.Info(i)
+		hit, err := path.Match(which, info.Kind.String()+":"+info.Name)
+		if err != nil {
+			t.box.Raise(L, "the pattern %q: %v", sandbox.Shorten(which), err)
+		}
+		if hit {
+			hits = append(hits, i)
+		}
+		paths = append(paths, info.Path)
+	}
+	if len(hits) == 0 {
+		t.box.Raise(L, "there is no node '%s'%s", sandbox.Shorten(which), hint(which, paths, ""))
+	}
+	return hits
+}
+
+func (t *testObject) look(L *lua.LState) tree.View {
+	nodes := t.nodes(L)
+	if len(nodes) > 1 {
+		t.box.Raise(L, "'%s' are %d nodes: give the path of one, such as %s", sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
+	}
+	return t.started(L).Look(nodes[0])
+}
+
+func (t *testObject) doVisits(L *lua.LState) int {
+	n := 0
+	for _, i := range t.nodes(L) {
+		n += t.started(L).Look(i).Visits
+	}
+	L.Push(lua.LNumber(n))
+	return 1
+}
+
+func (t *testObject) doStatus(L *lua.LState) int {
+	L.Push(lua.LString(t.look(L).Status.String()))
+	return 1
+}
+
+func (t *testObject) doError(L *lua.LState) int {
+	if text := t.look(L).Err; text != "" {
+		L.Push(t.box.ToLua(text))
+	} else {
+		L.Push(lua.LNil)
+	}
+	return 1
+}
+
+func (t *testObject) doEmitted(L *lua.LState) int {
+	L.Push(t.box.ToLua(t.emitted[wantString(t.box, L, 2, "a topic")]))
+	return 1
+}
+
+func (t *testObject) doEqual(L *lua.LState) int {
+	got, gotErr := t.box.FromLua(L.Get(2))
+	want, wantErr := t.box.FromLua(L.Get(3))
+	t.box.Allocate(L, weight(got)+weight(want))
+	same := L.Get(2) == L.Get(3)
+	if gotErr == nil && wantErr == nil {
+		same = reflect.DeepEqual(got, want)
+	}
+	if !same {
+		t.check(L, 4, fmt.Sprintf("got %s, want %s", shown(L.Get(2), got, gotErr), shown(L.Get(3), want, wantErr)))
+	}
+	return 0
+}
+
+func (t *testObject) doOK(L *lua.LState) int {
+	if !lua.LVAsBool(L.Get(2)) {
+		t.check(L, 3, "got "+L.Get(2).String()+", want what is true")
+	}
+	return 0
+}
+
+// check ends the test because a check failed; the argument n, if there is one, says which.
+func (t *testObject) check(L *lua.LState, n int, msg string) {
+	if what := L.Get(n); what != lua.LNil {
+		msg = t.box.Text(what) + ": " + msg
+	}
+	if at := t.box.Where(L); t.failed == nil {
+		t.failed = &Error{File: at.File, Line: at.Line, Msg: sandbox.Clean(msg)}
+	}
+	t.box.Raise(L, "%s", msg)
+}
+
+// shown is a value in a message.
+func shown(v lua.LValue, value any, err error) string {
+	if err != nil || value == nil {
+		return describe(v)
+	}
+	text := tree.FormatValue(value)
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return text
+}

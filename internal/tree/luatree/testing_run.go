@@ -1,0 +1,208 @@
+package luatree
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree/sandbox"
+)
+
+// testObject is the t of a test: a run of the tree in a time of its own.
+type testObject struct {
+	*suite
+	name  string
+	at    tree.Position
+	fn    *lua.LFunction
+	value *lua.LUserData
+
+	// replace has a rule for each leaf that is replaced, by its kind and name.
+	replace  []tree.Replacement
+	replaced map[string]bool
+	inputs   map[string]any
+
+	run     *tree.Run // nil until it is asked for
+	now     time.Time
+	ticks   int
+	emitted map[string][]any
+	// ticking is the state of the method that ticks the tree, in which functions that stand in for leaves are called.
+	ticking *lua.LState
+	// failed is the first check that failed. The test failed even if it caught the error.
+	failed *Error
+	over   bool
+}
+
+func newTestObject(s *suite, name string, at tree.Position, fn *lua.LFunction) *testObject {
+	t := &testObject{suite: s, name: name, at: at, fn: fn, replaced: map[string]bool{}, inputs: map[string]any{}, emitted: map[string][]any{}}
+	t.now = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	t.value = &lua.LUserData{Value: t, Metatable: s.methods}
+	return t
+}
+
+// result runs the test.
+func (t *testObject) result(ctx context.Context) TestResult {
+	begin := time.Now()
+	_, err := t.box.Call(ctx, t.fn, t.value)
+	t.over = true
+	if t.failed != nil {
+		err = t.failed
+	}
+	r := TestResult{Name: t.name, OK: err == nil, File: t.at.File, Line: t.at.Line, Ticks: t.ticks, Duration: time.Since(begin)}
+	if err != nil {
+		r.File, r.Line, r.Msg = err.File, err.Line, err.Msg
+	}
+	t.run = nil // it may be large
+	return r
+}
+
+// leafName is what a replacement's pattern is matched with; false for what cannot be replaced.
+func leafName(info tree.NodeInfo) (string, bool) {
+	switch info.Kind {
+	case tree.Action, tree.Condition, tree.Script, tree.Tool, tree.LLMCall:
+		return info.Kind.String() + ":" + info.Name, true
+	}
+	return "", false
+}
+
+// replacing makes a rule for each leaf that a pattern matches and that is not replaced yet. A rule for each, because
+// what a function's result means depends on the leaf's kind.
+func (t *testObject) replacing(L *lua.LState, pattern string, do func(tree.Kind) tree.Func) {
+	if t.run != nil {
+		t.box.Raise(L, "the run has begun: replace leaves before it")
+	}
+	t.box.Spend(L, t.tree.Len())
+	var all, hits, fresh []string
+	for i := range t.tree.Len() {
+		info := t.tree.Info(i)
+		name, ok := leafName(info)
+		if !ok {
+			continue
+		}
+		hit, err := path.Match(pattern, name)
+		if err != nil {
+			t.box.Raise(L, "the pattern %q: %v", sandbox.Shorten(pattern), err)
+		}
+		if all = append(all, name); !hit {
+			continue
+		}
+		if hits = append(hits, name); !t.replaced[name] {
+			t.replaced[name] = true
+			fresh = append(fresh, name)
+			t.replace = append(t.replace, tree.Replacement{Pattern: escape.Replace(name), Do: do(info.Kind)})
+		}
+	}
+	if len(hits) == 0 {
+		slices.Sort(all)
+		t.box.Raise(L, "no leaf matches '%s'%s", sandbox.Shorten(pattern), hint(pattern, slices.Compact(all), ""))
+	}
+	if len(fresh) == 0 {
+		t.box.Raise(L, "all that '%s' matches is replaced already: the first rule that matches counts", sandbox.Shorten(pattern))
+	}
+}
+
+// escape makes a pattern of a name that matches the name alone.
+var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// call asks a function of the test file in place of a leaf. It runs within the call that ticks the tree.
+func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.Status {
+	leaf := t.leaves.object()
+	leaf.call = c
+	defer func() { leaf.call = nil }()
+	L := t.ticking
+	L.Push(t.protected)
+	L.Push(fn)
+	L.Push(leaf.value)
+	if err := L.PCall(2, 2, nil); err != nil {
+		return c.Fail("%s", t.box.Describe(err, fn)) // a limit: tick will see it too
+	}
+	ok, result := L.Get(-2), L.Get(-1)
+	L.Pop(2)
+	if ok == lua.LTrue {
+		return answer(c, kind, fn, result)
+	}
+	return c.Fail("%s", sandbox.Clean(t.box.Text(result)))
+}
+
+// started returns the run, and begins it if it was not.
+func (t *testObject) started(L *lua.LState) *tree.Run {
+	if t.run != nil {
+		return t.run
+	}
+	for i := range t.tree.Len() {
+		info := t.tree.Info(i)
+		name, _ := leafName(info)
+		switch {
+		case t.replaced[name]:
+		case info.Kind == tree.LLMCall:
+			t.box.Raise(L, "%s calls a model, which a test cannot: use t:reply(%q, \"text\")", info.Path, name)
+		case info.Kind == tree.Tool:
+			t.box.Raise(L, "%s calls a tool, which a test cannot: use t:replace(%q, BT.SUCCESS)", info.Path, name)
+		}
+	}
+	run, err := tree.NewRun(t.tree, &tree.RunOptions{ID: "test", Inputs: t.inputs, Replace: t.replace})
+	if err != nil {
+		t.box.Raise(L, "%v", err)
+	}
+	t.run = run
+	return run
+}
+
+func (t *testObject) tick(L *lua.LState) tree.Status {
+	run := t.started(L)
+	t.ticking = L
+	st := run.Tick(t.now)
+	t.ticking = nil
+	t.ticks++
+	for _, e := range run.Emitted() {
+		t.box.Allocate(L, weight(e.Value))
+		t.emitted[e.Topic] = append(t.emitted[e.Topic], e.Value)
+	}
+	t.box.Look(L)
+	for _, job := range run.Pending() {
+		t.box.Raise(L, "%s takes time, which a test cannot wait for: replace '%s:%s'", job.Request.Path, job.Request.Kind,
+			t.tree.Info(job.Node).Name)
+	}
+	return st
+}
+
+// maxTicks is how often t:run ticks the tree.
+const maxTicks = 10_000
+
+// toEnd ticks the tree until it ends, and lets time jump to when it is due.
+func (t *testObject) toEnd(L *lua.LState) tree.Status {
+	for range maxTicks {
+		st := t.tick(L)
+		if st != tree.Running {
+			return st
+		}
+		wake, ok := t.run.Wake()
+		if !ok {
+			t.box.Raise(L, "the tree waits for nothing: %s", t.running())
+		}
+		if wake.After(t.now) {
+			t.now = wake
+		}
+	}
+	t.box.Raise(L, "the tree did not end within %d ticks: %s", maxTicks, t.running())
+	return tree.Idle
+}
+
+// running names the leaves that are running.
+func (t *testObject) running() string {
+	var paths []string
+	for i := range t.tree.Len() {
+		if info := t.tree.Info(i); len(info.Children) == 0 && t.run.Look(i).Status == tree.Running {
+			paths = append(paths, info.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return "no leaf is running"
+	}
+	return fmt.Sprintf("running: %s", strings.Join(paths, ", "))
+}

@@ -1,0 +1,255 @@
+package luatree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/tree"
+)
+
+func TestLuaTests(t *testing.T) {
+	for _, path := range []string{"testdata/support.lua", "testdata/support_test.lua"} {
+		r, err := Test(t.Context(), path, &Options{Functions: testFunctions()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.File != "testdata/support_test.lua" || r.Tree != "testdata/support.lua" {
+			t.Errorf("%s: the files are %s and %s", path, r.File, r.Tree)
+		}
+		var got []string
+		for _, test := range r.Tests {
+			got = append(got, fmt.Sprintf("%d %s %d", test.Line, test.Name, test.Ticks))
+			if !test.OK {
+				t.Errorf("%s failed: %s:%d: %s", test.Name, test.File, test.Line, test.Msg)
+			}
+			if test.Duration <= 0 {
+				t.Errorf("%s took %v", test.Name, test.Duration)
+			}
+		}
+		want := []string{"3 routes a stuck agent 1", "15 answers after a pause 3", "28 looks up again, and keeps count 4",
+			"46 fails when nothing can be looked up 3", "55 a function may be replaced too, and replies come in order 3",
+			"67 says when there is nothing to ask 3",
+			"78 hears each turn 3"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if r.Failed() != 0 {
+			t.Errorf("%d failed", r.Failed())
+		}
+	}
+}
+
+// beside writes a tree and its tests and runs them.
+func beside(t *testing.T, source, tests string) (*Report, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, content := range map[string]string{"x.lua": source, "x_test.lua": tests} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	functions := testFunctions()
+	functions.Add(tree.Action, "job", tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { return tree.Result{} }})
+	return Test(t.Context(), "x.lua", &Options{Functions: functions, Limits: Limits{Time: time.Hour}})
+}
+
+const tested = `return BT.tree("t", {blackboard={n="int"}, root=BT.sequence({
+  BT.tool("search"), BT.llm_call({}), BT.script("s", function(t) if t:get("n") == 13 then error("thirteen") end end),
+  BT.action("again", {fn="do"}), BT.action("again", {fn="do"})})})`
+
+// ready replaces what must be replaced.
+const ready = `t:replace("tool:*", BT.SUCCESS) t:reply("llm_call:*", "x") `
+
+// testBodies are bodies of tests, and why they fail.
+var testBodies = map[string]string{
+	``:                "",
+	ready + `t:run()`: "",
+	`t:equal(1, 1) t:equal("a", "a") t:equal(nil, nil) t:equal({a={1}}, {a={1}}) t:equal(t, t)`: "",
+	`t:equal(1, 2)`:                            "got 1, want 2",
+	`t:equal(1, "1")`:                          `got 1, want "1"`,
+	`t:equal(nil, 1, "the thing")`:             "the thing: got nil, want 1",
+	`t:equal({1, {a="x"}}, {1, {a="y"}})`:      `got [1,{"a":"x"}], want [1,{"a":"y"}]`,
+	`t:equal(t, 5)`:                            "got t, want 5",
+	`t:equal(function() end, nil)`:             "got a function, want nil",
+	`t:ok(false)`:                              "got false, want what is true",
+	`t:ok(nil, "it")`:                          "it: got nil, want what is true",
+	`pcall(function() t:equal(1, 2) end)`:      "got 1, want 2",
+	`error("oops")`:                            "oops",
+	`local x = nil + 1`:                        "cannot perform",
+	`t:run()`:                                  `sequence/search calls a tool, which a test cannot: use t:replace("tool:search", BT.SUCCESS)`,
+	`t:replace("tool:*", BT.SUCCESS) t:tick()`: `sequence/llm_call calls a model, which a test cannot: use t:reply("llm_call:", "text")`,
+	`t:replace("tol:*", BT.SUCCESS)`:           "no leaf matches 'tol:*': there is action:again, llm_call:, script:s, tool:search",
+	`t:replace("tool:serch", BT.SUCCESS)`:      "no leaf matches 'tool:serch': did you mean tool:search?",
+	`t:replace("tool:[", BT.SUCCESS)`:          `the pattern "tool:[": syntax error in pattern`,
+	`t:replace("tool:*", "DONE")`:              `a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by the string "DONE"`,
+	`t:replace("tool:*")`:                      `a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by nil`,
+	`t:replace("tool:*", tostring)`:            "a function of the library cannot stand in for a leaf",
+	`t:replace(5)`:                             `a pattern, such as "tool:*", is wanted here, not the number 5`,
+	`t:replace("tool:*", BT.SUCCESS) t:replace("tool:search", BT.FAILURE)`: "all that 'tool:search' matches is replaced already: the first rule that matches counts",
+	ready + `t:run() t:replace("script:*", BT.SUCCESS)`:                    "the run has begun: replace leaves before it",
+	`t:reply("llm_call:*")`:              "a reply is wanted here, not nil",
+	`t:set("nope", 1)`:                   "undeclared key 'nope': declare it in blackboard",
+	`t:set("n", "x")`:                    "mistyped value for key 'n': it takes an int, not a string",
+	ready + `t:run() t:set("nope", 1)`:   "undeclared key 'nope': declare it in blackboard",
+	ready + `t:get("nope")`:              "undeclared key 'nope': declare it in blackboard",
+	ready + `t:visits("nope")`:           "there is no node 'nope'",
+	ready + `t:visits("sequence/serch")`: "there is no node 'sequence/serch': did you mean sequence/search?",
+	ready + `t:status("action:again")`:   "'action:again' are 2 nodes: give the path of one, such as sequence/again",
+	ready + `t:equal(t:visits("action:again"), 0) t:equal(t:status("sequence/again#2"), "IDLE")`: "",
+	`t:advance("x")`:                `t:advance takes seconds: the string "x" is no number`,
+	`t:nope()`:                      "there is no t:nope",
+	`t.run()`:                       "this is a method of t: write it with a colon, as t:run(…)",
+	`t.run(BT)`:                     "this is a method of a test's t, not of BT",
+	`t.x = 1`:                       "t cannot be changed",
+	`BT.sequence({})`:               "there is no BT.sequence in a test: there is SUCCESS, FAILURE and RUNNING",
+	`BT.SUCCESS = 1`:                "BT cannot be changed",
+	`test("inner", function() end)`: "a test cannot stand in a test",
+	ready + `t:replace("script:*", BT.RUNNING) t:run()`:                                  "the tree waits for nothing: running: sequence/s",
+	ready + `t:replace("script:*", function(l) l:wake(1) return BT.RUNNING end) t:run()`: "the tree did not end within 10000 ticks: running: sequence/s",
+	`while true do end`: "instruction limit of 5000000 reached",
+	ready + `t:replace("script:*", function() while true do end end) t:run()`:                                                                                                                 "instruction limit of 5000000 reached",
+	ready + `t:replace("script:*", function() pcall(function() while true do end end) end) pcall(function() t:run() end)`:                                                                     "instruction limit of 5000000 reached",
+	ready + `t:replace("script:*", function() t:run() end) t:equal(t:run(), BT.FAILURE) t:ok(t:error("sequence/s"):find("the tree is being ticked", 1, true))`:                                "",
+	ready + `t:replace("script:*", function(l) l:get("nope") end) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "x_test.lua:2: undeclared key 'nope': declare it in blackboard")`: "",
+	ready + `t:replace("script:*", function() return 5 end) t:run() t:ok(t:error("script:s"):find("returned the number 5", 1, true))`:                                                         "",
+	ready + `t:replace("script:*", function(l) error({}) end) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "table")`:                                                             "",
+	ready + `local kept t:replace("script:*", function(l) kept = l end) t:run() kept:now()`:                                                                                                   "t is valid only while its function is called",
+	ready + `t:set("n", 13) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "x.lua:2: thirteen")`:                                                                                   "",
+	ready + `t:replace("action:*", function(l) t:equal(1, 2) end) t:run()`:                                                                                                                    "got 1, want 2",
+	`old = t`: "",
+}
+
+// Each body is a test on line 2. It must fail there with the text, or pass.
+func TestLuaTestsThatFail(t *testing.T) {
+	for body, want := range testBodies {
+		t.Run(body, func(t *testing.T) {
+			r, err := beside(t, tested, "test(\"it\", function(t)\n"+body+"\nend)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := r.Tests[0]
+			if got.OK != (want == "") || !strings.HasPrefix(got.Msg, want) || got.OK && got.Msg != "" {
+				t.Errorf("got %v: %s\nwant %q", got.OK, got.Msg, want)
+			}
+			line := 2
+			if got.OK {
+				line = 1
+			}
+			if got.File != "x_test.lua" || got.Line != line {
+				t.Errorf("it stands at %s:%d, want line %d", got.File, got.Line, line)
+			}
+			if (r.Failed() == 1) == got.OK {
+				t.Errorf("%d failed", r.Failed())
+			}
+		})
+	}
+}
+
+func TestLuaTestsAreApart(t *testing.T) {
+	r, err := beside(t, tested, `
+local kept
+test("keeps t", function(t)
+  kept = t
+  t:replace("tool:*", BT.FAILURE)
+  t:reply("llm_call:*", "x")
+  t:set("n", 1)
+  t:equal(t:run(), BT.FAILURE)
+end)
+test("begins afresh", function(t)
+  t:replace("tool:*", BT.SUCCESS)
+  t:reply("llm_call:*", "y")
+  t:equal(t:get("n"), nil)
+  t:equal(t:visits("sequence"), 0)
+  t:equal(t:run(), BT.SUCCESS)
+end)
+test("uses the other's t", function(t)
+  kept:run()
+end)
+test("goes on after a limit", function(t) while true do end end)
+test("is fine", function(t) t:ok(true) end)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, test := range r.Tests {
+		got = append(got, fmt.Sprintf("%s:%d: %v %s", test.File, test.Line, test.OK, test.Msg))
+	}
+	want := []string{"x_test.lua:3: true ", "x_test.lua:10: true ", "x_test.lua:18: false t is valid only while its test runs",
+		"x_test.lua:20: false instruction limit of 5000000 reached", "x_test.lua:21: true "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if r.Failed() != 2 {
+		t.Errorf("%d failed, want 2", r.Failed())
+	}
+}
+
+// A name with the signs of a pattern in it is replaced by a pattern that matches it.
+func TestLuaTestsReplaceOddNames(t *testing.T) {
+	r, err := beside(t, `return BT.tree("t", {root=BT.tool("a*[b]?\\c")})`, `test("it", function(t)
+t:replace("tool:a*", BT.FAILURE)
+t:equal(t:run(), BT.FAILURE)
+end)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if test := r.Tests[0]; !test.OK {
+		t.Errorf("line %d: %s", test.Line, test.Msg)
+	}
+}
+
+func TestLuaTestsCannotWait(t *testing.T) {
+	r, err := beside(t, `return BT.tree("t", {root=BT.action("slow", {fn="job"})})`, "test(\"it\", function(t)\nt:run()\nend)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Tests[0].Msg, "slow takes time, which a test cannot wait for: replace 'action:slow'"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Errors that keep tests from being run.
+func TestLuaTestsThatCannotRun(t *testing.T) {
+	const fine = `test("it", function() end)`
+	for _, tt := range []struct{ name, source, tests, want string }{
+		{"no tests", tested, "\nlocal x = 1", "x_test.lua:1: there are no tests"},
+		{"syntax", tested, "\ntest(", "x_test.lua:2: "},
+		{"error", tested, "\nerror('x')", "x_test.lua:2: x"},
+		{"no function", tested, "\ntest('x')", "x_test.lua:2: test needs a function after the name, not nil"},
+		{"no name", tested, "\ntest(function() end)", "x_test.lua:2: a test's name is wanted here, not a function"},
+		{"empty name", tested, "\ntest('', function() end)", "x_test.lua:2: the name of the test is empty"},
+		{"library", tested, "\ntest('x', tostring)", "x_test.lua:2: test needs a function after the name"},
+		{"twice", tested, "test('x', function() end)\ntest('x', function() end)", "x_test.lua:2: test 'x' is declared twice, first at x_test.lua:1"},
+		{"tree", "return 5", fine, "x.lua:1: the file returns the number 5"},
+		{"faults", "\nreturn BT.tree('t', {root=BT.sequence({})})", fine, "x.lua:2: sequence has 0 children"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := beside(t, tt.source, tt.tests); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x.lua"), []byte(tested), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Test(t.Context(), filepath.Join(dir, "x.lua"), nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "the tests of") {
+		t.Errorf("without tests: got %v", err)
+	}
+	if _, err := Test(t.Context(), filepath.Join(dir, "y.lua"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a tree: got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Test(ctx, "testdata/support.lua", &Options{Functions: testFunctions()}); err == nil || !strings.Contains(err.Error(), "context canceled") {
+		t.Errorf("cancelled: got %v", err)
+	}
+}

@@ -1,0 +1,371 @@
+package tree
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox/internal/tree/blackboard"
+)
+
+// A journal of a run is text: a line for what was run, one for each tick, and one for the end. Each line is a JSON
+// object whose last field, "hash", is the SHA-256 of the line's text before that field, together with the hash of the
+// line before. docs/trees.md states the fields.
+
+// Header is the first line of a journal.
+type Header struct {
+	Format int       `json:"format"`
+	Run    string    `json:"run"`
+	Tree   string    `json:"tree"`
+	At     time.Time `json:"at"`
+	// File and Source are what the tree was made from, so that a journal can be read and continued without it.
+	File   string `json:"file,omitempty"`
+	Source string `json:"source,omitempty"`
+	// Shape is the digest of the compiled tree.
+	Shape   string          `json:"shape"`
+	Inputs  json.RawMessage `json:"inputs,omitempty"`
+	Globals json.RawMessage `json:"globals,omitempty"`
+	Hash    string          `json:"hash"`
+}
+
+// HeaderFormat is the version of the journals that this program writes and reads.
+const HeaderFormat = 1
+
+// Ending is the last line of a journal whose run ended.
+type Ending struct {
+	End   string    `json:"end"`
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"`
+	Hash  string    `json:"hash"`
+}
+
+// Record is what a journal says about one tick.
+type Record struct {
+	Tick   int
+	At     int64
+	Status Status
+	visits []visited
+	writes []nodeWrite
+	errs   []nodeText
+	wakes  []nodeTime
+	// payloads are those of the jobs that the tick began.
+	payloads []nodeValue
+	emits    []nodeWrite
+}
+
+// tickRecord collects what Record tells, while a tick goes on.
+type tickRecord struct {
+	visits   []visited
+	writes   []nodeWrite
+	errs     []nodeText
+	wakes    []nodeTime
+	payloads []nodeValue
+}
+
+type (
+	visited struct {
+		node   int32
+		status Status
+	}
+	nodeWrite struct {
+		node  int32
+		key   string
+		value any
+	}
+	nodeText struct {
+		node int32
+		text string
+	}
+	nodeTime struct {
+		node int32
+		at   int64
+	}
+	nodeValue struct {
+		node  int32
+		value any
+	}
+)
+
+func (t *tickRecord) clear() {
+	*t = tickRecord{t.visits[:0], t.writes[:0], t.errs[:0], t.wakes[:0], t.payloads[:0]}
+}
+
+func (r *Run) wrote(i int32, key string, v any) {
+	r.changed = true
+	if r.record {
+		r.tick.writes = append(r.tick.writes, nodeWrite{i, key, v})
+	}
+}
+
+func (r *Run) emit(i int32, topic string, v any) {
+	r.emits++
+	r.emitted = append(r.emitted, Emit{r.emits, int(i), topic, v})
+}
+
+// statusLetters write a visit: the node's index and one letter.
+const statusLetters = "ISFR"
+
+// AppendRecord writes the last tick as a line of a journal, but for its hash: see Chain.
+func (r *Run) AppendRecord(dst []byte) []byte {
+	t := &r.tick
+	dst = strconv.AppendInt(append(dst, `{"tick":`...), int64(r.ticks), 10)
+	dst = strconv.AppendInt(append(dst, `,"at":`...), r.now, 10)
+	dst = append(append(append(dst, `,"status":"`...), r.status.String()...), `","visits":"`...)
+	for _, v := range t.visits {
+		dst = append(strconv.AppendInt(dst, int64(v.node), 10), statusLetters[v.status])
+	}
+	dst = append(dst, '"')
+	dst = appendFields(dst, "writes", t.writes, func(dst []byte, w nodeWrite) []byte {
+		return blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.key), ','), w.value)
+	})
+	dst = appendFields(dst, "errors", t.errs, func(dst []byte, e nodeText) []byte {
+		return blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.node), 10), ','), e.text)
+	})
+	dst = appendFields(dst, "wakes", t.wakes, func(dst []byte, w nodeTime) []byte {
+		return strconv.AppendInt(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.at, 10)
+	})
+	dst = appendFields(dst, "jobs", t.payloads, func(dst []byte, p nodeValue) []byte {
+		return blackboard.Append(append(strconv.AppendInt(dst, int64(p.node), 10), ','), p.value)
+	})
+	return appendFields(dst, "emits", r.emitted, func(dst []byte, e Emit) []byte {
+		return blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.Node), 10), ','), e.Topic), ','), e.Value)
+	})
+}
+
+// appendFields writes a list of small lists, unless it is empty.
+func appendFields[T any](dst []byte, name string, list []T, write func([]byte, T) []byte) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst = append(append(append(dst, `,"`...), name...), `":[`...)
+	for i, item := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(write(append(dst, '['), item), ']')
+	}
+	return append(dst, ']')
+}
+
+// Chain is the state of a journal's hash chain. The zero Chain is that before the first line.
+type Chain struct{ last [sha256.Size]byte }
+
+const hashField = `,"hash":"`
+
+// Seal ends a line that begins at from in dst and lacks its hash.
+func (c *Chain) Seal(dst []byte, from int) []byte {
+	c.last = c.next(dst[from:])
+	dst = hex.AppendEncode(append(dst, hashField...), c.last[:])
+	return append(dst, "\"}\n"...)
+}
+
+func (c *Chain) next(text []byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write(c.last[:])
+	h.Write(text)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// ErrChain is a line of a journal that was changed, or that does not follow the one before.
+var ErrChain = errors.New("the line was changed, or lines are missing before it")
+
+// Check checks a whole line, without its line end.
+func (c *Chain) Check(line []byte) error {
+	const tail = len(hashField) + 2*sha256.Size + 2
+	if len(line) < tail {
+		return ErrChain
+	}
+	text := line[:len(line)-tail]
+	next := c.next(text)
+	if string(line[len(text):]) != hashField+hex.EncodeToString(next[:])+`"}` {
+		return ErrChain
+	}
+	c.last = next
+	return nil
+}
+
+// AppendHeader writes a header as a line of a journal, but for its hash.
+func AppendHeader(dst []byte, h Header) []byte { return appendUnsealed(dst, h) }
+
+// AppendEnding writes how a run ended, as a line of a journal but for its hash.
+func AppendEnding(dst []byte, e Ending) []byte { return appendUnsealed(dst, e) }
+
+// appendUnsealed writes a line whose type has the hash as its last field.
+func appendUnsealed(dst []byte, line any) []byte {
+	text, err := json.Marshal(line)
+	if err != nil {
+		panic(err) // headers and endings consist of texts
+	}
+	return append(dst, text[:strings.LastIndex(string(text), hashField)]...)
+}
+
+// Header returns the header for a journal of the run. The caller adds where the tree is from.
+func (r *Run) Header(o *RunOptions, at time.Time) Header {
+	return Header{Format: HeaderFormat, Run: r.id, Tree: r.tree.Name(), At: at.UTC(), Shape: r.tree.Shape(),
+		Inputs: encodeMap(o.Inputs), Globals: encodeMap(o.Globals)}
+}
+
+func encodeMap(m map[string]any) json.RawMessage {
+	if len(m) == 0 {
+		return nil
+	}
+	kept := make(map[string]any, len(m))
+	for key, v := range m {
+		var err error // of each by itself: together they may be larger than one value can be
+		if kept[key], err = Any.Check(v); err != nil {
+			panic(err) // NewRun took them
+		}
+	}
+	return blackboard.Append(nil, kept)
+}
+
+// ReadInputs returns the inputs and globals of a header.
+func (h Header) ReadInputs() (inputs, globals map[string]any, err error) {
+	for _, m := range []struct {
+		text json.RawMessage
+		to   *map[string]any
+	}{{h.Inputs, &inputs}, {h.Globals, &globals}} {
+		if m.text == nil {
+			continue
+		}
+		v, err := ParseValue(string(m.text))
+		if err != nil {
+			return nil, nil, err
+		}
+		*m.to, _ = v.(map[string]any)
+	}
+	return inputs, globals, nil
+}
+
+// ParseRecord reads a line that AppendRecord and Seal wrote.
+func ParseRecord(line []byte) (*Record, error) {
+	var raw struct {
+		Tick                               int
+		At                                 int64
+		Status                             string
+		Visits                             string
+		Writes, Errors, Wakes, Jobs, Emits [][]json.RawMessage
+	}
+	if err := json.Unmarshal(line, &raw); err != nil {
+		return nil, fmt.Errorf("the line cannot be read: %w", err)
+	}
+	rec := &Record{Tick: raw.Tick, At: raw.At}
+	var ok bool
+	if rec.Status, ok = ParseStatus(raw.Status); !ok {
+		return nil, fmt.Errorf("there is no status %q", raw.Status)
+	}
+	p := recordParser{}
+	rec.visits = p.visits(raw.Visits)
+	for _, row := range raw.Writes {
+		rec.writes = append(rec.writes, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2)})
+	}
+	for _, row := range raw.Errors {
+		rec.errs = append(rec.errs, nodeText{p.node(row, 2), p.text(row, 1)})
+	}
+	for _, row := range raw.Wakes {
+		at, ok := p.value(row, 1).(int64)
+		if !ok && p.err == nil && len(row) == 2 {
+			p.fail(errors.New("a wake is no time"))
+		}
+		rec.wakes = append(rec.wakes, nodeTime{p.node(row, 2), at})
+	}
+	for _, row := range raw.Jobs {
+		rec.payloads = append(rec.payloads, nodeValue{p.node(row, 2), p.value(row, 1)})
+	}
+	for _, row := range raw.Emits {
+		rec.emits = append(rec.emits, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2)})
+	}
+	return rec, p.err
+}
+
+// recordParser keeps the first error.
+type recordParser struct{ err error }
+
+func (p *recordParser) fail(err error) {
+	if p.err == nil && err != nil {
+		p.err = fmt.Errorf("the line cannot be read: %w", err)
+	}
+}
+
+func (p *recordParser) node(row []json.RawMessage, length int) int32 {
+	if len(row) != length {
+		p.fail(fmt.Errorf("an entry has %d elements, not %d", len(row), length))
+		return 0
+	}
+	i, err := strconv.ParseInt(string(row[0]), 10, 32)
+	p.fail(err)
+	return int32(i)
+}
+
+func (p *recordParser) text(row []json.RawMessage, at int) (text string) {
+	if len(row) > at {
+		p.fail(json.Unmarshal(row[at], &text))
+	}
+	return text
+}
+
+func (p *recordParser) value(row []json.RawMessage, at int) any {
+	if len(row) <= at {
+		return nil
+	}
+	v, err := ParseValue(string(row[at]))
+	p.fail(err)
+	return v
+}
+
+func (p *recordParser) visits(text string) (visits []visited) {
+	for text != "" {
+		at := strings.IndexAny(text, statusLetters)
+		if at <= 0 {
+			p.fail(fmt.Errorf("visits cannot end in %q", clip(text, 20)))
+			return nil
+		}
+		i, err := strconv.ParseInt(text[:at], 10, 32)
+		p.fail(err)
+		visits = append(visits, visited{int32(i), Status(strings.IndexByte(statusLetters, text[at]))})
+		text = text[at+1:]
+	}
+	return visits
+}
+
+// Shape is a digest of all that decides how the tree behaves but the functions behind its leaves.
+func (t *Tree) Shape() string {
+	h := sha256.New()
+	for i, n := range t.nodes {
+		def := t.meta[i].def
+		fmt.Fprintf(h, "%s %d %q %q %d %d %d %d %d %q %q %q %t %q %q %s\n", n.kind, n.end, def.element(), def.Fn, def.After, def.Times, def.Until,
+			def.Require, def.MaxConcurrent, def.Items, def.As, def.Index, def.KeepGoing, def.Uses, def.Ports, exactly(def.Args))
+	}
+	if err := t.layout.Describe(h); err != nil {
+		panic(err) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// exactly writes a value so that no other is written the same; a Ref may be in it.
+func exactly(v any) string {
+	switch v := v.(type) {
+	case []any:
+		text := "["
+		for _, item := range v {
+			text += exactly(item) + ","
+		}
+		return text + "]"
+	case map[string]any:
+		text := "{"
+		for _, key := range sortedKeys(v) {
+			text += strconv.Quote(key) + ":" + exactly(v[key]) + ","
+		}
+		return text + "}"
+	}
+	return fmt.Sprintf("%T %#v", v, v)
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,107 @@
+//go:build unix
+
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/tree"
+)
+
+// fullVariable makes this test binary one whose disk is full.
+const fullVariable = "RUNNER_TEST_FULL"
+
+// A line that cannot be written ends the run before anything is done that the line is about, and the journal can be
+// continued when there is room again. This is in a process of its own, because the limit is for all that it writes.
+func TestFullDisk(t *testing.T) {
+	if os.Getenv(fullVariable) != "" {
+		runOutOfRoom(t)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+	cmd.Env = append(os.Environ(), fullVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !bytes.Contains(out, []byte("limits were tried")) {
+		t.Fatalf("the other process did nothing:\n%s", out)
+	}
+}
+
+func runOutOfRoom(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	var usual syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(n uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tried := 0
+	for _, c := range stopCases()[:2] { // in the first one job is running at a time, in the second several
+		tried += c.runOutOfRoom(t, limit, usual.Cur)
+	}
+	t.Logf("%d limits were tried", tried)
+}
+
+func (c *stopCase) runOutOfRoom(t *testing.T, limit func(uint64), usual uint64) (tried int) {
+	dir := t.TempDir()
+	reference := c.run(t, filepath.Join(dir, "reference"), newWorld(), time.Time{})
+	for size := 0; size < len(reference.journal); size += 13 {
+		name := filepath.Join(dir, fmt.Sprint(size))
+		w := newWorld()
+		// There may be room again as soon as the run stops. The line that is torn must stay the last one all the same.
+		w.cancelled = func() { limit(usual) }
+		var err error
+		inBubble(t, func(t *testing.T) {
+			compiled := compile(t, c.def(), w.functions())
+			limit(uint64(size))
+			_, err = Do(t.Context(), compiled, &Options{Journal: name, Run: tree.RunOptions{ID: "r1"}, Emitted: w.emitted})
+			limit(usual)
+		})
+		if !errors.Is(err, syscall.EFBIG) {
+			t.Fatalf("room for %d bytes: error %v, want %v", size, err, syscall.EFBIG)
+		}
+		if got := readFile(t, name); !bytes.Equal(got, reference.journal[:size]) {
+			t.Fatalf("room for %d bytes: the journal is\n%s", size, got)
+		}
+		whole := lines(reference.journal[:size])
+		if len(whole) > 0 && !bytes.HasSuffix(whole[len(whole)-1], []byte("\n")) {
+			whole = whole[:len(whole)-1]
+		}
+		ticks, at := position(t, whole)
+		var starts []tree.Request
+		var emits []tree.Emit
+		for tick := range ticks + 1 {
+			starts = append(starts, reference.begun[tick]...)
+			emits = append(emits, reference.emits[tick]...)
+		}
+		if diff := cmp.Diff(seen(starts), seen(w.started)); diff != "" {
+			t.Errorf("room for %d bytes: jobs that were started (-want +got):\n%s", size, diff)
+		}
+		if diff := cmp.Diff(emits, w.emits); diff != "" {
+			t.Errorf("room for %d bytes: emitted (-want +got):\n%s", size, diff)
+		}
+		got := c.run(t, name, w, at)
+		if !slices.Equal(got.journal, reference.journal) {
+			t.Errorf("room for %d bytes: it went on to\n%s", size, got.journal)
+		}
+		tried++
+	}
+	return tried
+}

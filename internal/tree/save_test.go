@@ -1,0 +1,298 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRestoreBeyondLimit: a for_each may take the blackboard beyond its limit; what was saved then is restored all the same.
+func TestRestoreBeyondLimit(t *testing.T) {
+	large := strings.Repeat("x", MaxValue/2)
+	fill := &Node{Kind: Action, Do: func(c *Call) Status {
+		err := error(nil)
+		for i := 0; err == nil; i++ {
+			err = c.Set("_"+strings.Repeat("h", i+1), large)
+		}
+		return Success
+	}}
+	each := of(ForEach, does(Running))
+	each.Items, each.As = "list", "x"
+	r := runOf(t, of(Sequence, fill, each), Key{Name: "list", Type: List, Default: []any{large}})
+	wantStatus(t, r.Tick(epoch), Running)
+	if r.board.Size() <= MaxBoard {
+		t.Fatalf("%d bytes are not beyond the limit", r.board.Size())
+	}
+	restored, err := Restore(r.Tree(), r.Save(), &RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := Diff(r.Board().Snapshot(), restored.Board().Snapshot()); changes != nil || restored.board.Size() != r.board.Size() {
+		t.Errorf("%d values differ, and %d bytes count, want %d", len(changes), restored.board.Size(), r.board.Size())
+	}
+}
+
+// TestRestoreInputs: inputs are for the beginning; a restored run has what became of them.
+func TestRestoreInputs(t *testing.T) {
+	clear := &Node{Kind: Action, Do: func(c *Call) Status {
+		if c.Set("_once", nil) != nil || c.Set("n", 2) != nil {
+			return Failure
+		}
+		return Success
+	}}
+	compiled := mustCompile(t, &Definition{Name: "x", Globals: []Key{{Name: "n"}}, Root: of(Sequence, clear, does(Running))}, nil)
+	o := &RunOptions{ID: "r", Inputs: map[string]any{"_once": true}, Globals: map[string]any{"n": 1}}
+	r := mustRun(t, compiled, o)
+	wantStatus(t, r.Tick(epoch), Running)
+	restored, err := Restore(compiled, r.Save(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := Diff(r.Board().Snapshot(), restored.Board().Snapshot()); changes != nil || restored.ID() != "r" || restored.board.Size() != r.board.Size() {
+		t.Errorf("run %s differs: %v, %d bytes count, want %d", restored.ID(), changes, restored.board.Size(), r.board.Size())
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	each := of(ForEach, does(Running))
+	each.Items, each.As = "tool_results", "x"
+	r := runOf(t, of(Sequence, does(Success), of(Selector, does(Running)), each))
+	r.Tick(epoch)
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(r.Save(), &whole); err != nil {
+		t.Fatal(err)
+	}
+	changed := func(name string, v any) []byte {
+		other := map[string]any{}
+		for key := range whole {
+			other[key] = whole[key]
+		}
+		other[name] = v
+		text, err := json.Marshal(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	nodes := func(i int, state ...int) []byte {
+		var list [][]int
+		for range r.Tree().Len() {
+			list = append(list, make([]int, 7))
+		}
+		list[i] = state
+		return changed("nodes", list)
+	}
+	other := mustCompile(t, &Definition{Name: "test", Root: does(Success)}, nil)
+	if _, err := Restore(other, r.Save(), &RunOptions{}); !errors.Is(err, ErrOtherTree) {
+		t.Errorf("of another tree: %v", err)
+	}
+	for name, text := range map[string][]byte{
+		"no JSON": []byte("{"), "format": changed("format", 2), "nodes": changed("nodes", []any{}), "values": changed("values", []any{}), "status": changed("status", "DONE"),
+		"a value": changed("values", json.RawMessage(`[1e999`+string(whole["values"][bytes.IndexByte(whole["values"], ','):]))),
+		"a list":  changed("lists", json.RawMessage(`{"4":[1e999]}`)), "a payload": changed("payloads", json.RawMessage(`{"1":1e999}`)),
+		"itself": nodes(0, 3, 0, 0), "no child": nodes(0, 3, 0, 3), "after": nodes(0, 3, 0, 6), "before": nodes(2, 3, 0, -1), "item": nodes(4, 3, 0, -1), "unknown": nodes(1, 4),
+	} {
+		if _, err := Restore(r.Tree(), text, &RunOptions{}); err == nil {
+			t.Errorf("%s: it is restored", name)
+		}
+	}
+	if _, err := Restore(r.Tree(), changed("ticks", 7), &RunOptions{}); err != nil {
+		t.Errorf("it is not restored: %v", err)
+	}
+	_, err := Restore(r.Tree(), r.Save(), &RunOptions{Replace: []Replacement{{Pattern: "["}}})
+	wantError(t, err, `replacement "["`)
+}
+
+// TestSaveResults: a result that no tick took is not saved; the job is pending with the same key.
+func TestSaveResults(t *testing.T) {
+	r := runOf(t, job("j"))
+	r.Tick(epoch)
+	first := r.Started()[0]
+	r.Finish(first, Result{Status: Success})
+	restored, err := Restore(r.Tree(), r.Save(), &RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, restored.Tick(epoch), Running)
+	if pending := restored.Pending(); len(pending) != 1 || pending[0].Request.Key != "run/0/1" || pending[0].Job == nil {
+		t.Fatalf("pending are %+v", pending)
+	}
+	if !restored.Finish(first, Result{Status: Failure, Err: "no paper"}) {
+		t.Error("its result is not taken")
+	}
+	wantStatus(t, restored.Tick(epoch), Failure)
+	if restored.Finish(first, Result{Status: Success}) || restored.Look(0).Err != "no paper" {
+		t.Errorf("a second result is taken, or the error is %q", restored.Look(0).Err)
+	}
+}
+
+// TestJobEnds: how a job's result becomes an answer.
+func TestJobEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		leaf   Leaf
+		result Result
+		want   Status
+		err    string
+	}{
+		"success":       {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": 1}}, Success, ""},
+		"failure":       {Leaf{}, Result{Status: Failure}, Failure, ""},
+		"no end":        {Leaf{}, Result{Status: Running}, Failure, "the job ended as RUNNING, which is no end"},
+		"nothing":       {Leaf{}, Result{}, Failure, "the job ended as IDLE, which is no end"},
+		"bad write":     {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": "x"}}, Failure, "mistyped value for key 'n'"},
+		"finish":        {Leaf{Finish: func(c *Call, r Result) Status { return c.Fail("saw %s", r.Err) }}, Result{Err: "it"}, Failure, "saw it"},
+		"finish panics": {Leaf{Finish: func(*Call, Result) Status { panic("x") }}, Result{Status: Success}, Failure, "panic: x"},
+		"finish runs":   {Leaf{Finish: func(*Call, Result) Status { return Running }}, Result{Status: Success}, Failure, "no end"},
+		"no request":    {Leaf{Prepare: func(*Call) (any, error) { return nil, errors.New("no paper") }}, Result{}, Failure, "no paper"},
+		"prepare fails": {Leaf{Prepare: func(*Call) (any, error) { panic("x") }}, Result{}, Failure, "panic: x"},
+		"bad request":   {Leaf{Prepare: func(*Call) (any, error) { return make(chan int), nil }}, Result{}, Failure, "the request cannot be recorded"},
+	} {
+		reg := &Registry{}
+		tt.leaf.Job = noJob
+		reg.Add(Action, "job", tt.leaf)
+		compiled := mustCompile(t, &Definition{Name: "x", Keys: []Key{{Name: "n", Type: Int}}, Root: job("j")}, reg)
+		r := mustRun(t, compiled, &RunOptions{})
+		if r.Tick(epoch) == Running {
+			r.Finish(r.Started()[0], tt.result)
+			r.Tick(epoch)
+		}
+		if view := r.Look(0); view.Status != tt.want || !strings.Contains(view.Err, tt.err) || (view.Err == "") != (tt.err == "") {
+			t.Errorf("%s: %+v, want %s %q", name, view, tt.want, tt.err)
+		}
+	}
+}
+
+// TestServices: what a run needs beside its tree, and what stands in for leaves in a test.
+func TestServices(t *testing.T) {
+	call := &Node{Kind: LLMCall, At: line(2)}
+	search := &Node{Kind: Tool, Fn: "web.serch", At: line(3), Args: map[string]any{"q": "x"}}
+	compiled := mustCompile(t, &Definition{Name: "x", Root: of(Sequence, call, search)}, nil)
+	services := &Registry{}
+	services.Add(Tool, "search", Leaf{Job: noJob, Params: []Param{{Name: "q", Type: String}}})
+	_, err := NewRun(compiled, &RunOptions{Services: services})
+	wantError(t, err, "post.lua:2: the tree calls a model, and there is none", "post.lua:3: unknown tool 'web.serch'")
+	if hint := Faults(err)[1].Hint; hint != "did you mean 'search'?" {
+		t.Errorf("the hint is %q", hint)
+	}
+	search.Fn = "web.search"
+	compiled = mustCompile(t, &Definition{Name: "x", Root: of(Sequence, call, search)}, nil)
+	search.Args = map[string]any{"p": "x"}
+	_, err = NewRun(compiled, &RunOptions{Services: services, Replace: []Replacement{{Pattern: "llm_call:*", Do: answer(Success)}}})
+	wantError(t, err, "web.search has no argument 'p'")
+	o := &RunOptions{Replace: []Replacement{{Pattern: "tool:web.*", Do: answer(Failure)}, {Pattern: "*:*", Do: answer(Success)}}}
+	wantStatus(t, mustRun(t, compiled, o).Tick(epoch), Failure)
+	if _, err := NewRun(compiled, &RunOptions{}); err == nil {
+		t.Error("what stood in for a leaf in one run does so in another")
+	}
+}
+
+// TestRunAccessors: the small things that runners look at.
+func TestRunAccessors(t *testing.T) {
+	long := &Node{Kind: Action, Do: func(c *Call) Status { c.WakeAfter(1<<63 - 1); return Running }}
+	r := runOf(t, long)
+	if _, due := r.Wake(); due || r.Ticks() != 0 || r.Status() != Idle {
+		t.Error("a run that was not ticked waits for something")
+	}
+	wantStatus(t, r.Tick(epoch), Running)
+	if at, due := r.Wake(); due && at.Before(epoch.Add(time.Hour)) {
+		t.Errorf("to wait for ever is to wait until %v", at)
+	}
+	want := []Transition{{Node: 0, From: Idle, To: Running}}
+	if diff := cmp.Diff(want, r.Transitions()); diff != "" || !r.Changed() {
+		t.Errorf("changed %t (-want +got):\n%s", r.Changed(), diff)
+	}
+	r.Tick(epoch)
+	if r.Changed() || len(r.Transitions()) != 0 {
+		t.Error("nothing happened, and it was a change")
+	}
+	r.Halt()
+	if r.Ticks() != 2 || r.Status() != Idle || !r.Changed() {
+		t.Errorf("halted: %d ticks, %s", r.Ticks(), r.Status())
+	}
+	for _, st := range []Status{Idle, Success, Failure, Running} {
+		text, err := st.MarshalText()
+		var back Status
+		if err != nil || back.UnmarshalText(text) != nil || back != st || bytes.Contains(text, []byte("INVALID")) {
+			t.Errorf("%s is written %s and read %s", st, text, back)
+		}
+	}
+	wantError(t, new(Status).UnmarshalText([]byte("DONE")), `"DONE"`)
+}
+
+// TestChanged: what is progress does not depend on whether the run is observed.
+func TestChanged(t *testing.T) {
+	again := func(kind Kind, child Status, set func(*Node)) *Node { return of(kind, does(child)).with(set) }
+	list := Key{Name: "list", Type: List, Default: []any{1, 1, 1, 1}}
+	poll := of(ReactiveSequence, of(Selector, asks(Failure), asks(Success)), does(Running))
+	for name, tt := range map[string]struct {
+		root *Node
+		want bool
+	}{
+		"repeat":   {again(Repeat, Success, func(n *Node) { n.Times = 9 }), true},
+		"retry":    {again(Retry, Failure, func(n *Node) { n.Times = 9 }), true},
+		"for_each": {again(ForEach, Success, func(n *Node) { n.Items, n.As = "list", "x" }), true},
+		"backoff":  {again(Retry, Failure, func(n *Node) { n.Times, n.After = 9, time.Hour }), false},
+		"running":  {again(Repeat, Running, func(n *Node) { n.Times = 9 }), false},
+		"polling":  {poll, false},
+	} {
+		for _, observed := range []bool{false, true} {
+			r := runOf(t, tt.root, list)
+			r.observed = observed
+			for tick := range 3 {
+				wantStatus(t, r.Tick(epoch), Running)
+				if want := tt.want || tick == 0; r.Changed() != want {
+					t.Errorf("%s, observed %t: tick %d changed: %t, want %t", name, observed, tick+1, r.Changed(), want)
+				}
+			}
+		}
+	}
+}
+
+// TestLargeInputs: inputs that are together larger than one value may be can be recorded.
+func TestLargeInputs(t *testing.T) {
+	large := strings.Repeat("x", MaxValue/2)
+	o := &RunOptions{Inputs: map[string]any{"_a": large, "_b": large, "_c": large}}
+	r := mustRun(t, mustCompile(t, &Definition{Name: "x", Root: does(Success)}, nil), o)
+	inputs, _, err := r.Header(o, epoch).ReadInputs()
+	if changes := Diff(o.Inputs, inputs); err != nil || changes != nil {
+		t.Errorf("%d inputs differ (%v)", len(changes), err)
+	}
+}
+
+// TestRetryCost: the last of a million attempts costs no more than the first.
+func TestRetryCost(t *testing.T) {
+	n := of(Retry, does(Failure))
+	n.Times = 1_000_000
+	r := runOf(t, n)
+	r.record, r.observed = false, false
+	ticks := 1
+	for ; r.Tick(epoch) == Running; ticks++ {
+	}
+	if ticks != n.Times {
+		t.Errorf("%d attempts, want %d", ticks, n.Times)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	reg := library()
+	reg.Add(Action, "write", Leaf{Params: []Param{{Name: "v", Default: 7}}, Do: func(c *Call) Status {
+		if err := c.Set("n", c.Arg("v")); err != nil {
+			return c.Fail("%v", err)
+		}
+		return Success
+	}})
+	b := mustBoard(t, Key{Name: "n"})
+	c := NewCall(b, map[string]any{"mine": 1}, epoch)
+	if st, err := reg.Ask(c, Action, "x.write", nil); st != Success || err != nil || mustGet(t, b, "n") != int64(7) || c.Arg("mine") != 1 {
+		t.Errorf("%s, %v, n is %v", st, err, mustGet(t, b, "n"))
+	}
+	for name, args := range map[string]map[string]any{"none": nil, "job": nil, "write": {"x": 1}, "send": nil} {
+		if st, err := reg.Ask(c, Action, name, args); err == nil || st != Failure {
+			t.Errorf("%s: %s, %v", name, st, err)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package turnlog
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/turnsignal"
+)
+
+// newBox makes a real box.
+func newBox(t *testing.T) *box.Box {
+	t.Helper()
+	dir := t.TempDir()
+	opts := &box.Options{KeyFile: filepath.Join(dir, "box.key")}
+	if _, err := box.Init(t.Context(), filepath.Join(dir, box.FolderName), "ann", opts); err != nil {
+		t.Fatal(err)
+	}
+	b, err := box.Open(t.Context(), filepath.Join(dir, box.FolderName), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// newRun is a run of a tree with two nodes.
+func newRun(t *testing.T, id string) *tree.Run {
+	t.Helper()
+	compiled, err := tree.Compile(&tree.Definition{Name: "turn", Root: &tree.Node{Kind: tree.Sequence, Children: []*tree.Node{{Kind: tree.Wait, Name: "hear"}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := tree.NewRun(compiled, &tree.RunOptions{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// signal is what a tree publishes when it heard one.
+func signal(kind string, turn int64, fields map[string]any) tree.Emit {
+	return tree.Emit{Seq: int(turn), Node: 1, Topic: turnsignal.Topic, Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
+		"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z", "turn": turn}}
+}
+
+// heard are the turn signals on the ledger, without their blobs, and who put them there.
+func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash, actors []string) {
+	t.Helper()
+	for e, err := range b.Events(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type != "TurnSignalHeard" {
+			continue
+		}
+		var s rules.TurnSignalHeard
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			t.Fatal(err)
+		}
+		blobs, actors = append(blobs, s.Body), append(actors, e.Actor)
+		s.Body = signalbox.Hash{}
+		signals = append(signals, s)
+	}
+	return signals, blobs, actors
+}
+
+func TestRecord(t *testing.T) {
+	b, run := newBox(t), newRun(t, "T-1")
+	first := signal("need_turn", 1, map[string]any{"reason": "search failed"})
+	second := signal("stuck", 2, map[string]any{"blocker": "no network", "tried": []any{"a", int64(2)}})
+	// The last one may be handed out again when a run goes on.
+	for _, e := range []tree.Emit{first, first, second, second, first, {Seq: 3, Topic: "said", Value: "hello"}} {
+		if err := Record(t.Context(), b.Engine, run, e, "ann"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Record(t.Context(), b.Engine, newRun(t, "T-2"), first, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	got, blobs, actors := heard(t, b)
+	want := []rules.TurnSignalHeard{
+		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn", Confidence: 0.8, Reason: "search failed"},
+		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 2, Signal: "stuck", Confidence: 0.8, Reason: "no network"},
+		{Run: "T-2", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn", Confidence: 0.8, Reason: "search failed"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"ann", "ann", "bob"}, actors); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r, err := b.Blob(t.Context(), blobs[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(text, &body); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"fields": map[string]any{"blocker": "no network", "tried": []any{"a", 2.0}},
+		"raw_xml": `<signal type="stuck">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}, body); diff != "" {
+		t.Errorf("the blob (-want +got):\n%s", diff)
+	}
+}
+
+// What cannot be recorded stops the run, and is not on the ledger.
+func TestRecordRefused(t *testing.T) {
+	b, run := newBox(t), newRun(t, "T-1")
+	if err := Record(t.Context(), b.Engine, run, signal("need_turn", 1, nil), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		emit tree.Emit
+		says string
+		code signalbox.Code
+	}{
+		"no signal":       {tree.Emit{Topic: turnsignal.Topic, Value: "stuck"}, "is no turn signal", 0},
+		"nothing":         {tree.Emit{Topic: turnsignal.Topic}, "is no turn signal", 0},
+		"unknown signal":  {signal("nonsense", 2, nil), "there is no turn signal 'nonsense'", signalbox.CodeUsage},
+		"one was skipped": {signal("stuck", 3, nil), "turn 3 of run 'T-1' does not follow turn 1", signalbox.CodeConflict},
+		"not counted":     {signal("stuck", 0, nil), "there is no turn 0", signalbox.CodeUsage},
+	} {
+		err := Record(t.Context(), b.Engine, run, c.emit, "ann")
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		if classed := (*signalbox.Error)(nil); c.code != 0 && (!errors.As(err, &classed) || classed.Code != c.code || classed.Hint == "") {
+			t.Errorf("%s: %#v", name, err)
+		}
+	}
+	if got, _, _ := heard(t, b); len(got) != 1 {
+		t.Errorf("the ledger has %v", got)
+	}
+}

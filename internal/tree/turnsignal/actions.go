@@ -1,0 +1,169 @@
+package turnsignal
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/tree"
+	"signalbox/transcript"
+)
+
+// maxEmitted is how many signals signals_emitted keeps, the newest.
+const maxEmitted = 1000
+
+// NewTurn begins a turn: what the model says next will be parsed. The leaf that calls the model calls it, and fails on
+// its error. last_signal stays until then, so that conditions still see why the turn was begun.
+func NewTurn(c *tree.Call) error {
+	return errors.Join(c.Set(Parsed, false), clearKeys(c, diagnostics))
+}
+
+// ParseResponseSignal sets last_signal to the signal in accumulated_content, or makes it absent, and counts the turns
+// without one. Parsed once, a turn is not parsed again.
+func ParseResponseSignal(c *tree.Call) tree.Status {
+	if isTrue(c, Parsed) {
+		return tree.Success
+	}
+	text, _ := get(c, content).(string)
+	sig, remarks := read(text)
+	var value any
+	turns := int64(0)
+	if sig != nil {
+		value = signalValue(sig, c.Now())
+	} else {
+		turns = oneMore(c, withoutSignal)
+	}
+	if err := c.Set(lastSignal, value); err != nil {
+		// What an earlier turn said must not pass for what this one said.
+		return failed(c, errors.Join(err, c.Set(lastSignal, nil)))
+	}
+	errs := []error{c.Set(withoutSignal, turns), clearKeys(c, counted, logged, diagnostics)}
+	if len(remarks) > 0 {
+		errs = append(errs, c.Set(diagnostics, remarks))
+	}
+	return failed(c, append(errs, c.Set(Parsed, true))...)
+}
+
+// UpdateSignalState appends last_signal to signals_emitted and counts how often in a row the model asked for another
+// turn with the same reason. A turn without a signal changes nothing, and does not break the row.
+func UpdateSignalState(c *tree.Call) tree.Status {
+	h, ok := last(c)
+	if !ok || isTrue(c, counted) {
+		return tree.Success
+	}
+	list, _ := get(c, emitted).([]any)
+	row := int64(1)
+	if len(list) > 0 {
+		if before, ok := ParseHeard(list[len(list)-1]); ok && h.repeats(before) {
+			row = oneMore(c, sameReason)
+		}
+	}
+	if err := appendEmitted(c, list, get(c, lastSignal)); err != nil {
+		return failed(c, err)
+	}
+	return failed(c, c.Set(sameReason, row), c.Set(counted, true))
+}
+
+// appendEmitted gives up as many of the oldest signals as it must, but never the newest. Each try costs as much as the
+// whole list, so the steps grow: about a quarter more may go than had to.
+func appendEmitted(c *tree.Call, list []any, newest any) error {
+	list = slices.Concat(list, []any{newest})
+	list = list[max(0, len(list)-maxEmitted):]
+	for given := 0; ; {
+		err := c.Set(emitted, list)
+		if err == nil || len(list) == 1 {
+			return err
+		}
+		step := min(1+given/4, len(list)-1)
+		list, given = list[step:], given+step
+	}
+}
+
+// LogSignal publishes last_signal under Topic, once, with its number among those of the run.
+func LogSignal(c *tree.Call) tree.Status {
+	h, ok := last(c)
+	if !ok || isTrue(c, logged) {
+		return tree.Success
+	}
+	// A function of the tree may have put anything there, and the ledger takes signals only.
+	if !signalbox.IsTurnType(h.Type) || h.Confidence < 0 || h.Confidence > 1 {
+		return c.Fail("last_signal is no turn signal: type %q, confidence %v", h.Type, h.Confidence)
+	}
+	value, turn := maps.Clone(get(c, lastSignal).(map[string]any)), oneMore(c, logCount)
+	value["turn"] = turn
+	if err := c.Emit(Topic, value); err != nil {
+		return failed(c, err)
+	}
+	return failed(c, c.Set(logged, true), c.Set(logCount, turn))
+}
+
+// StripSignalFromResponse takes the signals out of accumulated_content.
+func StripSignalFromResponse(c *tree.Call) tree.Status {
+	text, _ := get(c, content).(string)
+	if stripped := strip(text); stripped != text {
+		return failed(c, c.Set(content, stripped))
+	}
+	return tree.Success
+}
+
+// strip is transcript.Strip, and sees to it that nothing is left that counts: taking a block away may join what stood
+// around it to another one, or move the start of a fence. As repeating it could take as many passes as there are blocks,
+// what is left of openers is made harmless instead.
+func strip(text string) string {
+	text = transcript.Strip(text)
+	if sig, _ := read(text); sig == nil {
+		return text
+	}
+	const opener = "<signal"
+	var out strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		if c == '<' && len(text)-i >= len(opener) && strings.EqualFold(text[i:i+len(opener)], opener) {
+			c = '['
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
+}
+
+// ResetState forgets all signals, for a new conversation.
+func ResetState(c *tree.Call) tree.Status {
+	return failed(c, c.Set(lastSignal, nil), c.Set(emitted, []any{}), c.Set(sameReason, 0), c.Set(withoutSignal, 0),
+		c.Set(Parsed, false), clearKeys(c, counted, logged, diagnostics))
+}
+
+// Noop does nothing.
+func Noop(*tree.Call) tree.Status { return tree.Success }
+
+// oneMore returns a counter's next value.
+func oneMore(c *tree.Call, key string) int64 {
+	n, _ := get(c, key).(int64)
+	if n == math.MaxInt64 {
+		return n
+	}
+	return n + 1
+}
+
+// clearKeys makes keys absent; those that are so already are not written.
+func clearKeys(c *tree.Call, keys ...string) error {
+	for _, key := range keys {
+		if get(c, key) == nil {
+			continue
+		}
+		if err := c.Set(key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed is Success if there is no error.
+func failed(c *tree.Call, errs ...error) tree.Status {
+	if err := errors.Join(errs...); err != nil {
+		return c.Fail("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return tree.Success
+}
