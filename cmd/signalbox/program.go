@@ -51,6 +51,8 @@ type commands struct {
 	Strip stripCommand `cmd:"" help:"Remove turn signals from a model's reply."`
 	Exit  exitCommands `cmd:"" help:"Check the exit signals of the agent exit protocol."`
 
+	Tree treeCommands `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
+
 	Backup   backupCommand    `cmd:"" help:"Copy the whole box to a file, while it is in use."`
 	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
 	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
@@ -60,7 +62,7 @@ type commands struct {
 
 const description = `signalbox runs and hears AI agents, moves their work, and keeps a record that nobody can quietly change. Give it a plan, and it has agents develop, review and audit each task, runs the checks itself, merges what passes, asks you what only you can decide, and writes everything to a ledger of hashes.
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted.
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted; tree run: 0 success, 1 failure, 130 interrupted.
 
 Examples:
 

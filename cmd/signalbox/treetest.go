@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/tree/luatree"
+)
+
+type treeTestCommand struct {
+	Files []string `arg:"" help:"Trees, their tests, or folders with such."`
+	JSON  bool     `name:"json" help:"Print one JSON object for each test."`
+}
+
+func (treeTestCommand) Help() string {
+	return `Runs the tests of trees. The tests of x.lua are in x_test.lua beside it. Time is virtual: a wait of an hour takes no time. Nothing outside is called: tools and models are replaced by the tests. The exit status is 1 if a test failed.
+
+Examples:
+
+    signalbox tree test examples/trees
+    signalbox tree test examples/trees/turn.lua`
+}
+
+// testedTree is the answer for programs about one test.
+type testedTree struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Test    string `json:"test"`
+	OK      bool   `json:"ok"`
+	Ticks   int    `json:"ticks"`
+	Message string `json:"message,omitempty"`
+}
+
+func (c *treeTestCommand) Run(p *program) error {
+	p.quiet = c.JSON
+	files, err := testFiles(c.Files)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted()
+	defer stop()
+	tests, failed := 0, 0
+	for _, file := range files {
+		report, err := luatree.Test(ctx, file, treeOptions())
+		if err != nil {
+			return p.treeError(file, err)
+		}
+		tests, failed = tests+len(report.Tests), failed+report.Failed()
+		if err := c.print(p, report); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d tests failed", failed, tests)
+	}
+	p.notef("%d tests passed", tests)
+	return nil
+}
+
+func (c *treeTestCommand) print(p *program, report *luatree.Report) error {
+	took := time.Duration(0)
+	for _, test := range report.Tests {
+		took += test.Duration
+		if c.JSON {
+			if err := p.printJSON(testedTree{test.File, test.Line, test.Name, test.OK, test.Ticks, test.Msg}, ""); err != nil {
+				return err
+			}
+		} else if !test.OK {
+			fmt.Fprintf(p.out, "FAIL  %s\n      %s:%d: %s\n", printable(test.Name), printable(test.File), test.Line, printable(test.Msg))
+		} else {
+			fmt.Fprintf(p.out, "ok    %s\n", printable(test.Name))
+		}
+	}
+	if !c.JSON {
+		fmt.Fprintf(p.out, "%s: %d of %d passed, %s\n", printable(report.File), len(report.Tests)-report.Failed(), len(report.Tests), took.Round(time.Millisecond))
+	}
+	return p.out.Flush()
+}
+
+// testFiles finds the tests that the arguments mean.
+func testFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, openError(arg, err)
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(arg, "*_test.lua"))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no *_test.lua in %s", arg),
+				Hint: "write tests beside the trees; docs/trees.md says how"}
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}

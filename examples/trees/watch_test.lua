@@ -1,0 +1,21 @@
+test("a service that is up is left alone", function(t)
+    t:replace("tool:*", BT.SUCCESS)
+    t:equal(t:run(), BT.SUCCESS)
+    t:equal(t:get("restarts"), 0)
+end)
+
+test("a service that goes down is restarted", function(t)
+    local up = false
+    t:replace("tool:probe", function() return up end)
+    t:replace("tool:restart", function() up = true end)
+    t:equal(t:run(), BT.SUCCESS)
+    t:equal(t:get("restarts"), 1)
+    t:equal(t:get("up"), true)
+end)
+
+test("it is not restarted more than once a minute", function(t)
+    t:replace("tool:probe", BT.FAILURE)
+    t:replace("tool:restart", BT.SUCCESS)
+    t:equal(t:run(), BT.SUCCESS)
+    t:equal(t:get("restarts"), 1)
+end)

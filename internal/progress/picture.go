@@ -1,0 +1,92 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+)
+
+// Picture shows lines on a terminal that change in place, for as long as it is not closed. It takes no keys.
+type Picture struct {
+	program *tea.Program
+	ended   chan struct{}
+}
+
+// NewPicture takes over a terminal.
+func NewPicture(terminal io.Writer) *Picture {
+	p := &Picture{ended: make(chan struct{}),
+		program: tea.NewProgram(&pictureModel{height: 24, width: 80}, tea.WithOutput(terminal), tea.WithInput(nil), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))}
+	go func() {
+		defer close(p.ended)
+		p.program.Run() // a terminal that cannot show it shows nothing
+	}()
+	return p
+}
+
+// Show replaces the lines. The one of that index is in sight, whatever room there is.
+func (p *Picture) Show(lines []string, focus int) {
+	select {
+	case <-p.ended:
+	default:
+		p.program.Send(pictureMsg{lines, focus})
+	}
+}
+
+// Close takes the picture away and gives the terminal back.
+func (p *Picture) Close() {
+	p.program.Quit()
+	<-p.ended
+}
+
+type pictureMsg struct {
+	lines []string
+	focus int
+}
+
+type pictureModel struct {
+	pictureMsg
+	width, height int
+}
+
+func (m *pictureModel) Init() tea.Cmd { return nil }
+
+func (m *pictureModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case pictureMsg:
+		m.pictureMsg = msg
+	}
+	return m, nil
+}
+
+func (m *pictureModel) View() tea.View {
+	v := tea.NewView(strings.Join(cropped(m.lines, m.focus, m.width, m.height), "\n"))
+	v.AltScreen = true // what was on the terminal comes back
+	return v
+}
+
+// cropped are as many of the lines as there is room for, around the one in focus.
+func cropped(lines []string, focus, width, height int) []string {
+	height = max(height, 3)
+	from, to := 0, len(lines)
+	if to > height {
+		from = min(max(focus-height/2, 0), to-height)
+		to = from + height
+	}
+	var shown []string
+	narrow := lipgloss.NewStyle().MaxWidth(max(width, 10))
+	for _, line := range lines[from:to] {
+		shown = append(shown, narrow.Render(line))
+	}
+	if from > 0 {
+		shown[0] = fmt.Sprintf("… %d lines above", from+1)
+	}
+	if to < len(lines) {
+		shown[len(shown)-1] = fmt.Sprintf("… %d lines below", len(lines)-to+1)
+	}
+	return shown
+}

@@ -1,0 +1,239 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/rules"
+)
+
+// TestTreeSpoofed has a tool of a tree give orders that are for the operator: each is refused, and the tool is told why.
+func TestTreeSpoofed(t *testing.T) {
+	forbidden := map[string]string{
+		"tree":       `tree run "$DIARY/again.lua"`,
+		"journal":    `tree run "$DIARY/again.lua" --journal "$DIARY/../journal"`,
+		"run":        "run plan.md",
+		"worker":     "worker",
+		"answer":     "answer Q-1 yes",
+		"approve":    "approve T1",
+		"cancel":     "cancel T1",
+		"open":       "work open T9",
+		"exit":       "work exit --session w-000000000000.1 exit.json",
+		"checkpoint": "ledger checkpoint",
+		"init":       "init elsewhere",
+	}
+	tool := "env | grep ^SIGNALBOX_ | grep -v ^SIGNALBOX_TREE_ | grep -v ^SIGNALBOX_SESSION= >\"$DIARY/environment\"\n"
+	for _, name := range slices.Sorted(maps.Keys(forbidden)) {
+		tool += fmt.Sprintf("said=$(timeout 60 %s %s </dev/null 2>&1); echo \"%s $? $(echo \"$said\" | head -n1)\" >>\"$DIARY/commands\"\n", os.Getenv(binaryVariable), forbidden[name], name)
+	}
+	o := newPlot(t, planted{name: "spoofed", source: `return BT.tree("spoofed", { root = BT.tool("spoof", {}) })`, tools: map[string]string{"spoof": tool}})
+	o.init(t)
+	o.environment = append(o.environment, "SIGNALBOX_ACTOR=operator")
+	check(t, os.WriteFile(filepath.Join(o.diary, "again.lua"), []byte(`return BT.tree("again", { root = BT.wait(0) })`), 0o644))
+	o.end(t)
+	o.checkRun(t, 1)
+	text, err := os.ReadFile(filepath.Join(o.diary, "commands"))
+	check(t, err)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != len(forbidden) {
+		t.Errorf("%d commands were tried, want %d", len(lines), len(forbidden))
+	}
+	for _, line := range lines {
+		if fields := strings.SplitN(line, " ", 3); fields[1] != "1" || !strings.HasPrefix(fields[2], "signalbox: session 'tree-T-") || !strings.Contains(line, " may not ") {
+			t.Errorf("in a tool's process: %s", line)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(o.diary, "environment")); err != nil || len(text) > 0 {
+		t.Errorf("a tool sees what is the operator's: %v %s", err, text)
+	}
+}
+
+// TestTreeIdle measures a run that waits for a timer and for a tool: it uses no processor and writes nothing. Interrupted, it ends
+// the tool.
+func TestTreeIdle(t *testing.T) {
+	o := newPlot(t, planted{name: "idle", source: `return BT.tree("idle", { root = BT.parallel({ BT.wait(3600), BT.timeout(1800, BT.tool("sleep")) }) })`,
+		tools: map[string]string{"sleep": `echo yes >>"$DIARY/began"; sleep 1000`}})
+	p := o.start(t)
+	if !p.ticks(1) {
+		t.Fatal("it never ticked")
+	}
+	for deadline := time.Now().Add(patience); !exists(filepath.Join(o.diary, "began")); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the tool never began")
+		}
+	}
+	pid, window := p.cmd.Process.Pid, sized(2*time.Second, 20*time.Second)
+	used, written := ticks(t, pid), writtenBytes(t, pid)
+	time.Sleep(window) // the one thing that is measured here is time
+	// A tick is a hundredth of a second, and one or two may be those of what it did before.
+	if got := ticks(t, pid) - used; got > 2 {
+		t.Errorf("it used %d ticks of the processor in %s of waiting", got, window)
+	}
+	if got := writtenBytes(t, pid) - written; got != 0 {
+		t.Errorf("it wrote %d bytes in %s of waiting", got, window)
+	}
+	if len(o.toolsAlive()) == 0 {
+		t.Error("the tool is not alive")
+	}
+	check(t, p.cmd.Process.Signal(syscall.SIGINT))
+	for p.lines.Scan() { // until it has ended
+	}
+	p.cmd.Wait()
+	if status := p.cmd.ProcessState.ExitCode(); status != 130 {
+		t.Errorf("interrupted: exit status %d, want 130", status)
+	}
+	if left := o.toolsAlive(); len(left) > 0 {
+		t.Errorf("tools are left: %v", left)
+	}
+	if said := o.must(t, "tree", "replay", o.journal); !strings.Contains(said, "it was interrupted on ") {
+		t.Errorf("replay says:\n%s", said)
+	}
+}
+
+// TestTreeSignals kills a run that records turn signals in a box after each of its ticks: each signal is on the ledger once.
+func TestTreeSignals(t *testing.T) {
+	turn := plants[slices.IndexFunc(plants, func(p planted) bool { return p.name == "turn" })]
+	turn.recorded = true
+	want := []rules.TurnSignalHeard{{Tree: "turn", Turn: 1, Signal: "need_turn"}, {Tree: "turn", Turn: 2, Signal: "context_sufficient"}}
+	for k := range 5 {
+		o := newPlot(t, turn)
+		o.init(t)
+		if p := o.start(t); p.ticks(k) {
+			p.kill(false)
+		}
+		o.end(t)
+		checkHeard(t, o, want)
+		// And as if it had been killed after the signal was recorded, and before anything else was.
+		journal, err := os.ReadFile(o.journal)
+		check(t, err)
+		lines := strings.SplitAfter(string(journal), "\n")
+		if strings.Contains(lines[k], `"emits":[[`) {
+			check(t, os.WriteFile(o.journal, []byte(strings.Join(lines[:1+k], "")), 0o600))
+			o.end(t)
+			checkHeard(t, o, want)
+		} else if k == 2 || k == 4 {
+			t.Errorf("tick %d has no signal: %s", k, lines[k])
+		}
+		if t.Failed() {
+			t.Fatalf("killed after tick %d", k)
+		}
+	}
+}
+
+// checkHeard checks that the ledger has these signals, whole, and nothing else of the kind.
+func checkHeard(t *testing.T, o *plot, want []rules.TurnSignalHeard) {
+	t.Helper()
+	events := o.mustVerify(t)
+	o.verifyCommand(t, 0)
+	var got []rules.TurnSignalHeard
+	for _, heard := range all[rules.TurnSignalHeard](events, "TurnSignalHeard", "") {
+		if !runID.MatchString(heard.Run) {
+			t.Errorf("the run is %q", heard.Run)
+		}
+		got = append(got, rules.TurnSignalHeard{Tree: heard.Tree, Turn: heard.Turn, Signal: heard.Signal})
+		if body := o.must(t, "blob", "get", heard.Body.String()); !strings.Contains(body, `signal type=\"`+heard.Signal) {
+			t.Errorf("the blob of turn %d is %s", heard.Turn, body)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the ledger has:\n%s", diff)
+	}
+}
+
+// hostileTrees are refused when they are loaded, or fail in a leaf. Each is one that takes all it can get.
+var hostileTrees = map[string]struct {
+	source string
+	leaf   bool // it loads
+	says   string
+}{
+	"loop":           {source: "while true do end", says: ":1: "},
+	"loop in a leaf": {source: "return BT.tree('x', { root = BT.script('s', function(t)\n while true do end\nend) })", leaf: true, says: ":2: "},
+	"guarded loop":   {source: "while true do pcall(function() while true do end end) end", says: ":1: "},
+	"guarded loop in a leaf": {source: "return BT.tree('x', { root = BT.script('s', function(t)\n while true do pcall(function() while true do end end) end\nend) })",
+		leaf: true, says: ":2: "},
+	"string bomb":           {source: "local s = 'x'\nwhile true do s = s .. s end", says: ":2: "},
+	"string bomb in a leaf": {source: "return BT.tree('x', { root = BT.script('s', function(t)\n local s = 'x'\n while true do s = s .. s end\nend) })", leaf: true, says: ":3: "},
+	"many strings":          {source: "local t = {}\nfor i = 1, 1e9 do t[i] = string.rep(tostring(i), 100000) end", says: ":2: "},
+	"many strings in a leaf": {source: "return BT.tree('x', { root = BT.script('s', function(t)\n local l = {}\n for i = 1, 1e9 do l[i] = string.rep(tostring(i), 100000) end\nend) })",
+		leaf: true, says: ":3: "},
+	"repeated":       {source: "local s = string.rep('x', 2^40)", says: ":1: "},
+	"deep":           {source: "local function f(n) return 1 + f(n + 1) end\nreturn f(1)", says: ":1: "},
+	"deep in a leaf": {source: "local function f(n) return 1 + f(n + 1) end\nreturn BT.tree('x', { root = BT.script('s', function(t) f(1) end) })", leaf: true, says: ":1: "},
+	"huge table":     {source: "local t = {}\nfor i = 1, 1e12 do t[i] = { i } end", says: ":2: "},
+	"huge node": {source: "local children = {}\nfor i = 1, 1e9 do children[i] = BT.wait(1) end\nreturn BT.tree('x', { root = BT.sequence(children) })",
+		says: ":2: "},
+	"shell":           {source: "os.execute('touch made')", says: ":1: "},
+	"shell in a leaf": {source: "return BT.tree('x', { root = BT.script('s', function(t)\n os.execute('touch made')\nend) })", leaf: true, says: ":2: "},
+	"file":            {source: "io.open('made', 'w'):write('x')", says: ":1: "},
+	"module":          {source: "local m = require('os')", says: ":1: "},
+	"compiled":        {source: "local f = load('os.exit()')", says: ":1: "},
+	"debug":           {source: "debug.getinfo(1)", says: ":1: "},
+	"nested":          {source: "local t = " + strings.Repeat("{", 50000) + strings.Repeat("}", 50000), says: "nested.lua"},
+	"nested calls":    {source: "local t = " + strings.Repeat("(", 50000) + "1" + strings.Repeat(")", 50000), says: "nested calls.lua"},
+	"long pattern":    {source: "string.find(string.rep('a', 100000), string.rep('a*', 30) .. 'b')", says: ":1: "},
+	"binary":          {source: "\x1bLua\x53\x00\x19\x93\r\n\x1a\n", says: "binary.lua"},
+	"large blackboard": {source: "return BT.tree('x', { blackboard = { l = { type = 'list', default = {} } }, root = BT.script('s', function(t)\n local l = {}\n for i = 1, 10000 do l[i] = string.rep('x', 1000) end\n for i = 1, 1e9 do t:set('l', l) end\nend) })",
+		leaf: true, says: ":4: "},
+}
+
+// TestTreeHostile loads and runs trees that try to take the machine with them.
+func TestTreeHostile(t *testing.T) {
+	for name, hostile := range hostileTrees {
+		t.Run(name, func(t *testing.T) {
+			s := emptySite(t)
+			file := name + ".lua"
+			check(t, os.WriteFile(filepath.Join(s.project, file), []byte(hostile.source), 0o644))
+			checked := 2
+			if hostile.leaf {
+				checked = 0
+			}
+			ends(t, s, checked, hostile.says, "tree", "check", file)
+			ran := 2
+			if hostile.leaf {
+				ran = 1
+			}
+			ends(t, s, ran, hostile.says, "tree", "run", file)
+			left, err := os.ReadDir(s.project)
+			if check(t, err); len(left) != 1 {
+				t.Errorf("it made files: %v", left)
+			}
+		})
+	}
+}
+
+// maxPeak is what a hostile tree may take of the machine's memory.
+const maxPeak = 400 << 20
+
+// ends runs a command that has to end within limits, with a status and, unless that is 0, with a message that names a place.
+func ends(t *testing.T, s *site, status int, place string, args ...string) {
+	t.Helper()
+	cmd := s.command(t, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { cmd.Process.Kill() })()
+	r := finish(t, cmd, nil)
+	if r.status != status {
+		t.Errorf("%v: exit status %d, want %d\n%s", args, r.status, status, shortened(r.stderr))
+	}
+	if file := args[len(args)-1]; status != 0 && !(strings.Contains(r.stderr, file) && strings.Contains(r.stderr, place)) {
+		t.Errorf("%v says, without %s and %q:\n%s", args, file, place, shortened(r.stderr))
+	}
+	if peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > maxPeak {
+		t.Errorf("%v took %d MB", args, peak>>20)
+	}
+	if len(r.stderr) > 64<<10 {
+		t.Errorf("%v says %d bytes", args, len(r.stderr))
+	}
+}
+
+func shortened(text string) string { return text[:min(len(text), 1000)] }
