@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"internal/tree":                 {".", "internal/tree/blackboard"},
 	"internal/tree/blackboard":      {"."},
 	"internal/tree/draw":            {".", "internal/tree"},
-	"internal/tree/luatree":         {".", "internal/tree", "internal/tree/luatree/sandbox"},
+	"internal/tree/luatree":         {".", "internal/tree", "internal/tree/blackboard", "internal/tree/luatree/sandbox"},
 	"internal/tree/luatree/sandbox": {".", "internal/tree"},
 	"internal/tree/command":         {".", "internal/crew/process", "internal/tree", "internal/tree/runner"},
 	"internal/tree/runner":          {".", "internal/durable", "internal/tree", "internal/tree/turnsignal"},

@@ -54,6 +54,15 @@ func (p *program) loadTree(ctx context.Context, name string, source []byte) (*lu
 	return file, p.treeError(name, err)
 }
 
+// wantTree refuses the journal of a run in a tree's place.
+func wantTree(name string) error {
+	if !isJournal(name) {
+		return nil
+	}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is the journal of a run, not a tree", name),
+		Hint: "give the tree, and the journal with --journal; tree replay and tree render take a journal alone"}
+}
+
 func (p *program) readTree(ctx context.Context, name string) (*luatree.File, error) {
 	source, err := p.readAll(&name, maxTree)
 	if err != nil {
@@ -108,6 +117,7 @@ type checkedTree struct {
 	Tools  []string    `json:"tools"`
 	Model  bool        `json:"model"`
 	Faults []treeFault `json:"faults"`
+	Doubts []treeFault `json:"doubts"`
 }
 
 type treeFault struct {
@@ -118,6 +128,9 @@ type treeFault struct {
 }
 
 func (c *treeCheckCommand) Run(p *program) error {
+	if err := wantTree(c.File); err != nil {
+		return err
+	}
 	source, err := p.readAll(&c.File, maxTree)
 	if err != nil {
 		return err
@@ -126,9 +139,12 @@ func (c *treeCheckCommand) Run(p *program) error {
 	if err == nil {
 		defer file.Close()
 	}
-	answer := checkedTree{OK: err == nil, Tools: []string{}, Faults: treeFaults(err)}
+	answer := checkedTree{OK: err == nil, Tools: []string{}, Faults: treeFaults(err), Doubts: []treeFault{}}
 	if err == nil {
 		answer.describe(file.Tree())
+		for _, d := range file.Tree().Doubts() {
+			answer.Doubts = append(answer.Doubts, treeFault{d.At.File, d.At.Line, d.Msg, d.Hint})
+		}
 	}
 	if c.JSON {
 		return errors.Join(p.printJSON(answer, ""), p.treeError(c.File, err))
@@ -137,7 +153,16 @@ func (c *treeCheckCommand) Run(p *program) error {
 		return p.treeError(c.File, err)
 	}
 	_, err = fmt.Fprintln(p.out, answer.summary())
+	p.warnDoubts(file.Tree())
 	return err
+}
+
+// warnDoubts tells what in a tree is hardly meant.
+func (p *program) warnDoubts(t *tree.Tree) {
+	for _, doubt := range t.Doubts() {
+		p.warnf("%v", doubt)
+		p.say("hint", doubt.Hint)
+	}
 }
 
 func treeFaults(err error) []treeFault {

@@ -29,10 +29,9 @@ Examples:
 func (c *treeReplayCommand) Run(p *program) error {
 	p.quiet = c.JSON
 	show := &treeTeller{p: p, json: c.JSON, to: p.out}
-	before := []tree.View(nil)
 	run, closeFile, err := p.replayUpTo(context.Background(), c.Journal, 0, func(run *tree.Run) error {
 		if c.Steps || c.JSON {
-			show.tick(run, changes(run, &before))
+			show.tick(run, run.Transitions())
 		}
 		return nil
 	})
@@ -50,23 +49,6 @@ func (c *treeReplayCommand) Run(p *program) error {
 	fmt.Fprint(p.out, draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: p.colored()}))
 	_, err = fmt.Fprintf(p.out, "replayed %s of run %s: all statuses as recorded; %s\n", tickCount(run.Ticks()), run.ID(), endingText(run, j))
 	return err
-}
-
-// changes are the nodes whose status differs from what was seen before.
-func changes(run *tree.Run, before *[]tree.View) []tree.Transition {
-	now := run.Views()
-	var moves []tree.Transition
-	for i := range now {
-		from := tree.Idle
-		if *before != nil {
-			from = (*before)[i].Status
-		}
-		if now[i].Status != from {
-			moves = append(moves, tree.Transition{Node: i, From: from, To: now[i].Status, Err: now[i].Err})
-		}
-	}
-	*before = now
-	return moves
 }
 
 func endingText(run *tree.Run, j *runner.Journal) string {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +44,8 @@ type treeRunCommand struct {
 func (treeRunCommand) Help() string {
 	return `Runs a tree until its root succeeds (exit status 0) or fails (1). It is ticked when a timer or a tool or model call ends, and not before. With --journal, every tick is on disk before anything follows from it: killed at any moment, the same command goes on, with the tree as it was then. A run that ended is not repeated.
 
+--runs and --journal exclude each other; the exit status of several runs is that of the last.
+
 Turn signals that the tree logs are recorded in the box, if there is one (--box, SIGNALBOX_BOX, or .signalbox here or in a parent).
 
 Examples:
@@ -57,6 +61,9 @@ func (c *treeRunCommand) Run(p *program) error {
 	}
 	if c.Runs != 1 && c.Journal != "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a journal is for one run"), Hint: "leave out --runs or --journal"}
+	}
+	if err := wantTree(c.File); err != nil {
+		return err
 	}
 	p.quiet = c.JSON
 	ctx, stop := untilInterrupted()
@@ -149,7 +156,14 @@ func (c *treeRunCommand) goOn(ctx context.Context, p *program, b *box.Box, servi
 			Hint: "leave out --set to go on with that run, or give another journal"}
 	}
 	source, err := p.readAll(&c.File, maxTree)
-	if err == nil && string(source) != h.Source {
+	if err != nil {
+		return err
+	}
+	if string(source) != h.Source {
+		if now, err := luatree.Load(ctx, c.File, source, treeOptions()); err == nil && now.Tree().Name() != h.Tree {
+			return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has a run of the tree '%s', and %s is '%s'", c.Journal, h.Tree, c.File, now.Tree().Name()),
+				Hint: "give another journal"}
+		}
 		p.warnf("%s was changed; the run goes on with the tree that it began with", c.File)
 	}
 	file, err := p.loadTree(ctx, h.File, []byte(h.Source))
@@ -204,12 +218,17 @@ func newRunID() string {
 // run runs the tree once.
 func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *luatree.File, o tree.RunOptions) (*tree.Run, error) {
 	o.Observe = true
+	c.noteUnused(p, file.Tree())
+	p.warnDoubts(file.Tree())
 	show := &treeTeller{p: p, json: c.JSON, to: p.stderr}
-	if !c.JSON && isTerminal(p.stdout) {
+	if !c.JSON && isTerminal(p.stdout) && p.getenv("TERM") != "dumb" {
 		show.live = progress.NewPicture(p.stdout)
 	}
 	opts := &runner.Options{Run: o, Journal: c.Journal, File: file.Name, Source: string(file.Source), MaxTicks: c.MaxTicks, Watchdog: c.Watchdog,
 		Ticked: func(run *tree.Run) { show.tick(run, run.Transitions()) }}
+	if show.live != nil {
+		opts.Opened = show.draw
+	}
 	if b != nil {
 		opts.Emitted = func(ctx context.Context, run *tree.Run, e tree.Emit) error {
 			return turnlog.Record(ctx, b.Engine, run, e, p.actor(""))
@@ -223,11 +242,29 @@ func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *
 		return nil, p.treeError(file.Name, journalError(startError(err)))
 	}
 	if c.JSON {
-		return run, errors.Join(show.end(run, stopped(ctx, err)), treeOutcome(ctx, run, err))
+		return run, errors.Join(show.end(run, stopped(ctx, err)), c.outcome(ctx, run, err))
 	}
 	fmt.Fprint(p.out, draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: p.colored()}))
 	fmt.Fprintf(p.out, "%s after %s\n", run.Status(), tickCount(run.Ticks()))
-	return run, treeOutcome(ctx, run, err)
+	for _, key := range run.Tree().Keys() {
+		if v, err := run.Board().Get(key.Name); err == nil && v != nil {
+			fmt.Fprintf(p.out, "  %s = %s\n", key.Name, onOneLine(tree.FormatValue(v)))
+		}
+	}
+	return run, c.outcome(ctx, run, err)
+}
+
+// noteUnused tells of tools that the tree does not call, which may be misspelled.
+func (c *treeRunCommand) noteUnused(p *program, t *tree.Tree) {
+	called := map[string]bool{}
+	for i := range t.Len() {
+		called[t.Calls(i)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tool)) {
+		if !called[name] {
+			p.notef("the tree calls no tool '%s'", name)
+		}
+	}
 }
 
 // startError says what the flags have to do with an error that kept a run from beginning.
@@ -242,7 +279,7 @@ func startError(err error) error {
 	}
 	if errors.Is(err, tree.ErrUndeclared) || errors.Is(err, tree.ErrMistyped) {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--set: %w", err),
-			Hint: "the tree's blackboard says which keys there are, and of which type; a number as text is written 'key=\"3\"'"}
+			Hint: "the tree's blackboard says which keys there are, and of which type; a value that is not valid JSON is text, and a number as text is written 'key=\"3\"'"}
 	}
 	return err
 }
@@ -258,11 +295,22 @@ func stopped(ctx context.Context, err error) *tree.Ending {
 	return &tree.Ending{End: runner.Failed, Error: err.Error()}
 }
 
-// treeOutcome is what the end of a run means for the program's exit status.
-func treeOutcome(ctx context.Context, run *tree.Run, err error) error {
+// onOneLine is a value as people can take it in.
+func onOneLine(text string) string {
+	text = printable(text)
+	if runes := []rune(text); len(runes) > 200 {
+		return string(runes[:199]) + "…"
+	}
+	return text
+}
+
+// outcome is what the end of a run means for the program's exit status.
+func (c *treeRunCommand) outcome(ctx context.Context, run *tree.Run, err error) error {
 	switch {
-	case ctx.Err() != nil:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "with --journal, the same command goes on from here"}
+	case err != nil && ctx.Err() != nil && c.Journal != "":
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "the same command goes on from here"}
+	case err != nil && ctx.Err() != nil:
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "with --journal, a run can go on"}
 	case errors.Is(err, runner.ErrTickBudget):
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "is there a repeat without a wait? --max-ticks allows more"}
 	case errors.Is(err, runner.ErrNoProgress):
@@ -277,13 +325,21 @@ func treeOutcome(ctx context.Context, run *tree.Run, err error) error {
 	return nil
 }
 
-// why names the node that explains a failure: the last that failed with an error.
+// why names the node that explains a failure: the last that failed with an error, or else the last leaf that failed.
 func why(run *tree.Run) string {
-	text := ""
+	silent, text := "", ""
 	for i, view := range run.Views() {
-		if view.Status == tree.Failure && view.Err != "" {
-			text = fmt.Sprintf(": %s: %s", run.Tree().Info(i).Path, view.Err)
+		info := run.Tree().Info(i)
+		switch {
+		case view.Status != tree.Failure:
+		case view.Err != "":
+			text = fmt.Sprintf(": %s: %s", info.Path, view.Err)
+		case len(info.Children) == 0:
+			silent = ": " + info.Path
 		}
+	}
+	if text == "" {
+		text = silent
 	}
 	return text
 }
@@ -355,14 +411,18 @@ func (t *treeTeller) draw(run *tree.Run) {
 			focus = len(lines) - run.Tree().Len() + i
 		}
 	}
-	t.live.Show(append(lines, fmt.Sprintf("tick %d", run.Ticks())), focus)
+	status := fmt.Sprintf("tick %d", run.Ticks())
+	if wake, timed := run.Wake(); timed {
+		status += ", next at " + wake.Local().Format(time.DateTime)
+	}
+	t.live.Show(lines, focus, status)
 }
 
-// lines tells of leaves that do something: what happens above follows from them.
+// lines tells of leaves that do something, since what happens above follows from them, and of whatever says why it failed.
 func (t *treeTeller) lines(run *tree.Run, moves []tree.Transition) {
 	for _, m := range moves {
 		info := run.Tree().Info(m.Node)
-		if len(info.Children) > 0 || info.Kind == tree.Condition && m.Err == "" {
+		if (len(info.Children) > 0 || info.Kind == tree.Condition) && m.Err == "" {
 			continue
 		}
 		status := strings.ToLower(m.To.String())
@@ -374,6 +434,9 @@ func (t *treeTeller) lines(run *tree.Run, moves []tree.Transition) {
 			line += ": " + m.Err
 		}
 		fmt.Fprintln(t.to, printable(line))
+	}
+	for _, e := range run.Emitted() {
+		fmt.Fprintln(t.to, onOneLine(fmt.Sprintf("tick %d: %s %s", run.Ticks(), e.Topic, tree.FormatValue(e.Value))))
 	}
 }
 
@@ -389,6 +452,9 @@ func (t *treeTeller) end(run *tree.Run, ending *tree.Ending) error {
 	}{Run: run.ID(), Tree: run.Tree().Name(), End: run.Status().String(), Ticks: run.Ticks(), Blackboard: run.Board().Snapshot()}
 	if ending != nil {
 		answer.End, answer.Error = ending.End, ending.Error
+	}
+	if answer.End == tree.Failure.String() {
+		answer.Error = strings.TrimPrefix(why(run), ": ")
 	}
 	return t.p.printJSON(answer, "")
 }

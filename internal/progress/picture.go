@@ -26,12 +26,12 @@ func NewPicture(terminal io.Writer) *Picture {
 	return p
 }
 
-// Show replaces the lines. The one of that index is in sight, whatever room there is.
-func (p *Picture) Show(lines []string, focus int) {
+// Show replaces the lines. The one of that index is in sight, whatever room there is, and so is the status below them.
+func (p *Picture) Show(lines []string, focus int, status string) {
 	select {
 	case <-p.ended:
 	default:
-		p.program.Send(pictureMsg{lines, focus})
+		p.program.Send(pictureMsg{lines, focus, status})
 	}
 }
 
@@ -42,8 +42,9 @@ func (p *Picture) Close() {
 }
 
 type pictureMsg struct {
-	lines []string
-	focus int
+	lines  []string
+	focus  int
+	status string
 }
 
 type pictureModel struct {
@@ -64,7 +65,8 @@ func (m *pictureModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *pictureModel) View() tea.View {
-	v := tea.NewView(strings.Join(cropped(m.lines, m.focus, m.width, m.height), "\n"))
+	lines := cropped(m.lines, m.focus, m.width, m.height-1)
+	v := tea.NewView(strings.Join(append(lines, lipgloss.NewStyle().MaxWidth(max(m.width, 10)).Render(m.status)), "\n"))
 	v.AltScreen = true // what was on the terminal comes back
 	return v
 }

@@ -99,15 +99,15 @@ func (w *watched) await(p *Picture, want string) {
 func TestPicture(t *testing.T) {
 	terminal := &watched{}
 	p := NewPicture(terminal)
-	p.Show([]string{"first", "second"}, 0)
+	p.Show([]string{"first", "second"}, 0, "tick 1")
 	terminal.await(p, "second")
-	p.Show([]string{"other"}, 0)
+	p.Show([]string{"other"}, 0, "tick 1")
 	terminal.await(p, "other")
 	p.Close()
-	p.Show([]string{"too late"}, 0) // does nothing, and does not wait
+	p.Show([]string{"too late"}, 0, "tick 1") // does nothing, and does not wait
 	all := terminal.String()
 	const taken, given = "\x1b[?1049h", "\x1b[?1049l"
-	if !strings.Contains(all, "first") || strings.Contains(all, "too late") {
+	if !strings.Contains(all, "first") || !strings.Contains(all, "tick 1") || strings.Contains(all, "too late") {
 		t.Errorf("it wrote %q", all)
 	}
 	if strings.Count(all, taken) != 1 || strings.Count(all, given) != 1 || !strings.Contains(all[strings.Index(all, taken):], given) {
@@ -122,5 +122,5 @@ func TestPicture(t *testing.T) {
 func TestPictureClosedAtOnce(t *testing.T) {
 	p := NewPicture(&watched{})
 	p.Close()
-	p.Show([]string{"too late"}, 0)
+	p.Show([]string{"too late"}, 0, "tick 1")
 }

@@ -75,9 +75,16 @@ func (c *Call) Set(key string, v any) error {
 	if c.board == nil {
 		return fmt.Errorf("%w '%s': there is no blackboard", ErrUndeclared, key)
 	}
+	if c.run != nil && c.run.spent > maxTick {
+		return fmt.Errorf("%w for key '%s': %w", ErrMistyped, key, errTick)
+	}
+	var before any
+	if c.run != nil && c.run.record {
+		before, _ = c.board.GetIn(c.scope, key)
+	}
 	kept, err := c.board.SetIn(c.scope, key, v)
 	if err == nil && c.run != nil {
-		c.run.wrote(c.node, key, kept)
+		c.run.wrote(c.node, key, before, kept)
 	}
 	return err
 }
@@ -88,11 +95,25 @@ func (c *Call) Emit(topic string, v any) error {
 	if err != nil {
 		return fmt.Errorf("the value for '%s' cannot be published: %w", topic, err)
 	}
-	if c.run != nil {
-		c.run.emit(c.node, topic, kept)
+	if c.run == nil {
+		return nil
 	}
+	if c.run.spent += blackboard.Size(kept) + len(topic); c.run.spent > maxTick {
+		return fmt.Errorf("the value for '%s' cannot be published: %w", topic, errTick)
+	}
+	if c.run.topics[topic] == 0 && len(c.run.topics) == maxTopics {
+		return fmt.Errorf("the value for '%s' cannot be published: there are %d topics already", topic, maxTopics)
+	}
+	c.run.emit(c.node, topic, kept)
 	return nil
 }
+
+const maxTopics = 1000
+
+// maxTick is how much the leaves of one tick may write and publish, so that its record can be kept and read.
+const maxTick = 2 * MaxBoard
+
+var errTick = fmt.Errorf("one tick writes more than %d bytes", maxTick)
 
 // WakeAfter asks for a tick after that long, for a function that answers Running.
 func (c *Call) WakeAfter(d time.Duration) { c.wake = later(c.now, int64(max(d, 0))) }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -64,6 +65,12 @@ type Tree struct {
 	params []params
 	leaves []leaf
 	layout *blackboard.Layout
+
+	// shape is what Shape returns, made when it is first asked for.
+	shape struct {
+		once   sync.Once
+		digest string
+	}
 }
 
 // node is what a tick needs of every node: its children are those that follow it, up to end. aux is its place in
@@ -126,7 +133,7 @@ func Compile(def *Definition, functions *Registry) (*Tree, error) {
 		} else if sub.Name == def.Name && sub.Root != def.Root {
 			c.fault(sub.At, "give one of them another name", "'%s' is the name of the tree and of a subtree", sub.Name)
 		}
-		c.subtrees[sub.Name] = sub
+		c.subtrees[sub.Name] = c.normal(sub)
 		c.ports(sub)
 	}
 	c.cycles(def)
@@ -171,6 +178,20 @@ func (c *compiler) near(at Position, what, name string, known func() []string, f
 	if c.fault(at, "", format, args...) {
 		c.faults[len(c.faults)-1].Hint = nearest(what, name, known())
 	}
+}
+
+// normal returns a subtree whose keys have their defaults in normal form, which all its uses share.
+func (c *compiler) normal(sub *SubtreeDefinition) *SubtreeDefinition {
+	own := *sub
+	own.Keys = slices.Clone(sub.Keys)
+	for i, key := range own.Keys {
+		kept, err := blackboard.Normal(key)
+		if err != nil {
+			c.fault(key.At, "", "%v", err)
+		}
+		own.Keys[i] = kept
+	}
+	return &own
 }
 
 func (c *compiler) declare(scope blackboard.Scope, key Key, path string, global bool) blackboard.Slot {
@@ -441,7 +462,10 @@ func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) 
 	if len(sub.Keys) > 0 {
 		path := c.tree.path(i)
 		for _, key := range sub.Keys {
-			c.declare(inside, key, path, false)
+			if _, err := l.DeclareNormal(inside, key, path, false); err != nil {
+				c.full = c.full || errors.Is(err, blackboard.ErrDefaults)
+				c.fault(key.At, "subtrees count each time they are used", "%v", err)
+			}
 		}
 	}
 	p.to = blackboard.Slot(l.Len())

@@ -32,6 +32,11 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 	case n.Kind == Tool && n.Fn == "":
 		c.fault(n.At, "", "tool needs the tool's name")
 	}
+	if key, given := n.Args["response_key"].(string); given && n.Kind == LLMCall {
+		if _, known := c.tree.layout.Lookup(scope, key); !known && !blackboard.Hidden(key) {
+			c.fault(n.At, "declare it in blackboard", "the reply goes to %v '%s'", ErrUndeclared, key)
+		}
+	}
 	c.refs(n, scope)
 	c.tree.nodes[i].aux = int32(len(c.tree.leaves))
 	c.tree.leaves = append(c.tree.leaves, l)
@@ -122,7 +127,7 @@ func nearest(what, name string, known []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	slices.Sort(known)
 	for _, k := range known {
-		if d := edits(strings.ToLower(name), strings.ToLower(k)); d < distance {
+		if d := Edits(strings.ToLower(name), strings.ToLower(k)); d < distance {
 			best, distance = k, d
 		}
 	}
@@ -137,8 +142,8 @@ func nearest(what, name string, known []string) string {
 	return ""
 }
 
-// edits counts the letters to change, add or take away from one word to another.
-func edits(a, b string) int {
+// Edits counts the letters to change, add or take away from one word to another; of long words, it is their length.
+func Edits(a, b string) int {
 	if len(a) > 100 || len(b) > 100 {
 		return max(len(a), len(b))
 	}

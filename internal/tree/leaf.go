@@ -15,7 +15,8 @@ import (
 type Func func(*Call) Status
 
 // Job is what a leaf does that takes time, in a goroutine of its own. It must return soon after its context ended.
-// It may be started again with the same Request.Key if the process was killed before its end was recorded.
+// It may be started again with the same Request.Key if the process was killed before its end was recorded; and with a
+// context that has ended already, if the tree has left it: then it only ends what an earlier start may have left running.
 type Job func(ctx context.Context, r Request) Result
 
 // Request is what a job is to do.

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +81,9 @@ type (
 		node  int32
 		key   string
 		value any
+		// stays, if not 0, says that value was put after the last so many items of the list that the key had: a list that
+		// grows would otherwise make a journal grow with its square.
+		stays int
 	}
 	nodeText struct {
 		node int32
@@ -97,16 +103,46 @@ func (t *tickRecord) clear() {
 	*t = tickRecord{t.visits[:0], t.writes[:0], t.errs[:0], t.wakes[:0], t.payloads[:0]}
 }
 
-func (r *Run) wrote(i int32, key string, v any) {
+func (r *Run) wrote(i int32, key string, before, v any) {
 	r.changed = true
-	if r.record {
-		r.tick.writes = append(r.tick.writes, nodeWrite{i, key, v})
+	r.spent += blackboard.Size(v) + len(key)
+	if !r.record {
+		return
 	}
+	w := nodeWrite{i, key, v, 0}
+	if stays := staying(before, v); stays > 0 {
+		w.value, w.stays = v.([]any)[stays], stays
+	}
+	r.tick.writes = append(r.tick.writes, w)
+}
+
+// staying is how many of the last items of a list are the first of another, which has one more; 0 if it is no such list.
+func staying(before, after any) int {
+	old, _ := before.([]any)
+	list, _ := after.([]any)
+	stays := len(list) - 1
+	if stays < 1 || stays > len(old) || !reflect.DeepEqual(old[len(old)-stays:], list[:stays]) {
+		return 0
+	}
+	return stays
+}
+
+// whole is what a write makes of the value that a key had.
+func (w nodeWrite) whole(before any) any {
+	if w.stays == 0 {
+		return w.value
+	}
+	old, _ := before.([]any)
+	if w.stays > len(old) {
+		return nil // and compare will say so
+	}
+	return slices.Concat(old[len(old)-w.stays:], []any{w.value})
 }
 
 func (r *Run) emit(i int32, topic string, v any) {
 	r.emits++
-	r.emitted = append(r.emitted, Emit{r.emits, int(i), topic, v})
+	r.topics[topic]++
+	r.emitted = append(r.emitted, Emit{r.emits, r.topics[topic], int(i), topic, v})
 }
 
 // statusLetters write a visit: the node's index and one letter.
@@ -123,7 +159,11 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 	}
 	dst = append(dst, '"')
 	dst = appendFields(dst, "writes", t.writes, func(dst []byte, w nodeWrite) []byte {
-		return blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.key), ','), w.value)
+		dst = blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.key), ','), w.value)
+		if w.stays > 0 {
+			dst = strconv.AppendInt(append(dst, ','), int64(w.stays), 10)
+		}
+		return dst
 	})
 	dst = appendFields(dst, "errors", t.errs, func(dst []byte, e nodeText) []byte {
 		return blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.node), 10), ','), e.text)
@@ -264,7 +304,7 @@ func ParseRecord(line []byte) (*Record, error) {
 	p := recordParser{}
 	rec.visits = p.visits(raw.Visits)
 	for _, row := range raw.Writes {
-		rec.writes = append(rec.writes, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2)})
+		rec.writes = append(rec.writes, p.write(row))
 	}
 	for _, row := range raw.Errors {
 		rec.errs = append(rec.errs, nodeText{p.node(row, 2), p.text(row, 1)})
@@ -280,7 +320,7 @@ func ParseRecord(line []byte) (*Record, error) {
 		rec.payloads = append(rec.payloads, nodeValue{p.node(row, 2), p.value(row, 1)})
 	}
 	for _, row := range raw.Emits {
-		rec.emits = append(rec.emits, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2)})
+		rec.emits = append(rec.emits, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2), 0})
 	}
 	return rec, p.err
 }
@@ -292,6 +332,18 @@ func (p *recordParser) fail(err error) {
 	if p.err == nil && err != nil {
 		p.err = fmt.Errorf("the line cannot be read: %w", err)
 	}
+}
+
+func (p *recordParser) write(row []json.RawMessage) nodeWrite {
+	w := nodeWrite{p.node(row, max(3, min(4, len(row)))), p.text(row, 1), p.value(row, 2), 0}
+	if len(row) == 4 {
+		stays, _ := p.value(row, 3).(int64)
+		if stays < 1 || stays > math.MaxInt32 {
+			p.fail(errors.New("so many items cannot stay"))
+		}
+		w.stays = int(stays)
+	}
+	return w
 }
 
 func (p *recordParser) node(row []json.RawMessage, length int) int32 {
@@ -337,35 +389,53 @@ func (p *recordParser) visits(text string) (visits []visited) {
 
 // Shape is a digest of all that decides how the tree behaves but the functions behind its leaves.
 func (t *Tree) Shape() string {
+	t.shape.once.Do(func() {
+		h := sha256.New()
+		digests := map[*Node][]byte{} // a node may be used many times
+		for i, n := range t.nodes {
+			def := t.meta[i].def
+			if digests[def] == nil {
+				digests[def] = def.digest()
+			}
+			fmt.Fprintf(h, "%d %x\n", n.end, digests[def])
+		}
+		if err := t.layout.Describe(h); err != nil {
+			panic(err) // a hash takes everything
+		}
+		t.shape.digest = hex.EncodeToString(h.Sum(nil))
+	})
+	return t.shape.digest
+}
+
+func (n *Node) digest() []byte {
 	h := sha256.New()
-	for i, n := range t.nodes {
-		def := t.meta[i].def
-		fmt.Fprintf(h, "%s %d %q %q %d %d %d %d %d %q %q %q %t %q %q %s\n", n.kind, n.end, def.element(), def.Fn, def.After, def.Times, def.Until,
-			def.Require, def.MaxConcurrent, def.Items, def.As, def.Index, def.KeepGoing, def.Uses, def.Ports, exactly(def.Args))
-	}
-	if err := t.layout.Describe(h); err != nil {
-		panic(err) // a hash takes everything
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	fmt.Fprintf(h, "%s %q %q %d %d %d %d %d %q %q %q %t %q %q ", n.Kind, n.element(), n.Fn, n.After, n.Times, n.Until,
+		n.Require, n.MaxConcurrent, n.Items, n.As, n.Index, n.KeepGoing, n.Uses, n.Ports)
+	exactly(h, n.Args)
+	return h.Sum(nil)
 }
 
 // exactly writes a value so that no other is written the same; a Ref may be in it.
-func exactly(v any) string {
+func exactly(w io.Writer, v any) {
 	switch v := v.(type) {
 	case []any:
-		text := "["
+		io.WriteString(w, "[")
 		for _, item := range v {
-			text += exactly(item) + ","
+			exactly(w, item)
+			io.WriteString(w, ",")
 		}
-		return text + "]"
+		io.WriteString(w, "]")
 	case map[string]any:
-		text := "{"
+		io.WriteString(w, "{")
 		for _, key := range sortedKeys(v) {
-			text += strconv.Quote(key) + ":" + exactly(v[key]) + ","
+			fmt.Fprintf(w, "%q:", key)
+			exactly(w, v[key])
+			io.WriteString(w, ",")
 		}
-		return text + "}"
+		io.WriteString(w, "}")
+	default:
+		fmt.Fprintf(w, "%T %#v", v, v)
 	}
-	return fmt.Sprintf("%T %#v", v, v)
 }
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

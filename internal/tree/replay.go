@@ -93,7 +93,10 @@ func (r *Run) replayed(i int32, l *leaf, s *state) Status {
 	}
 	c := r.prepare(i, l)
 	for at := len(now.writes); at < len(rec.writes) && rec.writes[at].node == i; at++ {
-		if err := c.Set(rec.writes[at].key, rec.writes[at].value); err != nil {
+		w := rec.writes[at]
+		before, _ := c.Get(w.key)
+		if err := c.Set(w.key, w.whole(before)); err != nil || w.stays > 0 && now.writes[at].stays != w.stays {
+			now.writes = now.writes[:at]
 			break // and compare will say so
 		}
 	}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -26,12 +27,15 @@ type Run struct {
 	step   uint64
 	now    int64
 	status Status
-	emits  int // how many there were in the whole run
+	// emits is how many there were in the whole run, topics how many of each topic.
+	emits  int
+	topics map[string]int
 
 	// The rest is about the last tick.
 	call     Call
 	wake     int64
 	changed  bool
+	spent    int // what was written and published, in bytes
 	starts   []int32
 	halts    []int32
 	emitted  []Emit
@@ -82,9 +86,10 @@ type Replacement struct {
 	Do      Func
 }
 
-// Emit is a value that a leaf published. Seq counts those of a run from 1.
+// Emit is a value that a leaf published. Seq counts those of a run from 1, Nth those of its topic.
 type Emit struct {
 	Seq   int
+	Nth   int
 	Node  int
 	Topic string
 	Value any
@@ -112,7 +117,7 @@ func NewRun(t *Tree, o *RunOptions) (*Run, error) {
 
 func newRun(t *Tree, o *RunOptions) (*Run, error) {
 	r := &Run{tree: t, nodes: t.nodes, leaves: t.leaves, id: o.ID, board: t.layout.Board(), state: make([]state, len(t.nodes)),
-		lists: map[int32][]any{}, errs: map[int32]string{}, results: map[int32]Result{}, payloads: map[int32]any{},
+		lists: map[int32][]any{}, errs: map[int32]string{}, results: map[int32]Result{}, payloads: map[int32]any{}, topics: map[string]int{},
 		record: o.Record, observed: o.Observe}
 	if r.id == "" {
 		r.id = "run"
@@ -192,6 +197,9 @@ func (r *Run) Board() *Board { return r.board }
 // Status is what the root answered last.
 func (r *Run) Status() Status { return r.status }
 
+// Now is the time of the last tick.
+func (r *Run) Now() time.Time { return time.Unix(0, r.now) }
+
 // Ticks is how many there were.
 func (r *Run) Ticks() int { return r.ticks }
 
@@ -227,9 +235,9 @@ func (r *Run) Started() []Start {
 // Pending returns all jobs that are running, for a process that goes on with a run of another.
 func (r *Run) Pending() []Start {
 	var starts []Start
-	for i := range r.nodes {
-		if r.isJob(int32(i)) && r.state[i].status == Running {
-			starts = append(starts, r.start(int32(i)))
+	for _, i := range slices.Sorted(maps.Keys(r.payloads)) { // each job has one, as long as it is running
+		if r.state[i].status == Running && r.isJob(i) {
+			starts = append(starts, r.start(i))
 		}
 	}
 	return starts

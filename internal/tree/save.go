@@ -18,6 +18,7 @@ type saved struct {
 	Now    int64             `json:"now"`
 	Wake   int64             `json:"wake"`
 	Status Status            `json:"status"`
+	Topics map[string]int    `json:"topics,omitempty"`
 	Emits  int               `json:"emits"`
 	Nodes  [][7]int64        `json:"nodes"`
 	Values []json.RawMessage `json:"values"`
@@ -32,7 +33,7 @@ type saved struct {
 // ticked are not in it: their jobs are running still.
 func (r *Run) Save() []byte {
 	s := saved{Format: HeaderFormat, Shape: r.tree.Shape(), Run: r.id, Ticks: r.ticks, Step: r.step, Now: r.now, Wake: r.wake, Status: r.status,
-		Emits: r.emits, Lists: map[int32]json.RawMessage{}, Payloads: map[int32]json.RawMessage{}, Errors: r.errs}
+		Emits: r.emits, Topics: r.topics, Lists: map[int32]json.RawMessage{}, Payloads: map[int32]json.RawMessage{}, Errors: r.errs}
 	for _, n := range r.state {
 		s.Nodes = append(s.Nodes, [7]int64{int64(n.status), int64(n.visits), int64(n.cursor), int64(n.count), int64(n.entered), int64(n.visited), n.at})
 	}
@@ -69,6 +70,9 @@ func Restore(t *Tree, text []byte, o *RunOptions) (*Run, error) {
 		return nil, ErrOtherTree
 	}
 	r.id, r.ticks, r.step, r.now, r.wake, r.status, r.emits = s.Run, s.Ticks, s.Step, s.Now, s.Wake, s.Status, s.Emits
+	if s.Topics != nil {
+		r.topics = s.Topics
+	}
 	for i, n := range s.Nodes {
 		_, failed := s.Errors[int32(i)]
 		r.state[i] = state{Status(n[0]), failed, uint32(n[1]), int32(n[2]), int32(n[3]), uint64(n[4]), uint64(n[5]), n[6]}

@@ -25,7 +25,7 @@ func (r *Run) Halt() {
 
 func (r *Run) begin(now int64) {
 	r.ticks++
-	r.now, r.wake, r.changed = now, never, false
+	r.now, r.wake, r.changed, r.spent = now, never, false, 0
 	r.starts, r.halts, r.emitted, r.moves = r.starts[:0], r.halts[:0], r.emitted[:0], r.moves[:0]
 	r.tick.clear()
 }
@@ -98,10 +98,17 @@ func (r *Run) visit(i int32) Status {
 	return st
 }
 
-// past reports whether what a node answered last was before its parent began afresh.
+// past reports whether what a node answered last was before its parent began afresh, or is begun again by it.
 func (r *Run) past(i int32, s *state) bool {
 	p := r.tree.meta[i].parent
-	return p >= 0 && r.state[p].entered > s.visited
+	if p < 0 {
+		return false
+	}
+	switch r.nodes[p].kind {
+	case Repeat, Retry, ForEach:
+		return s.status != Running
+	}
+	return r.state[p].entered > s.visited
 }
 
 // halt leaves a node and all below it that is running.

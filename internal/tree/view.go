@@ -41,6 +41,9 @@ func (t *Tree) Name() string { return t.def.Name }
 // Description is the tree's description.
 func (t *Tree) Description() string { return t.def.Description }
 
+// Keys are those that the definition declares for the tree and beyond it.
+func (t *Tree) Keys() []Key { return slices.Concat(t.def.Keys, t.def.Globals) }
+
 // Len is how many nodes there are.
 func (t *Tree) Len() int { return len(t.nodes) }
 
@@ -57,6 +60,9 @@ func (t *Tree) Info(i int) NodeInfo {
 	}
 	return info
 }
+
+// Path is that of Info, for less.
+func (t *Tree) Path(i int) string { return t.path(int32(i)) }
 
 // Find returns the node of a path.
 func (t *Tree) Find(path string) (int, bool) {

@@ -43,7 +43,7 @@ func (b *Board) Value(slot Slot) any { return b.values[slot] }
 // Put sets a slot to a value of a board, without asking whether it fits: a for_each must be able to give its body an
 // item whatever else is on the board.
 func (b *Board) Put(slot Slot, v any) {
-	size := sizeOf(v)
+	size := Size(v)
 	b.total += size - b.sizes[slot]
 	b.values[slot], b.sizes[slot] = v, size
 }
@@ -89,7 +89,7 @@ func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 	if slot >= 0 {
 		t, before = b.layout.Type(slot), b.sizes[slot]
 	} else if old, ok := b.hidden[key]; ok {
-		before = sizeOf(old) + len(key)
+		before = Size(old) + len(key)
 	}
 	kept, size, err := t.check(v)
 	if err != nil {
@@ -178,11 +178,11 @@ func (b *Board) Restore(values []json.RawMessage, hidden json.RawMessage) error 
 		return err
 	}
 	for key, old := range b.hidden {
-		b.total -= sizeOf(old) + len(key)
+		b.total -= Size(old) + len(key)
 	}
 	b.hidden, _ = v.(map[string]any)
 	for key, v := range b.hidden {
-		b.total += sizeOf(v) + len(key)
+		b.total += Size(v) + len(key)
 	}
 	return nil
 }

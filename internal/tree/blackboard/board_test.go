@@ -274,8 +274,8 @@ func TestValueRoundTrip(t *testing.T) {
 		if again := Format(back); again != text {
 			t.Fatalf("%s is written again as %s", text, again)
 		}
-		if size != sizeOf(kept) {
-			t.Fatalf("%s counts %d when it is set, and %d later", text, size, sizeOf(kept))
+		if size != Size(kept) {
+			t.Fatalf("%s counts %d when it is set, and %d later", text, size, Size(kept))
 		}
 	})
 }
@@ -336,10 +336,10 @@ func TestDiff(t *testing.T) {
 // boardSize counts what is on a board.
 func boardSize(b *Board) (size int) {
 	for _, v := range b.values {
-		size += sizeOf(v)
+		size += Size(v)
 	}
 	for key, v := range b.hidden {
-		size += len(key) + sizeOf(v)
+		size += len(key) + Size(v)
 	}
 	return size
 }

@@ -12,6 +12,8 @@ import (
 type Layout struct {
 	declared []declared
 	scopes   []scope
+	// size is what all defaults count.
+	size int
 }
 
 // Scope is a part of a tree in which the same keys are seen.
@@ -39,8 +41,8 @@ type scope struct {
 	sees Scope
 }
 
-// builtins are the keys by which the signal actions, model calls and tools speak with a tree.
-func builtins() []Key {
+// Builtins are the keys by which the signal actions, model calls and tools speak with a tree.
+func Builtins() []Key {
 	return []Key{
 		{Name: "last_signal", Type: Signal},
 		{Name: "signals_emitted", Type: List, Default: []any{}},
@@ -56,7 +58,7 @@ func builtins() []Key {
 // NewLayout returns a layout with the tree's scope, in which the keys are declared that every tree has.
 func NewLayout() *Layout {
 	l := &Layout{scopes: []scope{{sees: -1}}}
-	for _, key := range builtins() {
+	for _, key := range Builtins() {
 		l.add(TreeScope, declared{Key: key, builtin: true})
 	}
 	return l
@@ -64,7 +66,7 @@ func NewLayout() *Layout {
 
 // Clone returns a layout that can be added to without changing this one.
 func (l *Layout) Clone() *Layout {
-	c := &Layout{slices.Clone(l.declared), slices.Clone(l.scopes)}
+	c := &Layout{slices.Clone(l.declared), slices.Clone(l.scopes), l.size}
 	for i := range c.scopes {
 		c.scopes[i].own = maps.Clone(c.scopes[i].own)
 	}
@@ -81,14 +83,34 @@ func (l *Layout) Open(sees Scope) Scope {
 // key may be declared again with the same type, and then has the later default if there is one; but no key is both a
 // global one and the tree's.
 func (l *Layout) Declare(in Scope, key Key, path string, global bool) (Slot, error) {
+	key, err := Normal(key)
+	if err != nil {
+		return 0, err
+	}
+	return l.DeclareNormal(in, key, path, global)
+}
+
+// Normal checks a key and returns it with its default as a board keeps it.
+func Normal(key Key) (Key, error) {
 	if !ValidName(key.Name) {
-		return 0, fmt.Errorf("%q is no name for a key: %s", key.Name, NameRule)
+		return key, fmt.Errorf("%q is no name for a key: %s", key.Name, NameRule)
 	}
 	value, err := key.Type.Check(key.Default)
 	if err != nil {
-		return 0, fmt.Errorf("the default of key '%s' does not fit: %w", key.Name, err)
+		return key, fmt.Errorf("the default of key '%s' does not fit: %w", key.Name, err)
 	}
 	key.Default = value
+	return key, nil
+}
+
+// ErrDefaults is a declaration whose default makes all of them larger than a board may be.
+var ErrDefaults = fmt.Errorf("the defaults of all keys are larger than %d bytes", MaxBoard)
+
+// DeclareNormal is Declare for what Normal returned. All declarations of one key share its default.
+func (l *Layout) DeclareNormal(in Scope, key Key, path string, global bool) (Slot, error) {
+	if l.size += Size(key.Default); l.size > MaxBoard {
+		return 0, fmt.Errorf("key '%s': %w", key.Name, ErrDefaults)
+	}
 	slot, known := l.scopes[in].own[key.Name]
 	if !known {
 		return l.add(in, declared{Key: key, scope: in, path: path, global: global}), nil

@@ -126,8 +126,8 @@ func normalMap(v map[string]any, nest int) (any, int, error) {
 	return fields, size, nil
 }
 
-// sizeOf is the size of a normal value.
-func sizeOf(v any) int {
+// Size is what a value of a board counts, as MaxValue and MaxBoard limit it.
+func Size(v any) int {
 	size := perElement
 	switch v := v.(type) {
 	case nil:
@@ -136,11 +136,11 @@ func sizeOf(v any) int {
 		size += len(v)
 	case []any:
 		for _, item := range v {
-			size += perElement + sizeOf(item)
+			size += perElement + Size(item)
 		}
 	case map[string]any:
 		for key, item := range v {
-			size += perElement + len(key) + sizeOf(item)
+			size += perElement + len(key) + Size(item)
 		}
 	}
 	return size

@@ -117,25 +117,37 @@ func run(ctx context.Context, key, command, input string, env ...string) (string
 	if ctx.Err() != nil {
 		return "", ctx.Err() // the tree left the node meanwhile
 	}
-	output, errors := &clipped{limit: maxOutput}, &clipped{limit: maxErrors}
+	full := make(chan struct{})
+	output, errors := &clipped{limit: maxOutput, full: full}, &clipped{limit: maxErrors}
 	p, err := process.Start(process.Spec{Argv: []string{"sh", "-c", command}, Stdin: []byte(input), Stdout: output, Stderr: errors, Grace: grace,
 		Env: append(append(process.Environ(), env...), KeyVariable+"="+key, process.SessionVariable+"="+own)}, nil)
 	if err != nil {
 		return "", err
 	}
-	defer context.AfterFunc(ctx, func() { p.Stop(grace) })()
+	ended, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-ended.Done():
+			if ctx.Err() == nil {
+				return
+			}
+		case <-full: // it may print for ever
+		}
+		p.Stop(grace)
+	}()
 	exit := p.Wait()
 	switch said := strings.TrimSpace(errors.String()); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case exit.Err != nil:
 		return "", exit.Err
+	case output.over:
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
 	case exit.Code != 0 && said != "":
 		return "", fmt.Errorf("exit status %d: %s", exit.Code, said)
 	case exit.Code != 0:
 		return "", fmt.Errorf("exit status %d", exit.Code)
-	case output.over:
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
 	}
 	return output.String(), nil
 }
@@ -145,11 +157,16 @@ type clipped struct {
 	bytes.Buffer
 	limit int
 	over  bool
+	// full, if not nil, is closed when more was written than is kept.
+	full chan struct{}
 }
 
 func (c *clipped) Write(b []byte) (int, error) {
 	room := c.limit - c.Len()
 	if len(b) > room {
+		if !c.over && c.full != nil {
+			close(c.full)
+		}
 		c.over = true
 		c.Buffer.Write(b[:max(room, 0)])
 		return len(b), nil

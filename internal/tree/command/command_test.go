@@ -51,6 +51,7 @@ func TestTool(t *testing.T) {
 		"no such program":        {"exec no-such-program-anywhere 2>/dev/null", nil, "exit status 127"},
 		"as much as may be":      {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput), long, ""},
 		"too much":               {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput+1), nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
+		"without end":            {"yes", nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
 		"much too much":          {"head -c 20000000 /dev/zero", nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
 	} {
 		t.Run(name, func(t *testing.T) {

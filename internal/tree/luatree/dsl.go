@@ -7,6 +7,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
+	"signalbox/internal/tree/blackboard"
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
@@ -25,6 +26,54 @@ type dsl struct {
 	trees     []*tree.Definition
 	subtrees  []*tree.SubtreeDefinition
 	functions []*lua.LFunction
+	// keys are the names of all keys, wherever they are declared.
+	keys []string
+	// faults are what is wrong with calls of BT. The file goes on after one, so that several are told at once.
+	faults []tree.Fault
+}
+
+// maxFaults is how many faults are told; then the file is stopped, which is the twentieth.
+const maxFaults = 19
+
+// fault is how the reading of a call ends that is wrong. broken is what such a call returns: it may stand anywhere.
+type (
+	fault  struct{ msg string }
+	broken struct{}
+)
+
+// built is what a call of BT declares.
+func (f *form) built(read func(*form) any) (v any) {
+	defer func() {
+		p := recover()
+		wrong, ok := p.(fault)
+		if p != nil && !ok {
+			panic(p) // the interpreter's own
+		}
+		if ok {
+			f.faults = append(f.faults, tree.Fault{At: f.at, Msg: sandbox.Clean(wrong.msg)})
+			v = broken{}
+		}
+	}()
+	return read(f)
+}
+
+// refused is all that is wrong with calls of BT, and what stopped the file, if anything did.
+func (d *dsl) refused(stopped *Error) error {
+	faults := d.faults
+	if stopped != nil {
+		faults = append(faults, tree.Fault{At: tree.Position{File: stopped.File, Line: stopped.Line}, Msg: stopped.Msg})
+	}
+	slices.SortStableFunc(faults, func(a, b tree.Fault) int { return a.At.Line - b.At.Line })
+	return &tree.CompileError{Faults: faults}
+}
+
+// builtinKeys are those that every tree has.
+func builtinKeys() []string {
+	var names []string
+	for _, key := range blackboard.Builtins() {
+		names = append(names, key.Name)
+	}
+	return names
 }
 
 // nodeValue is a node as Lua code holds it: in a userdata, so that nothing of it can be changed. A node may stand in
@@ -68,6 +117,9 @@ func (d *dsl) object() lua.LValue {
 			if d.calls++; d.calls > maxDeclared {
 				d.box.Raise(L, "the file declares more than %d things", maxDeclared)
 			}
+			if len(d.faults) == maxFaults {
+				d.box.Raise(L, "there may be more: the first %d faults are told", maxFaults)
+			}
 			d.box.Allocate(L, 512)
 			f := &form{dsl: d, L: L, what: name, at: d.box.Where(L)}
 			for i := range L.GetTop() {
@@ -77,7 +129,7 @@ func (d *dsl) object() lua.LValue {
 			for len(f.args) > 0 && f.args[len(f.args)-1] == lua.LNil {
 				f.args = f.args[:len(f.args)-1]
 			}
-			L.Push(&lua.LUserData{Value: read(f), Metatable: lua.LNil})
+			L.Push(&lua.LUserData{Value: f.built(read), Metatable: lua.LNil})
 			return 1
 		})
 	}

@@ -25,8 +25,8 @@ type form struct {
 	size, depth int
 }
 
-// fail stops the file with a message at the constructor's line. It does not return.
-func (f *form) fail(format string, args ...any) { f.box.Raise(f.L, format, args...) }
+// fail ends the reading of the call with a message for the constructor's line. It does not return.
+func (f *form) fail(format string, args ...any) { panic(fault{fmt.Sprintf(format, args...)}) }
 
 func (f *form) next() lua.LValue {
 	v := f.peek()
@@ -56,6 +56,13 @@ func (f *form) needName() {
 	f.name()
 }
 
+// named refuses a leaf that has no name, neither first nor in its table.
+func (f *form) named() {
+	if f.node.Name == "" {
+		f.fail("%s needs a name: give it first, or as name in its table", f.what)
+	}
+}
+
 func (f *form) setName(name string) {
 	switch {
 	case name == "":
@@ -73,6 +80,9 @@ func (f *form) child(v lua.LValue, which string) {
 		switch c := ud.Value.(type) {
 		case *nodeValue:
 			f.add(c)
+			return
+		case broken:
+			f.add(&nodeValue{&tree.Node{}, 1, 1})
 			return
 		case *tree.SubtreeDefinition:
 			if len(c.Ports) > 0 {
@@ -112,9 +122,8 @@ func (f *form) add(c *nodeValue) {
 
 // finish reads trailing options and refuses what is left then.
 func (f *form) finish(kind tree.Kind) *nodeValue {
-	if t, ok := f.peek().(*lua.LTable); ok {
-		f.next()
-		o := f.options(t)
+	if f.atTable() {
+		o := f.table("")
 		o.common()
 		o.end()
 	}
@@ -142,22 +151,45 @@ type options struct {
 	*form
 	items  []lua.LValue
 	fields map[string]lua.LValue
-	known  []string
 }
 
-func (f *form) options(t *lua.LTable) *options {
+// options takes a table apart. An option that is not known is told before any that is missing: often it is that one,
+// misspelled.
+func (f *form) options(t *lua.LTable, known ...string) *options {
+	o := f.anyOptions(t)
+	for _, name := range sortedKeys(o.fields) {
+		if !slices.Contains(known, name) {
+			f.fail("%s has no option '%s'%s", f.what, sandbox.Shorten(name), hint(name, known, ""))
+		}
+	}
+	return o
+}
+
+func (f *form) anyOptions(t *lua.LTable) *options {
 	items, fields := f.split(t, f.what)
 	return &options{form: f, items: items, fields: fields}
 }
 
-// table takes the next argument as options; what says what belongs there.
-func (f *form) table(what string) *options {
+// common are the options of every node, and these.
+func common(more ...string) []string { return append([]string{"name", "description"}, more...) }
+
+// table takes the next argument as options of a node; what says what belongs there.
+func (f *form) table(what string, more ...string) *options {
+	return f.options(f.needTable(what), common(more...)...)
+}
+
+func (f *form) needTable(what string) *lua.LTable {
 	v := f.next()
 	t, ok := v.(*lua.LTable)
 	if !ok {
 		f.fail("%s takes %s, not %s", f.what, what, describe(v))
 	}
-	return f.options(t)
+	return t
+}
+
+func (f *form) atTable() bool {
+	_, ok := f.peek().(*lua.LTable)
+	return ok
 }
 
 // split takes a table apart: its list, in which a hole is nil, and its named fields.
@@ -188,7 +220,6 @@ func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LVa
 }
 
 func (o *options) take(name string) lua.LValue {
-	o.known = append(o.known, name)
 	v, ok := o.fields[name]
 	if !ok {
 		return lua.LNil
@@ -251,6 +282,9 @@ func (o *options) common() {
 		o.setName(string(name))
 	}
 	if text := o.text("description"); text != "" {
+		if o.node.Description != "" {
+			o.fail("%s has two descriptions", o.what)
+		}
 		o.node.Description = text
 	}
 }
@@ -258,7 +292,7 @@ func (o *options) common() {
 // end refuses what was not read.
 func (o *options) end() {
 	for _, name := range sortedKeys(o.fields) {
-		o.fail("%s has no option '%s'%s", o.what, sandbox.Shorten(name), hint(name, o.known, ""))
+		o.fail("%s does not take '%s' here", o.what, sandbox.Shorten(name))
 	}
 	if len(o.items) > 0 {
 		o.fail("%s has %s among its options", o.what, describe(o.items[0]))
@@ -308,8 +342,11 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 	}
 	switch v := v.(type) {
 	case *lua.LUserData:
-		if ref, ok := v.Value.(tree.Ref); ok {
-			return ref
+		switch v := v.Value.(type) {
+		case tree.Ref:
+			return v
+		case broken:
+			return nil
 		}
 	case *lua.LTable:
 		items, fields := f.split(v, place)

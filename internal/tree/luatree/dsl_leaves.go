@@ -9,17 +9,20 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// function reads (name, {fn=, args=, description=}) of an action, a condition or a script, and (name, function) of a
-// script.
+// function reads ([name,] {fn=, args=, name=, description=}) of an action, a condition or a script, and (name, function)
+// of a script.
 func (f *form) function(kind tree.Kind) any {
-	f.needName()
+	f.name()
 	if fn, ok := f.peek().(*lua.LFunction); ok && kind == tree.Script {
 		f.next()
 		f.lua(kind, fn)
-		return f.finish(kind)
+		n := f.finish(kind)
+		f.named()
+		return n
 	}
-	o := f.table("a table with fn")
+	o := f.table("a table with fn", "fn", "args")
 	o.common()
+	f.named()
 	switch fn := o.take("fn").(type) {
 	case *lua.LFunction:
 		f.lua(kind, fn)
@@ -45,33 +48,46 @@ func (f *form) lua(kind tree.Kind, fn *lua.LFunction) {
 	f.node.Do = f.bind(kind, fn)
 }
 
+// wait reads ([name,] seconds) or ([name,] {seconds=, name=, description=}).
 func (f *form) wait() any {
 	f.name()
-	f.seconds(f.next(), "seconds")
+	f.duration()
 	return f.finish(tree.Wait)
 }
 
+// tool reads ([name,] {tool=, args=, name=, description=}).
 func (f *form) tool() any {
-	f.needName()
-	f.node.Fn = f.node.Name
-	if f.peek() != lua.LNil {
-		o := f.table("a table with tool and args")
+	f.name()
+	tool := ""
+	if f.node.Name == "" || f.peek() != lua.LNil {
+		o := f.table("a name, or a table with name, tool and args", "tool", "args")
 		o.common()
-		if name := o.text("tool"); name != "" {
-			f.node.Fn = name
-		}
+		tool = o.text("tool")
 		f.node.Args = o.arguments("args")
 		o.end()
+	}
+	f.named()
+	if f.node.Fn = tool; tool == "" {
+		f.node.Fn = f.node.Name
 	}
 	f.nothingLeft()
 	return f.finish(tree.Tool)
 }
 
+// llmCall reads ([name,] {prompt=, response_key=, name=, description=, …}). What else there is are settings for the
+// model, whatever they are called; but not what looks like a name of ours, misspelled.
 func (f *form) llmCall() any {
 	f.name()
 	if f.peek() != lua.LNil {
-		o := f.table("a table of settings")
+		o := f.anyOptions(f.needTable("a table of settings"))
 		o.common()
+		for _, name := range sortedKeys(o.fields) {
+			for _, ours := range []string{"prompt", "response_key"} {
+				if d := tree.Edits(strings.ToLower(name), ours); name != ours && d <= 2 {
+					f.fail("llm_call has no option '%s': did you mean %s?", sandbox.Shorten(name), ours)
+				}
+			}
+		}
 		f.node.Args = f.argumentsOf(o.fields)
 		o.fields = nil
 		o.end()
@@ -104,7 +120,7 @@ func (f *form) subtree() any {
 func (f *form) define() any {
 	f.needName()
 	name := f.node.Name
-	o := f.table("a table with root")
+	o := f.options(f.needTable("a table with root"), "description", "blackboard", "ports", "root")
 	s := &tree.SubtreeDefinition{Name: name, Description: o.text("description"), At: f.at,
 		Keys: o.keys("blackboard", true), Ports: o.keys("ports", false), Root: o.root()}
 	o.end()
@@ -122,12 +138,13 @@ func (f *form) subtreeRef() any {
 	}
 	f.node.Uses = string(uses)
 	if f.peek() != lua.LNil {
-		o := f.table("a table with ports, or with root")
-		o.common()
-		f.node.Ports = o.ports()
-		if _, ok := o.fields["blackboard"]; ok {
+		t := f.needTable("a table with ports, or with root")
+		if t.RawGetString("blackboard") != lua.LNil {
 			f.fail("subtree '%s' has a blackboard and no root: a name misspelled?", sandbox.Shorten(string(uses)))
 		}
+		o := f.options(t, common("ports")...)
+		o.common()
+		f.node.Ports = o.ports()
 		o.end()
 	}
 	f.nothingLeft()
@@ -162,7 +179,7 @@ func (o *options) ports() map[string]string {
 func (f *form) tree() any {
 	f.needName()
 	name := f.node.Name
-	o := f.table("a table with root")
+	o := f.options(f.needTable("a table with root"), "description", "blackboard", "globals", "root")
 	def := &tree.Definition{Name: name, Description: o.text("description"), At: f.at,
 		Keys: o.keys("blackboard", true), Globals: o.keys("globals", true), Root: o.root()}
 	o.end()
@@ -204,11 +221,16 @@ func (o *options) keys(name string, defaults bool) []tree.Key {
 
 // declared reads a type, or {type=, default=}.
 func (f *form) declared(name string, v lua.LValue, defaults bool) tree.Key {
+	f.keys = append(f.keys, name)
 	key := tree.Key{Name: name, At: f.at}
 	kind := v
 	if t, ok := v.(*lua.LTable); ok {
 		inner := &form{dsl: f.dsl, L: f.L, what: "key '" + sandbox.Shorten(name) + "'", at: f.at}
-		o := inner.options(t)
+		known := []string{"type", "default"}
+		if !defaults {
+			known = known[:1]
+		}
+		o := inner.options(t, known...)
 		kind = o.take("type")
 		if defaults {
 			if given := o.take("default"); given != lua.LNil {

@@ -18,7 +18,7 @@ func (f *form) composite(kind tree.Kind) any {
 
 func (f *form) parallel() any {
 	f.name()
-	o := f.table("a table of children")
+	o := f.table("a table of children", "require", "max_concurrent")
 	o.common()
 	switch v := o.take("require"); v {
 	case lua.LNil, lua.LString("all"):
@@ -39,7 +39,7 @@ func (f *form) parallel() any {
 // forEach reads ([name,] {items=, as=, index=, keep_going=, child}), or the child after the table.
 func (f *form) forEach() any {
 	f.name()
-	o := f.table("a table with items")
+	o := f.table("a table with items", "items", "as", "index", "keep_going")
 	o.common()
 	f.node.Items, f.node.As, f.node.Index = o.text("items"), o.text("as"), o.text("index")
 	f.node.KeepGoing = o.flag("keep_going")
@@ -49,6 +49,7 @@ func (f *form) forEach() any {
 	if f.node.As == "" {
 		f.node.As = "item"
 	}
+	f.keys = append(f.keys, f.node.As, f.node.Index)
 	if len(o.items) > 0 {
 		o.children()
 	} else {
@@ -64,31 +65,54 @@ func (f *form) one(kind tree.Kind) any {
 	return f.finish(kind)
 }
 
-func (f *form) plain(kind tree.Kind) any {
+// before reads what may stand before a child: a name, or options with one.
+func (f *form) before() {
 	f.name()
+	if f.atTable() && len(f.args) > 1 {
+		o := f.table("")
+		o.common()
+		o.end()
+	}
+}
+
+func (f *form) plain(kind tree.Kind) any {
+	f.before()
 	return f.one(kind)
 }
 
 func (f *form) guard() any {
-	f.name()
+	f.before()
 	f.child(f.next(), "the condition")
 	return f.one(tree.Guard)
 }
 
+// timed reads ([name,] seconds, child) or ([name,] {seconds=}, child).
 func (f *form) timed(kind tree.Kind) any {
 	f.name()
-	f.seconds(f.next(), "seconds")
+	f.duration()
 	return f.one(kind)
+}
+
+// duration reads the seconds of a timeout, a cooldown or a wait, as a number or in a table.
+func (f *form) duration() {
+	if !f.atTable() {
+		f.seconds(f.next(), "seconds")
+		return
+	}
+	o := f.table("", "seconds")
+	o.common()
+	f.seconds(o.take("seconds"), "seconds")
+	o.end()
 }
 
 // retry reads ([name,] attempts, child) or ([name,] {attempts=, backoff=}, child).
 func (f *form) retry() any {
 	f.name()
-	if _, ok := f.peek().(*lua.LTable); !ok {
+	if !f.atTable() {
 		f.node.Times = f.whole(f.next(), "attempts")
 		return f.one(tree.Retry)
 	}
-	o := f.table("")
+	o := f.table("", "attempts", "backoff")
 	o.common()
 	f.node.Times = f.whole(o.take("attempts"), "attempts")
 	if v := o.take("backoff"); v != lua.LNil {
@@ -98,9 +122,17 @@ func (f *form) retry() any {
 	return f.one(tree.Retry)
 }
 
+// repeatTimes reads ([name,] times, child) or ([name,] {times=}, child).
 func (f *form) repeatTimes() any {
 	f.name()
-	f.node.Times = f.whole(f.next(), "the number")
+	if !f.atTable() {
+		f.node.Times = f.whole(f.next(), "the number")
+		return f.one(tree.Repeat)
+	}
+	o := f.table("", "times")
+	o.common()
+	f.node.Times = f.whole(o.take("times"), "times")
+	o.end()
 	return f.one(tree.Repeat)
 }
 
@@ -114,11 +146,11 @@ func (f *form) repeatUntil() any {
 			f.name()
 		}
 	}
-	if _, ok := f.peek().(*lua.LTable); !ok {
+	if !f.atTable() {
 		f.until(f.next(), "what")
 		return f.one(tree.Repeat)
 	}
-	o := f.table("")
+	o := f.table("", "what", "max")
 	o.common()
 	f.until(o.take("what"), "what")
 	f.node.Times = o.number("max")
@@ -129,7 +161,7 @@ func (f *form) repeatUntil() any {
 // repeat reads ([name,] {times=} or {what=, max=}, child). until is a word of Lua: it can be given as ["until"].
 func (f *form) repeat() any {
 	f.name()
-	o := f.table("a table with times, or what and max")
+	o := f.table("a table with times, or what and max", "times", "what", "max", "until")
 	o.common()
 	times, what, limit := o.number("times"), o.take("what"), o.number("max")
 	if v := o.take("until"); what == lua.LNil {

@@ -3,6 +3,7 @@ package luatree
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,15 +107,31 @@ var constructed = map[string]*tree.Node{
 		Args: map[string]any{"n": int64(1), "f": 1.5, "s": "t", "l": []any{int64(1), []any{int64(2)}}, "m": map[string]any{"k": true}, "e": []any{}}},
 	`BT.action("x", {fn="do", args={q=BT.key("k"), l={BT.key("k"), {z=BT.key("l")}}}})`: {Kind: tree.Action, Name: "x", Fn: "do",
 		Args: map[string]any{"q": tree.Ref{Key: "k"}, "l": []any{tree.Ref{Key: "k"}, map[string]any{"z": tree.Ref{Key: "l"}}}}},
-	`BT.action("x", {fn="do", args={}})`: {Kind: tree.Action, Name: "x", Fn: "do"},
-	`BT.condition("x", {fn="is"})`:       {Kind: tree.Condition, Name: "x", Fn: "is"},
-	`BT.wait(1.5)`:                       {Kind: tree.Wait, After: 1500 * time.Millisecond},
-	`BT.wait("w", 0)`:                    {Kind: tree.Wait, Name: "w"},
-	`BT.wait(1, {name="w"})`:             {Kind: tree.Wait, Name: "w", After: time.Second},
-	`BT.tool("search")`:                  {Kind: tree.Tool, Name: "search", Fn: "search"},
-	`BT.tool("s", {tool="search", args={q="x"}, description="d"})`: {Kind: tree.Tool, Name: "s", Fn: "search", Description: "d", Args: map[string]any{"q": "x"}},
-	`BT.llm_call({})`: {Kind: tree.LLMCall},
-	`BT.llm_call()`:   {Kind: tree.LLMCall},
+	`BT.action("x", {fn="do", args={}})`:                                         {Kind: tree.Action, Name: "x", Fn: "do"},
+	`BT.condition("x", {fn="is"})`:                                               {Kind: tree.Condition, Name: "x", Fn: "is"},
+	`BT.wait(1.5)`:                                                               {Kind: tree.Wait, After: 1500 * time.Millisecond},
+	`BT.wait("w", 0)`:                                                            {Kind: tree.Wait, Name: "w"},
+	`BT.wait(1, {name="w"})`:                                                     {Kind: tree.Wait, Name: "w", After: time.Second},
+	`BT.wait("w", 0, {description="d"})`:                                         {Kind: tree.Wait, Name: "w", Description: "d"},
+	`BT.wait({seconds=1, name="w", description="d"})`:                            {Kind: tree.Wait, Name: "w", Description: "d", After: time.Second},
+	`BT.action({name="x", fn="do", args={n=1}, description="d"})`:                {Kind: tree.Action, Name: "x", Description: "d", Fn: "do", Args: map[string]any{"n": int64(1)}},
+	`BT.condition({name="x", fn="is"})`:                                          {Kind: tree.Condition, Name: "x", Fn: "is"},
+	`BT.tool({name="search"})`:                                                   {Kind: tree.Tool, Name: "search", Fn: "search"},
+	`BT.tool({name="s", tool="search", args={q="x"}, description="d"})`:          {Kind: tree.Tool, Name: "s", Description: "d", Fn: "search", Args: map[string]any{"q": "x"}},
+	`BT.timeout({seconds=5, name="t", description="d"}, a)`:                      {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
+	`BT.timeout("t", {seconds=5}, a, {description="d"})`:                         {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
+	`BT.cooldown({seconds=60, name="n"}, a)`:                                     {Kind: tree.Cooldown, Name: "n", After: time.Minute, Children: one},
+	`BT.repeat_times({times=4, name="n", description="d"}, a)`:                   {Kind: tree.Repeat, Name: "n", Description: "d", Times: 4, Children: one},
+	`BT.retry({attempts=3, name="n", description="d"}, a)`:                       {Kind: tree.Retry, Name: "n", Description: "d", Times: 3, Children: one},
+	`BT.repeat_until({what="success", name="n", description="d"}, a)`:            {Kind: tree.Repeat, Name: "n", Description: "d", Until: tree.UntilSuccess, Children: one},
+	`BT.inverter({name="i", description="d"}, a)`:                                {Kind: tree.Inverter, Name: "i", Description: "d", Children: one},
+	`BT.always_fail({name="i"}, a)`:                                              {Kind: tree.AlwaysFail, Name: "i", Children: one},
+	`BT.guard({name="g"}, c, a, {description="d"})`:                              {Kind: tree.Guard, Name: "g", Description: "d", Children: two},
+	`BT.llm_call({name="m", prompt="p", response_key="r", promptness=1, key=2})`: {Kind: tree.LLMCall, Name: "m", Args: map[string]any{"prompt": "p", "response_key": "r", "promptness": int64(1), "key": int64(2)}},
+	`BT.tool("search")`:                                                          {Kind: tree.Tool, Name: "search", Fn: "search"},
+	`BT.tool("s", {tool="search", args={q="x"}, description="d"})`:               {Kind: tree.Tool, Name: "s", Fn: "search", Description: "d", Args: map[string]any{"q": "x"}},
+	`BT.llm_call({})`:                                                            {Kind: tree.LLMCall},
+	`BT.llm_call()`:                                                              {Kind: tree.LLMCall},
 	`BT.llm_call("m", {description="d", model="x", temperature=0.5, messages=BT.key("l")})`: {Kind: tree.LLMCall, Name: "m", Description: "d",
 		Args: map[string]any{"model": "x", "temperature": 0.5, "messages": tree.Ref{Key: "l"}}},
 	`BT.subtree("sub")`:     {Kind: tree.Subtree, Uses: "sub"},
@@ -147,6 +164,9 @@ func TestLuaFunctionsAsLeaves(t *testing.T) {
 		`BT.condition("x", {fn=function() end})`:          tree.Condition,
 		`BT.script("x", function() end)`:                  tree.Script,
 		`BT.script("x", {fn=function() end})`:             tree.Script,
+		`BT.script({name="x", fn=function() end})`:        tree.Script,
+		`BT.script(function() end, {name="x"})`:           tree.Script,
+		`BT.action({name="x", fn=function() end})`:        tree.Action,
 	} {
 		def := declared(t, `return BT.tree("t", {root = `+source+`})`)
 		if def.Root.Kind != kind || def.Root.Do == nil || def.Root.Name != "x" {
@@ -286,6 +306,13 @@ var loadErrors = map[string]string{
 	`BT.wait()`:                                              `3: seconds of wait: nil is no number`,
 	`BT.retry(0, a)`:                                         `3: attempts of retry is a whole number above 0, not the number 0`,
 	`BT.retry({backoff=1}, a)`:                               `3: attempts of retry is a whole number above 0, not nil`,
+	`BT.retry({atempts=3}, a)`:                               `3: retry has no option 'atempts': did you mean attempts?`,
+	`BT.for_each({item="l", a})`:                             `3: for_each has no option 'item': did you mean items?`,
+	`BT.action("x", {fm="do"})`:                              `3: action has no option 'fm': did you mean fn?`,
+	`BT.tree("t", {rot=a})`:                                  `3: tree has no option 'rot': did you mean root?`,
+	`BT.subtree("s", {root=a, blackbord={}})`:                `3: subtree has no option 'blackbord': did you mean blackboard?`,
+	`BT.repeat_until({waht="failure"}, a)`:                   `3: repeat_until has no option 'waht': did you mean what?`,
+	`BT["repeat"]({time=3}, a)`:                              `3: repeat has no option 'time': did you mean times?`,
 	`BT.retry({attempts=2, backof=1}, a)`:                    `3: retry has no option 'backof': did you mean backoff?`,
 	`return BT.tree("t", {root=BT.retry(1e9, a)})`:           `3: retry needs 1 to 1,000,000 attempts`,
 	`BT.repeat_times("x", a)`:                                `3: the number of repeat_times is a whole number above 0, not an action node`,
@@ -295,28 +322,44 @@ var loadErrors = map[string]string{
 	`BT["repeat"]({times=1, max=2}, a)`:                      `3: repeat has times, and so no what and max`,
 	`BT["repeat"]({what="success", ["until"]="success"}, a)`: `3: repeat has what and until, which mean the same`,
 	// leaves
-	`BT.action({fn="do"})`:                                                 `3: action needs a name first, not a table`,
-	`BT.action("x")`:                                                       `3: action takes a table with fn, not nil`,
-	`BT.action("x", {})`:                                                   `3: action 'x' needs fn, a function or the name of one, not nil`,
-	`BT.action("x", {fn=5})`:                                               `3: action 'x' needs fn, a function or the name of one, not the number 5`,
-	`BT.action("x", {fn="do", arg={}})`:                                    `3: action has no option 'arg': did you mean args?`,
-	`BT.action("x", {fn="do", args="y"})`:                                  `3: args of action is a table of names and values, not the string "y"`,
-	`BT.action("x", {fn="do", args={1}})`:                                  `3: args of action has a value without a name: the number 1`,
-	`BT.action("x", {fn="do", args={f=function() end}})`:                   `3: f of action is a function, which is no value`,
-	`BT.action("x", {fn="do", args={f={g=a}}})`:                            `3: f.g of action is an action node, which is no value`,
-	`BT.action("x", {fn="do", args={f=1/0}})`:                              `3: f of action is the number inf, which is no value`,
-	`BT.action("x", {fn="do", args={f={1, k=2}}})`:                         `3: f of action is a list and has named fields too`,
-	`local l = {} l.l = l BT.action("x", {fn="do", args={l=l}})`:           `of action is nested more than 50 deep`,
-	`BT.action("x", {fn=tostring})`:                                        `3: fn of action is a function of the library`,
-	`BT.action("x", {fn="do"}, a)`:                                         `3: action takes nothing more, and there is an action node`,
-	`BT.condition("x", function() end)`:                                    `3: condition takes a table with fn, not a function`,
-	`BT.script("x", {fn="do"})`:                                            `3: fn of script is a function, not the string "do": use BT.action`,
-	`BT.tool({})`:                                                          `3: tool needs a name first, not a table`,
-	`BT.tool("x", {prompt="y"})`:                                           `3: tool has no option 'prompt': there is name, description, tool, args`,
-	`BT.llm_call({a})`:                                                     `3: llm_call has an action node among its options`,
-	`BT.llm_call("x", 5)`:                                                  `3: llm_call takes a table of settings, not the number 5`,
-	`BT.key(5)`:                                                            `3: key needs the name of a key, not the number 5`,
-	`return BT.tree("t", {root=BT.condition("x", {fn="signal_type_is"})})`: `3: signal_type_is needs the argument 'expected_type'`,
+	`BT.action({fn="do"})`:                                       `3: action needs a name: give it first, or as name in its table`,
+	`BT.script(function() end)`:                                  `3: script needs a name: give it first, or as name in its table`,
+	`BT.action("x", {fn="do", name="y"})`:                        `3: action has two names, 'x' and 'y'`,
+	`BT.action("x", {fn="do"}, {name="y"})`:                      `3: action takes nothing more, and there is a table`,
+	`BT.script("x", function() end, {args={}})`:                  `3: script has no option 'args': there is name, description`,
+	`BT.wait(1, 2)`:                                              `3: wait takes nothing more, and there is the number 2`,
+	`BT.wait({seconds=1}, {seconds=2})`:                          `3: wait has no option 'seconds': there is name, description`,
+	`BT.wait({seconds=1, description="d"}, {description="e"})`:   `3: wait has two descriptions`,
+	`BT.wait({second=1})`:                                        `3: wait has no option 'second': did you mean seconds?`,
+	`BT.wait({1})`:                                               `3: seconds of wait: nil is no number`,
+	`BT.tool("x", {}, "y")`:                                      `3: tool takes nothing more, and there is the string "y"`,
+	`BT.tool()`:                                                  `3: tool takes a name, or a table with name, tool and args, not nil`,
+	`BT.inverter({nmae="x"}, a)`:                                 `3: inverter has no option 'nmae': did you mean name?`,
+	`BT.llm_call({promt="x"})`:                                   `3: llm_call has no option 'promt': did you mean prompt?`,
+	`BT.llm_call({PROMPT="x"})`:                                  `3: llm_call has no option 'PROMPT': did you mean prompt?`,
+	`BT.llm_call({prompt="x", responsekey="y"})`:                 `3: llm_call has no option 'responsekey': did you mean response_key?`,
+	`BT.action("x")`:                                             `3: action takes a table with fn, not nil`,
+	`BT.action("x", {})`:                                         `3: action 'x' needs fn, a function or the name of one, not nil`,
+	`BT.action("x", {fn=5})`:                                     `3: action 'x' needs fn, a function or the name of one, not the number 5`,
+	`BT.action("x", {fn="do", arg={}})`:                          `3: action has no option 'arg': did you mean args?`,
+	`BT.action("x", {fn="do", args="y"})`:                        `3: args of action is a table of names and values, not the string "y"`,
+	`BT.action("x", {fn="do", args={1}})`:                        `3: args of action has a value without a name: the number 1`,
+	`BT.action("x", {fn="do", args={f=function() end}})`:         `3: f of action is a function, which is no value`,
+	`BT.action("x", {fn="do", args={f={g=a}}})`:                  `3: f.g of action is an action node, which is no value`,
+	`BT.action("x", {fn="do", args={f=1/0}})`:                    `3: f of action is the number inf, which is no value`,
+	`BT.action("x", {fn="do", args={f={1, k=2}}})`:               `3: f of action is a list and has named fields too`,
+	`local l = {} l.l = l BT.action("x", {fn="do", args={l=l}})`: `of action is nested more than 50 deep`,
+	`BT.action("x", {fn=tostring})`:                              `3: fn of action is a function of the library`,
+	`BT.action("x", {fn="do"}, a)`:                               `3: action takes nothing more, and there is an action node`,
+	`BT.condition("x", function() end)`:                          `3: condition takes a table with fn, not a function`,
+	`BT.script("x", {fn="do"})`:                                  `3: fn of script is a function, not the string "do": use BT.action`,
+	`BT.tool({})`:                                                `3: tool needs a name: give it first, or as name in its table`,
+	`BT.tool({tool="search"})`:                                   `3: tool needs a name: give it first, or as name in its table`,
+	`BT.tool("x", {prompt="y"})`:                                 `3: tool has no option 'prompt': there is name, description, tool, args`,
+	`BT.llm_call({a})`:                                           `3: llm_call has an action node among its options`,
+	`BT.llm_call("x", 5)`:                                        `3: llm_call takes a table of settings, not the number 5`,
+	`BT.key(5)`:                                                  `3: key needs the name of a key, not the number 5`,
+	`return BT.tree("t", {root=BT.condition("x", {fn="signal_type_is"})})`:                         `3: signal_type_is needs the argument 'expected_type'`,
 	`return BT.tree("t", {root=BT.condition("x", {fn="signal_type_is", args={expected_type=5}})})`: `3: argument 'expected_type' of signal_type_is: it takes a string, not an int`,
 	`return BT.tree("t", {root=BT.condition("x", {fn="check_signal", args={x=5}})})`:               `3: check_signal has no argument 'x'`,
 	`return BT.tree("t", {root=BT.action("x", {fn="do", args={q={BT.key("nope")}}})})`:             `3: an argument of x stands for undeclared key 'nope'`,
@@ -428,6 +471,35 @@ func TestFaultsTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, tree.Faults(err)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A call of BT that is wrong does not keep the file from being read on. What it returns is no fault wherever it stands.
+func TestFaultsOfCallsTogether(t *testing.T) {
+	fault := func(line int, msg string) tree.Fault {
+		return tree.Fault{At: tree.Position{File: "t.lua", Line: line}, Msg: msg}
+	}
+	many := "there may be more: the first 19 faults are told"
+	for _, tt := range []struct {
+		source string
+		want   []tree.Fault
+	}{
+		{`return BT.tree("t", {root = BT.sequence("", {
+  BT.retry({atempts=3}, BT.wait("x")),
+  BT.inverter(BT.subtree(5)),
+  BT.action("a", {fn="dos", args={k=BT.key(5)}}),
+})})`, []tree.Fault{fault(1, "the name of sequence is empty"), fault(2, "seconds of wait: nil is no number"),
+			fault(2, "retry has no option 'atempts': did you mean attempts?"), fault(3, "subtree needs the name of a subtree, not the number 5"),
+			fault(4, "key needs the name of a key, not the number 5")}},
+		{"local a = BT.wait()\nBT.tree('t', {root=a})\nerror('stop')", []tree.Fault{fault(1, "seconds of wait: nil is no number"), fault(3, "stop")}},
+		{"pcall(BT.wait)", []tree.Fault{fault(1, "seconds of wait: nil is no number")}},
+		{"\nreturn BT.tree('t', {root=BT.wait()})", []tree.Fault{fault(2, "seconds of wait: nil is no number")}},
+		{"for i = 1, 100 do BT.wait() end", append(slices.Repeat([]tree.Fault{fault(1, "seconds of wait: nil is no number")}, 19), fault(1, many))},
+	} {
+		_, err := loadText(t, tt.source)
+		if diff := cmp.Diff(tt.want, tree.Faults(err)); diff != "" {
+			t.Errorf("%s\n%v (-want +got):\n%s", tt.source, err, diff)
+		}
 	}
 }
 

@@ -17,21 +17,42 @@ import (
 type leafObject struct {
 	value *lua.LUserData
 	call  *tree.Call
+	kind  tree.Kind
+	// failed is what t:fail was told in this call, nil if it was not called.
+	failed *string
 }
+
+// begin makes t valid for a call.
+func (l *leafObject) begin(c *tree.Call, kind tree.Kind) { l.call, l.kind, l.failed = c, kind, nil }
+
+func (l *leafObject) end() { l.call = nil }
 
 // leafObjects makes them: they share their methods.
 type leafObjects struct {
 	box       *sandbox.Sandbox
 	functions *tree.Registry
-	meta      *lua.LTable
+	// keys are the names that the file declares anywhere, of which a message may propose one.
+	keys []string
+	meta *lua.LTable
 }
 
-func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry) *leafObjects {
-	o := &leafObjects{box: box, functions: functions}
-	o.meta = methods(box, map[string]lua.LGFunction{
+func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []string) *leafObjects {
+	o := &leafObjects{box: box, functions: functions, keys: keys}
+	all := map[string]lua.LGFunction{}
+	for name, do := range map[string]func(*leafObject, *lua.LState) int{
 		"get": o.get, "set": o.set, "arg": o.arg, "args": o.args, "now": o.now, "emit": o.emit, "wake": o.wake,
 		"fail": o.fail, "condition": o.condition, "action": o.action,
-	})
+	} {
+		changes := name == "set" || name == "emit" || name == "action"
+		all[name] = func(L *lua.LState) int {
+			l := o.called(L, name)
+			if changes && l.kind == tree.Condition {
+				o.box.Raise(L, "t:%s in a condition: a condition only asks: use a script to change something", name)
+			}
+			return do(l, L)
+		}
+	}
+	o.meta = methods(box, all)
 	return o
 }
 
@@ -61,11 +82,11 @@ func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
 	return meta
 }
 
-// called returns the call that a method is about.
-func (o *leafObjects) called(L *lua.LState) *tree.Call {
+// called returns the t of which a method was called.
+func (o *leafObjects) called(L *lua.LState, method string) *leafObject {
 	ud, _ := L.Get(1).(*lua.LUserData)
 	if ud == nil {
-		o.box.Raise(L, "this is a method of t: write it with a colon, as t:get(\"key\")")
+		o.box.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", method)
 	}
 	l, ok := ud.Value.(*leafObject)
 	if !ok {
@@ -74,98 +95,113 @@ func (o *leafObjects) called(L *lua.LState) *tree.Call {
 	if l.call == nil {
 		o.box.Raise(L, "t is valid only while its function is called")
 	}
-	return l.call
+	return l
 }
 
-func (o *leafObjects) get(L *lua.LState) int {
-	c, key := o.called(L), wantString(o.box, L, 2, "a key")
-	v, err := c.Get(key)
+func (o *leafObjects) get(l *leafObject, L *lua.LState) int {
+	key := wantString(o.box, L, 2, "a key")
+	v, err := l.call.Get(key)
 	if err != nil {
-		o.box.Raise(L, "%v", err)
+		o.refuse(L, err, key, l.call.Get)
 	}
 	L.Push(o.box.ToLua(v))
 	return 1
 }
 
-func (o *leafObjects) set(L *lua.LState) int {
-	c, key := o.called(L), wantString(o.box, L, 2, "a key")
-	if err := c.Set(key, wantValue(o.box, L, 3, "key '"+key+"'")); err != nil {
-		o.box.Raise(L, "%v", err)
+func (o *leafObjects) set(l *leafObject, L *lua.LState) int {
+	key := wantString(o.box, L, 2, "a key")
+	if err := l.call.Set(key, wantValue(o.box, L, 3, "key '"+key+"'")); err != nil {
+		o.refuse(L, err, key, l.call.Get)
 	}
 	o.box.Look(L)
 	return 0
 }
 
-func (o *leafObjects) arg(L *lua.LState) int {
-	c, name := o.called(L), wantString(o.box, L, 2, "an argument's name")
-	v := c.Arg(name)
-	switch v.(type) {
-	case []any, map[string]any:
-		v = c.Args()[name] // with the keys within it replaced by their values
+// refuse raises why a key cannot be read or written. It does not return.
+func (o *leafObjects) refuse(L *lua.LState, err error, key string, get func(string) (any, error)) {
+	o.box.Spend(L, len(o.keys))
+	o.box.Raise(L, "%s", o.reason(err, key, get))
+}
+
+// reason says why a key cannot be read or written, and proposes one that get knows if the key is not declared.
+func (o *leafObjects) reason(err error, key string, get func(string) (any, error)) string {
+	if !errors.Is(err, tree.ErrUndeclared) || len(o.keys) > maxHinted {
+		return err.Error()
 	}
-	L.Push(o.box.ToLua(v))
+	near := nearest(key, o.keys, func(k string) bool {
+		_, err := get(k)
+		return err == nil
+	})
+	if near == "" {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v, or did you mean '%s'?", err, near)
+}
+
+func (o *leafObjects) arg(l *leafObject, L *lua.LState) int {
+	L.Push(o.box.ToLua(l.call.Arg(wantString(o.box, L, 2, "an argument's name"))))
 	return 1
 }
 
-func (o *leafObjects) args(L *lua.LState) int {
-	L.Push(o.box.ToLua(o.called(L).Args()))
+func (o *leafObjects) args(l *leafObject, L *lua.LState) int {
+	L.Push(o.box.ToLua(l.call.Args()))
 	return 1
 }
 
-func (o *leafObjects) now(L *lua.LState) int {
-	L.Push(lua.LNumber(float64(o.called(L).Now().UnixNano()) / 1e9))
+func (o *leafObjects) now(l *leafObject, L *lua.LState) int {
+	L.Push(lua.LNumber(float64(l.call.Now().UnixNano()) / 1e9))
 	return 1
 }
 
-func (o *leafObjects) emit(L *lua.LState) int {
-	c, topic := o.called(L), wantString(o.box, L, 2, "a topic")
+func (o *leafObjects) emit(l *leafObject, L *lua.LState) int {
+	topic := wantString(o.box, L, 2, "a topic")
 	if o.functions.Reserved(topic) {
 		o.box.Raise(L, "topic '%s' is for functions of signalbox only: take another", sandbox.Shorten(topic))
 	}
-	if err := c.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
+	if err := l.call.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
 		o.box.Raise(L, "%v", err)
 	}
 	o.box.Look(L)
 	return 0
 }
 
-func (o *leafObjects) wake(L *lua.LState) int {
-	c := o.called(L)
+func (o *leafObjects) wake(l *leafObject, L *lua.LState) int {
 	d, err := seconds(L.Get(2))
 	if err != nil {
 		o.box.Raise(L, "t:wake takes seconds: %v", err)
 	}
-	c.WakeAfter(d)
+	l.call.WakeAfter(d)
 	return 0
 }
 
-func (o *leafObjects) fail(L *lua.LState) int {
-	c, text := o.called(L), "it failed and did not say why"
+func (o *leafObjects) fail(l *leafObject, L *lua.LState) int {
+	text := "it failed and did not say why"
 	if L.Get(2) != lua.LNil {
 		text = o.box.Text(L.Get(2))
 	}
-	L.Push(lua.LString(c.Fail("%s", text).String()))
+	l.failed = &text
+	L.Push(lua.LString(l.call.Fail("%s", text).String()))
 	return 1
 }
 
-func (o *leafObjects) condition(L *lua.LState) int {
-	L.Push(lua.LBool(o.ask(L, tree.Condition) == tree.Success))
+func (o *leafObjects) condition(l *leafObject, L *lua.LState) int {
+	L.Push(lua.LBool(o.ask(l, L, tree.Condition) == tree.Success))
 	return 1
 }
 
-func (o *leafObjects) action(L *lua.LState) int {
-	L.Push(lua.LString(o.ask(L, tree.Action).String()))
+func (o *leafObjects) action(l *leafObject, L *lua.LState) int {
+	L.Push(lua.LString(o.ask(l, L, tree.Action).String()))
 	return 1
 }
 
-func (o *leafObjects) ask(L *lua.LState, kind tree.Kind) tree.Status {
-	c, name := o.called(L), wantString(o.box, L, 2, "a function's name")
+func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Status {
+	name := wantString(o.box, L, 2, "a function's name")
 	given := wantValue(o.box, L, 3, "the arguments")
 	args, ok := given.(map[string]any)
 	if list, empty := given.([]any); given != nil && !ok && (!empty || len(list) > 0) {
 		o.box.Raise(L, "the arguments of %s are a table of names and values, not %s", name, describe(L.Get(3)))
 	}
-	st, err := ask(o.functions, c, kind, name, args)
+	st, err := ask(o.functions, l.call, kind, name, args)
 	if err != nil {
 		o.box.Raise(L, "%v", err)
 	}
@@ -184,10 +220,13 @@ func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[s
 }
 
 // answer reads what a leaf's function returned.
-func answer(c *tree.Call, kind tree.Kind, fn *lua.LFunction, result lua.LValue) tree.Status {
+func (l *leafObject) answer(fn *lua.LFunction, result lua.LValue) tree.Status {
 	switch v := result.(type) {
 	case *lua.LNilType:
-		if kind == tree.Condition {
+		if l.failed != nil { // t:fail without a return
+			return l.call.Fail("%s", *l.failed)
+		}
+		if l.kind == tree.Condition {
 			return tree.Failure
 		}
 		return tree.Success
@@ -201,10 +240,10 @@ func answer(c *tree.Call, kind tree.Kind, fn *lua.LFunction, result lua.LValue) 
 			return st
 		}
 	}
-	if kind == tree.Condition {
+	if l.kind == tree.Condition {
 		return tree.Success
 	}
-	return c.Fail("%s:%d: the function returned %s: return BT.SUCCESS, BT.FAILURE, BT.RUNNING, true, false or nothing",
+	return l.call.Fail("%s:%d: the function returned %s: return BT.SUCCESS, BT.FAILURE, BT.RUNNING, true, false or nothing",
 		fn.Proto.SourceName, fn.Proto.LineDefined, describe(result))
 }
 
@@ -281,6 +320,8 @@ func describe(v lua.LValue) string {
 			return "the key '" + v.Key + "'"
 		case *leafObject, *testObject:
 			return "t"
+		case broken:
+			return "what was refused before"
 		case constantsOf:
 			return string(v)
 		}
@@ -295,17 +336,26 @@ func article(word string) string {
 	return "a " + word
 }
 
-// hint names what may have been meant, or all there is.
-func hint(name string, known []string, prefix string) string {
-	if len(known) > 1000 {
-		return "" // to look for it would take longer than it helps
-	}
+// maxHinted is among how many names one is looked for that may be meant: more would take longer than it helps.
+const maxHinted = 1000
+
+// nearest returns the known name that is most like a name and is allowed, "" if none is like it.
+func nearest(name string, known []string, allowed func(string) bool) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, k := range known {
-		if d := edits(strings.ToLower(name), k); d < distance {
+		if d := tree.Edits(strings.ToLower(name), strings.ToLower(k)); d < distance && allowed(k) {
 			best, distance = k, d
 		}
 	}
+	return best
+}
+
+// hint names what may have been meant, or all there is.
+func hint(name string, known []string, prefix string) string {
+	if len(known) > maxHinted {
+		return ""
+	}
+	best := nearest(name, known, func(string) bool { return true })
 	switch {
 	case best != "":
 		return ": did you mean " + prefix + best + "?"
@@ -313,27 +363,4 @@ func hint(name string, known []string, prefix string) string {
 		return ""
 	}
 	return ": there is " + strings.Join(known, ", ")
-}
-
-// edits counts the letters to change, add or take away from one word to another.
-func edits(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -2,6 +2,7 @@ package luatree
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	lua "github.com/yuin/gopher-lua"
@@ -23,6 +24,8 @@ type File struct {
 	Source []byte
 
 	tree *tree.Tree
+	// keys are all names of keys that the file declares.
+	keys []string
 	// mu guards the sandbox and what a call leaves in leaf.
 	mu     sync.Mutex
 	box    *sandbox.Sandbox
@@ -37,7 +40,6 @@ func Load(ctx context.Context, name string, source []byte, o *Options) (*File, e
 		o = &Options{}
 	}
 	f := &File{Name: name, Source: source, box: sandbox.New(o.Limits)}
-	f.leaf = newLeafObjects(f.box, o.Functions).object()
 	t, err := f.load(ctx, o)
 	if err != nil {
 		f.box.Close()
@@ -48,12 +50,17 @@ func Load(ctx context.Context, name string, source []byte, o *Options) (*File, e
 }
 
 func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
-	d := &dsl{box: f.box, bind: f.function}
+	d := &dsl{box: f.box, bind: f.function, keys: builtinKeys()}
 	result, fail := f.box.Load(ctx, f.Name, string(f.Source), map[string]lua.LValue{"BT": d.object()})
+	if len(d.faults) > 0 {
+		return nil, d.refused(fail)
+	}
 	if fail != nil {
 		return nil, fail
 	}
 	d.loaded = true
+	f.keys = slices.Compact(slices.Sorted(slices.Values(d.keys)))
+	f.leaf = newLeafObjects(f.box, o.Functions, f.keys).object()
 	def, fail := d.definition(f.Name, result)
 	if fail != nil {
 		return nil, fail
@@ -89,13 +96,13 @@ func (f *File) function(kind tree.Kind, fn *lua.LFunction) tree.Func {
 		if f.closed {
 			return c.Fail("%s was closed", f.Name)
 		}
-		f.leaf.call = c
-		defer func() { f.leaf.call = nil }()
+		f.leaf.begin(c, kind)
+		defer f.leaf.end()
 		// A tick has no context: the time limit ends the call.
 		result, err := f.box.Call(context.Background(), fn, f.leaf.value)
 		if err != nil {
 			return c.Fail("%s", err)
 		}
-		return answer(c, kind, fn, result)
+		return f.leaf.answer(fn, result)
 	}
 }

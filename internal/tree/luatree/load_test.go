@@ -31,26 +31,30 @@ func TestLeafResults(t *testing.T) {
 		bad                       = tree.Idle // a failure with an error
 	)
 	for result, want := range map[string]struct{ action, script, condition tree.Status }{
-		``:                         {success, success, failure},
-		`return`:                   {success, success, failure},
-		`return nil`:               {success, success, failure},
-		`return BT.SUCCESS`:        {success, success, success},
-		`return BT.FAILURE`:        {failure, failure, failure},
-		`return BT.RUNNING`:        {running, running, bad},
-		`return "SUCCESS"`:         {success, success, success},
-		`return true`:              {success, success, success},
-		`return false`:             {failure, failure, failure},
-		`return 0`:                 {bad, bad, success},
-		`return 5`:                 {bad, bad, success},
-		`return ""`:                {bad, bad, success},
-		`return "done"`:            {bad, bad, success},
-		`return "IDLE"`:            {bad, bad, success},
-		`return {}`:                {bad, bad, success},
-		`return t`:                 {bad, bad, success},
-		`return BT.SUCCESS, 5`:     {success, success, success},
-		`return t:fail("no")`:      {bad, bad, bad},
-		`t:fail("no") return true`: {success, success, success},
-		`error("no")`:              {bad, bad, bad},
+		``:                               {success, success, failure},
+		`return`:                         {success, success, failure},
+		`return nil`:                     {success, success, failure},
+		`return BT.SUCCESS`:              {success, success, success},
+		`return BT.FAILURE`:              {failure, failure, failure},
+		`return BT.RUNNING`:              {running, running, bad},
+		`return "SUCCESS"`:               {success, success, success},
+		`return true`:                    {success, success, success},
+		`return false`:                   {failure, failure, failure},
+		`return 0`:                       {bad, bad, success},
+		`return 5`:                       {bad, bad, success},
+		`return ""`:                      {bad, bad, success},
+		`return "done"`:                  {bad, bad, success},
+		`return "IDLE"`:                  {bad, bad, success},
+		`return {}`:                      {bad, bad, success},
+		`return t`:                       {bad, bad, success},
+		`return BT.SUCCESS, 5`:           {success, success, success},
+		`return t:fail("no")`:            {bad, bad, bad},
+		`t:fail("no") return true`:       {success, success, success},
+		`t:fail("no")`:                   {bad, bad, bad},
+		`t:fail("no") return`:            {bad, bad, bad},
+		`t:fail("no") return BT.FAILURE`: {bad, bad, bad},
+		`t:fail("no") return BT.SUCCESS`: {success, success, success},
+		`error("no")`:                    {bad, bad, bad},
 	} {
 		for kind, want := range map[tree.Kind]tree.Status{tree.Action: want.action, tree.Script: want.script, tree.Condition: want.condition} {
 			f := loaded(t, "return BT.tree(\"t\", {root=BT."+kind.String()+"(\"x\", {fn=function(t)\n"+result+"\nend})})")
@@ -91,37 +95,44 @@ var scripts = map[string]string{
 	`t:wake(5)`: "",
 	`assert(not pcall(function() t:get("nope") end))`: "",
 
-	`t:get("nope")`:                   "t.lua:2: undeclared key 'nope': declare it in blackboard",
-	`t:set("nope", 1)`:                "t.lua:2: undeclared key 'nope': declare it in blackboard",
-	`t:set("n", "x")`:                 "t.lua:2: mistyped value for key 'n': it takes an int, not a string",
-	`t:emit("kept", 1)`:               "t.lua:2: topic 'kept' is for functions of signalbox only",
-	`t:set("list", {1, nil})`:         "",
-	`t:set("list", {1, print_me})`:    "t.lua:2: there is no variable 'print_me'",
-	`t:set("list", {function() end})`: "t.lua:2: the value for key 'list': at [1]: a function cannot be kept on the blackboard",
-	`t:set("_x", 0/0)`:                "t.lua:2: mistyped value for key '_x': it is not a finite number",
-	`t:set()`:                         "t.lua:2: a key is wanted here, not nil",
-	`t:get(5)`:                        "t.lua:2: a key is wanted here, not the number 5",
-	`t.get("n")`:                      `t.lua:2: this is a method of t: write it with a colon, as t:get("key")`,
-	`t:gett("n")`:                     "t.lua:2: there is no t:gett: did you mean t:get?",
-	`t.x = 1`:                         "t.lua:2: t cannot be changed",
-	`t.get(BT, "n")`:                  "t.lua:2: this is a method of a leaf's t, not of BT",
-	`t:wake("x")`:                     `t.lua:2: t:wake takes seconds: the string "x" is no number`,
-	`t:wake(-1)`:                      "t.lua:2: t:wake takes seconds: -1 is not within 0 and ten years",
-	`return t:fail("because")`:        "because",
-	`return t:fail()`:                 "it failed and did not say why",
-	`return t:fail(5)`:                "5",
-	`t:condition("nope")`:             "t.lua:2: there is no condition 'nope' that can be called",
-	`t:action("is")`:                  "t.lua:2: there is no action 'is' that can be called",
-	`t:action("job")`:                 "t.lua:2: there is no action 'job' that can be called",
-	`t:condition("signal_type_is")`:   "t.lua:2: signal_type_is needs the argument 'expected_type'",
-	`t:condition("is", 5)`:            "t.lua:2: the arguments of is are a table of names and values, not the number 5",
-	`t:condition("is", {1})`:          "t.lua:2: the arguments of is are a table of names and values, not a table",
-	`t:action("panics")`:              "t.lua:2: action 'panics' panicked: oh",
-	`BT.sequence({})`:                 "t.lua:2: BT.sequence declares: it can be called only while the file is loaded",
-	`x = 1`:                           "t.lua:2: global 'x' is assigned: a tree's functions keep nothing between calls: write to the blackboard instead",
-	`kept[1] = 1`:                     "t.lua:2: a table that exists between calls is changed: a tree's functions keep nothing between calls: write to the blackboard instead",
-	`local x = nil + 1`:               "t.lua:2: ",
-	`while true do end`:               "t.lua:2: instruction limit of 5000000 reached",
+	`t:get("nope")`:                             "t.lua:2: undeclared key 'nope': declare it in blackboard",
+	`t:set("nope", 1)`:                          "t.lua:2: undeclared key 'nope': declare it in blackboard",
+	`t:set("n", "x")`:                           "t.lua:2: mistyped value for key 'n': it takes an int, not a string",
+	`t:emit("kept", 1)`:                         "t.lua:2: topic 'kept' is for functions of signalbox only",
+	`t:set("list", {1, nil})`:                   "",
+	`t:set("list", {1, print_me})`:              "t.lua:2: there is no variable 'print_me'",
+	`t:set("list", {function() end})`:           "t.lua:2: the value for key 'list': at [1]: a function cannot be kept on the blackboard",
+	`t:set("_x", 0/0)`:                          "t.lua:2: mistyped value for key '_x': it is not a finite number",
+	`t:set()`:                                   "t.lua:2: a key is wanted here, not nil",
+	`t:get(5)`:                                  "t.lua:2: a key is wanted here, not the number 5",
+	`t.get("n")`:                                `t.lua:2: this is a method of t: write it with a colon, as t:get(…)`,
+	`t.set("n", 1)`:                             `t.lua:2: this is a method of t: write it with a colon, as t:set(…)`,
+	`t.fail("n")`:                               `t.lua:2: this is a method of t: write it with a colon, as t:fail(…)`,
+	`t:get("lisst")`:                            "t.lua:2: undeclared key 'lisst': declare it in blackboard, or did you mean 'list'?",
+	`t:set("Absent", "x")`:                      "t.lua:2: undeclared key 'Absent': declare it in blackboard, or did you mean 'absent'?",
+	`t:get("last_signl")`:                       "t.lua:2: undeclared key 'last_signl': declare it in blackboard, or did you mean 'last_signal'?",
+	`t:set("list", 5)`:                          "t.lua:2: mistyped value for key 'list': it takes a list, not an int",
+	`t:fail("because") t:action("tell", {a=5})`: "because",
+	`t:gett("n")`:                               "t.lua:2: there is no t:gett: did you mean t:get?",
+	`t.x = 1`:                                   "t.lua:2: t cannot be changed",
+	`t.get(BT, "n")`:                            "t.lua:2: this is a method of a leaf's t, not of BT",
+	`t:wake("x")`:                               `t.lua:2: t:wake takes seconds: the string "x" is no number`,
+	`t:wake(-1)`:                                "t.lua:2: t:wake takes seconds: -1 is not within 0 and ten years",
+	`return t:fail("because")`:                  "because",
+	`return t:fail()`:                           "it failed and did not say why",
+	`return t:fail(5)`:                          "5",
+	`t:condition("nope")`:                       "t.lua:2: there is no condition 'nope' that can be called",
+	`t:action("is")`:                            "t.lua:2: there is no action 'is' that can be called",
+	`t:action("job")`:                           "t.lua:2: there is no action 'job' that can be called",
+	`t:condition("signal_type_is")`:             "t.lua:2: signal_type_is needs the argument 'expected_type'",
+	`t:condition("is", 5)`:                      "t.lua:2: the arguments of is are a table of names and values, not the number 5",
+	`t:condition("is", {1})`:                    "t.lua:2: the arguments of is are a table of names and values, not a table",
+	`t:action("panics")`:                        "t.lua:2: action 'panics' panicked: oh",
+	`BT.sequence({})`:                           "t.lua:2: BT.sequence declares: it can be called only while the file is loaded",
+	`x = 1`:                                     "t.lua:2: global 'x' is assigned: a tree's functions keep nothing between calls: write to the blackboard instead",
+	`kept[1] = 1`:                               "t.lua:2: a table that exists between calls is changed: a tree's functions keep nothing between calls: write to the blackboard instead",
+	`local x = nil + 1`:                         "t.lua:2: ",
+	`while true do end`:                         "t.lua:2: instruction limit of 5000000 reached",
 	`local function deep() return 1 + deep() end deep()`: "t.lua:2: stack overflow",
 }
 
@@ -161,6 +172,78 @@ end})})`
 	}
 }
 
+// A condition's function may ask and not change, wherever it stands.
+func TestConditionsOnlyAsk(t *testing.T) {
+	const only = ": a condition only asks: use a script to change something"
+	for body, want := range map[string]string{
+		`t:set("n", 1) return true`:           "t.lua:2: t:set in a condition" + only,
+		`t:set("n", nil) return true`:         "t.lua:2: t:set in a condition" + only,
+		`t:emit("n", 1) return true`:          "t.lua:2: t:emit in a condition" + only,
+		`t:action("do") return true`:          "t.lua:2: t:action in a condition" + only,
+		`pcall(t.set, t, "n", 1) return true`: "",
+		`return t:condition("is") and t:get("n") == nil and t:arg("a") == nil and t:now() and t:args()`: "",
+	} {
+		for _, place := range []string{"%s", `BT.guard(%s, BT.wait(0))`} {
+			node := "BT.condition(\"x\", {fn=function(t)\n" + body + "\nend})"
+			f := loaded(t, `return BT.tree("t", {blackboard={n="int"}, root=`+strings.Replace(place, "%s", node, 1)+`})`)
+			run, st := ticked(t, f, nil)
+			errs := ""
+			for _, v := range run.Views() {
+				errs += v.Err
+			}
+			if n, _ := run.Board().Get("n"); errs != want || (st == tree.Success) != (want == "") || n != nil {
+				t.Errorf("%s: answered %s: %q, want %q; n is %v", body, st, errs, want, n)
+			}
+		}
+	}
+	// The same function as a script's may change something afterwards: what is forbidden does not stay.
+	f := loaded(t, `local function f(t) t:set("n", 1) return true end
+return BT.tree("t", {blackboard={n="int"}, root=BT.selector({BT.condition("c", {fn=f}), BT.script("s", f)})})`)
+	if run, st := ticked(t, f, nil); st != tree.Success {
+		t.Errorf("the script answered %s: %s", st, run.Look(2).Err)
+	}
+}
+
+// A key is proposed only where it is seen.
+func TestUndeclaredKeysProposeSeenOnes(t *testing.T) {
+	f := loaded(t, `local function ask(key) return BT.always_succeed(BT.script(key, function(t) t:get(key) end)) end
+BT.subtree("other", {blackboard={hidden_here="int"}, root=BT.wait(0)})
+BT.subtree("sub", {blackboard={inner_one="int"}, ports={portal="int"},
+  root=BT.sequence({ask("iner_one"), ask("portl"), ask("golbal_one"), ask("hiden_here"), ask("counts")})})
+return BT.tree("t", {blackboard={count="int", list="list"}, globals={global_one="int"},
+  root=BT.sequence({BT.subtree("other"), BT.subtree("sub", {ports={portal="count"}}), ask("inr_one"),
+    BT.for_each({items="list", as="thing", index="place", BT.sequence({ask("thign"), ask("plce")})})})})`)
+	run, st := ticked(t, f, map[string]any{"list": []any{1}})
+	if st != tree.Success {
+		t.Fatalf("the tree answered %s", st)
+	}
+	want := map[string]string{"iner_one": "inner_one", "portl": "portal", "golbal_one": "global_one", "hiden_here": "", "counts": "count",
+		"inr_one": "", "thign": "thing", "plce": "place"}
+	for i := range f.Tree().Len() {
+		info := f.Tree().Info(i)
+		proposed, ok := want[info.Name]
+		if info.Kind != tree.Script || !ok {
+			continue
+		}
+		delete(want, info.Name)
+		got, end := run.Look(i).Err, ": declare it in blackboard"
+		if proposed != "" {
+			end += ", or did you mean '" + proposed + "'?"
+		}
+		if !strings.HasSuffix(got, end) {
+			t.Errorf("%s: got %q, want … %q", info.Path, got, end)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no script for %v", want)
+	}
+	for _, key := range builtinKeys() {
+		if _, err := run.Board().Get(key); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What a leaf sets or emits counts, because a tick may be recorded with all of it.
 func TestLeafIsBounded(t *testing.T) {
 	for _, script := range []string{`t:set("_l", l)`, `t:emit("l", l)`, `t:get("big")`, `t:args()`} {
@@ -188,7 +271,7 @@ func TestLeafWakesAndEmits(t *testing.T) {
 	if wake, ok := run.Wake(); st != tree.Running || !ok || !wake.Equal(time.Unix(1_000_000_003, 0)) {
 		t.Errorf("it answered %s and wakes at %v, %v", st, wake, ok)
 	}
-	want := []tree.Emit{{Seq: 1, Topic: "a", Value: []any{int64(1)}}, {Seq: 2, Topic: "b", Value: "x"}}
+	want := []tree.Emit{{Seq: 1, Nth: 1, Topic: "a", Value: []any{int64(1)}}, {Seq: 2, Nth: 1, Topic: "b", Value: "x"}}
 	if diff := cmp.Diff(want, run.Emitted()); diff != "" {
 		t.Errorf("emitted (-want +got):\n%s", diff)
 	}

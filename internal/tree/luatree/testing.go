@@ -2,7 +2,9 @@ package luatree
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -54,13 +56,9 @@ func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	}
 	stem := strings.TrimSuffix(strings.TrimSuffix(path, ".lua"), "_test")
 	r := &Report{File: stem + "_test.lua", Tree: stem + ".lua"}
-	source, err := read(r.Tree)
+	source, tests, err := r.read()
 	if err != nil {
 		return nil, err
-	}
-	tests, err := read(r.File)
-	if err != nil {
-		return nil, fmt.Errorf("the tests of %s cannot be read: %w", r.Tree, err)
 	}
 	f, err := Load(ctx, r.Tree, source, o)
 	if err != nil {
@@ -69,7 +67,7 @@ func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	defer f.Close()
 	limits := o.Limits
 	limits.Time = max(limits.Time, testTime)
-	s := newSuite(f.Tree(), limits, o.Functions)
+	s := newSuite(f, limits, o.Functions)
 	defer s.box.Close()
 	if err := s.load(ctx, r.File, string(tests)); err != nil {
 		return nil, err
@@ -81,6 +79,31 @@ func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// missingError is a file that is not there. It is fs.ErrNotExist.
+type missingError struct{ msg string }
+
+func (e *missingError) Error() string { return e.msg }
+func (e *missingError) Unwrap() error { return fs.ErrNotExist }
+
+// read returns the content of both files.
+func (r *Report) read() (source, tests []byte, err error) {
+	source, noTree := read(r.Tree)
+	tests, noTests := read(r.File)
+	switch missing := fs.ErrNotExist; {
+	case errors.Is(noTree, missing) && errors.Is(noTests, missing):
+		return nil, nil, &missingError{fmt.Sprintf("there is no %s, and no %s with tests of it: is the name misspelled?", r.Tree, r.File)}
+	case errors.Is(noTree, missing):
+		return nil, nil, &missingError{fmt.Sprintf("there is no %s, the tree that %s tests: write it, or give the tests the name of their tree", r.Tree, r.File)}
+	case errors.Is(noTests, missing):
+		return nil, nil, &missingError{fmt.Sprintf("%s has no tests: write them to %s beside it", r.Tree, r.File)}
+	case noTree != nil:
+		return nil, nil, noTree
+	case noTests != nil:
+		return nil, nil, fmt.Errorf("the tests of %s cannot be read: %w", r.Tree, noTests)
+	}
+	return source, tests, nil
 }
 
 // suite is a file of tests. It is not frozen: a function that stands in for a leaf may count its calls.
@@ -95,9 +118,9 @@ type suite struct {
 	tests     []*testObject
 }
 
-func newSuite(t *tree.Tree, limits Limits, functions *tree.Registry) *suite {
-	s := &suite{tree: t, box: sandbox.New(limits)}
-	s.leaves = newLeafObjects(s.box, functions)
+func newSuite(f *File, limits Limits, functions *tree.Registry) *suite {
+	s := &suite{tree: f.Tree(), box: sandbox.New(limits)}
+	s.leaves = newLeafObjects(s.box, functions, f.keys)
 	s.methods = methods(s.box, s.testMethods())
 	s.protected = s.box.Globals.RawGetString("pcall")
 	return s

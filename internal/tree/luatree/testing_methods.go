@@ -81,18 +81,32 @@ func (t *testObject) doReply(L *lua.LState) int {
 	do := func(c *tree.Call) tree.Status {
 		text := texts[next]
 		next = min(next+1, len(texts)-1)
-		for _, set := range []struct {
-			key   string
-			value any
-		}{{"llm_response", text}, {"accumulated_content", text}, {"_signal_parsed_this_turn", false}} {
-			if err := c.Set(set.key, set.value); err != nil {
-				return c.Fail("%v", err)
-			}
-		}
-		return tree.Success
+		return t.reply(c, text)
 	}
 	t.replacing(L, pattern, func(tree.Kind) tree.Func { return do })
 	return 0
+}
+
+// reply writes what a model call writes. The prompt is not asked for: a test may leave out what would build it.
+func (t *testObject) reply(c *tree.Call, text string) tree.Status {
+	type write struct {
+		key   string
+		value any
+	}
+	writes := []write{{"llm_response", text}, {"accumulated_content", text}, {"_signal_parsed_this_turn", false}}
+	if given := c.Arg("response_key"); given != nil {
+		key, ok := given.(string)
+		if !ok {
+			return c.Fail("response_key must be the name of a key")
+		}
+		writes = append(writes, write{key, text})
+	}
+	for _, w := range writes {
+		if err := c.Set(w.key, w.value); err != nil {
+			return c.Fail("%s", t.leaves.reason(err, w.key, c.Get))
+		}
+	}
+	return tree.Success
 }
 
 func (t *testObject) doSet(L *lua.LState) int {
@@ -101,7 +115,7 @@ func (t *testObject) doSet(L *lua.LState) int {
 	v := wantValue(t.box, L, 3, "key '"+key+"'")
 	if t.run != nil {
 		if err := t.run.Board().Set(key, v); err != nil {
-			t.box.Raise(L, "%v", err)
+			t.leaves.refuse(L, err, key, t.run.Board().Get)
 		}
 		return 0
 	}
@@ -109,7 +123,12 @@ func (t *testObject) doSet(L *lua.LState) int {
 	t.box.Spend(L, t.tree.Len())
 	probe := &tree.RunOptions{Inputs: map[string]any{key: v}, Replace: []tree.Replacement{{Pattern: "*", Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
 	if _, err := tree.NewRun(t.tree, probe); err != nil {
-		t.box.Raise(L, "%v", err)
+		probe.Inputs = nil
+		empty, none := tree.NewRun(t.tree, probe)
+		if none != nil {
+			t.box.Raise(L, "%v", err)
+		}
+		t.leaves.refuse(L, err, key, empty.Board().Get)
 	}
 	t.inputs[key] = v
 	return 0
@@ -137,9 +156,10 @@ func (t *testObject) doAdvance(L *lua.LState) int {
 }
 
 func (t *testObject) doGet(L *lua.LState) int {
-	v, err := t.started(L).Board().Get(wantString(t.box, L, 2, "a key"))
+	board, key := t.started(L).Board(), wantString(t.box, L, 2, "a key")
+	v, err := board.Get(key)
 	if err != nil {
-		t.box.Raise(L, "%v", err)
+		t.leaves.refuse(L, err, key, board.Get)
 	}
 	L.Push(t.box.ToLua(v))
 	return 1
@@ -232,6 +252,9 @@ func (t *testObject) doOK(L *lua.LState) int {
 func (t *testObject) check(L *lua.LState, n int, msg string) {
 	if what := L.Get(n); what != lua.LNil {
 		msg = t.box.Text(what) + ": " + msg
+	}
+	if why := t.why(L); why != "" {
+		msg += "; " + why
 	}
 	if at := t.box.Where(L); t.failed == nil {
 		t.failed = &Error{File: at.File, Line: at.Line, Msg: sandbox.Clean(msg)}

@@ -112,8 +112,8 @@ var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 // call asks a function of the test file in place of a leaf. It runs within the call that ticks the tree.
 func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.Status {
 	leaf := t.leaves.object()
-	leaf.call = c
-	defer func() { leaf.call = nil }()
+	leaf.begin(c, kind)
+	defer leaf.end()
 	L := t.ticking
 	L.Push(t.protected)
 	L.Push(fn)
@@ -124,7 +124,7 @@ func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.
 	ok, result := L.Get(-2), L.Get(-1)
 	L.Pop(2)
 	if ok == lua.LTrue {
-		return answer(c, kind, fn, result)
+		return leaf.answer(fn, result)
 	}
 	return c.Fail("%s", sandbox.Clean(t.box.Text(result)))
 }
@@ -205,4 +205,35 @@ func (t *testObject) running() string {
 		return "no leaf is running"
 	}
 	return fmt.Sprintf("running: %s", strings.Join(paths, ", "))
+}
+
+// why says for a check that failed what the tree's last answer comes from: the node that failed, whatever the check is
+// about, or the nodes that are running, if it is about the answer. It is "" if there is nothing to say.
+func (t *testObject) why(L *lua.LState) string {
+	if t.run == nil || t.ticking != nil {
+		return ""
+	}
+	t.box.Spend(L, t.tree.Len())
+	switch st := t.run.Status(); st {
+	case tree.Failure:
+		at := 0
+		for next := at; next >= 0; {
+			at, next = next, -1
+			for _, child := range t.tree.Info(at).Children {
+				if t.run.Look(child).Status == tree.Failure {
+					next = child
+				}
+			}
+		}
+		text := "the tree failed at " + t.tree.Info(at).Path
+		if err := t.run.Look(at).Err; err != "" {
+			text += ": " + err
+		}
+		return text
+	case tree.Running:
+		if answer := lua.LString(st.String()); L.Get(2) == answer || L.Get(3) == answer {
+			return t.running()
+		}
+	}
+	return ""
 }

@@ -124,7 +124,101 @@ var testBodies = map[string]string{
 	ready + `local kept t:replace("script:*", function(l) kept = l end) t:run() kept:now()`:                                                                                                   "t is valid only while its function is called",
 	ready + `t:set("n", 13) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "x.lua:2: thirteen")`:                                                                                   "",
 	ready + `t:replace("action:*", function(l) t:equal(1, 2) end) t:run()`:                                                                                                                    "got 1, want 2",
-	`old = t`: "",
+	`old = t`:                         "",
+	`t:set("nn", 1)`:                  "undeclared key 'nn': declare it in blackboard, or did you mean 'n'?",
+	ready + `t:tick() t:set("nn", 1)`: "undeclared key 'nn': declare it in blackboard, or did you mean 'n'?",
+	ready + `t:get("tool_result")`:    "undeclared key 'tool_result': declare it in blackboard, or did you mean 'tool_results'?",
+
+	// why a check failed
+	ready + `t:set("n", 13) t:equal(t:run(), BT.SUCCESS)`:                                                                         `got "FAILURE", want "SUCCESS"; the tree failed at sequence/s: x.lua:2: thirteen`,
+	ready + `t:set("n", 13) t:run() t:equal(t:visits("action:again"), 2, "times")`:                                                `times: got 0, want 2; the tree failed at sequence/s: x.lua:2: thirteen`,
+	ready + `t:set("n", 13) t:ok(t:run() == BT.SUCCESS)`:                                                                          `got false, want what is true; the tree failed at sequence/s: x.lua:2: thirteen`,
+	`t:replace("tool:*", BT.FAILURE) t:reply("llm_call:*", "x") t:equal(t:run(), BT.SUCCESS)`:                                     `got "FAILURE", want "SUCCESS"; the tree failed at sequence/search`,
+	ready + `t:replace("script:*", BT.RUNNING) t:equal(t:tick(), BT.SUCCESS)`:                                                     `got "RUNNING", want "SUCCESS"; running: sequence/s`,
+	ready + `t:replace("script:*", function(l) t:equal(1, 2) end) t:set("n", 13) t:run() t:ok(true)`:                              "got 1, want 2",
+	ready + `t:replace("script:*", function(l) l:fail("no") end) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "no")`: "",
+}
+
+// A check says no more than what is known.
+func TestChecksThatDoNotExplain(t *testing.T) {
+	for body, want := range map[string]string{
+		ready + `t:equal(t:run(), BT.FAILURE)`:                             `got "SUCCESS", want "FAILURE"`,
+		ready + `t:equal(1, 2)`:                                            "got 1, want 2",
+		ready + `t:replace("script:*", BT.RUNNING) t:tick() t:equal(1, 2)`: "got 1, want 2",
+		ready + `local again t:replace("script:*", function(l) if again then t:equal(1, 2) end again = true return false end) t:run() t:run()`: "got 1, want 2",
+		ready + `t:replace("script:*", function(l) t:equal(1, 2) end) t:run()`:                                                                 "got 1, want 2",
+		ready + `t:replace("action:*", function(l) l:set("_x", 1) end) t:run() t:equal(t:get("_x"), 2)`:                                        "got 1, want 2",
+	} {
+		r, err := beside(t, tested, "test(\"it\", function(t)\n"+body+"\nend)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Tests[0].Msg; got != want {
+			t.Errorf("%s\ngot %q, want %q", body, got, want)
+		}
+	}
+}
+
+// The node that explains a failure is the last one that failed, as deep as failures go.
+func TestChecksExplainFailures(t *testing.T) {
+	for root, want := range map[string]string{
+		`BT.selector({no("a"), BT.sequence({no("b")})})`:                     "selector/sequence/b: b failed",
+		`BT.sequence({BT.always_succeed(no("a")), BT.inverter(BT.wait(0))})`: "sequence/inverter",
+		`BT.retry(2, no("a"))`:       "retry/a: a failed",
+		`BT.timeout(5, BT.wait(10))`: "timeout: timed out after 5s",
+		`BT.guard(BT.condition("c", {fn=function() return false end}), BT.wait(10))`: "guard/c",
+		`BT.parallel({require="one", no("a"), no("b")})`:                             "parallel/b: b failed",
+		`BT.subtree("s")`: "s/inside: inside failed",
+		`no("a")`:         "a: a failed",
+	} {
+		r, err := beside(t, `local function no(name) return BT.script(name, function(t) t:fail(name .. " failed") end) end
+BT.subtree("s", {root=no("inside")})
+return BT.tree("t", {root=`+root+`})`, "test(\"it\", function(t)\nt:equal(t:run(), BT.SUCCESS)\nend)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.Tests[0].Msg, `got "FAILURE", want "SUCCESS"; the tree failed at `+want; got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", root, got, want)
+		}
+	}
+}
+
+// A reply goes where a model's goes.
+func TestRepliesGoWhereAModelsGo(t *testing.T) {
+	const body = "test(\"it\", function(t)\nt:reply(\"llm_call:*\", \"hello\")\nt:equal(t:run(), BT.SUCCESS)\n" +
+		"for _, k in ipairs({\"llm_response\", \"accumulated_content\", \"answer\"}) do t:equal(t:get(k), \"hello\", k) end\nend)"
+	for settings, want := range map[string]string{
+		`response_key="answer"`:                 "",
+		`prompt="p", response_key=BT.key("to")`: "",
+		``:                                      `answer: got nil, want "hello"`,
+		`response_key=BT.key("n")`:              `got "FAILURE", want "SUCCESS"; the tree failed at llm_call: response_key must be the name of a key`,
+		`response_key="n"`:                      `got "FAILURE", want "SUCCESS"; the tree failed at llm_call: mistyped value for key 'n': it takes an int, not a string`,
+		`response_key=BT.key("wrong")`:          `got "FAILURE", want "SUCCESS"; the tree failed at llm_call: undeclared key 'anser': declare it in blackboard, or did you mean 'answer'?`,
+	} {
+		r, err := beside(t, `return BT.tree("t", {blackboard={answer="string", n={type="int", default=1}, to={type="string", default="answer"},
+  wrong={type="string", default="anser"}}, root=BT.llm_call({`+settings+`})})`, body)
+		if err != nil {
+			t.Errorf("%s: %v", settings, err)
+			continue
+		}
+		if got := r.Tests[0].Msg; got != want {
+			t.Errorf("%s\ngot %q, want %q", settings, got, want)
+		}
+	}
+}
+
+// What stands in for a condition asks too, and no more.
+func TestStandInsForConditionsOnlyAsk(t *testing.T) {
+	r, err := beside(t, `return BT.tree("t", {blackboard={n="int"}, root=BT.condition("c", {fn="is"})})`, `test("it", function(t)
+t:replace("condition:*", function(l) l:set("n", 1) return true end)
+t:equal(t:run(), BT.SUCCESS)
+end)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Tests[0].Msg, "t:set in a condition: a condition only asks"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // Each body is a test on line 2. It must fail there with the text, or pass.
@@ -241,15 +335,35 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x.lua"), []byte(tested), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Test(t.Context(), filepath.Join(dir, "x.lua"), nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "the tests of") {
-		t.Errorf("without tests: got %v", err)
+	if err := os.WriteFile(filepath.Join(dir, "y_test.lua"), []byte(fine), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Test(t.Context(), filepath.Join(dir, "y.lua"), nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a tree: got %v", err)
+	if err := os.Mkdir(filepath.Join(dir, "x_test.lua"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for path, want := range map[string]string{
+		"y_test.lua": "there is no y.lua, the tree that y_test.lua tests: write it, or give the tests the name of their tree",
+		"y.lua":      "there is no y.lua, the tree that y_test.lua tests: write it, or give the tests the name of their tree",
+		"z.lua":      "there is no z.lua, and no z_test.lua with tests of it: is the name misspelled?",
+		"x.lua":      "the tests of x.lua cannot be read: x_test.lua is no file",
+	} {
+		if _, err := Test(t.Context(), path, nil); err == nil || err.Error() != want || errors.Is(err, os.ErrNotExist) == (path == "x.lua") {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+	if err := os.Remove("x_test.lua"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) || err.Error() != "x.lua has no tests: write them to x_test.lua beside it" {
+		t.Errorf("without tests: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Test(ctx, "testdata/support.lua", &Options{Functions: testFunctions()}); err == nil || !strings.Contains(err.Error(), "context canceled") {
+	if err := os.WriteFile("x_test.lua", []byte(fine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Test(ctx, "x.lua", &Options{Functions: testFunctions()}); err == nil || !strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("cancelled: got %v", err)
 	}
 }

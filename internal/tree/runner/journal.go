@@ -78,7 +78,7 @@ func readJournal(name string, file io.Reader, started func(tree.Header) error, e
 		return nil, &LineError{name, 1, errors.New("this is no journal of a tree")}
 	}
 	for line := 1; ; line++ {
-		text, err := in.ReadBytes('\n')
+		text, err := readLine(in)
 		if err == io.EOF {
 			j.Torn = len(text)
 			break
@@ -92,6 +92,24 @@ func readJournal(name string, file io.Reader, started func(tree.Header) error, e
 		j.size += int64(len(text))
 	}
 	return j, nil
+}
+
+// maxLine is more than a tick can write: what its leaves write is limited, and so are its nodes and their errors.
+const maxLine = 512 << 20
+
+// readLine is in.ReadBytes('\n') with a limit.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil || err != bufio.ErrBufferFull:
+			return line, err
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+		}
+	}
 }
 
 func (j *Journal) take(line []byte, number int, started func(tree.Header) error, each func(*tree.Record) error) error {

@@ -27,7 +27,7 @@ func endedJournal(t *testing.T) [][]byte {
 	t.Helper()
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
-		run, err := Do(t.Context(), twoJobs(t, newWorld()), &Options{Journal: name, File: "two.lua", Source: "-- two"})
+		run, err := Do(t.Context(), twoJobs(t, newWorld()), &Options{Journal: name, Run: tree.RunOptions{ID: "run"}, File: "two.lua", Source: "-- two"})
 		wantDone(t, run, err)
 	})
 	return lines(readFile(t, name))

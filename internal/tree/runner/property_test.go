@@ -81,7 +81,7 @@ func chanceRun(t *testing.T, name string, root *tree.Node, kills []kill) (got *c
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
 			ticks := 0
-			run, err := Do(ctx, compiled, &Options{Journal: name, MaxTicks: 80, Emitted: got.world.emitted, Ticked: func(*tree.Run) {
+			run, err := Do(ctx, compiled, &Options{Journal: name, Run: tree.RunOptions{ID: "run"}, MaxTicks: 80, Emitted: got.world.emitted, Ticked: func(*tree.Run) {
 				if ticks++; len(kills) > 0 && ticks == kills[0].ticks {
 					cancel()
 				}

@@ -11,6 +11,7 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,6 +52,8 @@ type Options struct {
 	// Emitted gets each value that a leaf published, after it was recorded. It may get the values of the last tick
 	// again when a run goes on: Emit.Seq tells. An error stops the run, which can go on. Nil: they are dropped.
 	Emitted func(ctx context.Context, run *tree.Run, e tree.Emit) error
+	// Opened is called once, before anything is done, with the run as it stands. Nil: nobody looks.
+	Opened func(*tree.Run)
 	// Ticked is called after each tick was recorded. Nil: nobody looks.
 	Ticked func(*tree.Run)
 }
@@ -69,10 +72,14 @@ func Do(ctx context.Context, t *tree.Tree, o *Options) (*tree.Run, error) {
 	if opts.Grace == 0 {
 		opts.Grace = 10 * time.Second
 	}
-	r := &running{Options: opts, jobs: map[int]*job{}, ended: make(chan struct{}, 1)}
+	if opts.Run.ID == "" {
+		opts.Run.ID = rand.Text() // the keys of jobs must differ from those of other runs
+	}
+	r := &running{Options: opts, jobs: map[int]*job{}, owed: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
 	if err := r.open(t); err != nil {
 		return nil, errors.Join(err, r.journal.close())
 	}
+	r.begun.at, r.begun.since = r.run.Now(), time.Now()
 	if r.over {
 		return r.run, r.journal.close()
 	}
@@ -88,6 +95,10 @@ type running struct {
 	run     *tree.Run
 	journal *writer
 	jobs    map[int]*job
+	// owed are jobs that a tick began and that were not started yet.
+	owed map[int]tree.Start
+	// begun is the time of the last tick when this process took the run over, and when that was.
+	begun struct{ at, since time.Time }
 	// ended has something in it when a job ended since it was last read.
 	ended chan struct{}
 	// progress is when something changed last.
@@ -158,7 +169,7 @@ func StartReplay(t *tree.Tree, h tree.Header) (*tree.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tree.NewReplay(t, &tree.RunOptions{ID: h.Run, Inputs: inputs, Globals: globals})
+	return tree.NewReplay(t, &tree.RunOptions{ID: h.Run, Inputs: inputs, Globals: globals, Observe: true})
 }
 
 // note ends the journal with how the run ended or was stopped.
@@ -177,11 +188,14 @@ func (r *running) note(ctx context.Context, err error) error {
 // loop ticks until the tree ends. It begins with what the last tick asked for, which, in a run that goes on, may have
 // been done in part.
 func (r *running) loop(ctx context.Context) error {
-	r.progress = time.Now()
-	r.clearUp(ctx)
-	starts := r.run.Pending()
+	r.progress = r.now()
+	r.owe(r.run.Pending())
+	r.clearUp(ctx, r.left)
+	if r.Opened != nil {
+		r.Opened(r.run)
+	}
 	for {
-		if err := r.carryOut(ctx, starts); err != nil {
+		if err := r.carryOut(ctx); err != nil {
 			return err
 		}
 		if r.run.Status().Done() {
@@ -190,15 +204,19 @@ func (r *running) loop(ctx context.Context) error {
 		if r.run.Ticks() >= r.MaxTicks {
 			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, r.run.Ticks(), r.leaves())
 		}
+		// In a run that goes on, a timer that ended meanwhile may leave what was under way: then it must not begin again.
+		if r.ticked || !r.due(r.now()) {
+			r.startOwed(ctx)
+		}
 		if r.run.Ticks() > 0 {
 			if err := r.wait(ctx); err != nil {
 				return err
 			}
 		}
-		r.run.Tick(time.Now())
+		r.run.Tick(r.now())
 		r.ticked = true
 		if r.run.Changed() {
-			r.progress = time.Now()
+			r.progress = r.now()
 		}
 		if err := r.journal.write(r.run.AppendRecord); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
@@ -206,32 +224,59 @@ func (r *running) loop(ctx context.Context) error {
 		if r.Ticked != nil {
 			r.Ticked(r.run)
 		}
-		if err := r.overdue(time.Now()); err != nil && !r.run.Status().Done() {
+		if err := r.overdue(r.now()); err != nil && !r.run.Status().Done() {
 			return err
 		}
-		starts = r.run.Started()
+		r.owe(r.run.Started())
 	}
 }
 
-// clearUp starts the jobs that the last tick of another process left, with a context that has ended: it may have been killed
-// before it could cancel them, and what it started may be running still. carryOut waits for them.
-func (r *running) clearUp(ctx context.Context) {
+// now is the time for the tree: the system's, but never before that of the last tick, from which it goes on at the same
+// pace if the system's clock was set back.
+func (r *running) now() time.Time {
+	now := time.Now()
+	if least := r.begun.at.Add(now.Sub(r.begun.since)); least.After(now) {
+		return least
+	}
+	return now
+}
+
+// owe remembers jobs that are to be started.
+func (r *running) owe(starts []tree.Start) {
+	for _, s := range starts {
+		r.owed[s.Node] = s
+	}
+}
+
+func (r *running) startOwed(ctx context.Context) {
+	for _, node := range slices.Sorted(maps.Keys(r.owed)) {
+		r.start(ctx, r.owed[node])
+	}
+	clear(r.owed)
+}
+
+// clearUp starts jobs that the tree has left, with a context that has ended: another process may have been killed before it
+// could cancel them, and what it started may be running still. carryOut waits for them.
+func (r *running) clearUp(ctx context.Context, left []tree.Start) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	for _, s := range r.left {
-		leaf, ok := r.Run.Services.Find(s.Request.Kind, s.Request.Name)
-		if s.Job = leaf.Job; ok && s.Job != nil && slices.Contains(r.run.Halted(), int32(s.Node)) {
+	for _, s := range left {
+		if s.Job == nil { // while a run is replayed, tools and the model are not known
+			leaf, _ := r.Run.Services.Find(s.Request.Kind, s.Request.Name)
+			s.Job = leaf.Job
+		}
+		if s.Job != nil && slices.Contains(r.run.Halted(), int32(s.Node)) {
 			r.start(ended, s)
 		}
 	}
 }
 
-// carryOut does what the last tick asked for.
-func (r *running) carryOut(ctx context.Context, starts []tree.Start) error {
+// carryOut does what the last tick asked for, but for starting jobs.
+func (r *running) carryOut(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(starts) > 0 || len(r.run.Emitted()) > 0 || r.run.Status().Done() {
+	if len(r.owed) > 0 || len(r.run.Emitted()) > 0 || r.run.Status().Done() {
 		if err := r.journal.sync(); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
 		}
@@ -239,21 +284,19 @@ func (r *running) carryOut(ctx context.Context, starts []tree.Start) error {
 	if r.Emitted != nil {
 		for _, e := range r.run.Emitted() {
 			if err := r.Emitted(ctx, r.run, e); err != nil {
-				return fmt.Errorf("what %s published could not be handed out: %w", r.run.Tree().Info(e.Node).Path, err)
+				return fmt.Errorf("what %s published could not be handed out: %w", r.run.Tree().Path(e.Node), err)
 			}
 		}
 	}
 	var left []int
 	for _, i := range r.run.Halted() {
+		if s, owed := r.owed[int(i)]; owed && r.run.Look(int(i)).Status != tree.Running {
+			delete(r.owed, int(i))
+			r.clearUp(ctx, []tree.Start{s})
+		}
 		left = append(left, int(i))
 	}
-	if err := r.stop(left); err != nil {
-		return err
-	}
-	for _, s := range starts {
-		r.start(ctx, s)
-	}
-	return nil
+	return r.stop(left)
 }
 
 func (r *running) start(ctx context.Context, s tree.Start) {
@@ -261,13 +304,16 @@ func (r *running) start(ctx context.Context, s tree.Start) {
 	j := &job{start: s, cancel: cancel, ended: make(chan struct{})}
 	r.jobs[s.Node] = j
 	go func() {
-		defer cancel()
+		defer func() { // also if the job ends its goroutine
+			cancel()
+			close(j.ended)
+			select {
+			case r.ended <- struct{}{}:
+			default: // it was not read since another one ended
+			}
+		}()
+		j.result = tree.Result{Status: tree.Failure, Err: "the job ended without a result"}
 		j.result = perform(ctx, s)
-		close(j.ended)
-		select {
-		case r.ended <- struct{}{}:
-		default: // it was not read since another one ended
-		}
 	}()
 }
 
@@ -334,11 +380,9 @@ func (r *running) wait(ctx context.Context) error {
 	for {
 		r.take()
 		wake, timed := r.run.Wake()
-		now := time.Now()
+		now := r.now()
 		switch {
-		case r.run.Ready():
-			return nil
-		case timed && !wake.After(now):
+		case r.run.Ready(), r.due(now):
 			return nil
 		case !timed && len(r.jobs) == 0 && !r.ticked:
 			return nil // it was stuck in another process, and may not be any more
@@ -373,7 +417,13 @@ func (r *running) sleep(ctx context.Context, timed bool, d time.Duration) error 
 	if _, woken := r.run.Wake(); woken {
 		return nil
 	}
-	return r.overdue(time.Now())
+	return r.overdue(r.now())
+}
+
+// due tells whether a timer asks for a tick.
+func (r *running) due(now time.Time) bool {
+	wake, timed := r.run.Wake()
+	return timed && !wake.After(now)
 }
 
 // barks is when the watchdog ends the run.
@@ -386,6 +436,9 @@ func (r *running) barks() (time.Time, bool) {
 }
 
 func (r *running) overdue(now time.Time) error {
+	if now.Before(r.progress.Add(r.Watchdog)) {
+		return nil // which costs less than to ask all nodes
+	}
 	if bark, watched := r.barks(); watched && !now.Before(bark) {
 		return fmt.Errorf("%w for %s: %s", ErrNoProgress, r.Watchdog, r.leaves())
 	}

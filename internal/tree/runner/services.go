@@ -108,7 +108,7 @@ func Tool(name string, use func(ctx context.Context, key string, args map[string
 				}
 				return tree.Failure
 			case r.Status != tree.Success:
-				return c.Fail("%s: %s", name, r.Err)
+				return c.Fail("%s", r.Err) // whose path says which tool it was
 			}
 			return tree.Success
 		},

@@ -59,7 +59,7 @@ func TestModel(t *testing.T) {
 			&asked{"m/0/1", "42", args{}}, args{"llm_response": "hello", "accumulated_content": "hello", "answer": "42"}, ""},
 		"response key":            {args{"prompt": "hi", "response_key": "answer"}, nil, hello, &asked{"m/0/1", "hi", args{}}, args{"llm_response": "hello", "accumulated_content": "hello", "answer": "hello"}, ""},
 		"no prompt":               {nil, nil, hello, nil, args{}, "there is no prompt"},
-		"response key undeclared": {args{"prompt": "hi", "response_key": "gone"}, nil, hello, nil, args{}, "'gone'"},
+		"response key undeclared": {args{"prompt": "hi", "response_key": tree.Ref{Key: "answer"}}, args{"answer": "gone"}, hello, nil, args{"answer": "gone"}, "'gone'"},
 		"response key mistyped":   {args{"prompt": "hi", "response_key": "number"}, nil, hello, &asked{"m/0/1", "hi", args{}}, both, "'number'"},
 		"response key no text":    {args{"prompt": "hi", "response_key": 7}, nil, hello, nil, args{}, "response_key must be the name of a key"},
 		"error": {args{"prompt": "hi"}, nil, func() (string, error) { return "half", errors.New("the line is dead") },
@@ -162,7 +162,7 @@ func TestTool(t *testing.T) {
 
 func TestToolFailsWithItsError(t *testing.T) {
 	run := toolRun(t, 1, func(int, map[string]any) (any, error) { return nil, errors.New("it slipped") })
-	if view := run.Look(2); view.Status != tree.Failure || view.Err != "hammer: it slipped" {
+	if view := run.Look(2); view.Status != tree.Failure || view.Err != "it slipped" {
 		t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 	}
 }

@@ -26,6 +26,8 @@ type world struct {
 	mu      sync.Mutex
 	due     map[string]time.Time
 	started []tree.Request
+	// cleared are the keys of jobs that were started only to be cleared up after.
+	cleared []string
 	emits   []tree.Emit
 	// cancelled, if set, is called by each job that is.
 	cancelled func()
@@ -60,6 +62,11 @@ func (w *world) work(ctx context.Context, r tree.Request) tree.Result {
 // wait returns when the work of a key is done.
 func (w *world) wait(ctx context.Context, r tree.Request, takes time.Duration) error {
 	w.mu.Lock()
+	if ctx.Err() != nil { // the tree has left it: there is nothing to clear up in this world
+		w.cleared = append(w.cleared, r.Key)
+		w.mu.Unlock()
+		return ctx.Err()
+	}
 	w.started = append(w.started, r)
 	due, begun := w.due[r.Key]
 	if !begun {

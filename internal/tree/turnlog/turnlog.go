@@ -31,7 +31,7 @@ func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit
 	if err != nil {
 		return err
 	}
-	_, err = e.Do(ctx, rules.HearTurn{Run: run.ID(), Tree: run.Tree().Name(), Node: run.Tree().Info(emit.Node).Path, Turn: uint64(heard.Turn),
+	_, err = e.Do(ctx, rules.HearTurn{Run: run.ID(), Tree: run.Tree().Name(), Node: run.Tree().Info(emit.Node).Path, Turn: uint64(emit.Nth),
 		Signal: heard.Type, Confidence: heard.Confidence, Reason: heard.Reason(), Body: digest, Actor: actor})
 	return err
 }

@@ -53,8 +53,8 @@ func newRun(t *testing.T, id string) *tree.Run {
 
 // signal is what a tree publishes when it heard one.
 func signal(kind string, turn int64, fields map[string]any) tree.Emit {
-	return tree.Emit{Seq: int(turn), Node: 1, Topic: turnsignal.Topic, Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
-		"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z", "turn": turn}}
+	return tree.Emit{Seq: int(turn) + 7, Nth: int(turn), Node: 1, Topic: turnsignal.Topic, Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
+		"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}}
 }
 
 // heard are the turn signals on the ledger, without their blobs, and who put them there.

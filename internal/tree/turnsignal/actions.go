@@ -2,7 +2,6 @@ package turnsignal
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ func appendEmitted(c *tree.Call, list []any, newest any) error {
 	}
 }
 
-// LogSignal publishes last_signal under Topic, once, with its number among those of the run.
+// LogSignal publishes last_signal under Topic, once.
 func LogSignal(c *tree.Call) tree.Status {
 	h, ok := last(c)
 	if !ok || isTrue(c, logged) {
@@ -92,12 +91,10 @@ func LogSignal(c *tree.Call) tree.Status {
 	if !signalbox.IsTurnType(h.Type) || h.Confidence < 0 || h.Confidence > 1 {
 		return c.Fail("last_signal is no turn signal: type %q, confidence %v", h.Type, h.Confidence)
 	}
-	value, turn := maps.Clone(get(c, lastSignal).(map[string]any)), oneMore(c, logCount)
-	value["turn"] = turn
-	if err := c.Emit(Topic, value); err != nil {
+	if err := c.Emit(Topic, get(c, lastSignal)); err != nil {
 		return failed(c, err)
 	}
-	return failed(c, c.Set(logged, true), c.Set(logCount, turn))
+	return failed(c, c.Set(logged, true))
 }
 
 // StripSignalFromResponse takes the signals out of accumulated_content.

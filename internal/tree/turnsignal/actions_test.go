@@ -125,7 +125,7 @@ func TestParseKeepsFields(t *testing.T) {
 	do(t, b, "update", UpdateSignalState)
 	got, _ := last(tree.NewCall(b, nil, noon))
 	want := Heard{"stuck", 0.5, values{"attempted": []any{"a", 2.5}, "blocker": "x < y", "expected_turns": int64(4), "deep": deep},
-		text, "2026-03-01T12:00:00.000000005Z", 0}
+		text, "2026-03-01T12:00:00.000000005Z"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

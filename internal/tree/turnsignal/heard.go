@@ -18,8 +18,6 @@ type Heard struct {
 	RawXML     string
 	// Timestamp is the time of the tick that parsed the signal, in RFC 3339 with nanoseconds, UTC.
 	Timestamp string
-	// Turn counts the signals that a run published, from 1; 0 for one that was not.
-	Turn int64
 }
 
 // ParseHeard reads a signal as it stands on the blackboard. It reports false for what is no map with a type.
@@ -33,7 +31,6 @@ func ParseHeard(v any) (Heard, bool) {
 	h.Fields, _ = fields["fields"].(map[string]any)
 	h.RawXML, _ = fields["raw_xml"].(string)
 	h.Timestamp, _ = fields["timestamp"].(string)
-	h.Turn, _ = fields["turn"].(int64)
 	return h, true
 }
 

@@ -23,8 +23,8 @@ func TestParseHeard(t *testing.T) {
 		{name: "an empty type", v: values{"type": "", "confidence": 0.5}},
 		{"only a type", values{"type": "stuck"}, Heard{Type: "stuck"}, true},
 		{"all mistyped", values{"type": "stuck", "confidence": "1", "fields": []any{}, "raw_xml": 1, "timestamp": 2.5}, Heard{Type: "stuck"}, true},
-		{"whole", values{"type": "stuck", "confidence": 0.25, "fields": values{"blocker": "b"}, "raw_xml": "<signal/>", "timestamp": "now", "turn": int64(3)},
-			Heard{"stuck", 0.25, values{"blocker": "b"}, "<signal/>", "now", 3}, true},
+		{"whole", values{"type": "stuck", "confidence": 0.25, "fields": values{"blocker": "b"}, "raw_xml": "<signal/>", "timestamp": "now"},
+			Heard{"stuck", 0.25, values{"blocker": "b"}, "<signal/>", "now"}, true},
 		{"a whole number", values{"type": "stuck", "confidence": int64(1)}, Heard{Type: "stuck", Confidence: 1}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

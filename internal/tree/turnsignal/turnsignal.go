@@ -27,10 +27,8 @@ const (
 	Parsed = "_signal_parsed_this_turn"
 	// counted and logged are about the signal in last_signal, so they change with it and not with the turn: a tree
 	// that skips parsing must not count the signal of an earlier turn again.
-	counted = "_signal_counted_this_turn"
-	logged  = "_signal_logged_this_turn"
-	// logCount is how many signals the run published. It is never reset: the ledger counts with it.
-	logCount    = "_signals_logged"
+	counted     = "_signal_counted_this_turn"
+	logged      = "_signal_logged_this_turn"
 	diagnostics = "_signal_diagnostics"
 )
 

@@ -101,7 +101,12 @@ func syntaxError(file, source string, err error) *Error {
 		e.Msg = "syntax error at the end of the file: " + strings.TrimSpace(pe.Message)
 	case errors.As(err, &pe):
 		e.Line = pe.Pos.Line
-		e.Msg = fmt.Sprintf("syntax error near '%s' (column %d): %s", Shorten(pe.Token), pe.Pos.Column, strings.TrimSpace(pe.Message))
+		column, first := blamed(source, pe.Pos)
+		why := strings.TrimSpace(pe.Message)
+		if first {
+			why = "is a comma or bracket missing before it?"
+		}
+		e.Msg = fmt.Sprintf("syntax error near '%s' (column %d): %s", Shorten(pe.Token), column, why)
 	case errors.As(err, &ce):
 		e.Line = max(ce.Line, 1)
 		e.Msg = ce.Message
@@ -110,6 +115,24 @@ func syntaxError(file, source string, err error) *Error {
 	}
 	e.Msg = Clean(e.Msg)
 	return e
+}
+
+// blamed returns where the token begins at whose end the parser stopped, and whether it is the first of its line, so that
+// what is wrong may well be the line before.
+func blamed(source string, end ast.Position) (column int, first bool) {
+	sc := parse.NewScanner(strings.NewReader(source), end.Source)
+	lx := &parse.Lexer{}
+	before := 0
+	for {
+		tok, err := sc.Scan(lx)
+		if err != nil || tok.Type < 0 || sc.Pos.Line > end.Line {
+			return end.Column, false
+		}
+		if sc.Pos == end {
+			return tok.Pos.Column, before > 0 && before < tok.Pos.Line
+		}
+		lx.PrevTokenType, before = tok.Type, tok.Pos.Line
+	}
 }
 
 // Shorten makes a text of a file fit for a message.

@@ -159,7 +159,6 @@ func TestHostile(t *testing.T) {
 	if len(hostile) < 60 {
 		t.Fatalf("%d files", len(hostile))
 	}
-	goroutines := runtime.NumGoroutine()
 	for _, h := range hostile {
 		t.Run(h.name, func(t *testing.T) {
 			runtime.GC()
@@ -196,8 +195,12 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	if n := runtime.NumGoroutine(); n > goroutines {
-		t.Errorf("%d goroutines, before %d", n, goroutines)
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "gopher-lua") {
+			t.Errorf("a goroutine is left:\n%s", stack)
+		}
 	}
 }
 

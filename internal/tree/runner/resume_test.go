@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/tree"
+)
+
+// counted is a job that tells when it is begun and when it is only to clear up.
+type counted struct{ begun, cleared []string }
+
+func (c *counted) do(ctx context.Context, r tree.Request) tree.Result {
+	if ctx.Err() != nil {
+		c.cleared = append(c.cleared, r.Key)
+		return tree.Result{Status: tree.Failure}
+	}
+	c.begun = append(c.begun, r.Key)
+	<-ctx.Done()
+	return tree.Result{Status: tree.Failure}
+}
+
+// interruptedAfter runs a tree for so long, and leaves its journal.
+func interruptedAfter(t *testing.T, compiled *tree.Tree, name string, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if _, err := Do(ctx, compiled, &Options{Journal: name, Run: tree.RunOptions{ID: "r"}}); err == nil {
+		t.Fatal("it ended")
+	}
+}
+
+// A timeout that ended while nobody ran the tree leaves its job, which is not begun only to be cancelled.
+func TestTimeoutEndsWhileNobodyRuns(t *testing.T) {
+	name := journalName(t)
+	inBubble(t, func(t *testing.T) {
+		c := &counted{}
+		root := inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("counted")), inner(tree.AlwaysFail, leafJob("next")))
+		compiled := withJobs(t, root, map[string]tree.Job{"counted": c.do, "next": quick})
+		interruptedAfter(t, compiled, name, time.Second)
+		time.Sleep(time.Hour)
+		run, err := Do(t.Context(), compiled, &Options{Journal: name})
+		if err != nil || run.Status() != tree.Failure {
+			t.Fatalf("%v, %v", run, err)
+		}
+		if diff := cmp.Diff(counted{begun: []string{"r/2/1"}, cleared: []string{"r/2/1"}}, *c, cmp.AllowUnexported(counted{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A run whose budget is spent begins nothing any more.
+func TestSpentBudgetStartsNothing(t *testing.T) {
+	name := journalName(t)
+	inBubble(t, func(t *testing.T) {
+		c := &counted{}
+		compiled := withJobs(t, sequence(leafJob("counted")), map[string]tree.Job{"counted": c.do})
+		for range 3 {
+			_, err := Do(t.Context(), compiled, &Options{Journal: name, MaxTicks: 1})
+			wantError(t, err, ErrTickBudget)
+		}
+		if len(c.begun) > 0 {
+			t.Errorf("begun: %q", c.begun)
+		}
+	})
+}
+
+// A clock that was set back does not hold up a run: its time goes on from the last tick.
+func TestClockSetBack(t *testing.T) {
+	name := journalName(t)
+	root := sequence(after(tree.Wait, 10*time.Second), after(tree.Wait, 10*time.Second))
+	inBubble(t, func(t *testing.T) {
+		time.Sleep(24 * time.Hour)
+		interruptedAfter(t, withJobs(t, root, nil), name, 15*time.Second)
+	})
+	inBubble(t, func(t *testing.T) { // which begins a day earlier
+		begun := time.Now()
+		run, err := Do(t.Context(), withJobs(t, root, nil), &Options{Journal: name})
+		wantDone(t, run, err)
+		wantTook(t, begun, 10*time.Second)
+		if !run.Now().After(begun.Add(23 * time.Hour)) {
+			t.Errorf("the last tick was at %s", run.Now())
+		}
+	})
+}
+
+// A run that goes on is shown before it is ticked again.
+func TestOpened(t *testing.T) {
+	name := journalName(t)
+	inBubble(t, func(t *testing.T) {
+		compiled := withJobs(t, after(tree.Wait, time.Minute), nil)
+		interruptedAfter(t, compiled, name, time.Second)
+		var seen []int
+		run, err := Do(t.Context(), compiled, &Options{Journal: name, Opened: func(r *tree.Run) { seen = append(seen, r.Ticks(), int(r.Status())) }})
+		wantDone(t, run, err)
+		if diff := cmp.Diff([]int{1, int(tree.Running)}, seen); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A job may end its goroutine without a word.
+func TestJobEndsItsGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		compiled := withJobs(t, sequence(leafJob("gone")), map[string]tree.Job{"gone": func(context.Context, tree.Request) tree.Result {
+			runtime.Goexit()
+			return tree.Result{}
+		}})
+		run, err := Do(t.Context(), compiled, &Options{})
+		if err != nil || run.Status() != tree.Failure || run.Look(1).Err != "the job ended without a result" {
+			t.Errorf("%v: %s", err, run.Look(1).Err)
+		}
+	})
+}
+
+// Two runs that were given no name are not taken for each other.
+func TestRunsHaveNamesOfTheirOwn(t *testing.T) {
+	compiled := withJobs(t, after(tree.Wait, 0), nil)
+	one, err := Do(t.Context(), compiled, &Options{})
+	wantDone(t, one, err)
+	two, err := Do(t.Context(), compiled, &Options{})
+	wantDone(t, two, err)
+	if one.ID() == two.ID() || one.ID() == "" {
+		t.Errorf("both are %q", one.ID())
+	}
+}
