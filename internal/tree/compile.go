@@ -102,12 +102,22 @@ type params struct {
 	from, to         blackboard.Slot
 }
 
+// leaf is what a tick needs of a leaf. It is small, since all leaves of a large tree go through the processor's caches.
 type leaf struct {
-	Leaf
-	kind  Kind
-	name  string
+	do    Func
+	job   *Leaf // what stands behind a leaf that takes time, nil for others and for what is not known yet
 	args  map[string]any
+	name  string
 	scope blackboard.Scope
+	kind  Kind
+}
+
+// is makes the leaf what stands behind its name.
+func (l *leaf) is(known Leaf) {
+	l.do, l.job = known.Do, nil
+	if known.Do == nil {
+		l.job = &known
+	}
 }
 
 // Compile checks a definition and makes it ready to run. Actions and conditions are looked up in the registry; tools
@@ -355,9 +365,9 @@ func (c *compiler) children(n *Node) {
 		wants = "no child"
 	case n.Kind == Guard && has != 2:
 		wants = "a condition and one child"
-	case n.Kind.IsDecorator() && n.Kind != Guard && has != 1:
+	case (n.Kind == ForEach || n.Kind.IsDecorator() && n.Kind != Guard) && has != 1:
 		wants = "one child"
-	case n.Kind.IsComposite() && has == 0:
+	case n.Kind.IsComposite() && n.Kind != ForEach && has == 0:
 		wants = "at least one child"
 	}
 	if wants != "" {

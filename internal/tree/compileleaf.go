@@ -14,7 +14,7 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 	l := leaf{kind: n.Kind, name: n.Fn, args: n.Args, scope: scope}
 	switch {
 	case n.Do != nil:
-		l.Do = n.Do
+		l.do = n.Do
 	case n.Kind == Script:
 		c.fault(n.At, "", "script needs a function")
 	case n.Kind == Action || n.Kind == Condition:
@@ -27,7 +27,7 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 			c.fault(n.At, "make it an action, and ask for what it wrote", "'%s' takes time, and a condition is asked within the tick", n.Fn)
 			return
 		}
-		l.Leaf = known
+		l.is(known)
 		l.args = c.arguments(n, known.Params)
 	case n.Kind == Tool && n.Fn == "":
 		c.fault(n.At, "", "tool needs the tool's name")

@@ -63,7 +63,7 @@ func (t *Tree) isLong(i int32) bool {
 	case Wait:
 		return t.params[n.aux].after > 0
 	case Action, LLMCall, Tool:
-		return t.leaves[n.aux].Do == nil
+		return t.leaves[n.aux].do == nil
 	}
 	return false
 }

@@ -63,11 +63,11 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// IsComposite reports whether nodes of the kind have any number of children.
-func (k Kind) IsComposite() bool { return k >= Sequence && k <= Parallel }
+// IsComposite reports whether nodes of the kind choose among children, or, as a for_each does, go through many with one.
+func (k Kind) IsComposite() bool { return k >= Sequence && k <= ForEach }
 
 // IsDecorator reports whether nodes of the kind change what one child answers, or when it is ticked.
-func (k Kind) IsDecorator() bool { return k >= ForEach && k <= AlwaysFail }
+func (k Kind) IsDecorator() bool { return k >= Timeout && k <= AlwaysFail }
 
 // IsLeaf reports whether a definition gives nodes of the kind no children. A subtree gets one when it is compiled.
 func (k Kind) IsLeaf() bool { return k >= Action && k <= Tool }

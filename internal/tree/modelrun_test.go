@@ -71,7 +71,7 @@ func (g *grower) grow(depth int, names []string) *Node {
 	switch {
 	case n.Kind == Guard:
 		n.Children = append(n.Children, g.question())
-	case n.Kind.IsComposite():
+	case n.Kind.IsComposite() && n.Kind != ForEach:
 		count = 1 + g.pick(3)
 	case n.Kind == ForEach:
 		n.As, n.KeepGoing = "x", g.pick(2) == 0

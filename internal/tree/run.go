@@ -144,7 +144,7 @@ func (r *Run) bind(o *RunOptions) error {
 		if err != nil {
 			return err
 		}
-		late := l.Do == nil && l.Job == nil
+		late := l.do == nil && l.job == nil
 		if !replaced && !late {
 			continue
 		}
@@ -154,7 +154,7 @@ func (r *Run) bind(o *RunOptions) error {
 				c.missing(r.tree.meta[i].def, o.Services)
 				continue
 			}
-			l.Leaf = found
+			l.is(found)
 			l.args = c.arguments(r.tree.meta[i].def, found.Params)
 		}
 		if &r.leaves[0] == &r.tree.leaves[0] {
@@ -178,7 +178,7 @@ func (l *leaf) replaced(rules []Replacement, name string) (bool, error) {
 			return false, fmt.Errorf("replacement %q: %w", rule.Pattern, err)
 		}
 		if hit {
-			l.Leaf = Leaf{Do: rule.Do}
+			l.is(Leaf{Do: rule.Do})
 			return true, nil
 		}
 	}
@@ -252,7 +252,11 @@ type Start struct {
 
 func (r *Run) start(i int32) Start {
 	info, l := r.tree.meta[i].def, &r.leaves[r.nodes[i].aux]
-	return Start{int(i), l.Job, Request{Key: fmt.Sprintf("%s/%d/%d", r.id, i, r.state[i].count), Path: r.tree.path(i),
+	var job Job
+	if l.job != nil { // it is not known while a run is replayed
+		job = l.job.Job
+	}
+	return Start{int(i), job, Request{Key: fmt.Sprintf("%s/%d/%d", r.id, i, r.state[i].count), Path: r.tree.path(i),
 		Kind: info.Kind, Name: l.name, Payload: r.payloads[i]}}
 }
 
@@ -290,7 +294,7 @@ func (r *Run) Views() []View {
 
 func (r *Run) isJob(i int32) bool {
 	n := r.nodes[i]
-	return n.aux >= 0 && n.kind.IsLeaf() && n.kind != Wait && n.kind != Subtree && r.leaves[n.aux].Do == nil
+	return n.aux >= 0 && n.kind.IsLeaf() && n.kind != Wait && n.kind != Subtree && r.leaves[n.aux].do == nil
 }
 
 // Ready reports whether a job ended whose result the next tick takes.

@@ -391,11 +391,11 @@ func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 	if r.replay != nil {
 		return r.replayed(i, l, s)
 	}
-	if l.Do == nil {
+	if l.do == nil {
 		return r.job(i, l, s, fresh)
 	}
 	c := r.prepare(i, l)
-	st := r.ask(l.Do, c)
+	st := r.ask(l.do, c)
 	switch {
 	case st == Running && l.kind == Condition:
 		st = c.Fail("a condition answered RUNNING")
@@ -466,10 +466,10 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 	}
 	delete(r.results, i)
 	delete(r.payloads, i)
-	if l.Finish == nil {
+	if l.job.Finish == nil {
 		return r.ended(i, s, c, result)
 	}
-	st := r.ask(func(c *Call) Status { return l.Finish(c, result) }, c)
+	st := r.ask(func(c *Call) Status { return l.job.Finish(c, result) }, c)
 	if !st.Done() {
 		st = c.Fail("the job ended as %s, which is no end", st)
 	}
@@ -481,9 +481,9 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 
 // payload asks what the job is to do.
 func (r *Run) payload(l *leaf, c *Call) (payload any, err error) {
-	if l.Prepare == nil {
+	if l.job.Prepare == nil {
 		payload = c.Args()
-	} else if st := r.ask(func(c *Call) Status { payload, err = l.Prepare(c); return Success }, c); st == Failure {
+	} else if st := r.ask(func(c *Call) Status { payload, err = l.job.Prepare(c); return Success }, c); st == Failure {
 		err = fmt.Errorf("%s", r.call.err)
 	}
 	if err != nil {

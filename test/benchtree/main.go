@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	bt "github.com/joeycumines/go-behaviortree"
@@ -58,11 +59,13 @@ func measure(rounds int) error {
 			}
 		}
 	}
-	fmt.Printf("%-58s %9s %9s %12s\n", "", "ns/node", "goal", "allocs/tick")
+	fmt.Printf("%-70s %9s %9s %12s\n", "", "ns/node", "goal", "allocs/tick")
 	for _, r := range rows {
 		r.print()
 	}
-	printFlat(rows)
+	fmt.Println()
+	printFlat(rows, "sequence")
+	printFlat(rows, "five-ary")
 	return nil
 }
 
@@ -101,14 +104,14 @@ func (r *row) print() {
 			verdict = "  short"
 		}
 	}
-	fmt.Printf("%-58s %9.1f %9s %12.0f%s\n", r.name, r.median(), goal, r.allocs, verdict)
+	fmt.Printf("%-70s %9.1f %9s %12.0f%s\n", r.name, r.median(), goal, r.allocs, verdict)
 }
 
-// printFlat compares the cost of a node in the smallest and the largest tree.
-func printFlat(rows []*row) {
+// printFlat compares the cost of a node in the smallest and the largest tree of a shape.
+func printFlat(rows []*row, shape string) {
 	first, last := (*row)(nil), (*row)(nil)
 	for _, r := range rows {
-		if r.goal == goalOff && r.nodes > 90 && r.allocFree {
+		if r.allocFree && strings.Contains(r.name, shape) {
 			if first == nil {
 				first = r
 			}
@@ -121,7 +124,7 @@ func printFlat(rows []*row) {
 	if ratio > goalFlat {
 		verdict = "  short"
 	}
-	fmt.Printf("\na node in a tree of %d costs %.2f times what it costs in one of %d (goal: flat, ≤ %.1f)%s\n", last.nodes, ratio, first.nodes, goalFlat, verdict)
+	fmt.Printf("%s: a node in a tree of %d costs %.2f times what it costs in one of %d (goal: flat, ≤ %.1f)%s\n", shape, last.nodes, ratio, first.nodes, goalFlat, verdict)
 }
 
 func allRows() ([]*row, error) {

@@ -41,7 +41,7 @@ func drawTree(t *rapid.T, depth int) *tree.Node {
 		n.Children = []*tree.Node{is("a", int64(rapid.IntRange(0, 3).Draw(t, "a"))), drawTree(t, depth-1)}
 	default:
 		children := 1
-		if n.Kind.IsComposite() {
+		if n.Kind.IsComposite() && n.Kind != tree.ForEach {
 			children = rapid.IntRange(1, 4).Draw(t, "children")
 		}
 		for range children {
