@@ -121,7 +121,7 @@ func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	small, large := allocated(1<<20), allocated(64<<20)
-	if large > small+1<<20 {
+	if large > small+8<<20 { // what else the process allocates meanwhile is in it
 		t.Errorf("%d bytes allocated for 1 MiB of input, %d for 64 MiB", small, large)
 	}
 }

@@ -106,7 +106,7 @@ var plainDiffers = map[string]bool{
 func TestInnocentPrograms(t *testing.T) {
 	for _, p := range innocent {
 		t.Run(p.name, func(t *testing.T) {
-			s := New(Limits{})
+			s := New(Limits{Time: time.Hour})
 			defer s.Close()
 			v, err := s.Load(t.Context(), "p.lua", p.source, nil)
 			if err != nil {
@@ -139,7 +139,7 @@ func TestSameAsPlain(t *testing.T) {
 }
 
 func TestPcallKeepsSharedVariables(t *testing.T) {
-	got := mustLoad(t, New(Limits{}), `
+	got := mustLoad(t, New(Limits{Time: time.Hour}), `
 local n = 0
 local function inc() n = n + 1 end
 inc(); pcall(error, "x"); inc(); n = n + 10; inc()
@@ -205,7 +205,7 @@ func TestErrors(t *testing.T) {
 		{"local s = ('x'):gsub('x', '%2')", "p.lua:1: invalid capture index"},
 		{"local s = ('x'):gsub('x', function() return {} end)", "p.lua:1: invalid replacement value (a table)"},
 	} {
-		s := New(Limits{})
+		s := New(Limits{Time: time.Hour})
 		if got := loadError(t, s, tc.source).Error(); got != tc.want {
 			t.Errorf("%q:\n got %s\nwant %s", tc.source, got, tc.want)
 		}
@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestMessageIsShort(t *testing.T) {
-	err := loadError(t, New(Limits{}), `error(("é\n"):rep(1000))`)
+	err := loadError(t, New(Limits{Time: time.Hour}), `error(("é\n"):rep(1000))`)
 	if n := len([]rune(err.Msg)); n > maxMessage || n < maxMessage-5 {
 		t.Errorf("message of %d characters", n)
 	}
@@ -230,7 +230,7 @@ func TestErrorWithoutLine(t *testing.T) {
 }
 
 func TestPositionOfGoFunctions(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	var at []string
 	mark := s.Root.NewFunction(func(L *lua.LState) int {
@@ -284,7 +284,7 @@ func TestNothingIsKeptBetweenCalls(t *testing.T) {
 		{"caught is still refused", "local t = {}\nreturn function() pcall(function() t.n = 1 end); return error(tostring(t.n)) end", "p.lua:2: nil"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := New(Limits{})
+			s := New(Limits{Time: time.Hour})
 			defer s.Close()
 			fn := frozen(t, s, tc.source)
 			_, err := s.Call(t.Context(), fn)
@@ -312,7 +312,7 @@ func TestFreezeRefusesAssignedVariables(t *testing.T) {
 		{"as a function", "local f\nreturn function()\n function f() end end", 3, "f"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := New(Limits{})
+			s := New(Limits{Time: time.Hour})
 			defer s.Close()
 			fn := mustLoad(t, s, tc.source).(*lua.LFunction)
 			err := s.Freeze([]*lua.LFunction{fn})
@@ -327,7 +327,7 @@ func TestFreezeRefusesAssignedVariables(t *testing.T) {
 }
 
 func TestFreezeAllowsLocalState(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	fn := frozen(t, s, `
 local loads = 0
@@ -358,7 +358,7 @@ end`)
 }
 
 func TestLoadAfterFreeze(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	frozen(t, s, "return function() end")
 	if err := loadError(t, s, "return 1"); err.Msg != "loading has ended: make a new sandbox" {
 		t.Error(err)
@@ -390,13 +390,13 @@ func TestTimeLimit(t *testing.T) {
 // TestNoTableOfArguments: the interpreter would make a table of the arguments, uncounted, for a function that takes
 // any number and does not use them.
 func TestNoTableOfArguments(t *testing.T) {
-	if v := mustLoad(t, New(Limits{}), "local function f(...) return arg end; return f(1, 2)"); v != lua.LNil {
+	if v := mustLoad(t, New(Limits{Time: time.Hour}), "local function f(...) return arg end; return f(1, 2)"); v != lua.LNil {
 		t.Errorf("got %v", v)
 	}
 }
 
 func TestFirstLineOfAScript(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	if err := loadError(t, s, "#!/usr/bin/env lua\nerror('x')"); err.Error() != "p.lua:2: x" {
 		t.Error(err)
@@ -404,7 +404,7 @@ func TestFirstLineOfAScript(t *testing.T) {
 }
 
 func TestCallWithinCall(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	var inner *Error
 	again := s.Root.NewFunction(func(L *lua.LState) int {
@@ -420,7 +420,7 @@ func TestCallWithinCall(t *testing.T) {
 }
 
 func TestGoPanicIsAnError(t *testing.T) {
-	s := New(Limits{})
+	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	bad := s.Root.NewFunction(func(*lua.LState) int { panic("oh") })
 	for _, source := range []string{"\nbad()", "\npcall(bad)", "\nlocal t = {2, 1} table.sort(t, bad)"} {
