@@ -88,7 +88,8 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 	return r.run(ctx, call{dir: dir, args: args})
 }
 
-// run runs git. If a lock of another git is in the way it waits, up to r.patience.
+// run runs git. If a lock of another git is in the way, or a tree that another git is just making or removing, it waits, up to
+// r.patience.
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
@@ -96,16 +97,13 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 		if err == nil || c.to != nil {
 			return out, err
 		}
-		lock := lockInTheWay(stderr)
-		if lock == "" {
+		lock, over := lockInTheWay(stderr), !time.Now().Before(deadline)
+		switch {
+		case lock == "" && (over || !halfATree(stderr)):
 			return out, err
-		}
-		if abandoned(lock) {
-			if os.Remove(lock) == nil {
-				continue
-			}
-		}
-		if !time.Now().Before(deadline) {
+		case lock != "" && abandoned(lock) && os.Remove(lock) == nil:
+			continue
+		case lock != "" && over:
 			return out, lockError(lock, err)
 		}
 		select {
@@ -114,6 +112,12 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// halfATree tells that git met the folder of another tree while it was made or removed: git reads them all to know which
+// branches are in use, and the files in them do not appear, or go, all at once.
+func halfATree(stderr string) bool {
+	return strings.Contains(stderr, "failed to read") && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
 }
 
 // pin tells git which repository a tree belongs to. It must not find that out from the file .git in the tree: an agent could
