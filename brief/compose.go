@@ -1,0 +1,123 @@
+package brief
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Answer is what an agent gets. FilePath is null unless the full result was saved.
+type Answer struct {
+	Status   Status  `json:"status"`
+	Format   Format  `json:"format"`
+	Snapshot any     `json:"snapshot"`
+	Flags    []Flag  `json:"flags"`
+	FilePath *string `json:"file_path"`
+}
+
+// Compose makes an agent's answer: the snapshot of the result, the flags of the snapshot, and what became of the
+// file (the zero Saved if none was asked for). The answer fits: see [Fit].
+func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, status func(S) Status, saved Saved) Answer {
+	short := snapshot(result)
+	answer := Answer{
+		Status: status(short), Format: FormatAgent, Snapshot: short,
+		Flags: append(Sort(flags(short)), saved.flags()...), FilePath: saved.filePath(),
+	}
+	return Fit(answer)
+}
+
+// Failed is the answer when there is no result at all: an error, with one flag that says what failed.
+func Failed(flag, message string) Answer {
+	return Fit(Answer{
+		Status: StatusError, Format: FormatAgent,
+		Snapshot: failure{Status: StatusError, Verdict: message},
+		Flags:    []Flag{{Flag: flag, Severity: Error, Message: message}},
+	})
+}
+
+type failure struct {
+	Status  Status `json:"status"`
+	Verdict string `json:"verdict"`
+}
+
+// Tool is how the result of one tool becomes an answer in any format. All functions are pure.
+type Tool[R, S any] struct {
+	Snapshot func(R) S
+	Flags    func(S) []Flag
+	// Status is the answer's status, told by the snapshot.
+	Status func(S) Status
+	// Summary is the result without its long details; nil means that the summary is the result.
+	Summary func(R) any
+	// Report is Markdown; nil means that the tool has no reports.
+	Report func(R) string
+}
+
+// Answer makes the answer in a format as one JSON object: an [Answer], or the summary or the result with
+// file_path if one was asked for, or {status, format, report, file_path}. Where a file was asked for and could not
+// be written, file_path is null and flags has file_not_saved.
+func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
+	switch format {
+	case FormatAgent:
+		return Encode(Compose(result, t.Snapshot, t.Flags, t.Status, saved))
+	case FormatSummary:
+		if t.Summary == nil {
+			return withFile(result, saved)
+		}
+		return withFile(t.Summary(result), saved)
+	case FormatFull:
+		return withFile(result, saved)
+	case FormatReport:
+		if t.Report == nil {
+			return nil, errors.New("this tool has no reports: use another format")
+		}
+		return Encode(report{
+			Status: t.Status(t.Snapshot(result)), Format: FormatReport, Report: t.Report(result),
+			FilePath: saved.filePath(), Flags: saved.flags(),
+		})
+	}
+	_, err := ParseFormat(string(format))
+	return nil, err
+}
+
+type report struct {
+	Status   Status  `json:"status"`
+	Format   Format  `json:"format"`
+	Report   string  `json:"report"`
+	FilePath *string `json:"file_path"`
+	Flags    []Flag  `json:"flags,omitempty"`
+}
+
+// withFile is the value as a JSON object, with what became of the file at its end.
+func withFile(value any, saved Saved) (json.RawMessage, error) {
+	object, err := Encode(value)
+	if err != nil || !saved.asked() {
+		return object, err
+	}
+	if len(object) < 2 || object[0] != '{' {
+		return nil, fmt.Errorf("a result of type %T is no JSON object and cannot name its file", value)
+	}
+	tail, err := Encode(struct {
+		FilePath *string `json:"file_path"`
+		Flags    []Flag  `json:"flags,omitempty"`
+	}{saved.filePath(), saved.flags()})
+	if err != nil {
+		return nil, err
+	}
+	head := object[:len(object)-1]
+	if len(head) > 1 {
+		head = append(head, ',')
+	}
+	return append(head, tail[1:]...), nil
+}
+
+// Encode is a value as compact JSON in which characters such as < stay as they are.
+func Encode(value any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("encoding the answer: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

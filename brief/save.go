@@ -1,0 +1,120 @@
+package brief
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Saver writes a file under a name in a folder of its own choice. When it returns no error the file must be there
+// whole, also after a power cut, and path must be absolute. It must not replace a file.
+type Saver func(name string, data []byte) (path string, err error)
+
+// Saved is what became of the full result's file. The zero value says that none was asked for.
+type Saved struct {
+	Path string
+	Err  error
+}
+
+// Save writes the full result, indented, and says what became of it. It comes before formatting, so that the
+// answer can name the file.
+func Save(result any, name string, save Saver) Saved {
+	if save == nil {
+		return Saved{Err: errors.New("there is no folder for it")}
+	}
+	compact, err := Encode(result)
+	if err != nil {
+		return Saved{Err: err}
+	}
+	var data bytes.Buffer
+	if err := json.Indent(&data, compact, "", "  "); err != nil {
+		return Saved{Err: err}
+	}
+	data.WriteByte('\n')
+	path, err := save(name, data.Bytes())
+	switch {
+	case err != nil:
+		return Saved{Err: err}
+	case !filepath.IsAbs(path):
+		return Saved{Err: fmt.Errorf("its path %q is not absolute", path)}
+	}
+	return Saved{Path: path}
+}
+
+func (s Saved) asked() bool { return s.Path != "" || s.Err != nil }
+
+func (s Saved) filePath() *string {
+	if s.Path == "" || s.Err != nil {
+		return nil
+	}
+	return &s.Path
+}
+
+// maxReason keeps a flag's message a line, whatever the operating system had to say.
+const maxReason = 120
+
+func (s Saved) flags() []Flag {
+	if s.Err == nil {
+		return nil
+	}
+	reason := s.Err.Error()
+	// The reason is enough: who asked does not need to know the folder.
+	if pathError, ok := errors.AsType[*fs.PathError](s.Err); ok {
+		reason = pathError.Err.Error()
+	}
+	reason, _, _ = strings.Cut(reason, "\n")
+	return []Flag{{
+		Flag: "file_not_saved", Severity: Warning,
+		Message: "The full result could not be saved: " + cut(reason, maxReason),
+	}}
+}
+
+// CheckTicker refuses a ticker that may not become part of a file's name: it has 1 to 16 of A-Z, 0-9, '.', '^', '='
+// and '-'.
+func CheckTicker(ticker string) error {
+	allowed := func(r rune) bool {
+		return r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-", r)
+	}
+	wrong := strings.ContainsFunc(ticker, func(r rune) bool { return !allowed(r) })
+	if wrong || len(ticker) < 1 || len(ticker) > 16 {
+		return fmt.Errorf("ticker %q is not valid: use 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'", cut(ticker, 40))
+	}
+	return nil
+}
+
+// FileName is <prefix>_<TICKER>_<yyyymmdd_hhmmss>-<random>.json, or without the ticker's part if ticker is empty. The time is
+// written in its own zone; prefix and random are letters, digits and '_', and random keeps two answers of one
+// second apart.
+func FileName(prefix, ticker string, at time.Time, random string) (string, error) {
+	for _, part := range []struct{ what, text string }{{"prefix", prefix}, {"random text", random}} {
+		if !isWord(part.text) {
+			return "", fmt.Errorf("%s %q of a file's name is not valid: use 1 to 32 letters, digits and '_'", part.what, cut(part.text, 40))
+		}
+	}
+	if year := at.Year(); year < 0 || year > 9999 {
+		return "", fmt.Errorf("year %d does not fit into a file's name: check the clock", year)
+	}
+	name := prefix
+	if ticker != "" {
+		if err := CheckTicker(ticker); err != nil {
+			return "", err
+		}
+		name += "_" + ticker
+	}
+	return name + "_" + at.Format("20060102_150405") + "-" + random + ".json", nil
+}
+
+func isWord(text string) bool {
+	for _, b := range []byte(text) {
+		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+		if !letter && !(b >= '0' && b <= '9') && b != '_' {
+			return false
+		}
+	}
+	return len(text) >= 1 && len(text) <= 32
+}

@@ -1,0 +1,55 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox/brief"
+)
+
+// FlagsExit are the flags of a snapshot, sorted.
+func FlagsExit(s ExitSnapshot) []brief.Flag {
+	if s.Status != string(brief.StatusSuccess) {
+		return []brief.Flag{{Flag: "signal_error", Severity: brief.Error, Message: or(s.Verdict, "Exit signal evaluation failed")}}
+	}
+	var flags []brief.Flag
+	if n := len(s.ErroredRules); n > 0 {
+		flags = append(flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
+			Message: fmt.Sprintf("Rule%s failed to evaluate: %s", brief.Plural(n), strings.Join(s.ErroredRules, ", "))})
+	}
+	for _, known := range assessments() {
+		if strings.HasPrefix(s.OverallAssessment, known.prefix) {
+			flags = append(flags, known.flag)
+			break
+		}
+	}
+	if s.TradeEligible && s.SellQuantity.IsPos() {
+		var percent float64
+		if s.Shares.IsPos() {
+			percent = percentOf(s.SellQuantity, s.Shares)
+		}
+		flags = append(flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
+			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity, brief.Whole(percent))})
+	}
+	if s.StopAboveMarket {
+		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
+			Message: or(s.StopNote, "Configured stop is not below the market price — no stop order recommended")})
+	}
+	return brief.Sort(flags)
+}
+
+type assessment struct {
+	prefix string
+	flag   brief.Flag
+}
+
+// assessments are what an overall assessment may begin with, and the flag for it.
+func assessments() []assessment {
+	return []assessment{
+		{"STRONG EXIT", brief.Flag{Flag: "strong_exit", Severity: brief.Warning, Message: "Both momentum and regime signals triggered — strong exit signal"}},
+		{"EXIT", brief.Flag{Flag: "exit_signal", Severity: brief.Warning, Message: "Primary momentum signal triggered — exit recommended"}},
+		{"MONITOR", brief.Flag{Flag: "monitor", Severity: brief.Info, Message: "Secondary signal triggered — monitoring, no action yet"}},
+		{"HOLD", brief.Flag{Flag: "hold", Severity: brief.Success, Message: "No exit signals triggered — position holds"}},
+		{"ERROR", brief.Flag{Flag: "primary_rule_error", Severity: brief.Error, Message: "Primary rule failed — cannot determine exit status"}},
+	}
+}

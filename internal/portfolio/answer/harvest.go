@@ -1,0 +1,138 @@
+package answer
+
+import "signalbox/brief"
+
+// Disclaimer stands in every answer about taxes.
+const Disclaimer = "Estimates under US federal rules; not tax advice"
+
+// HarvestResult is all that suggest_tax_loss_harvest knows. Totals assume that all candidates are sold together; a
+// candidate's own figures, that its lot is sold alone.
+type HarvestResult struct {
+	// Status is "success" if the question could be answered; every other text is a failure.
+	Status string `json:"status"`
+	Error  string `json:"error,omitempty"`
+	// TotalHarvestableLoss counts allowed loss only, and so do its two parts.
+	TotalHarvestableLoss Amount `json:"total_harvestable_loss"`
+	ShortTermLoss        Amount `json:"short_term_loss"`
+	LongTermLoss         Amount `json:"long_term_loss"`
+	// DisallowedLoss is what wash sales would take.
+	DisallowedLoss Amount             `json:"disallowed_loss"`
+	CandidateCount int                `json:"candidate_count"`
+	Candidates     []HarvestCandidate `json:"candidates"`
+	// DataCoveragePct is positions with lots / positions by count, ValueCoveragePct by value; the latter is nil where values
+	// are not known.
+	DataCoveragePct  brief.Number      `json:"data_coverage_pct"`
+	ValueCoveragePct *brief.Number     `json:"value_coverage_pct"`
+	WashSaleWarnings []WashSaleWarning `json:"wash_sale_warnings"`
+	DoNotBuyBefore   []DoNotBuy        `json:"do_not_buy_before"`
+	// Net is the year's net with the candidates sold; nil means that nothing else was realized.
+	Net               *NetPosition       `json:"net_position"`
+	RealizedWashSales []RealizedWashSale `json:"realized_wash_sales"`
+	// PermanentlyDisallowed is the part of the realized wash sales that is lost for good.
+	PermanentlyDisallowed Amount           `json:"permanently_disallowed"`
+	IncompleteHistory     []IncompleteSale `json:"incomplete_history"`
+	Metadata              HarvestMetadata  `json:"metadata"`
+	// Disclaimer is written into every result, whatever it is here.
+	Disclaimer string `json:"disclaimer"`
+}
+
+// HarvestMetadata is what the answer is based on.
+type HarvestMetadata struct {
+	AsOf                 string `json:"as_of,omitempty"`
+	PositionsAnalyzed    int    `json:"positions_analyzed"`
+	PositionsWithLots    int    `json:"positions_with_lots"`
+	SortBy               string `json:"sort_by,omitempty"`
+	Account              string `json:"account,omitempty"`
+	Source               string `json:"source,omitempty"`
+	IncludeWashSaleCheck bool   `json:"include_wash_sale_check"`
+	MinLoss              Amount `json:"min_loss"`
+	// BelowMinLossCount is how many lots at a loss are no candidates because of MinLoss.
+	BelowMinLossCount int `json:"below_min_loss_count"`
+}
+
+// HarvestCandidate is one lot at a loss.
+type HarvestCandidate struct {
+	Ticker            string       `json:"ticker"`
+	AccountID         string       `json:"account_id,omitempty"`
+	LotID             string       `json:"lot_id,omitempty"`
+	LotDate           string       `json:"lot_date,omitempty"`
+	HoldingStart      string       `json:"holding_start,omitempty"`
+	Shares            Amount       `json:"shares"`
+	BasisTotal        Amount       `json:"basis_total"`
+	Price             Amount       `json:"price"`
+	MarketValue       Amount       `json:"market_value"`
+	UnrealizedLoss    Amount       `json:"unrealized_loss"`
+	LossPct           brief.Number `json:"loss_pct"`
+	DaysHeld          int          `json:"days_held"`
+	HoldingPeriod     string       `json:"holding_period"`
+	LongTermFrom      string       `json:"long_term_from,omitempty"`
+	WashSaleRisk      bool         `json:"wash_sale_risk"`
+	DisallowedShares  Amount       `json:"disallowed_shares"`
+	DisallowedLoss    Amount       `json:"disallowed_loss"`
+	AllowedLoss       Amount       `json:"allowed_loss"`
+	WashSalePurchases []Purchase   `json:"wash_sale_purchases,omitempty"`
+	// CleanDate is the first day on which selling the lot causes no wash sale.
+	CleanDate string `json:"clean_date,omitempty"`
+}
+
+// Purchase is a purchase that causes a wash sale.
+type Purchase struct {
+	Date    string `json:"date"`
+	Account string `json:"account"`
+	Ticker  string `json:"ticker"`
+	Shares  Amount `json:"shares"`
+}
+
+// WashSaleWarning says that selling a ticker's candidates would be a wash sale.
+type WashSaleWarning struct {
+	Ticker           string     `json:"ticker"`
+	DisallowedShares Amount     `json:"disallowed_shares"`
+	DisallowedLoss   Amount     `json:"disallowed_loss"`
+	CleanDate        string     `json:"clean_date,omitempty"`
+	Purchases        []Purchase `json:"purchases,omitempty"`
+}
+
+// DoNotBuy says until when a ticker and what is substantially identical must not be bought after the sale.
+type DoNotBuy struct {
+	Ticker    string   `json:"ticker"`
+	Identical []string `json:"identical,omitempty"`
+	// Date is the first day on which buying is clean again.
+	Date string `json:"date"`
+}
+
+// RealizedWashSale is a sale at a loss already made, some of whose loss is disallowed.
+type RealizedWashSale struct {
+	SaleDate         string     `json:"sale_date"`
+	Account          string     `json:"account"`
+	Ticker           string     `json:"ticker"`
+	Shares           Amount     `json:"shares"`
+	Loss             Amount     `json:"loss"`
+	DisallowedShares Amount     `json:"disallowed_shares"`
+	DisallowedLoss   Amount     `json:"disallowed_loss"`
+	PermanentLoss    Amount     `json:"permanent_loss"`
+	Replacements     []Purchase `json:"replacements"`
+}
+
+// IncompleteSale is a sale of shares whose purchase is not in the data.
+type IncompleteSale struct {
+	Date    string `json:"date"`
+	Account string `json:"account"`
+	Ticker  string `json:"ticker"`
+	Shares  Amount `json:"shares"`
+}
+
+// MarshalJSON writes empty lists as [] and always the disclaimer.
+func (r HarvestResult) MarshalJSON() ([]byte, error) {
+	type plain HarvestResult // without this method
+	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates), list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
+	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
+	r.Disclaimer = Disclaimer
+	return encode(plain(r))
+}
+
+// MarshalJSON writes no replacements as [].
+func (w RealizedWashSale) MarshalJSON() ([]byte, error) {
+	type plain RealizedWashSale // without this method
+	w.Replacements = list(w.Replacements)
+	return encode(plain(w))
+}

@@ -1,0 +1,98 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox/brief"
+)
+
+// Thresholds of coverage, in percent.
+const (
+	lowCoverage      = 50
+	moderateCoverage = 75
+)
+
+// mostlyShortTerm is the part of losses, in percent, from which on they are mostly short-term.
+const mostlyShortTerm = 50
+
+// FlagsHarvest are the flags of a snapshot, sorted.
+func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
+	if s.Status != string(brief.StatusSuccess) {
+		return []brief.Flag{{Flag: "harvest_error", Severity: brief.Error, Message: or(s.Verdict, "Tax harvest analysis failed")}}
+	}
+	var flags []brief.Flag
+	if s.CandidateCount == 0 {
+		flags = append(flags, nothingToHarvest(s))
+	} else {
+		flags = candidateFlags(s)
+	}
+	// Not among the flags that harvest_available looks at: it is about sales already made.
+	if s.PermanentlyDisallowed.Sign() != 0 {
+		flags = append(flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
+			Message: exactDollars(s.PermanentlyDisallowed) + " of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
+	}
+	return brief.Sort(flags)
+}
+
+// nothingToHarvest says why there are no candidates: nobody can tell, they are too small, or there are none.
+func nothingToHarvest(s HarvestSnapshot) brief.Flag {
+	switch {
+	case s.DataCoveragePct <= 0:
+		return brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be judged"}
+	case s.BelowMinLossCount > 0:
+		return brief.Flag{Flag: "below_min_loss", Severity: brief.Info, Message: "All losses are below the minimum of " + exactDollars(s.MinLoss)}
+	}
+	return brief.Flag{Flag: "no_candidates", Severity: brief.Success,
+		Message: "No unrealized losses to harvest — all lots are at a gain or break-even"}
+}
+
+func candidateFlags(s HarvestSnapshot) []brief.Flag {
+	var flags []brief.Flag
+	add := func(name string, severity brief.Severity, format string, args ...any) {
+		flags = append(flags, brief.Flag{Flag: name, Severity: severity, Message: fmt.Sprintf(format, args...)})
+	}
+	loss := s.TotalHarvestableLoss
+	if loss.CmpAbs(s.DeductionLimit.Decimal) >= 0 {
+		add("significant_harvest", brief.Info, "%s", significantHarvest(s))
+	}
+	if percent := percentOf(s.ShortTermLoss, loss); percent >= mostlyShortTerm {
+		add("mostly_short_term", brief.Info, "%s%% of losses are short-term (higher tax offset value)", brief.Whole(percent))
+	}
+	if n := s.WashSaleTickerCount; n > 0 {
+		const named = 3
+		var more string
+		if n > named {
+			more = fmt.Sprintf(" + %d more", n-named)
+		}
+		add("wash_sale_risk", brief.Warning, "Wash sale risk on %d ticker%s: %s%s",
+			n, brief.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), more)
+	}
+	switch coverage := brief.Whole(s.DataCoveragePct); {
+	case s.DataCoveragePct < lowCoverage:
+		add("low_coverage", brief.Warning, "Only %s%% of positions have FIFO lot data — losses may be understated", coverage)
+	case s.DataCoveragePct < moderateCoverage:
+		add("moderate_coverage", brief.Info, "%s%% lot coverage — %d positions missing transaction history",
+			coverage, s.PositionsAnalyzed-s.PositionsWithLots)
+	}
+	if len(flags) == 0 {
+		add("harvest_available", brief.Info, "%s in harvestable losses across %d lots", dollars(loss), s.CandidateCount)
+	}
+	return flags
+}
+
+// significantHarvest names the limit that applies, and, where the year brought more than these losses, whether the net
+// is over it too: the limit is one of the net.
+func significantHarvest(s HarvestSnapshot) string {
+	text := fmt.Sprintf("%s harvestable losses exceed %s annual deduction limit", dollars(s.TotalHarvestableLoss), dollars(s.DeductionLimit))
+	net := s.NetAfterHarvest
+	switch {
+	case net.CmpAbs(s.TotalHarvestableLoss.Decimal) == 0 && !net.IsPos():
+		return text
+	case !net.IsNeg():
+		return text + " — but net of realized gains and carryover no loss is left"
+	case net.CmpAbs(s.DeductionLimit.Decimal) < 0:
+		return text + " — but net of realized gains and carryover it is " + exactDollars(net) + ", within the limit"
+	}
+	return text + " — net of realized gains and carryover it is " + exactDollars(net) + ", over the limit too"
+}

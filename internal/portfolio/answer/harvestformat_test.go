@@ -1,0 +1,215 @@
+package answer_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/brief"
+	"signalbox/internal/portfolio/answer"
+)
+
+func TestHarvestAgentResponseStructure(t *testing.T) {
+	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatAgent, brief.Saved{})
+	fields := object(t, data, err)
+	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"}, keys(t, fields)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if fields["status"] != "success" || fields["format"] != "agent" {
+		t.Errorf("got %s", data)
+	}
+	if snapshot := fields["snapshot"].(map[string]any); snapshot["total_harvestable_loss"] != -12345.68 {
+		t.Errorf("total_harvestable_loss is %v, want the number -12345.68", snapshot["total_harvestable_loss"])
+	}
+}
+
+func saveHarvest(t *testing.T) (brief.Saved, string) {
+	dir := t.TempDir()
+	return brief.Save(harvest(), "harvest.json", saveIn(dir)), dir
+}
+
+func TestHarvestFileOutputAgent(t *testing.T) {
+	saved, dir := saveHarvest(t)
+	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatAgent, saved)
+	wantFile(t, object(t, data, err), dir, harvest())
+}
+
+func TestHarvestInlineNoFilePath(t *testing.T) {
+	for _, format := range []brief.Format{brief.FormatAgent, brief.FormatReport} {
+		data, err := answer.HarvestTool().Answer(harvest(), format, brief.Saved{})
+		if path, ok := object(t, data, err)["file_path"]; !ok || path != nil {
+			t.Errorf("%s: file_path is %v, %v; want null", format, path, ok)
+		}
+	}
+}
+
+func TestFileOutputReport(t *testing.T) {
+	saved, dir := saveHarvest(t)
+	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatReport, saved)
+	fields := object(t, data, err)
+	wantFile(t, fields, dir, harvest())
+	if diff := cmp.Diff([]string{"file_path", "format", "report", "status"}, keys(t, fields)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if fields["report"] != answer.ReportHarvest(harvest()) {
+		t.Errorf("got %s", data)
+	}
+}
+
+func TestHarvestFileOutputFull(t *testing.T) {
+	saved, dir := saveHarvest(t)
+	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatFull, saved)
+	fields := object(t, data, err)
+	wantFile(t, fields, dir, harvest())
+	if len(fields["candidates"].([]any)) != 3 || fields["disclaimer"] != answer.Disclaimer {
+		t.Errorf("got %s", data)
+	}
+	for _, name := range []string{"wash_sale_warnings", "realized_wash_sales", "do_not_buy_before", "incomplete_history"} {
+		if empty, ok := fields[name].([]any); !ok || len(empty) != 0 {
+			t.Errorf("%s is %v, want []", name, fields[name])
+		}
+	}
+}
+
+func TestRealizedWashSaleForm(t *testing.T) {
+	data, err := brief.Encode(answer.RealizedWashSale{SaleDate: "2024-03-01", Account: "brk", Ticker: "VOO", Shares: amount("10"), Loss: amount("-250.50"),
+		DisallowedShares: amount("4"), DisallowedLoss: amount("100.20"), PermanentLoss: amount("0"),
+		Replacements: []answer.Purchase{{Date: "2024-03-05", Account: "ira", Ticker: "IVV", Shares: amount("4")}}})
+	const want = `{"sale_date":"2024-03-01","account":"brk","ticker":"VOO","shares":10,"loss":-250.5,"disallowed_shares":4,"disallowed_loss":100.2,` +
+		`"permanent_loss":0,"replacements":[{"date":"2024-03-05","account":"ira","ticker":"IVV","shares":4}]}`
+	if err != nil || string(data) != want {
+		t.Errorf("got %s, %v\nwant %s", data, err, want)
+	}
+	if data, err = brief.Encode(answer.RealizedWashSale{}); err != nil || !strings.HasSuffix(string(data), `"replacements":[]}`) {
+		t.Errorf("got %s, %v", data, err)
+	}
+}
+
+func TestHarvestSummary(t *testing.T) {
+	r := washWarnings(harvest(), 1)
+	purchases := []answer.Purchase{{Ticker: "PURCHASED"}}
+	r.Candidates[0].WashSalePurchases, r.WashSaleWarnings[0].Purchases = purchases, purchases
+	data, err := answer.HarvestTool().Answer(r, brief.FormatSummary, brief.Saved{})
+	if fields := object(t, data, err); len(fields["candidates"].([]any)) != 3 || strings.Contains(string(data), "PURCHASED") {
+		t.Errorf("got %s", data)
+	}
+	if r.Candidates[0].WashSalePurchases == nil || r.WashSaleWarnings[0].Purchases == nil {
+		t.Error("the summary took the purchases from the result itself")
+	}
+}
+
+func TestHarvestAgentErrorPropagation(t *testing.T) {
+	data, err := answer.HarvestTool().Answer(answer.HarvestResult{Status: "error", Error: "no folder"}, brief.FormatAgent, brief.Saved{})
+	const want = `{"status":"error","format":"agent","snapshot":{"status":"error","verdict":"Tax harvest analysis failed: no folder",` +
+		`"total_harvestable_loss":0,"short_term_loss":0,"long_term_loss":0,"candidate_count":0,"top_candidates":[],"wash_sale_ticker_count":0,` +
+		`"wash_sale_tickers":[],"data_coverage_pct":0,"positions_analyzed":0,"positions_with_lots":0,"value_coverage_pct":null,"disallowed_loss":0,` +
+		`"permanently_disallowed":0,"deduction_limit":0,"net_after_harvest":0,"min_loss":0,"below_min_loss_count":0,"incomplete_history_count":0,` +
+		`"disclaimer":"Estimates under US federal rules; not tax advice"},` +
+		`"flags":[{"flag":"harvest_error","severity":"error","message":"Tax harvest analysis failed: no folder"}],"file_path":null}`
+	if err != nil || string(data) != want {
+		t.Errorf("got %s, %v\nwant %s", data, err, want)
+	}
+}
+
+func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
+	saved := brief.Save(harvest(), "harvest.json", func(string, []byte) (string, error) { return "/kept", errors.New("disk is full") })
+	want := map[string]any{"flag": "file_not_saved", "severity": "warning", "message": "The full result could not be saved: disk is full"}
+	for _, format := range brief.Formats() {
+		data, err := answer.HarvestTool().Answer(harvest(), format, saved)
+		fields := object(t, data, err)
+		if path, ok := fields["file_path"]; !ok || path != nil {
+			t.Errorf("%s: file_path is %v, %v; want null", format, path, ok)
+		}
+		if flags, _ := fields["flags"].([]any); len(flags) == 0 || cmp.Diff(want, flags[0]) != "" {
+			t.Errorf("%s: flags are %v", format, flags)
+		}
+	}
+}
+
+// earlyReturn checks an answer without lots: whatever the format, it must have its form, and be saved.
+func earlyReturn(t *testing.T, r answer.HarvestResult) {
+	t.Helper()
+	dir := t.TempDir()
+	data, err := answer.HarvestTool().Answer(r, brief.FormatAgent, brief.Save(r, "harvest.json", saveIn(dir)))
+	fields := object(t, data, err)
+	wantFile(t, fields, dir, r)
+	if fields["status"] != "success" {
+		t.Errorf("got %s", data)
+	}
+	s := answer.SnapshotHarvest(r)
+	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())), keys(t, s)); diff != "" {
+		t.Errorf("keys (-with lots +without):\n%s", diff)
+	}
+	wantNames(t, answer.FlagsHarvest(s), "no_lot_data")
+}
+
+func TestAgentEarlyReturnNoTransactions(t *testing.T) {
+	earlyReturn(t, answer.HarvestResult{Status: "success"})
+}
+
+func TestAgentEarlyReturnNoOpenLots(t *testing.T) {
+	r := empty(0)
+	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "A", Shares: amount("3")}}
+	earlyReturn(t, r)
+}
+
+func TestHarvestReport(t *testing.T) {
+	r := harvest()
+	r.Candidates = r.Candidates[:1]
+	c := &r.Candidates[0]
+	c.AccountID, c.LotDate, c.Shares, c.LossPct, c.LongTermFrom = "brk", "2024-01-02", amount("40.0"), -12.345, "2025-01-03"
+	c.DisallowedLoss, c.CleanDate = amount("1000"), "2024-06-01"
+	r.DoNotBuyBefore = []answer.DoNotBuy{{Ticker: "BND", Identical: []string{"AGG", "SCHZ"}, Date: "2024-07-01"}}
+	r.RealizedWashSales = []answer.RealizedWashSale{{SaleDate: "2024-03-01", Account: "brk", Ticker: "A|B", Shares: amount("1"), Loss: amount("-5"), DisallowedLoss: amount("5")}}
+	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "OLD", Shares: amount("3")}}
+	const want = `# Tax-loss harvest
+
+**$12,346 harvestable losses across 3 lots (75% long-term), 83% data coverage**
+
+- info: $12,346 harvestable losses exceed $3,000 annual deduction limit
+
+|  | Amount |
+|---|---|
+| Harvestable loss | -$12,345.68 |
+| of it short-term | -$3,086.42 |
+| of it long-term | -$9,259.26 |
+| Disallowed by wash sales | $0.00 |
+| Net of the year after harvest | -$12,345.68 |
+| Annual deduction limit | $3,000.00 |
+
+## Lots at a loss
+
+| Ticker | Account | Bought | Shares | Loss | Loss % | Term | Long-term from | Disallowed | Clean from |
+|---|---|---|---|---|---|---|---|---|---|
+| BND | brk | 2024-01-02 | 40 | -$3,086.42 | -12.3 | short_term | 2025-01-03 | $1,000.00 | 2024-06-01 |
+
+## After selling, do not buy before
+
+| Ticker | And identical | Date |
+|---|---|---|
+| BND | AGG, SCHZ | 2024-07-01 |
+
+## Wash sales already made
+
+| Sold | Account | Ticker | Shares | Loss | Disallowed | Lost for good |
+|---|---|---|---|---|---|---|
+| 2024-03-01 | brk | A\|B | 1 | -$5.00 | $5.00 | $0.00 |
+
+## Sales without a known purchase
+
+| Date | Account | Ticker | Shares |
+|---|---|---|---|
+| 2024-01-02 | brk | OLD | 3 |
+
+Estimates under US federal rules; not tax advice.
+`
+	if diff := cmp.Diff(want, answer.ReportHarvest(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	failed := answer.ReportHarvest(answer.HarvestResult{})
+	if !strings.Contains(failed, "- error: Tax harvest analysis failed: unknown error\n") || !strings.Contains(failed, "not tax advice") || strings.Contains(failed, "|") {
+		t.Errorf("a failed one:\n%s", failed)
+	}
+}

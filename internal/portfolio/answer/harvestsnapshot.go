@@ -1,0 +1,141 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox/brief"
+)
+
+// HarvestSnapshot is what a decision about losses needs. Money is in cents, lots are summed by ticker.
+type HarvestSnapshot struct {
+	Status               string         `json:"status"`
+	Verdict              string         `json:"verdict"`
+	TotalHarvestableLoss Amount         `json:"total_harvestable_loss"`
+	ShortTermLoss        Amount         `json:"short_term_loss"`
+	LongTermLoss         Amount         `json:"long_term_loss"`
+	CandidateCount       int            `json:"candidate_count"`
+	TopCandidates        []TopCandidate `json:"top_candidates"`
+	WashSaleTickerCount  int            `json:"wash_sale_ticker_count"`
+	WashSaleTickers      []string       `json:"wash_sale_tickers"`
+	DataCoveragePct      float64        `json:"data_coverage_pct"`
+	PositionsAnalyzed    int            `json:"positions_analyzed"`
+	PositionsWithLots    int            `json:"positions_with_lots"`
+
+	ValueCoveragePct      *float64 `json:"value_coverage_pct"`
+	DisallowedLoss        Amount   `json:"disallowed_loss"`
+	PermanentlyDisallowed Amount   `json:"permanently_disallowed"`
+	DeductionLimit        Amount   `json:"deduction_limit"`
+	// NetAfterHarvest is the year's net with all candidates sold, negative for a loss.
+	NetAfterHarvest        Amount `json:"net_after_harvest"`
+	MinLoss                Amount `json:"min_loss"`
+	BelowMinLossCount      int    `json:"below_min_loss_count"`
+	IncompleteHistoryCount int    `json:"incomplete_history_count"`
+	Disclaimer             string `json:"disclaimer"`
+}
+
+// TopCandidate is a ticker with all its lots at a loss.
+type TopCandidate struct {
+	Ticker         string   `json:"ticker"`
+	TotalLoss      Amount   `json:"total_loss"`
+	LotCount       int      `json:"lot_count"`
+	HoldingPeriods []string `json:"holding_periods"`
+	WashSaleRisk   bool     `json:"wash_sale_risk"`
+}
+
+// Lengths of the lists in a snapshot.
+const (
+	maxCandidates  = 5
+	maxWashTickers = 5
+)
+
+// SnapshotHarvest is the snapshot of a result. Losses too large to be added make a failed snapshot.
+func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
+	if r.Status != string(brief.StatusSuccess) {
+		return failedHarvest(or(r.Status, string(brief.StatusError)), or(r.Error, "unknown error"))
+	}
+	top, err := topCandidates(r.Candidates)
+	if err != nil {
+		return failedHarvest(string(brief.StatusError), err.Error())
+	}
+	s := HarvestSnapshot{
+		Status: r.Status, TotalHarvestableLoss: r.TotalHarvestableLoss.cents(),
+		ShortTermLoss: r.ShortTermLoss.cents(), LongTermLoss: r.LongTermLoss.cents(),
+		CandidateCount: r.CandidateCount, TopCandidates: top,
+		WashSaleTickerCount: len(r.WashSaleWarnings), WashSaleTickers: []string{},
+		DataCoveragePct:   brief.Round(float64(r.DataCoveragePct), 1),
+		PositionsAnalyzed: r.Metadata.PositionsAnalyzed, PositionsWithLots: r.Metadata.PositionsWithLots,
+		DisallowedLoss: r.DisallowedLoss.cents(), PermanentlyDisallowed: r.PermanentlyDisallowed.cents(),
+		DeductionLimit: DeductionLimit(""), NetAfterHarvest: Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
+		MinLoss: r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
+		IncompleteHistoryCount: len(r.IncompleteHistory), Disclaimer: Disclaimer,
+	}
+	for _, warning := range first(r.WashSaleWarnings, maxWashTickers) {
+		s.WashSaleTickers = append(s.WashSaleTickers, warning.Ticker)
+	}
+	if r.ValueCoveragePct != nil {
+		pct := brief.Round(float64(*r.ValueCoveragePct), 1)
+		s.ValueCoveragePct = &pct
+	}
+	if r.Net != nil {
+		s.DeductionLimit, s.NetAfterHarvest = DeductionLimit(r.Net.FilingStatus), r.Net.Net.cents()
+	}
+	s.Verdict = harvestVerdict(r)
+	return s
+}
+
+// failedHarvest has the keys of every snapshot and no numbers.
+func failedHarvest(status, reason string) HarvestSnapshot {
+	return HarvestSnapshot{
+		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
+		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, Disclaimer: Disclaimer,
+	}
+}
+
+func harvestVerdict(r HarvestResult) string {
+	if r.CandidateCount == 0 {
+		return fmt.Sprintf("No tax-loss harvesting candidates found (%d positions analyzed)", r.Metadata.PositionsAnalyzed)
+	}
+	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
+		dollars(r.TotalHarvestableLoss), r.CandidateCount,
+		brief.Whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), brief.Whole(float64(r.DataCoveragePct)))
+	if n := len(r.WashSaleWarnings); n > 0 {
+		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, brief.Plural(n))
+	}
+	return verdict
+}
+
+// topCandidates sums the candidates by ticker and takes those with the largest losses. Tickers with equal losses
+// keep the order in which they first came.
+func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
+	var tickers []TopCandidate
+	index := map[string]int{}
+	for _, c := range candidates {
+		ticker := or(strings.TrimSpace(c.Ticker), "unknown")
+		i, seen := index[ticker]
+		if !seen {
+			i = len(tickers)
+			index[ticker] = i
+			tickers = append(tickers, TopCandidate{Ticker: ticker, HoldingPeriods: []string{}})
+		}
+		sum := &tickers[i]
+		total, err := sum.TotalLoss.Add(c.UnrealizedLoss.Decimal)
+		if err != nil {
+			return nil, fmt.Errorf("the losses of %s are too large to add: check its lots: %w", ticker, err)
+		}
+		sum.TotalLoss = Amount{total}
+		sum.LotCount++
+		sum.WashSaleRisk = sum.WashSaleRisk || c.WashSaleRisk
+		if period := or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods, period) {
+			sum.HoldingPeriods = append(sum.HoldingPeriods, period)
+		}
+	}
+	slices.SortStableFunc(tickers, func(a, b TopCandidate) int { return b.TotalLoss.CmpAbs(a.TotalLoss.Decimal) })
+	top := append([]TopCandidate{}, first(tickers, maxCandidates)...)
+	for i := range top {
+		top[i].TotalLoss = top[i].TotalLoss.cents()
+		slices.Sort(top[i].HoldingPeriods)
+	}
+	return top, nil
+}

@@ -1,0 +1,118 @@
+package answer_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/govalues/decimal"
+
+	"signalbox/brief"
+	"signalbox/internal/portfolio/answer"
+)
+
+// amount reads a number; a bad one panics, which fails the test.
+func amount(text string) answer.Amount { return answer.Amount{Decimal: decimal.MustParse(text)} }
+
+func number(f float64) *brief.Number {
+	n := brief.Number(f)
+	return &n
+}
+
+// flagged are the flags by name.
+func flagged(flags []brief.Flag) map[string]brief.Flag {
+	byName := map[string]brief.Flag{}
+	for _, flag := range flags {
+		byName[flag.Flag] = flag
+	}
+	return byName
+}
+
+// wantFlag wants a flag with a severity and a message.
+func wantFlag(t *testing.T, flags []brief.Flag, want brief.Flag) {
+	t.Helper()
+	got, ok := flagged(flags)[want.Flag]
+	if !ok {
+		t.Fatalf("no flag %s among %+v", want.Flag, flags)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// wantNoFlag wants none of the flags.
+func wantNoFlag(t *testing.T, flags []brief.Flag, names ...string) {
+	t.Helper()
+	for _, flag := range flags {
+		if slices.Contains(names, flag.Flag) {
+			t.Errorf("flag %+v", flag)
+		}
+	}
+}
+
+// wantNames wants exactly these flags in this order.
+func wantNames(t *testing.T, flags []brief.Flag, want ...string) {
+	t.Helper()
+	var got []string
+	for _, flag := range flags {
+		got = append(got, flag.Flag)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+}
+
+// object is an answer as a program sees it.
+func object(t *testing.T, data []byte, err error) map[string]any {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return fields
+}
+
+// keys of a value as JSON, sorted.
+func keys(t *testing.T, value any) []string {
+	t.Helper()
+	data, err := json.Marshal(value)
+	var names []string
+	for name := range object(t, data, err) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// saveIn is a saver into a folder.
+func saveIn(dir string) brief.Saver {
+	return func(name string, data []byte) (string, error) {
+		path := filepath.Join(dir, name)
+		return path, os.WriteFile(path, data, 0o600)
+	}
+}
+
+// wantFile wants the answer to name a file that holds the full result.
+func wantFile(t *testing.T, fields map[string]any, dir string, result any) {
+	t.Helper()
+	path, _ := fields["file_path"].(string)
+	if filepath.Dir(path) != dir {
+		t.Fatalf("file_path is %v, want a file in %s", fields["file_path"], dir)
+	}
+	data, err := os.ReadFile(path)
+	got := object(t, data, err)
+	full, err := json.Marshal(result)
+	if diff := cmp.Diff(object(t, full, err), got); diff != "" {
+		t.Errorf("the file (-result +file):\n%s", diff)
+	}
+	if !strings.Contains(string(data), "\n  \"status\"") {
+		t.Errorf("the file is not indented: %.80s", data)
+	}
+}

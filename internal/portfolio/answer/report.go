@@ -1,0 +1,169 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox/brief"
+)
+
+// ReportExit is the result as Markdown.
+func ReportExit(r ExitResult) string {
+	s := SnapshotExit(r)
+	var m markdown
+	m.paragraph("# Exit signals: " + line(s.Ticker))
+	m.paragraph("**" + line(s.Verdict) + "**")
+	m.flags(FlagsExit(s))
+	if s.Status != string(brief.StatusSuccess) {
+		return m.String()
+	}
+	m.paragraph("## Rules")
+	m.table("Rule", "Status", "Triggered", "Severity", "Return", "Gap")
+	for _, signal := range r.Signals {
+		name := or(signal.RuleName, "unknown")
+		if signal.IsPrimary {
+			name += " (primary)"
+		}
+		status := or(signal.Status, "ok")
+		if signal.Error != "" {
+			status += ": " + signal.Error
+		}
+		m.row(name, status, yesNo(signal.Triggered), fmt.Sprintf("%.2f", finite(signal.Severity)),
+			signed(signal.Return, "%"), signed(signal.Gap, " pp"))
+	}
+	if len(r.RecommendedActions) > 0 {
+		m.paragraph("## Actions")
+		m.table("Step", "Action", "Quantity", "Order")
+		for i, action := range r.RecommendedActions {
+			order := or(action.OrderType, "unknown")
+			if action.StopPrice != nil {
+				order += " at $" + brief.Group(action.StopPrice.String())
+			}
+			if action.TimeInForce != "" {
+				order += ", " + action.TimeInForce
+			}
+			m.row(fmt.Sprint(i+1), or(action.Action, "unknown"), action.Quantity.String(), order)
+		}
+	}
+	return m.String()
+}
+
+// ReportHarvest is the result as Markdown.
+func ReportHarvest(r HarvestResult) string {
+	s := SnapshotHarvest(r)
+	var m markdown
+	m.paragraph("# Tax-loss harvest")
+	m.paragraph("**" + line(s.Verdict) + "**")
+	m.flags(FlagsHarvest(s))
+	if s.Status != string(brief.StatusSuccess) {
+		m.paragraph(Disclaimer + ".")
+		return m.String()
+	}
+	m.table("", "Amount")
+	m.row("Harvestable loss", cash(s.TotalHarvestableLoss))
+	m.row("of it short-term", cash(s.ShortTermLoss))
+	m.row("of it long-term", cash(s.LongTermLoss))
+	m.row("Disallowed by wash sales", cash(s.DisallowedLoss))
+	m.row("Net of the year after harvest", cash(s.NetAfterHarvest))
+	m.row("Annual deduction limit", cash(s.DeductionLimit))
+	m.candidates(r.Candidates)
+	m.washSales(r)
+	m.paragraph(Disclaimer + ".")
+	return m.String()
+}
+
+func (m *markdown) candidates(candidates []HarvestCandidate) {
+	if len(candidates) == 0 {
+		return
+	}
+	m.paragraph("## Lots at a loss")
+	m.table("Ticker", "Account", "Bought", "Shares", "Loss", "Loss %", "Term", "Long-term from", "Disallowed", "Clean from")
+	for _, c := range candidates {
+		m.row(or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
+			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), or(c.HoldingPeriod, "unknown"), c.LongTermFrom, cash(c.DisallowedLoss), c.CleanDate)
+	}
+}
+
+func (m *markdown) washSales(r HarvestResult) {
+	if len(r.DoNotBuyBefore) > 0 {
+		m.paragraph("## After selling, do not buy before")
+		m.table("Ticker", "And identical", "Date")
+		for _, d := range r.DoNotBuyBefore {
+			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
+		}
+	}
+	if len(r.RealizedWashSales) > 0 {
+		m.paragraph("## Wash sales already made")
+		m.table("Sold", "Account", "Ticker", "Shares", "Loss", "Disallowed", "Lost for good")
+		for _, w := range r.RealizedWashSales {
+			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), cash(w.Loss), cash(w.DisallowedLoss), cash(w.PermanentLoss))
+		}
+	}
+	if len(r.IncompleteHistory) > 0 {
+		m.paragraph("## Sales without a known purchase")
+		m.table("Date", "Account", "Ticker", "Shares")
+		for _, i := range r.IncompleteHistory {
+			m.row(i.Date, i.Account, i.Ticker, i.Shares.String())
+		}
+	}
+}
+
+// cash is an amount with its sign and cents.
+func cash(a Amount) string {
+	text := "$" + brief.Group(a.Abs().Rescale(2).String())
+	if a.IsNeg() {
+		return "-" + text
+	}
+	return text
+}
+
+// signed is a fraction in percent or percentage points, with its sign; "–" if it is not known.
+func signed(n *brief.Number, unit string) string {
+	if n == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.2f%s", finite(n)*100, unit)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// markdown is a document in the making. Blocks are apart by one empty line.
+type markdown struct{ text strings.Builder }
+
+func (m *markdown) String() string { return m.text.String() }
+
+func (m *markdown) paragraph(text string) {
+	if m.text.Len() > 0 {
+		m.text.WriteByte('\n')
+	}
+	m.text.WriteString(text + "\n")
+}
+
+func (m *markdown) flags(flags []brief.Flag) {
+	lines := make([]string, len(flags))
+	for i, flag := range flags {
+		lines[i] = "- " + string(flag.Severity) + ": " + line(flag.Message)
+	}
+	m.paragraph(strings.Join(lines, "\n"))
+}
+
+func (m *markdown) table(titles ...string) {
+	m.paragraph("| " + strings.Join(titles, " | ") + " |")
+	m.text.WriteString(strings.Repeat("|---", len(titles)) + "|\n")
+}
+
+func (m *markdown) row(cells ...string) {
+	escape := strings.NewReplacer(`\`, `\\`, "|", `\|`)
+	for i, cell := range cells {
+		cells[i] = escape.Replace(line(cell))
+	}
+	m.text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+// line is a text on one line: a broken one would break out of its table.
+func line(text string) string { return strings.Join(strings.Fields(text), " ") }

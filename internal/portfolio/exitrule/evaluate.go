@@ -1,0 +1,139 @@
+package exitrule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Evaluate judges the position of the input. Equal inputs give equal results, and the input is not changed.
+func Evaluate(in Input) Result {
+	result := Result{Ticker: in.Ticker, Status: StatusSuccess}
+	asOf, known := in.day()
+	if known {
+		result.AsOf = asOf.time()
+	}
+	if in.Ticker == "" {
+		return result.failed(errors.New("no ticker is named: name the position to judge"))
+	}
+	var err error
+	if result.Position, err = choosePosition(in); err != nil {
+		return result.failed(err)
+	}
+	if err := in.Config.Validate(); err != nil {
+		return result.failed(fmt.Errorf("exit rules of %s: %w", in.Ticker, err))
+	}
+	if !known {
+		return result.failed(fmt.Errorf("no price of %s or its basket: add prices", in.Ticker))
+	}
+	prices := &market{asOf: asOf, prices: in.Prices, read: make(map[string]*series)}
+	if s, err := prices.series(in.Ticker); err == nil {
+		result.Price, result.PriceDate = s.latest().close, s.latest().day.time()
+	}
+	result.Signals = prices.judgeAll(in.Ticker, in.Config)
+	primary := result.Signals[0]
+	result.Overall = overall(result.Signals)
+	result.TradeEligible = primary.Status == StatusOK && primary.Triggered
+	if !result.TradeEligible {
+		return result
+	}
+	if result.Sizing, err = size(primary.Gap, result.Position, in.Config.Sizing.withDefaults()); err != nil {
+		return result.failed(err)
+	}
+	result.plan(in.Config.Stop.withDefaults())
+	return result
+}
+
+// failed keeps what is known about the question and drops what would look like an answer.
+func (r Result) failed(err error) Result {
+	return Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError, Error: err.Error()}
+}
+
+// day is the as-of date, with its default; false if no price gives one.
+func (in Input) day() (day, bool) {
+	if !in.AsOf.IsZero() {
+		return dayOf(in.AsOf), true
+	}
+	if latest, ok := latestOf(in.Prices[in.Ticker]); ok {
+		return latest, true
+	}
+	var latest day
+	var known bool
+	for _, prices := range in.Prices {
+		if d, ok := latestOf(prices); ok && (!known || d > latest) {
+			latest, known = d, true
+		}
+	}
+	return latest, known
+}
+
+func latestOf(prices []Price) (day, bool) {
+	var latest day
+	for i, p := range prices {
+		if d := dayOf(p.Date); i == 0 || d > latest {
+			latest = d
+		}
+	}
+	return latest, len(prices) > 0
+}
+
+// judgeAll evaluates every rule, the primary first, where a cut list still shows it.
+func (k *market) judgeAll(ticker string, config Config) []Signal {
+	primary := Signal{Rule: config.primary(), Status: StatusError}
+	var others []Signal
+	var names []string
+	for _, rule := range config.Rules {
+		names = append(names, rule.Name)
+		if rule.Name == config.primary() {
+			primary = k.judge(ticker, rule)
+		} else {
+			others = append(others, k.judge(ticker, rule))
+		}
+	}
+	if primary.Status == StatusError && primary.Error == "" {
+		primary.Error = fmt.Sprintf("the primary rule %s is not configured: add it, or set primary to one of %s", primary.Rule, strings.Join(names, ", "))
+	}
+	primary.Primary = true
+	return append([]Signal{primary}, others...)
+}
+
+// overall says in one line what the signals come to; the primary is the first of them.
+func overall(signals []Signal) string {
+	primary := signals[0]
+	if primary.Status == StatusError {
+		return fmt.Sprintf("ERROR — %s could not be evaluated: %s", primary.Rule, primary.Error)
+	}
+	var triggered, failed []string
+	for _, s := range signals {
+		switch {
+		case s.Status == StatusError:
+			failed = append(failed, s.Rule)
+		case s.Triggered:
+			triggered = append(triggered, s.Rule)
+		}
+	}
+	var text string
+	switch {
+	case len(signals) >= 2 && len(triggered) == len(signals):
+		text = fmt.Sprintf("STRONG EXIT — all %d rules triggered; %s", len(signals), primary.reason())
+	case primary.Triggered:
+		text = "EXIT — " + primary.reason()
+	case len(triggered) > 0:
+		text = fmt.Sprintf("MONITOR — only %s triggered; %s", strings.Join(triggered, ", "), primary.reason())
+	default:
+		text = "HOLD — " + primary.reason()
+	}
+	if len(failed) > 0 {
+		// A rule that was not judged must not pass for one that is quiet.
+		text += fmt.Sprintf("; %s could not be evaluated", strings.Join(failed, ", "))
+	}
+	return text
+}
+
+// reason gives the numbers behind a rule that was evaluated.
+func (s Signal) reason() string {
+	if s.Rule == RegimeCheck {
+		return fmt.Sprintf("%s: basket %+.2f%% over %d months to %s", s.Rule, s.Return*100, len(s.Months), s.Month)
+	}
+	return fmt.Sprintf("%s: %+.2f%% in %s, mean before %+.2f%%, gap %+.2f pp", s.Rule, s.Return*100, s.Month, s.Mean*100, s.Gap*100)
+}

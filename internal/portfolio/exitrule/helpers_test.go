@@ -1,0 +1,68 @@
+package exitrule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/govalues/decimal"
+)
+
+func dec(s string) decimal.Decimal { return decimal.MustParse(s) }
+
+func date(s string) time.Time {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// monthly gives month-end prices that start at 100 and have the given returns, the last of them in May 2024.
+func monthly(t testing.TB, returns ...string) []Price {
+	t.Helper()
+	last := date("2024-05-31").Year()*12 + int(time.May) - 1
+	level := dec("100")
+	prices := []Price{{Date: month(last - len(returns)).last().time(), Close: level}}
+	for i, r := range returns {
+		factor, err := decimal.One.Add(dec(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if level, err = level.Mul(factor); err != nil {
+			t.Fatal(err)
+		}
+		prices = append(prices, Price{Date: month(last - len(returns) + 1 + i).last().time(), Close: level})
+	}
+	return prices
+}
+
+func momentumConfig() Config {
+	return Config{Rules: []Rule{{Name: MomentumExit}}}
+}
+
+func bothRules() Config {
+	return Config{Rules: []Rule{{Name: RegimeCheck, Tickers: []string{"SLV", "GLD", "TLT"}}, {Name: MomentumExit}}}
+}
+
+// hundred is a question about 100 SLV in the account brk in June 2024.
+func hundred(config Config, slv []Price) Input {
+	return Input{
+		Ticker: "SLV", AsOf: date("2024-06-10"), Config: config,
+		Holdings: []Holding{{AccountID: "brk", Shares: dec("100")}},
+		Prices:   map[string][]Price{"SLV": slv},
+	}
+}
+
+func wantClose(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if d := got - want; d < -1e-9 || d > 1e-9 {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+func wantDecimal(t *testing.T, what string, got decimal.Decimal, want string) {
+	t.Helper()
+	if !got.Equal(dec(want)) {
+		t.Errorf("%s = %s, want %s", what, got, want)
+	}
+}

@@ -1,0 +1,132 @@
+package exitrule
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/govalues/decimal"
+)
+
+// fractionDigits is how finely a fractional position is split, if it has no more digits itself.
+const fractionDigits = 6
+
+// choosePosition finds the one position that the question is about. With an error, the position is what is known of it.
+func choosePosition(in Input) (Position, error) {
+	if in.Shares.IsNeg() {
+		return Position{}, fmt.Errorf("shares %s is below 0: give the number of shares to judge", in.Shares)
+	}
+	held, err := byAccount(in.Holdings)
+	if err != nil {
+		return Position{}, err
+	}
+	accounts := slices.Sorted(maps.Keys(held))
+	position := Position{AccountID: in.AccountID}
+	switch {
+	case len(accounts) == 0 && in.Shares.IsZero():
+		return position, fmt.Errorf("no account holds %s: there is nothing to sell; give shares to judge a position that is not in the data", in.Ticker)
+	case len(accounts) == 0:
+		position.Shares = in.Shares
+		return position, nil
+	case in.AccountID == "" && len(accounts) > 1:
+		return position, fmt.Errorf("%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listed(accounts, held))
+	case in.AccountID == "":
+		position.AccountID = accounts[0]
+	}
+	shares, ok := held[position.AccountID]
+	if !ok {
+		return position, fmt.Errorf("account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listed(accounts, held))
+	}
+	position.Held, position.Shares = shares, shares
+	switch {
+	case shares.IsNeg():
+		return position, fmt.Errorf("account %s is short %s shares of %s: exit signals sell long positions only; close the short with a buy",
+			position.AccountID, shares.Abs(), in.Ticker)
+	case in.Shares.IsZero():
+		return position, nil
+	case in.Shares.Cmp(shares) > 0:
+		return position, fmt.Errorf("shares %s is more than the %s shares of %s in account %s: give at most those", in.Shares, shares, in.Ticker, position.AccountID)
+	case shares.IsInt() && !in.Shares.IsInt():
+		return position, fmt.Errorf("shares %s is no whole number, and account %s has whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
+	}
+	position.Shares = in.Shares
+	return position, nil
+}
+
+// byAccount adds up the holdings and drops the accounts that have none left.
+func byAccount(holdings []Holding) (map[string]decimal.Decimal, error) {
+	held := make(map[string]decimal.Decimal)
+	for _, h := range holdings {
+		sum, err := held[h.AccountID].Add(h.Shares)
+		if err != nil {
+			return nil, fmt.Errorf("add up the shares in account %s: %w", h.AccountID, err)
+		}
+		held[h.AccountID] = sum
+	}
+	maps.DeleteFunc(held, func(_ string, shares decimal.Decimal) bool { return shares.IsZero() })
+	return held, nil
+}
+
+func listed(accounts []string, held map[string]decimal.Decimal) string {
+	parts := make([]string, len(accounts))
+	for i, account := range accounts {
+		parts[i] = fmt.Sprintf("%s (%s shares)", account, held[account])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// size turns the primary's gap into a quantity.
+func size(gap float64, position Position, sizing Sizing) (*SizingResult, error) {
+	result := &SizingResult{GapPP: gap * 100, ThresholdPP: sizing.GapPP, Fraction: sizing.Min}
+	if math.Abs(gap) > sizing.GapPP/100+tolerance {
+		result.Fraction = sizing.Max
+	}
+	quantity, err := part(position.Shares, result.Fraction)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := position.Shares.Sub(quantity)
+	if err != nil {
+		return nil, fmt.Errorf("subtract %s from %s shares: %w", quantity, position.Shares, err)
+	}
+	result.SellQuantity, result.Remaining = quantity, rest
+	return result, nil
+}
+
+// part is the fraction of the shares, rounded down to whole shares where the position has only those: at least one
+// share and at most all of them.
+func part(shares, fraction decimal.Decimal) (decimal.Decimal, error) {
+	exact, err := shares.Mul(fraction)
+	if err != nil {
+		return decimal.Decimal{}, fmt.Errorf("take %s of %s shares: %w", fraction, shares, err)
+	}
+	digits := 0
+	if !shares.IsInt() {
+		digits = max(shares.MinScale(), fractionDigits)
+	}
+	return exact.Floor(digits).Trim(0).Max(decimal.One).Min(shares).Trim(0), nil
+}
+
+// plan fills in the orders for a sized position.
+func (r *Result) plan(stop Stop) {
+	r.Actions = []Action{{
+		Step: 1, Action: ActionSell, Ticker: r.Ticker, AccountID: r.Position.AccountID,
+		Quantity: r.Sizing.SellQuantity, OrderType: OrderMarket,
+	}}
+	switch {
+	case !stop.Price.IsPos() || !r.Sizing.Remaining.IsPos():
+	case r.Price.IsZero():
+		r.StopNote = fmt.Sprintf("no price of %s to compare the stop at %s with: place it by hand", r.Ticker, stop.Price)
+	case stop.Price.Cmp(r.Price) >= 0:
+		r.StopAboveMarket = true
+		r.StopNote = fmt.Sprintf("the stop at %s is not below the price of %s on %s and would sell at once: lower it",
+			stop.Price, r.Price, dayOf(r.PriceDate))
+	default:
+		r.Actions = append(r.Actions, Action{
+			Step: 2, Action: ActionPlaceStop, Ticker: r.Ticker, AccountID: r.Position.AccountID,
+			Quantity: r.Sizing.Remaining, OrderType: OrderStop, StopPrice: stop.Price, TimeInForce: stop.TimeInForce,
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/govalues/decimal"
+)
+
+var (
+	errNumber = errors.New("is not a number, expected something like 1234.56, $1,234.56 or (1,234.56)")
+	errDigits = errors.New("has more than 19 digits, which no amount here may have")
+)
+
+// parseNumber reads a number as brokers print it: dollar signs, thousands separators, parentheses or a minus for a
+// negative. It refuses what it would have to round, and commas that do not part groups of three: 1,50 is one and a
+// half in half of the world. Scale is the number of decimals as printed.
+func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
+	s = strings.TrimSpace(s)
+	negative := false
+	if len(s) > 2 && s[0] == '(' && s[len(s)-1] == ')' {
+		negative, s = true, s[1:len(s)-1]
+	}
+	s, signed := cutSign(s)
+	s = strings.TrimPrefix(s, "$")
+	if signed == 0 {
+		s, signed = cutSign(s)
+	}
+	if signed != 0 && negative {
+		return d, 0, errNumber
+	}
+	negative = negative || signed < 0
+	whole, fraction, _ := strings.Cut(s, ".")
+	if whole, err = joinThousands(whole); err != nil {
+		return d, 0, err
+	}
+	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+		return d, 0, errNumber
+	}
+	scale = len(fraction)
+	whole, fraction = strings.TrimLeft(whole, "0"), strings.TrimRight(fraction, "0")
+	if len(whole)+len(fraction) > decimal.MaxPrec || len(fraction) > decimal.MaxScale {
+		return d, 0, errDigits
+	}
+	if d, err = decimal.Parse("0" + whole + "." + fraction + "0"); err != nil {
+		return d, 0, errNumber
+	}
+	if d = d.Trim(0); negative {
+		d = d.Neg()
+	}
+	return d, scale, nil
+}
+
+func cutSign(s string) (string, int) {
+	if s == "" {
+		return s, 0
+	}
+	switch s[0] {
+	case '-':
+		return s[1:], -1
+	case '+':
+		return s[1:], 1
+	}
+	return s, 0
+}
+
+func joinThousands(whole string) (string, error) {
+	if !strings.Contains(whole, ",") {
+		return whole, nil
+	}
+	groups := strings.Split(whole, ",")
+	for i, g := range groups {
+		if i == 0 && (len(g) == 0 || len(g) > 3) || i > 0 && len(g) != 3 {
+			return "", errNumber
+		}
+	}
+	return strings.Join(groups, ""), nil
+}
+
+// parseRatio reads 4, 0.1, 3:2 or 1:3.
+func parseRatio(s string) (Ratio, error) {
+	first, second, two := strings.Cut(s, ":")
+	if !two {
+		second = "1"
+	}
+	n, _, err := parseNumber(first)
+	if err != nil {
+		return Ratio{}, err
+	}
+	o, _, err := parseNumber(second)
+	if err != nil {
+		return Ratio{}, err
+	}
+	if !n.IsPos() || !o.IsPos() {
+		return Ratio{}, errors.New("must have positive numbers, as 4 or 3:2")
+	}
+	return Ratio{n, o}, nil
+}
+
+// parseDate tries layouts in order and returns an ISO date. Years far away are slips of a finger.
+func parseDate(s string, layouts ...string) (string, bool) {
+	for _, layout := range layouts {
+		t, err := time.Parse(layout, s)
+		if err == nil && t.Year() >= 1900 && t.Year() < 2200 {
+			return t.Format(time.DateOnly), true
+		}
+	}
+	return "", false
+}
+
+func parseISODate(s string) (string, bool) { return parseDate(s, time.DateOnly) }
+
+// parseUSDate reads the dates of American brokers. Of "01/02/2024 as of 12/29/2023" the second counts: the first is
+// only the day of booking.
+func parseUSDate(s string) (string, bool) {
+	s = strings.ToLower(strings.Join(strings.Fields(s), " "))
+	if _, asOf, ok := strings.Cut(s, " as of "); ok {
+		s = asOf
+	}
+	return parseDate(s, "1/2/2006", "1-2-2006", "1/2/06", time.DateOnly, "Jan-2-2006")
+}
+
+var tickerForm = regexp.MustCompile(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
+
+// parseTicker gives a ticker one spelling: BRK/B and BRK B are BRK.B.
+func parseTicker(s string) (string, error) {
+	t := strings.ToUpper(strings.TrimSpace(s))
+	t = strings.ReplaceAll(strings.ReplaceAll(t, "/", "."), " ", ".")
+	if t == "" {
+		return "", errors.New("ticker is empty, expected something like VTI")
+	}
+	if !tickerForm.MatchString(t) {
+		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", s)
+	}
+	return t, nil
+}
+
+var (
+	occForm      = regexp.MustCompile(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
+	schwabOption = regexp.MustCompile(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
+	fidelOption  = regexp.MustCompile(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
+	robinOption  = regexp.MustCompile(`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
+)
+
+// parseOption reads an option's symbol in one of the brokers' spellings; ok is false if it is none.
+func parseOption(s string) (symbol string, ok bool, err error) {
+	s = strings.TrimSpace(s)
+	var root, expiry, right, strike string
+	var layouts []string
+	if m := occForm.FindStringSubmatch(s); m != nil {
+		return m[1] + m[2] + m[3] + m[4], true, nil
+	} else if m := schwabOption.FindStringSubmatch(s); m != nil {
+		root, expiry, strike, right, layouts = m[1], m[2], m[3], m[4], []string{"1/2/2006"}
+	} else if m := fidelOption.FindStringSubmatch(s); m != nil {
+		root, expiry, right, strike, layouts = m[1], m[2], m[3], m[4], []string{"060102"}
+	} else if m := robinOption.FindStringSubmatch(s); m != nil {
+		root, expiry, right, strike, layouts = m[1], m[2], m[3], m[4], []string{"1/2/2006"}
+	} else {
+		return "", false, nil
+	}
+	date, good := parseDate(expiry, layouts...)
+	if !good {
+		return "", true, fmt.Errorf("option %q has no expiry date that exists", s)
+	}
+	symbol, err = optionSymbol(root, date, right, strike)
+	return symbol, true, err
+}
+
+// optionSymbol writes the OCC symbol without its spaces.
+func optionSymbol(root, expiry, right, strike string) (string, error) {
+	root = strings.NewReplacer(".", "", "/", "", " ", "").Replace(strings.ToUpper(root))
+	right = strings.ToUpper(right)
+	d, _, err := parseNumber(strike)
+	if err != nil {
+		return "", fmt.Errorf("option strike %q %w", strike, err)
+	}
+	mills, err := d.Mul(decimal.Thousand)
+	if err != nil || !mills.IsPos() || !mills.IsInt() || mills.Trim(0).Prec() > 8 {
+		return "", fmt.Errorf("option strike %q is not between 0.001 and 99999.999", strike)
+	}
+	if root == "" || len(root) > 6 || right == "" || right[0] != 'C' && right[0] != 'P' || len(expiry) != len(time.DateOnly) {
+		return "", fmt.Errorf("option %q %q %q is not understood, expected an underlying, call or put, and an expiry", root, right, expiry)
+	}
+	return fmt.Sprintf("%s%s%s%08s", root, strings.ReplaceAll(expiry[2:], "-", ""), right[:1], mills.Trim(0).String()), nil
+}

@@ -1,0 +1,171 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/govalues/decimal"
+)
+
+// Action says what a row does to the lots of its account.
+type Action string
+
+// The actions of a row; the package comment says which fields each needs.
+const (
+	Buy             Action = "buy"
+	Sell            Action = "sell"
+	Reinvest        Action = "reinvest"
+	Split           Action = "split"
+	Transfer        Action = "transfer"
+	ReturnOfCapital Action = "return_of_capital"
+	Expire          Action = "expire"
+	Assign          Action = "assign"
+	GiftIn          Action = "gift_in"
+	Inherit         Action = "inherit"
+)
+
+const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
+
+// Ratio is a split's exact ratio: New shares for each Old. The zero Ratio means that none is known. It is kept as two
+// numbers because 1:3 has no exact decimal, and a lot must not lose a fraction of a share to that.
+type Ratio struct {
+	New, Old decimal.Decimal
+}
+
+// IsZero reports whether no ratio is known.
+func (r Ratio) IsZero() bool { return r.New.IsZero() && r.Old.IsZero() }
+
+// Decimal returns New / Old, rounded to 19 digits.
+func (r Ratio) Decimal() (decimal.Decimal, error) {
+	d, err := r.New.Quo(r.Old)
+	if err != nil {
+		return decimal.Decimal{}, fmt.Errorf("ratio %s: %w", r, err)
+	}
+	return d.Trim(0), nil
+}
+
+// String writes the ratio as the own CSV has it: empty, 4, or 3:2.
+func (r Ratio) String() string {
+	switch {
+	case r.IsZero():
+		return ""
+	case r.Old.IsOne():
+		return r.New.String()
+	}
+	return r.New.String() + ":" + r.Old.String()
+}
+
+// Source is where a row was read.
+type Source struct {
+	File string
+	Line int
+}
+
+// Row is one transaction. A zero decimal, an empty string and a zero Ratio mean that the file says nothing.
+type Row struct {
+	// Date is the trade's date, as 2024-01-31.
+	Date string
+	// Account is empty only for a transfer from outside.
+	Account string
+	Action  Action
+	Ticker  string
+	// Quantity is never negative. For a split without a Ratio it is the number of shares added.
+	Quantity decimal.Decimal
+	// Price is per share, or per option contract.
+	Price decimal.Decimal
+	// Fees are a cost and never negative.
+	Fees     decimal.Decimal
+	Currency string
+	LotID    string
+	// ToAccount is where a transfer goes, empty if it leaves the portfolio.
+	ToAccount string
+	Ratio     Ratio
+	// DonorBasis and Value are totals, not per share.
+	DonorBasis decimal.Decimal
+	DonorDate  string
+	Value      decimal.Decimal
+	// ID is stable over imports; see the package comment.
+	ID     string
+	Source Source
+}
+
+// Skipped is a record that gives no row, and why.
+type Skipped struct {
+	Line int
+	// Text is the record, on one line and shortened.
+	Text string
+	Why  string
+	// Shares says that shares moved, not only cash: the lots are incomplete until somebody writes the row by hand.
+	Shares bool
+}
+
+// Import is what a file was understood to say.
+type Import struct {
+	// Format is "signalbox", "schwab", "fidelity", "robinhood", "flex" or "ofx".
+	Format  string
+	Rows    []Row
+	Skipped []Skipped
+	// Notes are remarks on the whole file, for people.
+	Notes []string
+}
+
+// Options changes how a file is read.
+type Options struct {
+	// Account is the portfolio's id of the account, for a file that names none or exactly one. Empty: the file's own
+	// name is kept, and a file without one is refused.
+	Account string
+	// Accounts maps a broker's account names to the portfolio's ids. A name that is not in it is kept.
+	Accounts map[string]string
+}
+
+// Merge puts the rows of several files together, in the given order, and leaves out every row whose ID came in an
+// earlier one. It returns how many it left out.
+func Merge(imports ...*Import) (rows []Row, duplicates int) {
+	seen := make(map[string]bool)
+	for _, imp := range imports {
+		for _, r := range imp.Rows {
+			if seen[r.ID] {
+				duplicates++
+				continue
+			}
+			seen[r.ID] = true
+			rows = append(rows, r)
+		}
+	}
+	return rows, duplicates
+}
+
+// fingerprints gives rows their IDs by content. Equal rows are counted, so that a second fill at the same price on the
+// same day has another ID than the first, whichever file it is read from.
+type fingerprints map[[sha256.Size]byte]int
+
+func (f fingerprints) next(r Row) string {
+	sum := contentSum(r)
+	f[sum]++
+	if n := f[sum]; n > 1 {
+		return fmt.Sprintf("%s-%d", hex.EncodeToString(sum[:12]), n)
+	}
+	return hex.EncodeToString(sum[:12])
+}
+
+func contentSum(r Row) [sha256.Size]byte {
+	// A buffer that fits most rows: a portfolio may have a million of them.
+	var space [256]byte
+	b := space[:0]
+	for _, s := range [...]string{r.Date, r.Account, string(r.Action), r.Ticker, r.Currency, r.LotID, r.ToAccount, r.DonorDate} {
+		b = append(append(b, s...), 0x1f)
+	}
+	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old, r.DonorBasis, r.Value} {
+		// Trimmed, so that 215.5 and 215.50 are one.
+		b = append(append(b, d.Trim(0).String()...), 0x1f)
+	}
+	return sha256.Sum256(b)
+}
+
+// reference is the ID of a row that has one from its broker. The account is part of it because brokers number within
+// an account.
+func reference(format, account, ref string) string {
+	sum := sha256.Sum256([]byte(format + "\x1f" + account + "\x1f" + ref))
+	return format + "-" + hex.EncodeToString(sum[:12])
+}

@@ -1,0 +1,107 @@
+package tax
+
+import (
+	"slices"
+
+	"github.com/govalues/decimal"
+)
+
+// embargoes says what must not be bought, after the harvest and already now.
+func (h *harvest) embargoes() {
+	b := h.book
+	after, still := make(map[closure]Date), make(map[closure]Date)
+	for i := range h.result.Candidates {
+		t := b.Lots[h.result.Candidates[i].lot].ticker
+		after[b.closedBy(t)] = b.AsOf + washDays + 1
+	}
+	for s := range b.Sales() {
+		// Shares that have their replacement do not look for another.
+		if !s.Taxable || !s.Gain.IsNeg() || s.Date < b.AsOf-washDays || s.DisallowedShares.Cmp(s.Quantity) >= 0 {
+			continue
+		}
+		t := b.closedBy(s.ticker)
+		still[t] = max(still[t], s.Date+washDays+1)
+	}
+	h.result.DoNotBuy, h.result.StillClosed = b.embargo(after), b.embargo(still)
+}
+
+// closure is what a loss closes: a group of tickers, or, if the loss is on an option, that option alone.
+type closure struct{ group, option int32 }
+
+func (b *Book) closedBy(t int32) closure {
+	if b.tickers[t].option {
+		return closure{b.tickers[t].group, t}
+	}
+	return closure{b.tickers[t].group, -1}
+}
+
+func (b *Book) embargo(closed map[closure]Date) []Embargo {
+	var list []Embargo
+	for c, before := range closed {
+		e := Embargo{Before: before}
+		if c.option >= 0 {
+			e.Tickers = []string{b.tickers[c.option].name}
+		} else {
+			for _, name := range b.groups[c.group] {
+				if _, _, option := optionParts(name); !option {
+					e.Tickers = append(e.Tickers, name)
+				}
+			}
+			slices.Sort(e.Tickers)
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(x, y Embargo) int { return slices.Compare(x.Tickers, y.Tickers) })
+	return list
+}
+
+// Coverage says for how much of the taxable positions there are lots.
+type Coverage struct {
+	// Positions are the tickers in each account with lots or with shares that no row brought.
+	Positions int
+	WithLots  int
+	// CountPct is WithLots of Positions in percent; ValuePct is the value of lots of the value of all these shares. Both
+	// are zero without positions.
+	CountPct float64
+	ValuePct float64
+}
+
+// Cover computes the coverage, for one account or, if it is empty, for all taxable ones. Tickers without a price are
+// left out of the value.
+func Cover(b *Book, prices map[string]decimal.Decimal, account string) (Coverage, error) {
+	var c calc
+	type position struct{ account, ticker string }
+	positions := make(map[position]bool) // whether there are lots
+	known, unknown := decimal.Zero, decimal.Zero
+	wanted := func(id string) bool { return b.kinds[id] == Taxable && (account == "" || account == id) }
+	for _, gap := range b.Incomplete {
+		if wanted(gap.Account) {
+			positions[position{gap.Account, gap.Ticker}] = false
+			unknown = c.add(unknown, c.mul(gap.Quantity, prices[gap.Ticker]))
+		}
+	}
+	for i := range b.Lots {
+		l := &b.Lots[i]
+		if !wanted(l.Account) {
+			continue
+		}
+		if i == 0 || b.Lots[i-1].Account != l.Account || b.Lots[i-1].Ticker != l.Ticker {
+			positions[position{l.Account, l.Ticker}] = true
+		}
+		known = c.add(known, c.mul(l.Quantity, prices[l.Ticker]))
+	}
+	cover := Coverage{Positions: len(positions)}
+	for _, lots := range positions {
+		if lots {
+			cover.WithLots++
+		}
+	}
+	if cover.Positions > 0 {
+		cover.CountPct = 100 * float64(cover.WithLots) / float64(cover.Positions)
+	}
+	if all := c.add(known, unknown); all.IsPos() {
+		pct, _ := c.quo(known, all).Float64()
+		cover.ValuePct = 100 * pct
+	}
+	return cover, c.err
+}

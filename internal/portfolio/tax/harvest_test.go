@@ -1,0 +1,243 @@
+package tax
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/govalues/decimal"
+)
+
+// tellHarvest writes a result in lines.
+func tellHarvest(r *HarvestResult) string {
+	var s strings.Builder
+	for _, c := range r.Candidates {
+		fmt.Fprintf(&s, "%s %s %s of %s loss %s", c.Account, c.Quantity, c.Ticker, c.LotDate, c.Loss)
+		if c.LongTerm {
+			s.WriteString(" long")
+		}
+		if !c.DisallowedShares.IsZero() {
+			fmt.Fprintf(&s, ", disallowed %s for %s", c.DisallowedLoss, c.DisallowedShares)
+		}
+		if !c.PermanentLoss.IsZero() {
+			fmt.Fprintf(&s, ", lost %s", c.PermanentLoss)
+		}
+		for _, w := range c.Causes {
+			fmt.Fprintf(&s, " [%s %s %s %s]", w.Date, w.Account, w.Shares, w.Ticker)
+		}
+		if c.CleanFrom != r.AsOf {
+			fmt.Fprintf(&s, " clean from %s", c.CleanFrom)
+		}
+		s.WriteString("\n")
+	}
+	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, lost %s\n", r.Loss, r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
+	for _, e := range r.DoNotBuy {
+		fmt.Fprintf(&s, "then not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
+	}
+	for _, e := range r.StillClosed {
+		fmt.Fprintf(&s, "now not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
+	}
+	return s.String()
+}
+
+func quotes(tb testing.TB, text string) map[string]decimal.Decimal {
+	tb.Helper()
+	prices := make(map[string]decimal.Decimal)
+	for _, f := range strings.Fields(text) {
+		name, price, _ := strings.Cut(f, "=")
+		prices[name] = dec(tb, price)
+	}
+	return prices
+}
+
+// TestHarvest: X is at 8, VOO and IVV at 400.
+func TestHarvest(t *testing.T) {
+	checkHarvest(t, []history{
+		{"a clean loss, long-term", `
+			2023-01-10 brk buy X 10 @10`, `
+			brk 10 X of 2023-01-10 loss 20 long
+			all 20: allowed 20, short 0, long 20, disallowed 0, lost 0
+			then not X before 2024-05-01`},
+		{"gains, retirement accounts and break-even are no candidates", `
+			2023-01-10 brk buy X 10 @7
+			2023-01-11 brk buy X 10 @8
+			2023-01-12 ira buy X 10 @10`, `
+			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0`},
+		{"a purchase 30 days ago counts, one 31 days ago does not", `
+			2023-01-10 brk buy X 10 @10
+			2024-02-29 two buy X 3 @7
+			2024-03-01 two buy X 4 @7`, `
+			brk 10 X of 2023-01-10 loss 20 long, disallowed 8 for 4 [2024-03-01 two 4 X] clean from 2024-04-01
+			all 20: allowed 12, short 0, long 12, disallowed 8, lost 0
+			then not X before 2024-05-01`},
+		{"the lot itself is not its own replacement", `
+			2024-03-20 brk buy X 10 @10`, `
+			brk 10 X of 2024-03-20 loss 20
+			all 20: allowed 20, short 20, long 0, disallowed 0, lost 0
+			then not X before 2024-05-01`},
+		{"alone each lot is replaced by the other; sold together none is", `
+			2024-03-20 brk buy X 10 @10
+			2024-03-25 brk buy X 10 @9`, `
+			brk 10 X of 2024-03-20 loss 20, disallowed 20 for 10 [2024-03-25 brk 10 X] clean from 2024-04-25
+			brk 10 X of 2024-03-25 loss 10, disallowed 10 for 10 [2024-03-20 brk 10 X] clean from 2024-04-20
+			all 30: allowed 30, short 30, long 0, disallowed 0, lost 0
+			then not X before 2024-05-01`},
+		{"an IRA's purchase: lost for good; one replacement serves one loss", `
+			2023-01-10 brk buy X 10 @10
+			2023-01-12 two buy X 10 @11
+			2024-03-25 ira reinvest X 4 @8`, `
+			two 10 X of 2023-01-12 loss 30 long, disallowed 12 for 4, lost 12 [2024-03-25 ira 4 X] clean from 2024-04-25
+			brk 10 X of 2023-01-10 loss 20 long, disallowed 8 for 4, lost 8 [2024-03-25 ira 4 X] clean from 2024-04-25
+			all 50: allowed 42, short 0, long 42, disallowed 8, lost 8
+			then not X before 2024-05-01`},
+		{"clean only when the last purchase is out of the window", `
+			2023-01-10 brk buy X 5 @10
+			2024-03-05 ira buy X 10 @9
+			2024-03-25 ira buy X 10 @9`, `
+			brk 5 X of 2023-01-10 loss 10 long, disallowed 10 for 5, lost 10 [2024-03-05 ira 5 X] clean from 2024-04-25
+			all 10: allowed 0, short 0, long 0, disallowed 10, lost 10
+			then not X before 2024-05-01`},
+	})
+}
+
+// TestHarvestAcross: groups, options, and losses already made.
+func TestHarvestAcross(t *testing.T) {
+	checkHarvest(t, []history{
+		{"a group, and a call", `
+			2023-01-10 brk buy VOO 150 @410
+			2024-03-25 her buy IVV 20 @390
+			2024-03-26 brk buy VOO240621C00450000 1 @500`, `
+			brk 150 VOO of 2023-01-10 loss 1500 long, disallowed 1200 for 120 [2024-03-25 her 20 IVV] [2024-03-26 brk 100 VOO240621C00450000] clean from 2024-04-26
+			all 1500: allowed 300, short 0, long 300, disallowed 1200, lost 0
+			then not IVV VOO before 2024-05-01`},
+		{"a purchase that already replaced something does not do so again; losses already made close the ticker", `
+			2023-01-10 brk buy X 10 @10
+			2023-01-11 brk buy X 10 @10
+			2024-03-10 two buy X 4 @7
+			2024-03-20 brk sell X 10 @8`, `
+			brk 10 X of 2023-01-11 loss 20 long
+			two 4 X of 2024-03-10 loss 4 long
+			all 24: allowed 24, short 0, long 24, disallowed 0, lost 0
+			then not X before 2024-05-01
+			now not X before 2024-04-20`},
+		{"a loss of 30 days ago closes the ticker for one more day, unless all of it is replaced; an older one does not", `
+			2023-01-10 brk buy X 10 @10
+			2023-01-10 brk buy VOO 10 @500
+			2023-01-10 brk buy Z 10 @10
+			2024-03-01 brk sell X 10 @8
+			2024-03-02 brk sell VOO 10 @400
+			2024-03-04 brk buy IVV 10 @300
+			2024-02-29 brk sell Z 10 @8`, `
+			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
+			now not X before 2024-04-01`},
+		{"a gift's loss is counted from its value", `
+			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=90`, `
+			brk 10 X of 2024-01-10 loss 10
+			all 10: allowed 10, short 10, long 0, disallowed 0, lost 0
+			then not X before 2024-05-01`},
+	})
+}
+
+// checkHarvest runs a table on 2024-03-31.
+func checkHarvest(t *testing.T, tests []history) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), quotes(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(trimmed(tt.want), tellHarvest(r)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestHarvestOptions(t *testing.T) {
+	b := buildAt(t, `
+		2022-01-10 brk buy A 10 @11
+		2023-01-10 two buy B 1 @100
+		2021-01-10 brk buy C 1000 @10
+		2024-03-30 brk buy C 100 @9
+		2023-01-10 brk buy D 10 @11`, "2024-03-31")
+	prices := quotes(t, "A=10 B=50 C=9.9")
+	for _, tt := range []struct {
+		opts  HarvestOptions
+		want  string
+		below int
+	}{
+		{HarvestOptions{}, "C B A", 0},
+		{HarvestOptions{SortBy: ByLossAmount}, "C B A", 0},
+		{HarvestOptions{SortBy: ByLossPct}, "B A C", 0},
+		{HarvestOptions{SortBy: ByDaysHeld}, "C A B", 0},
+		{HarvestOptions{MinLoss: dec(t, "50")}, "C B", 1},
+		{HarvestOptions{MinLoss: dec(t, "50.01")}, "C", 2},
+		{HarvestOptions{Account: "two"}, "B", 0},
+	} {
+		r, err := Harvest(b, prices, tt.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range r.Candidates {
+			got = append(got, c.Ticker)
+		}
+		if strings.Join(got, " ") != tt.want || r.BelowMinLoss != tt.below {
+			t.Errorf("%+v: %v and %d below, want %s and %d", tt.opts, got, r.BelowMinLoss, tt.want, tt.below)
+		}
+		if tt.opts.Account == "" && cmp.Diff([]string{"D"}, r.NoPrice) != "" {
+			t.Errorf("without price: %v", r.NoPrice)
+		}
+	}
+	for _, skip := range []bool{false, true} {
+		r, err := Harvest(b, prices, HarvestOptions{SkipWashCheck: skip})
+		if err != nil || r.DisallowedLoss.IsZero() != skip || (len(r.Candidates[0].Causes) == 0) != skip {
+			t.Errorf("skip %t: disallowed %s, %v", skip, r.DisallowedLoss, err)
+		}
+	}
+	for _, opts := range []HarvestOptions{{SortBy: "mood"}, {Account: "nobody"}, {Account: "ira"}} {
+		if _, err := Harvest(b, prices, opts); err == nil {
+			t.Errorf("%+v is not refused", opts)
+		}
+	}
+}
+
+func TestCandidateFigures(t *testing.T) {
+	b := buildAt(t, "2023-06-15 brk buy X 10 @10 fees=1 lot=q", "2024-06-15")
+	r, err := Harvest(b, quotes(t, "X=7.07"), HarvestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Candidates[0]
+	if c.LongTerm || c.LongTermFrom.String() != "2024-06-16" || c.DaysHeld != 366 || c.LotID != "q" || c.Loss.String() != "30.3" || fmt.Sprintf("%.6f", c.LossPct) != "30.000000" || c.Value.String() != "70.7" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCover(t *testing.T) {
+	b := build(t, `
+		2023-01-10 brk buy X 30 @10
+		2023-01-10 brk sell Y 10 @10
+		2023-01-10 ira sell Z 10 @10
+		2023-01-10 two sell X 10 @10
+		2023-01-10 two buy Y 4 @10
+		2023-01-11 two sell Y 5 @10
+		2023-01-12 two buy Y 4 @10`)
+	prices := quotes(t, "X=10 Y=50 Z=1000")
+	for account, want := range map[string]Coverage{
+		"":     {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
+		"brk":  {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 800},
+		"hifo": {},
+	} {
+		got, err := Cover(b, prices, account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.ValuePct, want.ValuePct = float64(int(got.ValuePct*1e6)), float64(int(want.ValuePct*1e6))
+		if got != want {
+			t.Errorf("%q: %+v, want %+v", account, got, want)
+		}
+	}
+}
