@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/internal/spell"
 	"signalbox/internal/tree/blackboard"
 )
 
@@ -127,7 +128,7 @@ func nearest(what, name string, known []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	slices.Sort(known)
 	for _, k := range known {
-		if d := Edits(strings.ToLower(name), strings.ToLower(k)); d < distance {
+		if d := spell.Distance(strings.ToLower(name), strings.ToLower(k)); d < distance {
 			best, distance = k, d
 		}
 	}
@@ -140,27 +141,4 @@ func nearest(what, name string, known []string) string {
 		return fmt.Sprintf("there is: %s", strings.Join(known, ", "))
 	}
 	return ""
-}
-
-// Edits counts the letters to change, add or take away from one word to another; of long words, it is their length.
-func Edits(a, b string) int {
-	if len(a) > 100 || len(b) > 100 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = min(diagonal, row[j], row[j+1]) + 1
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

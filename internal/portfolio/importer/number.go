@@ -97,7 +97,7 @@ func parseRatio(s string) (Ratio, error) {
 	if !n.IsPos() || !o.IsPos() {
 		return Ratio{}, errors.New("must have positive numbers, as 4 or 3:2")
 	}
-	return Ratio{n, o}, nil
+	return Ratio{New: n, Old: o}, nil
 }
 
 // parseDate tries layouts in order and returns an ISO date. Years far away are slips of a finger.

@@ -35,7 +35,7 @@ func ReadPrices(name string, data []byte) ([]Price, error) {
 	var prices []Price
 	err := readDaily(name, data, []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}, func(in *intake, t *table) string {
 		p := Price{Date: in.isoDate(t, "date", true), Close: in.above(t, "close", true), Adjusted: in.above(t, "adjusted", false),
-			Currency: in.currency(t), Source: Source{name, t.line()}}
+			Currency: in.currency(t), Source: Source{File: name, Line: t.line()}}
 		var err error
 		if p.Ticker, err = parseTicker(t.get("ticker")); err != nil {
 			in.add(t.at("ticker"), "%v", err)
@@ -60,7 +60,7 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 	}
 	err := readDaily(name, data, required, further, func(in *intake, t *table) string {
 		r := Rate{Date: in.isoDate(t, "date", true), From: strings.ToUpper(t.get("from")), To: strings.ToUpper(t.get("to")),
-			Source: Source{name, t.line()}}
+			Source: Source{File: name, Line: t.line()}}
 		column := "rate"
 		if pairs {
 			column = "close"

@@ -14,8 +14,8 @@ func TestReadPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Price{
-		{Date: "2024-01-31", Ticker: "VTI", Close: decimal.MustParse("240.1"), Adjusted: decimal.MustParse("239.5"), Currency: "USD", Source: Source{"p.csv", 2}},
-		{Date: "2024-02-29", Ticker: "VTI", Close: decimal.MustParse("1250"), Source: Source{"p.csv", 4}},
+		{Date: "2024-01-31", Ticker: "VTI", Close: decimal.MustParse("240.1"), Adjusted: decimal.MustParse("239.5"), Currency: "USD", Source: Source{File: "p.csv", Line: 2}},
+		{Date: "2024-02-29", Ticker: "VTI", Close: decimal.MustParse("1250"), Source: Source{File: "p.csv", Line: 4}},
 	}
 	if diff := cmp.Diff(want, got, compareRows()); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
@@ -35,7 +35,7 @@ func TestReadPrices(t *testing.T) {
 }
 
 func TestReadRates(t *testing.T) {
-	want := []Rate{{Date: "2024-01-31", From: "EUR", To: "USD", Rate: decimal.MustParse("1.0837"), Source: Source{"fx.csv", 2}}}
+	want := []Rate{{Date: "2024-01-31", From: "EUR", To: "USD", Rate: decimal.MustParse("1.0837"), Source: Source{File: "fx.csv", Line: 2}}}
 	for _, data := range []string{"date,from,to,rate\n2024-01-31,eur,usd,1.0837\n", "date,ticker,close,adjusted,currency\n2024-01-31,EURUSD=X,1.0837,,USD\n",
 		"date,ticker,close\n2024-01-31,EUR/USD,1.0837\n"} {
 		got, err := ReadRates("fx.csv", []byte(data))

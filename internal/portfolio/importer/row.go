@@ -6,61 +6,32 @@ import (
 	"fmt"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
-// Action says what a row does to the lots of its account.
-type Action string
+// A row speaks as a transaction does.
+type (
+	Action = tax.Action
+	Ratio  = tax.Ratio
+	Source = tax.Source
+)
 
 // The actions of a row; the package comment says which fields each needs.
 const (
-	Buy             Action = "buy"
-	Sell            Action = "sell"
-	Reinvest        Action = "reinvest"
-	Split           Action = "split"
-	Transfer        Action = "transfer"
-	ReturnOfCapital Action = "return_of_capital"
-	Expire          Action = "expire"
-	Assign          Action = "assign"
-	GiftIn          Action = "gift_in"
-	Inherit         Action = "inherit"
+	Buy             = tax.Buy
+	Sell            = tax.Sell
+	Reinvest        = tax.Reinvest
+	Split           = tax.Split
+	Transfer        = tax.Transfer
+	ReturnOfCapital = tax.ReturnOfCapital
+	Expire          = tax.Expire
+	Assign          = tax.Assign
+	GiftIn          = tax.GiftIn
+	Inherit         = tax.Inherit
 )
 
 const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
-
-// Ratio is a split's exact ratio: New shares for each Old. The zero Ratio means that none is known. It is kept as two
-// numbers because 1:3 has no exact decimal, and a lot must not lose a fraction of a share to that.
-type Ratio struct {
-	New, Old decimal.Decimal
-}
-
-// IsZero reports whether no ratio is known.
-func (r Ratio) IsZero() bool { return r.New.IsZero() && r.Old.IsZero() }
-
-// Decimal returns New / Old, rounded to 19 digits.
-func (r Ratio) Decimal() (decimal.Decimal, error) {
-	d, err := r.New.Quo(r.Old)
-	if err != nil {
-		return decimal.Decimal{}, fmt.Errorf("ratio %s: %w", r, err)
-	}
-	return d.Trim(0), nil
-}
-
-// String writes the ratio as the own CSV has it: empty, 4, or 3:2.
-func (r Ratio) String() string {
-	switch {
-	case r.IsZero():
-		return ""
-	case r.Old.IsOne():
-		return r.New.String()
-	}
-	return r.New.String() + ":" + r.Old.String()
-}
-
-// Source is where a row was read.
-type Source struct {
-	File string
-	Line int
-}
 
 // Row is one transaction. A zero decimal, an empty string and a zero Ratio mean that the file says nothing.
 type Row struct {

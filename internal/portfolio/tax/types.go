@@ -1,6 +1,7 @@
 package tax
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/govalues/decimal"
@@ -65,8 +66,32 @@ const (
 	Inherit         Action = "inherit"
 )
 
-// Ratio is a split's: New shares for each Old. The zero Ratio means that none is given.
+// Ratio is a split's: New shares for each Old. The zero Ratio means that none is known. It is kept as two numbers because
+// 1:3 has no exact decimal, and a lot must not lose a fraction of a share to that.
 type Ratio struct{ New, Old decimal.Decimal }
+
+// IsZero reports whether no ratio is known.
+func (r Ratio) IsZero() bool { return r.New.IsZero() && r.Old.IsZero() }
+
+// Decimal returns New / Old, rounded to 19 digits.
+func (r Ratio) Decimal() (decimal.Decimal, error) {
+	d, err := r.New.Quo(r.Old)
+	if err != nil {
+		return decimal.Decimal{}, fmt.Errorf("ratio %s: %w", r, err)
+	}
+	return d.Trim(0), nil
+}
+
+// String writes the ratio as the own CSV has it: empty, 4, or 3:2.
+func (r Ratio) String() string {
+	switch {
+	case r.IsZero():
+		return ""
+	case r.Old.IsOne():
+		return r.New.String()
+	}
+	return r.New.String() + ":" + r.Old.String()
+}
 
 // Source is where a transaction was read, for messages.
 type Source struct {
