@@ -51,7 +51,7 @@ Turn signals that the tree logs are recorded in the box, if there is one (--box,
 Examples:
 
     signalbox tree run examples/trees/turn.lua --replies examples/trees/turn.replies
-    signalbox tree run examples/trees/release.lua --tool test='go test ./...' --tool publish=./publish.sh --journal release.journal
+    signalbox tree run examples/trees/release.lua --tool check='go test ./...' --tool publish=./publish.sh --tool roll-back=./roll-back.sh --journal release.journal
     signalbox tree run assistant.lua --model 'claude -p' --set 'question="What is new?"'`
 }
 
