@@ -115,7 +115,7 @@ func zoo() brief.Tool[animal, sight] {
 
 func TestAnswerInEveryFormat(t *testing.T) {
 	lost := brief.Saved{Err: errors.New("no room")}
-	const lostFlag = `{"flag":"file_not_saved","severity":"warning","message":"The full result could not be saved: no room"}`
+	const lostFlag = `{"flag":"file_not_saved","severity":"error","message":"The full result could not be saved: no room"}`
 	for _, tt := range []struct {
 		name   string
 		in     animal
@@ -128,7 +128,7 @@ func TestAnswerInEveryFormat(t *testing.T) {
 		{"agent with a file", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{Path: "/z/f.json"},
 			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":"/z/f.json"}`},
 		{"agent without the file", animal{Name: "cow"}, brief.FormatAgent, lost,
-			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
+			`{"status":"error","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
 		{"agent, failed", animal{}, brief.FormatAgent, brief.Saved{},
 			`{"status":"error","format":"agent","snapshot":{"status":"gone","verdict":"no animal"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"no animal"}],"file_path":null}`},
 		{"summary", animal{Name: "cow", Secret: "s"}, brief.FormatSummary, brief.Saved{}, `{"name":"cow","weight":0,"secret":""}`},
@@ -137,7 +137,7 @@ func TestAnswerInEveryFormat(t *testing.T) {
 		{"full with a file", animal{Name: "cow", Weight: 1.5}, brief.FormatFull, brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"}`},
 		{"full without the file", animal{Name: "cow"}, brief.FormatFull, lost, `{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `]}`},
 		{"report", animal{Name: "cow"}, brief.FormatReport, brief.Saved{}, `{"status":"success","format":"report","report":"# cow","file_path":null}`},
-		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost, `{"status":"success","format":"report","report":"# cow","file_path":null,"flags":[` + lostFlag + `]}`},
+		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost, `{"status":"error","format":"report","report":"# cow","file_path":null,"flags":[` + lostFlag + `]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := zoo().Answer(tt.in, tt.format, tt.saved)
@@ -214,7 +214,7 @@ func TestSave(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			saved := brief.Save(tt.result, "zoo.json", tt.saver)
 			answer := brief.Compose(animal{Name: "cow"}, zoo().Snapshot, zoo().Flags, zoo().Status, saved)
-			want := brief.Flag{Flag: "file_not_saved", Severity: brief.Warning, Message: "The full result could not be saved: " + tt.want}
+			want := brief.Flag{Flag: "file_not_saved", Severity: brief.Error, Message: "The full result could not be saved: " + tt.want}
 			if answer.FilePath != nil || answer.Flags[0] != want {
 				t.Errorf("got path %v, %+v\nwant %+v", answer.FilePath, answer.Flags[0], want)
 			}

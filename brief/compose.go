@@ -21,7 +21,7 @@ type Answer struct {
 func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, status func(S) Status, saved Saved) Answer {
 	short := snapshot(result)
 	answer := Answer{
-		Status: status(short), Format: FormatAgent, Snapshot: short,
+		Status: saved.status(status(short)), Format: FormatAgent, Snapshot: short,
 		Flags: append(Sort(flags(short)), saved.flags()...), FilePath: saved.filePath(),
 	}
 	return Fit(answer)
@@ -51,12 +51,17 @@ type Tool[R, S any] struct {
 	Summary func(R) any
 	// Report is Markdown; nil means that the tool has no reports.
 	Report func(R) string
+	// WithStatus is the result with another status; nil means that results have none of their own.
+	WithStatus func(R, Status) R
 }
 
 // Answer makes the answer in a format as one JSON object: an [Answer], or the summary or the result with
 // file_path if one was asked for, or {status, format, report, file_path}. Where a file was asked for and could not
-// be written, file_path is null and flags has file_not_saved.
+// be written, the status is error, file_path is null and flags has file_not_saved.
 func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
+	if saved.Err != nil && t.WithStatus != nil && (format == FormatSummary || format == FormatFull) {
+		result = t.WithStatus(result, StatusError)
+	}
 	switch format {
 	case FormatAgent:
 		return Encode(Compose(result, t.Snapshot, t.Flags, t.Status, saved))
@@ -72,7 +77,7 @@ func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessag
 			return nil, errors.New("this tool has no reports: use another format")
 		}
 		return Encode(report{
-			Status: t.Status(t.Snapshot(result)), Format: FormatReport, Report: t.Report(result),
+			Status: saved.status(t.Status(t.Snapshot(result))), Format: FormatReport, Report: t.Report(result),
 			FilePath: saved.filePath(), Flags: saved.flags(),
 		})
 	}

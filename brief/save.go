@@ -55,6 +55,15 @@ func (s Saved) filePath() *string {
 	return &s.Path
 }
 
+// status is that of the whole answer: who asked for a file and got none did not get what was asked for, though the
+// snapshot is right.
+func (s Saved) status(of Status) Status {
+	if s.Err != nil {
+		return StatusError
+	}
+	return of
+}
+
 // maxReason keeps a flag's message a line, whatever the operating system had to say.
 const maxReason = 120
 
@@ -69,7 +78,7 @@ func (s Saved) flags() []Flag {
 	}
 	reason, _, _ = strings.Cut(reason, "\n")
 	return []Flag{{
-		Flag: "file_not_saved", Severity: Warning,
+		Flag: "file_not_saved", Severity: Error,
 		Message: "The full result could not be saved: " + cut(reason, maxReason),
 	}}
 }

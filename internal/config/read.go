@@ -17,9 +17,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// read puts what the text sets into the configuration, over what is there, and returns where each setting stands.
+// read puts what the text sets into a struct, over what is there, and returns where each setting stands.
 // A library could do it too, but forgets where values stood and speaks of Go types when they are wrong.
-func read(text []byte, c *Config) (places, *settingError) {
+func read(text []byte, into any) (places, *settingError) {
 	r := &reader{places: places{}, anchors: map[string]ast.Node{}}
 	if wrong := checkUTF8(text); wrong != nil {
 		return r.places, wrong
@@ -35,7 +35,7 @@ func read(text []byte, c *Config) (places, *settingError) {
 	if wrong != nil || body == nil {
 		return r.places, wrong
 	}
-	return r.places, r.value(reflect.ValueOf(c).Elem(), body, "")
+	return r.places, r.value(reflect.ValueOf(into).Elem(), body, "")
 }
 
 func checkUTF8(text []byte) *settingError {

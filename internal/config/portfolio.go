@@ -1,0 +1,279 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// PortfolioFile is the name of a portfolio's configuration in its folder.
+const PortfolioFile = "portfolio.yaml"
+
+// Portfolio is the configuration of a portfolio. Numbers stay the texts that they are, because money is exact; they
+// have been checked. docs/portfolio-files.md is its reference.
+type Portfolio struct {
+	// AsOf is the day that questions are about if they do not say, as 2026-06-30; empty means today.
+	AsOf     string
+	Accounts []PortfolioAccount
+	// Identical are groups of substantially identical tickers.
+	Identical    [][]string
+	FilingStatus string
+	Realized     Realized
+	// ExitRules are in the order of the file.
+	ExitRules []ExitRules
+}
+
+// PortfolioAccount is one account. What is not set is taxable, self and fifo.
+type PortfolioAccount struct {
+	ID        string `yaml:"id"`
+	Kind      string `yaml:"kind"`
+	Owner     string `yaml:"owner"`
+	LotMethod string `yaml:"lot_method"`
+	// Names are what brokers' files call the account.
+	Names []string `yaml:"names"`
+}
+
+// Realized is what the year brought beside the transactions in the folder: gains (negative for losses), and losses
+// carried over from earlier years, which count as losses whatever their sign is.
+type Realized struct {
+	ShortTerm      string `yaml:"short_term"`
+	LongTerm       string `yaml:"long_term"`
+	CarryoverShort string `yaml:"carryover_short"`
+	CarryoverLong  string `yaml:"carryover_long"`
+}
+
+// ExitRules are the exit rules of one ticker.
+type ExitRules struct {
+	Ticker  string
+	Primary string
+	// Rules are in the order of the file.
+	Rules  []ExitRule
+	Sizing ExitSizing
+	Stop   ExitStop
+}
+
+// ExitRule is one rule with its settings. Which of them it reads is the rule's own business; zero is its default.
+type ExitRule struct {
+	Name     string
+	Lookback int
+	Period   int
+	Tickers  []string
+}
+
+// ExitSizing says how much of a position to sell.
+type ExitSizing struct {
+	Min   string `yaml:"min"`
+	Max   string `yaml:"max"`
+	GapPP string `yaml:"gap_pp"`
+}
+
+// ExitStop is the stop order for the shares that are kept.
+type ExitStop struct {
+	Price       string `yaml:"price"`
+	TimeInForce string `yaml:"time_in_force"`
+}
+
+// portfolioText is a portfolio's configuration as it is written.
+type portfolioText struct {
+	AsOf         string                   `yaml:"as_of"`
+	Accounts     []PortfolioAccount       `yaml:"accounts"`
+	Identical    [][]string               `yaml:"identical"`
+	FilingStatus string                   `yaml:"filing_status"`
+	Realized     Realized                 `yaml:"realized"`
+	ExitRules    map[string]exitRulesText `yaml:"exit_rules"`
+}
+
+type exitRulesText struct {
+	Primary string                  `yaml:"primary"`
+	Rules   map[string]exitRuleText `yaml:"rules"`
+	Sizing  ExitSizing              `yaml:"sizing"`
+	Stop    ExitStop                `yaml:"stop"`
+}
+
+type exitRuleText struct {
+	Lookback int      `yaml:"lookback"`
+	Period   int      `yaml:"period"`
+	Tickers  []string `yaml:"tickers"`
+}
+
+// ParsePortfolio reads a portfolio's configuration. Its errors are as those of [Parse].
+func ParsePortfolio(text []byte) (*Portfolio, error) {
+	var written portfolioText
+	places, wrong := read(text, &written)
+	if wrong == nil {
+		wrong = written.check()
+	}
+	if wrong != nil {
+		return nil, places.locate(wrong)
+	}
+	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,
+		FilingStatus: written.FilingStatus, Realized: written.Realized}
+	at := setting("exit_rules")
+	for _, ticker := range places.inOrder(at, sortedKeys(written.ExitRules)) {
+		rules := written.ExitRules[ticker]
+		ticker := ExitRules{Ticker: ticker, Primary: rules.Primary, Sizing: rules.Sizing, Stop: rules.Stop}
+		for _, name := range places.inOrder(at.field(ticker.Ticker).field("rules"), sortedKeys(rules.Rules)) {
+			rule := rules.Rules[name]
+			ticker.Rules = append(ticker.Rules, ExitRule{Name: name, Lookback: rule.Lookback, Period: rule.Period, Tickers: rule.Tickers})
+		}
+		p.ExitRules = append(p.ExitRules, ticker)
+	}
+	return p, nil
+}
+
+// inOrder sorts the names of a group by where they stand in the text.
+func (ps places) inOrder(group settingPath, names []string) []string {
+	slices.SortStableFunc(names, func(a, b string) int {
+		x, y := ps[group.field(a)].key, ps[group.field(b)].key
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+	return names
+}
+
+func (p *portfolioText) check() *settingError {
+	if p.AsOf != "" {
+		if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
+			return &settingError{at: setting("as_of"), fault: fmt.Sprintf("%q is not a date", p.AsOf), hint: "write it as 2026-06-30, or remove it for today"}
+		}
+	}
+	if wrong := p.checkAccounts(); wrong != nil {
+		return wrong
+	}
+	for i, group := range p.Identical {
+		at := setting("identical").item(i)
+		if len(group) < 2 {
+			return &settingError{at: at, fault: "a group has at least two tickers", hint: "write groups as [[VOO, IVV]]"}
+		}
+		for j, ticker := range group {
+			if wrong := checkTicker(at.item(j), ticker); wrong != nil {
+				return wrong
+			}
+		}
+	}
+	if wrong := oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint", "married_separate", "head"); wrong != nil {
+		return wrong
+	}
+	at := setting("realized")
+	for _, n := range []struct{ name, text string }{
+		{"short_term", p.Realized.ShortTerm}, {"long_term", p.Realized.LongTerm},
+		{"carryover_short", p.Realized.CarryoverShort}, {"carryover_long", p.Realized.CarryoverLong},
+	} {
+		if wrong := checkDecimal(at.field(n.name), n.text); wrong != nil {
+			return wrong
+		}
+	}
+	for _, ticker := range sortedKeys(p.ExitRules) {
+		at := setting("exit_rules", ticker)
+		if wrong := checkTicker(at, ticker); wrong != nil {
+			wrong.onKey = true
+			return wrong
+		}
+		if wrong := p.ExitRules[ticker].check(at); wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+func (p *portfolioText) checkAccounts() *settingError {
+	at := setting("accounts")
+	if len(p.Accounts) == 0 {
+		return &settingError{at: at, fault: "there are no accounts", hint: "list them: accounts: [{id: brk, kind: taxable}]"}
+	}
+	taken := map[string]bool{}
+	for i, a := range p.Accounts {
+		at := at.item(i)
+		if a.ID == "" {
+			return &settingError{at: at.field("id"), fault: "the account has no id", hint: "give it one, such as id: brk; transactions name it"}
+		}
+		for _, wrong := range []*settingError{
+			checkID(at.field("id"), a.ID, false),
+			oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"),
+			oneOf(at.field("owner"), a.Owner, "self", "spouse"),
+			oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax", "specific"),
+			once(at.field("id"), a.ID, taken),
+		} {
+			if wrong != nil {
+				return wrong
+			}
+		}
+		for j, name := range a.Names {
+			if wrong := once(at.field("names").item(j), name, taken); wrong != nil {
+				return wrong
+			}
+		}
+	}
+	return nil
+}
+
+func once(at settingPath, name string, taken map[string]bool) *settingError {
+	if taken[name] {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name), hint: "each id and name stands for one account"}
+	}
+	taken[name] = true
+	return nil
+}
+
+func (r exitRulesText) check(at settingPath) *settingError {
+	for _, n := range []struct {
+		group, name, text string
+	}{{"sizing", "min", r.Sizing.Min}, {"sizing", "max", r.Sizing.Max}, {"sizing", "gap_pp", r.Sizing.GapPP}, {"stop", "price", r.Stop.Price}} {
+		at := at.field(n.group).field(n.name)
+		if wrong := checkDecimal(at, n.text); wrong != nil {
+			return wrong
+		}
+		if n.text != "" && (strings.HasPrefix(n.text, "-") || strings.Trim(n.text, "0.") == "") {
+			return &settingError{at: at, fault: n.text + " is not above 0", hint: "write a number above 0, or remove it"}
+		}
+	}
+	for _, name := range sortedKeys(r.Rules) {
+		at := at.field("rules").field(name)
+		rule := r.Rules[name]
+		for i, ticker := range rule.Tickers {
+			if wrong := checkTicker(at.field("tickers").item(i), ticker); wrong != nil {
+				return wrong
+			}
+		}
+		for _, n := range []struct {
+			name  string
+			value int
+		}{{"lookback", rule.Lookback}, {"period", rule.Period}} {
+			if n.value < 0 {
+				return &settingError{at: at.field(n.name), fault: "it is negative", hint: "write a number of months, such as 3"}
+			}
+		}
+	}
+	return nil
+}
+
+func oneOf(at settingPath, value string, known ...string) *settingError {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%q is not known", value), hint: suggest(value, known, "it is one of")}
+}
+
+func checkTicker(at settingPath, ticker string) *settingError {
+	const most = 32 // an option's symbol has up to 21
+	wrong := strings.ContainsFunc(ticker, func(r rune) bool {
+		return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-/", r))
+	})
+	if wrong || ticker == "" || len(ticker) > most {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a ticker", ticker), hint: "write it in capitals, such as SLV or BRK.B"}
+	}
+	return nil
+}
+
+// checkDecimal accepts what a decimal with 19 digits can hold exactly.
+func checkDecimal(at settingPath, text string) *settingError {
+	if text == "" {
+		return nil
+	}
+	whole, fraction, point := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	if !digits(whole) || point && !digits(fraction) || len(strings.TrimLeft(whole, "0")+fraction) > 19 {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number", text), hint: "write digits and a point, such as 1234.50"}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// portfolioExample has every setting. The tickers and the rules are not in the order of the alphabet.
+const portfolioExample = `# portfolio.yaml
+as_of: 2026-06-30
+accounts:
+  - {id: brk, kind: taxable, owner: self, lot_method: fifo, names: [Individual XXXX-1234]}
+  - {id: ira, kind: ira}
+  - {id: joint, owner: spouse, lot_method: min_tax}
+identical: [[VOO, IVV], [BRK.A, BRK.B]]
+filing_status: married_separate
+realized: {short_term: -120.50, long_term: 0, carryover_short: 1000, carryover_long: 0}
+exit_rules:
+  SLV: {primary: momentum_exit, rules: {regime_check: {tickers: [SLV, GLD, TLT], period: 3}, momentum_exit: {lookback: 3}},
+        sizing: {min: 0.50, max: 0.75, gap_pp: 5}, stop: {price: 65.0, time_in_force: GTC}}
+  GLD: {rules: {momentum_exit: {}}}
+`
+
+func TestParsePortfolio(t *testing.T) {
+	want := &Portfolio{
+		AsOf: "2026-06-30",
+		Accounts: []PortfolioAccount{
+			{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo", Names: []string{"Individual XXXX-1234"}},
+			{ID: "ira", Kind: "ira"},
+			{ID: "joint", Owner: "spouse", LotMethod: "min_tax"},
+		},
+		Identical:    [][]string{{"VOO", "IVV"}, {"BRK.A", "BRK.B"}},
+		FilingStatus: "married_separate",
+		Realized:     Realized{ShortTerm: "-120.50", LongTerm: "0", CarryoverShort: "1000", CarryoverLong: "0"},
+		ExitRules: []ExitRules{
+			{Ticker: "SLV", Primary: "momentum_exit",
+				Rules: []ExitRule{
+					{Name: "regime_check", Period: 3, Tickers: []string{"SLV", "GLD", "TLT"}},
+					{Name: "momentum_exit", Lookback: 3},
+				},
+				Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"}, Stop: ExitStop{Price: "65.0", TimeInForce: "GTC"}},
+			{Ticker: "GLD", Rules: []ExitRule{{Name: "momentum_exit"}}},
+		},
+	}
+	got, err := ParsePortfolio([]byte(portfolioExample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestParsePortfolioOfTheReference is the example that other programs are written against.
+func TestParsePortfolioOfTheReference(t *testing.T) {
+	got, err := ParsePortfolio([]byte(`# portfolio.yaml
+accounts:
+  - {id: brk, kind: taxable, owner: self, lot_method: fifo}
+  - {id: ira, kind: ira}
+identical: [[VOO, IVV]]
+filing_status: single            # single | married_joint | married_separate | head
+realized: {short_term: 0, long_term: 0, carryover_short: 0, carryover_long: 0}
+exit_rules:
+  SLV: {primary: momentum_exit, rules: {momentum_exit: {lookback: 3}, regime_check: {tickers: [SLV, GLD, TLT], period: 3}},
+        sizing: {min: 0.50, max: 0.75, gap_pp: 5}, stop: {price: 65.0, time_in_force: GTC}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Portfolio{
+		Accounts:     []PortfolioAccount{{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo"}, {ID: "ira", Kind: "ira"}},
+		Identical:    [][]string{{"VOO", "IVV"}},
+		FilingStatus: "single",
+		Realized:     Realized{ShortTerm: "0", LongTerm: "0", CarryoverShort: "0", CarryoverLong: "0"},
+		ExitRules: []ExitRules{{Ticker: "SLV", Primary: "momentum_exit",
+			Rules:  []ExitRule{{Name: "momentum_exit", Lookback: 3}, {Name: "regime_check", Period: 3, Tickers: []string{"SLV", "GLD", "TLT"}}},
+			Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"}, Stop: ExitStop{Price: "65.0", TimeInForce: "GTC"}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+func TestParsePortfolioAccepts(t *testing.T) {
+	for _, text := range []string{
+		"accounts: [{id: a}]",
+		"accounts: [{id: a}]\nas_of:\n",
+		"accounts: [{id: a}]\nrealized: {short_term: \"1234567890123456789\"}",
+		"accounts: [{id: a}]\nrealized: {short_term: -0.1234567890123456789}",
+		"accounts: [{id: a}]\nidentical: [[^GSPC, BRK/B]]",
+		"accounts: [{id: a, names: [b]}, {id: c, names: [d, e]}]",
+	} {
+		if _, err := ParsePortfolio([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestParsePortfolioErrors(t *testing.T) {
+	const (
+		a           = "accounts: [{id: a}]\n" // what follows stands on line 2
+		number      = "write digits and a point, such as 1234.50"
+		ticker      = "write it in capitals, such as SLV or BRK.B"
+		above       = "write a number above 0, or remove it"
+		noAccounts  = "list them: accounts: [{id: brk, kind: taxable}]"
+		oneEach     = "each id and name stands for one account"
+		date        = "write it as 2026-06-30, or remove it for today"
+		oneValue    = "write one value; quote a text that begins with [ or -"
+		wantsAList  = "write [one, two], or each on a line of its own that begins with -"
+		manyAtATime = "write each as name: value on a line of its own, those of a group below its name and indented"
+	)
+	for _, tt := range []struct{ text, want, hint string }{
+		{"", "line 1, column 1: accounts: there are no accounts", noAccounts},
+		{"accounts: []", "line 1, column 11: accounts: there are no accounts", noAccounts},
+		{"as_of: 2026-06-30\naccounts:\n", "line 2, column 1: accounts: there are no accounts", noAccounts},
+		{a + "acounts: 3", `line 2, column 1: unknown field "acounts"`, "did you mean accounts?"},
+		{a + "colour: red", `line 2, column 1: unknown field "colour"`,
+			"the settings here are as_of, accounts, identical, filing_status, realized, exit_rules"},
+		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`, "did you mean kind?"},
+		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id", "give it one, such as id: brk; transactions name it"},
+		{"accounts:\n  - id: a\n    kind: taxble", `line 3, column 11: accounts.kind: "taxble" is not known`, "did you mean taxable?"},
+		{"accounts:\n  - id: a\n    kind: piggybank", `line 3, column 11: accounts.kind: "piggybank" is not known`,
+			"it is one of taxable, ira, roth, hsa, 401k"},
+		{"accounts: [{id: a, owner: spuose}]", `line 1, column 27: accounts.owner: "spuose" is not known`, "did you mean spouse?"},
+		{"accounts: [{id: a, owner: neighbour}]", `line 1, column 27: accounts.owner: "neighbour" is not known`, "it is one of self, spouse"},
+		{"accounts: [{id: a, lot_method: fito}]", `line 1, column 32: accounts.lot_method: "fito" is not known`, "did you mean fifo?"},
+		{a + "filing_status: maried_joint", `line 2, column 16: filing_status: "maried_joint" is not known`, "did you mean married_joint?"},
+		{a + "filing_status: divorced", `line 2, column 16: filing_status: "divorced" is not known`,
+			"it is one of single, married_joint, married_separate, head"},
+		{"accounts: [{id: a}, {id: a}]", `line 1, column 26: accounts.id: "a" is already an account`, oneEach},
+		{"accounts: [{id: a}, {id: b, names: [c, a]}]", `line 1, column 40: accounts.names: "a" is already an account`, oneEach},
+		{"accounts: [{id: a, names: [n]}, {id: b, names: [n]}]", `line 1, column 49: accounts.names: "n" is already an account`, oneEach},
+		{"accounts: [{id: a, names: [b]}, {id: b}]", `line 1, column 38: accounts.id: "b" is already an account`, oneEach},
+		{a + "identical: [[VOO]]", "line 2, column 13: identical: a group has at least two tickers", "write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO, IVV], []]", "line 2, column 25: identical: a group has at least two tickers", "write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO, ivv]]", `line 2, column 19: identical: "ivv" is not a ticker`, ticker},
+		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`, ticker},
+		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: it is not a list", wantsAList},
+		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`, ticker},
+		{a + "exit_rules:\n  SLV: {rules: {regime_check: {tickers: [SLV, gld]}}}",
+			`line 3, column 47: exit_rules.SLV.rules.regime_check.tickers: "gld" is not a ticker`, ticker},
+		{a + "realized: {short_term: 1,000}", `line 2, column 26: unknown field "000"`, "the settings here are short_term, long_term, carryover_short, carryover_long"},
+		{a + "realized:\n  short_term: 1,000", `line 3, column 15: realized.short_term: "1,000" is not a number`, number},
+		{a + "realized:\n  long_term: 1e5", `line 3, column 14: realized.long_term: "1e5" is not a number`, number},
+		{a + "realized:\n  carryover_short: 12345678901234567890", `line 3, column 20: realized.carryover_short: "12345678901234567890" is not a number`, number},
+		{a + "realized:\n  carryover_long: $5", `line 3, column 19: realized.carryover_long: "$5" is not a number`, number},
+		{a + "realized:\n  carryover_long: .inf", `line 3, column 19: realized.carryover_long: ".inf" is not a number`, number},
+		{a + "realized: 5", "line 2, column 11: realized: it is not a group of settings", manyAtATime},
+		{a + "exit_rules:\n  SLV:\n    stop: {price: -65}", "line 4, column 19: exit_rules.SLV.stop.price: -65 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    stop: {price: 0.00}", "line 4, column 19: exit_rules.SLV.stop.price: 0.00 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    sizing: {max: -0.5}", "line 4, column 19: exit_rules.SLV.sizing.max: -0.5 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    sizing: {gap_pp: five}", `line 4, column 22: exit_rules.SLV.sizing.gap_pp: "five" is not a number`, number},
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: -1}}", "line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: it is negative",
+			"write a number of months, such as 3"},
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: three}}",
+			`line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: "three" is not a whole number`, "write a number such as 5"},
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookbak: 3}}", `line 4, column 29: unknown field "lookbak"`, "did you mean lookback?"},
+		{a + "exit_rules:\n  SLV: {}\n  SLV: {}", "line 4, column 3: exit_rules.SLV: it is set twice, first on line 3", "keep one of them"},
+		{a + "exit_rules: [SLV]", "line 2, column 13: exit_rules: it is not a group of settings", manyAtATime},
+		{"as_of: 30.06.2026\n" + a, `line 1, column 8: as_of: "30.06.2026" is not a date`, date},
+		{"as_of: 2026-02-30\n" + a, `line 1, column 8: as_of: "2026-02-30" is not a date`, date},
+		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: it is a list, not one value", oneValue},
+		{"accounts: brk", "line 1, column 11: accounts: it is not a list",
+			"begin each with a line such as - name: tests, and put its other settings below, indented like name"},
+		{"accounts: [brk]", "line 1, column 12: accounts: it is not a group of settings", manyAtATime},
+		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: it is not a list", wantsAList},
+	} {
+		p, err := ParsePortfolio([]byte(tt.text))
+		wrong := (*signalbox.Error)(nil)
+		if !errors.As(err, &wrong) || p != nil {
+			t.Errorf("%q: %v and error %v, want %s", tt.text, p, err, tt.want)
+			continue
+		}
+		if wrong.Error() != tt.want || wrong.Hint != tt.hint || wrong.Code != signalbox.CodeUsage {
+			t.Errorf("%q:\n got %s\nhint %s\nwant %s\nhint %s", tt.text, wrong, wrong.Hint, tt.want, tt.hint)
+		}
+	}
+}
+
+// FuzzParsePortfolio holds that errors have their place, one line and a hint, and that what is read can be trusted:
+// numbers are numbers, and each account has a name of its own.
+func FuzzParsePortfolio(f *testing.F) {
+	f.Add(portfolioExample)
+	f.Add("exit_rules: &a {SLV: {rules: &b {x: {}}}, GLD: {rules: *b}}\naccounts: [&c {id: a}, *c]\nrealized: *a")
+	f.Add("accounts: [{id: \"a\\nb\", names: [~, '']}]\n? [a]\n: |\n  x\n--- !!str\n'")
+	f.Add("accounts: [{id: a}]\nexit_rules: {SLV: {stop: {price: \"0x1p-2\"}}}")
+	placed := regexp.MustCompile(`^line [1-9][0-9]*, column [1-9][0-9]*: .`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePortfolio([]byte(text))
+		if err != nil {
+			wrong := (*signalbox.Error)(nil)
+			if !errors.As(err, &wrong) || wrong.Hint == "" || !placed.MatchString(err.Error()) || strings.ContainsAny(err.Error(), "\r\n") {
+				t.Errorf("error without place or hint, or with lines: %q", err)
+			}
+			return
+		}
+		taken := make(map[string]bool)
+		for _, a := range p.Accounts {
+			for _, name := range append([]string{a.ID}, a.Names...) {
+				if taken[name] {
+					t.Errorf("two accounts are called %q", name)
+				}
+				taken[name] = true
+			}
+		}
+		if len(p.Accounts) == 0 {
+			t.Error("no accounts")
+		}
+	})
+}
