@@ -37,7 +37,7 @@ func (in *intake) build(n int) (*Book, error) {
 	for _, a := range in.accounts {
 		b.kinds[a.ID] = a.Kind
 	}
-	b.finish(parts)
+	b.finish(in, parts)
 	return b, nil
 }
 
@@ -47,6 +47,7 @@ type part struct {
 	output
 	first, end int // groups
 	rows       int
+	work       int
 	err        error
 }
 
@@ -71,22 +72,24 @@ func (in *intake) share(n int) []*part {
 		p.rows += len(keys)
 	}
 	for _, p := range parts {
-		p.in = in
+		p.in, p.namer = in, &lotNamer{}
 	}
 	return parts
 }
 
 func (p *part) fold() {
-	g := &group{in: p.in, out: &p.output, dayOf: make(map[int32]int)}
+	g := &group{in: p.in, out: &p.output}
 	for id := p.first; id < p.end; id++ {
 		keys := p.in.groups[id]
 		if len(keys) == 0 {
 			continue
 		}
+		order(keys)
 		g.reset(int32(id))
 		if p.err = g.run(keys); p.err != nil {
 			return
 		}
 		p.take(g)
+		p.work = g.work
 	}
 }

@@ -31,7 +31,10 @@ func ParseDate(s string) (Date, error) {
 func (d Date) time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerDay, 0).UTC() }
 
 // String writes the day as 2024-01-31.
-func (d Date) String() string { return d.time().Format(time.DateOnly) }
+func (d Date) String() string { return string(d.append(nil)) }
+
+// append is String for whoever writes many.
+func (d Date) append(b []byte) []byte { return d.time().AppendFormat(b, time.DateOnly) }
 
 // MarshalText writes the day as String does.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

@@ -9,30 +9,40 @@ import (
 // embargoes says what must not be bought, after the harvest and already now.
 func (h *harvest) embargoes() {
 	b := h.book
-	after, still := make(map[closure]Date), make(map[closure]Date)
+	after := make(map[closure]Date)
 	for i := range h.result.Candidates {
 		t := b.Lots[h.result.Candidates[i].lot].ticker
-		after[b.closedBy(t)] = b.AsOf + washDays + 1
+		after[b.tickers[t].closes(t)] = b.AsOf + washDays + 1
 	}
-	for s := range b.Sales() {
-		// Shares that have their replacement do not look for another.
-		if !s.Taxable || !s.Gain.IsNeg() || s.Date < b.AsOf-washDays || s.DisallowedShares.Cmp(s.Quantity) >= 0 {
-			continue
-		}
-		t := b.closedBy(s.ticker)
-		still[t] = max(still[t], s.Date+washDays+1)
-	}
-	h.result.DoNotBuy, h.result.StillClosed = b.embargo(after), b.embargo(still)
+	h.result.DoNotBuy, h.result.StillClosed = b.embargo(after), b.embargo(b.closed)
 }
 
 // closure is what a loss closes: a group of tickers, or, if the loss is on an option, that option alone.
 type closure struct{ group, option int32 }
 
-func (b *Book) closedBy(t int32) closure {
-	if b.tickers[t].option {
-		return closure{b.tickers[t].group, t}
+// closes is what a loss on the ticker, which has that number, closes.
+func (t *ticker) closes(number int32) closure {
+	if t.option {
+		return closure{t.group, number}
 	}
-	return closure{b.tickers[t].group, -1}
+	return closure{t.group, -1}
+}
+
+// keepClosed notes what today's losses close, if that holds on asOf still. Shares that have their replacement do not
+// look for another.
+func (g *group) keepClosed() {
+	if g.today < g.in.asOf-washDays {
+		return
+	}
+	if g.out.closed == nil {
+		g.out.closed = make(map[closure]Date)
+	}
+	for i := range g.losses {
+		s := g.out.sales.at(int(g.losses[i].sale))
+		if compare(s.DisallowedShares, s.Quantity) < 0 {
+			g.out.closed[g.in.tickers[s.ticker].closes(s.ticker)] = g.today + washDays + 1 // days only rise
+		}
+	}
 }
 
 func (b *Book) embargo(closed map[closure]Date) []Embargo {
@@ -80,15 +90,18 @@ func Cover(b *Book, prices map[string]decimal.Decimal, account string) (Coverage
 			unknown = c.add(unknown, c.mul(gap.Quantity, prices[gap.Ticker]))
 		}
 	}
+	var price decimal.Decimal
 	for i := range b.Lots {
 		l := &b.Lots[i]
-		if !wanted(l.Account) {
-			continue
+		if i == 0 || b.Lots[i-1].ticker != l.ticker || b.Lots[i-1].Account != l.Account {
+			price = prices[l.Ticker]
+			if wanted(l.Account) {
+				positions[position{l.Account, l.Ticker}] = true
+			}
 		}
-		if i == 0 || b.Lots[i-1].Account != l.Account || b.Lots[i-1].Ticker != l.Ticker {
-			positions[position{l.Account, l.Ticker}] = true
+		if l.Taxable && (account == "" || account == l.Account) {
+			known = c.add(known, c.mul(l.Quantity, price))
 		}
-		known = c.add(known, c.mul(l.Quantity, prices[l.Ticker]))
 	}
 	cover := Coverage{Positions: len(positions)}
 	for _, lots := range positions {

@@ -13,19 +13,35 @@ type group struct {
 	out     *output
 	id      int32
 	today   Date
-	queues  []queue // by ticker of the group, then by account
-	chunks  []chunk
-	acqs    []purchase // all of the group, by date; those after today are known, but have no lots yet
-	made    int        // how many of them have lots
-	passed  []int32    // for each purchase, where to look on if nothing is left of it
-	window  int        // the first purchase that today's losses may be matched with
+	queues  []queue              // those that rows speak of
+	slots   []int32              // by ticker of the group, then by account: one more than the queue's number, or zero
+	sparse  map[int]int32        // in place of slots where most of them would be zero: the queue's number
+	first   []int32              // by ticker of the group, its first queue, or -1
+	blocks  []*[chunkBlock]chunk // of chunks
+	filled  int32                // of chunks
+	to      []int32              // scratch
+	crowded int                  // how many chunks there may be before closed ones are dropped
+	links   []chunkLinks         // scratch
+	acqs    []purchase           // all of the group, by date; those after today are known, but have no lots yet
+	made    int                  // how many of them have lots
+	shares  pool                 // the purchases that can take a loss on shares
+	options *pool                // those of options, each for losses on the same option; nil if there are none
+	window  int                  // the first purchase that today's losses may be matched with
 	pending []promise
-	splits  []splitting
-	split   int     // how many of them are done
-	losses  []int32 // today's, as places in the sales
+	ripes   []ripe        // of all queues
+	spare   int32         // the first promise that was kept, or -1
+	splits  []splitting   // by date and row
+	split   int           // how many of them are done
+	dated   [][]splitting // by ticker of the group, and date: one for each day
+	memo    splitMemo
+	losses  []dayLoss // today's
 	premium []premium
-	day     []WashSale    // today's rows with a loss
-	dayOf   map[int32]int // of such a row, its place
+	day     []WashSale // today's rows with a loss
+	merged  map[mergeKey]int32
+
+	spareRipe     int32 // the first of ripes that is in no list, plus one
+	anniversaries [256][2]Date
+	splitting     bool // there are splits
 }
 
 // purchase is a row whose shares can be a replacement.
@@ -49,55 +65,61 @@ type promise struct {
 	always    bool
 }
 
-// splitting is a split with its ratio.
-type splitting struct {
-	ratio  Ratio
-	ticker int32
-	date   Date
-}
-
 // premium is the basis of exercised puts, which lowers the proceeds of the shares sold by them.
 type premium struct {
 	amount     decimal.Decimal
 	queue, row int32
+	next       int32 // of the same queue, or -1
+	taken      bool
 }
 
 // reset makes the group ready for another one, and keeps its memory.
 func (g *group) reset(id int32) {
-	queues := len(g.in.names[id]) * len(g.in.accounts)
-	if cap(g.queues) < queues {
-		g.queues = make([]queue, queues)
+	names, facts := len(g.in.names[id]), &g.in.facts[id]
+	pairs := names * len(g.in.accounts)
+	if g.sparse = nil; pairs > 64+4*facts.rows {
+		g.sparse = make(map[int]int32)
+	} else {
+		g.slots = zeros(g.slots, pairs)
 	}
-	g.queues = g.queues[:queues]
-	clear(g.queues)
-	g.id, g.made, g.window, g.split = id, 0, 0, 0
-	g.chunks, g.acqs, g.passed = g.chunks[:0], g.acqs[:0], g.passed[:0]
-	g.pending, g.splits, g.losses, g.premium = g.pending[:0], g.splits[:0], g.losses[:0], g.premium[:0]
+	g.first = zeros(g.first, names)
+	for i := range g.first {
+		g.first[i] = -1
+	}
+	g.queues = g.queues[:0]
+	g.id, g.made, g.window, g.split, g.splitting, g.spare, g.crowded = id, 0, 0, 0, facts.splits, -1, fewChunks
+	g.filled, g.acqs, g.pending = 0, g.acqs[:0], g.pending[:0]
+	g.splits, g.losses, g.premium = g.splits[:0], g.losses[:0], g.premium[:0]
+	g.dated, g.memo = nil, splitMemo{}
+	g.ripes, g.spareRipe = g.ripes[:0], 0
+	if facts.splits {
+		g.dated = make([][]splitting, names)
+	}
 }
 
-// queue returns the lots of a ticker in an account.
-func (g *group) queue(account, ticker int32) int32 {
-	n := g.in.tickers[ticker].local*int32(len(g.in.accounts)) + account
-	if q := &g.queues[n]; q.method == "" {
-		q.method, q.account, q.ticker = g.in.accounts[account].Method, account, ticker
+// zeros returns n zeros, in the memory of s if it is large enough.
+func zeros(s []int32, n int) []int32 {
+	if cap(s) < n {
+		return make([]int32, n)
 	}
-	return n
+	s = s[:n]
+	clear(s)
+	return s
 }
 
 // run folds all rows of the group.
 func (g *group) run(keys []uint64) error {
 	g.survey(keys)
-	g.chunks = slices.Grow(g.chunks, len(g.acqs)+len(g.acqs)/2)
 	for i, key := range keys {
-		n := int32(keyIndex(key))
-		t := &g.in.txs[n]
-		if i > 0 && t.Date != g.today {
+		n, date := int32(keyIndex(key)), keyDate(key)
+		if i > 0 && date != g.today {
 			if err := g.endDay(); err != nil {
 				return err
 			}
+			g.compact()
 		}
-		g.today = t.Date
-		g.apply(n, t, g.in.rows[n])
+		g.today = date
+		g.apply(n, &g.in.txs[n], g.in.rows[n])
 		if g.err != nil {
 			return g.failed(n)
 		}
@@ -114,23 +136,23 @@ func (g *group) failed(row int32) error {
 }
 
 func (g *group) apply(n int32, t *Transaction, r row) {
-	switch t.Action {
-	case Split:
+	switch r.act {
+	case doSplit:
 		g.applySplit(n, t, r)
-	case ReturnOfCapital:
+	case doReturn:
 		g.returnCapital(n, t, r)
-	case Buy, Reinvest:
+	case doBuy:
 		g.buy(n, t, r)
-	case GiftIn:
+	case doGift:
 		g.gift(n, t, r)
-	case Inherit:
+	case doInherit:
 		c := chunk{qty: t.Quantity, basis: g.add(g.worth(t), t.Fees), date: t.Date, hold: t.Date + 1, row: n, acq: -1, always: true}
 		g.open1(c, r.account, r)
-	case Transfer:
+	case doTransfer:
 		g.transfer(n, t, r)
-	case Assign:
+	case doAssign:
 		g.assign(n, t, r)
-	case Sell, Expire:
+	case doSell:
 		g.sell(n, t, r)
 	}
 }
@@ -140,8 +162,7 @@ func (g *group) open1(c chunk, account int32, r row) {
 	c.queue = g.queue(account, r.ticker)
 	c.lot, c.next, c.free = r.lot, -1, -1
 	c.nth = g.queues[c.queue].number(c.date)
-	g.chunks = append(g.chunks, c)
-	g.push(int32(len(g.chunks) - 1))
+	g.push(g.addChunk(c))
 }
 
 // buy makes the lot of a purchase: a chunk for each loss that it replaces, and the rest.
@@ -156,7 +177,7 @@ func (g *group) buy(n int32, t *Transaction, r row) {
 	left := p.qty
 	base := chunk{date: t.Date, hold: t.Date + 1, row: n, acq: a, lot: r.lot, next: -1, free: -1, queue: g.queue(r.account, r.ticker)}
 	base.nth = g.queues[base.queue].number(t.Date)
-	first := int32(len(g.chunks))
+	first := g.filled
 	for m := p.first; m >= 0; m = g.pending[m].next {
 		pr := &g.pending[m]
 		c := base
@@ -165,16 +186,18 @@ func (g *group) buy(n int32, t *Transaction, r row) {
 		cost, left = g.sub(cost, c.basis), g.sub(left, pr.qty)
 		c.basis, c.adjustment = g.add(c.basis, pr.loss), pr.loss
 		c.hold -= pr.days
-		g.chunks = append(g.chunks, c)
+		g.addChunk(c)
 	}
 	if !left.IsZero() {
 		c := base
 		c.qty, c.basis = left, cost
-		p.free = int32(len(g.chunks))
-		g.chunks = append(g.chunks, c)
+		p.free = g.addChunk(c)
 	}
-	for c := first; c < int32(len(g.chunks))-1; c++ {
-		g.chunks[c].next = c + 1
+	if p.first >= 0 {
+		g.pending[p.last].next, g.spare = g.spare, p.first
+	}
+	for c := first; c < g.filled-1; c++ {
+		g.at(c).next = c + 1
 	}
 	g.push(first)
 }
@@ -196,13 +219,17 @@ func (g *group) gift(n int32, t *Transaction, r row) {
 // gap notes shares that no row brought.
 func (g *group) gap(row int32, account int32, qty decimal.Decimal, why string) {
 	t := &g.in.txs[row]
-	g.out.gaps.add(Gap{Date: t.Date, Account: g.in.accounts[account].ID, Ticker: t.Ticker, Quantity: qty.Trim(0), Why: why, Row: row})
+	g.out.gaps.add(Gap{Date: t.Date, Account: g.in.accounts[account].ID, Ticker: t.Ticker, Quantity: trim(qty), Why: why, Row: row})
 }
 
 // endDay matches the day's losses, when it is known what is held at its end.
 func (g *group) endDay() error {
 	for _, p := range g.premium {
+		if p.taken {
+			continue
+		}
 		q := &g.queues[p.queue]
+		q.premium = -1
 		g.gap(p.row, q.account, g.in.txs[p.row].Quantity, "the exercised put sold no shares on its day")
 	}
 	g.premium = g.premium[:0]
@@ -210,7 +237,8 @@ func (g *group) endDay() error {
 		return nil
 	}
 	g.wash()
-	last := g.out.sales.at(int(g.losses[len(g.losses)-1])).Row
+	g.keepClosed()
+	last := g.out.sales.at(int(g.losses[len(g.losses)-1].sale)).Row
 	g.losses = g.losses[:0]
 	if g.err != nil {
 		return g.failed(last)
@@ -220,55 +248,58 @@ func (g *group) endDay() error {
 
 // survey lists the group's purchases and splits before the first day is folded: a loss looks 30 days ahead.
 func (g *group) survey(keys []uint64) {
-	var held map[int32]decimal.Decimal // shares in each queue; only counted where somebody needs it
-	buys, positions := g.expect(keys)
-	if positions {
-		held = make(map[int32]decimal.Decimal)
+	var held positions
+	facts := &g.in.facts[g.id]
+	if facts.positions {
+		held = make(positions)
 	}
-	g.acqs, g.passed = slices.Grow(g.acqs, buys), slices.Grow(g.passed, buys)
+	g.acqs = slices.Grow(g.acqs, facts.buys)
 	for _, key := range keys {
-		n := int32(keyIndex(key))
+		n, a := int32(keyIndex(key)), keyAct(key)
+		if held == nil && a != doBuy && a != doSplit {
+			continue
+		}
 		t, r := &g.in.txs[n], g.in.rows[n]
-		qty := t.Quantity
-		switch t.Action {
-		case Buy, Reinvest:
+		switch a {
+		case doBuy:
+			qty := t.Quantity
 			if held != nil && g.in.tickers[r.ticker].option {
 				qty = qty.Min(g.add(held[g.queue(r.account, r.ticker)], qty)).Max(decimal.Zero)
 			}
 			g.acqs = append(g.acqs, purchase{qty: qty, date: t.Date, row: n, account: r.account, ticker: r.ticker, free: -1, first: -1, last: -1})
-			g.passed = append(g.passed, int32(len(g.passed)))
-		case Split:
-			ratio := t.Ratio
-			if !ratio.New.IsPos() || !ratio.Old.IsPos() {
-				have := held[g.queue(r.account, r.ticker)]
-				if ratio = (Ratio{}); have.IsPos() {
-					ratio = Ratio{New: g.add(have, qty), Old: have}
-				}
-			}
-			g.splits = append(g.splits, splitting{ratio: ratio, ticker: r.ticker, date: t.Date})
+		case doSplit:
+			g.surveySplit(held, t, r)
 		}
 		if held != nil {
 			g.count(held, t, r)
 		}
 	}
+	g.fillPools(facts.options)
 }
 
-// expect counts the purchases, and says whether positions must be known: for splits without a ratio, and for options,
-// which may be bought back.
-func (g *group) expect(keys []uint64) (buys int, positions bool) {
-	for _, key := range keys {
-		n := keyIndex(key)
-		t := &g.in.txs[n]
-		positions = positions || g.in.tickers[g.in.rows[n].ticker].option || t.Action == Split && !t.Ratio.New.IsPos()
-		if t.Action == Buy || t.Action == Reinvest {
-			buys++
+// surveySplit finds the ratio of a split.
+func (g *group) surveySplit(held positions, t *Transaction, r row) {
+	ratio := t.Ratio
+	if !ratio.New.IsPos() || !ratio.Old.IsPos() {
+		have := held[g.queue(r.account, r.ticker)]
+		if ratio = (Ratio{}); have.IsPos() {
+			ratio = Ratio{New: g.add(have, t.Quantity), Old: have}
 		}
 	}
-	return buys, positions
+	s := splitting{ratio: ratio, ticker: r.ticker, date: t.Date}
+	g.splits = append(g.splits, s)
+	// Each account may have a row of its own for one split.
+	list := &g.dated[g.in.tickers[r.ticker].local]
+	if last := len(*list) - 1; ratio.Old.IsPos() && (last < 0 || (*list)[last].date < t.Date) {
+		*list = append(*list, s)
+	}
 }
 
+// positions are how many shares each queue holds; only counted where somebody needs it.
+type positions map[int32]decimal.Decimal
+
 // count follows how many shares each queue holds, which does not depend on the lots that are taken.
-func (g *group) count(held map[int32]decimal.Decimal, t *Transaction, r row) {
+func (g *group) count(held positions, t *Transaction, r row) {
 	move := func(account int32, qty decimal.Decimal) {
 		if account < 0 {
 			return
@@ -295,22 +326,13 @@ func (g *group) count(held map[int32]decimal.Decimal, t *Transaction, r row) {
 		move(r.to, t.Quantity)
 	case Split:
 		s := g.splits[len(g.splits)-1]
-		for a := range int32(len(g.in.accounts)) {
-			if q := g.queue(a, r.ticker); (r.account < 0 || r.account == a) && s.ratio.Old.IsPos() {
+		if !s.ratio.Old.IsPos() {
+			return
+		}
+		for q := g.first[g.in.tickers[r.ticker].local]; q >= 0; q = g.queues[q].sibling {
+			if r.account < 0 || r.account == g.queues[q].account {
 				held[q] = g.portion(held[q], s.ratio.New, s.ratio.Old)
 			}
 		}
 	}
-}
-
-// splitFactor is how many shares of today one of before the later day's splits became.
-func (g *group) splitFactor(ticker int32, from, to Date) decimal.Decimal {
-	factor, last := decimal.One, from
-	for _, s := range g.splits {
-		// Each account has a row of its own for one split.
-		if s.ticker == ticker && s.date > last && s.date <= to && s.ratio.Old.IsPos() {
-			factor, last = g.quo(g.keep(factor.Mul(s.ratio.New)), s.ratio.Old), s.date
-		}
-	}
-	return factor
 }

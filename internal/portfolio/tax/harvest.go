@@ -1,8 +1,8 @@
 package tax
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/govalues/decimal"
@@ -51,7 +51,7 @@ type Candidate struct {
 	DisallowedShares decimal.Decimal
 	DisallowedLoss   decimal.Decimal
 	PermanentLoss    decimal.Decimal
-	// Causes are the purchases that would take the loss, earliest first.
+	// Causes are the purchases that would take the loss, earliest first, 32 at most.
 	Causes []Replacement
 	// CleanFrom is the first day on which the whole loss would count, if nothing more is bought.
 	CleanFrom Date
@@ -89,15 +89,28 @@ type HarvestResult struct {
 // harvest is one call of Harvest.
 type harvest struct {
 	calc
-	book *Book
-	opts HarvestOptions
-	// windows are, for each group, the lots that may take a loss on asOf, earliest first.
-	windows map[int32][]int32
+	book    *Book
+	opts    HarvestOptions
+	windows []*window // by ticker; nil without shares that could take a loss on it
+	quotes  []quote   // by ticker
 	result  *HarvestResult
+}
+
+type quote struct {
+	price     decimal.Decimal
+	ok, asked bool
 }
 
 // Harvest looks for open lots at a loss in taxable accounts at these prices, by ticker, on the book's day.
 func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*HarvestResult, error) {
+	h, err := newHarvest(b, prices, opts)
+	if err != nil {
+		return nil, err
+	}
+	return h.result, nil
+}
+
+func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*harvest, error) {
 	if opts.SortBy == "" {
 		opts.SortBy = ByLossAmount
 	}
@@ -110,65 +123,102 @@ func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*
 		return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", opts.Account)
 	}
 	h := &harvest{book: b, opts: opts, result: &HarvestResult{AsOf: b.AsOf}}
-	h.find(prices)
-	if !opts.SkipWashCheck {
+	h.ask(prices)
+	if h.windows = make([]*window, len(b.tickers)); !opts.SkipWashCheck {
 		h.openWindows()
-		for i := range h.result.Candidates {
-			h.alone(&h.result.Candidates[i])
-		}
 	}
+	h.find()
 	h.together()
 	h.embargoes()
 	h.sort()
 	if h.err != nil {
 		return nil, fmt.Errorf("computing losses, check prices: %w", h.err)
 	}
-	return h.result, nil
+	return h, nil
 }
 
-// find lists the lots at a loss.
-func (h *harvest) find(prices map[string]decimal.Decimal) {
-	type quote struct {
-		price     decimal.Decimal
-		ok, asked bool
-	}
-	quotes := make([]quote, len(h.book.tickers))
-	var found []int32
+// ask looks up the prices that are needed.
+func (h *harvest) ask(prices map[string]decimal.Decimal) {
+	h.quotes = make([]quote, len(h.book.tickers))
 	for i := range h.book.Lots {
 		l := &h.book.Lots[i]
-		if !l.Taxable || h.opts.Account != "" && l.Account != h.opts.Account {
+		q := &h.quotes[l.ticker]
+		if q.asked || !h.wants(l) {
 			continue
 		}
-		q := &quotes[l.ticker]
-		if !q.asked {
-			q.asked = true
-			if q.price, q.ok = prices[l.Ticker]; !q.ok {
-				h.result.NoPrice = append(h.result.NoPrice, l.Ticker)
-			}
-		}
-		if !q.ok {
-			continue
-		}
-		loss := h.sub(l.LossBasis, h.mul(l.Quantity, q.price))
-		switch {
-		case !loss.IsPos():
-		case loss.Cmp(h.opts.MinLoss) < 0:
-			h.result.BelowMinLoss++
-		default:
-			found = append(found, int32(i))
+		q.asked = true
+		if q.price, q.ok = prices[l.Ticker]; !q.ok {
+			h.result.NoPrice = append(h.result.NoPrice, l.Ticker)
 		}
 	}
 	slices.Sort(h.result.NoPrice)
+}
+
+func (h *harvest) wants(l *Lot) bool {
+	return l.Taxable && (h.opts.Account == "" || l.Account == h.opts.Account)
+}
+
+// find lists the lots at a loss, with what selling each alone would do.
+func (h *harvest) find() {
+	type finder struct {
+		calc
+		lots  []int32
+		below int
+	}
+	finders := make([]finder, workers(len(h.book.Lots)))
+	inParts(len(h.book.Lots), len(finders), func(part, from, to int) {
+		f := &finders[part]
+		for i := from; i < to; i++ {
+			l := &h.book.Lots[i]
+			if !h.wants(l) || !h.quotes[l.ticker].ok {
+				continue
+			}
+			loss := f.sub(l.LossBasis, f.mul(l.Quantity, h.quotes[l.ticker].price))
+			switch {
+			case !loss.IsPos():
+			case compare(loss, h.opts.MinLoss) < 0:
+				f.below++
+			default:
+				f.lots = append(f.lots, int32(i))
+			}
+		}
+	})
+	var found []int32
+	for i := range finders {
+		h.keep(decimal.Zero, finders[i].err)
+		h.result.BelowMinLoss += finders[i].below
+		found = append(found, finders[i].lots...)
+	}
 	h.result.Candidates = make([]Candidate, len(found))
-	for i, n := range found {
-		h.result.Candidates[i] = h.candidate(n, quotes[h.book.Lots[n].ticker].price)
+	judges := make([]judge, workers(len(found)))
+	inParts(len(found), len(judges), func(part, from, to int) {
+		j := &judges[part]
+		j.harvest = h
+		for i := from; i < to; i++ {
+			c := &h.result.Candidates[i]
+			*c = j.candidate(found[i], h.quotes[h.book.Lots[found[i]].ticker].price)
+			if w := h.windows[h.book.Lots[found[i]].ticker]; w != nil {
+				j.alone(c, w)
+			}
+		}
+	})
+	for i := range judges {
+		h.keep(decimal.Zero, judges[i].err)
+		h.work += judges[i].work
 	}
 }
 
-func (h *harvest) candidate(n int32, price decimal.Decimal) Candidate {
-	l, asOf := &h.book.Lots[n], h.book.AsOf
-	value := h.mul(l.Quantity, price)
-	loss := h.sub(l.LossBasis, value)
+// judge fills in candidates; several work at a time.
+type judge struct {
+	calc
+	harvest *harvest
+	room    []Replacement // for causes
+}
+
+func (j *judge) candidate(n int32, price decimal.Decimal) Candidate {
+	l, asOf := &j.harvest.book.Lots[n], j.harvest.book.AsOf
+	value := j.mul(l.Quantity, price)
+	loss := j.sub(l.LossBasis, value)
 	pct := 0.0
 	if basis, ok := l.LossBasis.Float64(); ok {
 		part, _ := loss.Float64()
@@ -178,167 +228,45 @@ func (h *harvest) candidate(n int32, price decimal.Decimal) Candidate {
 		Account: l.Account, Ticker: l.Ticker, LotID: l.LotID, LotDate: l.LotDate, HoldingStart: l.LossHoldingStart,
 		LongTermFrom: LongTermFrom(l.LossHoldingStart), LongTerm: l.AlwaysLong || longTerm(l.LossHoldingStart, asOf),
 		DaysHeld: int(asOf - l.LossHoldingStart + 1), Quantity: l.Quantity, Basis: l.LossBasis, Price: price,
-		Value: value.Trim(0), Loss: loss.Trim(0), LossPct: pct, CleanFrom: asOf, lot: n}
-}
-
-// openWindows lists the shares that were bought in the last 30 days, are held, and have replaced nothing yet.
-func (h *harvest) openWindows() {
-	h.windows = make(map[int32][]int32)
-	for i := range h.book.Lots {
-		if l := &h.book.Lots[i]; l.free && l.LotDate >= h.book.AsOf-washDays {
-			g := h.book.tickers[l.ticker].group
-			h.windows[g] = append(h.windows[g], int32(i))
-		}
-	}
-	for _, w := range h.windows {
-		slices.SortFunc(w, func(a, b int32) int { return h.acquired(a).compare(h.acquired(b)) })
-	}
-}
-
-// acquired places a lot by when it was acquired.
-func (h *harvest) acquired(n int32) place {
-	p := placeOf(h.book.Lots[n].LotDate, h.book.Lots[n].row)
-	p.index = n
-	return p
-}
-
-// replaced reports whether shares of lot b can take a loss on lot a.
-func (h *harvest) replaced(a, b *Lot) (perUnit int64, ok bool) {
-	if a.row == b.row {
-		return 0, false // one lot, though it may be in parts
-	}
-	return replaces(&h.book.tickers[a.ticker], &h.book.tickers[b.ticker])
-}
-
-// alone fills in what selling only this lot would do.
-func (h *harvest) alone(c *Candidate) {
-	l := &h.book.Lots[c.lot]
-	window := h.windows[h.book.tickers[l.ticker].group]
-	left, loss := c.Quantity, c.Loss
-	for _, n := range window {
-		other := &h.book.Lots[n]
-		perUnit, ok := h.replaced(l, other)
-		if !ok {
-			continue
-		}
-		shares := h.toShares(other.Quantity, perUnit, decimal.One).Min(left)
-		part := h.portion(loss, shares, left)
-		left, loss = h.sub(left, shares), h.sub(loss, part)
-		c.DisallowedShares, c.DisallowedLoss = h.add(c.DisallowedShares, shares), h.add(c.DisallowedLoss, part)
-		if !other.Taxable {
-			c.PermanentLoss = h.add(c.PermanentLoss, part)
-		}
-		c.Causes = append(c.Causes, Replacement{Date: other.LotDate, Account: other.Account, Ticker: other.Ticker, Shares: shares.Trim(0)})
-		if !left.IsPos() {
-			break
-		}
-	}
-	for _, n := range slices.Backward(window) {
-		if _, ok := h.replaced(l, &h.book.Lots[n]); ok {
-			c.CleanFrom = h.book.Lots[n].LotDate + washDays + 1
-			break
-		}
-	}
-	c.DisallowedShares, c.DisallowedLoss = c.DisallowedShares.Trim(0), c.DisallowedLoss.Trim(0)
-	c.PermanentLoss = c.PermanentLoss.Trim(0)
-}
-
-// available is a lot that nobody sells, and how much of it is not yet taken.
-type available struct {
-	lot   *Lot
-	units decimal.Decimal
-}
-
-// together fills in what selling all candidates would do: shares that are sold with the others replace nothing.
-func (h *harvest) together() {
-	r := h.result
-	sold := make([]bool, len(h.book.Lots))
-	order := make([]place, len(r.Candidates))
-	for i := range r.Candidates {
-		sold[r.Candidates[i].lot] = true
-		order[i] = h.acquired(r.Candidates[i].lot)
-		order[i].index = int32(i) // candidates are still in the order of the lots
-	}
-	slices.SortFunc(order, place.compare)
-	left := make(map[int32][]available, len(h.windows))
-	for g, window := range h.windows {
-		for _, n := range window {
-			if l := &h.book.Lots[n]; !sold[n] {
-				left[g] = append(left[g], available{l, l.Quantity})
-			}
-		}
-	}
-	for _, o := range order {
-		c := &r.Candidates[o.index]
-		g := h.book.tickers[h.book.Lots[c.lot].ticker].group
-		disallowed, permanent := h.takeFrom(left[g], c)
-		for len(left[g]) > 0 && left[g][0].units.IsZero() {
-			left[g] = left[g][1:]
-		}
-		allowed := h.sub(c.Loss, disallowed)
-		r.Loss, r.AllowedLoss = h.add(r.Loss, c.Loss), h.add(r.AllowedLoss, allowed)
-		r.DisallowedLoss, r.PermanentLoss = h.add(r.DisallowedLoss, disallowed), h.add(r.PermanentLoss, permanent)
-		if c.LongTerm {
-			r.LongTermLoss = h.add(r.LongTermLoss, allowed)
-		} else {
-			r.ShortTermLoss = h.add(r.ShortTermLoss, allowed)
-		}
-	}
-	for _, d := range []*decimal.Decimal{&r.Loss, &r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss, &r.DisallowedLoss, &r.PermanentLoss} {
-		*d = d.Trim(0)
-	}
-}
-
-// takeFrom matches a candidate with what is left.
-func (h *harvest) takeFrom(from []available, c *Candidate) (disallowed, permanent decimal.Decimal) {
-	l, left, loss := &h.book.Lots[c.lot], c.Quantity, c.Loss
-	for i := range from {
-		perUnit, ok := h.replaced(l, from[i].lot)
-		if !ok || from[i].units.IsZero() {
-			continue
-		}
-		units := h.toUnits(left, perUnit, decimal.One).Min(from[i].units)
-		shares := h.toShares(units, perUnit, decimal.One).Min(left)
-		part := h.portion(loss, shares, left)
-		from[i].units = h.sub(from[i].units, units)
-		left, loss = h.sub(left, shares), h.sub(loss, part)
-		disallowed = h.add(disallowed, part)
-		if !from[i].lot.Taxable {
-			permanent = h.add(permanent, part)
-		}
-		if !left.IsPos() {
-			break
-		}
-	}
-	return disallowed, permanent
+		Value: trim(value), Loss: trim(loss), LossPct: pct, CleanFrom: asOf, lot: n}
 }
 
 // sort puts the candidates in the wanted order; equal ones stay in the order of the book.
 func (h *harvest) sort() {
-	type entry struct {
-		loss  decimal.Decimal
-		by    float64
-		index int32
-	}
 	list := h.result.Candidates
-	order := make([]entry, len(list))
+	order := make([]place, len(list))
 	for i := range list {
-		order[i].index = int32(i)
+		key := uint64(0)
 		switch h.opts.SortBy {
 		case ByLossPct:
-			order[i].by = list[i].LossPct
+			key = math.Float64bits(list[i].LossPct) // which order as the numbers do, as long as they are positive
 		case ByDaysHeld:
-			order[i].by = float64(list[i].DaysHeld)
+			key = uint64(list[i].DaysHeld)
 		default:
-			order[i].loss = list[i].Loss
+			var ok bool
+			if key, ok = fixed(list[i].Loss); !ok {
+				slices.SortStableFunc(list, func(a, b Candidate) int { return b.Loss.Cmp(a.Loss) })
+				return
+			}
+		}
+		order[i] = place{^key, int32(i)}
+	}
+	order = sortPlaces(order)
+	// Each candidate goes to its place; the places of a cycle are changed in turn, because the list is too large to copy.
+	for i := range order {
+		if order[i].index < 0 {
+			continue
+		}
+		moving, at := list[i], int32(i)
+		for {
+			from := order[at].index
+			order[at].index = -1
+			if from == int32(i) {
+				list[at] = moving
+				break
+			}
+			list[at] = list[from]
+			at = from
 		}
 	}
-	slices.SortFunc(order, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(b.by, a.by), b.loss.Cmp(a.loss), cmp.Compare(a.index, b.index))
-	})
-	sorted := make([]Candidate, len(list))
-	for i, e := range order {
-		sorted[i] = list[e.index]
-	}
-	h.result.Candidates = sorted
 }

@@ -13,21 +13,18 @@ import (
 func tellHarvest(r *HarvestResult) string {
 	var s strings.Builder
 	for _, c := range r.Candidates {
-		fmt.Fprintf(&s, "%s %s %s of %s loss %s", c.Account, c.Quantity, c.Ticker, c.LotDate, c.Loss)
-		if c.LongTerm {
-			s.WriteString(" long")
-		}
+		fmt.Fprintf(&s, "%s %s sell %s %s %s=-%s", c.LotDate, c.Account, c.Ticker, c.Quantity, term(c.LongTerm), c.Loss)
 		if !c.DisallowedShares.IsZero() {
-			fmt.Fprintf(&s, ", disallowed %s for %s", c.DisallowedLoss, c.DisallowedShares)
+			fmt.Fprintf(&s, " disallowed=%s for=%s", c.DisallowedLoss, c.DisallowedShares)
 		}
 		if !c.PermanentLoss.IsZero() {
-			fmt.Fprintf(&s, ", lost %s", c.PermanentLoss)
+			fmt.Fprintf(&s, " lost=%s", c.PermanentLoss)
 		}
-		for _, w := range c.Causes {
-			fmt.Fprintf(&s, " [%s %s %s %s]", w.Date, w.Account, w.Shares, w.Ticker)
+		if len(c.Causes) > 0 {
+			fmt.Fprintf(&s, " by %s", tellReplacements(c.Causes))
 		}
 		if c.CleanFrom != r.AsOf {
-			fmt.Fprintf(&s, " clean from %s", c.CleanFrom)
+			fmt.Fprintf(&s, "; clean from %s", c.CleanFrom)
 		}
 		s.WriteString("\n")
 	}
@@ -54,48 +51,48 @@ func quotes(tb testing.TB, text string) map[string]decimal.Decimal {
 // TestHarvest: X is at 8, VOO and IVV at 400.
 func TestHarvest(t *testing.T) {
 	checkHarvest(t, []history{
-		{"a clean loss, long-term", `
+		{"a clean loss, long-term", "section 1222(4)", `
 			2023-01-10 brk buy X 10 @10`, `
-			brk 10 X of 2023-01-10 loss 20 long
+			2023-01-10 brk sell X 10 long=-20
 			all 20: allowed 20, short 0, long 20, disallowed 0, lost 0
 			then not X before 2024-05-01`},
-		{"gains, retirement accounts and break-even are no candidates", `
+		{"gains, retirement accounts and break-even are no candidates", "section 165 and 408(e)(1)", `
 			2023-01-10 brk buy X 10 @7
 			2023-01-11 brk buy X 10 @8
 			2023-01-12 ira buy X 10 @10`, `
 			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0`},
-		{"a purchase 30 days ago counts, one 31 days ago does not", `
+		{"a purchase 30 days ago counts, one 31 days ago does not", "section 1091(a)", `
 			2023-01-10 brk buy X 10 @10
 			2024-02-29 two buy X 3 @7
 			2024-03-01 two buy X 4 @7`, `
-			brk 10 X of 2023-01-10 loss 20 long, disallowed 8 for 4 [2024-03-01 two 4 X] clean from 2024-04-01
+			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 by 2024-03-01 two X 4; clean from 2024-04-01
 			all 20: allowed 12, short 0, long 12, disallowed 8, lost 0
 			then not X before 2024-05-01`},
-		{"the lot itself is not its own replacement", `
+		{"the lot itself is not its own replacement", "Rev. Rul. 56-602", `
 			2024-03-20 brk buy X 10 @10`, `
-			brk 10 X of 2024-03-20 loss 20
+			2024-03-20 brk sell X 10 short=-20
 			all 20: allowed 20, short 20, long 0, disallowed 0, lost 0
 			then not X before 2024-05-01`},
-		{"alone each lot is replaced by the other; sold together none is", `
+		{"alone each lot is replaced by the other; sold together none is", "Rev. Rul. 56-602: a sale that reduces the holding", `
 			2024-03-20 brk buy X 10 @10
 			2024-03-25 brk buy X 10 @9`, `
-			brk 10 X of 2024-03-20 loss 20, disallowed 20 for 10 [2024-03-25 brk 10 X] clean from 2024-04-25
-			brk 10 X of 2024-03-25 loss 10, disallowed 10 for 10 [2024-03-20 brk 10 X] clean from 2024-04-20
+			2024-03-20 brk sell X 10 short=-20 disallowed=20 for=10 by 2024-03-25 brk X 10; clean from 2024-04-25
+			2024-03-25 brk sell X 10 short=-10 disallowed=10 for=10 by 2024-03-20 brk X 10; clean from 2024-04-20
 			all 30: allowed 30, short 30, long 0, disallowed 0, lost 0
 			then not X before 2024-05-01`},
-		{"an IRA's purchase: lost for good; one replacement serves one loss", `
+		{"an IRA's purchase: lost for good; one replacement serves one loss", "Rev. Rul. 2008-5 and Reg. 1.1091-1(e)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-12 two buy X 10 @11
 			2024-03-25 ira reinvest X 4 @8`, `
-			two 10 X of 2023-01-12 loss 30 long, disallowed 12 for 4, lost 12 [2024-03-25 ira 4 X] clean from 2024-04-25
-			brk 10 X of 2023-01-10 loss 20 long, disallowed 8 for 4, lost 8 [2024-03-25 ira 4 X] clean from 2024-04-25
+			2023-01-12 two sell X 10 long=-30 disallowed=12 for=4 lost=12 by 2024-03-25 ira X 4; clean from 2024-04-25
+			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 lost=8 by 2024-03-25 ira X 4; clean from 2024-04-25
 			all 50: allowed 42, short 0, long 42, disallowed 8, lost 8
 			then not X before 2024-05-01`},
-		{"clean only when the last purchase is out of the window", `
+		{"clean only when the last purchase is out of the window", "section 1091(a)", `
 			2023-01-10 brk buy X 5 @10
 			2024-03-05 ira buy X 10 @9
 			2024-03-25 ira buy X 10 @9`, `
-			brk 5 X of 2023-01-10 loss 10 long, disallowed 10 for 5, lost 10 [2024-03-05 ira 5 X] clean from 2024-04-25
+			2023-01-10 brk sell X 5 long=-10 disallowed=10 for=5 lost=10 by 2024-03-05 ira X 5; clean from 2024-04-25
 			all 10: allowed 0, short 0, long 0, disallowed 10, lost 10
 			then not X before 2024-05-01`},
 	})
@@ -104,24 +101,24 @@ func TestHarvest(t *testing.T) {
 // TestHarvestAcross: groups, options, and losses already made.
 func TestHarvestAcross(t *testing.T) {
 	checkHarvest(t, []history{
-		{"a group, and a call", `
+		{"a group, and a call", "section 1091(a): substantially identical, or an option to acquire", `
 			2023-01-10 brk buy VOO 150 @410
 			2024-03-25 her buy IVV 20 @390
 			2024-03-26 brk buy VOO240621C00450000 1 @500`, `
-			brk 150 VOO of 2023-01-10 loss 1500 long, disallowed 1200 for 120 [2024-03-25 her 20 IVV] [2024-03-26 brk 100 VOO240621C00450000] clean from 2024-04-26
+			2023-01-10 brk sell VOO 150 long=-1500 disallowed=1200 for=120 by 2024-03-25 her IVV 20, 2024-03-26 brk VOO240621C00450000 100; clean from 2024-04-26
 			all 1500: allowed 300, short 0, long 300, disallowed 1200, lost 0
 			then not IVV VOO before 2024-05-01`},
-		{"a purchase that already replaced something does not do so again; losses already made close the ticker", `
+		{"a purchase that already replaced something does not do so again; losses already made close the ticker", "Reg. 1.1091-1(e)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-11 brk buy X 10 @10
 			2024-03-10 two buy X 4 @7
 			2024-03-20 brk sell X 10 @8`, `
-			brk 10 X of 2023-01-11 loss 20 long
-			two 4 X of 2024-03-10 loss 4 long
+			2023-01-11 brk sell X 10 long=-20
+			2024-03-10 two sell X 4 long=-4
 			all 24: allowed 24, short 0, long 24, disallowed 0, lost 0
 			then not X before 2024-05-01
 			now not X before 2024-04-20`},
-		{"a loss of 30 days ago closes the ticker for one more day, unless all of it is replaced; an older one does not", `
+		{"a loss of 30 days ago closes the ticker for one more day, unless all of it is replaced; an older one does not", "section 1091(a)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-10 brk buy VOO 10 @500
 			2023-01-10 brk buy Z 10 @10
@@ -131,9 +128,9 @@ func TestHarvestAcross(t *testing.T) {
 			2024-02-29 brk sell Z 10 @8`, `
 			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
 			now not X before 2024-04-01`},
-		{"a gift's loss is counted from its value", `
+		{"a gift's loss is counted from its value", "section 1015(a)", `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=90`, `
-			brk 10 X of 2024-01-10 loss 10
+			2024-01-10 brk sell X 10 short=-10
 			all 10: allowed 10, short 10, long 0, disallowed 0, lost 0
 			then not X before 2024-05-01`},
 	})

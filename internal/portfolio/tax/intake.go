@@ -1,6 +1,7 @@
 package tax
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/govalues/decimal"
@@ -10,6 +11,7 @@ import (
 type row struct {
 	account, to int32 // -1: outside, or of a split without account: all
 	ticker, lot int32 // lot is -1 without an id
+	act         act
 }
 
 // intake is all rows, checked and numbered.
@@ -19,44 +21,100 @@ type intake struct {
 	taxable  []bool // by account
 	rows     []row
 	tickers  []ticker
-	lots     []string   // names of lots
-	groups   [][]uint64 // of each group of tickers, sort keys of its rows
-	names    [][]string // of each group, its tickers
+	lots     []string     // names of lots
+	unnamed  []unnamedLot // for each of them, the lot without an id that it may mean
+	groups   [][]uint64   // of each group of tickers, sort keys of its rows, which fold puts in order
+	facts    []facts      // of each group
+	names    [][]string   // of each group, its tickers
 	asOf     Date
 
 	tickerOf  map[string]int32
 	accountOf map[string]int32
 }
 
-// class orders the rows of one day: lots must be there, and in today's shares, before something is taken from them.
-func class(a Action) uint64 {
+// facts are what is known of a ticker's rows, or a group's, before they are folded.
+type facts struct {
+	rows, buys int
+	splits     bool
+	options    bool
+	positions  bool // it must be known how many shares are held: for options, and for splits without a ratio
+}
+
+func (f *facts) add(o facts) {
+	f.rows, f.buys = f.rows+o.rows, f.buys+o.buys
+	f.splits, f.options, f.positions = f.splits || o.splits, f.options || o.options, f.positions || o.positions
+}
+
+// act is an action as a number; zero is none.
+type act uint8
+
+const (
+	doSplit act = iota + 1
+	doReturn
+	doBuy // and reinvest
+	doGift
+	doInherit
+	doTransfer
+	doAssign
+	doSell // and expire
+)
+
+func actOf(a Action) act {
 	switch a {
 	case Split:
-		return 0
+		return doSplit
 	case ReturnOfCapital:
-		return 1
-	case Buy, Reinvest, GiftIn, Inherit:
-		return 2
+		return doReturn
+	case Buy, Reinvest:
+		return doBuy
+	case GiftIn:
+		return doGift
+	case Inherit:
+		return doInherit
 	case Transfer:
-		return 3
+		return doTransfer
 	case Assign:
+		return doAssign
+	case Sell, Expire:
+		return doSell
+	}
+	return 0
+}
+
+// class orders the rows of one day: lots must be there, and in today's shares, before something is taken from them.
+func class(a act) uint64 {
+	switch a {
+	case doSplit:
+		return 0
+	case doReturn:
+		return 1
+	case doBuy, doGift, doInherit:
+		return 2
+	case doTransfer:
+		return 3
+	case doAssign:
 		return 4
 	}
 	return 5
 }
 
-// A sort key holds day, class and index of a row, so that sorting moves eight bytes and compares integers.
+// A sort key holds day, class and index of a row, so that sorting moves eight bytes and compares integers; and the
+// action, which does not change the order, so that most rows need not be looked at before their turn.
 const (
-	indexBits = 36
+	actBits   = 4
+	indexBits = 31
 	classBits = 3
+	dateShift = classBits + indexBits + actBits
 	maxDate   = 1 << 20 // in the year 4670
 )
 
-func sortKey(d Date, a Action, index int) uint64 {
-	return uint64(d)<<(indexBits+classBits) | class(a)<<indexBits | uint64(index)
+func sortKey(d Date, a act, index int) uint64 {
+	return uint64(d)<<dateShift | class(a)<<(indexBits+actBits) | uint64(index)<<actBits | uint64(a)
 }
 
-func keyIndex(key uint64) int { return int(key & (1<<indexBits - 1)) }
+func keyDate(key uint64) Date { return Date(key >> dateShift) }
+func keyIndex(key uint64) int { return int(key >> actBits & (1<<indexBits - 1)) }
+func keyAct(key uint64) act   { return act(key & (1<<actBits - 1)) }
 
 // take checks and numbers all rows. The error is a *FaultsError.
 func take(rules Rules, txs []Transaction, asOf Date) (*intake, error) {
@@ -83,17 +141,36 @@ func take(rules Rules, txs []Transaction, asOf Date) (*intake, error) {
 				n = int32(len(in.lots))
 				lots[t.LotID] = n
 				in.lots = append(in.lots, t.LotID)
+				in.unnamed = append(in.unnamed, parseLotName(t.LotID))
 			}
 			r.lot = n
 		}
 		in.rows[i] = r
+		if t.Date <= asOf {
+			in.tickers[r.ticker].count(t, r.act)
+		}
 	}
 	if len(faults.Faults) > 0 {
 		return nil, faults
 	}
 	in.group(rules.Identical)
-	in.sort()
+	in.deal()
 	return in, nil
+}
+
+// count notes a row of the ticker.
+func (t *ticker) count(tx *Transaction, a act) {
+	f := &t.facts
+	f.rows++
+	switch a {
+	case doBuy:
+		f.buys++
+	case doSplit:
+		f.splits = true
+		f.positions = f.positions || !tx.Ratio.New.IsPos() || !tx.Ratio.Old.IsPos()
+	}
+	f.options = t.option
+	f.positions = f.positions || t.option
 }
 
 func (in *intake) takeAccounts(accounts []Account, faults *FaultsError) {
@@ -134,19 +211,13 @@ func (in *intake) number(t *Transaction, r *row) string {
 	if t.Date <= 0 || t.Date > maxDate {
 		return "the row has no date: write one, as 2024-01-31"
 	}
-	for _, name := range []struct {
-		id   string
-		into *int32
-	}{{t.Account, &r.account}, {t.ToAccount, &r.to}} {
-		if name.id == "" {
-			continue
-		}
-		n, ok := in.accountOf[name.id]
-		if !ok {
-			return "account " + name.id + " is not in the portfolio: add it, or correct the row"
-		}
-		*name.into = n
+	if text := in.account(t.Account, &r.account); text != "" {
+		return text
 	}
+	if text := in.account(t.ToAccount, &r.to); text != "" {
+		return text
+	}
+	r.act = actOf(t.Action)
 	r.ticker = in.ticker(t.Ticker)
 	if t.Quantity.IsNeg() || t.Price.IsNeg() || t.Fees.IsNeg() || t.DonorBasis.IsNeg() || t.Value.IsNeg() {
 		return "a number is negative: quantities and amounts are positive, the action says the direction"
@@ -155,6 +226,19 @@ func (in *intake) number(t *Transaction, r *row) string {
 		return "the row has no account: name one"
 	}
 	return in.fits(t, r)
+}
+
+// account fills in the number of an account; it returns what is wrong with its name.
+func (in *intake) account(id string, into *int32) string {
+	if id == "" {
+		return ""
+	}
+	n, ok := in.accountOf[id]
+	if !ok {
+		return "account " + id + " is not in the portfolio: add it, or correct the row"
+	}
+	*into = n
+	return ""
 }
 
 // fits checks what the row's action needs.
@@ -223,6 +307,7 @@ func (in *intake) group(identical [][]string) {
 	}
 	find := func(i int32) int32 {
 		for parent[i] != i {
+			parent[i] = parent[parent[i]]
 			i = parent[i]
 		}
 		return i
@@ -249,26 +334,44 @@ func (in *intake) group(identical [][]string) {
 	}
 }
 
-// sort deals the rows up to asOf to their groups, each in order.
-func (in *intake) sort() {
-	counts := make([]int, len(in.names))
-	for i := range in.txs {
-		if in.txs[i].Date <= in.asOf {
-			counts[in.tickers[in.rows[i].ticker].group]++
-		}
+// deal gives the rows up to asOf to their groups.
+func (in *intake) deal() {
+	in.facts = make([]facts, len(in.names))
+	all := 0
+	for i := range in.tickers {
+		t := &in.tickers[i]
+		in.facts[t.group].add(t.facts)
+		all += t.facts.rows
 	}
+	keys := make([]uint64, all)
 	in.groups = make([][]uint64, len(in.names))
-	for g, n := range counts {
-		in.groups[g] = make([]uint64, 0, n)
+	for g := range in.groups {
+		n := in.facts[g].rows
+		in.groups[g], keys = keys[:0:n], keys[n:]
 	}
 	for i := range in.txs {
-		if t := &in.txs[i]; t.Date <= in.asOf {
-			g := in.tickers[in.rows[i].ticker].group
-			in.groups[g] = append(in.groups[g], sortKey(t.Date, t.Action, i))
+		if d := in.txs[i].Date; d <= in.asOf {
+			r := &in.rows[i]
+			g := in.tickers[r.ticker].group
+			in.groups[g] = append(in.groups[g], sortKey(d, r.act, i))
 		}
 	}
-	for _, keys := range in.groups {
+}
+
+// order sorts a group's rows. They mostly come day by day, and then each day is sorted alone.
+func order(keys []uint64) {
+	byDay := slices.IsSortedFunc(keys, func(a, b uint64) int { return cmp.Compare(keyDate(a), keyDate(b)) })
+	if !byDay {
 		slices.Sort(keys)
+		return
+	}
+	for start := 0; start < len(keys); {
+		end := start + 1
+		for end < len(keys) && keyDate(keys[end]) == keyDate(keys[start]) {
+			end++
+		}
+		slices.Sort(keys[start:end])
+		start = end
 	}
 }
 

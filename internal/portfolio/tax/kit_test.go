@@ -6,8 +6,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
 )
+
+// history is a row of a table: what happened, and what the book says then, both in lines that start with a date, an
+// account, a verb and a ticker. The source is the authority, or the section of it, that the row shows.
+type history struct{ name, source, rows, want string }
+
+// check builds each history and compares its book.
+func check(t *testing.T, tests []history) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.source == "" {
+				t.Error("the row names no source")
+			}
+			want, got := strings.Split(trimmed(tt.want), "\n"), strings.Split(tell(build(t, tt.rows)), "\n")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: want -, book +\n%s", tt.source, diff)
+			}
+		})
+	}
+}
 
 // household has an account of each kind and method that the tests use.
 func household() Rules {
@@ -49,6 +70,7 @@ func dec(tb testing.TB, s string) decimal.Decimal {
 }
 
 // rows reads lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500 since=2020-01-01 value=400".
+// An account "-" is none.
 func rows(tb testing.TB, text string) []Transaction {
 	tb.Helper()
 	var txs []Transaction
@@ -108,13 +130,22 @@ func buildAt(tb testing.TB, text, asOf string) *Book {
 	return b
 }
 
-// tell writes a book in lines: lots, sales, wash sales, gaps.
+// tell writes a book in lines of the form of the rows: open lots, sales of each lot, wash sales of each row, gaps.
+//
+//	2024-03-05 brk holds X 30 basis=330 moved=90 from=2023-01-15   bought then; moved is the loss that wash sales added, from
+//	                                                               the start of the holding period if not the day after
+//	2024-03-01 brk sold X 100 of=2023-01-10 long=-300 disallowed=90 for=30
+//	2024-03-01 brk wash X 100 loss=300 disallowed=90 for=30 by 2024-03-05 brk X 30
+//	2024-03-01 brk gap X 5: sold without a buy
 func tell(b *Book) string {
 	var s strings.Builder
 	for _, l := range b.Lots {
-		fmt.Fprintf(&s, "lot %s %s %s %s of %s cost %s", l.LotDate, l.Account, l.Quantity, l.Ticker, l.HoldingStart, l.Basis)
+		fmt.Fprintf(&s, "%s %s holds %s %s basis=%s", l.LotDate, l.Account, l.Ticker, l.Quantity, l.Basis)
 		if !l.BasisAdjustment.IsZero() {
-			fmt.Fprintf(&s, " adjusted %s", l.BasisAdjustment)
+			fmt.Fprintf(&s, " moved=%s", l.BasisAdjustment)
+		}
+		if l.HoldingStart != l.LotDate+1 {
+			fmt.Fprintf(&s, " from=%s", l.HoldingStart)
 		}
 		if l.AlwaysLong {
 			s.WriteString(" long")
@@ -122,31 +153,38 @@ func tell(b *Book) string {
 		s.WriteString("\n")
 	}
 	for _, v := range salesOf(b) {
-		term := "short"
-		if v.LongTerm {
-			term = "long"
-		}
-		fmt.Fprintf(&s, "sale %s %s %s %s of %s %s %s", v.Date, b.Account(&v), v.Quantity.Trim(0), b.Ticker(&v), v.LotDate, term, v.Gain.Trim(0))
+		fmt.Fprintf(&s, "%s %s sold %s %s of=%s %s=%s", v.Date, b.Account(&v), b.Ticker(&v), v.Quantity.Trim(0), v.LotDate, term(v.LongTerm), v.Gain.Trim(0))
 		if !v.Disallowed.IsZero() {
-			fmt.Fprintf(&s, " disallowed %s for %s", v.Disallowed.Trim(0), v.DisallowedShares.Trim(0))
+			fmt.Fprintf(&s, " disallowed=%s for=%s", v.Disallowed.Trim(0), v.DisallowedShares.Trim(0))
 		}
 		s.WriteString("\n")
 	}
 	for _, w := range b.WashSales {
-		fmt.Fprintf(&s, "wash %s %s %s %s loss %s: %s for %s", w.SaleDate, w.Account, w.Shares, w.Ticker, w.Loss, w.DisallowedLoss, w.DisallowedShares)
+		fmt.Fprintf(&s, "%s %s wash %s %s loss=%s disallowed=%s for=%s", w.SaleDate, w.Account, w.Ticker, w.Shares, w.Loss, w.DisallowedLoss, w.DisallowedShares)
 		if !w.PermanentLoss.IsZero() {
-			fmt.Fprintf(&s, " lost %s", w.PermanentLoss)
+			fmt.Fprintf(&s, " lost=%s", w.PermanentLoss)
 		}
-		s.WriteString(" by")
-		for _, r := range w.Replacements {
-			fmt.Fprintf(&s, " [%s %s %s %s]", r.Date, r.Account, r.Shares, r.Ticker)
-		}
-		s.WriteString("\n")
+		fmt.Fprintf(&s, " by %s\n", tellReplacements(w.Replacements))
 	}
 	for _, g := range b.Incomplete {
-		fmt.Fprintf(&s, "gap %s %s %s %s: %s\n", g.Date, g.Account, g.Quantity, g.Ticker, g.Why)
+		fmt.Fprintf(&s, "%s %s gap %s %s: %s\n", g.Date, g.Account, g.Ticker, g.Quantity, g.Why)
 	}
 	return s.String()
+}
+
+func tellReplacements(list []Replacement) string {
+	var parts []string
+	for _, r := range list {
+		parts = append(parts, fmt.Sprintf("%s %s %s %s", r.Date, r.Account, r.Ticker, r.Shares))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func term(long bool) string {
+	if long {
+		return "long"
+	}
+	return "short"
 }
 
 // trimmed takes the indentation off an expectation.

@@ -30,11 +30,7 @@ func TestLotMethods(t *testing.T) {
 		names := map[Date]string{day(t, "2023-01-10"): "a", day(t, "2023-02-10"): "b", day(t, "2023-06-01"): "c", day(t, "2023-12-10"): "d"}
 		var got []string
 		for _, s := range salesOf(b) {
-			term := "short"
-			if s.LongTerm {
-				term = "long"
-			}
-			got = append(got, strings.Join([]string{s.Quantity.Trim(0).String(), names[s.LotDate], s.Gain.Trim(0).String(), term}, " "))
+			got = append(got, strings.Join([]string{s.Quantity.Trim(0).String(), names[s.LotDate], s.Gain.Trim(0).String(), term(s.LongTerm)}, " "))
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s: %s\n%s", tt.account, tt.row, diff)
@@ -44,114 +40,140 @@ func TestLotMethods(t *testing.T) {
 
 func TestLots(t *testing.T) {
 	check(t, []history{
-		{"fees are part of basis and proceeds, and are shared by quantity", `
+		{"fees are part of basis and proceeds, and are shared by quantity", "Publication 550, basis: commissions of buying and selling", `
 			2023-01-10 brk buy X 10 @10 fees=5
 			2024-06-01 brk sell X 4 @20 fees=2`, `
-			lot 2023-01-10 brk 6 X of 2023-01-11 cost 63
-			sale 2024-06-01 brk 4 X of 2023-01-10 long 36`},
-		{"a lot without an id is named by its day and number", `
+			2023-01-10 brk holds X 6 basis=63
+			2024-06-01 brk sold X 4 of=2023-01-10 long=36`},
+		{"a lot without an id is named by its day and number", "the package comment", `
 			2023-01-10 spec buy X 10 @10
 			2023-01-10 spec buy X 10 @11
 			2023-06-01 spec sell X 4 @12 lot=2023-01-10#2`, `
-			lot 2023-01-10 spec 10 X of 2023-01-11 cost 100
-			lot 2023-01-10 spec 6 X of 2023-01-11 cost 66
-			sale 2023-06-01 spec 4 X of 2023-01-10 short 4`},
-		{"the order of a day's rows does not matter: a sell finds what was bought that day", `
+			2023-01-10 spec holds X 10 basis=100
+			2023-01-10 spec holds X 6 basis=66
+			2023-06-01 spec sold X 4 of=2023-01-10 short=4`},
+		{"the order of a day's rows does not matter: a sell finds what was bought that day", "the package comment: rows have no times", `
 			2023-01-10 brk sell X 4 @12
 			2023-01-10 brk buy X 10 @10`, `
-			lot 2023-01-10 brk 6 X of 2023-01-11 cost 60
-			sale 2023-01-10 brk 4 X of 2023-01-10 short 8`},
-		{"a sell without a buy makes no lot, and what is known is sold", `
+			2023-01-10 brk holds X 6 basis=60
+			2023-01-10 brk sold X 4 of=2023-01-10 short=8`},
+		{"a sell without a buy makes no lot, and what is known is sold", "no lot is invented", `
 			2023-01-10 brk buy X 3 @10
 			2023-02-10 brk sell X 10 @12
 			2023-03-10 brk buy X 5 @10`, `
-			lot 2023-03-10 brk 5 X of 2023-03-11 cost 50
-			sale 2023-02-10 brk 3 X of 2023-01-10 short 6
-			gap 2023-02-10 brk 7 X: sold without a buy`},
-		{"a lot that is not there", `
+			2023-03-10 brk holds X 5 basis=50
+			2023-02-10 brk sold X 3 of=2023-01-10 short=6
+			2023-02-10 brk gap X 7: sold without a buy`},
+		{"a lot that is not there", "Reg. 1.1012-1(c): an identification of nothing is none", `
 			2023-01-10 spec buy X 3 @10 lot=a
 			2023-02-10 spec sell X 3 @12 lot=b`, `
-			lot 2023-01-10 spec 3 X of 2023-01-11 cost 30
-			gap 2023-02-10 spec 3 X: sold from a lot that is not there`},
-		{"a split keeps dates and basis; three lots of one share do not lose a fraction", `
+			2023-01-10 spec holds X 3 basis=30
+			2023-02-10 spec gap X 3: sold from a lot that is not there`},
+		{"a split keeps dates and basis; three lots of one share do not lose a fraction", "section 305(a) and 307(a)", `
 			2023-01-10 brk buy X 1 @9
 			2023-01-11 brk buy X 1 @9
 			2023-01-12 brk buy X 1 @9
 			2023-02-01 brk split X ratio=1:3
 			2023-03-01 brk sell X 1 @30`, `
-			sale 2023-03-01 brk 0.33333333 X of 2023-01-10 short 0.9999999
-			sale 2023-03-01 brk 0.33333334 X of 2023-01-11 short 1.0000002
-			sale 2023-03-01 brk 0.33333333 X of 2023-01-12 short 0.9999999`},
-		{"a split may say how many shares were added", `
+			2023-03-01 brk sold X 0.33333333 of=2023-01-10 short=0.9999999
+			2023-03-01 brk sold X 0.33333334 of=2023-01-11 short=1.0000002
+			2023-03-01 brk sold X 0.33333333 of=2023-01-12 short=0.9999999`},
+		{"a split may say how many shares were added", "section 307(a)", `
 			2023-01-10 brk buy X 10 @9
 			2023-01-10 two buy X 10 @9
 			2023-02-01 brk split X 5`, `
-			lot 2023-01-10 brk 15 X of 2023-01-11 cost 90
-			lot 2023-01-10 two 10 X of 2023-01-11 cost 90`},
-		{"a split of nothing", `
+			2023-01-10 brk holds X 15 basis=90
+			2023-01-10 two holds X 10 basis=90`},
+		{"a split of nothing", "no lot is invented", `
 			2023-02-01 brk split X 5`, `
-			gap 2023-02-01 brk 5 X: split of shares that are not there`},
+			2023-02-01 brk gap X 5: split of shares that are not there`},
 	})
 }
 
-// TestLotsThatMove: transfers, returned capital, inheritances, options.
+// TestHoldingPeriod: from the day after the purchase; long-term is more than a year.
+func TestHoldingPeriod(t *testing.T) {
+	check(t, []history{
+		{"sold a year after the purchase, to the day, it is short-term; a day later, long-term", "section 1222 and Rev. Rul. 66-7", `
+			2023-06-15 brk buy X 2 @10
+			2024-06-15 brk sell X 1 @11
+			2024-06-16 brk sell X 1 @11`, `
+			2024-06-15 brk sold X 1 of=2023-06-15 short=1
+			2024-06-16 brk sold X 1 of=2023-06-15 long=1`},
+		{"bought on the last day of February: a month that starts on the first ends with the month", "Rev. Rul. 66-7", `
+			2023-02-28 brk buy X 2 @10
+			2024-02-29 brk sell X 1 @11
+			2024-03-01 brk sell X 1 @11`, `
+			2024-02-29 brk sold X 1 of=2023-02-28 short=1
+			2024-03-01 brk sold X 1 of=2023-02-28 long=1`},
+		{"bought on 29 February", "Rev. Rul. 66-7", `
+			2024-02-29 brk buy X 2 @10
+			2025-02-28 brk sell X 1 @11
+			2025-03-01 brk sell X 1 @11`, `
+			2025-02-28 brk sold X 1 of=2024-02-29 short=1
+			2025-03-01 brk sold X 1 of=2024-02-29 long=1`},
+		{"the days of the sold shares make a replacement long-term after a month", "section 1223(3)", `
+			2023-01-10 brk buy X 2 @10
+			2023-12-10 brk sell X 2 @8
+			2023-12-20 brk buy X 2 @8
+			2024-01-20 brk sell X 1 @9
+			2024-01-21 brk sell X 1 @9`, `
+			2023-12-10 brk sold X 2 of=2023-01-10 short=-4 disallowed=4 for=2
+			2024-01-20 brk sold X 1 of=2023-12-20 short=-1
+			2024-01-21 brk sold X 1 of=2023-12-20 long=-1
+			2023-12-10 brk wash X 2 loss=4 disallowed=4 for=2 by 2023-12-20 brk X 2`},
+	})
+}
+
+// TestLotsThatMove: transfers, returned capital, inheritances.
 func TestLotsThatMove(t *testing.T) {
 	check(t, []history{
-		{"a transfer keeps dates and basis, and FIFO goes by the dates", `
+		{"a transfer keeps dates and basis, and FIFO goes by the dates", "Reg. 1.1012-1(c)(1)", `
 			2023-01-10 two buy X 10 @9 fees=1
 			2023-01-20 brk buy X 10 @8
 			2023-02-01 two transfer X 6 to=brk
 			2023-03-01 brk sell X 7 @10`, `
-			lot 2023-01-20 brk 9 X of 2023-01-21 cost 72
-			lot 2023-01-10 two 4 X of 2023-01-11 cost 36.4
-			sale 2023-03-01 brk 6 X of 2023-01-10 short 5.4
-			sale 2023-03-01 brk 1 X of 2023-01-20 short 2`},
-		{"a transfer out of the portfolio, and two into it", `
+			2023-01-20 brk holds X 9 basis=72
+			2023-01-10 two holds X 4 basis=36.4
+			2023-03-01 brk sold X 6 of=2023-01-10 short=5.4
+			2023-03-01 brk sold X 1 of=2023-01-20 short=2`},
+		{"a transfer out of the portfolio, and two into it", "Reg. 1.1012-1(c)(1)", `
 			2023-01-10 brk buy X 10 @9
 			2023-02-01 brk transfer X 4
 			2023-02-02 - transfer X 5 to=brk since=2020-05-05 donor=30
 			2023-02-03 - transfer X 7 to=two`, `
-			lot 2020-05-05 brk 5 X of 2020-05-06 cost 30
-			lot 2023-01-10 brk 6 X of 2023-01-11 cost 54
-			gap 2023-02-03 two 7 X: transferred in without date and basis`},
-		{"shares that are transferred without a buy are missing where they are now", `
+			2020-05-05 brk holds X 5 basis=30
+			2023-01-10 brk holds X 6 basis=54
+			2023-02-03 two gap X 7: transferred in without date and basis`},
+		{"shares that are transferred without a buy are missing where they are now", "no lot is invented", `
 			2023-02-01 brk transfer X 4 to=two`, `
-			gap 2023-02-01 two 4 X: transferred without a buy`},
-		{"a return of capital lowers the basis, and below zero it is a gain", `
+			2023-02-01 two gap X 4: transferred without a buy`},
+		{"a return of capital lowers the basis, and below zero it is a gain", "section 301(c)(2) and (3)", `
 			2023-01-10 brk buy X 10 @9
 			2023-01-20 brk buy X 30 @1
 			2023-02-01 brk return_of_capital X value=80
 			2023-03-01 brk return_of_capital X 40 @1`, `
-			lot 2023-01-10 brk 10 X of 2023-01-11 cost 60
-			lot 2023-01-20 brk 30 X of 2023-01-21 cost 0
-			sale 2023-02-01 brk 0 X of 2023-01-20 short 30
-			sale 2023-03-01 brk 0 X of 2023-01-20 short 30`},
-		{"an inheritance steps up and is long-term", `
+			2023-01-10 brk holds X 10 basis=60
+			2023-01-20 brk holds X 30 basis=0
+			2023-02-01 brk sold X 0 of=2023-01-20 short=30
+			2023-03-01 brk sold X 0 of=2023-01-20 short=30`},
+		{"an inheritance steps up and is long-term", "section 1014(a) and 1223(9)", `
 			2023-01-10 brk inherit X 10 value=500
 			2023-01-20 brk sell X 10 @60`, `
-			sale 2023-01-20 brk 10 X of 2023-01-10 long 100`},
-		{"an option that expires is worth nothing", `
-			2023-01-10 brk buy X230616C00010000 2 @150
-			2023-06-16 brk expire X230616C00010000 2`, `
-			sale 2023-06-16 brk 2 X230616C00010000 of 2023-01-10 short -300`},
-		{"an exercised call is part of the basis of the shares", `
-			2023-01-10 brk buy X230616C00010000 1 @150
-			2023-06-10 brk assign X230616C00010000 1
-			2023-06-10 brk buy X 100 @10`, `
-			lot 2023-06-10 brk 100 X of 2023-06-11 cost 1150`},
-		{"an exercised put lowers the proceeds of the shares", `
-			2023-01-10 brk buy X 100 @9
-			2023-01-10 brk buy X230616P00010000 1 @150
-			2023-06-10 brk sell X 100 @10
-			2023-06-10 brk assign X230616P00010000 1`, `
-			sale 2023-06-10 brk 100 X of 2023-01-10 short -50`},
-		{"exercised options without their shares", `
-			2023-01-10 brk buy X230616P00010000 1 @150
-			2023-01-10 brk buy X230616C00010000 1 @150
-			2023-06-10 brk assign X230616P00010000 1
-			2023-06-10 brk assign X230616C00010000 1`, `
-			gap 2023-06-10 brk 1 X230616P00010000: the exercised put sold no shares on its day
-			gap 2023-06-10 brk 1 X230616C00010000: the exercised call bought no shares on its day`},
+			2023-01-20 brk sold X 10 of=2023-01-10 long=100`},
+		{"an inheritance that lost value steps down, and its loss is long-term", "section 1014(a) and 1223(9)", `
+			2023-01-10 brk inherit X 10 value=500
+			2023-01-11 brk sell X 10 @40`, `
+			2023-01-11 brk sold X 10 of=2023-01-10 long=-100`},
+		{"shares that came with the date and basis of another broker keep both", "Reg. 1.1012-1(c)(1); a transfer is no sale", `
+			2023-02-02 - transfer X 5 to=brk since=2022-02-02 donor=30
+			2023-02-03 brk sell X 5 @5`, `
+			2023-02-03 brk sold X 5 of=2022-02-02 long=-5`},
+		{"capital returned between two purchases lowers the first only", "section 301(c)(2)", `
+			2023-01-10 brk buy X 10 @9
+			2023-02-01 brk return_of_capital X value=20
+			2023-02-02 brk buy X 10 @9`, `
+			2023-01-10 brk holds X 10 basis=70
+			2023-02-02 brk holds X 10 basis=90`},
 	})
 }
 
@@ -159,16 +181,17 @@ func TestLotsThatMove(t *testing.T) {
 func TestGifts(t *testing.T) {
 	for _, tt := range []struct{ price, gain, basis, term string }{
 		{"120", "200", "1000", "long"}, // a gain is counted from the donor's basis, with the donor's time
-		{"90", "0", "900", "long"},     // neither gain nor loss
+		{"100", "0", "1000", "long"},
+		{"90", "0", "900", "long"}, // neither gain nor loss
+		{"80", "0", "800", "long"},
 		{"70", "-100", "800", "short"}, // a loss is counted from the value, and the time from the gift
 	} {
 		b := build(t, `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2024-03-01 brk sell X 10 @`+tt.price)
 		s := salesOf(b)[0]
-		term := map[bool]string{true: "long", false: "short"}[s.LongTerm]
-		if s.Gain.Trim(0).String() != tt.gain || s.Basis.Trim(0).String() != tt.basis || term != tt.term {
-			t.Errorf("sold at %s: gain %s from %s, %s; want %s from %s, %s", tt.price, s.Gain, s.Basis, term, tt.gain, tt.basis, tt.term)
+		if s.Gain.Trim(0).String() != tt.gain || s.Basis.Trim(0).String() != tt.basis || term(s.LongTerm) != tt.term {
+			t.Errorf("sold at %s: gain %s from %s, %s; want %s from %s, %s", tt.price, s.Gain, s.Basis, term(s.LongTerm), tt.gain, tt.basis, tt.term)
 		}
 	}
 	b := build(t, `

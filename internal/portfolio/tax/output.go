@@ -11,83 +11,131 @@ import (
 // end.
 type output struct {
 	in     *intake
-	lots   slab[Lot]
+	room   []Lot // for lots
+	groups int   // how many have lots
+	last   []Lot // the last of them's
 	runs   []run
 	sales  slab[Sale]
 	washes slab[WashSale]
 	gaps   slab[Gap]
+	namer  *lotNamer
+	closed map[closure]Date // by losses of the last days: until when buying makes a wash sale
+	pairs  []Replacement    // room for the first two replacements of wash sales
 }
 
-// run is lots of one account and ticker, which are places in the list of lots.
+// pair returns room for two replacements, which most wash sales do not exceed.
+func (o *output) pair() []Replacement {
+	if len(o.pairs) < 2 {
+		o.pairs = make([]Replacement, 256)
+	}
+	pair := o.pairs[:0:2]
+	o.pairs = o.pairs[2:]
+	return pair
+}
+
+// run is lots of one account and ticker.
 type run struct {
-	lots            *slab[Lot]
+	lots            []Lot
 	account, ticker int32
-	start, end      int
 }
 
-// take adds the open lots of a folded group.
+// take adds the open lots of a folded group. Its runs are in order, and in one piece.
 func (o *output) take(g *group) {
-	for i := range g.queues {
-		q := &g.queues[i]
-		if len(q.lots) == 0 {
-			continue
-		}
-		r := run{lots: &o.lots, account: q.account, ticker: q.ticker, start: o.lots.n}
-		g.each(q, func(n int32) { o.lots.add(o.lot(q, &g.chunks[n])) })
-		if r.end = o.lots.n; r.end > r.start {
-			o.runs = append(o.runs, r)
+	n := 0
+	for i := range g.filled {
+		if !g.at(i).qty.IsZero() {
+			n++
 		}
 	}
+	if n == 0 {
+		return
+	}
+	if len(o.room) < n {
+		o.room = make([]Lot, max(n, min(1<<blockBits, o.in.facts[g.id].rows*16)))
+	}
+	lots := o.room[:0:n]
+	o.room = o.room[n:]
+	order := make([]int32, len(g.queues))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		return o.in.compare(g.queues[x].account, g.queues[x].ticker, g.queues[y].account, g.queues[y].ticker)
+	})
+	for _, i := range order {
+		q := &g.queues[i]
+		start := len(lots)
+		g.each(q, func(n int32) { lots = append(lots, o.lot(q, g.at(n))) })
+		if len(lots) > start {
+			o.runs = append(o.runs, run{lots: lots[start:], account: q.account, ticker: q.ticker})
+		}
+	}
+	o.groups, o.last = o.groups+1, lots
+}
+
+// compare orders queues as a book does.
+func (in *intake) compare(account, ticker, otherAccount, otherTicker int32) int {
+	if account != otherAccount {
+		return cmp.Compare(account, otherAccount)
+	}
+	return cmp.Compare(in.tickers[ticker].name, in.tickers[otherTicker].name)
 }
 
 func (o *output) lot(q *queue, c *chunk) Lot {
 	l := Lot{Account: o.in.accounts[q.account].ID, Ticker: o.in.tickers[q.ticker].name, LotDate: c.date, HoldingStart: c.hold,
-		Quantity: c.qty.Trim(0), Basis: c.basis.Trim(0), BasisAdjustment: c.adjustment.Trim(0), AlwaysLong: c.always,
+		Quantity: trim(c.qty), Basis: trim(c.basis), BasisAdjustment: trim(c.adjustment), AlwaysLong: c.always,
 		Taxable: o.in.taxable[q.account], row: c.row, ticker: q.ticker, free: c.acq >= 0 && !c.used}
 	l.LossBasis, l.LossHoldingStart = l.Basis, l.HoldingStart
 	if c.dual {
-		l.LossBasis, l.LossHoldingStart = c.lossBasis.Trim(0), c.date+1
+		l.LossBasis, l.LossHoldingStart = trim(c.lossBasis), c.date+1
 	}
 	if c.lot >= 0 {
 		l.LotID = o.in.lots[c.lot]
 	} else {
-		l.LotID = lotName(c.date, c.nth)
+		l.LotID = o.namer.name(c.date, c.nth)
 	}
 	return l
 }
 
 // finish fills a book with what the parts made, in the order that the book promises.
-func (b *Book) finish(parts []*part) {
+func (b *Book) finish(in *intake, parts []*part) {
+	b.closed = make(map[closure]Date)
 	var runs []run
 	var washes slab[WashSale]
 	var gaps slab[Gap]
-	lots := 0
+	groups := 0
 	for _, p := range parts {
 		runs = append(runs, p.runs...)
-		lots += p.lots.n
+		if groups += p.groups; p.groups > 0 {
+			b.Lots = p.last
+		}
 		washes.join(&p.washes)
 		gaps.join(&p.gaps)
 		b.sales.join(&p.sales)
-	}
-	slices.SortStableFunc(runs, func(x, y run) int {
-		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(b.tickers[x.ticker].name, b.tickers[y.ticker].name))
-	})
-	b.Lots = make([]Lot, 0, lots)
-	for _, r := range runs {
-		for i := r.start; i < r.end; i++ {
-			b.Lots = append(b.Lots, *r.lots.at(i))
+		b.work += p.work
+		for c, until := range p.closed {
+			b.closed[c] = max(b.closed[c], until)
 		}
 	}
-	for w := range washes.all() {
-		for _, d := range []*decimal.Decimal{&w.Shares, &w.Loss, &w.DisallowedShares, &w.DisallowedLoss, &w.PermanentLoss} {
-			*d = d.Trim(0)
-		}
-		for j := range w.Replacements {
-			w.Replacements[j].Shares = w.Replacements[j].Shares.Trim(0)
-		}
+	if groups != 1 { // a single group's are in order
+		b.Lots = joined(in, runs)
 	}
 	b.WashSales = ordered(&washes, func(w *WashSale) (Date, int32) { return w.SaleDate, w.row })
 	b.Incomplete = ordered(&gaps, func(g *Gap) (Date, int32) { return g.Date, g.Row })
+}
+
+// joined puts runs in order and makes one list of them.
+func joined(in *intake, runs []run) []Lot {
+	slices.SortFunc(runs, func(x, y run) int { return in.compare(x.account, x.ticker, y.account, y.ticker) })
+	n := 0
+	for _, r := range runs {
+		n += len(r.lots)
+	}
+	lots := make([]Lot, 0, n)
+	for _, r := range runs {
+		lots = append(lots, r.lots...)
+	}
+	return lots
 }
 
 // ordered sorts by date, then row; equal ones stay as they are. It sorts small keys, not the large elements.
@@ -98,24 +146,12 @@ func ordered[T any](list *slab[T], key func(*T) (Date, int32)) []T {
 		p.index = int32(len(places))
 		places, elements = append(places, p), append(elements, x)
 	}
-	slices.SortFunc(places, place.compare)
+	places = sortPlaces(places)
 	sorted := make([]T, len(places))
 	for i, p := range places {
 		sorted[i] = *elements[p.index]
 	}
 	return sorted
-}
-
-// place is where an element belongs, and where it is.
-type place struct {
-	key   uint64
-	index int32
-}
-
-func placeOf(d Date, row int32) place { return place{key: uint64(d)<<32 | uint64(row)} }
-
-func (a place) compare(b place) int {
-	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.index, b.index))
 }
 
 // Realized returns the year's gains less allowed losses of the taxable accounts, short-term and long-term.

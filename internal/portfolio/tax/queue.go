@@ -1,17 +1,14 @@
 package tax
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/govalues/decimal"
 )
 
 // chunk is a lot in an account, or the part of one that has a basis of its own. Closed ones stay, with quantity zero.
 type chunk struct {
-	qty, basis, adjustment decimal.Decimal
+	qty, basis, adjustment decimal.Decimal // qty is as of epoch: see touch
 	lossBasis              decimal.Decimal // of a dual one
 	date, hold             Date
 	row                    int32 // the transaction that brought it
@@ -22,95 +19,90 @@ type chunk struct {
 	lot                    int32 // the id it was given, or -1
 	nth                    int32 // its number among the lots of its day
 	version                int32 // changes with what a rank was made from
+	epoch                  int32 // how many of its queue's splits qty has seen
 	used                   bool  // is a replacement
 	dual                   bool  // a gift that was worth less than the donor's basis
 	always                 bool  // long-term whatever the dates say
+	unranked               bool  // is in the queue's list of those
 }
 
 // queue is the lots of one account and ticker.
 type queue struct {
 	account int32
 	ticker  int32
+	sibling int32 // the next queue of the ticker, or -1
 	method  Method
-	// lots are first chunks, by date, of which those before head are closed. LIFO shortens it at the end.
-	lots     []int32
-	head     int
+	// lots are first chunks, by date. FIFO shortens it at the start and LIFO at the end; other closed ones stay until
+	// somebody goes through all.
+	lots     lotList
 	numbered Date // the day whose lots nth counts
 	nth      int32
-	byID     map[int32]int // of a given id, the place of the first lot; nil when places have changed
-
-	// Ranks for the methods that need them, made anew after a change of all lots. short and long have the highest basis
-	// first; hifo uses short alone. ripe has those in short by the date on which they become long-term.
-	short, long, ripe ranks
+	byID     map[uint64]*sameName // by lotKey; nil until a row names a lot
+	premium  int32                // today's first premium for the shares sold by exercised puts, or -1
+	costDay  Date                 // the day for which costLot is known
+	costLot  int32                // the first lot bought on that day
+	ranked
+	splitState
 }
 
-// rank is a chunk's place in a heap. It is void when the chunk is closed or has another version.
-type rank struct {
-	perShare decimal.Decimal
-	date     Date
-	row      int32
-	chunk    int32
-	version  int32
+// reset makes a queue ready for another ticker or account, and keeps its memory.
+func (q *queue) reset(account, ticker int32, method Method) {
+	q.lots.reset()
+	clear(q.ripe.heads)
+	*q = queue{account: account, ticker: ticker, sibling: -1, method: method, premium: -1, lots: q.lots,
+		ranked: ranked{short: q.short[:0], long: q.long[:0], unranked: q.unranked[:0], ripe: ripening{heads: q.ripe.heads}}, splitState: splitState{log: q.log[:0]}}
 }
 
-type ranks []rank
-
-func (r ranks) before(i, j int) bool {
-	a, b := &r[i], &r[j]
-	return cmp.Or(b.perShare.Cmp(a.perShare), cmp.Compare(a.date, b.date), cmp.Compare(a.row, b.row), cmp.Compare(a.chunk, b.chunk)) < 0
-}
-
-// add and drop keep a binary heap, like container/heap, but without an allocation for each element.
-func (r *ranks) add(x rank) {
-	*r = append(*r, x)
-	h := *r
-	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-}
-
-func (r *ranks) drop() {
-	h := *r
-	last := len(h) - 1
-	h[0] = h[last]
-	h = h[:last]
-	for i := 0; 2*i+1 < len(h); {
-		child := 2*i + 1
-		if child+1 < len(h) && h.before(child+1, child) {
-			child++
+// queue returns the lots of a ticker in an account. It may move all queues.
+func (g *group) queue(account, ticker int32) int32 {
+	local := g.in.tickers[ticker].local
+	at := int(local)*len(g.in.accounts) + int(account)
+	if g.sparse == nil {
+		if n := g.slots[at]; n > 0 {
+			return n - 1
 		}
-		if !h.before(child, i) {
-			break
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
+	} else if n, ok := g.sparse[at]; ok {
+		return n
 	}
-	*r = h
+	n := int32(len(g.queues))
+	if len(g.queues) < cap(g.queues) {
+		g.queues = g.queues[:n+1] // with the memory that another group's queue had
+	} else {
+		g.queues = append(g.queues, queue{})
+	}
+	q := &g.queues[n]
+	q.reset(account, ticker, g.in.accounts[account].Method)
+	q.sibling, g.first[local] = g.first[local], n
+	if g.sparse == nil {
+		g.slots[at] = n + 1
+	} else {
+		g.sparse[at] = n
+	}
+	return n
 }
 
 // push puts a new lot into its queue.
 func (g *group) push(n int32) {
-	c := &g.chunks[n]
+	c := g.at(n)
 	q := &g.queues[c.queue]
-	if last := len(q.lots) - 1; last >= q.head && c.date < g.chunks[q.lots[last]].date {
+	if !q.lots.empty() && c.date < g.at(*q.lots.last()).date {
 		// A lot from elsewhere, older than some that are here.
-		at, _ := slices.BinarySearchFunc(q.lots[q.head:], c, func(have int32, c *chunk) int {
-			h := &g.chunks[have]
-			if order := cmp.Or(cmp.Compare(h.date, c.date), cmp.Compare(h.row, c.row)); order != 0 {
-				return order
-			}
-			return -1 // after its equals
+		q.lots.insert(n, func(have int32) bool {
+			h := g.at(have)
+			return h.date > c.date || h.date == c.date && h.row > c.row
 		})
-		q.lots, q.byID = slices.Insert(q.lots, q.head+at, n), nil
 	} else {
-		if q.byID != nil && c.lot >= 0 {
-			if _, ok := q.byID[c.lot]; !ok {
-				q.byID[c.lot] = len(q.lots)
-			}
-		}
-		q.lots = append(q.lots, n)
+		q.lots.append(n)
 	}
-	for ; n >= 0; n = g.chunks[n].next {
+	if q.byID != nil {
+		g.name(q, n)
+	}
+	for ; n >= 0; n = g.at(n).next {
+		g.at(n).epoch = int32(len(q.log))
+		if g.splitting {
+			q.note(g.at(n).qty)
+			q.credit += lotCredit
+		}
 		g.rank(n)
 	}
 }
@@ -124,86 +116,61 @@ func (q *queue) number(d Date) int32 {
 	return q.nth
 }
 
-// rank puts a chunk into the heaps of its queue, if its method has them; an older rank of it becomes void.
-func (g *group) rank(n int32) {
-	c := &g.chunks[n]
-	q := &g.queues[c.queue]
-	if q.method != HIFO && q.method != MinTax || c.qty.IsZero() {
-		return
-	}
-	c.version++
-	r := rank{perShare: g.basisPerShare(c), date: c.date, row: c.row, chunk: n, version: c.version}
-	switch {
-	case q.method == HIFO:
-		q.short.add(r)
-	case c.always:
-		q.long.add(r)
-	default:
-		q.short.add(r)
-		r.perShare, r.date = decimal.Zero, LongTermFrom(c.hold)
-		q.ripe.add(r)
-	}
-}
-
-// basisPerShare has as many decimals as all amounts: numbers of one scale compare fast.
-func (g *group) basisPerShare(c *chunk) decimal.Decimal {
-	if c.dual {
-		return g.portion(c.lossBasis, decimal.One, c.qty)
-	}
-	return g.portion(c.basis, decimal.One, c.qty)
-}
-
-// top returns the first rank that is not void.
-func (g *group) top(h *ranks) (rank, bool) {
-	for len(*h) > 0 {
-		r := (*h)[0]
-		if c := &g.chunks[r.chunk]; !c.qty.IsZero() && c.version == r.version {
-			return r, true
-		}
-		h.drop()
-	}
-	return rank{}, false
-}
-
-// settle drops closed lots.
-func (g *group) settle(q *queue) {
-	kept := q.lots[:0]
-	for _, n := range q.lots[q.head:] {
-		if n = g.open(n); n >= 0 {
-			kept = append(kept, n)
-		}
-	}
-	q.lots, q.head, q.byID = kept, 0, nil
-}
-
 // open returns the first open chunk from n on in its lot, or -1.
 func (g *group) open(n int32) int32 {
-	for n >= 0 && g.chunks[n].qty.IsZero() {
-		n = g.chunks[n].next
+	g.work++
+	for n >= 0 && g.at(n).qty.IsZero() {
+		g.work++
+		n = g.at(n).next
 	}
 	return n
 }
 
 // each calls f for all open chunks of the queue, oldest lot first.
 func (g *group) each(q *queue, f func(n int32)) {
-	g.settle(q)
-	for _, n := range q.lots {
-		for n = g.open(n); n >= 0; n = g.open(g.chunks[n].next) {
-			f(n)
+	q.lots.keep(g.open)
+	for _, block := range q.lots.blocks {
+		for _, n := range block {
+			for n = g.open(n); n >= 0; n = g.open(g.at(n).next) {
+				g.touch(g.at(n))
+				f(n)
+			}
 		}
 	}
 }
 
 // oldest returns the chunk that FIFO takes, or -1.
 func (g *group) oldest(q *queue) int32 {
-	for ; q.head < len(q.lots); q.head++ {
-		n := g.open(q.lots[q.head])
-		if n >= 0 {
-			q.lots[q.head] = n
-			return n
+	for !q.lots.empty() {
+		first := q.lots.first()
+		if *first = g.openOr(*first); g.at(*first).qty.IsZero() {
+			q.lots.dropFirst()
+			continue
 		}
+		return *first
 	}
 	return -1
+}
+
+// newest returns the chunk that LIFO takes, or -1.
+func (g *group) newest(q *queue) int32 {
+	for !q.lots.empty() {
+		last := q.lots.last()
+		if *last = g.openOr(*last); g.at(*last).qty.IsZero() {
+			q.lots.dropLast()
+			continue
+		}
+		return *last
+	}
+	return -1
+}
+
+// openOr returns the first open chunk of a lot, or n if it is closed.
+func (g *group) openOr(n int32) int32 {
+	if first := g.open(n); first >= 0 {
+		return first
+	}
+	return n
 }
 
 // pick returns the chunk that a disposal takes next, or -1. perShare is what it brings, for min_tax.
@@ -213,88 +180,39 @@ func (g *group) pick(q *queue, lot int32, perShare decimal.Decimal) int32 {
 	}
 	switch q.method {
 	case LIFO:
-		for len(q.lots) > q.head {
-			last := len(q.lots) - 1
-			if n := g.open(q.lots[last]); n >= 0 {
-				q.lots[last] = n
-				return n
-			}
-			q.lots, q.byID = q.lots[:last], nil
-		}
-		return -1
+		return g.newest(q)
 	case HIFO:
-		if r, ok := g.top(&q.short); ok {
-			return r.chunk
-		}
-		return -1
+		return g.highest(q)
 	case MinTax:
 		return g.leastTaxed(q, perShare)
 	}
 	return g.oldest(q)
 }
 
-func (g *group) leastTaxed(q *queue, price decimal.Decimal) int32 {
-	for {
-		r, ok := g.top(&q.ripe)
-		if !ok || r.date > g.today {
-			break
-		}
-		q.ripe.drop()
-		c := &g.chunks[r.chunk]
-		c.version++
-		q.long.add(rank{perShare: g.basisPerShare(c), date: c.date, row: c.row, chunk: r.chunk, version: c.version})
-	}
-	short, hasShort := g.top(&q.short)
-	long, hasLong := g.top(&q.long)
-	switch {
-	case hasShort && (!hasLong || short.perShare.Cmp(price) > 0):
-		return short.chunk
-	case hasLong:
-		return long.chunk
-	}
-	return -1
-}
-
-// named returns the first open chunk of the lot with that id, or -1.
-func (g *group) named(q *queue, lot int32) int32 {
-	if q.byID == nil {
-		g.settle(q)
-		q.byID = make(map[int32]int)
-		for i, n := range q.lots {
-			if id := g.chunks[n].lot; id >= 0 {
-				if _, ok := q.byID[id]; !ok {
-					q.byID[id] = i
-				}
-			}
-		}
-	}
-	if i, ok := q.byID[lot]; ok {
-		if n := g.open(q.lots[i]); n >= 0 {
+// boughtToday returns the first open chunk of the queue's first lot that was bought today and is open, or -1.
+func (g *group) boughtToday(q *queue) int32 {
+	if q.costDay == g.today {
+		if n := g.open(q.costLot); n >= 0 {
 			return n
 		}
 	}
-	name := g.in.lots[lot]
-	date, nth, generated := parseLotName(name)
-	for _, n := range q.lots[q.head:] {
-		c := &g.chunks[n]
-		if c.lot == lot || generated && c.lot < 0 && c.date == date && c.nth == nth {
-			if n = g.open(n); n >= 0 {
-				return n
+	for _, block := range slices.Backward(q.lots.blocks) {
+		if len(block) > 0 && g.at(block[len(block)-1]).date < g.today {
+			break
+		}
+		for _, n := range slices.Backward(block) {
+			g.work++
+			c := g.at(n)
+			if c.date < g.today {
+				break
+			}
+			if c.date == g.today && c.acq >= 0 && g.open(n) >= 0 {
+				q.costDay, q.costLot = g.today, n
 			}
 		}
 	}
-	return -1
-}
-
-// lotName is what a lot without an id is called.
-func lotName(d Date, nth int32) string { return d.String() + "#" + strconv.Itoa(int(nth)) }
-
-func parseLotName(s string) (Date, int32, bool) {
-	day, number, ok := strings.Cut(s, "#")
-	if !ok {
-		return 0, 0, false
+	if q.costDay != g.today {
+		return -1
 	}
-	d, err := ParseDate(day)
-	n, numberErr := strconv.ParseInt(number, 10, 32)
-	return d, int32(n), err == nil && numberErr == nil
+	return g.open(q.costLot)
 }

@@ -10,6 +10,7 @@ type ticker struct {
 	local      int32 // number within its group
 	option     bool
 	call       bool
+	facts      facts
 }
 
 // optionParts reads an OCC symbol, with or without spaces: AAPL240119C00150000. Not ok if it is none.

@@ -171,10 +171,8 @@ type Sale struct {
 	LongTerm         bool
 	Taxable          bool
 
-	always  bool
 	account int32
 	ticker  int32
-	acq     int32 // the purchase in its group, -1 if it was none
 	origin  int32 // the transaction that brought the lot
 }
 
@@ -225,6 +223,8 @@ type Book struct {
 	kinds    map[string]Kind
 	tickers  []ticker
 	groups   [][]string // tickers of each group, as configured or met
+	closed   map[closure]Date
+	work     int // operations that it took
 }
 
 // Sales returns all sales, in the order of date within each group of tickers. A return of capital above the basis is

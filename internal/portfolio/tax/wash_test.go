@@ -1,215 +1,243 @@
 package tax
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/google/go-cmp/cmp"
-)
-
-// check runs a table of histories.
-func check(t *testing.T, tests []history) {
-	t.Helper()
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(trimmed(tt.want), tell(build(t, tt.rows))); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-type history struct{ name, rows, want string }
-
-// TestWashSaleAuthorities has the examples of the authorities, with their dates and amounts.
-func TestWashSaleAuthorities(t *testing.T) {
-	check(t, []history{
-		{"Reg. 1.1091-1(h) example 1", `
-			1954-12-01 brk buy M 100 @100
-			1954-12-15 brk buy M 100 @90
-			1955-01-03 brk sell M 100 @90`, `
-			lot 1954-12-15 brk 100 M of 1954-11-13 cost 10000 adjusted 1000
-			sale 1955-01-03 brk 100 M of 1954-12-01 short -1000 disallowed 1000 for 100
-			wash 1955-01-03 brk 100 M loss 1000: 1000 for 100 by [1954-12-15 brk 100 M]`},
-		{"Reg. 1.1091-1(h) example 2", `
-			1954-09-21 brk buy M 100 @50
-			1954-12-21 brk buy M 50 @55
-			1954-12-27 brk buy M 25 @45
-			1955-01-03 brk sell M 100 @40`, `
-			lot 1954-12-21 brk 50 M of 1954-09-09 cost 3250 adjusted 500
-			lot 1954-12-27 brk 25 M of 1954-09-15 cost 1375 adjusted 250
-			sale 1955-01-03 brk 100 M of 1954-09-21 short -1000 disallowed 750 for 75
-			wash 1955-01-03 brk 100 M loss 1000: 750 for 75 by [1954-12-21 brk 50 M] [1954-12-27 brk 25 M]`},
-		{"Reg. 1.1091-1(h) example 3", `
-			1954-09-15 brk buy M 100 @50
-			1956-02-01 brk sell M 100 @40
-			1956-02-15 brk buy M 50 @40
-			1956-02-16 brk buy M 50 @40
-			1956-02-17 brk buy M 50 @40
-			1956-02-18 brk buy M 50 @40`, `
-			lot 1956-02-15 brk 50 M of 1954-09-30 cost 2500 adjusted 500
-			lot 1956-02-16 brk 50 M of 1954-10-01 cost 2500 adjusted 500
-			lot 1956-02-17 brk 50 M of 1956-02-18 cost 2000
-			lot 1956-02-18 brk 50 M of 1956-02-19 cost 2000
-			sale 1956-02-01 brk 100 M of 1954-09-15 long -1000 disallowed 1000 for 100
-			wash 1956-02-01 brk 100 M loss 1000: 1000 for 100 by [1956-02-15 brk 50 M] [1956-02-16 brk 50 M]`},
-		{"Reg. 1.1091-2 example 1: basis 110", `
-			1935-05-01 brk buy X 1 @100
-			1955-01-15 brk sell X 1 @80
-			1955-02-01 brk buy X 1 @90`, `
-			lot 1955-02-01 brk 1 X of 1935-05-19 cost 110 adjusted 20
-			sale 1955-01-15 brk 1 X of 1935-05-01 long -20 disallowed 20 for 1
-			wash 1955-01-15 brk 1 X loss 20: 20 for 1 by [1955-02-01 brk 1 X]`},
-		{"Reg. 1.1091-2 example 2: basis 90", `
-			1935-05-01 brk buy Y 1 @100
-			1955-01-15 brk sell Y 1 @80
-			1955-02-01 brk buy Y 1 @70`, `
-			lot 1955-02-01 brk 1 Y of 1935-05-19 cost 90 adjusted 20
-			sale 1955-01-15 brk 1 Y of 1935-05-01 long -20 disallowed 20 for 1
-			wash 1955-01-15 brk 1 Y loss 20: 20 for 1 by [1955-02-01 brk 1 Y]`},
-		{"Publication 550: 250 go to the new stock, which has 1,050", `
-			2024-01-10 brk buy X 100 @10
-			2024-03-01 brk sell X 100 @7.50
-			2024-03-20 brk buy X 100 @8`, `
-			lot 2024-03-20 brk 100 X of 2024-01-30 cost 1050 adjusted 250
-			sale 2024-03-01 brk 100 X of 2024-01-10 short -250 disallowed 250 for 100
-			wash 2024-03-01 brk 100 X loss 250: 250 for 100 by [2024-03-20 brk 100 X]`},
-		{"Rev. Rul. 2008-5: an IRA gets no basis", `
-			2007-01-02 brk buy X 100 @10
-			2007-12-20 brk sell X 100 @6
-			2007-12-21 ira buy X 100 @6`, `
-			lot 2007-12-21 ira 100 X of 2007-12-22 cost 600
-			sale 2007-12-20 brk 100 X of 2007-01-02 short -400 disallowed 400 for 100
-			wash 2007-12-20 brk 100 X loss 400: 400 for 100 lost 400 by [2007-12-21 ira 100 X]`},
-		{"Rev. Rul. 56-602: a part of one lot, sold within 30 days, is not replaced by the rest", `
-			2024-03-01 brk buy X 200 @10
-			2024-03-15 brk sell X 100 @8`, `
-			lot 2024-03-01 brk 100 X of 2024-03-02 cost 1000
-			sale 2024-03-15 brk 100 X of 2024-03-01 short -200`},
-		{"Rev. Rul. 70-231: three blocks sold, the loss on the first is disallowed, the gains stand", `
-			1967-02-01 brk buy M 100 @158
-			1967-05-01 brk buy M 100 @100
-			1967-08-01 brk buy M 100 @95
-			1969-12-22 brk sell M 300 @125
-			1970-01-08 brk buy M 250 @120`, `
-			lot 1970-01-08 brk 100 M of 1967-02-19 cost 15300 adjusted 3300
-			lot 1970-01-08 brk 150 M of 1970-01-09 cost 18000
-			sale 1969-12-22 brk 100 M of 1967-02-01 long -3300 disallowed 3300 for 100
-			sale 1969-12-22 brk 100 M of 1967-05-01 long 2500
-			sale 1969-12-22 brk 100 M of 1967-08-01 long 3000
-			wash 1969-12-22 brk 100 M loss 3300: 3300 for 100 by [1970-01-08 brk 100 M]`},
-	})
-}
-
-// TestWashSaleWindow: section 1091(a), 30 days before and 30 days after the day of the sale.
-func TestWashSaleWindow(t *testing.T) {
+// TestSection1091Window: from 30 days before to 30 days after the day of the sale, whoever buys.
+func TestSection1091Window(t *testing.T) {
 	for _, tt := range []struct {
-		bought string
-		wash   bool
+		sold, bought string
+		wash         bool
 	}{
-		{"2024-01-30", false}, // 31 days before
-		{"2024-01-31", true},  // 30 days before: 2024 has a 29 February
-		{"2024-03-01", true},  // the day itself
-		{"2024-03-31", true},  // 30 days after
-		{"2024-04-01", false}, // 31 days after
+		{"2024-03-01", "2024-01-30", false}, // 31 days before
+		{"2024-03-01", "2024-01-31", true},  // 30 days before: 2024 has a 29 February
+		{"2024-03-01", "2024-02-29", true},
+		{"2024-03-01", "2024-03-01", true}, // the day itself
+		{"2024-03-01", "2024-03-02", true},
+		{"2024-03-01", "2024-03-31", true},  // 30 days after
+		{"2024-03-01", "2024-04-01", false}, // 31 days after
+		{"2023-03-01", "2023-01-29", false},
+		{"2023-03-01", "2023-01-30", true},
+		{"2023-12-31", "2024-01-30", true}, // the year does not matter
+		{"2023-12-31", "2024-01-31", false},
+		{"2024-01-01", "2023-12-02", true},
+		{"2024-01-01", "2023-12-01", false},
 	} {
-		b := build(t, `
-			2023-01-10 brk buy X 100 @10
-			2024-03-01 brk sell X 100 @7
-			`+tt.bought+` brk buy X 100 @8`)
-		if got := len(b.WashSales) > 0; got != tt.wash {
-			t.Errorf("bought %s: wash sale %t, want %t", tt.bought, got, tt.wash)
+		for _, buyer := range []string{"brk", "two", "her", "ira", "herira"} {
+			for _, action := range []string{"buy", "reinvest"} {
+				b := build(t, `
+					2022-01-10 brk buy X 100 @10
+					`+tt.sold+` brk sell X 100 @7
+					`+tt.bought+` `+buyer+` `+action+` X 100 @8`)
+				if got := len(b.WashSales) > 0; got != tt.wash {
+					t.Errorf("sold %s, %s %s %s: wash sale %t, want %t", tt.sold, tt.bought, buyer, action, got, tt.wash)
+				}
+			}
 		}
 	}
 }
 
-// TestWashSaleMatching: Reg. 1.1091-1(b) to (e), share for share.
-func TestWashSaleMatching(t *testing.T) {
+// TestReg10911Matching: paragraphs (b) to (e), share for share.
+func TestReg10911Matching(t *testing.T) {
 	check(t, []history{
-		{"fewer replacements than shares sold", `
+		{"fewer replacements than shares sold", "Reg. 1.1091-1(c)", `
 			2023-01-10 brk buy X 100 @10
 			2024-03-01 brk sell X 100 @7
 			2024-03-05 brk buy X 30 @8`, `
-			lot 2024-03-05 brk 30 X of 2023-01-15 cost 330 adjusted 90
-			sale 2024-03-01 brk 100 X of 2023-01-10 long -300 disallowed 90 for 30
-			wash 2024-03-01 brk 100 X loss 300: 90 for 30 by [2024-03-05 brk 30 X]`},
-		{"more replacements than shares sold: the lot is in two parts", `
+			2024-03-05 brk holds X 30 basis=330 moved=90 from=2023-01-15
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-300 disallowed=90 for=30
+			2024-03-01 brk wash X 100 loss=300 disallowed=90 for=30 by 2024-03-05 brk X 30`},
+		{"more replacements than shares sold: the lot is in two parts", "Reg. 1.1091-1(d)", `
 			2023-01-10 brk buy X 30 @10
 			2024-03-01 brk sell X 30 @7
 			2024-03-05 brk buy X 100 @8`, `
-			lot 2024-03-05 brk 30 X of 2023-01-15 cost 330 adjusted 90
-			lot 2024-03-05 brk 70 X of 2024-03-06 cost 560
-			sale 2024-03-01 brk 30 X of 2023-01-10 long -90 disallowed 90 for 30
-			wash 2024-03-01 brk 30 X loss 90: 90 for 30 by [2024-03-05 brk 30 X]`},
-		{"the same with a replacement that is held already", `
+			2024-03-05 brk holds X 30 basis=330 moved=90 from=2023-01-15
+			2024-03-05 brk holds X 70 basis=560
+			2024-03-01 brk sold X 30 of=2023-01-10 long=-90 disallowed=90 for=30
+			2024-03-01 brk wash X 30 loss=90 disallowed=90 for=30 by 2024-03-05 brk X 30`},
+		{"the same with a replacement that is held already", "Reg. 1.1091-1(d)", `
 			2023-01-10 brk buy X 30 @10
 			2024-02-20 brk buy X 100 @8
 			2024-03-01 brk sell X 30 @7`, `
-			lot 2024-02-20 brk 30 X of 2023-01-01 cost 330 adjusted 90
-			lot 2024-02-20 brk 70 X of 2024-02-21 cost 560
-			sale 2024-03-01 brk 30 X of 2023-01-10 long -90 disallowed 90 for 30
-			wash 2024-03-01 brk 30 X loss 90: 90 for 30 by [2024-02-20 brk 30 X]`},
-		{"several losses, one replacement: the earliest loss first, each share once", `
+			2024-02-20 brk holds X 30 basis=330 moved=90 from=2023-01-01
+			2024-02-20 brk holds X 70 basis=560
+			2024-03-01 brk sold X 30 of=2023-01-10 long=-90 disallowed=90 for=30
+			2024-03-01 brk wash X 30 loss=90 disallowed=90 for=30 by 2024-02-20 brk X 30`},
+		{"several losses, one replacement: the earliest loss first, each share once", "Reg. 1.1091-1(b) and (e)", `
 			2023-01-10 brk buy X 100 @10
 			2024-03-01 brk sell X 40 @7
 			2024-03-04 brk sell X 60 @5
 			2024-03-10 brk buy X 50 @6`, `
-			lot 2024-03-10 brk 40 X of 2023-01-20 cost 360 adjusted 120
-			lot 2024-03-10 brk 10 X of 2023-01-17 cost 110 adjusted 50
-			sale 2024-03-01 brk 40 X of 2023-01-10 long -120 disallowed 120 for 40
-			sale 2024-03-04 brk 60 X of 2023-01-10 long -300 disallowed 50 for 10
-			wash 2024-03-01 brk 40 X loss 120: 120 for 40 by [2024-03-10 brk 40 X]
-			wash 2024-03-04 brk 60 X loss 300: 50 for 10 by [2024-03-10 brk 10 X]`},
-		{"one loss, several replacements on both sides", `
+			2024-03-10 brk holds X 40 basis=360 moved=120 from=2023-01-20
+			2024-03-10 brk holds X 10 basis=110 moved=50 from=2023-01-17
+			2024-03-01 brk sold X 40 of=2023-01-10 long=-120 disallowed=120 for=40
+			2024-03-04 brk sold X 60 of=2023-01-10 long=-300 disallowed=50 for=10
+			2024-03-01 brk wash X 40 loss=120 disallowed=120 for=40 by 2024-03-10 brk X 40
+			2024-03-04 brk wash X 60 loss=300 disallowed=50 for=10 by 2024-03-10 brk X 10`},
+		{"one loss, several replacements on both sides", "Reg. 1.1091-1(d)", `
 			2023-01-10 brk buy X 100 @10
 			2024-02-20 two buy X 30 @8
 			2024-03-01 brk sell X 100 @7
 			2024-03-01 two buy X 30 @7
 			2024-03-20 two buy X 90 @7`, `
-			lot 2024-02-20 two 30 X of 2023-01-01 cost 330 adjusted 90
-			lot 2024-03-01 two 30 X of 2023-01-11 cost 300 adjusted 90
-			lot 2024-03-20 two 40 X of 2023-01-30 cost 400 adjusted 120
-			lot 2024-03-20 two 50 X of 2024-03-21 cost 350
-			sale 2024-03-01 brk 100 X of 2023-01-10 long -300 disallowed 300 for 100
-			wash 2024-03-01 brk 100 X loss 300: 300 for 100 by [2024-02-20 two 30 X] [2024-03-01 two 30 X] [2024-03-20 two 40 X]`},
-		{"losses of one day go in the order in which the lots were acquired", `
+			2024-02-20 two holds X 30 basis=330 moved=90 from=2023-01-01
+			2024-03-01 two holds X 30 basis=300 moved=90 from=2023-01-11
+			2024-03-20 two holds X 40 basis=400 moved=120 from=2023-01-30
+			2024-03-20 two holds X 50 basis=350
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-300 disallowed=300 for=100
+			2024-03-01 brk wash X 100 loss=300 disallowed=300 for=100 by 2024-02-20 two X 30, 2024-03-01 two X 30, 2024-03-20 two X 40`},
+		{"losses of one day go in the order in which the lots were acquired", "Reg. 1.1091-1(b), last sentence", `
 			2023-01-10 brk buy X 10 @10
 			2023-02-10 two buy X 10 @20
 			2024-03-01 two sell X 10 @5
 			2024-03-01 brk sell X 10 @5
 			2024-03-10 her buy X 15 @5`, `
-			lot 2024-03-10 her 10 X of 2023-01-20 cost 100 adjusted 50
-			lot 2024-03-10 her 5 X of 2023-02-20 cost 100 adjusted 75
-			sale 2024-03-01 two 10 X of 2023-02-10 long -150 disallowed 75 for 5
-			sale 2024-03-01 brk 10 X of 2023-01-10 long -50 disallowed 50 for 10
-			wash 2024-03-01 two 10 X loss 150: 75 for 5 by [2024-03-10 her 5 X]
-			wash 2024-03-01 brk 10 X loss 50: 50 for 10 by [2024-03-10 her 10 X]`},
+			2024-03-10 her holds X 10 basis=100 moved=50 from=2023-01-20
+			2024-03-10 her holds X 5 basis=100 moved=75 from=2023-02-20
+			2024-03-01 two sold X 10 of=2023-02-10 long=-150 disallowed=75 for=5
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-50 disallowed=50 for=10
+			2024-03-01 two wash X 10 loss=150 disallowed=75 for=5 by 2024-03-10 her X 5
+			2024-03-01 brk wash X 10 loss=50 disallowed=50 for=10 by 2024-03-10 her X 10`},
 	})
+}
+
+// TestReg10911Order: several losses and several purchases, in the order of paragraphs (b) to (e).
+func TestReg10911Order(t *testing.T) {
+	check(t, []history{
+		{"two losses and two purchases: the first loss has the first purchase and a part of the second", "Reg. 1.1091-1(b) to (e)", `
+			2023-01-10 brk buy X 100 @10
+			2024-03-01 brk sell X 60 @7
+			2024-03-04 brk sell X 40 @5
+			2024-03-10 brk buy X 50 @6
+			2024-03-12 brk buy X 30 @6`, `
+			2024-03-10 brk holds X 50 basis=450 moved=150 from=2023-01-20
+			2024-03-12 brk holds X 10 basis=90 moved=30 from=2023-01-22
+			2024-03-12 brk holds X 20 basis=220 moved=100 from=2023-01-19
+			2024-03-01 brk sold X 60 of=2023-01-10 long=-180 disallowed=180 for=60
+			2024-03-04 brk sold X 40 of=2023-01-10 long=-200 disallowed=100 for=20
+			2024-03-01 brk wash X 60 loss=180 disallowed=180 for=60 by 2024-03-10 brk X 50, 2024-03-12 brk X 10
+			2024-03-04 brk wash X 40 loss=200 disallowed=100 for=20 by 2024-03-12 brk X 20`},
+		{"a purchase that the first loss does not reach is there for the second", "Reg. 1.1091-1(a) and (b)", `
+			2023-01-10 brk buy X 20 @10
+			2024-03-01 brk sell X 10 @7
+			2024-03-20 brk sell X 10 @5
+			2024-04-01 brk buy X 20 @6`, `
+			2024-04-01 brk holds X 10 basis=110 moved=50 from=2023-01-23
+			2024-04-01 brk holds X 10 basis=60
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-30
+			2024-03-20 brk sold X 10 of=2023-01-10 long=-50 disallowed=50 for=10
+			2024-03-20 brk wash X 10 loss=50 disallowed=50 for=10 by 2024-04-01 brk X 10`},
+		{"a purchase between two losses serves the first, and the second only with what is left", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 20 @10
+			2024-03-01 brk sell X 10 @7
+			2024-03-10 two buy X 15 @6
+			2024-03-20 brk sell X 10 @5`, `
+			2024-03-10 two holds X 10 basis=90 moved=30 from=2023-01-20
+			2024-03-10 two holds X 5 basis=55 moved=25 from=2023-01-01
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-30 disallowed=30 for=10
+			2024-03-20 brk sold X 10 of=2023-01-10 long=-50 disallowed=25 for=5
+			2024-03-01 brk wash X 10 loss=30 disallowed=30 for=10 by 2024-03-10 two X 10
+			2024-03-20 brk wash X 10 loss=50 disallowed=25 for=5 by 2024-03-10 two X 5`},
+		{"one row that sells two lots at a loss is one wash sale, the older lot first", "Reg. 1.1091-1(b)", `
+			2023-01-10 brk buy X 10 @10
+			2023-06-10 brk buy X 10 @12
+			2024-03-01 brk sell X 20 @7
+			2024-03-10 brk buy X 15 @6`, `
+			2024-03-10 brk holds X 10 basis=90 moved=30 from=2023-01-20
+			2024-03-10 brk holds X 5 basis=55 moved=25 from=2023-06-20
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-30 disallowed=30 for=10
+			2024-03-01 brk sold X 10 of=2023-06-10 short=-50 disallowed=25 for=5
+			2024-03-01 brk wash X 20 loss=80 disallowed=55 for=15 by 2024-03-10 brk X 15`},
+		{"fees make the loss larger, and are part of what it is added to", "section 1012 and 1091(d)", `
+			2023-01-10 brk buy X 10 @10 fees=2
+			2024-03-01 brk sell X 10 @8 fees=3
+			2024-03-10 brk buy X 10 @9 fees=1`, `
+			2024-03-10 brk holds X 10 basis=116 moved=25 from=2023-01-20
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-25 disallowed=25 for=10
+			2024-03-01 brk wash X 10 loss=25 disallowed=25 for=10 by 2024-03-10 brk X 10`},
+	})
+}
+
+// TestWashSaleOfOneDay: rows have dates and no times; the day itself is within the 61 days.
+func TestWashSaleOfOneDay(t *testing.T) {
+	check(t, []history{
+		{"sold and bought again on one day", "section 1091(a)", `
+			2023-01-10 brk buy X 10 @10
+			2024-03-01 brk sell X 10 @8
+			2024-03-01 brk buy X 10 @8`, `
+			2024-03-01 brk holds X 10 basis=100 moved=20 from=2023-01-11
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20 disallowed=20 for=10
+			2024-03-01 brk wash X 10 loss=20 disallowed=20 for=10 by 2024-03-01 brk X 10`},
+		{"LIFO sells what was bought that day, and the old lot is no purchase of these days", "section 1091(a)", `
+			2023-01-10 lifo buy X 10 @10
+			2024-03-01 lifo buy X 10 @9
+			2024-03-01 lifo sell X 10 @8`, `
+			2023-01-10 lifo holds X 10 basis=100
+			2024-03-01 lifo sold X 10 of=2024-03-01 short=-10`},
+		{"in and out twice on one day: the second purchase is gone at its end", "Rev. Rul. 56-602: a sale that reduces the holding", `
+			2024-03-01 brk buy X 10 @10
+			2024-03-01 brk sell X 10 @9
+			2024-03-01 brk buy X 10 @9
+			2024-03-01 brk sell X 10 @8`, `
+			2024-03-01 brk sold X 10 of=2024-03-01 short=-10
+			2024-03-01 brk sold X 10 of=2024-03-01 short=-10`},
+		{"in and out today, and again tomorrow: the first loss moves, and counts with the second", "section 1091(d)", `
+			2024-03-01 brk buy X 10 @10
+			2024-03-01 brk sell X 10 @9
+			2024-03-02 brk buy X 10 @9
+			2024-03-02 brk sell X 10 @8`, `
+			2024-03-01 brk sold X 10 of=2024-03-01 short=-10 disallowed=10 for=10
+			2024-03-02 brk sold X 10 of=2024-03-02 short=-20
+			2024-03-01 brk wash X 10 loss=10 disallowed=10 for=10 by 2024-03-02 brk X 10`},
+	})
+}
+
+// TestWashSaleAcrossTheYear: a purchase in January takes back a loss of December.
+func TestWashSaleAcrossTheYear(t *testing.T) {
+	rows := `
+		2022-01-10 brk buy X 10 @10
+		2023-12-29 brk sell X 10 @8
+		2024-01-28 brk buy X 4 @8
+		2024-02-20 brk sell X 4 @9`
+	for _, tt := range []struct{ asOf, of2023, of2024 string }{
+		{"2023-12-31", "-20", "0"},
+		{"2024-01-27", "-20", "0"},
+		{"2024-01-28", "-12", "0"},  // 4 of 10 shares are replaced
+		{"2024-02-20", "-12", "-4"}, // 36 less 32, and 8 that were moved here: a long-term loss
+	} {
+		b := buildAt(t, rows, tt.asOf)
+		for year, want := range map[int]string{2023: tt.of2023, 2024: tt.of2024} {
+			short, long, err := b.Realized(year)
+			if err != nil || !short.IsZero() || long.Cmp(dec(t, want)) != 0 {
+				t.Errorf("on %s, %d has short-term %s and long-term %s, %v; want long-term %s", tt.asOf, year, short, long, err, want)
+			}
+		}
+	}
 }
 
 // TestNoWashSale: what looks like one and is none.
 func TestNoWashSale(t *testing.T) {
 	check(t, []history{
-		{"a gain is no loss, and takes no replacement", `
+		{"a gain is no loss, and takes no replacement", "section 1091(a)", `
 			2023-01-10 brk buy X 10 @10
 			2024-03-01 brk sell X 10 @12
 			2024-03-10 brk buy X 10 @11`, `
-			lot 2024-03-10 brk 10 X of 2024-03-11 cost 110
-			sale 2024-03-01 brk 10 X of 2023-01-10 long 20`},
-		{"a position that is closed on one day has no replacement, in however many fills", `
+			2024-03-10 brk holds X 10 basis=110
+			2024-03-01 brk sold X 10 of=2023-01-10 long=20`},
+		{"a position that is closed on one day has no replacement, in however many fills", "Rev. Rul. 56-602: a sale that reduces the holding", `
 			2024-02-20 brk buy X 10 @10
 			2024-02-25 brk buy X 10 @9
 			2024-03-01 brk sell X 12 @8
 			2024-03-01 brk sell X 8 @8`, `
-			sale 2024-03-01 brk 10 X of 2024-02-20 short -20
-			sale 2024-03-01 brk 2 X of 2024-02-25 short -2
-			sale 2024-03-01 brk 8 X of 2024-02-25 short -8`},
-		{"shares that were sold before the loss replace nothing", `
+			2024-03-01 brk sold X 10 of=2024-02-20 short=-20
+			2024-03-01 brk sold X 2 of=2024-02-25 short=-2
+			2024-03-01 brk sold X 8 of=2024-02-25 short=-8`},
+		{"shares that were sold before the loss replace nothing", "section 1091(d): there is nothing whose basis could be raised", `
 			2024-02-01 brk buy X 10 @10
 			2024-02-20 two buy X 10 @10
 			2024-02-22 two sell X 10 @11
 			2024-03-01 brk sell X 10 @8`, `
-			sale 2024-02-22 two 10 X of 2024-02-20 short 10
-			sale 2024-03-01 brk 10 X of 2024-02-01 short -20`},
+			2024-02-22 two sold X 10 of=2024-02-20 short=10
+			2024-03-01 brk sold X 10 of=2024-02-01 short=-20`},
 	})
 }
 
@@ -266,162 +294,132 @@ func TestWashSaleAcrossAccounts(t *testing.T) {
 // TestWashSaleKinds: what counts as a purchase, and what as a loss.
 func TestWashSaleKinds(t *testing.T) {
 	check(t, []history{
-		{"a reinvested dividend is a purchase", `
+		{"a reinvested dividend is a purchase", "section 1091(a)", `
 			2023-01-10 brk buy X 100 @10
 			2024-03-01 brk sell X 50 @8
 			2024-03-15 brk reinvest X 0.5 @8`, `
-			lot 2023-01-10 brk 50 X of 2023-01-11 cost 500
-			lot 2024-03-15 brk 0.5 X of 2023-01-25 cost 5 adjusted 1
-			sale 2024-03-01 brk 50 X of 2023-01-10 long -100 disallowed 1 for 0.5
-			wash 2024-03-01 brk 50 X loss 100: 1 for 0.5 by [2024-03-15 brk 0.5 X]`},
-		{"a gift, an inheritance and a transfer are none", `
+			2023-01-10 brk holds X 50 basis=500
+			2024-03-15 brk holds X 0.5 basis=5 moved=1 from=2023-01-25
+			2024-03-01 brk sold X 50 of=2023-01-10 long=-100 disallowed=1 for=0.5
+			2024-03-01 brk wash X 50 loss=100 disallowed=1 for=0.5 by 2024-03-15 brk X 0.5`},
+		{"a gift, an inheritance and a transfer are none", "Reg. 1.1091-1(f): acquired by purchase or taxable exchange", `
 			2023-01-10 brk buy X 100 @10
 			2023-01-10 two buy X 5 @10
 			2024-03-01 brk sell X 100 @8
 			2024-03-05 brk gift_in X 10 donor=70 since=2020-01-01 value=80
 			2024-03-06 brk inherit X 10 value=80
 			2024-03-07 two transfer X 5 to=brk`, `
-			lot 2023-01-10 brk 5 X of 2023-01-11 cost 50
-			lot 2024-03-05 brk 10 X of 2020-01-02 cost 70
-			lot 2024-03-06 brk 10 X of 2024-03-07 cost 80 long
-			sale 2024-03-01 brk 100 X of 2023-01-10 long -200`},
-		{"a loss in a retirement account is none", `
+			2023-01-10 brk holds X 5 basis=50
+			2024-03-05 brk holds X 10 basis=70 from=2020-01-02
+			2024-03-06 brk holds X 10 basis=80 long
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200`},
+		{"a loss in a retirement account is none", "section 408(e)(1): the account is exempt", `
 			2023-01-10 ira buy X 100 @10
 			2024-03-01 ira sell X 100 @8
 			2024-03-15 brk buy X 100 @8`, `
-			lot 2024-03-15 brk 100 X of 2024-03-16 cost 800
-			sale 2024-03-01 ira 100 X of 2023-01-10 long -200`},
-		{"a loss on an option is replaced by that option only", `
-			2024-01-10 brk buy X240621C00010000 1 @300
-			2024-03-01 brk sell X240621C00010000 1 @200
-			2024-03-05 brk buy X 100 @9
-			2024-03-06 brk buy X240621C00012000 1 @100
-			2024-03-07 brk buy X240621C00010000 2 @210`, `
-			lot 2024-03-05 brk 100 X of 2024-03-06 cost 900
-			lot 2024-03-07 brk 1 X240621C00010000 of 2024-01-17 cost 310 adjusted 100
-			lot 2024-03-07 brk 1 X240621C00010000 of 2024-03-08 cost 210
-			lot 2024-03-06 brk 1 X240621C00012000 of 2024-03-07 cost 100
-			sale 2024-03-01 brk 1 X240621C00010000 of 2024-01-10 short -100 disallowed 100 for 1
-			wash 2024-03-01 brk 1 X240621C00010000 loss 100: 100 for 1 by [2024-03-07 brk 1 X240621C00010000]`},
-		{"buying back a written call is no purchase of one", `
-			2024-01-10 brk buy X 100 @10
-			2024-02-10 brk sell X240621C00010000 1 @100
-			2024-03-01 brk sell X 100 @8
-			2024-03-05 brk buy X240621C00010000 1 @50`, `
-			sale 2024-03-01 brk 100 X of 2024-01-10 short -200
-			gap 2024-02-10 brk 1 X240621C00010000: sold without a buy`},
-		{"a split between the loss and the purchase: 10 old shares are 20 new ones", `
-			2023-01-10 brk buy X 10 @10
-			2024-03-01 brk sell X 10 @8
-			2024-03-05 - split X ratio=2:1
-			2024-03-10 brk buy X 15 @4`, `
-			lot 2024-03-10 brk 15 X of 2023-01-20 cost 75 adjusted 15
-			sale 2024-03-01 brk 10 X of 2023-01-10 long -20 disallowed 15 for 7.5
-			wash 2024-03-01 brk 10 X loss 20: 15 for 7.5 by [2024-03-10 brk 7.5 X]`},
+			2024-03-15 brk holds X 100 basis=800
+			2024-03-01 ira sold X 100 of=2023-01-10 long=-200`},
+		{"a loss on a gift is counted from its value, held from the day after it, and moves so", "section 1015(a), 1091(d) and 1223(3)", `
+			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
+			2024-03-01 brk sell X 10 @70
+			2024-03-10 brk buy X 10 @75`, `
+			2024-03-10 brk holds X 10 basis=850 moved=100 from=2024-01-20
+			2024-03-01 brk sold X 10 of=2024-01-10 short=-100 disallowed=100 for=10
+			2024-03-01 brk wash X 10 loss=100 disallowed=100 for=10 by 2024-03-10 brk X 10`},
+		{"a gift sold between value and donor's basis has no loss to disallow", "section 1015(a)", `
+			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
+			2024-03-01 brk sell X 10 @90
+			2024-03-10 brk buy X 10 @75`, `
+			2024-03-10 brk holds X 10 basis=750
+			2024-03-01 brk sold X 10 of=2024-01-10 long=0`},
+		{"a sale without a purchase is no short sale: what is bought later is a lot, and no loss is known", "section 1091(e) is left out", `
+			2024-03-01 brk sell X 10 @7
+			2024-03-10 brk buy X 10 @9`, `
+			2024-03-10 brk holds X 10 basis=90
+			2024-03-01 brk gap X 10: sold without a buy`},
+		{"securities bought on margin are bought", "Rev. Rul. 71-316; rows do not say who lent the money, the figures are ours", `
+			1970-07-01 brk buy X 10 @10
+			1970-08-03 brk sell X 10 @8
+			1970-08-20 brk buy X 10 @9`, `
+			1970-08-20 brk holds X 10 basis=110 moved=20 from=1970-07-19
+			1970-08-03 brk sold X 10 of=1970-07-01 short=-20 disallowed=20 for=10
+			1970-08-03 brk wash X 10 loss=20 disallowed=20 for=10 by 1970-08-20 brk X 10`},
 	})
 }
 
 // TestWashSaleSplitsAndMoves: what happens between the loss and the purchase.
 func TestWashSaleSplitsAndMoves(t *testing.T) {
 	check(t, []history{
-		{"a written call that expired is not bought back by a later purchase", `
-			2024-01-10 brk buy X 100 @10
-			2024-01-11 brk sell X240216C00010000 1 @100
-			2024-02-15 brk expire X240216C00010000 1
-			2024-02-16 brk buy X240216C00010000 1 @1
-			2024-03-01 brk sell X 100 @8`, `
-			lot 2024-02-16 brk 1 X240216C00010000 of 2023-12-28 cost 201 adjusted 200
-			sale 2024-03-01 brk 100 X of 2024-01-10 short -200 disallowed 200 for 100
-			wash 2024-03-01 brk 100 X loss 200: 200 for 100 by [2024-02-16 brk 100 X240216C00010000]
-			gap 2024-01-11 brk 1 X240216C00010000: sold without a buy
-			gap 2024-02-15 brk 1 X240216C00010000: closed an option that was not bought`},
-		{"each account has its own row for one split", `
+		{"a split between the loss and the purchase: 10 old shares are 20 new ones", "Reg. 1.1091-1(c), counted in shares of one kind", `
+			2023-01-10 brk buy X 10 @10
+			2024-03-01 brk sell X 10 @8
+			2024-03-05 - split X ratio=2:1
+			2024-03-10 brk buy X 15 @4`, `
+			2024-03-10 brk holds X 15 basis=75 moved=15 from=2023-01-20
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20 disallowed=15 for=7.5
+			2024-03-01 brk wash X 10 loss=20 disallowed=15 for=7.5 by 2024-03-10 brk X 7.5`},
+		{"each account has its own row for one split", "Reg. 1.1091-1(d), counted in shares of one kind", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-10 two buy X 10 @8
 			2024-03-01 brk sell X 10 @8
 			2024-03-05 brk split X ratio=2:1
 			2024-03-05 two split X ratio=2:1
 			2024-03-10 brk buy X 20 @4`, `
-			lot 2024-03-10 brk 20 X of 2023-01-20 cost 100 adjusted 20
-			lot 2023-01-10 two 20 X of 2023-01-11 cost 80
-			sale 2024-03-01 brk 10 X of 2023-01-10 long -20 disallowed 20 for 10
-			wash 2024-03-01 brk 10 X loss 20: 20 for 10 by [2024-03-10 brk 10 X]`},
-		{"a split between the purchase and the loss", `
+			2024-03-10 brk holds X 20 basis=100 moved=20 from=2023-01-20
+			2023-01-10 two holds X 20 basis=80
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20 disallowed=20 for=10
+			2024-03-01 brk wash X 10 loss=20 disallowed=20 for=10 by 2024-03-10 brk X 10`},
+		{"a split between the purchase and the loss", "Reg. 1.1091-1(d), counted in shares of one kind", `
 			2023-01-10 brk buy X 10 @10
 			2024-02-20 two buy X 10 @9
 			2024-02-25 - split X ratio=2:1
 			2024-03-01 brk sell X 20 @4`, `
-			lot 2024-02-20 two 20 X of 2023-01-01 cost 110 adjusted 20
-			sale 2024-03-01 brk 20 X of 2023-01-10 long -20 disallowed 20 for 20
-			wash 2024-03-01 brk 20 X loss 20: 20 for 20 by [2024-02-20 two 20 X]`},
-		{"a replacement that was moved to another account is adjusted there", `
+			2024-02-20 two holds X 20 basis=110 moved=20 from=2023-01-01
+			2024-03-01 brk sold X 20 of=2023-01-10 long=-20 disallowed=20 for=20
+			2024-03-01 brk wash X 20 loss=20 disallowed=20 for=20 by 2024-02-20 two X 20`},
+		{"a replacement that was moved to another account is adjusted there", "Reg. 1.1091-1(d); a transfer between own accounts is no disposal", `
 			2023-01-10 brk buy X 10 @10
 			2024-02-20 brk buy X 10 @9 lot=new
 			2024-02-25 brk transfer X 4 to=two lot=new
 			2024-03-01 brk sell X 10 @8`, `
-			lot 2024-02-20 brk 6 X of 2023-01-01 cost 66 adjusted 12
-			lot 2024-02-20 two 4 X of 2023-01-01 cost 44 adjusted 8
-			sale 2024-03-01 brk 10 X of 2023-01-10 long -20 disallowed 20 for 10
-			wash 2024-03-01 brk 10 X loss 20: 20 for 10 by [2024-02-20 brk 10 X]`},
-	})
-}
-
-// TestWashSaleChains: section 1091(d) and 1223(3), again and again.
-func TestWashSaleChains(t *testing.T) {
-	check(t, []history{
-		{"the replacement is sold at a loss, and replaced", `
+			2024-02-20 brk holds X 6 basis=66 moved=12 from=2023-01-01
+			2024-02-20 two holds X 4 basis=44 moved=8 from=2023-01-01
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20 disallowed=20 for=10
+			2024-03-01 brk wash X 10 loss=20 disallowed=20 for=10 by 2024-02-20 brk X 10`},
+		{"a reverse split between the loss and the purchase: 2 new shares are 6 old ones", "Reg. 1.1091-1(c), counted in shares of one kind", `
+			2023-01-10 brk buy X 10 @10
+			2024-03-01 brk sell X 10 @7
+			2024-03-05 - split X ratio=1:3
+			2024-03-10 brk buy X 2 @24`, `
+			2024-03-10 brk holds X 2 basis=66 moved=18 from=2023-01-20
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-30 disallowed=18 for=6
+			2024-03-01 brk wash X 10 loss=30 disallowed=18 for=6 by 2024-03-10 brk X 6`},
+		{"a split before the loss, and one after it", "Reg. 1.1091-1(d), counted in shares of one kind", `
+			2023-01-10 brk buy X 10 @12
+			2024-02-20 two buy X 5 @10
+			2024-02-25 - split X ratio=2:1
+			2024-03-01 brk sell X 20 @4
+			2024-03-05 - split X ratio=3:1
+			2024-03-10 her buy X 60 @1`, `
+			2024-02-20 two holds X 30 basis=70 moved=20 from=2023-01-01
+			2024-03-10 her holds X 30 basis=50 moved=20 from=2023-01-20
+			2024-03-10 her holds X 30 basis=30
+			2024-03-01 brk sold X 20 of=2023-01-10 long=-40 disallowed=40 for=20
+			2024-03-01 brk wash X 20 loss=40 disallowed=40 for=20 by 2024-02-20 two X 10, 2024-03-10 her X 10`},
+		{"a transfer between own accounts in the window is no purchase, and the shares keep day and basis", "Reg. 1.1091-1(f)", `
+			2022-01-10 two buy X 10 @9
+			2023-01-10 brk buy X 10 @10
+			2024-02-25 two transfer X 10 to=her
+			2024-03-01 brk sell X 10 @8`, `
+			2022-01-10 her holds X 10 basis=90
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20`},
+		{"capital returned on a replacement lowers the raised basis", "section 301(c)(2) after 1091(d)", `
 			2023-01-10 brk buy X 10 @10
 			2024-03-01 brk sell X 10 @8
 			2024-03-10 brk buy X 10 @9
-			2024-04-20 brk sell X 10 @7
-			2024-05-01 brk buy X 10 @6`, `
-			lot 2024-05-01 brk 10 X of 2023-01-31 cost 100 adjusted 40
-			sale 2024-03-01 brk 10 X of 2023-01-10 long -20 disallowed 20 for 10
-			sale 2024-04-20 brk 10 X of 2024-03-10 long -40 disallowed 40 for 10
-			wash 2024-03-01 brk 10 X loss 20: 20 for 10 by [2024-03-10 brk 10 X]
-			wash 2024-04-20 brk 10 X loss 40: 40 for 10 by [2024-05-01 brk 10 X]`},
-		{"the replacement is sold, and not replaced: all of the loss counts then", `
-			2024-01-10 brk buy X 10 @10
-			2024-01-20 brk sell X 10 @8
-			2024-01-25 brk buy X 10 @9
-			2024-02-05 brk sell X 10 @7`, `
-			sale 2024-01-20 brk 10 X of 2024-01-10 short -20 disallowed 20 for 10
-			sale 2024-02-05 brk 10 X of 2024-01-25 short -40
-			wash 2024-01-20 brk 10 X loss 20: 20 for 10 by [2024-01-25 brk 10 X]`},
-		{"a gain on the replacement is smaller by the loss", `
-			2024-01-10 brk buy X 10 @10
-			2024-01-20 brk sell X 10 @8
-			2024-01-25 brk buy X 10 @9
-			2024-06-05 brk sell X 10 @12`, `
-			sale 2024-01-20 brk 10 X of 2024-01-10 short -20 disallowed 20 for 10
-			sale 2024-06-05 brk 10 X of 2024-01-25 short 10
-			wash 2024-01-20 brk 10 X loss 20: 20 for 10 by [2024-01-25 brk 10 X]`},
-		{"a chain that ends in an IRA is lost as a whole", `
-			2024-01-10 brk buy X 10 @10
-			2024-01-20 brk sell X 10 @8
-			2024-01-25 brk buy X 10 @9
-			2024-03-05 brk sell X 10 @7
-			2024-03-06 ira buy X 10 @7`, `
-			lot 2024-03-06 ira 10 X of 2024-03-07 cost 70
-			sale 2024-01-20 brk 10 X of 2024-01-10 short -20 disallowed 20 for 10
-			sale 2024-03-05 brk 10 X of 2024-01-25 short -40 disallowed 40 for 10
-			wash 2024-01-20 brk 10 X loss 20: 20 for 10 by [2024-01-25 brk 10 X]
-			wash 2024-03-05 brk 10 X loss 40: 40 for 10 lost 40 by [2024-03-06 ira 10 X]`},
-		{"inherited shares, replaced by what is held already", `
-			2024-01-10 brk inherit X 10 @10
-			2024-01-15 two buy X 10 @9
-			2024-01-20 brk sell X 10 @8
-			2024-02-25 two sell X 10 @12`, `
-			sale 2024-01-20 brk 10 X of 2024-01-10 long -20 disallowed 20 for 10
-			sale 2024-02-25 two 10 X of 2024-01-15 long 10
-			wash 2024-01-20 brk 10 X loss 20: 20 for 10 by [2024-01-15 two 10 X]`},
-		{"inherited shares are long-term, and so is what replaces them", `
-			2024-01-10 brk inherit X 10 @10
-			2024-01-20 brk sell X 10 @8
-			2024-01-25 brk buy X 10 @9
-			2024-02-25 brk sell X 10 @12`, `
-			sale 2024-01-20 brk 10 X of 2024-01-10 long -20 disallowed 20 for 10
-			sale 2024-02-25 brk 10 X of 2024-01-25 long 10
-			wash 2024-01-20 brk 10 X loss 20: 20 for 10 by [2024-01-25 brk 10 X]`},
+			2024-04-10 brk return_of_capital X value=15`, `
+			2024-03-10 brk holds X 10 basis=95 moved=20 from=2023-01-20
+			2024-03-01 brk sold X 10 of=2023-01-10 long=-20 disallowed=20 for=10
+			2024-03-01 brk wash X 10 loss=20 disallowed=20 for=10 by 2024-03-10 brk X 10`},
 	})
 }

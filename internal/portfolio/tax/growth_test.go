@@ -1,0 +1,298 @@
+package tax
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/govalues/decimal"
+	"pgregory.net/rapid"
+)
+
+// hardHistory is n rows that are made to cost more than their number: each once made some loop go through all lots,
+// purchases or splits again and again.
+type hardHistory struct {
+	name   string
+	method Method
+	days   int
+	price  int64 // at the end, in cents
+	row    func(rng *rand.Rand, t *Transaction, i, n int)
+}
+
+func wholeNumber(n int) decimal.Decimal { return decimal.MustNew(int64(n), 0) }
+
+func sellAt(t *Transaction, qty int, cents int64) {
+	t.Action, t.Quantity, t.Price = Sell, wholeNumber(qty), decimal.MustNew(cents, 2)
+}
+
+func hardHistories() []hardHistory {
+	splits := func(_ *rand.Rand, t *Transaction, i, _ int) {
+		switch {
+		case i%10 == 9:
+			t.Action, t.Account, t.Quantity, t.Ratio = Split, "", decimal.Zero, Ratio{decimal.Two, decimal.One}
+			if i%20 == 19 {
+				t.Ratio = Ratio{decimal.One, decimal.Two}
+			}
+		case i%10 == 4:
+			sellAt(t, 3, 9000)
+		}
+	}
+	return []hardHistory{
+		{"all lots within one window, each sold at a loss", MinTax, 50, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+			if i%2 == 1 {
+				sellAt(t, 5, 9000)
+			}
+		}},
+		{"sells that take a tenth of all lots", HIFO, 3650, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			if i%(n/10) == n/10-1 {
+				sellAt(t, n, 9000)
+			}
+		}},
+		{"the same loss and rebuy", LIFO, 3650, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+			if i%2 == 1 {
+				sellAt(t, 10, 9900)
+			}
+		}},
+		{"a split among many lots, fifo", FIFO, 3650, 5000, splits},
+		{"a split among many lots, min_tax", MinTax, 3650, 5000, splits},
+		{"sells that name lots by date and number", Specific, 3650, 5000, func(rng *rand.Rand, t *Transaction, i, n int) {
+			if i%2 == 1 {
+				sellAt(t, 1, 9000)
+				t.LotID = fmt.Sprintf("%s#%d", t.Date-Date(rng.IntN(100)), 1+rng.IntN(n/3650+1))
+			}
+		}},
+		{"named sells and lifo sells in turn", LIFO, 3650, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+			switch i % 4 {
+			case 0:
+				t.LotID = fmt.Sprint("lot", i)
+			case 2:
+				sellAt(t, 12, 9000)
+			case 3:
+				sellAt(t, 1, 9000)
+				t.LotID = fmt.Sprint("lot", i/2/4*4)
+			}
+		}},
+	}
+}
+
+// moreHardHistories are those of transfers, options, many accounts and harvests.
+func moreHardHistories() []hardHistory {
+	return []hardHistory{
+		{"old lots moved among new ones, and sold", FIFO, 3650, 5000, func(rng *rand.Rand, t *Transaction, i, _ int) {
+			switch i % 3 {
+			case 1:
+				t.Action, t.Account, t.ToAccount = Transfer, "", "brk"
+				t.DonorDate, t.DonorBasis = t.Date-Date(1+rng.IntN(3000)), decimal.Hundred
+			case 2:
+				sellAt(t, 4, 9000)
+			}
+		}},
+		{"puts between losses on shares", FIFO, 50, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+			switch i % 4 {
+			case 0, 1:
+				t.Ticker = "A300118P00100000"
+			case 3:
+				sellAt(t, 3, 9000)
+			}
+		}},
+		{"losses with many kinds of replacements", FIFO, 25, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			t.Account, t.Quantity = fmt.Sprint("acc", i%500), decimal.One
+			switch {
+			case i == 0:
+				t.Account, t.Quantity = "brk", wholeNumber(n)
+			case i%(n/4) == n/4-1:
+				t.Account = "brk"
+				sellAt(t, n/4, 5000)
+			}
+		}},
+		{"a lot in many parts, sold by name", FIFO, 25, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			t.Quantity = decimal.One
+			switch {
+			case i == 0:
+				t.LotID, t.Quantity = "big", wholeNumber(n)
+			case i > n/2:
+				sellAt(t, 1, 9000)
+				t.LotID = "big"
+			case i%2 == 0:
+				t.Account = "acc1"
+				sellAt(t, 1, 9000)
+			default:
+				t.Account = "acc1"
+			}
+		}},
+		{"a harvest of large lots against tiny purchases", FIFO, 60, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			if i > n/2 {
+				t.Action, t.Quantity = Reinvest, decimal.MustNew(1, 3)
+			} else {
+				t.Quantity = wholeNumber(1000)
+			}
+		}},
+		{"a harvest of calls and puts", FIFO, 60, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+			if i%3 > 0 {
+				t.Ticker, t.Quantity = []string{"", "A300118P00100000", "A300118C00100000"}[i%3], wholeNumber(1)
+			}
+		}},
+	}
+}
+
+// work returns how many operations a hard history of n rows takes, and how many sales and candidates it makes.
+func (h hardHistory) work(t *testing.T, n int) (build, harvest int) {
+	t.Helper()
+	rules := Rules{Accounts: []Account{{ID: "brk", Method: h.method}}}
+	for i := range 500 {
+		rules.Accounts = append(rules.Accounts, Account{ID: fmt.Sprint("acc", i), Method: h.method})
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	start := DateOf(2014, 1, 1)
+	txs := make([]Transaction, n)
+	for i := range txs {
+		txs[i] = Transaction{Date: start + Date(i*h.days/n), Account: "brk", Ticker: "A", Action: Buy, Quantity: decimal.Ten,
+			Price: decimal.MustNew(int64(10_000+rng.IntN(1000)), 2)}
+		h.row(rng, &txs[i], i, n)
+	}
+	book, err := Build(rules, txs, start+Date(h.days))
+	if err != nil {
+		t.Fatal(err)
+	}
+	price := decimal.MustNew(h.price, 2)
+	hv, err := newHarvest(book, map[string]decimal.Decimal{"A": price, "A300118P00100000": price, "A300118C00100000": price}, HarvestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book.work, hv.work
+}
+
+// TestWorkGrowsWithRows holds the number of operations to n log n: four times the rows may take little more than four
+// times the work. What goes through all lots at each row takes sixteen times.
+func TestWorkGrowsWithRows(t *testing.T) {
+	const n, most = 4000, 5.5
+	for _, h := range append(hardHistories(), moreHardHistories()...) {
+		t.Run(h.name, func(t *testing.T) {
+			build, harvest := h.work(t, n)
+			build4, harvest4 := h.work(t, 4*n)
+			if build < n/10 {
+				t.Fatalf("only %d operations for %d rows: the history does nothing", build, n)
+			}
+			if ratio := float64(build4) / float64(build); ratio > most {
+				t.Errorf("Build: %d operations for %d rows, %d for %d: %.1f times", build, n, build4, 4*n, ratio)
+			}
+			if ratio := float64(harvest4+n) / float64(harvest+n); ratio > most {
+				t.Errorf("Harvest: %d operations for %d rows, %d for %d: %.1f times", harvest, n, harvest4, 4*n, ratio)
+			}
+			if each := build4 / (4 * n); each > 400 {
+				t.Errorf("Build: %d operations a row", each)
+			}
+		})
+	}
+}
+
+// TestQuickArithmetic: the fast ways of calc give what the decimals' own operations give, in value and scale.
+func TestQuickArithmetic(t *testing.T) {
+	number := rapid.Custom(func(t *rapid.T) decimal.Decimal {
+		bits := rapid.IntRange(1, 63).Draw(t, "bits")
+		d := decimal.MustNew(rapid.Int64Range(-1<<bits+1, 1<<bits-1).Draw(t, "coefficient"), rapid.IntRange(0, 19).Draw(t, "scale"))
+		if rapid.Bool().Draw(t, "round") {
+			d = d.Round(rapid.IntRange(0, 8).Draw(t, "decimals")).Pad(rapid.IntRange(0, 8).Draw(t, "zeros"))
+		}
+		return d
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, whole := number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "whole")
+		var c, slow calc
+		if got, want := c.add(a, b), slow.keep(a.Add(b)); got != want || (c.err == nil) != (slow.err == nil) {
+			t.Fatalf("%s + %s = %s, want %s", a, b, got, want)
+		}
+		if got, want := c.sub(a, b), slow.keep(a.Sub(b)); got != want || (c.err == nil) != (slow.err == nil) {
+			t.Fatalf("%s - %s = %s, want %s", a, b, got, want)
+		}
+		if got, want := compare(a, b), a.Cmp(b); got != want {
+			t.Fatalf("%s is compared with %s as %d, want %d", a, b, got, want)
+		}
+		if got, want := trim(a), a.Trim(0); got != want {
+			t.Fatalf("%s is trimmed to %s, want %s", a, got, want)
+		}
+		if part, whole := b.Abs(), whole.Abs(); whole.IsPos() {
+			got, ok := quickPortion(a, part, whole)
+			want, wantOK := slowerPortion(a, part, whole)
+			if ok && got != want || ok != wantOK {
+				t.Fatalf("%s × %s / %s = %s %t, want %s %t", a, part, whole, got, ok, want, wantOK)
+			}
+		}
+		x, y, z := rapid.Uint64().Draw(t, "x"), rapid.Uint64Range(0, 50).Draw(t, "y"), rapid.Uint64Range(1, 50).Draw(t, "z")
+		if got, ok := mulDiv(x, y, z); ok {
+			exact := new(big.Rat).SetFrac(new(big.Int).Mul(new(big.Int).SetUint64(x), new(big.Int).SetUint64(y)), new(big.Int).SetUint64(z))
+			off := exact.Sub(exact, new(big.Rat).SetInt(new(big.Int).SetUint64(got)))
+			if half := off.Abs(off).Cmp(big.NewRat(1, 2)); half > 0 || half == 0 && got%2 == 1 {
+				t.Fatalf("%d × %d / %d = %d is not the nearest, or even", x, y, z, got)
+			}
+		}
+	})
+}
+
+// TestLotListKeepsOrder: however lots come and go, the list is what sorting would give.
+func TestLotListKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l lotList
+		var model []int32
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			many := rapid.IntRange(1, 700).Draw(t, "many")
+			step := rapid.SampledFrom([]string{"append", "insert", "first", "last", "keep"}).Draw(t, "step")
+			for i := range many {
+				switch {
+				case step == "append" || step == "insert" && len(model) == 0:
+					n := int32(0)
+					if len(model) > 0 {
+						n = model[len(model)-1] + int32(i%3)
+					}
+					l.append(n)
+					model = append(model, n)
+				case step == "insert":
+					n := model[(i*7919)%len(model)]
+					if n >= model[len(model)-1] {
+						continue
+					}
+					l.insert(n, func(m int32) bool { return m > n })
+					at := 0
+					for at < len(model) && model[at] <= n {
+						at++
+					}
+					model = append(model[:at:at], append([]int32{n}, model[at:]...)...)
+				case len(model) == 0:
+				case step == "first":
+					l.dropFirst()
+					model = model[1:]
+				case step == "last":
+					l.dropLast()
+					model = model[:len(model)-1]
+				}
+			}
+			if step == "keep" {
+				odd := func(n int32) int32 {
+					if n%2 == 1 {
+						return n
+					}
+					return -1
+				}
+				l.keep(odd)
+				var kept []int32
+				for _, n := range model {
+					if odd(n) >= 0 {
+						kept = append(kept, n)
+					}
+				}
+				model = kept
+			}
+			var got []int32
+			for i, b := range l.blocks {
+				if i == 0 {
+					b = b[l.head:]
+				}
+				got = append(got, b...)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(model) || l.empty() != (len(model) == 0) {
+				t.Fatalf("after %s: %d lots, want %d", step, len(got), len(model))
+			}
+		}
+	})
+}

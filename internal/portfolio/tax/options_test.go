@@ -1,0 +1,149 @@
+package tax
+
+import "testing"
+
+// TestWashSaleOptions: section 1091(a) names options to acquire, and counts options among the securities.
+func TestWashSaleOptions(t *testing.T) {
+	check(t, []history{
+		{"one call takes the loss on 100 of 150 shares", "section 1091(a): an option to acquire", `
+			2023-01-10 brk buy X 150 @10
+			2024-03-01 brk sell X 150 @8
+			2024-03-05 brk buy X240621C00010000 1 @100`, `
+			2024-03-05 brk holds X240621C00010000 1 basis=300 moved=200 from=2023-01-15
+			2024-03-01 brk sold X 150 of=2023-01-10 long=-300 disallowed=200 for=100
+			2024-03-01 brk wash X 150 loss=300 disallowed=200 for=100 by 2024-03-05 brk X240621C00010000 100`},
+		{"of two calls one and a half take the loss on 150 shares", "section 1091(a) and Reg. 1.1091-1(d)", `
+			2023-01-10 brk buy X 150 @10
+			2024-02-20 brk buy X240621C00010000 2 @100
+			2024-03-01 brk sell X 150 @8`, `
+			2024-02-20 brk holds X240621C00010000 1.5 basis=450 moved=300 from=2023-01-01
+			2024-02-20 brk holds X240621C00010000 0.5 basis=50
+			2024-03-01 brk sold X 150 of=2023-01-10 long=-300 disallowed=300 for=150
+			2024-03-01 brk wash X 150 loss=300 disallowed=300 for=150 by 2024-02-20 brk X240621C00010000 150`},
+		{"calls and shares in the order of purchase, each for its shares", "Reg. 1.1091-1(c)", `
+			2023-01-10 brk buy X 150 @10
+			2024-03-01 brk sell X 150 @8
+			2024-03-05 two buy X 20 @8
+			2024-03-06 ira buy X240621C00010000 1 @100
+			2024-03-07 her buy X 50 @8`, `
+			2024-03-05 two holds X 20 basis=200 moved=40 from=2023-01-15
+			2024-03-06 ira holds X240621C00010000 1 basis=100
+			2024-03-07 her holds X 30 basis=300 moved=60 from=2023-01-17
+			2024-03-07 her holds X 20 basis=160
+			2024-03-01 brk sold X 150 of=2023-01-10 long=-300 disallowed=300 for=150
+			2024-03-01 brk wash X 150 loss=300 disallowed=300 for=150 lost=200 by 2024-03-05 two X 20, 2024-03-06 ira X240621C00010000 100, 2024-03-07 her X 30`},
+		{"the call that took a loss is sold: the loss counts there, in its time", "section 1091(d) and 1223(3)", `
+			2023-01-10 brk buy X 50 @10
+			2024-03-01 brk sell X 50 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-05-20 brk sell X240621C00007000 1 @400`, `
+			2024-03-01 brk sold X 50 of=2023-01-10 long=-100 disallowed=100 for=50
+			2024-05-20 brk sold X240621C00007000 0.5 of=2024-03-05 long=25
+			2024-05-20 brk sold X240621C00007000 0.5 of=2024-03-05 short=125
+			2024-03-01 brk wash X 50 loss=100 disallowed=100 for=50 by 2024-03-05 brk X240621C00007000 50`},
+		{"a put is a right to sell, and replaces nothing", "section 1091(a): an option so to acquire", `
+			2023-01-10 brk buy X 100 @10
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 brk buy X240621P00010000 1 @100`, `
+			2024-03-05 brk holds X240621P00010000 1 basis=100
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200`},
+		{"a loss on an option is replaced by that option only", "section 1091(a): options are securities; the same series is identical", `
+			2024-01-10 brk buy X240621C00010000 1 @300
+			2024-03-01 brk sell X240621C00010000 1 @200
+			2024-03-05 brk buy X 100 @9
+			2024-03-06 brk buy X240621C00012000 1 @100
+			2024-03-07 brk buy X240621C00010000 2 @210`, `
+			2024-03-05 brk holds X 100 basis=900
+			2024-03-07 brk holds X240621C00010000 1 basis=310 moved=100 from=2024-01-17
+			2024-03-07 brk holds X240621C00010000 1 basis=210
+			2024-03-06 brk holds X240621C00012000 1 basis=100
+			2024-03-01 brk sold X240621C00010000 1 of=2024-01-10 short=-100 disallowed=100 for=1
+			2024-03-01 brk wash X240621C00010000 1 loss=100 disallowed=100 for=1 by 2024-03-07 brk X240621C00010000 1`},
+		{"buying back a written call is no purchase of one", "section 1091(a): it ends an obligation, and is no option to acquire", `
+			2024-01-10 brk buy X 100 @10
+			2024-02-10 brk sell X240621C00010000 1 @100
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 brk buy X240621C00010000 1 @50`, `
+			2024-03-01 brk sold X 100 of=2024-01-10 short=-200
+			2024-02-10 brk gap X240621C00010000 1: sold without a buy`},
+		{"a written call that expired is not bought back by a later purchase", "section 1091(a)", `
+			2024-01-10 brk buy X 100 @10
+			2024-01-11 brk sell X240216C00010000 1 @100
+			2024-02-15 brk expire X240216C00010000 1
+			2024-02-16 brk buy X240216C00010000 1 @1
+			2024-03-01 brk sell X 100 @8`, `
+			2024-02-16 brk holds X240216C00010000 1 basis=201 moved=200 from=2023-12-28
+			2024-03-01 brk sold X 100 of=2024-01-10 short=-200 disallowed=200 for=100
+			2024-03-01 brk wash X 100 loss=200 disallowed=200 for=100 by 2024-02-16 brk X240216C00010000 100
+			2024-01-11 brk gap X240216C00010000 1: sold without a buy
+			2024-02-15 brk gap X240216C00010000 1: closed an option that was not bought`},
+	})
+}
+
+// TestAssignedPut: who wrote a put buys on the day of the assignment. Writing it is no purchase; Rev. Rul. 85-87, on puts
+// that are sure to be exercised, asks for a judgement that rows do not allow. The premium is not counted.
+func TestAssignedPut(t *testing.T) {
+	for _, tt := range []struct {
+		assigned string
+		wash     bool
+	}{
+		{"2024-03-31", true},  // 30 days after the loss
+		{"2024-04-01", false}, // 31 days; that the put was written within the 30 does not matter
+	} {
+		b := build(t, `
+			2023-01-10 brk buy X 100 @10
+			2024-02-20 brk sell X240419P00009000 1 @100
+			2024-03-01 brk sell X 100 @8
+			`+tt.assigned+` brk assign X240419P00009000 1
+			`+tt.assigned+` brk buy X 100 @9`)
+		if got := len(b.WashSales) == 1; got != tt.wash || len(b.Lots) != 1 || b.Lots[0].LotDate != day(t, tt.assigned) {
+			t.Errorf("assigned on %s: wash sale %t, want %t\n%s", tt.assigned, got, tt.wash, tell(b))
+		}
+	}
+}
+
+// TestOptionsThatEnd: expired and exercised ones, whose shares come and go in rows of their own.
+func TestOptionsThatEnd(t *testing.T) {
+	check(t, []history{
+		{"an option that expires is worth nothing", "section 1234(a)(2)", `
+			2023-01-10 brk buy X230616C00010000 2 @150
+			2023-06-16 brk expire X230616C00010000 2`, `
+			2023-06-16 brk sold X230616C00010000 2 of=2023-01-10 short=-300`},
+		{"an exercised call is part of the basis of the shares", "Publication 550, options: holder of a call that is exercised", `
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-06-10 brk assign X230616C00010000 1
+			2023-06-10 brk buy X 100 @10`, `
+			2023-06-10 brk holds X 100 basis=1150`},
+		{"an exercised put lowers the proceeds of the shares", "Publication 550, options: holder of a put that is exercised", `
+			2023-01-10 brk buy X 100 @9
+			2023-01-10 brk buy X230616P00010000 1 @150
+			2023-06-10 brk sell X 100 @10
+			2023-06-10 brk assign X230616P00010000 1`, `
+			2023-06-10 brk sold X 100 of=2023-01-10 short=-50`},
+		{"exercised options without their shares", "no lot is invented", `
+			2023-01-10 brk buy X230616P00010000 1 @150
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-06-10 brk assign X230616P00010000 1
+			2023-06-10 brk assign X230616C00010000 1`, `
+			2023-06-10 brk gap X230616P00010000 1: the exercised put sold no shares on its day
+			2023-06-10 brk gap X230616C00010000 1: the exercised call bought no shares on its day`},
+		{"a put exercised at a loss makes a wash sale like any other sale", "section 1091(a): any sale or other disposition", `
+			2023-01-10 brk buy X 100 @12
+			2023-01-10 brk buy X230616P00010000 1 @150
+			2023-06-10 brk sell X 100 @10
+			2023-06-10 brk assign X230616P00010000 1
+			2023-06-20 brk buy X 100 @9`, `
+			2023-06-20 brk holds X 100 basis=1250 moved=350 from=2023-01-21
+			2023-06-10 brk sold X 100 of=2023-01-10 short=-350 disallowed=350 for=100
+			2023-06-10 brk wash X 100 loss=350 disallowed=350 for=100 by 2023-06-20 brk X 100`},
+		{"a call exercised in the window buys shares, which replace", "section 1091(a): acquired by purchase", `
+			2022-01-10 brk buy X 100 @12
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-06-01 brk sell X 100 @11
+			2023-06-10 brk assign X230616C00010000 1
+			2023-06-10 brk buy X 100 @10`, `
+			2023-06-10 brk holds X 100 basis=1250 moved=100 from=2022-01-20
+			2023-06-01 brk sold X 100 of=2022-01-10 long=-100 disallowed=100 for=100
+			2023-06-01 brk wash X 100 loss=100 disallowed=100 for=100 by 2023-06-10 brk X 100`},
+	})
+}
