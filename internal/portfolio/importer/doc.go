@@ -30,5 +30,7 @@
 //
 // [Row.ID] is stable: the broker's own reference where the file has one, otherwise a fingerprint of the row's content
 // and of how many equal rows stand before it in its file. Two equal fills of one day stay two, and the same export, or
-// one that overlaps it, adds nothing when [Merge] puts them together.
+// one that overlaps it, has no IDs that were not there. The same trade in a broker's CSV and in its OFX has two IDs.
+//
+// docs/portfolio-files.md has all formats with their words, and what becomes of each.
 package importer

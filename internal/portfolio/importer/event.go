@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/govalues/decimal"
@@ -19,6 +20,7 @@ const (
 	sell          //
 	reinvest      //
 	split         // one half, or all, of a split
+	reverse       // the same of a reverse split, which always has two halves unless it names its ratio
 	capital       // a return of capital
 	expire        // an option expired
 	exercise      // an option was exercised or assigned
@@ -39,12 +41,18 @@ const (
 	whyShort    = "opens or closes a short position or a written option, of which no lots are kept"
 	whyReceived = "shares received without a price: write a buy, gift_in or inherit in the own columns"
 	whyFund     = "a money market fund at a price of 1 is cash"
+	whyBond     = "no lots are kept of bonds and certificates"
+	whyBack     = "takes a trade back: if the trade itself is in the file, its row is wrong; write it in the own columns"
+	whySettled  = "cash for an option that was settled in cash: write a sell of the contract in the own columns, instead of its assign"
+	whyQuantity = "is an action of cash, but has a quantity: if shares moved, write them in the own columns"
 	whyFooter   = "no transaction but text around the table"
 )
 
 // event is a broker's record in common terms. Numbers have the broker's signs.
 type event struct {
 	meaning
+	// faults is how many there were before the record.
+	faults   int
 	at       place // of the record
 	text     string
 	ref      string
@@ -61,17 +69,30 @@ type event struct {
 	currency   string
 	// feesInAmount says that the broker has no column for fees: they are what the amount differs by.
 	feesInAmount bool
-	ratio        Ratio
+	// signed says that the amount's sign is the direction of the cash. Some OFX servers leave it out.
+	signed bool
+	// held says that an option was held, where the sign of the quantity does not.
+	held  bool
+	ratio Ratio
+	// reorg is the broker's number of a split, which both of its halves have.
+	reorg string
 }
 
-// record puts an event where it belongs: a row, a half of a split, or the skipped.
+// record puts an event where it belongs: a row, a half of a split, or the skipped. One with a fault belongs nowhere.
 func (in *intake) record(e event) {
+	if in.count() > e.faults {
+		return
+	}
 	if e.kind >= buy && e.currency != "" && !isCurrency(e.currency) {
 		in.add(e.at, "%q is no currency, expected three letters like USD", oneLine(e.currency))
 		return
 	}
 	switch e.kind {
 	case cash:
+		if !e.quantity.IsZero() && e.why != whyFund {
+			in.skip(e.at.line, e.text, whyQuantity, true)
+			return
+		}
 		in.skip(e.at.line, e.text, e.why, false)
 	case shares:
 		in.skip(e.at.line, e.text, e.why, true)
@@ -79,7 +100,7 @@ func (in *intake) record(e event) {
 		in.short(e)
 	case buy, sell, reinvest:
 		in.trade(e)
-	case split:
+	case split, reverse:
 		in.split(e)
 	case capital:
 		if !e.amount.present || e.amount.IsZero() {
@@ -105,15 +126,11 @@ func (in *intake) closeOption(e event) {
 	switch {
 	case e.quantity.IsZero():
 		in.add(e.at, "an option was closed without a quantity, expected the contracts, negative if they were held")
-	case e.quantity.IsPos():
+	case e.quantity.IsPos() && !e.held:
 		in.short(e)
 	default:
-		action := Expire
-		if e.kind == exercise {
-			action = Assign
-		}
-		in.row(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: action, Ticker: e.ticker,
-			Quantity: e.quantity.Abs(), Currency: e.currency})
+		in.row(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
+			Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency})
 	}
 }
 
@@ -131,22 +148,35 @@ func (in *intake) trade(e event) {
 		in.add(e.at, "a purchase of %s with the negative quantity %s, expected a positive one", e.ticker, e.quantity)
 		return
 	}
-	r := Row{Date: e.date, Account: e.account, Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency}
-	switch e.kind {
-	case buy:
-		r.Action = Buy
-	case sell:
-		r.Action = Sell
-	case reinvest:
-		r.Action = Reinvest
+	if e.kind == buy && e.signed && e.amount.IsPos() {
+		in.add(e.at, "a purchase of %s that brings in %s, expected a negative amount: if it takes a trade back, take both out of the file",
+			e.ticker, e.amount)
+		return
 	}
+	r := Row{Date: e.date, Account: e.account, Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency,
+		Action: map[kind]Action{buy: Buy, sell: Sell, reinvest: Reinvest}[e.kind]}
 	c := &calc{}
 	r.Price, r.Fees = e.settle(c)
+	if c.err != nil && cusipForm.MatchString(e.ticker) && e.amount.present {
+		// Bonds have a CUSIP for a symbol and a price per 100.
+		in.skip(e.at.line, e.text, whyBond, true)
+		return
+	}
 	if c.err != nil {
 		in.add(e.at, "%s: %v", e.ticker, c.err)
 		return
 	}
 	in.row(e.at.line, e.ref, r)
+}
+
+var cusipForm = regexp.MustCompile(`^[0-9A-Z][0-9]{3}[0-9A-Z]{4}[0-9]$`)
+
+// cash is the money of a trade, positive as it should be. Only of a sale with fees above its proceeds it is negative.
+func (e event) cash() decimal.Decimal {
+	if e.kind == sell && e.signed {
+		return e.amount.Decimal
+	}
+	return e.amount.Abs()
 }
 
 // settle finds price and fees per share or contract, and refuses numbers that contradict each other: a bond's price
@@ -181,16 +211,16 @@ func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 
 // priceFromAmount is the price that makes quantity × price and fees exactly the cash that was paid.
 func (e event) priceFromAmount(c *calc, fees decimal.Decimal) decimal.Decimal {
-	gross := c.sub(e.amount.Abs(), fees)
+	gross := c.sub(e.cash(), fees)
 	if e.kind == sell {
-		gross = c.add(e.amount.Abs(), fees)
+		gross = c.add(e.cash(), fees)
 	}
 	return c.quo(gross, e.quantity.Abs()).Round(10)
 }
 
 // reconcile compares quantity × price and the amount, and returns price and fees.
 func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decimal.Decimal) {
-	quantity, amount, fees := e.quantity.Abs(), e.amount.Abs(), e.fees
+	quantity, amount, fees := e.quantity.Abs(), e.cash(), e.fees
 	gross := c.mul(quantity, price)
 	cost := c.sub(amount, gross)
 	if e.kind == sell {
@@ -219,9 +249,15 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	return price, fees
 }
 
-// isMoneyFund knows cash that is dressed as a fund: five letters ending in XX, at a price of 1 or none.
+var fundWords = regexp.MustCompile(`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
+
+// isMoneyFund knows cash that is dressed as a fund: five letters ending in XX, at a price of 1 or none, or a price of 1
+// and a name that says so.
 func isMoneyFund(e event) bool {
-	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") && (!e.price.present || e.price.IsOne())
+	if e.option || e.price.present && !e.price.IsOne() {
+		return false
+	}
+	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") || e.price.present && fundWords.MatchString(e.text)
 }
 
 // leg is one half of a split: shares in, or shares out.
@@ -246,7 +282,12 @@ func (in *intake) split(e event) {
 // one that books only the added shares does not, and the row says how many they are.
 func (in *intake) joinLegs() {
 	byKey := make(map[string][]*leg)
-	key := func(l *leg) string { return l.account + "\x1f" + l.date + "\x1f" + l.ticker }
+	key := func(l *leg) string {
+		if l.reorg != "" {
+			return l.account + "\x1f" + l.date + "\x1f#" + l.reorg
+		}
+		return l.account + "\x1f" + l.date + "\x1f" + l.ticker
+	}
 	for i := range in.legs {
 		l := &in.legs[i]
 		byKey[key(l)] = append(byKey[key(l)], l)
@@ -259,22 +300,35 @@ func (in *intake) joinLegs() {
 		group := byKey[key(l)]
 		c := &calc{}
 		var into, out decimal.Decimal
+		tickers := make(map[string]bool)
+		ticker, back := l.ticker, false
 		for _, g := range group {
 			g.done = true
+			back = back || g.kind == reverse
 			if g.quantity.IsNeg() {
 				out = c.add(out, g.quantity.Abs())
 			} else {
 				into = c.add(into, g.quantity.Decimal)
+				ticker = g.ticker
+			}
+			// The old shares of a reverse split have their old CUSIP for a symbol.
+			if !cusipForm.MatchString(g.ticker) {
+				tickers[g.ticker] = true
 			}
 		}
-		r := Row{Date: l.date, Account: l.account, Action: Split, Ticker: l.ticker}
+		r := Row{Date: l.date, Account: l.account, Action: Split, Ticker: ticker}
 		switch {
 		case c.err != nil:
 			in.add(l.at, "split of %s: %v", l.ticker, c.err)
 			continue
-		case into.IsZero():
-			in.add(l.at, "the split of %s takes %s shares and gives none, expected a second row on %s under the same ticker; "+
-				"write it in the own columns, with a ratio", l.ticker, out, l.date)
+		case into.IsZero(), out.IsZero() && back:
+			in.add(l.at, "the split of %s takes %s shares and gives %s, expected a second row on %s under the same ticker; "+
+				"write it in the own columns, with a ratio", l.ticker, out, into, l.date)
+			continue
+		case len(tickers) > 1:
+			for _, g := range group {
+				in.skip(g.at.line, g.text, whyCorp, true)
+			}
 			continue
 		case out.IsZero():
 			r.Quantity = into.Trim(0)

@@ -2,9 +2,11 @@ package importer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxFaults is how many faults one error carries: enough to see a pattern, few enough to read.
@@ -56,8 +58,40 @@ func (f *faults) add(at place, format string, args ...any) {
 		f.more++
 		return
 	}
-	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1), fmt.Sprintf(format, args...)})
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = clip(s, 400)
+		}
+	}
+	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1), clip(fmt.Sprintf(format, args...), 1200)})
 }
+
+// clip keeps a message readable when the file has a field of ten megabytes.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}
+
+// placedError is an error that knows where in the file it is.
+type placedError struct {
+	at place
+	error
+}
+
+// placeOf is where an error is, or the beginning of the file.
+func placeOf(err error) place {
+	if p, ok := errors.AsType[placedError](err); ok {
+		return p.at
+	}
+	return place{1, 1}
+}
+
+func (f *faults) count() int { return len(f.list) + f.more }
 
 func (f *faults) err() error {
 	if len(f.list) == 0 {

@@ -1,6 +1,8 @@
 package importer
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/govalues/decimal"
@@ -8,42 +10,40 @@ import (
 
 // fidelityMeaning knows how the sentences in Fidelity's column Action begin. Longer beginnings stand first.
 func fidelityMeaning(action string, moved bool) meaning {
-	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(action, w) {
-				return true
-			}
-		}
-		return false
-	}
+	has := func(word string) bool { return strings.Contains(action, word) }
 	begins := func(words ...string) bool {
-		for _, w := range words {
-			if strings.HasPrefix(action, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(action, w) })
 	}
 	switch {
+	case has("cancel") && begins("you bought", "you sold", "buy cancel", "sell cancel", "cancel", "reinvestment"):
+		return meaning{shares, whyBack}
 	case begins("you sold opening", "you bought closing", "you sold short", "you bought short", "you bought to cover"):
 		return meaning{short, whyShort}
 	case begins("you bought"):
 		return meaning{kind: buy}
 	case begins("you sold"):
 		return meaning{kind: sell}
+	case begins("reinvestment cash", "redemption from core", "purchase into core"):
+		return meaning{cash, whyFund}
 	case begins("reinvestment"):
 		return meaning{kind: reinvest}
 	case begins("expired"):
 		return meaning{kind: expire}
-	case begins("assigned", "exercised"):
+	case begins("assigned"):
+		return meaning{short, whyShort}
+	case begins("exercised"):
 		return meaning{kind: exercise}
-	case begins("reverse split", "stock split", "split") || begins("distribution") && has("split"):
+	case begins("reverse split"), begins("distribution") && has("reverse split"):
+		return meaning{kind: reverse}
+	case begins("stock split", "split", "forward split"), begins("distribution") && has("split"):
 		return meaning{kind: split}
 	case begins("return of capital", "ret of capital"):
 		return meaning{kind: capital}
 	case begins("in lieu of"):
 		return meaning{shares, whyLieu}
-	case begins("merger", "tender", "exchanged to", "name changed", "spin", "conversion", "redeemed", "distribution") && moved,
+	case begins("redemption payout", "redeemed", "maturity", "called"):
+		return meaning{shares, whyBond}
+	case begins("merger", "tender", "exchanged to", "name changed", "spin", "conversion", "distribution") && moved,
 		begins("merger", "name changed", "exchanged to"):
 		return meaning{shares, whyCorp}
 	case begins("transfer", "journal", "rollover", "conv to roth", "shares deposited", "normal distr", "contribution") && moved:
@@ -51,26 +51,35 @@ func fidelityMeaning(action string, moved bool) meaning {
 	case begins("dividend", "long-term cap gain", "short-term cap gain", "distribution"):
 		return meaning{cash, whyDividend}
 	case begins("interest", "foreign tax", "fee", "adj", "margin", "electronic funds", "direct", "debit", "check", "wire", "bill",
-		"cash", "transfer", "journal", "redemption from core", "purchase into core", "contribution", "partic contr", "co contr",
+		"cash", "transfer", "journal", "contribution", "partic contr", "co contr",
 		"rollover", "normal distr", "adr", "advisory", "service", "tax", "federal tax", "state tax", "conv to roth", "roth conversion",
 		"deposit", "withdrawal", "automatic", "refund", "rebate", "royalty", "foreign", "early dist", "non-resident") && !moved:
 		return meaning{cash, whyCash}
-	case begins("redemption from core", "purchase into core"):
-		return meaning{cash, whyFund}
 	}
 	return meaning{}
 }
 
+// fidelityReorg finds the number that the halves of a reverse split have in common.
+var fidelityReorg = regexp.MustCompile(`#reor +([a-z0-9]+)`)
+
+// fidelityHints are the beginnings to suggest for a sentence that is not known.
+func fidelityHints() []string {
+	return []string{"you bought", "you sold", "reinvestment", "dividend received", "expired", "assigned", "exercised", "reverse split",
+		"stock split", "return of capital", "in lieu of", "merger", "name changed", "transferred from", "transferred to", "distribution"}
+}
+
 func (in *intake) readFidelity(t *table) {
+	if !in.columnsOnce(t) {
+		return
+	}
 	for t.next(&in.faults) {
 		// The footer is free text. A record that begins with a digit is taken for a transaction, and refused if it is cut.
 		if first := t.fields[0]; len(t.fields) < len(t.head) && (first == "" || first[0] < '0' || first[0] > '9') {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		before := len(in.list) + in.more
-		e := event{at: t.at(), text: t.text(), account: t.get("account number", "account"), multiplier: decimal.Hundred,
-			currency: t.get("currency")}
+		e := event{faults: in.count(), at: t.at(), text: t.text(), account: t.get("account number", "account"), multiplier: decimal.Hundred,
+			currency: t.get("currency"), signed: true}
 		if e.currency == "" {
 			e.currency = "USD"
 		}
@@ -83,23 +92,23 @@ func (in *intake) readFidelity(t *table) {
 		if c.err != nil {
 			in.add(t.at("fees"), "fees: %v", c.err)
 		}
-		action := strings.ToLower(strings.Join(strings.Fields(t.get("action")), " "))
+		action := fold(t.get("action"))
 		e.meaning = fidelityMeaning(action, !e.quantity.IsZero())
 		if e.kind == unknown && e.quantity.ok {
-			in.add(t.at("action"), "action: %q is not known, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
-				oneLine(t.get("action")))
+			words := strings.Fields(action)
+			in.add(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
+				oneLine(t.get("action")), hint(strings.Join(words[:min(len(words), 2)], " "), fidelityHints()))
 		}
-		if i := strings.Index(action, " as of "); i >= 0 && e.kind != unknown {
-			words := strings.Fields(action[i+len(" as of "):])
-			if len(words) > 0 {
-				if date, ok := parseDate(words[0], "Jan-2-2006", "1-2-06", "1-2-2006", "1/2/06", "1/2/2006"); ok {
-					e.date = date
-				}
+		if m := fidelityReorg.FindStringSubmatch(action); m != nil {
+			e.reorg = m[1]
+		}
+		if _, rest, ok := strings.Cut(action, " as of "); ok && e.kind != unknown {
+			day, _, _ := strings.Cut(rest, " ")
+			if date, ok := parseDate(day, "Jan-2-2006", "1-2-06", "1-2-2006", "1/2/06", "1/2/2006"); ok {
+				e.date = date
 			}
 		}
 		in.symbol(t, &e, "symbol")
-		if len(in.list)+in.more == before {
-			in.record(e)
-		}
+		in.record(e)
 	}
 }

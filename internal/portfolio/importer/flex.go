@@ -40,29 +40,50 @@ func (f flexItem) text() string {
 	return strings.Join(parts, " ")
 }
 
-// readFlex walks the XML. Orders repeat the executions below them, so they count only if the query left those out.
+// readFlex walks the XML. Sums repeat the executions below them: orders count only if the query left the executions
+// out, and other sums never do.
 func (in *intake) readFlex(text []byte) {
 	items := in.flexItems(text)
-	executions := slices.ContainsFunc(items, func(f flexItem) bool { return f.name == "Trade" && f.isDetail() })
-	other := make(map[string]bool)
+	level := ""
+	booked := make(map[string]bool)
 	for _, f := range items {
+		switch l := f.level(); {
+		case l == "EXECUTION", l == "ORDER" && level == "":
+			level = l
+		}
+		if f.level() != "" {
+			booked[f.get("tradeID")] = true
+			booked[f.get("symbol")+f.get("tradeDate")] = true
+		}
+	}
+	other := make(map[string]bool)
+	splits := make(map[string]bool)
+	for i, f := range items {
 		switch f.name {
-		case "Trade", "Order":
+		case "Trade", "TradeConfirm", "Order", "Lot", "SymbolSummary", "AssetSummary", "WashSale":
 			switch {
-			case f.name == "Trade" && f.isDetail(), f.name == "Order" && !executions:
+			case level != "" && f.level() == level:
 				in.flexTrade(f)
+			case level == "" && f.name != "WashSale":
+				in.skip(f.at.line, f.text(), "a sum over trades that are not in the file: choose executions in the Flex query", true)
 			default:
-				in.skip(f.at.line, f.text(), "repeats trades that stand elsewhere in the file", false)
+				in.skip(f.at.line, f.text(), whyRepeats, false)
 			}
+		case "OptionEAE":
+			in.flexEAE(f, booked)
 		case "CashTransaction":
 			in.flexCash(f)
 		case "CorporateAction":
-			in.flexCorporate(f)
-		case "Transfer":
-			in.skip(f.at.line, f.text(), whyTransfer, f.get("assetCategory") != "CASH")
-		case "Lot", "SymbolSummary", "AssetSummary", "WashSale", "OptionEAE":
-			in.skip(f.at.line, f.text(), "repeats trades that stand elsewhere in the file", false)
+			in.flexCorporate(&items[i], splits)
+		case "Transfer", "TradeTransfer":
+			moved := f.get("assetCategory") != "CASH" && (f.get("assetCategory") != "" || nonZero(f.get("quantity")))
+			in.skip(f.at.line, f.text(), map[bool]string{true: whyTransfer, false: whyCash}[moved], moved)
 		default:
+			if nonZero(f.get("quantity")) && !strings.Contains(flexReports, " "+f.name+" ") {
+				in.skip(f.at.line, f.text(), "a part of the query that is not known, and may have moved shares: "+
+					"write what it did to the lots in the own columns", true)
+				continue
+			}
 			other[f.name] = true
 		}
 	}
@@ -71,10 +92,43 @@ func (in *intake) readFlex(text []byte) {
 	}
 }
 
-// isDetail tells one execution from sums over several.
+const whyRepeats = "repeats trades that stand elsewhere in the file"
+
+func nonZero(s string) bool { return strings.Trim(s, "-0., ") != "" }
+
+// flexReports are the parts of a query that have quantities and only tell of what the trades did.
+const flexReports = " OpenPosition StatementOfFundsLine ChangeInDividendAccrual OpenDividendAccrual UnbundledCommissionDetail SecurityInfo " +
+	"PriorPeriodPosition NetStockPosition TransactionTax SalesTax HardToBorrowDetail SLBActivity SLBFee SLBOpenContract SLBCollateral " +
+	"TierInterestDetail FxLot FxTransaction MTMPerformanceSummaryUnderlying FIFOPerformanceSummaryUnderlying ComplexPosition " +
+	"PendingExcercise RoutingCommission "
+
+// level tells one execution from an order and from other sums; it is empty for what is no trade.
+func (f flexItem) level() string {
+	switch {
+	case f.name == "Order":
+		return "ORDER"
+	case f.name != "Trade" && f.name != "TradeConfirm":
+		return ""
+	case f.isDetail():
+		return "EXECUTION"
+	}
+	return strings.ToUpper(f.get("levelOfDetail"))
+}
+
+// isDetail tells one record from sums over several.
 func (f flexItem) isDetail() bool {
 	level := strings.ToUpper(f.get("levelOfDetail"))
 	return level == "" || level == "EXECUTION" || level == "DETAIL"
+}
+
+// flexEAE is about an option that was exercised, assigned or expired, and about the shares it gave or took. The trades
+// have all of this, if the query has trades.
+func (in *intake) flexEAE(f flexItem, booked map[string]bool) {
+	if id := f.get("tradeID"); id != "" && booked[id] || booked[f.get("symbol")+f.get("date")] {
+		in.skip(f.at.line, f.text(), whyRepeats, false)
+		return
+	}
+	in.skip(f.at.line, f.text(), "the file has no trade for it: add the section Trades to the Flex query", true)
 }
 
 // flexItems returns the elements that have attributes, below the statement.
@@ -93,12 +147,10 @@ func (in *intake) flexItems(text []byte) []flexItem {
 		}
 		if err != nil {
 			line, col = d.InputPos()
-			var syntax *xml.SyntaxError
-			if errors.As(err, &syntax) {
-				in.add(place{line, col}, "this is not XML: %s; the rest of the file was not read", syntax.Msg)
-			} else {
-				in.add(place{line, col}, "this is not XML: %v; the rest of the file was not read", err)
+			if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
+				err = errors.New(syntax.Msg)
 			}
+			in.add(place{line, col}, "this is not XML: %v; the rest of the file was not read", err)
 			return items
 		}
 		start, ok := tok.(xml.StartElement)
@@ -137,10 +189,15 @@ func (in *intake) flexTrade(f flexItem) {
 		in.skip(f.at.line, f.text(), "no lots are kept of Interactive Brokers' category "+oneLine(category), true)
 		return
 	}
-	side, effect := strings.ToUpper(f.get("buySell")), strings.ToUpper(f.get("openCloseIndicator"))
-	e := event{at: f.at, text: f.text(), ref: f.get("transactionID", "ibExecID", "tradeID"), account: f.get("accountId"),
+	// A trade has the same tradeID in a query of activity and in one of confirmations; the other numbers differ.
+	e := event{faults: in.count(), at: f.at, text: f.text(), ref: f.get("tradeID", "transactionID", "ibExecID", "execID"), account: f.get("accountId"),
 		currency: f.get("currency")}
 	codes := strings.FieldsFunc(f.get("notes", "code"), func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+	side, effect := strings.ToUpper(f.get("buySell")), strings.ToUpper(f.get("openCloseIndicator"))
+	if effect == "" {
+		// Confirmations say it among the codes.
+		effect = strings.Join(slices.DeleteFunc(slices.Clone(codes), func(c string) bool { return c != "O" && c != "C" }), "")
+	}
 	switch {
 	case side == "SELL" && effect == "O", side == "BUY" && effect == "C":
 		in.short(e)
@@ -156,27 +213,31 @@ func (in *intake) flexTrade(f flexItem) {
 	if side == "SELL" {
 		e.kind = sell
 	}
-	before := len(in.list) + in.more
+	has := func(some ...string) bool {
+		return slices.ContainsFunc(some, func(c string) bool { return slices.Contains(codes, c) })
+	}
 	e.quantity = in.flexNumber(f, "quantity")
 	e.price = in.flexNumber(f, "tradePrice", "price")
 	c := &calc{}
-	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal, in.flexNumber(f, "taxes").Decimal).Neg()
+	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal, in.flexNumber(f, "taxes", "tax").Decimal).Neg()
+	if paid := f.get("ibCommissionCurrency", "commissionCurrency"); paid != "" && paid != e.currency && !e.fees.IsZero() {
+		in.add(f.at, "ibCommissionCurrency: the commission is in %s and the trade in %s, expected one currency: write the row in the own columns",
+			paid, e.currency)
+	}
 	e.date = in.flexDate(f, "tradeDate", "dateTime")
 	in.flexSymbol(f, &e)
 	if c.err != nil {
 		in.add(f.at, "ibCommission: %v", c.err)
 	}
 	switch {
-	case e.option && slices.Contains(codes, "Ep"):
+	case e.option && has("Ep", "GEA"):
 		e.kind = expire
-	case e.option && (slices.Contains(codes, "Ex") || slices.Contains(codes, "A")):
+	case e.option && has("Ex", "AEx", "MEx", "A"):
 		e.kind = exercise
-	case e.kind == buy && slices.Contains(codes, "R"):
+	case e.kind == buy && has("R"):
 		e.kind = reinvest
 	}
-	if len(in.list)+in.more == before {
-		in.record(e)
-	}
+	in.record(e)
 }
 
 // flexSymbol finds the ticker, or the option's symbol and the size of its contract.
@@ -233,6 +294,9 @@ func (in *intake) flexDate(f flexItem, names ...string) string {
 
 func (in *intake) flexCash(f flexItem) {
 	description := strings.ToLower(f.get("description"))
+	if kind := strings.ToLower(f.get("type")); strings.Contains(kind, "return of capital") {
+		description += " " + kind
+	}
 	if !f.isDetail() || !strings.Contains(description, "return of capital") || strings.Contains(description, "tax") {
 		why := whyCash
 		if strings.Contains(strings.ToLower(f.get("type")), "dividend") {
@@ -241,21 +305,20 @@ func (in *intake) flexCash(f flexItem) {
 		in.skip(f.at.line, f.text(), why, false)
 		return
 	}
-	before := len(in.list) + in.more
-	e := event{at: f.at, text: f.text(), meaning: meaning{kind: capital}, ref: f.get("transactionID"), account: f.get("accountId"),
+	e := event{faults: in.count(), at: f.at, text: f.text(), meaning: meaning{kind: capital}, ref: f.get("transactionID"), account: f.get("accountId"),
 		currency: f.get("currency"), amount: in.flexNumber(f, "amount"), date: in.flexDate(f, "dateTime", "reportDate")}
 	in.flexSymbol(f, &e)
 	if e.amount.IsNeg() {
 		in.add(f.at, "amount: %s takes a return of capital back: take it out together with its original", e.amount)
 	}
-	if len(in.list)+in.more == before {
-		in.record(e)
-	}
+	in.record(e)
 }
 
 var flexSplit = regexp.MustCompile(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
 
-func (in *intake) flexCorporate(f flexItem) {
+// flexCorporate reads splits. The two halves of a reverse split name the same ratio, and give one row: splits holds
+// the ones that came already.
+func (in *intake) flexCorporate(f *flexItem, splits map[string]bool) {
 	m := flexSplit.FindStringSubmatch(f.get("actionDescription") + " " + f.get("description"))
 	switch {
 	case !f.isDetail():
@@ -264,19 +327,26 @@ func (in *intake) flexCorporate(f flexItem) {
 	case m == nil:
 		in.skip(f.at.line, f.text(), whyCorp, true)
 		return
-	case strings.HasSuffix(f.get("symbol"), ".OLD"):
-		in.skip(f.at.line, f.text(), "the other half of a split; its ratio stands in the row of the new shares", false)
-		return
 	}
-	before := len(in.list) + in.more
+	before := in.count()
 	ratio, err := parseRatio(m[1] + ":" + m[2])
 	if err != nil {
 		in.add(f.at, "description: split %s for %s %v", m[1], m[2], err)
 	}
-	e := event{at: f.at, meaning: meaning{kind: split}, ref: f.get("transactionID", "actionID"), account: f.get("accountId"),
-		currency: f.get("currency"), ratio: ratio, date: in.flexDate(f, "dateTime", "reportDate")}
-	in.flexSymbol(f, &e)
-	if len(in.list)+in.more == before {
-		in.record(e)
+	// The old shares of a reverse split have a name of their own.
+	f.attr["symbol"] = strings.TrimSuffix(f.get("symbol"), ".OLD")
+	// Without a reference: which half comes first differs from export to export.
+	e := event{faults: before, at: f.at, text: f.text(), meaning: meaning{kind: split}, account: f.get("accountId"),
+		currency: f.get("currency"), ratio: ratio, date: in.flexDate(*f, "dateTime", "reportDate")}
+	in.flexSymbol(*f, &e)
+	if in.count() > before {
+		return
 	}
+	key := strings.Join([]string{e.account, e.date, e.ticker, ratio.String()}, "\x1f")
+	if splits[key] {
+		in.skip(f.at.line, f.text(), "the other half of a split; its ratio stands in the row of the first", false)
+		return
+	}
+	splits[key] = true
+	in.record(e)
 }

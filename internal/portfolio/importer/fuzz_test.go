@@ -30,7 +30,7 @@ func fuzzRead(t *testing.T, data []byte) {
 		}
 	}
 	if !strings.Contains(imp.Format, "signalbox") && len(imp.Rows) > 0 {
-		if rows, _ := Merge(imp, imp); len(rows) > len(imp.Rows) {
+		if rows, _ := merge(imp, imp); len(rows) > len(imp.Rows) {
 			t.Fatalf("twice gives %d rows of %d", len(rows), len(imp.Rows))
 		}
 	}

@@ -49,7 +49,7 @@ func TestGolden(t *testing.T) {
 // sampleOptions are what a person would say on the command line for a sample.
 func sampleOptions(file string) *Options {
 	switch filepath.Base(file) {
-	case "robinhood.csv", "robinhood-faults.csv", "schwab-faults.csv":
+	case "robinhood.csv", "robinhood-faults.csv", "robinhood-life.csv", "schwab-faults.csv", "fidelity-life.csv":
 		return &Options{Account: "brk"}
 	case "fidelity.csv":
 		return &Options{Accounts: map[string]string{"X12345678": "joint", "200000001": "roth"}}

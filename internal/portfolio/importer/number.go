@@ -20,6 +20,9 @@ var (
 // half in half of the world. Scale is the number of decimals as printed.
 func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 	s = strings.TrimSpace(s)
+	if d, scale, ok := plainNumber(s); ok {
+		return d, scale, nil
+	}
 	negative := false
 	if len(s) > 2 && s[0] == '(' && s[len(s)-1] == ')' {
 		negative, s = true, s[1:len(s)-1]
@@ -52,6 +55,32 @@ func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 		d = d.Neg()
 	}
 	return d, scale, nil
+}
+
+// plainNumber reads what nearly all fields are, digits with or without a point, at once: a portfolio may have millions.
+func plainNumber(s string) (d decimal.Decimal, scale int, ok bool) {
+	const enough = 18 // digits of an int64
+	if s == "" || len(s) > enough || s[0] == '.' {
+		return d, 0, false
+	}
+	coef, point := int64(0), len(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			coef = coef*10 + int64(c-'0')
+		case c == '.' && point == len(s):
+			point = i
+		default:
+			return d, 0, false
+		}
+	}
+	scale = max(0, len(s)-point-1)
+	kept := scale
+	for kept > 0 && coef%10 == 0 {
+		coef, kept = coef/10, kept-1
+	}
+	d, err := decimal.New(coef, kept)
+	return d, scale, err == nil
 }
 
 func cutSign(s string) (string, int) {
@@ -111,7 +140,27 @@ func parseDate(s string, layouts ...string) (string, bool) {
 	return "", false
 }
 
-func parseISODate(s string) (string, bool) { return parseDate(s, time.DateOnly) }
+func parseISODate(s string) (string, bool) {
+	if isPlainDate(s) {
+		return s, true
+	}
+	return parseDate(s, time.DateOnly)
+}
+
+// isPlainDate reports whether s is a day that every month of every year has, which parseDate would give back as it is.
+func isPlainDate(s string) bool {
+	if len(s) != len(time.DateOnly) || s[4] != '-' || s[7] != '-' || s[:2] != "19" && s[:2] != "20" {
+		return false
+	}
+	two := func(i int) int { // -1 if they are no digits
+		if s[i] < '0' || s[i] > '9' || s[i+1] < '0' || s[i+1] > '9' {
+			return -1
+		}
+		return int(s[i]-'0')*10 + int(s[i+1]-'0')
+	}
+	month, day := two(5), two(8)
+	return two(2) >= 0 && month >= 1 && month <= 12 && day >= 1 && day <= 28
+}
 
 // parseUSDate reads the dates of American brokers. Of "01/02/2024 as of 12/29/2023" the second counts: the first is
 // only the day of booking.
@@ -123,17 +172,36 @@ func parseUSDate(s string) (string, bool) {
 	return parseDate(s, "1/2/2006", "1-2-2006", "1/2/06", time.DateOnly, "Jan-2-2006")
 }
 
-var tickerForm = regexp.MustCompile(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
+// isTicker is ^[A-Z0-9^][A-Z0-9.^=-]{0,23}$ as a loop, which is ten times as fast.
+func isTicker(s string) bool {
+	if s == "" || len(s) > 24 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '^':
+		case i > 0 && (c == '.' || c == '=' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // parseTicker gives a ticker one spelling: BRK/B and BRK B are BRK.B.
 func parseTicker(s string) (string, error) {
 	t := strings.ToUpper(strings.TrimSpace(s))
+	if len(t) > 15 { // an option with the spaces of its OCC symbol
+		if m := occForm.FindStringSubmatch(t); m != nil {
+			return m[1] + m[2] + m[3] + m[4], nil
+		}
+	}
 	t = strings.ReplaceAll(strings.ReplaceAll(t, "/", "."), " ", ".")
 	if t == "" {
 		return "", errors.New("ticker is empty, expected something like VTI")
 	}
-	if !tickerForm.MatchString(t) {
-		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", s)
+	if !isTicker(t) {
+		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", clip(s, 100))
 	}
 	return t, nil
 }
@@ -147,7 +215,7 @@ var (
 
 // parseOption reads an option's symbol in one of the brokers' spellings; ok is false if it is none.
 func parseOption(s string) (symbol string, ok bool, err error) {
-	s = strings.TrimSpace(s)
+	s = strings.ToUpper(strings.TrimSpace(s))
 	var root, expiry, right, strike string
 	var layouts []string
 	if m := occForm.FindStringSubmatch(s); m != nil {

@@ -32,7 +32,7 @@ func (in *intake) readOFX(text []byte) {
 	}
 	response, line, err := decodeOFX(body)
 	if err != nil {
-		in.add(place{above + line, 1}, "this is not OFX that can be read: %s; the fault is in this line or just before it", lower(err.Error()))
+		in.add(place{above + line, 1}, "this is not OFX that can be read: %s; the fault is in this line or just before it", err.Error())
 		return
 	}
 	o := &ofxFile{intake: in, securities: make(map[ofxgo.String]ofxgo.Security), lines: fitidLines(text)}
@@ -163,7 +163,7 @@ func symbolOf(c ofxgo.CurrSymbol) string {
 }
 
 func (o *ofxFile) event(t ofxgo.InvTransaction, tran ofxgo.InvTran, k kind) event {
-	e := event{meaning: meaning{kind: k}, at: o.lineOf(tran.FiTID), ref: string(tran.FiTID), account: o.account, currency: o.currency,
+	e := event{faults: o.count(), meaning: meaning{kind: k}, at: o.lineOf(tran.FiTID), ref: string(tran.FiTID), account: o.account, currency: o.currency,
 		date: tran.DtTrade.Format(time.DateOnly),
 		text: oneLine(fmt.Sprintf("%s %s %s %s", t.TransactionType(), tran.FiTID, tran.DtTrade.Format(time.DateOnly), tran.Memo))}
 	if y := tran.DtTrade.Year(); y < 1900 || y >= 2200 {
@@ -202,9 +202,15 @@ func (o *ofxFile) transaction(t ofxgo.InvTransaction) {
 	case ofxgo.Split:
 		o.stockSplit(t)
 	case ofxgo.ClosureOpt:
+		// Who was assigned had written the option, and who exercised had bought it, whatever the sign.
 		e := o.event(t, t.InvTran, exercise)
-		if t.OptAction == ofxgo.OptActionExpire {
+		switch {
+		case t.OptAction == ofxgo.OptActionAssign || t.SubAcctSec == ofxgo.SubAcctTypeShort:
+			e.kind = short
+		case t.OptAction == ofxgo.OptActionExpire:
 			e.kind = expire
+		default:
+			e.held = true
 		}
 		o.transact(e, t.SecID, ofxgo.Currency{}, t.Units, ofxgo.Amount{}, ofxgo.Amount{}, t.ShPerCtrct)
 	default:
@@ -214,35 +220,31 @@ func (o *ofxFile) transaction(t ofxgo.InvTransaction) {
 
 // leftOut lists what gives no row.
 func (o *ofxFile) leftOut(t ofxgo.InvTransaction) {
-	var e event
+	var tran ofxgo.InvTran
+	m := meaning{cash, whyCash}
 	switch t := t.(type) {
-	case ofxgo.Income:
-		e = o.event(t, t.InvTran, cash)
-		e.why = whyDividend
 	case ofxgo.InvExpense:
-		e = o.event(t, t.InvTran, cash)
-		e.why = whyCash
+		tran = t.InvTran
 	case ofxgo.JrnlFund:
-		e = o.event(t, t.InvTran, cash)
-		e.why = whyCash
+		tran = t.InvTran
 	case ofxgo.MarginInterest:
-		e = o.event(t, t.InvTran, cash)
-		e.why = whyCash
+		tran = t.InvTran
+	case ofxgo.Income:
+		tran, m.why = t.InvTran, whyDividend
 	case ofxgo.JrnlSec:
-		e = o.event(t, t.InvTran, cash)
-		e.why = "shares moved between parts of one account"
+		tran, m.why = t.InvTran, "shares moved between parts of one account"
 	case ofxgo.Transfer:
-		e = o.event(t, t.InvTran, shares)
-		e.why = whyTransfer
+		tran, m = t.InvTran, meaning{shares, whyTransfer}
 	case ofxgo.BuyDebt:
-		e = o.event(t, t.InvBuy.InvTran, shares)
-		e.why = "no lots are kept of bonds"
+		tran, m = t.InvBuy.InvTran, meaning{shares, whyBond}
 	case ofxgo.SellDebt:
-		e = o.event(t, t.InvSell.InvTran, shares)
-		e.why = "no lots are kept of bonds"
+		tran, m = t.InvSell.InvTran, meaning{shares, whyBond}
 	default:
-		e = event{at: place{1, 1}, meaning: meaning{why: fmt.Sprintf("transaction %s is not known, expected those of OFX 1 and 2", t.TransactionType())}}
+		o.add(place{1, 1}, "transaction %s is not known, expected those of OFX 1 and 2", t.TransactionType())
+		return
 	}
+	e := o.event(t, tran, m.kind)
+	e.why = m.why
 	o.record(e)
 }
 
@@ -271,7 +273,6 @@ func (o *ofxFile) sell(t ofxgo.InvTransaction, s ofxgo.InvSell, opens bool, cont
 // transact fills an event with a transaction's numbers and records it.
 func (o *ofxFile) transact(e event, id ofxgo.SecurityID, currency ofxgo.Currency, units, unitPrice, total ofxgo.Amount,
 	contract ofxgo.Int, costs ...ofxgo.Amount) {
-	before := len(o.list) + o.more
 	if s := symbolOf(currency.CurSym); s != "" {
 		e.currency = s
 	}
@@ -288,13 +289,10 @@ func (o *ofxFile) transact(e event, id ofxgo.SecurityID, currency ofxgo.Currency
 	if e.kind != short {
 		o.security(&e, id, contract)
 	}
-	if len(o.list)+o.more == before {
-		o.record(e)
-	}
+	o.record(e)
 }
 
 func (o *ofxFile) stockSplit(s ofxgo.Split) {
-	before := len(o.list) + o.more
 	e := o.event(s, s.InvTran, split)
 	n, errN := decimal.New(int64(s.Numerator), 0)
 	d, errD := decimal.New(int64(s.Denominator), 0)
@@ -303,8 +301,9 @@ func (o *ofxFile) stockSplit(s ofxgo.Split) {
 	}
 	e.ratio = Ratio{New: n, Old: d}
 	o.security(&e, s.SecID, 0)
-	if len(o.list)+o.more == before {
-		o.record(e)
+	o.record(e)
+	if s.FracCash.Sign() != 0 {
+		o.skip(e.at.line, e.text, whyLieu, true)
 	}
 }
 
@@ -313,7 +312,7 @@ func (o *ofxFile) security(e *event, id ofxgo.SecurityID, contract ofxgo.Int) {
 	s, ok := o.securities[id.UniqueID]
 	ticker := string(secInfo(s).Ticker)
 	if !ok || ticker == "" {
-		o.add(e.at, "UNIQUEID: security %q has no ticker in the file's SECLIST, expected one", string(id.UniqueID))
+		o.add(e.at, "UNIQUEID: security %q has no ticker in the file's SECLIST: add <TICKER> to its SECINFO, or write the row in the own columns", string(id.UniqueID))
 		return
 	}
 	symbol, option, err := parseOption(ticker)
@@ -372,12 +371,4 @@ func (o *ofxFile) number(at place, name string, a ofxgo.Amount) number {
 		return number{}
 	}
 	return number{Decimal: d, scale: scale, present: true, ok: true}
-}
-
-// lower makes a library's message fit into one of ours.
-func lower(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToLower(s[:1]) + s[1:]
 }

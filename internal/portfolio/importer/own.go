@@ -120,7 +120,7 @@ func (in *intake) isoDate(t *table, name string, required bool) string {
 
 func (in *intake) currency(t *table) string {
 	s := strings.ToUpper(t.get("currency"))
-	if s != "" && (len(s) != 3 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
+	if s != "" && s != "USD" && (len(s) != 3 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
 		in.add(t.at("currency"), "currency: %q is no currency, expected three letters like USD", t.get("currency"))
 	}
 	return s
@@ -161,7 +161,7 @@ func (in *intake) checkOwn(t *table, r *Row) {
 		quantity()
 		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the value in all on the day of death, or a price")
 	default:
-		in.add(t.at("action"), "action: %q is not known, expected %s", t.get("action"), actionNames)
+		in.add(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint(t.get("action"), actionList()), actionNames)
 	}
 	if r.DonorDate > r.Date && r.Date != "" {
 		in.add(t.at("donor_date"), "donor_date: %s is after the row's date, expected the day the donor bought", r.DonorDate)
@@ -184,7 +184,7 @@ func Format(rows []Row) ([]byte, error) {
 	used := make([]bool, len(further))
 	for i, r := range rows {
 		id := r.ID
-		if content := print.next(r); id == content {
+		if content := print.next(&rows[i]); id == content {
 			id = ""
 		}
 		records[i] = []string{r.Date, r.Account, string(r.Action), r.Ticker, amount(r.Quantity), price(r), amount(r.Fees),

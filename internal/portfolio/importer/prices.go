@@ -111,9 +111,12 @@ func (in *intake) above(t *table, name string, required bool) decimal.Decimal {
 // readDaily reads a table with a header in its first record and at most one record for each key.
 func readDaily(name string, data []byte, required, further []string, each func(*intake, *table) (key string)) error {
 	in := &intake{faults: faults{file: name}, imp: &Import{}}
-	text, err := prepareDaily(data, required)
+	text, _, err := prepare(data)
+	if len(bytes.TrimSpace(data)) == 0 {
+		err = fmt.Errorf("is empty, expected the columns %s", strings.Join(required, ","))
+	}
 	if err != nil {
-		in.add(place{1, 1}, "the file %v", err)
+		in.add(placeOf(err), "the file %v", err)
 		return in.err()
 	}
 	t := newTable(text)
@@ -126,13 +129,13 @@ func readDaily(name string, data []byte, required, further []string, each func(*
 	}
 	seen := make(map[string]int)
 	for t.next(&in.faults) {
-		before := len(in.list) + in.more
+		before := in.count()
 		if len(t.fields) > len(t.head) {
 			in.add(t.at(), "the record has %d fields, the header %d", len(t.fields), len(t.head))
 			continue
 		}
 		key := each(in, t)
-		if len(in.list)+in.more > before {
+		if in.count() > before {
 			continue
 		}
 		if first, ok := seen[key]; ok {
@@ -142,15 +145,4 @@ func readDaily(name string, data []byte, required, further []string, each func(*
 		seen[key] = t.line()
 	}
 	return in.err()
-}
-
-func prepareDaily(data []byte, columns []string) ([]byte, error) {
-	if len(data) > maxBytes {
-		return nil, fmt.Errorf("is larger than %d MB: split it", maxBytes>>20)
-	}
-	text, _, err := decodeText(data)
-	if err == nil && len(bytes.TrimSpace(text)) == 0 {
-		err = fmt.Errorf("is empty, expected the columns %s", strings.Join(columns, ","))
-	}
-	return text, err
 }

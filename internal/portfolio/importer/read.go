@@ -2,7 +2,6 @@ package importer
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +26,7 @@ func Read(name string, data []byte, opts *Options) (*Import, error) {
 	}
 	text, note, err := prepare(data)
 	if err != nil {
-		in.add(place{1, 1}, "the file %v", err)
+		in.add(placeOf(err), "the file %v", err)
 		return nil, in.err()
 	}
 	if note != "" {
@@ -132,9 +131,7 @@ func (in *intake) readCSV(text []byte) {
 		}
 		return
 	}
-	if len(in.list) == 0 {
-		in.add(first, "no known header in the first %d records, %s", headerWithin, known)
-	}
+	in.unrecognised(text, first)
 }
 
 // finish does what needs the whole file: splits in two halves, accounts, IDs.
@@ -169,11 +166,11 @@ func (in *intake) inOrder() {
 
 // identify gives every row its ID.
 func (in *intake) identify() {
-	print, refs := make(fingerprints), make(map[string][sha256.Size]byte)
+	print, refs := make(fingerprints, len(in.imp.Rows)), make(map[string]fingerprint)
 	for i := range in.imp.Rows {
 		r := &in.imp.Rows[i]
 		// Each row counts, also one that has its own ID, so that Format can tell which IDs it must write.
-		content := print.next(*r)
+		content := print.next(r)
 		if r.ID != "" {
 			continue
 		}
@@ -183,7 +180,7 @@ func (in *intake) identify() {
 		}
 		r.ID = reference(in.imp.Format, r.Account, in.refs[i])
 		// A reference that comes again with another content is no reference: both rows stay.
-		sum := contentSum(*r)
+		sum := contentSum(r)
 		if first, ok := refs[r.ID]; ok && first != sum {
 			r.ID += "-" + content
 		} else {

@@ -27,6 +27,22 @@ func sample(t *testing.T, name string) []byte {
 	return data
 }
 
+// merge is what a portfolio does with the rows of several files: one whose ID came in an earlier one is left out.
+func merge(imports ...*Import) (rows []Row, duplicates int) {
+	seen := make(map[string]bool)
+	for _, imp := range imports {
+		for _, r := range imp.Rows {
+			if seen[r.ID] {
+				duplicates++
+				continue
+			}
+			seen[r.ID] = true
+			rows = append(rows, r)
+		}
+	}
+	return rows, duplicates
+}
+
 func mustRead(t *testing.T, name string, data []byte, opts *Options) *Import {
 	t.Helper()
 	imp, err := Read(name, data, opts)
@@ -51,7 +67,7 @@ func TestTwiceAddsNothing(t *testing.T) {
 	for _, name := range []string{"own.csv", "schwab.csv", "fidelity.csv", "robinhood.csv", "flex.xml", "activity.qfx"} {
 		first := mustRead(t, name, sample(t, name), &Options{Accounts: map[string]string{"x": "y"}, Account: accountFor(name)})
 		again := mustRead(t, "copy of "+name, sample(t, name), &Options{Account: accountFor(name)})
-		rows, duplicates := Merge(first, again)
+		rows, duplicates := merge(first, again)
 		if len(first.Rows) == 0 || len(rows) != len(first.Rows) || duplicates != len(first.Rows) {
 			t.Errorf("%s twice: %d rows and %d duplicates, expected %d of each", name, len(rows), duplicates, len(first.Rows))
 		}
@@ -61,7 +77,7 @@ func TestTwiceAddsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := mustRead(t, "own.csv", text, nil)
-		if rows, _ := Merge(first, own); len(rows) != len(first.Rows) {
+		if rows, _ := merge(first, own); len(rows) != len(first.Rows) {
 			t.Errorf("%s and its own columns: %d rows, expected %d", name, len(rows), len(first.Rows))
 		}
 	}
@@ -78,7 +94,7 @@ func TestOverlapKeepsEqualFills(t *testing.T) {
 	fill := "2024-01-31,brk,buy,VTI,10,215.50,,,\n"
 	noon := mustRead(t, "noon", []byte(ownHead+fill), nil)
 	night := mustRead(t, "night", []byte(ownHead+fill+strings.Replace(fill, "215.50", "215.5000", 1)), nil)
-	rows, duplicates := Merge(noon, night)
+	rows, duplicates := merge(noon, night)
 	if len(rows) != 2 || duplicates != 1 {
 		t.Errorf("%d rows, %d duplicates, expected 2 and 1", len(rows), duplicates)
 	}
@@ -88,7 +104,7 @@ func TestOverlapKeepsEqualFills(t *testing.T) {
 func TestReferenceReused(t *testing.T) {
 	text := strings.Replace(string(sample(t, "activity.qfx")), "<FITID>S1", "<FITID>B1", 1)
 	imp := mustRead(t, "a.qfx", []byte(text), nil)
-	if rows, _ := Merge(imp); len(rows) != len(imp.Rows) {
+	if rows, _ := merge(imp); len(rows) != len(imp.Rows) {
 		t.Errorf("%d of %d rows are left", len(rows), len(imp.Rows))
 	}
 	if imp.Rows[0].Source.Line == imp.Rows[1].Source.Line {

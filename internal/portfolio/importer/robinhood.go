@@ -6,64 +6,59 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// robinhoodMeaning knows Robinhood's transaction codes.
-func robinhoodMeaning(code, description string) meaning {
-	switch code {
-	case "BUY":
-		if strings.Contains(strings.ToLower(description), "dividend reinvestment") {
-			return meaning{kind: reinvest}
-		}
-		return meaning{kind: buy}
-	case "BTO":
-		return meaning{kind: buy}
-	case "SELL", "STC":
-		return meaning{kind: sell}
-	case "STO", "BTC", "BTCS", "SSTO":
-		return meaning{short, whyShort}
-	case "OEXP":
-		return meaning{kind: expire}
-	case "OASGN", "OEXCS", "OEXS", "OCA":
-		return meaning{kind: exercise}
-	case "SPL", "SPR":
-		return meaning{kind: split}
-	case "ROC":
-		return meaning{kind: capital}
-	case "CDIV", "MDIV", "SDIV", "QDIV", "LCAP", "SCAP":
-		return meaning{cash, whyDividend}
-	case "ACH", "RTP", "INT", "GOLD", "GDBP", "MINT", "SLIP", "DFEE", "AFEE", "DTAX", "DCF", "XENT_CC", "XENT", "SCXL", "DCT", "WIRE",
-		"T/A", "JNLC", "MISC", "FUTSWP", "GMPC", "GDSR", "IADJ", "CFIR", "CRRD", "IRA", "RFEE", "REFUND", "NRA", "NRAT", "ABIP", "BCA", "CHK", "ITRF":
-		return meaning{cash, whyCash}
-	case "ACATI", "ACATO", "ACATS", "JNLS", "MTCH":
-		return meaning{shares, whyTransfer}
-	case "REC", "RWD", "DRIP":
-		return meaning{shares, whyReceived}
-	case "CIL":
-		return meaning{shares, whyLieu}
-	case "MRGS", "MRGC", "SOFF", "SXCH", "NAME", "CONV", "EXCH", "TEND", "REORG", "LIQ", "WORTHLESS", "CUSIP":
-		return meaning{shares, whyCorp}
-	}
-	return meaning{}
+// robinhoodWords are Robinhood's transaction codes.
+func robinhoodWords() vocabulary {
+	v := make(vocabulary)
+	v.put(meaning{kind: buy}, "buy", "bto")
+	v.put(meaning{kind: sell}, "sell", "stc")
+	v.put(meaning{short, whyShort}, "sto", "btc", "btcs", "ssto", "ss", "bc", "oasgn", "oasgnx")
+	v.put(meaning{kind: expire}, "oexp")
+	v.put(meaning{kind: exercise}, "oexcs", "oexs")
+	v.put(meaning{kind: split}, "spl")
+	v.put(meaning{kind: reverse}, "spr")
+	v.put(meaning{kind: capital}, "roc")
+	v.put(meaning{cash, whyDividend}, "cdiv", "mdiv", "qdiv", "lcap", "scap")
+	v.put(meaning{cash, whyCash}, "ach", "rtp", "int", "gold", "gdbp", "mint", "slip", "dfee", "afee", "dtax", "dcf", "xent_cc", "xent",
+		"dct", "wire", "t/a", "jnlc", "misc", "futswp", "gmpc", "gdsr", "iadj", "cfir", "crrd", "ira", "rfee", "rgfe", "fee", "refund",
+		"nra", "nrat", "abip", "bca", "chk", "itrf", "cdep", "csr", "csh", "dcnt", "trf", "trfi", "trfo", "ukbt")
+	v.put(meaning{shares, whyTransfer}, "acati", "acato", "acats", "acat", "jnls", "mtch")
+	v.put(meaning{shares, whyReceived}, "rec", "rwd", "drip")
+	v.put(meaning{shares, whyLieu}, "cil")
+	v.put(meaning{shares, whyBack}, "scxl", "bcxl")
+	v.put(meaning{shares, whySettled}, "occ")
+	v.put(meaning{shares, whyCorp}, "sdiv", "mrgs", "mrgc", "soff", "sxch", "name", "conv", "exch", "tend", "reorg", "liq", "worthless",
+		"cusip", "oca")
+	return v
 }
 
 func (in *intake) readRobinhood(t *table) {
+	if !in.columnsOnce(t) {
+		return
+	}
+	words := robinhoodWords()
 	for t.next(&in.faults) {
 		if t.get("activity date") == "" && t.get("trans code") == "" {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		before := len(in.list) + in.more
-		e := event{at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
-			feesInAmount: true}
-		code, description := strings.ToUpper(t.get("trans code")), strings.Join(strings.Fields(t.get("description")), " ")
-		e.meaning = robinhoodMeaning(code, description)
+		e := event{faults: in.count(), at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
+			feesInAmount: true, signed: true}
+		code, description := fold(t.get("trans code")), strings.Join(strings.Fields(t.get("description")), " ")
+		e.meaning = words[code]
+		// Only an option that was held can be exercised, whatever the sign.
+		e.held = e.kind == exercise
+		if code == "buy" && strings.Contains(fold(description), "dividend reinvestment") {
+			e.kind = reinvest
+		}
 		if e.kind == unknown {
-			in.add(t.at("trans code"), "trans code: %q is not known, expected one of Robinhood's codes like Buy, Sell or CDIV", t.get("trans code"))
+			in.add(t.at("trans code"), "trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
+				t.get("trans code"), words.hint(code))
 		}
 		e.date = in.usDate(t, "activity date")
 		e.quantity = in.robinhoodQuantity(t)
 		e.price = t.number(&in.faults, "price")
 		e.amount = t.number(&in.faults, "amount")
-		if code == "BTO" || code == "STC" || e.kind == expire || e.kind == exercise {
+		if code == "bto" || code == "stc" || e.kind == expire || e.kind == exercise {
 			symbol, ok, err := parseOption(description)
 			if err == nil && ok {
 				e.ticker, e.option = symbol, true
@@ -73,9 +68,7 @@ func (in *intake) readRobinhood(t *table) {
 		} else {
 			in.symbol(t, &e, "instrument")
 		}
-		if len(in.list)+in.more == before {
-			in.record(e)
-		}
+		in.record(e)
 	}
 }
 

@@ -90,37 +90,26 @@ type Options struct {
 	Accounts map[string]string
 }
 
-// Merge puts the rows of several files together, in the given order, and leaves out every row whose ID came in an
-// earlier one. It returns how many it left out.
-func Merge(imports ...*Import) (rows []Row, duplicates int) {
-	seen := make(map[string]bool)
-	for _, imp := range imports {
-		for _, r := range imp.Rows {
-			if seen[r.ID] {
-				duplicates++
-				continue
-			}
-			seen[r.ID] = true
-			rows = append(rows, r)
-		}
-	}
-	return rows, duplicates
-}
-
 // fingerprints gives rows their IDs by content. Equal rows are counted, so that a second fill at the same price on the
 // same day has another ID than the first, whichever file it is read from.
-type fingerprints map[[sha256.Size]byte]int
+type fingerprints map[fingerprint]int32
 
-func (f fingerprints) next(r Row) string {
+// fingerprint is a part of a hash that is long enough to tell rows apart.
+type fingerprint [16]byte
+
+func (f fingerprints) next(r *Row) string {
 	sum := contentSum(r)
-	f[sum]++
-	if n := f[sum]; n > 1 {
-		return fmt.Sprintf("%s-%d", hex.EncodeToString(sum[:12]), n)
+	n := f[sum] + 1
+	f[sum] = n
+	var id [24]byte
+	hex.Encode(id[:], sum[:12])
+	if n > 1 {
+		return fmt.Sprintf("%s-%d", id[:], n)
 	}
-	return hex.EncodeToString(sum[:12])
+	return string(id[:])
 }
 
-func contentSum(r Row) [sha256.Size]byte {
+func contentSum(r *Row) fingerprint {
 	// A buffer that fits most rows: a portfolio may have a million of them.
 	var space [256]byte
 	b := space[:0]
@@ -129,9 +118,15 @@ func contentSum(r Row) [sha256.Size]byte {
 	}
 	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old, r.DonorBasis, r.Value} {
 		// Trimmed, so that 215.5 and 215.50 are one.
-		b = append(append(b, d.Trim(0).String()...), 0x1f)
+		if d.IsZero() {
+			b = append(b, '0', 0x1f)
+			continue
+		}
+		b, _ = d.Trim(0).AppendText(b) // which never fails
+		b = append(b, 0x1f)
 	}
-	return sha256.Sum256(b)
+	sum := sha256.Sum256(b)
+	return fingerprint(sum[:len(fingerprint{})])
 }
 
 // reference is the ID of a row that has one from its broker. The account is part of it because brokers number within

@@ -7,48 +7,37 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// schwabMeaning knows the words of Schwab's column Action.
-func schwabMeaning(action string) meaning {
-	switch action {
-	case "buy", "buy to open":
-		return meaning{kind: buy}
-	case "sell", "sell to close":
-		return meaning{kind: sell}
-	case "reinvest shares":
-		return meaning{kind: reinvest}
-	case "stock split", "reverse split", "reverse stock split":
-		return meaning{kind: split}
-	case "return of capital", "cash return of capital":
-		return meaning{kind: capital}
-	case "expired":
-		return meaning{kind: expire}
-	case "assigned", "exchange or exercise", "exercised":
-		return meaning{kind: exercise}
-	case "sell short", "sell to open", "buy to close", "buy to cover", "cover short":
-		return meaning{short, whyShort}
-	case "qualified dividend", "cash dividend", "non-qualified div", "special dividend", "special qual div", "qual div reinvest",
-		"reinvest dividend", "pr yr cash div", "pr yr div reinvest", "pr yr non-qual div", "pr yr special div", "long term cap gain",
-		"short term cap gain", "long term cap gain reinvest", "short term cap gain reinvest", "div adjustment",
-		"special non qual div", "non-qual div", "cash div":
-		return meaning{cash, whyDividend}
-	case "bank interest", "credit interest", "bond interest", "cd interest", "margin interest", "moneylink transfer",
-		"moneylink deposit", "moneylink adj", "wire funds", "wire funds received", "wire received", "wire sent", "funds received",
-		"funds paid", "service fee", "adr mgmt fee", "foreign tax paid", "foreign tax reclaim", "misc cash entry", "misc credits", "nra tax adj",
-		"nra withholding", "tax withholding", "adjustment", "futures mm sweep", "visa purchase", "atm withdrawal", "auto s1 credit",
-		"auto s1 debit", "bill pay", "promotional award", "advisor fee", "mgmt fee", "wire funds adj", "deposit", "schwab atm rebate":
-		return meaning{cash, whyCash}
-	case "journaled shares", "security transfer", "internal transfer", "shares transfer", "transfer of security or option in",
-		"transfer of security or option out":
-		return meaning{shares, whyTransfer}
-	case "stock plan activity", "shares received":
-		return meaning{shares, whyReceived}
-	case "cash in lieu":
-		return meaning{shares, whyLieu}
-	case "stock merger", "cash/stock merger", "cash merger", "cash merger adj", "spin-off", "name change", "mandatory reorg exc",
-		"principal payment", "full redemption", "full redemption adj", "reorganization", "stock div dist", "tender offer", "stock dividend":
-		return meaning{shares, whyCorp}
-	}
-	return meaning{}
+// schwabWords are the words of Schwab's column Action.
+func schwabWords() vocabulary {
+	v := make(vocabulary)
+	v.put(meaning{kind: buy}, "buy", "buy to open")
+	v.put(meaning{kind: sell}, "sell", "sell to close")
+	v.put(meaning{kind: reinvest}, "reinvest shares")
+	v.put(meaning{kind: split}, "stock split")
+	v.put(meaning{kind: reverse}, "reverse split", "reverse stock split")
+	v.put(meaning{kind: capital}, "return of capital", "cash return of capital")
+	v.put(meaning{kind: expire}, "expired")
+	v.put(meaning{kind: exercise}, "exchange or exercise", "exercised")
+	v.put(meaning{short, whyShort}, "assigned", "sell short", "sell to open", "buy to close", "buy to cover", "cover short")
+	v.put(meaning{cash, whyDividend}, "qualified dividend", "cash dividend", "non-qualified div", "special dividend", "special qual div",
+		"qual div reinvest", "reinvest dividend", "pr yr cash div", "pr yr div reinvest", "pr yr non-qual div", "pr yr special div",
+		"long term cap gain", "short term cap gain", "long term cap gain reinvest", "short term cap gain reinvest", "div adjustment",
+		"special non qual div", "non-qual div", "cash div")
+	v.put(meaning{cash, whyCash}, "bank interest", "credit interest", "bond interest", "cd interest", "margin interest",
+		"moneylink transfer", "moneylink deposit", "moneylink adj", "wire funds", "wire funds received", "wire funds adj", "wire received",
+		"wire sent", "wire transfer", "funds received", "funds paid", "service fee", "adr mgmt fee", "foreign tax paid",
+		"foreign tax reclaim", "misc cash entry", "misc credits", "nra tax adj", "nra withholding", "tax withholding", "tax reversal",
+		"irs withhold adj", "adjustment", "futures mm sweep", "visa purchase", "atm withdrawal", "auto s1 credit", "auto s1 debit",
+		"bill pay", "promotional award", "advisor fee", "mgmt fee", "deposit", "schwab atm rebate")
+	v.put(meaning{shares, whyTransfer}, "journaled shares", "security transfer", "internal transfer", "shares transfer",
+		"transfer of security or option in", "transfer of security or option out", "journal")
+	v.put(meaning{shares, whyReceived}, "stock plan activity", "shares received")
+	v.put(meaning{shares, whyLieu}, "cash in lieu")
+	v.put(meaning{shares, whyBack}, "cancel buy", "cancel sell", "buy cancel", "sell cancel")
+	v.put(meaning{shares, whyCorp}, "stock merger", "cash/stock merger", "cash merger", "cash merger adj", "spin-off", "name change",
+		"mandatory reorg exc", "reorganization", "stock div dist", "tender offer", "stock dividend")
+	v.put(meaning{shares, whyBond}, "principal payment", "full redemption", "full redemption adj")
+	return v
 }
 
 var schwabAccount = regexp.MustCompile(`(?i)transactions +for (?:account )?(.*?)(?: +as of .*)?$`)
@@ -59,32 +48,33 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 			in.fileAccount = strings.TrimSpace(m[1])
 		}
 	}
+	if !in.columnsOnce(t) {
+		return
+	}
+	words := schwabWords()
 	for t.next(&in.faults) {
 		if strings.HasPrefix(strings.ToLower(t.get("date")), "transactions total") {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		before := len(in.list) + in.more
-		e := event{at: t.at(), text: t.text(), account: in.fileAccount, currency: "USD", multiplier: decimal.Hundred}
-		action := strings.ToLower(strings.Join(strings.Fields(t.get("action")), " "))
-		e.meaning = schwabMeaning(action)
+		e := event{faults: in.count(), at: t.at(), text: t.text(), account: in.fileAccount, currency: "USD", multiplier: decimal.Hundred, signed: true}
+		action := fold(t.get("action"))
+		e.meaning = words[action]
 		e.date = in.usDate(t, "date")
 		e.quantity = t.number(&in.faults, "quantity")
 		e.price = t.number(&in.faults, "price")
 		e.amount = t.number(&in.faults, "amount")
 		e.fees = t.number(&in.faults, "fees & comm").Abs()
 		switch {
-		case action == "journal" && e.quantity.IsZero():
+		case e.why == whyTransfer && e.quantity.ok && e.quantity.IsZero():
+			// A transfer or journal without a quantity moves only money.
 			e.meaning = meaning{cash, whyCash}
-		case action == "journal":
-			e.meaning = meaning{shares, whyTransfer}
 		case e.kind == unknown:
-			in.add(t.at("action"), "action: %q is not known, expected one of Schwab's words like Buy, Sell or Reinvest Shares", t.get("action"))
+			in.add(t.at("action"), "action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
+				t.get("action"), words.hint(action))
 		}
 		in.symbol(t, &e, "symbol")
-		if len(in.list)+in.more == before {
-			in.record(e)
-		}
+		in.record(e)
 	}
 }
 
@@ -92,9 +82,23 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 func (in *intake) usDate(t *table, name string) string {
 	date, ok := parseUSDate(t.get(name))
 	if !ok {
-		in.add(t.at(name), "%s: %q is no date, expected something like 01/31/2024", name, t.get(name))
+		in.add(t.at(name), "%s: %q is no date, expected something like 01/31/2024, the month first", name, t.get(name))
 	}
 	return date
+}
+
+// columnsOnce refuses a header that has a column twice: which of the two counts could only be guessed.
+func (in *intake) columnsOnce(t *table) bool {
+	for i, field := range t.fields {
+		for name := range header([]string{field}) {
+			if t.head[name] != i {
+				line, col := t.csv.FieldPos(i)
+				in.add(place{line, col}, "column %q stands here a second time: take one of the two out", field)
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // symbol reads a ticker or an option's symbol, for an event that needs one.

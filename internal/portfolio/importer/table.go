@@ -23,6 +23,7 @@ func newTable(text []byte) *table {
 	// Footers and preambles have other widths than the records. Quotes stay strict: a lenient reader takes everything
 	// after a lost quote for one field, and the rows in it would be gone without a word.
 	r.FieldsPerRecord = -1
+	r.ReuseRecord = true // the list of fields only, their text is each record's own
 	return &table{csv: r}
 }
 
@@ -38,7 +39,7 @@ func (t *table) next(f *faults) bool {
 			if pe, ok := errors.AsType[*csv.ParseError](err); ok {
 				at, err = place{pe.Line, pe.Column}, pe.Err
 			}
-			f.add(at, "this is not CSV: %v; the rest of the file was not read", err)
+			f.add(at, "this is not CSV: %v; write a quote inside a field twice; the rest of the file was not read", err)
 			return false
 		}
 		t.fields, t.blank = fields, true
