@@ -23,6 +23,10 @@ func ExitTool() brief.Tool[ExitResult, ExitSnapshot] {
 		Status:   func(s ExitSnapshot) brief.Status { return brief.StatusOf(s.Status) },
 		Summary:  func(r ExitResult) any { return SummaryExit(r) },
 		Report:   ReportExit,
+		WithStatus: func(r ExitResult, status brief.Status) ExitResult {
+			r.Status = string(status)
+			return r
+		},
 	}
 }
 
@@ -34,7 +38,26 @@ func HarvestTool() brief.Tool[HarvestResult, HarvestSnapshot] {
 		Status:   func(s HarvestSnapshot) brief.Status { return brief.StatusOf(s.Status) },
 		Summary:  func(r HarvestResult) any { return SummaryHarvest(r) },
 		Report:   ReportHarvest,
+		WithStatus: func(r HarvestResult, status brief.Status) HarvestResult {
+			r.Status = string(status)
+			return r
+		},
 	}
+}
+
+// Problem is what kind of error a failed result is about, and what to do about it.
+type Problem struct {
+	// ErrorKind is the name of a flag, beside the one that every failure has. It may be empty.
+	ErrorKind string `json:"error_kind,omitempty"`
+	ErrorHint string `json:"error_hint,omitempty"`
+}
+
+// problemFlag names the problem of a failed answer, for programs, and says what to do.
+func problemFlag(kind, hint string) []brief.Flag {
+	if kind == "" {
+		return nil
+	}
+	return []brief.Flag{{Flag: kind, Severity: brief.Error, Message: or(hint, "see the verdict")}}
 }
 
 // or is the text, or the default if it is empty.

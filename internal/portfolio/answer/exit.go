@@ -12,7 +12,8 @@ type ExitResult struct {
 	Status string `json:"status"`
 	Ticker string `json:"ticker"`
 	Error  string `json:"error,omitempty"`
-	AsOf   string `json:"as_of,omitempty"`
+	Problem
+	AsOf string `json:"as_of,omitempty"`
 	// OverallAssessment begins with ERROR, STRONG EXIT, EXIT, MONITOR or HOLD.
 	OverallAssessment  string       `json:"overall_assessment"`
 	Signals            []ExitSignal `json:"signals"`
@@ -27,6 +28,10 @@ type ExitResult struct {
 	StopAboveMarket bool `json:"stop_above_market"`
 	// StopNote says why a stop that was due is not among the actions.
 	StopNote string `json:"stop_note,omitempty"`
+	// StalePriceDays is how old the price is in days, if that is too old to trade on.
+	StalePriceDays int `json:"stale_price_days,omitempty"`
+	// IncompleteHistory says that the number of shares held may be wrong, because transactions are missing.
+	IncompleteHistory bool `json:"incomplete_history,omitempty"`
 }
 
 // ExitSignal is what one rule says.
@@ -106,6 +111,12 @@ type ExitSnapshot struct {
 	ErroredRules    []string `json:"errored_rules"`
 	StopAboveMarket bool     `json:"stop_above_market"`
 	StopNote        string   `json:"stop_note"`
+	PriceDate       string   `json:"price_date"`
+	// StalePriceDays and IncompleteHistory are as in the result.
+	StalePriceDays    int    `json:"stale_price_days"`
+	IncompleteHistory bool   `json:"incomplete_history"`
+	ErrorKind         string `json:"error_kind"`
+	ErrorHint         string `json:"error_hint"`
 }
 
 // SignalSummary is a signal without its numbers.
@@ -139,16 +150,18 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 		Ticker: or(r.Ticker, "unknown"), Status: or(r.Status, string(brief.StatusError)),
 		OverallAssessment: or(r.OverallAssessment, "UNKNOWN"),
 		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{}, ErroredRules: erroredRules(r.Signals),
-		Shares: r.Position.Shares,
+		Shares: r.Position.Shares, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
 		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " + or(r.Error, "unknown error")
+		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
+	s.StalePriceDays, s.IncompleteHistory = r.StalePriceDays, r.IncompleteHistory
 	s.SignalCount = len(r.Signals)
 	for _, signal := range first(r.Signals, maxSignals) {
 		s.Signals = append(s.Signals, SignalSummary{
-			RuleName: or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: finite(signal.Severity),
+			RuleName: or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: brief.Round(finite(signal.Severity), 4),
 			IsPrimary: signal.IsPrimary, Status: or(signal.Status, "ok"),
 		})
 	}

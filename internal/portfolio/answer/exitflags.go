@@ -10,7 +10,8 @@ import (
 // FlagsExit are the flags of a snapshot, sorted.
 func FlagsExit(s ExitSnapshot) []brief.Flag {
 	if s.Status != string(brief.StatusSuccess) {
-		return []brief.Flag{{Flag: "signal_error", Severity: brief.Error, Message: or(s.Verdict, "Exit signal evaluation failed")}}
+		flags := []brief.Flag{{Flag: "signal_error", Severity: brief.Error, Message: or(s.Verdict, "Exit signal evaluation failed")}}
+		return append(flags, problemFlag(s.ErrorKind, s.ErrorHint)...)
 	}
 	var flags []brief.Flag
 	if n := len(s.ErroredRules); n > 0 {
@@ -34,6 +35,14 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 	if s.StopAboveMarket {
 		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
 			Message: or(s.StopNote, "Configured stop is not below the market price — no stop order recommended")})
+	}
+	if s.StalePriceDays > 0 {
+		flags = append(flags, brief.Flag{Flag: "stale_prices", Severity: brief.Warning,
+			Message: fmt.Sprintf("The last price is of %s, %d days old — look at the market before trading", s.PriceDate, s.StalePriceDays)})
+	}
+	if s.IncompleteHistory {
+		flags = append(flags, brief.Flag{Flag: "incomplete_history", Severity: brief.Warning,
+			Message: "Transactions are missing — check the number of shares before trading"})
 	}
 	return brief.Sort(flags)
 }

@@ -19,7 +19,8 @@ const mostlyShortTerm = 50
 // FlagsHarvest are the flags of a snapshot, sorted.
 func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	if s.Status != string(brief.StatusSuccess) {
-		return []brief.Flag{{Flag: "harvest_error", Severity: brief.Error, Message: or(s.Verdict, "Tax harvest analysis failed")}}
+		flags := []brief.Flag{{Flag: "harvest_error", Severity: brief.Error, Message: or(s.Verdict, "Tax harvest analysis failed")}}
+		return append(flags, problemFlag(s.ErrorKind, s.ErrorHint)...)
 	}
 	var flags []brief.Flag
 	if s.CandidateCount == 0 {
@@ -32,7 +33,35 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 		flags = append(flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
 			Message: exactDollars(s.PermanentlyDisallowed) + " of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
 	}
-	return brief.Sort(flags)
+	return brief.Sort(append(flags, dataFlags(s)...))
+}
+
+// dataFlags say what the figures do not rest on. Like the one above, harvest_available does not look at them.
+func dataFlags(s HarvestSnapshot) []brief.Flag {
+	var flags []brief.Flag
+	warn := func(name, format string, args ...any) {
+		flags = append(flags, brief.Flag{Flag: name, Severity: brief.Warning, Message: fmt.Sprintf(format, args...)})
+	}
+	if n := s.StalePriceCount; n > 0 {
+		warn("stale_prices", "Prices of %d ticker%s are more than a week old: %s%s", n, brief.Plural(n), strings.Join(first(s.StalePriceTickers, 3), ", "), moreThan(n, 3))
+	}
+	if n := s.IncompleteHistoryCount; n > 0 {
+		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted", n, brief.Plural(n))
+	}
+	if n := s.NotUnderstoodCount; n > 0 {
+		warn("records_not_understood", "%d record%s of brokers' files that move shares gave no transaction — lots may be wrong until they are written by hand", n, brief.Plural(n))
+	}
+	if n := s.PossibleDuplicates; n > 0 {
+		warn("possible_duplicates", "%d row%s may stand in two kinds of brokers' files — if so they are counted twice; remove one of the files", n, brief.Plural(n))
+	}
+	return flags
+}
+
+func moreThan(n, named int) string {
+	if n <= named {
+		return ""
+	}
+	return fmt.Sprintf(" + %d more", n-named)
 }
 
 // nothingToHarvest says why there are no candidates: nobody can tell, they are too small, or there are none.
@@ -61,12 +90,8 @@ func candidateFlags(s HarvestSnapshot) []brief.Flag {
 	}
 	if n := s.WashSaleTickerCount; n > 0 {
 		const named = 3
-		var more string
-		if n > named {
-			more = fmt.Sprintf(" + %d more", n-named)
-		}
 		add("wash_sale_risk", brief.Warning, "Wash sale risk on %d ticker%s: %s%s",
-			n, brief.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), more)
+			n, brief.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), moreThan(n, named))
 	}
 	switch coverage := brief.Whole(s.DataCoveragePct); {
 	case s.DataCoveragePct < lowCoverage:

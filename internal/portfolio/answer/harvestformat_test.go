@@ -106,6 +106,7 @@ func TestHarvestAgentErrorPropagation(t *testing.T) {
 		`"total_harvestable_loss":0,"short_term_loss":0,"long_term_loss":0,"candidate_count":0,"top_candidates":[],"wash_sale_ticker_count":0,` +
 		`"wash_sale_tickers":[],"data_coverage_pct":0,"positions_analyzed":0,"positions_with_lots":0,"value_coverage_pct":null,"disallowed_loss":0,` +
 		`"permanently_disallowed":0,"deduction_limit":0,"net_after_harvest":0,"min_loss":0,"below_min_loss_count":0,"incomplete_history_count":0,` +
+		`"stale_price_count":0,"stale_price_tickers":[],"records_not_understood_count":0,"possible_duplicate_count":0,"error_kind":"","error_hint":"",` +
 		`"disclaimer":"Estimates under US federal rules; not tax advice"},` +
 		`"flags":[{"flag":"harvest_error","severity":"error","message":"Tax harvest analysis failed: no folder"}],"file_path":null}`
 	if err != nil || string(data) != want {
@@ -115,12 +116,12 @@ func TestHarvestAgentErrorPropagation(t *testing.T) {
 
 func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
 	saved := brief.Save(harvest(), "harvest.json", func(string, []byte) (string, error) { return "/kept", errors.New("disk is full") })
-	want := map[string]any{"flag": "file_not_saved", "severity": "warning", "message": "The full result could not be saved: disk is full"}
+	want := map[string]any{"flag": "file_not_saved", "severity": "error", "message": "The full result could not be saved: disk is full"}
 	for _, format := range brief.Formats() {
 		data, err := answer.HarvestTool().Answer(harvest(), format, saved)
 		fields := object(t, data, err)
-		if path, ok := fields["file_path"]; !ok || path != nil {
-			t.Errorf("%s: file_path is %v, %v; want null", format, path, ok)
+		if path, ok := fields["file_path"]; !ok || path != nil || fields["status"] != "error" {
+			t.Errorf("%s: file_path is %v, %v, status %v; want null and error", format, path, ok, fields["status"])
 		}
 		if flags, _ := fields["flags"].([]any); len(flags) == 0 || cmp.Diff(want, flags[0]) != "" {
 			t.Errorf("%s: flags are %v", format, flags)
@@ -129,7 +130,7 @@ func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
 }
 
 // earlyReturn checks an answer without lots: whatever the format, it must have its form, and be saved.
-func earlyReturn(t *testing.T, r answer.HarvestResult) {
+func earlyReturn(t *testing.T, r answer.HarvestResult, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	data, err := answer.HarvestTool().Answer(r, brief.FormatAgent, brief.Save(r, "harvest.json", saveIn(dir)))
@@ -142,17 +143,17 @@ func earlyReturn(t *testing.T, r answer.HarvestResult) {
 	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())), keys(t, s)); diff != "" {
 		t.Errorf("keys (-with lots +without):\n%s", diff)
 	}
-	wantNames(t, answer.FlagsHarvest(s), "no_lot_data")
+	wantNames(t, answer.FlagsHarvest(s), flags...)
 }
 
 func TestAgentEarlyReturnNoTransactions(t *testing.T) {
-	earlyReturn(t, answer.HarvestResult{Status: "success"})
+	earlyReturn(t, answer.HarvestResult{Status: "success"}, "no_lot_data")
 }
 
 func TestAgentEarlyReturnNoOpenLots(t *testing.T) {
 	r := empty(0)
 	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "A", Shares: amount("3")}}
-	earlyReturn(t, r)
+	earlyReturn(t, r, "no_lot_data", "incomplete_history")
 }
 
 func TestHarvestReport(t *testing.T) {
@@ -168,40 +169,43 @@ func TestHarvestReport(t *testing.T) {
 
 **$12,346 harvestable losses across 3 lots (75% long-term), 83% data coverage**
 
+- warning: 1 row without a matching purchase — the history is incomplete, and these shares are not counted
 - info: $12,346 harvestable losses exceed $3,000 annual deduction limit
 
-|  | Amount |
-|---|---|
-| Harvestable loss | -$12,345.68 |
-| of it short-term | -$3,086.42 |
-| of it long-term | -$9,259.26 |
-| Disallowed by wash sales | $0.00 |
+|                               |      Amount |
+| ----------------------------- | ----------: |
+| Harvestable loss              | -$12,345.68 |
+| of it short-term              |  -$3,086.42 |
+| of it long-term               |  -$9,259.26 |
+| Disallowed by wash sales      |       $0.00 |
 | Net of the year after harvest | -$12,345.68 |
-| Annual deduction limit | $3,000.00 |
+| Annual deduction limit        |   $3,000.00 |
 
 ## Lots at a loss
 
-| Ticker | Account | Bought | Shares | Loss | Loss % | Term | Long-term from | Disallowed | Clean from |
-|---|---|---|---|---|---|---|---|---|---|
-| BND | brk | 2024-01-02 | 40 | -$3,086.42 | -12.3 | short_term | 2025-01-03 | $1,000.00 | 2024-06-01 |
+Each line is for selling that lot alone; the totals above are for selling all of them together.
+
+| Ticker | Account | Bought     | Shares |       Loss | Loss % | Term       | Long-term from | Disallowed | Clean from |
+| ------ | ------- | ---------- | -----: | ---------: | -----: | ---------- | -------------- | ---------: | ---------- |
+| BND    | brk     | 2024-01-02 |     40 | -$3,086.42 |  -12.3 | short_term | 2025-01-03     |  $1,000.00 | 2024-06-01 |
 
 ## After selling, do not buy before
 
-| Ticker | And identical | Date |
-|---|---|---|
-| BND | AGG, SCHZ | 2024-07-01 |
+| Ticker | And identical | Date       |
+| ------ | ------------- | ---------- |
+| BND    | AGG, SCHZ     | 2024-07-01 |
 
 ## Wash sales already made
 
-| Sold | Account | Ticker | Shares | Loss | Disallowed | Lost for good |
-|---|---|---|---|---|---|---|
-| 2024-03-01 | brk | A\|B | 1 | -$5.00 | $5.00 | $0.00 |
+| Sold       | Account | Ticker | Shares |   Loss | Disallowed | Lost for good |
+| ---------- | ------- | ------ | -----: | -----: | ---------: | ------------: |
+| 2024-03-01 | brk     | A\|B   |      1 | -$5.00 |      $5.00 |         $0.00 |
 
-## Sales without a known purchase
+## Shares without a known purchase
 
-| Date | Account | Ticker | Shares |
-|---|---|---|---|
-| 2024-01-02 | brk | OLD | 3 |
+| Date       | Account | Ticker | Shares | Why |
+| ---------- | ------- | ------ | -----: | --- |
+| 2024-01-02 | brk     | OLD    |      3 |     |
 
 Estimates under US federal rules; not tax advice.
 `

@@ -32,7 +32,15 @@ type HarvestSnapshot struct {
 	MinLoss                Amount `json:"min_loss"`
 	BelowMinLossCount      int    `json:"below_min_loss_count"`
 	IncompleteHistoryCount int    `json:"incomplete_history_count"`
-	Disclaimer             string `json:"disclaimer"`
+	// StalePriceTickers are the first of those whose last price is old.
+	StalePriceCount    int      `json:"stale_price_count"`
+	StalePriceTickers  []string `json:"stale_price_tickers"`
+	NotUnderstoodCount int      `json:"records_not_understood_count"`
+	// PossibleDuplicates is how many rows look like one that is there already.
+	PossibleDuplicates int    `json:"possible_duplicate_count"`
+	ErrorKind          string `json:"error_kind"`
+	ErrorHint          string `json:"error_hint"`
+	Disclaimer         string `json:"disclaimer"`
 }
 
 // TopCandidate is a ticker with all its lots at a loss.
@@ -53,7 +61,9 @@ const (
 // SnapshotHarvest is the snapshot of a result. Losses too large to be added make a failed snapshot.
 func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	if r.Status != string(brief.StatusSuccess) {
-		return failedHarvest(or(r.Status, string(brief.StatusError)), or(r.Error, "unknown error"))
+		s := failedHarvest(or(r.Status, string(brief.StatusError)), or(r.Error, "unknown error"))
+		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
+		return s
 	}
 	top, err := topCandidates(r.Candidates)
 	if err != nil {
@@ -70,6 +80,11 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		DeductionLimit: DeductionLimit(""), NetAfterHarvest: Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
 		MinLoss: r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
 		IncompleteHistoryCount: len(r.IncompleteHistory), Disclaimer: Disclaimer,
+		StalePriceCount: len(r.StalePrices), StalePriceTickers: []string{}, NotUnderstoodCount: len(r.NotUnderstood),
+		PossibleDuplicates: len(r.PossibleDuplicates),
+	}
+	for _, stale := range first(r.StalePrices, maxWashTickers) {
+		s.StalePriceTickers = append(s.StalePriceTickers, stale.Ticker)
 	}
 	for _, warning := range first(r.WashSaleWarnings, maxWashTickers) {
 		s.WashSaleTickers = append(s.WashSaleTickers, warning.Ticker)
@@ -89,7 +104,7 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 func failedHarvest(status, reason string) HarvestSnapshot {
 	return HarvestSnapshot{
 		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
-		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, Disclaimer: Disclaimer,
+		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{}, Disclaimer: Disclaimer,
 	}
 }
 

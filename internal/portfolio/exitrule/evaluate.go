@@ -14,17 +14,17 @@ func Evaluate(in Input) Result {
 		result.AsOf = asOf.time()
 	}
 	if in.Ticker == "" {
-		return result.failed(errors.New("no ticker is named: name the position to judge"))
+		return result.failed(failf(BadConfig, "no ticker is named: name the position to judge"))
 	}
 	var err error
 	if result.Position, err = choosePosition(in); err != nil {
 		return result.failed(err)
 	}
 	if err := in.Config.Validate(); err != nil {
-		return result.failed(fmt.Errorf("exit rules of %s: %w", in.Ticker, err))
+		return result.failed(failf(BadConfig, "exit rules of %s: %v", in.Ticker, err))
 	}
 	if !known {
-		return result.failed(fmt.Errorf("no price of %s or its basket: add prices", in.Ticker))
+		return result.failed(failf(NoPrice, "no price of %s or its basket: add prices", in.Ticker))
 	}
 	prices := &market{asOf: asOf, prices: in.Prices, read: make(map[string]*series)}
 	if s, err := prices.series(in.Ticker); err == nil {
@@ -46,7 +46,23 @@ func Evaluate(in Input) Result {
 
 // failed keeps what is known about the question and drops what would look like an answer.
 func (r Result) failed(err error) Result {
-	return Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError, Error: err.Error()}
+	failed := Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError, Error: err.Error(), Failure: NotComputable}
+	if known, ok := errors.AsType[*failure](err); ok {
+		failed.Failure = known.kind
+	}
+	return failed
+}
+
+// failure is an error of a known kind.
+type failure struct {
+	kind Failure
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func failf(kind Failure, format string, args ...any) error {
+	return &failure{kind, fmt.Sprintf(format, args...)}
 }
 
 // day is the as-of date, with its default; false if no price gives one.

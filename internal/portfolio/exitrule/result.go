@@ -24,6 +24,20 @@ const (
 	OrderStop       = "stop"
 )
 
+// Failure says why a question cannot be answered.
+type Failure string
+
+// The failures.
+const (
+	BadShares     Failure = "bad_shares"     // the number of shares asked about makes no sense
+	NotHeld       Failure = "not_held"       // nobody, or not the account that was named, holds the ticker
+	AccountNeeded Failure = "account_needed" // several accounts hold it
+	Short         Failure = "short"          // the position is short
+	BadConfig     Failure = "bad_config"     // the exit rules make no sense
+	NoPrice       Failure = "no_price"       // there is no price at all
+	NotComputable Failure = "not_computable" // numbers beyond what decimals hold
+)
+
 // Result is the verdict about one position.
 type Result struct {
 	Ticker string
@@ -34,6 +48,8 @@ type Result struct {
 	// no such error, not even the primary.
 	Status Status
 	Error  string
+	// Failure is what kind of error it is; empty if there is none.
+	Failure Failure
 	// Overall begins with ERROR, STRONG EXIT, EXIT, MONITOR or HOLD.
 	Overall string
 	// Signals has the primary first, then the others in the order of the configuration.

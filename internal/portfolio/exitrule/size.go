@@ -16,7 +16,7 @@ const fractionDigits = 6
 // choosePosition finds the one position that the question is about. With an error, the position is what is known of it.
 func choosePosition(in Input) (Position, error) {
 	if in.Shares.IsNeg() {
-		return Position{}, fmt.Errorf("shares %s is below 0: give the number of shares to judge", in.Shares)
+		return Position{}, failf(BadShares, "shares %s is below 0: give the number of shares to judge", in.Shares)
 	}
 	held, err := byAccount(in.Holdings)
 	if err != nil {
@@ -26,30 +26,30 @@ func choosePosition(in Input) (Position, error) {
 	position := Position{AccountID: in.AccountID}
 	switch {
 	case len(accounts) == 0 && in.Shares.IsZero():
-		return position, fmt.Errorf("no account holds %s: there is nothing to sell; give shares to judge a position that is not in the data", in.Ticker)
+		return position, failf(NotHeld, "no account holds %s: there is nothing to sell; give shares to judge a position that is not in the data", in.Ticker)
 	case len(accounts) == 0:
 		position.Shares = in.Shares
 		return position, nil
 	case in.AccountID == "" && len(accounts) > 1:
-		return position, fmt.Errorf("%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listed(accounts, held))
+		return position, failf(AccountNeeded, "%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listed(accounts, held))
 	case in.AccountID == "":
 		position.AccountID = accounts[0]
 	}
 	shares, ok := held[position.AccountID]
 	if !ok {
-		return position, fmt.Errorf("account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listed(accounts, held))
+		return position, failf(NotHeld, "account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listed(accounts, held))
 	}
 	position.Held, position.Shares = shares, shares
 	switch {
 	case shares.IsNeg():
-		return position, fmt.Errorf("account %s is short %s shares of %s: exit signals sell long positions only; close the short with a buy",
+		return position, failf(Short, "account %s is short %s shares of %s: exit signals sell long positions only; close the short with a buy",
 			position.AccountID, shares.Abs(), in.Ticker)
 	case in.Shares.IsZero():
 		return position, nil
 	case in.Shares.Cmp(shares) > 0:
-		return position, fmt.Errorf("shares %s is more than the %s shares of %s in account %s: give at most those", in.Shares, shares, in.Ticker, position.AccountID)
+		return position, failf(BadShares, "shares %s is more than the %s shares of %s in account %s: give at most those", in.Shares, shares, in.Ticker, position.AccountID)
 	case shares.IsInt() && !in.Shares.IsInt():
-		return position, fmt.Errorf("shares %s is no whole number, and account %s has whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
+		return position, failf(BadShares, "shares %s is no whole number, and account %s has whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
 	}
 	position.Shares = in.Shares
 	return position, nil

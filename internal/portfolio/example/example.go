@@ -1,0 +1,60 @@
+// Package example holds the portfolio that signalbox portfolio init writes: about 80 lots, in which every flag of both
+// tools can be provoked by a change that its README names. examples/portfolio in the repository is the same.
+package example
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"signalbox"
+	"signalbox/internal/durable"
+)
+
+//go:embed portfolio
+var files embed.FS
+
+// root is the example's folder in files.
+const root = "portfolio"
+
+// Write makes a folder with the example and returns the names of its files. A folder that has one of them already is
+// left as it is.
+func Write(dir string) ([]string, error) {
+	var names []string
+	err := fs.WalkDir(files, root, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, name[len(root)+1:])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s is there already", filepath.Join(dir, name)),
+				Hint: "name another folder; nothing was written"}
+		}
+	}
+	for _, name := range names {
+		if err := write(dir, name); err != nil {
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the example: %w", err), Hint: "check that you may write there"}
+		}
+	}
+	return names, nil
+}
+
+func write(dir, name string) error {
+	data, err := files.ReadFile(root + "/" + name)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return durable.Create(file, data, 0o600)
+}

@@ -1,0 +1,301 @@
+package portfolio
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/govalues/decimal"
+
+	"signalbox/brief"
+	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/portfolio/exitrule"
+	"signalbox/internal/portfolio/tax"
+)
+
+// Exits evaluates the exit rules of a ticker. What is wrong is a result of status error.
+func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
+	result, problem := d.exits(ctx, q)
+	if problem != nil {
+		return failedExit(result, problem)
+	}
+	return result
+}
+
+// failedExit is what is known of a result, and why there is no more.
+func failedExit(known answer.ExitResult, problem *Problem) answer.ExitResult {
+	known.Status, known.Error = string(brief.StatusError), problem.Text
+	known.Problem = answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}
+	return known
+}
+
+func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Problem) {
+	ticker := strings.ToUpper(strings.TrimSpace(q.Ticker))
+	failed := answer.ExitResult{Ticker: ticker}
+	if err := brief.CheckTicker(ticker); err != nil {
+		return answer.ExitResult{Ticker: "unknown"}, problemf(BadArgument, "name a ticker such as SLV", "%v", err)
+	}
+	var shares Decimal
+	if q.Shares != "" {
+		var err error
+		if shares, err = decimal.Parse(q.Shares); err != nil || !shares.IsPos() {
+			return failed, problemf(BadArgument, "give a number above 0, or none for the whole position", "shares %q is no number of shares", cut(q.Shares))
+		}
+	}
+	data, day, problem := d.open(ctx, q.AsOf)
+	if problem != nil {
+		return failed, problem
+	}
+	if _, known := data.account(q.AccountID); q.AccountID != "" && !known {
+		return failed, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", cut(q.AccountID))
+	}
+	rules, configured, err := exitConfig(data.Config, ticker)
+	if err != nil {
+		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker, err)
+	}
+	held, err := data.holdings(ticker, day)
+	if err != nil {
+		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, plainly(err.Error()))
+	}
+	if !configured {
+		if len(data.prices[ticker]) == 0 && !data.traded(ticker) {
+			return failed, problemf(UnknownTicker, data.knownTickers(), "%s is nowhere in the portfolio", ticker)
+		}
+		return failed, problemf(NoExitRules, fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
+			"there are no exit rules for %s", ticker)
+	}
+	if last, ok := data.latest(ticker, day); ok {
+		// A stop is compared with the price, and is for today's shares.
+		if problem := last.checkSplit(ticker, data.splits(day)[ticker]); problem != nil {
+			return failed, problem
+		}
+	}
+	input := exitrule.Input{Ticker: ticker, AsOf: calendar(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
+		Prices: make(map[string][]exitrule.Price), Config: rules}
+	cut := data.feed(&input, day)
+	result := exitResult(exitrule.Evaluate(input), cut)
+	if result.PriceDate != "" {
+		if last, ok := data.latest(ticker, day); ok && day-last.date > freshDays {
+			result.StalePriceDays = int(day - last.date)
+		}
+	}
+	result.IncompleteHistory, problem = data.incomplete(ticker, day)
+	if problem != nil {
+		return failed, problem
+	}
+	return result, nil
+}
+
+// feed gives the input the prices of all tickers that its rules look at. It returns those whose early prices are no
+// measure for the later ones, by the day of the split.
+func (d *Data) feed(in *exitrule.Input, on tax.Date) map[string]tax.Date {
+	splits, cut := d.splits(on), make(map[string]tax.Date)
+	wanted := []string{in.Ticker}
+	for _, rule := range in.Config.Rules {
+		wanted = append(wanted, rule.Tickers...)
+	}
+	for _, ticker := range wanted {
+		prices, shorter := d.series(ticker, splits[ticker])
+		in.Prices[ticker] = prices
+		if shorter {
+			cut[ticker] = splits[ticker]
+		}
+	}
+	return cut
+}
+
+// holdings counts the shares of a ticker in each account. It does not ask where they came from, so that shares
+// without a lot are counted too; what was sold without a purchase makes a position negative.
+func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) {
+	var rows []*tax.Transaction
+	for i := range d.transactions {
+		if t := &d.transactions[i]; t.Ticker == ticker && t.Date <= on {
+			rows = append(rows, t)
+		}
+	}
+	// Splits of a day come before its trades, as in the tax rules.
+	after := func(t *tax.Transaction) int {
+		if t.Action == tax.Split {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(rows, func(a, b *tax.Transaction) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(after(a), after(b)))
+	})
+	held := make(map[string]Decimal)
+	var failure error
+	for _, t := range rows {
+		if err := count(held, t); err != nil && failure == nil {
+			failure = err
+		}
+	}
+	var list []exitrule.Holding
+	for _, account := range slices.Sorted(maps.Keys(held)) {
+		list = append(list, exitrule.Holding{AccountID: account, Shares: held[account].Trim(0)})
+	}
+	return list, failure
+}
+
+// count follows one row.
+func count(held map[string]Decimal, t *tax.Transaction) (err error) {
+	move := func(account string, shares Decimal) {
+		if account == "" || err != nil {
+			return
+		}
+		held[account], err = held[account].Add(shares)
+	}
+	switch t.Action {
+	case tax.Buy, tax.Reinvest, tax.GiftIn, tax.Inherit:
+		move(t.Account, t.Quantity)
+	case tax.Sell, tax.Expire, tax.Assign:
+		move(t.Account, t.Quantity.Neg())
+	case tax.Transfer:
+		move(t.Account, t.Quantity.Neg())
+		move(t.ToAccount, t.Quantity)
+	case tax.Split:
+		if t.Ratio.IsZero() {
+			move(t.Account, t.Quantity)
+			return err
+		}
+		for account := range held {
+			if t.Account != "" && t.Account != account {
+				continue
+			}
+			if held[account], err = held[account].Mul(t.Ratio.New); err != nil {
+				return err
+			}
+			if held[account], err = held[account].Quo(t.Ratio.Old); err != nil {
+				return err
+			}
+			held[account] = held[account].Round(8)
+		}
+	}
+	return err
+}
+
+// incomplete says whether rows about a ticker need shares that no row brought.
+func (d *Data) incomplete(ticker string, on tax.Date) (bool, *Problem) {
+	book, problem := d.build(on)
+	if problem != nil {
+		return false, problem
+	}
+	return slices.ContainsFunc(book.Incomplete, func(g tax.Gap) bool { return g.Ticker == ticker }), nil
+}
+
+func (d *Data) traded(ticker string) bool {
+	return slices.ContainsFunc(d.transactions, func(t tax.Transaction) bool { return t.Ticker == ticker })
+}
+
+// knownTickers is the hint for a ticker that is not there.
+func (d *Data) knownTickers() string {
+	known := make(map[string]bool)
+	for i := range d.transactions {
+		known[d.transactions[i].Ticker] = true
+	}
+	for _, rules := range d.Config.ExitRules {
+		known[rules.Ticker] = true
+	}
+	if len(known) == 0 {
+		return "the portfolio has no transactions yet: signalbox portfolio import FILE adds some"
+	}
+	const most = 10
+	names := slices.Sorted(maps.Keys(known))
+	text := "the portfolio has " + strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text
+}
+
+// exitResult is the verdict as an answer has it.
+func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
+	result := answer.ExitResult{
+		Status: string(r.Status), Ticker: r.Ticker, Error: r.Error, OverallAssessment: r.Overall, TradeEligible: r.TradeEligible,
+		Position:        answer.ExitPosition{AccountID: r.Position.AccountID, Shares: amount(r.Position.Shares), Held: amount(r.Position.Held)},
+		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote,
+	}
+	if r.Status != exitrule.StatusSuccess {
+		result.Problem = exitProblem(r)
+	}
+	if !r.AsOf.IsZero() {
+		result.AsOf = r.AsOf.Format("2006-01-02")
+	}
+	if !r.PriceDate.IsZero() {
+		price := amount(r.Price)
+		result.Price, result.PriceDate = &price, r.PriceDate.Format("2006-01-02")
+	}
+	for _, s := range r.Signals {
+		result.Signals = append(result.Signals, exitSignal(s, cut))
+	}
+	if s := r.Sizing; s != nil {
+		result.Sizing = &answer.ExitSizing{GapPP: brief.Number(s.GapPP), ThresholdPP: brief.Number(s.ThresholdPP), Fraction: amount(s.Fraction),
+			SellQuantity: amount(s.SellQuantity), Remaining: amount(s.Remaining)}
+	}
+	for _, a := range r.Actions {
+		action := answer.ExitAction{Step: a.Step, Action: a.Action, Ticker: a.Ticker, AccountID: a.AccountID, Quantity: amount(a.Quantity),
+			OrderType: a.OrderType, TimeInForce: a.TimeInForce}
+		if !a.StopPrice.IsZero() {
+			stop := amount(a.StopPrice)
+			action.StopPrice = &stop
+		}
+		result.RecommendedActions = append(result.RecommendedActions, action)
+	}
+	return result
+}
+
+func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
+	number := func(f float64) *brief.Number { n := brief.Number(f); return &n }
+	signal := answer.ExitSignal{RuleName: s.Rule, Triggered: s.Triggered, Severity: number(s.Severity), IsPrimary: s.Primary,
+		Status: string(s.Status), Error: s.Error, Month: s.Month}
+	if s.Status == exitrule.StatusError {
+		for _, ticker := range slices.Sorted(maps.Keys(cut)) {
+			if !strings.Contains(s.Error, ticker) {
+				continue // the rule failed for another reason
+			}
+			signal.Error += fmt.Sprintf("; %s was split on %s, and prices before need the column adjusted", ticker, cut[ticker])
+		}
+		return signal
+	}
+	signal.Return, signal.Gap = number(s.Return), number(s.Gap)
+	if s.Rule == exitrule.MomentumExit {
+		signal.Mean, signal.Deviation = number(s.Mean), number(s.Deviation)
+	}
+	for _, m := range s.Months {
+		signal.Months = append(signal.Months, answer.ExitMonth{Month: m.Month, Return: brief.Number(m.Return)})
+	}
+	return signal
+}
+
+// exitProblem is the kind of a verdict that failed.
+func exitProblem(r exitrule.Result) answer.Problem {
+	switch r.Failure {
+	case exitrule.BadShares:
+		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give at most the shares that are held, or none for all of them"}
+	case exitrule.NotHeld:
+		return answer.Problem{ErrorKind: NotHeld, ErrorHint: "signalbox portfolio lots lists what is held; shares asks about a position that is not in the data"}
+	case exitrule.AccountNeeded:
+		return answer.Problem{ErrorKind: AccountNeeded, ErrorHint: "name the account: account_id, or --account on the command line"}
+	case exitrule.Short:
+		return answer.Problem{ErrorKind: ShortPosition, ErrorHint: "close the short with a buy; if it is none, purchases are missing among the transactions"}
+	case exitrule.BadConfig:
+		return answer.Problem{ErrorKind: BadConfig, ErrorHint: "correct exit_rules in portfolio.yaml"}
+	case exitrule.NoPrice:
+		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " + pricesFolder}
+	}
+	return answer.Problem{ErrorKind: NotComputable, ErrorHint: "check quantities and prices"}
+}
+
+func amount(d Decimal) answer.Amount { return answer.Amount{Decimal: d} }
+
+// cut keeps a text of a question short enough to be said back.
+func cut(text string) string {
+	const most = 40
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

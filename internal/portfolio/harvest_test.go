@@ -1,0 +1,380 @@
+package portfolio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// harvestLines are the figures of a harvest: totals, then a line for each candidate.
+func harvestLines(t *testing.T, d *Desk, q HarvestQuery) []string {
+	t.Helper()
+	r := d.Harvest(context.Background(), q)
+	if r.Status != "success" {
+		t.Fatalf("%s: %s", r.Status, r.Error)
+	}
+	lines := []string{fmt.Sprintf("total %s short %s long %s disallowed %s", r.TotalHarvestableLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss)}
+	for _, c := range r.Candidates {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s at %s, basis %s, loss %s, disallowed %s of %s shares, clean %s",
+			c.AccountID, c.Ticker, c.HoldingPeriod, c.Shares, c.Price, c.BasisTotal, c.UnrealizedLoss, c.DisallowedLoss, c.DisallowedShares, c.CleanDate))
+	}
+	return lines
+}
+
+// year is a portfolio with gains and losses of the year, and losses still to take: 3,000 long-term and 50 short-term.
+const year = `
+-- transactions/brk.csv --
+` + header + `2024-01-10,brk,buy,OLD,100,50,,,
+2026-03-02,brk,buy,NEW,10,30,,,
+2026-02-02,brk,buy,G,10,10,,,
+2026-04-01,brk,sell,G,10,30,,,
+2024-01-05,brk,buy,L,10,100,,,
+2026-05-01,brk,sell,L,10,150,,,
+2024-01-05,brk,buy,P,10,10,,,
+2025-05-01,brk,sell,P,10,2000,,,
+2026-01-05,ira,buy,R,10,10,,,
+2026-05-01,ira,sell,R,10,2000,,,
+-- prices/2026.csv --
+date,ticker,close
+2026-06-30,OLD,20
+2026-06-30,NEW,25
+`
+
+func yearConfig(status, realized string) string {
+	return "-- portfolio.yaml --\naccounts: [{id: brk}, {id: ira, kind: ira}]\nfiling_status: " + status + "\nrealized: {" + realized + "}\n"
+}
+
+// TestNet: the limit is one of the net, of the year's sales in the files, of what portfolio.yaml adds, and of the
+// candidates. Sales of other years and of the IRA are not in it.
+func TestNet(t *testing.T) {
+	const exceed = "$3,050 harvestable losses exceed "
+	for _, tt := range []struct {
+		status, realized     string
+		short, long, net     string
+		deductible, carryfwd string
+		message              string
+	}{
+		{"single", "", "150", "-2500", "-2350", "2350", "0",
+			exceed + "$3,000 annual deduction limit — but net of realized gains and carryover it is $2,350, within the limit"},
+		{"single", "short_term: 100, long_term: -50, carryover_short: 40, carryover_long: 60", "210", "-2610", "-2400", "2400", "0",
+			exceed + "$3,000 annual deduction limit — but net of realized gains and carryover it is $2,400, within the limit"},
+		{"single", "carryover_long: -60", "150", "-2560", "-2410", "2410", "0",
+			exceed + "$3,000 annual deduction limit — but net of realized gains and carryover it is $2,410, within the limit"},
+		{"married_separate", "short_term: 100, long_term: -50, carryover_short: 40, carryover_long: 60", "210", "-2610", "-2400", "1500", "900",
+			exceed + "$1,500 annual deduction limit — net of realized gains and carryover it is $2,400, over the limit too"},
+		{"head", "short_term: -1000.25", "-850.25", "-2500", "-3350.25", "3000", "350.25",
+			exceed + "$3,000 annual deduction limit — net of realized gains and carryover it is $3,350.25, over the limit too"},
+		{"married_joint", "short_term: 5000", "5150", "-2500", "2650", "0", "0",
+			exceed + "$3,000 annual deduction limit — but net of realized gains and carryover no loss is left"},
+		{"married_joint", "long_term: -700", "150", "-3200", "-3050", "3000", "50", exceed + "$3,000 annual deduction limit"},
+	} {
+		t.Run(tt.status+" "+tt.realized, func(t *testing.T) {
+			d := desk(t, folder(t, year, yearConfig(tt.status, tt.realized)))
+			n := d.Harvest(context.Background(), HarvestQuery{}).Net
+			if n == nil {
+				t.Fatal("there is no net")
+			}
+			got := []string{n.NetShortTerm.String(), n.NetLongTerm.String(), n.Net.String(), n.Deductible.String(), n.Carryforward.String(), n.FilingStatus}
+			if diff := cmp.Diff([]string{tt.short, tt.long, tt.net, tt.deductible, tt.carryfwd, tt.status}, got); diff != "" {
+				t.Errorf("want -, got +\n%s", diff)
+			}
+			a := askHarvest(t, d, HarvestQuery{})
+			if a.message("significant_harvest") != tt.message {
+				t.Errorf("significant_harvest says %q\nwant %q", a.message("significant_harvest"), tt.message)
+			}
+		})
+	}
+}
+
+// TestWashSales: purchases in the IRA count, and what they take of losses already made is lost for good.
+func TestWashSales(t *testing.T) {
+	d := desk(t, folder(t, year, yearConfig("single", ""), `
+-- transactions/more.csv --
+`+header+`2026-06-15,ira,buy,OLD,10,19,,,
+2026-01-05,brk,buy,W,10,50,,,
+2026-03-02,brk,sell,W,10,30,,,
+2026-03-10,ira,buy,W,4,30,,,
+2026-03-11,brk,buy,W,6,31,,,
+-- prices/w.csv --
+date,ticker,close
+2026-06-30,W,60
+`))
+	wantLines(t, harvestLines(t, d, HarvestQuery{}), `
+total -2750 short -50 long -2700 disallowed 300
+brk OLD long_term: 100 at 20, basis 5000, loss -3000, disallowed 300 of 10 shares, clean 2026-07-16
+brk NEW short_term: 10 at 25, basis 300, loss -50, disallowed 0 of 0 shares, clean 2026-07-01
+`)
+	wantLines(t, harvestLines(t, d, HarvestQuery{SkipWashCheck: true})[:1], "total -3050 short -50 long -3000 disallowed 0")
+	wantLines(t, harvestLines(t, d, HarvestQuery{AsOf: "2026-06-30", SortBy: "days_held"})[1:2], `
+brk OLD long_term: 100 at 20, basis 5000, loss -3000, disallowed 300 of 10 shares, clean 2026-07-16`)
+	// Held from 2026-01-06 to 2026-03-02, 56 days, which the six shares get.
+	wantLines(t, lots(t, d, ""), `
+brk NEW 2026-03-02 2026-03-03 10 300 0
+brk OLD 2024-01-10 2024-01-11 100 5000 0
+brk W 2026-03-11 2026-01-15 6 306 120
+ira OLD 2026-06-15 2026-06-16 10 190 0
+ira W 2026-03-10 2026-03-11 4 120 0
+`)
+	warned := d.Harvest(context.Background(), HarvestQuery{}).WashSaleWarnings
+	if len(warned) != 1 || warned[0].Ticker != "OLD" || warned[0].CleanDate != "2026-07-16" || len(warned[0].Purchases) != 1 || warned[0].Purchases[0].Account != "ira" {
+		t.Errorf("%+v", warned)
+	}
+	a := askHarvest(t, d, HarvestQuery{})
+	want := []string{"warning wash_sale_risk", "warning permanently_disallowed"}
+	if diff := cmp.Diff(want, a.names()); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+	if got := a.message("permanently_disallowed"); !strings.HasPrefix(got, "$80 of realized losses permanently disallowed") {
+		t.Errorf("permanently_disallowed says %q", got)
+	}
+}
+
+// TestHarvestJSON holds what other programs read: the names of fields, and numbers that are JSON numbers.
+func TestHarvestJSON(t *testing.T) {
+	d := desk(t, folder(t, plain, `
+-- transactions/more.csv --
+`+header+`2026-01-05,brk,buy,W,10,50,1.25,,
+2026-03-02,brk,sell,W,10,30.5,,,
+2026-03-11,brk,buy,W,6.5,31,,,mine
+-- prices/w.csv --
+date,ticker,close
+2026-06-30,W,60
+`))
+	told := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"})
+	var full struct {
+		Washes []map[string]json.RawMessage `json:"realized_wash_sales"`
+	}
+	if err := json.Unmarshal(told.JSON, &full); err != nil || len(full.Washes) != 1 {
+		t.Fatalf("%d wash sales, %v: %s", len(full.Washes), err, told.JSON)
+	}
+	checkFields(t, full.Washes[0], map[string]string{
+		"sale_date": `"2026-03-02"`, "account": `"brk"`, "ticker": `"W"`, "shares": "10", "loss": "196.25", "disallowed_shares": "6.5",
+		"disallowed_loss": "127.5625", "permanent_loss": "0", "replacements": `[{"date":"2026-03-11","account":"brk","ticker":"W","shares":6.5}]`})
+	list, err := d.Lots(context.Background(), "")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d lots, %v", len(list), err)
+	}
+	text, err := json.Marshal(list[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lot map[string]json.RawMessage
+	if err := json.Unmarshal(text, &lot); err != nil {
+		t.Fatal(err)
+	}
+	checkFields(t, lot, map[string]string{
+		"account": `"brk"`, "ticker": `"W"`, "lot_date": `"2026-03-11"`, "holding_start": `"2026-01-15"`, "quantity": "6.5",
+		"basis_total": "329.0625", "basis_adjustment": "127.5625", "lot_id": `"mine"`})
+}
+
+func checkFields(t *testing.T, got map[string]json.RawMessage, want map[string]string) {
+	t.Helper()
+	texts := make(map[string]string)
+	for name, value := range got {
+		texts[name] = string(value)
+	}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestNothingToHarvest: it makes a difference whether there are no losses, only small ones, or no lots at all.
+func TestNothingToHarvest(t *testing.T) {
+	noLots := "-- transactions/brk.csv --\n" + header + "2026-01-02,brk,sell,SLV,5,10,,,\n"
+	for _, tt := range []struct {
+		name, change, minLoss string
+		flags                 []string
+		message               string
+	}{
+		{"gains only", "-- prices/2026.csv --\ndate,ticker,close\n2026-06-30,SLV,20\n", "", []string{"success no_candidates"},
+			"No unrealized losses to harvest — all lots are at a gain or break-even"},
+		{"small losses", "", "100.01", []string{"info below_min_loss"}, "All losses are below the minimum of $100.01"},
+		{"no lots", noLots, "", []string{"warning no_lot_data", "warning incomplete_history"}, "No lot data for any position — losses cannot be judged"},
+		{"no transactions", "-- transactions/brk.csv --\n" + header, "", []string{"warning no_lot_data"}, "No lot data for any position — losses cannot be judged"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := askHarvest(t, desk(t, folder(t, plain, tt.change)), HarvestQuery{MinLoss: tt.minLoss})
+			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
+				t.Errorf("want -, got +\n%s", diff)
+			}
+			_, name, _ := strings.Cut(tt.flags[0], " ")
+			if a.Status != "success" || a.message(name) != tt.message {
+				t.Errorf("%s: %q, want %q", a.Status, a.message(name), tt.message)
+			}
+		})
+	}
+	// A loss of just the minimum is a candidate.
+	if a := askHarvest(t, desk(t, folder(t, plain)), HarvestQuery{MinLoss: "100"}); a.Snapshot["candidate_count"] != 1.0 {
+		t.Errorf("%v", a.Snapshot)
+	}
+}
+
+// TestCoverage: positions whose shares have no lots count by number and by value.
+func TestCoverage(t *testing.T) {
+	gap := rows("2026-01-02,brk,sell,A,30,10,,,\n2026-01-02,brk,sell,B,5,10,,,")
+	for _, tt := range []struct {
+		name, change string
+		count, value float64
+		flags        []string
+	}{
+		{"all", "", 100, 100, []string{"info harvest_available"}},
+		// SLV is worth 100, A 300; B has no price and is in no value.
+		{"a third", gap + "-- prices/a.csv --\ndate,ticker,close\n2026-06-30,A,10\n", 33.3, 25, []string{"warning low_coverage", "warning incomplete_history"}},
+		{"half", rows("2026-01-02,brk,sell,A,30,10,,,"), 50, 100, []string{"warning incomplete_history", "info moderate_coverage"}},
+		// What the IRA lacks is no position here, but it is said.
+		{"ira", rows("2026-01-02,ira,sell,A,30,10,,,"), 100, 100, []string{"warning incomplete_history", "info harvest_available"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := askHarvest(t, desk(t, folder(t, plain, tt.change)), HarvestQuery{})
+			if a.Snapshot["data_coverage_pct"] != tt.count || a.Snapshot["value_coverage_pct"] != tt.value {
+				t.Errorf("coverage %v and %v, want %v and %v", a.Snapshot["data_coverage_pct"], a.Snapshot["value_coverage_pct"], tt.count, tt.value)
+			}
+			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
+				t.Errorf("want -, got +\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFilters: an account or a source limits the candidates, not the purchases that make wash sales.
+func TestFilters(t *testing.T) {
+	d := desk(t, folder(t, `
+-- portfolio.yaml --
+accounts:
+  - {id: brk}
+  - {id: joint, owner: spouse, names: [Joint XXXX-9876]}
+  - {id: ira, kind: ira}
+-- transactions/brk.csv --
+`+header+`2025-01-10,brk,buy,SLV,10,20,,,
+2026-06-20,ira,buy,GLD,1,50,,,
+-- transactions/schwab.csv --
+"Transactions  for account Joint XXXX-9876 as of 06/29/2026 10:11:12 ET"
+"Date","Action","Symbol","Description","Quantity","Price","Fees & Comm","Amount"
+"03/28/2025","Buy","GLD","GOLD","10","$60.00","","-$600.00"
+-- prices/a.csv --
+date,ticker,close
+2026-06-30,SLV,10
+2026-06-30,GLD,50
+`))
+	const (
+		total = "total -190 short 0 long -190 disallowed 10\n"
+		slv   = "brk SLV long_term: 10 at 10, basis 200, loss -100, disallowed 0 of 0 shares, clean 2026-07-01"
+		gld   = "joint GLD long_term: 10 at 50, basis 600, loss -100, disallowed 10 of 1 shares, clean 2026-07-21"
+	)
+	wantLines(t, harvestLines(t, d, HarvestQuery{}), total+slv+"\n"+gld)
+	onlyBrk, onlyJoint := "total -100 short 0 long -100 disallowed 0\n"+slv, "total -90 short 0 long -90 disallowed 10\n"+gld
+	for _, tt := range []struct {
+		account, source, want string
+	}{
+		{"brk", "", onlyBrk}, {"joint", "", onlyJoint},
+		{"", "brk.csv", onlyBrk}, {"", "transactions/brk.csv", onlyBrk}, {"", "signalbox", onlyBrk},
+		{"", "schwab", onlyJoint}, {"", "schwab.csv", onlyJoint}, {"joint", "schwab", onlyJoint},
+	} {
+		wantLines(t, harvestLines(t, d, HarvestQuery{Account: tt.account, Source: tt.source}), tt.want)
+	}
+	for _, q := range []HarvestQuery{{Source: "fidelity"}, {Source: "SCHWAB"}, {Account: "brk", Source: "schwab"}, {Account: "ira"}} {
+		if a := askHarvest(t, d, q); a.Status != "error" || !slices.Contains(a.names(), "error "+BadArgument) {
+			t.Errorf("%+v: %v", q, a.names())
+		}
+	}
+}
+
+// TestCurrencies: amounts become dollars at the rate of their day, prices at that of theirs, whichever way the rates
+// are written.
+func TestCurrencies(t *testing.T) {
+	const (
+		accounts = "-- portfolio.yaml --\naccounts: [{id: brk}]\n"
+		prices   = "-- prices/a.csv --\ndate,ticker,close,adjusted,currency\n"
+	)
+	for _, tt := range []struct {
+		name, rates, price string
+		want               string
+	}{
+		// (10 × 100 + 5) × 1.1 and 10 × 80 × 1.2
+		{"euros in dollars", "date,from,to,rate\n2026-01-02,EUR,USD,1.1\n2026-06-30,EUR,USD,1.2\n", "2026-06-30,SAP,80,,EUR",
+			"total -145.5 short -145.5 long 0 disallowed 0\nbrk SAP short_term: 10 at 96, basis 1105.5, loss -145.5, disallowed 0 of 0 shares, clean 2026-07-01"},
+		// (10 × 100 + 5) / 0.8 and 10 × 50 / 0.5
+		{"dollars in euros", "date,from,to,rate\n2026-01-02,USD,EUR,0.8\n2026-06-30,USD,EUR,0.5\n", "2026-06-30,SAP,50,,EUR",
+			"total -256.25 short -256.25 long 0 disallowed 0\nbrk SAP short_term: 10 at 100, basis 1256.25, loss -256.25, disallowed 0 of 0 shares, clean 2026-07-01"},
+		// The rate is that of the price's day, not of the question's; ten days old is good enough.
+		{"pairs as prices", "date,ticker,close\n2025-12-23,EURUSD=X,1.1\n2026-06-10,EURUSD=X,1.2\n2026-07-01,EURUSD=X,9\n", "2026-06-20,SAP,80,,EUR",
+			"total -145.5 short -145.5 long 0 disallowed 0\nbrk SAP short_term: 10 at 96, basis 1105.5, loss -145.5, disallowed 0 of 0 shares, clean 2026-07-01"},
+		// A price in dollars needs no rate.
+		{"price in dollars", "date,from,to,rate\n2026-01-02,EUR,USD,1.1\n", "2026-06-30,SAP,100,,USD",
+			"total -105.5 short -105.5 long 0 disallowed 0\nbrk SAP short_term: 10 at 100, basis 1105.5, loss -105.5, disallowed 0 of 0 shares, clean 2026-07-01"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := folder(t, accounts+"-- transactions/brk.csv --\n"+header+"2026-01-02,brk,buy,SAP,10,100,5,EUR,\n-- fx.csv --\n"+tt.rates+prices+tt.price+"\n")
+			wantLines(t, harvestLines(t, desk(t, dir), HarvestQuery{}), tt.want)
+		})
+	}
+	// Eleven days are too many.
+	dir := folder(t, accounts+"-- transactions/brk.csv --\n"+header+"2026-01-13,brk,buy,SAP,10,100,5,EUR,\n-- fx.csv --\ndate,from,to,rate\n2026-01-02,EUR,USD,1.1\n")
+	a := askHarvest(t, desk(t, dir), HarvestQuery{})
+	if want := "Tax harvest analysis failed: transactions/brk.csv:2: there is no exchange rate of EUR in dollars for 2026-01-13"; a.verdict() != want {
+		t.Errorf("%q, want %q", a.verdict(), want)
+	}
+	if want := "add a line to fx.csv: 2026-01-13,EUR,USD,RATE"; a.message(MissingRate) != want {
+		t.Errorf("%q, want %q", a.message(MissingRate), want)
+	}
+}
+
+// TestOrders: each order has the largest first.
+func TestOrders(t *testing.T) {
+	d := desk(t, folder(t, plain, rows("2026-01-05,brk,buy,A,100,12,,,\n2024-01-05,brk,buy,B,100,10.1,,,")+
+		"-- prices/a.csv --\ndate,ticker,close\n2026-06-30,A,10\n2026-06-30,B,10\n"))
+	for sort, want := range map[string][]string{"": {"A", "SLV", "B"}, "loss_amount": {"A", "SLV", "B"}, "loss_pct": {"SLV", "A", "B"}, "days_held": {"B", "SLV", "A"}} {
+		var got []string
+		for _, c := range d.Harvest(context.Background(), HarvestQuery{SortBy: sort}).Candidates {
+			got = append(got, c.Ticker)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by %s: %v, want %v", sort, got, want)
+		}
+	}
+}
+
+// TestStalePrices: a price of more than a week ago is used, and said.
+func TestStalePrices(t *testing.T) {
+	d := desk(t, folder(t, plain))
+	if a := askHarvest(t, d, HarvestQuery{AsOf: "2026-06-05"}); slices.Contains(a.names(), "warning stale_prices") {
+		t.Errorf("a price of a week ago is called stale: %v", a.names())
+	}
+	if e := askExits(t, d, ExitQuery{Ticker: "SLV", AsOf: "2026-06-05"}); slices.Contains(e.names(), "warning stale_prices") {
+		t.Errorf("a price of a week ago is called stale: %v", e.names())
+	}
+	a := askHarvest(t, d, HarvestQuery{AsOf: "2026-06-06"})
+	if want := "Prices of 1 ticker are more than a week old: SLV"; a.message("stale_prices") != want {
+		t.Errorf("%q, want %q", a.message("stale_prices"), want)
+	}
+	if e := askExits(t, d, ExitQuery{Ticker: "SLV", AsOf: "2026-06-06"}); !strings.HasPrefix(e.message("stale_prices"), "The last price is of 2026-05-29, 8 days old") {
+		t.Errorf("%q", e.message("stale_prices"))
+	}
+}
+
+// TestRecordsNotUnderstood: what a broker's file says and nobody understood is part of the answer.
+func TestRecordsNotUnderstood(t *testing.T) {
+	d := desk(t, folder(t, plain, `
+-- transactions/schwab.csv --
+"Transactions  for account brk as of 03/29/2026 10:11:12 ET"
+"Date","Action","Symbol","Description","Quantity","Price","Fees & Comm","Amount"
+"03/28/2026","Spin-off","SLV","SILVER","10","","",""
+"03/27/2026","Cash Dividend","SLV","SILVER","","","","$2.00"
+`))
+	r := d.Harvest(context.Background(), HarvestQuery{})
+	if len(r.NotUnderstood) != 1 || r.NotUnderstood[0].File != "transactions/schwab.csv" || r.NotUnderstood[0].Line != 3 {
+		t.Errorf("%+v", r.NotUnderstood)
+	}
+	if a := askHarvest(t, d, HarvestQuery{}); !slices.Contains(a.names(), "warning records_not_understood") {
+		t.Errorf("%v", a.names())
+	}
+	if keys := slices.Sorted(maps.Keys(decode(t, d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "report"}).JSON))); !slices.Equal(keys, []string{"file_path", "format", "report", "status"}) {
+		t.Errorf("a report has the keys %v", keys)
+	}
+}

@@ -1,0 +1,196 @@
+package portfolio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"signalbox/brief"
+)
+
+// noon is when all questions are asked.
+func noon() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
+
+// The first line of a file of transactions, with and without the columns that only some actions need.
+const (
+	header     = "date,account,action,ticker,quantity,price,fees,currency,lot_id\n"
+	longHeader = "date,account,action,ticker,quantity,price,fees,currency,lot_id,to_account,ratio,donor_basis,donor_date,value\n"
+)
+
+// plain is a portfolio with one lot at a loss of 100 dollars and exit rules that hold.
+const plain = `
+-- portfolio.yaml --
+accounts:
+  - {id: brk}
+  - {id: ira, kind: ira}
+exit_rules:
+  SLV: {rules: {momentum_exit: {lookback: 3}}, stop: {price: 7.5}}
+-- transactions/brk.csv --
+` + header + `2025-01-10,brk,buy,SLV,10,20,,,
+-- prices/2026.csv --
+date,ticker,close
+2026-01-30,SLV,10
+2026-02-27,SLV,10
+2026-03-31,SLV,10
+2026-04-30,SLV,10
+2026-05-29,SLV,10
+2026-06-30,SLV,10
+`
+
+// folder writes a portfolio. Later archives replace and add files.
+func folder(t testing.TB, archives ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, archive := range archives {
+		for _, f := range txtar.Parse([]byte(archive)).Files {
+			put(t, filepath.Join(dir, f.Name), string(f.Data))
+		}
+	}
+	return dir
+}
+
+func put(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// desk asks about a folder on the day of the tests. Full results go into a folder of their own, which is not there yet.
+func desk(t testing.TB, dir string) *Desk {
+	t.Helper()
+	return NewDesk(dir, &Options{Logs: filepath.Join(t.TempDir(), "logs"), Now: noon})
+}
+
+// object is a JSON object as it was read.
+type object = map[string]any
+
+func decode(t testing.TB, text []byte) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return o
+}
+
+// agentAnswer is an agent's answer, checked for its form.
+type agentAnswer struct {
+	Status   string
+	Snapshot object
+	Flags    []brief.Flag
+	FilePath *string
+}
+
+// agent checks the form of an agent's answer: its keys, its length, the order of its flags.
+func agent(t testing.TB, told Answer) agentAnswer {
+	t.Helper()
+	if len(told.JSON) > brief.MaxAgentBytes {
+		t.Errorf("the answer has %d bytes: %s", len(told.JSON), told.JSON)
+	}
+	if keys := slices.Sorted(maps.Keys(decode(t, told.JSON))); !slices.Equal(keys, []string{"file_path", "flags", "format", "snapshot", "status"}) {
+		t.Errorf("the answer has the keys %v", keys)
+	}
+	var a struct {
+		Status   string       `json:"status"`
+		Format   string       `json:"format"`
+		Snapshot object       `json:"snapshot"`
+		Flags    []brief.Flag `json:"flags"`
+		FilePath *string      `json:"file_path"`
+	}
+	if err := json.Unmarshal(told.JSON, &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Status != string(told.Status) || a.Format != string(brief.FormatAgent) || a.Flags == nil {
+		t.Errorf("status %s, want %s, or another form: %s", a.Status, told.Status, told.JSON)
+	}
+	if diff := cmp.Diff(brief.Sort(a.Flags), a.Flags); diff != "" {
+		t.Errorf("the flags are not sorted:\n%s", diff)
+	}
+	return agentAnswer{a.Status, a.Snapshot, a.Flags, a.FilePath}
+}
+
+// names are those of the flags, with their severities.
+func (a agentAnswer) names() []string {
+	names := make([]string, len(a.Flags))
+	for i, f := range a.Flags {
+		names[i] = string(f.Severity) + " " + f.Flag
+	}
+	return names
+}
+
+func (a agentAnswer) message(flag string) string {
+	for _, f := range a.Flags {
+		if f.Flag == flag {
+			return f.Message
+		}
+	}
+	return ""
+}
+
+func (a agentAnswer) verdict() string { return fmt.Sprint(a.Snapshot["verdict"]) }
+
+func askHarvest(t testing.TB, d *Desk, q HarvestQuery) agentAnswer {
+	t.Helper()
+	q.Format = string(brief.FormatAgent)
+	return agent(t, d.SuggestTaxLossHarvest(context.Background(), q))
+}
+
+func askExits(t testing.TB, d *Desk, q ExitQuery) agentAnswer {
+	t.Helper()
+	q.Format = string(brief.FormatAgent)
+	return agent(t, d.CheckExitSignals(context.Background(), q))
+}
+
+// lots are the open lots as lines: account, ticker, date, since when held, shares, basis, of it moved.
+func lots(t testing.TB, d *Desk, asOf string) []string {
+	t.Helper()
+	list, err := d.Lots(context.Background(), asOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make([]string, len(list))
+	for i, l := range list {
+		lines[i] = fmt.Sprintf("%s %s %s %s %s %s %s", l.Account, l.Ticker, l.LotDate, l.HoldingStart, l.Quantity, l.BasisTotal, l.BasisAdjustment)
+	}
+	return lines
+}
+
+func wantLines(t testing.TB, got []string, want string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// files are the names below a folder.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		short, err := filepath.Rel(dir, name)
+		names = append(names, filepath.ToSlash(short))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
