@@ -1,0 +1,167 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/brief"
+	"signalbox/internal/box"
+	"signalbox/internal/rules"
+)
+
+// listInput chooses what is listed; what is empty does not restrict.
+type listInput struct {
+	Phase signalbox.Phase `json:"phase"`
+	Role  signalbox.Role  `json:"claimable_by"`
+	Held  string          `json:"held_by"`
+}
+
+// listSnapshot is the work that was asked for.
+type listSnapshot struct {
+	head
+	Total     int              `json:"total" jsonschema:"how many work items the box has"`
+	Matching  int              `json:"matching" jsonschema:"how many of them were asked for"`
+	Shown     int              `json:"shown" jsonschema:"how many of those are in this answer; the file has the rest"`
+	Claimable int              `json:"claimable" jsonschema:"how many of the matching ones can be claimed"`
+	Phases    phaseCounts      `json:"phases" jsonschema:"how many of the matching ones are in each phase"`
+	Work      list[listedWork] `json:"work" jsonschema:"at most 10, what can be claimed first"`
+}
+
+// listedWork is a work item in a list.
+type listedWork struct {
+	ID        string          `json:"id"`
+	Title     string          `json:"title"`
+	Phase     signalbox.Phase `json:"phase"`
+	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"the role that may claim it now; empty if nobody may"`
+	HeldBy    *string         `json:"held_by" jsonschema:"the session that holds it"`
+}
+
+func (s *listSnapshot) flags() (flags []brief.Flag) {
+	switch {
+	case s.Problem != nil:
+	case s.Matching == 0:
+		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info, Message: "No work is as you asked for"})
+	case s.Shown < s.Matching:
+		flags = append(flags, brief.Flag{Flag: "list_shortened", Severity: brief.Info,
+			Message: fmt.Sprintf("%d of %d are shown; the file has all", s.Shown, s.Matching)})
+	}
+	return flags
+}
+
+func (s *Server) addListWork() {
+	add(s, definition{
+		name: "list_work", title: "List work", reads: true,
+		description: "The work items of the box: what can be claimed first, then the others, in the order they were opened. At most 10 are shown; the rest is in a file.",
+		input: object(
+			choice("phase", signalbox.Phases(), "Only work in this phase."),
+			choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
+			id("held_by", "Only work that this session holds."),
+		),
+	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *attachment, err error) {
+		now := s.opts.Now()
+		var all []shownWork
+		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
+		if err == nil && found.Shown < found.Matching {
+			rest = &attachment{prefix: "work", result: all}
+		}
+		return found, rest, err
+	})
+}
+
+// claimRoles are the roles that claim work by themselves.
+func claimRoles() (roles []signalbox.Role) {
+	seen := map[signalbox.Role]bool{"": true}
+	for _, phase := range signalbox.Phases() {
+		if role := phase.ClaimableBy(); !seen[role] {
+			seen[role] = true
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// find returns the list in short and in full.
+func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []shownWork) {
+	var free, others list[listedWork]
+	for w := range state.Works() {
+		found.Total++
+		listed := listedWork{ID: w.ID, Title: line(w.Title, maxTitle), Phase: w.Phase}
+		if lease := liveLease(w, now); lease != nil {
+			listed.HeldBy = &lease.Session
+		} else {
+			listed.Claimable = claimable(state, w, now)
+		}
+		if in.Phase != "" && w.Phase != in.Phase || in.Role != "" && listed.Claimable != in.Role ||
+			in.Held != "" && (listed.HeldBy == nil || *listed.HeldBy != in.Held) {
+			continue
+		}
+		found.Matching++
+		found.Phases.count(w.Phase)
+		all = append(all, shownFrom(w, now))
+		if listed.Claimable != "" {
+			found.Claimable++
+			free = append(free, listed)
+		} else if len(others) < maxListed {
+			others = append(others, listed)
+		}
+	}
+	found.Work = append(free[:min(len(free), maxListed)], others...)
+	found.Work = found.Work[:min(len(found.Work), maxListed)]
+	found.Shown = len(found.Work)
+	found.Verdict = found.verdict(in)
+	return found, all
+}
+
+func (s *listSnapshot) verdict(in listInput) string {
+	switch {
+	case s.Total == 0:
+		return "There is no work yet: add some with open_work, or run a plan"
+	case s.Matching == 0:
+		return fmt.Sprintf("None of the %d work items is as you asked for: ask for another phase or role", s.Total)
+	case s.Claimable > 0:
+		first := s.Work[0]
+		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching, first.ID, first.Claimable)
+	case in.Held != "":
+		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, brief.Plural(s.Matching))
+	}
+	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, brief.Plural(s.Matching))
+}
+
+// shownWork is a work item in full, as signalbox work show prints it.
+type shownWork struct {
+	ID          string           `json:"id"`
+	Title       string           `json:"title"`
+	Phase       signalbox.Phase  `json:"phase"`
+	BlockedFrom *signalbox.Phase `json:"blocked_from"`
+	Notes       *string          `json:"notes"`
+	Lease       *signalbox.Lease `json:"lease"`
+	Sessions    []shownSession   `json:"sessions"`
+}
+
+type shownSession struct {
+	Session string          `json:"session"`
+	Actor   string          `json:"actor"`
+	Role    signalbox.Role  `json:"role"`
+	Phase   signalbox.Phase `json:"phase"`
+	Epoch   uint64          `json:"epoch"`
+	From    time.Time       `json:"from"`
+	To      *time.Time      `json:"to"`
+	Ended   *rules.Ending   `json:"ended"`
+}
+
+func shownFrom(w *rules.Work, now time.Time) shownWork {
+	shown := shownWork{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: liveLease(w, now), Sessions: []shownSession{}}
+	if w.Phase == signalbox.PhaseBlocked {
+		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
+	}
+	for _, t := range w.Tenures() {
+		held := shownSession{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
+		if t.Ended != "" {
+			held.To, held.Ended = &t.To, &t.Ended
+		}
+		shown.Sessions = append(shown.Sessions, held)
+	}
+	return shown
+}

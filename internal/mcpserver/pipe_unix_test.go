@@ -1,0 +1,26 @@
+//go:build unix
+
+package mcpserver
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestPipeInPlaceOfAFile must not wait for somebody who writes to the pipe.
+func TestPipeInPlaceOfAFile(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), nil))
+	a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: mine\n"})
+	if err := os.Remove(*a.FilePath); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(*a.FilePath, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI}); notFound(err) == nil {
+		t.Errorf("read: %v", err)
+	}
+}
