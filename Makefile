@@ -33,6 +33,7 @@ format:
 bench: ## measure speed side by side with other tools
 	$(GO) run ./test/bench
 	$(GO) run ./test/benchtree
+	$(GO) run ./test/benchportfolio
 	$(GO) run ./test/benchrun
 
 fault: ## kill, race, tamper and starve the real program, at length

@@ -9,7 +9,7 @@ import (
 
 // Every command, also one that is added later, has a help with examples that begin like a call of it.
 func TestEveryCommandHasHelp(t *testing.T) {
-	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": ""})
+	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "", "briefOutputs": "inline"})
 	if err != nil {
 		t.Fatal(err)
 	}

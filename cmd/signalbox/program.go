@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox"
+	"signalbox/brief"
 	"signalbox/transcript"
 )
 
@@ -53,6 +54,9 @@ type commands struct {
 
 	Tree treeCommands `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
+	Portfolio portfolioCommands `cmd:"" help:"Look after a portfolio: tax lots, losses to harvest, exit signals."`
+	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve all of it to agents that speak MCP."`
+
 	Backup   backupCommand    `cmd:"" help:"Copy the whole box to a file, while it is in use."`
 	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
 	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
@@ -96,7 +100,8 @@ func (p *program) execute() error {
 		kong.Exit(func(int) { helped = true }), // kong exits after --help only
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(p),
-		kong.Vars{"formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles())},
+		kong.Vars{"formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles()),
+			"briefFormats": commaList(brief.Formats()), "briefOutputs": commaList(brief.Outputs())},
 	)
 	if err != nil {
 		return err

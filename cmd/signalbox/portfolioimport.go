@@ -1,0 +1,192 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"signalbox"
+	"signalbox/internal/portfolio"
+	"signalbox/internal/portfolio/example"
+	"signalbox/internal/portfolio/importer"
+)
+
+// portfolioName is the folder that portfolio init makes, and that the other commands look for.
+const portfolioName = "portfolio"
+
+type portfolioInitCommand struct {
+	Dir  string `arg:"" optional:"" default:"portfolio" help:"The folder to make; none is portfolio."`
+	JSON bool   `name:"json" help:"Print one JSON object."`
+}
+
+func (portfolioInitCommand) Help() string {
+	return `Makes a folder with an example portfolio: about 80 lots in four accounts, two years of prices, exit rules, and a README that says which change provokes which flag. Replace its files with your own.
+
+Examples:
+
+    signalbox portfolio init
+    signalbox portfolio init ~/money && signalbox portfolio harvest --data ~/money`
+}
+
+func (c *portfolioInitCommand) Run(p *program) error {
+	files, err := example.Write(c.Dir)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(struct {
+			Dir   string   `json:"dir"`
+			Files []string `json:"files"`
+		}{c.Dir, files}, "")
+	}
+	data := ""
+	if c.Dir != portfolioName {
+		data = " --data " + c.Dir
+	}
+	fmt.Fprintf(p.out, "made %s\n\nNext: signalbox portfolio harvest%s\n      signalbox portfolio exits SLV%s\n      signalbox mcp, so that an agent can ask\n",
+		printable(c.Dir), printable(data), printable(data))
+	return nil
+}
+
+type portfolioImportCommand struct {
+	dataFlag
+	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or the own columns."`
+	Account string `placeholder:"ID" help:"The account, for a file that names none."`
+	DryRun  bool   `name:"dry-run" help:"Show what would be added, and write nothing."`
+	Keep    bool   `name:"keep-twins" help:"Add rows also if they look like transactions from another kind of file."`
+	Rows    bool   `help:"Show every row."`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
+}
+
+func (portfolioImportCommand) Help() string {
+	return `Reads a file of transactions, says what it understood, and writes what the portfolio does not have yet into a new file in its folder of transactions. The kind of file is recognised by what stands in it. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. What is not understood is refused with line and column, and then nothing is written.
+
+Examples:
+
+    signalbox portfolio import --dry-run --rows schwab-2026.csv --account brk
+    signalbox portfolio import activity.qfx
+    signalbox portfolio import flex.xml --json`
+}
+
+// importedFile is the answer for programs.
+type importedFile struct {
+	File    string          `json:"file"`
+	Format  string          `json:"format"`
+	New     int             `json:"new"`
+	Known   int             `json:"known"`
+	Written string          `json:"written,omitempty"`
+	Rows    []importedRow   `json:"rows,omitempty"`
+	Skipped []skippedRecord `json:"skipped"`
+	Notes   []string        `json:"notes"`
+}
+
+type importedRow struct {
+	Line     int    `json:"line"`
+	Date     string `json:"date"`
+	Account  string `json:"account"`
+	Action   string `json:"action"`
+	Ticker   string `json:"ticker"`
+	Quantity string `json:"quantity"`
+	Price    string `json:"price"`
+	Fees     string `json:"fees"`
+}
+
+type skippedRecord struct {
+	Line   int    `json:"line"`
+	Record string `json:"record"`
+	Why    string `json:"why"`
+	Shares bool   `json:"moves_shares"`
+}
+
+func (c *portfolioImportCommand) Run(p *program) error {
+	p.quiet = c.JSON
+	report, err := p.desk(c.dataFlag).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep})
+	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
+		return p.refused(c.File, faults)
+	}
+	if err != nil {
+		return portfolioError(err)
+	}
+	for _, s := range report.Skipped {
+		if s.Shares {
+			p.warnf("line %d moves shares and was not understood: %s (%s): write it into a file of transactions by hand", s.Line, s.Why, s.Text)
+		}
+	}
+	if c.JSON {
+		return p.printJSON(c.answer(report), "")
+	}
+	return c.print(p, report)
+}
+
+// refused shows all that is wrong with a file: one edit can mend it together.
+func (p *program) refused(file string, faults *importer.FaultsError) error {
+	for _, fault := range faults.Faults {
+		p.say("fault", fault.String())
+	}
+	n := len(faults.Faults) + faults.More
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, plural(n)),
+		Hint: "correct the file, or export it anew; nothing was written"}
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {
+	told := importedFile{File: c.File, Format: r.Format, New: len(r.New), Known: r.Known, Written: r.Written, Skipped: []skippedRecord{}, Notes: r.Notes}
+	if told.Notes == nil {
+		told.Notes = []string{}
+	}
+	for _, s := range r.Skipped {
+		told.Skipped = append(told.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
+	}
+	if c.Rows {
+		for _, row := range r.New {
+			told.Rows = append(told.Rows, importedRow{row.Source.Line, row.Date, row.Account, string(row.Action), row.Ticker,
+				row.Quantity.String(), row.Price.String(), row.Fees.String()})
+		}
+	}
+	return told
+}
+
+func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) error {
+	if c.Rows {
+		t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tACTION\tTICKER\tQUANTITY\tPRICE\tFEES")
+		for _, row := range r.New {
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Source.Line, row.Date, printable(row.Account), row.Action, printable(row.Ticker),
+				row.Quantity, row.Price, row.Fees)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		for _, s := range r.Skipped {
+			fmt.Fprintf(p.out, "skipped line %d: %s (%s)\n", s.Line, printable(s.Why), printable(s.Text))
+		}
+	}
+	actions := make(map[string]int)
+	for _, row := range r.New {
+		actions[string(row.Action)]++
+	}
+	fmt.Fprintf(p.out, "%s: a %s file, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), plural(len(r.New)), r.Known, len(r.Skipped))
+	for _, action := range slices.Sorted(maps.Keys(actions)) {
+		fmt.Fprintf(p.out, "  %-18s %d\n", action, actions[action])
+	}
+	for _, note := range r.Notes {
+		p.notef("%s", note)
+	}
+	switch {
+	case r.Written != "":
+		fmt.Fprintf(p.out, "written to %s\n", printable(r.Written))
+	case c.DryRun:
+		p.notef("nothing was written: this was a dry run")
+	default:
+		p.notef("nothing was written: the portfolio has all of it")
+	}
+	return nil
+}

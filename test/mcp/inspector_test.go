@@ -1,0 +1,78 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// calls call each tool once, in an order in which each finds what it needs. A flag is what a call must end with; none means success.
+var calls = []struct {
+	tool string
+	args []string
+	flag string
+}{
+	{"get_status", nil, ""},
+	{"open_work", []string{"work=task-1", "title=guard the counter"}, ""},
+	{"list_work", []string{"claimable_by=developer"}, ""},
+	{"claim_work", []string{"work=task-1", "role=developer", "session=s-1", "ttl_seconds=60"}, ""},
+	{"get_work", []string{"work=task-1"}, ""},
+	{"renew_lease", []string{"work=task-1", "session=s-1", "epoch=3", "ttl_seconds=600"}, ""},
+	{"emit_signal", []string{"session=s-1", "signal=checkpoint", "percent=50"}, "not_planned"},
+	{"ask_human", []string{"session=s-1", "question=Red or green?"}, "not_planned"},
+	{"submit_exit", []string{"session=s-1", "phase_completed=IMPLEMENTATION", "exit_reason=completed"}, ""},
+	{"scan_transcript", []string{"text=READY_FOR_REVIEW: task-1"}, ""},
+	{"verify_ledger", nil, ""},
+	{"prove_event", []string{"seq=1"}, ""},
+	{"check_exit_signals", []string{"ticker=SLV"}, ""},
+	{"suggest_tax_loss_harvest", []string{"min_loss=100", "format=agent"}, ""},
+}
+
+func TestInspector(t *testing.T) {
+	k := needKit(t)
+	for _, transport := range []string{"http", "stdio"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			dir := newBox(t)
+			var env, target []string
+			if transport == "http" {
+				target = []string{startHTTP(t, dir), "--transport", "http", "--header", "Authorization: Bearer " + token}
+			} else {
+				target, env = server(t, dir)
+			}
+			inspect := func(into any, args ...string) {
+				t.Helper()
+				out, complaints, err := k.run(t, env, append(append([]string{inspector}, target...), args...)...)
+				if jsonErr := json.Unmarshal([]byte(out), into); jsonErr != nil {
+					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, complaints)
+				}
+			}
+			var listed struct{ Tools []struct{ Name string } }
+			inspect(&listed, "--method", "tools/list")
+			if len(listed.Tools) != len(calls) {
+				t.Errorf("%d tools are listed, %d are called", len(listed.Tools), len(calls))
+			}
+			for _, call := range calls {
+				args := []string{"--method", "tools/call", "--tool-name", call.tool}
+				for _, arg := range call.args {
+					args = append(args, "--tool-arg", arg)
+				}
+				var result struct {
+					IsError           bool
+					StructuredContent struct {
+						Status string
+						Flags  []struct{ Flag string }
+					}
+				}
+				inspect(&result, args...)
+				got := ""
+				if answer := result.StructuredContent; answer.Status != "success" && len(answer.Flags) > 0 {
+					got = answer.Flags[0].Flag
+				}
+				if got != call.flag || result.IsError != (call.flag != "") || result.StructuredContent.Status == "" {
+					t.Errorf("%s %s: %+v, want the flag %q", call.tool, strings.Join(call.args, " "), result, call.flag)
+				}
+			}
+		})
+	}
+}

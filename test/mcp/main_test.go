@@ -1,0 +1,94 @@
+package mcp_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/box"
+)
+
+// program is signalbox, built once for all tests.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "signalbox-mcp-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "signalbox")
+	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
+	build.Stderr = os.Stderr
+	status := 1
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building signalbox:", err)
+	} else {
+		status = m.Run()
+	}
+	if installed.dir != "" {
+		os.RemoveAll(installed.dir)
+	}
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+func keyOf(dir string) string { return filepath.Join(filepath.Dir(dir), "box.key") }
+
+// newBox makes a box, with the key beside it, and returns its folder.
+func newBox(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), box.FolderName)
+	if _, err := box.Init(t.Context(), dir, "ann", &box.Options{KeyFile: keyOf(dir)}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const token = "a-token-for-tests"
+
+// server is the program with its arguments, as an agent starts it, and what it needs of the environment.
+func server(t *testing.T, dir string) (args, env []string) {
+	t.Helper()
+	portfolio, err := filepath.Abs(filepath.Join("..", "..", "examples", "portfolio"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" + portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token, "SIGNALBOX_SESSION=",
+		signalbox.ExitFlag + "=true"}
+}
+
+// startHTTP starts a server over HTTP and returns its address.
+func startHTTP(t *testing.T, dir string) string {
+	t.Helper()
+	args, env := server(t, dir)
+	cmd := exec.Command(args[0], append(args[1:], "--http", "127.0.0.1:0")...)
+	cmd.Env = append(os.Environ(), env...)
+	complaints, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		io.Copy(os.Stderr, complaints)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server did not end well: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(complaints).ReadString('\n')
+	address, found := strings.CutPrefix(line, "note: serving MCP at ")
+	address, _, ended := strings.Cut(address, ";")
+	if err != nil || !found || !ended {
+		t.Fatalf("the server did not start: %q, %v", line, err)
+	}
+	return address
+}

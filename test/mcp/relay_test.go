@@ -1,0 +1,186 @@
+package mcp_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+)
+
+// withToken is a proxy that adds the token. Everything else, Host and Origin above all, arrives as it was sent.
+func withToken(t *testing.T, address string) string {
+	t.Helper()
+	target, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}})
+	t.Cleanup(proxy.Close)
+	return proxy.URL + target.Path
+}
+
+// bridge hands messages of streamable HTTP on to processes over stdio, one for each session. It looks at a message only to tell a call
+// from a notification, and an answer by its id.
+type bridge struct {
+	t   *testing.T
+	dir string
+
+	mu       sync.Mutex // guards sessions
+	sessions map[string]*child
+}
+
+// child is the process of a session.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+
+	mu      sync.Mutex // guards waiting, and writes to in
+	waiting map[string]chan json.RawMessage
+}
+
+func newBridge(t *testing.T, dir string) string {
+	t.Helper()
+	b := &bridge{t: t, dir: dir, sessions: map[string]*child{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, c := range b.sessions {
+			c.end(t)
+		}
+	})
+	return server.URL + "/mcp"
+}
+
+// message is what the bridge looks at.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get("Mcp-Session-Id")
+	b.mu.Lock()
+	c := b.sessions[id]
+	b.mu.Unlock()
+	switch {
+	case r.Method == http.MethodGet:
+		http.Error(w, "no stream", http.StatusMethodNotAllowed)
+	case r.Method == http.MethodDelete && c != nil:
+		b.mu.Lock()
+		delete(b.sessions, id)
+		b.mu.Unlock()
+		c.end(b.t)
+	case r.Method != http.MethodPost || id != "" && c == nil:
+		http.Error(w, "no such session", http.StatusNotFound)
+	default:
+		b.relay(w, r, id, c)
+	}
+}
+
+func (b *bridge) relay(w http.ResponseWriter, r *http.Request, id string, c *child) {
+	body, err := io.ReadAll(r.Body)
+	var m message
+	if err != nil || json.Unmarshal(body, &m) != nil {
+		http.Error(w, "no message", http.StatusBadRequest)
+		return
+	}
+	if c == nil {
+		if id, c, err = b.start(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
+	w.Header().Set("Mcp-Session-Id", id)
+	answer, err := c.send(body, m)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	if answer == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	select {
+	case text := <-answer:
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(text)
+	case <-r.Context().Done():
+	}
+}
+
+func (b *bridge) start() (string, *child, error) {
+	args, env := server(b.t, b.dir)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	c := &child{cmd: cmd, in: in, waiting: map[string]chan json.RawMessage{}}
+	go c.hear(out)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := fmt.Sprintf("child-%d", cmd.Process.Pid)
+	b.sessions[id] = c
+	return id, c, nil
+}
+
+// send writes a message, and returns where its answer comes, nil if there is none.
+func (c *child) send(body []byte, m message) (<-chan json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var answer chan json.RawMessage
+	if m.Method != "" && m.ID != nil {
+		answer = make(chan json.RawMessage, 1)
+		c.waiting[string(m.ID)] = answer
+	}
+	_, err := c.in.Write(append(body, '\n'))
+	return answer, err
+}
+
+// hear hands answers to those who wait for them. What is no answer, such as a notification, has no one here to hear it.
+func (c *child) hear(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var m message
+		if json.Unmarshal(lines.Bytes(), &m) != nil || m.Method != "" {
+			continue
+		}
+		c.mu.Lock()
+		if answer := c.waiting[string(m.ID)]; answer != nil {
+			delete(c.waiting, string(m.ID))
+			answer <- append(json.RawMessage(nil), lines.Bytes()...)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *child) end(t *testing.T) {
+	c.in.Close()
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("the process of a session did not end well: %v", err)
+	}
+}
