@@ -19,7 +19,7 @@ const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 type mcpCommand struct {
 	boxFlag
 	Portfolio given    `name:"portfolio" placeholder:"DIR" help:"The portfolio's folder; else SIGNALBOX_PORTFOLIO, else the current folder or portfolio in it, whichever has portfolio.yaml."`
-	HTTP      given    `name:"http" placeholder:"ADDR" help:"Listen here for streamable HTTP instead of speaking on standard input and output, as in 127.0.0.1:8765; without a host it is the loopback, and port 0 is any that is free."`
+	HTTP      given    `name:"http" placeholder:"ADDR" help:"Listen here for streamable HTTP instead of speaking on standard input and output, as in 127.0.0.1:7700; without a host it is the loopback, and port 0 is any that is free."`
 	Hosts     []string `name:"host" placeholder:"NAME" help:"A name by which callers reach the server, beside those of the loopback. Repeat it for more."`
 }
 
@@ -34,7 +34,7 @@ Examples:
 
     signalbox mcp
     signalbox mcp --portfolio ~/money
-    SIGNALBOX_MCP_TOKEN=$(cat token) signalbox mcp --http 127.0.0.1:8765`
+    SIGNALBOX_MCP_TOKEN=$(cat token) signalbox mcp --http 127.0.0.1:7700`
 }
 
 func (c *mcpCommand) Run(p *program) error {
@@ -52,7 +52,7 @@ func (c *mcpCommand) Run(p *program) error {
 	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
 		Version: currentBuild().Version, Box: p.boxOptions(), Session: p.getenv(sessionVariable),
 		Crew:  p.getenv(attemptVariable) != "", // only a crew sets it
-		Actor: p.actor(""), ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}), Token: token, Hosts: c.Hosts,
+		Actor: p.actor(""), ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Token: token, Hosts: c.Hosts,
 		Log: slog.New(warnings{p}),
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func interruption(err error) error {
 func (c *mcpCommand) listen(ctx context.Context, p *program, server *mcpserver.Server, token string, made bool) error {
 	host, port, err := net.SplitHostPort(string(c.HTTP))
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is no address: %w", c.HTTP, err), Hint: "write host and port, such as 127.0.0.1:8765"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is no address: %w", c.HTTP, err), Hint: "write host and port, such as 127.0.0.1:7700"}
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -44,9 +43,9 @@ type dataFlag struct {
 }
 
 // desk finds the portfolio. Full results go below the box, or the current folder if there is none.
-func (p *program) desk(f dataFlag) *portfolio.Desk {
+func (p *program) desk(f dataFlag, b boxFlag) *portfolio.Desk {
 	logs := "logs"
-	if dir, err := p.findBox(boxFlag{}); err == nil {
+	if dir, err := p.findBox(b); err == nil {
 		logs = filepath.Join(dir, "logs")
 	}
 	return portfolio.NewDesk(p.portfolioFolder(f), &portfolio.Options{Logs: logs})
@@ -67,9 +66,9 @@ func (p *program) portfolioFolder(f dataFlag) string {
 // toolFlags are those of commands that answer as the tools for agents do.
 type toolFlags struct {
 	AsOf   string `name:"as-of" placeholder:"DATE" help:"The day of the question; else as_of of portfolio.yaml, else today."`
-	Format string `placeholder:"FORMAT" help:"Print the answer in the tool's own form, as JSON: ${briefFormats}."`
+	Format string `placeholder:"FORMAT" xor:"form" help:"Print the answer in the tool's own form, as JSON: ${briefFormats}."`
 	Output string `placeholder:"WHERE" help:"${briefOutputs} (inline by default): where the full result goes; a file goes below logs of the box, or of the current folder."`
-	JSON   bool   `name:"json" help:"Print the full result as JSON."`
+	JSON   bool   `name:"json" xor:"form" help:"Print the full result as JSON."`
 }
 
 // format is what the tool is asked for: a report for people, unless a program asks.
@@ -146,7 +145,7 @@ Examples:
 func (c *portfolioExitsCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return c.tell(p, p.desk(c.dataFlag).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
+	return c.tell(p, p.desk(c.dataFlag, boxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
 		AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
@@ -176,7 +175,7 @@ Examples:
 func (c *portfolioHarvestCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return c.tell(p, p.desk(c.dataFlag).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
+	return c.tell(p, p.desk(c.dataFlag, boxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
 		Source: c.Source, SkipWashCheck: c.NoWash, AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
@@ -201,13 +200,10 @@ Examples:
 func (c *portfolioLotsCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	lots, err := p.desk(c.dataFlag).Lots(ctx, c.AsOf)
+	lots, err := p.desk(c.dataFlag, boxFlag{}).Lots(ctx, portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
 	if err != nil {
 		return portfolioError(err)
 	}
-	lots = slices.DeleteFunc(lots, func(l portfolio.Lot) bool {
-		return c.Account != "" && l.Account != c.Account || c.Ticker != "" && !strings.EqualFold(l.Ticker, c.Ticker)
-	})
 	if c.JSON {
 		return p.printJSON(lots, "")
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"signalbox"
+	"signalbox/brief"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/portfolio/example"
 	"signalbox/internal/portfolio/importer"
@@ -56,12 +58,13 @@ type portfolioImportCommand struct {
 	Account string `placeholder:"ID" help:"The account, for a file that names none."`
 	DryRun  bool   `name:"dry-run" help:"Show what would be added, and write nothing."`
 	Keep    bool   `name:"keep-twins" help:"Add rows also if they look like transactions from another kind of file."`
+	Leave   bool   `name:"leave-out" help:"Take the rest of a file in which records that move shares were not understood."`
 	Rows    bool   `help:"Show every row."`
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (portfolioImportCommand) Help() string {
-	return `Reads a file of transactions, says what it understood, and writes what the portfolio does not have yet into a new file in its folder of transactions. The kind of file is recognised by what stands in it. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. What is not understood is refused with line and column, and then nothing is written.
+	return `Reads a file of transactions, says what it understood, and writes what the portfolio does not have yet into a new file in its folder of transactions. The kind of file is recognised by what stands in it. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. What is not understood is refused with line and column, and then nothing is written. To undo an import, remove the file that it wrote.
 
 Examples:
 
@@ -102,7 +105,7 @@ type skippedRecord struct {
 
 func (c *portfolioImportCommand) Run(p *program) error {
 	p.quiet = c.JSON
-	report, err := p.desk(c.dataFlag).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep})
+	report, err := p.desk(c.dataFlag, boxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
 	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
 		return p.refused(c.File, faults)
 	}
@@ -111,7 +114,7 @@ func (c *portfolioImportCommand) Run(p *program) error {
 	}
 	for _, s := range report.Skipped {
 		if s.Shares {
-			p.warnf("line %d moves shares and was not understood: %s (%s): write it into a file of transactions by hand", s.Line, s.Why, s.Text)
+			p.warnf("line %d moves shares and was not understood: %s", s.Line, s.Why)
 		}
 	}
 	if c.JSON {
@@ -126,15 +129,14 @@ func (p *program) refused(file string, faults *importer.FaultsError) error {
 		p.say("fault", fault.String())
 	}
 	n := len(faults.Faults) + faults.More
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, plural(n)),
-		Hint: "correct the file, or export it anew; nothing was written"}
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
+	hint := "correct the file, or export it anew; nothing was written"
+	switch first := faults.Faults[0].Message; {
+	case strings.Contains(first, "which account"):
+		hint = "say whose it is: --account ID"
+	case strings.Contains(first, "folder prices"):
+		hint = "copy it into the folder prices of the portfolio"
 	}
-	return "s"
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, brief.Plural(n)), Hint: hint}
 }
 
 func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {
@@ -173,7 +175,7 @@ func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) er
 	for _, row := range r.New {
 		actions[string(row.Action)]++
 	}
-	fmt.Fprintf(p.out, "%s: a %s file, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), plural(len(r.New)), r.Known, len(r.Skipped))
+	fmt.Fprintf(p.out, "%s: %s, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), brief.Plural(len(r.New)), r.Known, len(r.Skipped))
 	for _, action := range slices.Sorted(maps.Keys(actions)) {
 		fmt.Fprintf(p.out, "  %-18s %d\n", action, actions[action])
 	}

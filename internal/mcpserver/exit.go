@@ -9,6 +9,8 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 	"signalbox/transcript"
 )
@@ -32,15 +34,15 @@ type exitFields struct {
 // movedSnapshot is what came of something that a session said about its work.
 type movedSnapshot struct {
 	head
-	Work      string           `json:"work"`
-	Session   string           `json:"session"`
-	Signal    string           `json:"signal" jsonschema:"what was said"`
-	Phase     signalbox.Phase  `json:"phase" jsonschema:"the phase that the work is in now"`
-	NextPhase *signalbox.Phase `json:"next_phase" jsonschema:"the phase that the signal moved it to; null if it moved nothing"`
-	Lease     *shownLease      `json:"lease" jsonschema:"the lease while the session still has it; of a stale one that of who holds the work"`
-	Questions list[string]     `json:"questions" jsonschema:"the questions that the human is asked"`
-	Seq       uint64           `json:"seq" jsonschema:"the event that records it"`
-	Repeated  bool             `json:"repeated" jsonschema:"whether it was said before, and changed nothing now"`
+	Work      string              `json:"work"`
+	Session   string              `json:"session"`
+	Signal    string              `json:"signal"`
+	Phase     signalbox.Phase     `json:"phase"`
+	NextPhase *signalbox.Phase    `json:"next_phase"`
+	Lease     *shownLease         `json:"lease"`
+	Questions schema.List[string] `json:"questions"`
+	Seq       uint64              `json:"seq"`
+	Repeated  bool                `json:"repeated" jsonschema:"changed nothing"`
 }
 
 func (s *movedSnapshot) flags() (flags []brief.Flag) {
@@ -67,29 +69,29 @@ func (s *movedSnapshot) fill(a rules.Answer) {
 func (s *Server) addSubmitExit() {
 	add(s, definition{
 		name: "submit_exit", title: "Hand in an exit signal", destroys: true, again: true,
-		description: "Ends a phase of work under the session's lease: if it counts, the work moves to its next phase and the lease is over, in one step. " +
-			"phase_completed must be the phase that the work is in. Handing in the same again gives the same answer. Works only where the operator has enabled the exit protocol.",
-		input: object(
+		description: "Ends a phase of work under the session's lease: if it counts, the work moves on and the lease is over, in one step. " +
+			"Handing in the same again gives the same answer. For work outside a plan; works only where the operator has enabled exit signals.",
+		input: schema.Object(
 			sessionArgument(),
-			sequence("epoch", "The epoch of the lease; none is the session's only live one."),
-			choice("phase_completed", signalbox.Phases(), "The phase that the work is in, whether it is done or not.").must(),
-			choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").must(),
-			text("pr_url", 2048, "The https:// address of the pull request."),
-			text("evidence_bundle_ref", 4096, "A relative path in the workspace."),
-			text("notes", 1<<15, "What whoever comes next should know."),
-			text("version", 32, "The version of the exit protocol.").or("1.0.0"),
+			schema.Sequence("epoch", "Of the lease; none is the only live one."),
+			schema.Choice("phase_completed", signalbox.Phases(), "That the work is in, done or not.").Must(),
+			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Must(),
+			schema.Text("pr_url", 2048, "The https:// address of the pull request."),
+			schema.Text("evidence_bundle_ref", 4096, "A relative path in the workspace."),
+			schema.Text("notes", 1<<15, "For whoever comes next."),
+			schema.Text("version", 32, "The version of the exit protocol.").Or("1.0.0"),
 		),
 	}, s.submitExit)
 }
 
-func (s *Server) submitExit(ctx context.Context, in exitInput) (moved movedSnapshot, _ *attachment, err error) {
+func (s *Server) submitExit(ctx context.Context, in exitInput) (moved movedSnapshot, _ *files.Rest, err error) {
 	moved.Signal = signalbox.NameExit
 	session, err := s.session(in.Session)
 	if err != nil {
 		return moved, nil, err
 	}
-	if !transcript.ExitEnabled(s.opts.ExitFlag) {
-		return moved, nil, transcript.ErrExitDisabled
+	if !s.exitEnabled() {
+		return moved, nil, s.exitDisabled()
 	}
 	data, err := json.Marshal(signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: in.Version, PhaseCompleted: in.Phase, ExitReason: in.Reason,
 		PRURL: in.PRURL, EvidenceBundleRef: in.Evidence, Notes: in.Notes})
@@ -124,6 +126,36 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved movedSnaps
 		moved.Verdict = fmt.Sprintf("%s is in %s now and the lease is over: stop, or claim other work", moved.Work, moved.Phase)
 	}
 	return moved, nil, err
+}
+
+func (s *Server) exitEnabled() bool { return transcript.ExitEnabled(s.opts.ExitFlag) }
+
+// enableExits is what the operator has to do so that work outside a plan can be handed in.
+const enableExits = "whoever runs the server sets " + signalbox.ExitFlag + "=true in its environment (env in the client's configuration) and starts it anew"
+
+func (s *Server) exitDisabled() error {
+	if s.opts.ExitFlag == "" {
+		return problemf("exit_disabled", enableExits, "exit signals are off, because %s is not set", signalbox.ExitFlag)
+	}
+	return problemf("exit_disabled", enableExits, "exit signals are off, because %s is '%s'", signalbox.ExitFlag, line(s.opts.ExitFlag, 20))
+}
+
+// exitWarning is for who has or could claim work that cannot be handed in.
+func exitWarning() brief.Flag {
+	return brief.Flag{Flag: "exit_disabled", Severity: brief.Warning, Message: "Work outside a plan cannot be handed in, because exit signals are off: " + enableExits}
+}
+
+// howToEnd says what to do with work that a session holds when it is done.
+func (s *Server) howToEnd(planned bool) string {
+	switch {
+	case s.opts.Crew:
+		return "renew in time, then end your turn with its signal"
+	case planned:
+		return "renew in time, then say with emit_signal how it ended"
+	case s.exitEnabled():
+		return "renew in time, then hand in with submit_exit how it ended"
+	}
+	return "but exit signals are off, so nothing can be handed in: tell the operator first"
 }
 
 // endsTurn tells the agent of a crew to say at the end of its turn what it wanted to say here. The crew keeps what the agent did

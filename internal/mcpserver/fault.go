@@ -9,14 +9,9 @@ import (
 
 	"signalbox"
 	"signalbox/internal/engine"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
-	"signalbox/transcript"
 )
-
-// argumentError means that the arguments of a call do not fit the tool's input schema.
-type argumentError struct{ why string }
-
-func (e *argumentError) Error() string { return "invalid arguments: " + e.why }
 
 // problem is an error that knows its flag, and what to do about it in terms of the tools.
 type problem struct {
@@ -37,14 +32,14 @@ func explain(err error) (flag, message string) {
 	flag, todo := classify(err)
 	message = capital(line(err.Error(), 250))
 	if todo != "" {
-		message += ": " + line(todo, 140)
+		message += ": " + line(todo, 180)
 	}
 	return flag, message
 }
 
 // classify returns the flag of an error and what to do.
 func classify(err error) (flag, todo string) {
-	refused, known, argument, classed := (*rules.RefusedError)(nil), (*problem)(nil), (*argumentError)(nil), (*signalbox.Error)(nil)
+	refused, known, argument, classed := (*rules.RefusedError)(nil), (*problem)(nil), (*schema.MisfitError)(nil), (*signalbox.Error)(nil)
 	hint := ""
 	if errors.As(err, &classed) {
 		hint = classed.Hint
@@ -58,8 +53,6 @@ func classify(err error) (flag, todo string) {
 		return string(refused.Reason), refusedTodo(refused.Reason, hint)
 	case errors.Is(err, rules.ErrNothingToClaim):
 		return "nothing_to_claim", "ask get_status what the box waits for, and try again later"
-	case errors.Is(err, transcript.ErrExitDisabled):
-		return "exit_disabled", "ask whoever runs the server to set " + signalbox.ExitFlag + "=true"
 	case errors.Is(err, engine.ErrUnknownOutcome):
 		return "unknown_outcome", "look at the work with get_work, or give the same command again"
 	case errors.Is(err, engine.ErrClockSkew):

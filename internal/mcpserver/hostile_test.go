@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox/brief"
+	"signalbox/internal/mcpserver/files"
 )
 
 // TestBadArguments calls tools with what their schemas do not allow.
@@ -90,7 +92,7 @@ func TestResourcesAreOwnFilesOnly(t *testing.T) {
 	}
 	folder := strings.TrimSuffix(link.URI, filepath.Base(*a.FilePath))
 	for _, uri := range []string{
-		"", "file:///etc/passwd", fileURI(beside), fileURI(filepath.Join(dir, "signalbox.yaml")), *a.FilePath, folder, folder + "../../signalbox.yaml",
+		"", "file:///etc/passwd", files.URI(beside), files.URI(filepath.Join(dir, "signalbox.yaml")), *a.FilePath, folder, folder + "../../signalbox.yaml",
 		folder + "./" + filepath.Base(*a.FilePath), folder + "%2e%2e/%2e%2e/signalbox.yaml", link.URI + "/..", link.URI + "?x", link.URI + "#x", link.URI + "\x00", strings.Repeat("a", 1<<16),
 		strings.Replace(link.URI, "file://", "FILE://", 1), "http://127.0.0.1/",
 	} {
@@ -133,19 +135,49 @@ func notFound(err error) *jsonrpc.Error {
 func TestOldFilesGiveWay(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
-	var first *answer
-	for range maxFiles + 1 {
+	var first *told
+	for range files.MaxFiles + 1 {
 		a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
 		if first == nil {
 			first = a
 		}
 	}
 	names, err := os.ReadDir(filepath.Dir(*first.FilePath))
-	if err != nil || len(names) != maxFiles {
+	if err != nil || len(names) != files.MaxFiles {
 		t.Errorf("%d files, %v", len(names), err)
 	}
 	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: first.links[0].URI}); err == nil {
 		t.Error("the oldest is still there")
+	}
+}
+
+// TestWhatWasAskedForStays: a proof may have been handed on, so it does not give way; old files of other servers do.
+func TestWhatWasAskedForStays(t *testing.T) {
+	dir := newBox(t)
+	c := newCaller(t, newServer(t, dir, nil))
+	proof := c.ok("prove_event", args{"seq": 1})
+	folder := filepath.Dir(*proof.FilePath)
+	old := time.Now().Add(-30 * 24 * time.Hour)
+	for _, name := range []string{"spare_scan_1.json", "proof_1.json"} {
+		name = filepath.Join(folder, name)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range files.MaxFiles + 1 {
+		c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
+	}
+	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: proof.links[0].URI}); err != nil {
+		t.Errorf("the proof is gone: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "proof_1.json")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "spare_scan_1.json")); err == nil {
+		t.Error("what an earlier server left a month ago is still there")
 	}
 }
 

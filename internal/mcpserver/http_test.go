@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -211,4 +213,23 @@ func TestCancelledCall(t *testing.T) {
 		t.Error("a cancelled call was answered")
 	}
 	c.ok("get_status", nil)
+}
+
+// TestStrangersAreNotWaitedFor: who shows no token is answered at once, though the body never comes.
+func TestStrangersAreNotWaitedFor(t *testing.T) {
+	address := served(t, nil)
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", at.Host)
+	answer, err := io.ReadAll(conn) // ends when the server closes the connection
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+		t.Errorf("%v: %s", err, answer)
+	}
 }

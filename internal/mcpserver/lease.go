@@ -9,6 +9,8 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 )
 
@@ -17,16 +19,24 @@ type leaseSnapshot struct {
 	head
 	Work     string          `json:"work"`
 	Phase    signalbox.Phase `json:"phase"`
-	Session  string          `json:"session" jsonschema:"the session that holds it: name it from now on"`
-	Lease    *shownLease     `json:"lease" jsonschema:"the lease; of a refused call that of who holds the work"`
-	Repeated bool            `json:"repeated" jsonschema:"whether the session held it already"`
+	Session  string          `json:"session" jsonschema:"name it from now on"`
+	Lease    *shownLease     `json:"lease"`
+	Planned  bool            `json:"planned" jsonschema:"emit_signal ends it, else submit_exit"`
+	Exits    bool            `json:"exit_enabled"`
+	Repeated bool            `json:"repeated" jsonschema:"held already"`
 }
 
-func (s *leaseSnapshot) flags() []brief.Flag {
-	if s.Problem == nil && s.Repeated {
-		return []brief.Flag{{Flag: "already_held", Severity: brief.Info, Message: "The session held it already"}}
+func (s *leaseSnapshot) flags() (flags []brief.Flag) {
+	if s.Problem != nil {
+		return nil
 	}
-	return nil
+	if s.Repeated {
+		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session held it already"})
+	}
+	if !s.Planned && !s.Exits {
+		flags = append(flags, exitWarning())
+	}
+	return flags
 }
 
 func (s *leaseSnapshot) fill(a rules.Answer) {
@@ -42,27 +52,28 @@ type claimInput struct {
 }
 
 // lifetime is an argument of claims and renewals.
-func lifetime() property {
-	return number("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
-		"How long the lease lives from now; else what the box's configuration says, usually 900.")
+func lifetime() schema.Property {
+	return schema.Number("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
+		"How long it lives from now; else as the box is configured, usually 900.")
 }
 
 func (s *Server) addClaimWork() {
 	add(s, definition{
 		name: "claim_work", title: "Claim work",
 		description: "Takes the lease of a work item, or without one of whatever is next for the role. One session at a time holds work. Keep the session and the " +
-			"epoch that it answers with; claiming again what the same session holds answers with the same lease. Only an operator's server may.",
-		input: object(
-			id("work", "The work item; leave it out for whatever is next."),
-			choice("role", claimRoles(), "What you claim it as. Which role may depends on the phase.").must(),
-			id("session", "The session; one is made if none is given."),
-			id("actor", "Who it is; else who started the server."),
+			"epoch that it answers with; claiming again what the session holds gives the same lease. Only an operator's server may.",
+		input: schema.Object(
+			schema.ID("work", "The work item; leave it out for whatever is next."),
+			schema.Choice("role", claimRoles(), "What you claim it as. Which role may depends on the phase.").Must(),
+			schema.ID("session", "The session; one is made if none is given."),
+			schema.ID("actor", "Who it is; else who started the server."),
 			lifetime(),
 		),
 	}, s.claim)
 }
 
-func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapshot, _ *attachment, err error) {
+func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapshot, _ *files.Rest, err error) {
+	claimed.Exits = s.exitEnabled()
 	if err := s.operatorOnly("claim work"); err != nil {
 		return claimed, nil, err
 	}
@@ -76,6 +87,7 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 		}
 		answer, err := b.Engine.Do(ctx, claim)
 		claimed.fill(answer)
+		claimed.Planned = ofPlan(b, claimed.Work)
 		if err != nil && !errors.Is(err, rules.ErrNothingToClaim) {
 			b.Engine.View(func(state *rules.State) { err = missing(state, err, in.Work, "") })
 		}
@@ -88,9 +100,19 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 		claimed.Session = ""
 		return claimed, nil, err
 	}
-	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: work on it, renew in time, then hand in how it ended",
-		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch, claimed.Lease.Expires.Format(time.RFC3339))
+	s.keepClaim(ctx, claimed.Session)
+	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: work on it, %s",
+		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch, claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
 	return claimed, nil, nil
+}
+
+// ofPlan tells whether work is of a plan.
+func ofPlan(b *box.Box, work string) (is bool) {
+	b.Engine.View(func(state *rules.State) {
+		w, known := state.Work(work)
+		is = known && w.Task != nil
+	})
+	return is
 }
 
 type renewInput struct {
@@ -101,21 +123,22 @@ type renewInput struct {
 }
 
 // sessionArgument is that of calls which act for a session.
-func sessionArgument() property {
-	return id("session", "The session that claim_work answered with. A server inside an agent's process has its own: leave it out there.")
+func sessionArgument() schema.Property {
+	return schema.ID("session", "As claim_work answered. A server inside an agent's process has its own.")
 }
 
 func (s *Server) addRenewLease() {
 	add(s, definition{
 		name: "renew_lease", title: "Renew a lease",
 		description: "Extends the lease of a session that holds work. It never shortens it. A lease that is over cannot be renewed: then stop the work.",
-		input: object(
-			id("work", "The work item.").must(),
+		input: schema.Object(
+			schema.ID("work", "The work item.").Must(),
 			sessionArgument(),
-			sequence("epoch", "The epoch of the lease.").must(),
+			schema.Sequence("epoch", "Of the lease.").Must(),
 			lifetime(),
 		),
-	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *attachment, err error) {
+	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Rest, err error) {
+		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
 		if err != nil {
 			return renewed, nil, err
@@ -127,6 +150,7 @@ func (s *Server) addRenewLease() {
 			}
 			answer, err := b.Engine.Do(ctx, renew)
 			renewed.fill(answer)
+			renewed.Planned = ofPlan(b, renewed.Work)
 			b.Engine.View(func(state *rules.State) { err = missing(state, err, in.Work, session) })
 			return err
 		})

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
 	"signalbox/internal/journal"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/ledger"
 )
 
@@ -22,13 +25,13 @@ type verifyInput struct {
 type verifySnapshot struct {
 	head
 	OK       bool    `json:"ok"`
-	Events   uint64  `json:"events" jsonschema:"how many events were verified"`
-	Head     string  `json:"head" jsonschema:"the hash of the last of them"`
-	FirstBad *uint64 `json:"first_bad" jsonschema:"the first event that is not as it was"`
-	Reason   *string `json:"reason" jsonschema:"what is wrong with it"`
-	Signed   uint64  `json:"signed" jsonschema:"how many events the checkpoint covers; 0 without one"`
-	Signer   *string `json:"signer" jsonschema:"whose checkpoint it is"`
-	Judged   bool    `json:"judged" jsonschema:"whether also the meaning of the events was judged to the end"`
+	Events   uint64  `json:"events"`
+	Head     string  `json:"head"`
+	FirstBad *uint64 `json:"first_bad" jsonschema:"an event"`
+	Reason   *string `json:"reason"`
+	Signed   uint64  `json:"signed" jsonschema:"events under the checkpoint"`
+	Signer   *string `json:"signer"`
+	Judged   bool    `json:"judged" jsonschema:"also their meaning was judged"`
 }
 
 func (s *verifySnapshot) flags() (flags []brief.Flag) {
@@ -53,14 +56,17 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 func (s *Server) addVerifyLedger() {
 	add(s, definition{
 		name: "verify_ledger", title: "Verify the ledger", reads: true,
-		description: "Reads the whole ledger and checks every sequence, time, link and hash, and what the events mean; and against a signed checkpoint that nothing was cut off. " +
-			"The box's own checkpoint lies beside the ledger: give one that was kept elsewhere to be sure.",
-		input: object(
-			text("checkpoint", 1<<16, "The text of a signed checkpoint that was kept elsewhere; else the box's own."),
-			text("key", 1024, "The public key, as signalbox ledger key prints it; else the box's own."),
+		description: "Checks every sequence, time, link and hash of the ledger, what the events mean, and against a signed checkpoint that nothing was cut off. " +
+			"The box's own lies beside the ledger: give one that was kept elsewhere to be sure.",
+		input: schema.Object(
+			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint; else the box's own."),
+			schema.Text("key", 1024, "The public key, as signalbox ledger key prints it; else the box's own."),
 		),
-	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *attachment, err error) {
-		opts := box.VerifyOptions{PublicKey: in.Key}
+	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Rest, err error) {
+		opts := box.VerifyOptions{PublicKey: strings.TrimSpace(in.Key)}
+		if _, err := ledger.KeyName(opts.PublicKey); opts.PublicKey != "" && err != nil {
+			return verified, nil, &schema.MisfitError{Why: "key is no public key, or a letter of it is wrong: give it as signalbox ledger key prints it"}
+		}
 		if in.Checkpoint != "" {
 			opts.Checkpoint = []byte(in.Checkpoint)
 		}
@@ -124,7 +130,7 @@ type proveSnapshot struct {
 	Actor   string `json:"actor"`
 	Time    string `json:"time"`
 	Hash    string `json:"hash"`
-	Key     string `json:"key" jsonschema:"the public key that the proof is checked with; trust it only if you know it from elsewhere"`
+	Key     string `json:"key" jsonschema:"trust it only if you know it from elsewhere"`
 }
 
 func (s *Server) addProveEvent() {
@@ -132,8 +138,8 @@ func (s *Server) addProveEvent() {
 		name: "prove_event", title: "Prove an event", reads: true,
 		description: "Makes a proof that an event is in the ledger: a file with the event, the way from it to the root, and a signed checkpoint. signalbox ledger check " +
 			"checks it with the public key alone.",
-		input: object(sequence("seq", "The sequence of the event.").must()),
-	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *attachment, err error) {
+		input: schema.Object(schema.Sequence("seq", "The sequence of the event.").Must()),
+	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Rest, err error) {
 		proven.Seq = in.Seq
 		err = s.withLedger(ctx, func(l *box.Ledger) error {
 			proof, err := l.Prove(ctx, in.Seq)
@@ -144,7 +150,7 @@ func (s *Server) addProveEvent() {
 				return err
 			}
 			proven.fill(&proof.Event)
-			rest = &attachment{prefix: "proof", result: proof.Format(), wanted: true}
+			rest = &files.Rest{Prefix: "proof", Result: proof.Format(), Wanted: true}
 			return nil
 		})
 		if err == nil {

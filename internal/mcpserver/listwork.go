@@ -8,6 +8,8 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 )
 
@@ -21,12 +23,12 @@ type listInput struct {
 // listSnapshot is the work that was asked for.
 type listSnapshot struct {
 	head
-	Total     int              `json:"total" jsonschema:"how many work items the box has"`
-	Matching  int              `json:"matching" jsonschema:"how many of them were asked for"`
-	Shown     int              `json:"shown" jsonschema:"how many of those are in this answer; the file has the rest"`
-	Claimable int              `json:"claimable" jsonschema:"how many of the matching ones can be claimed"`
-	Phases    phaseCounts      `json:"phases" jsonschema:"how many of the matching ones are in each phase"`
-	Work      list[listedWork] `json:"work" jsonschema:"at most 10, what can be claimed first"`
+	Total     int                     `json:"total"`
+	Matching  int                     `json:"matching"`
+	Shown     int                     `json:"shown" jsonschema:"the file has the rest"`
+	Claimable int                     `json:"claimable"`
+	Phases    phaseCounts             `json:"phases"`
+	Work      schema.List[listedWork] `json:"work" jsonschema:"at most 10"`
 }
 
 // listedWork is a work item in a list.
@@ -34,8 +36,8 @@ type listedWork struct {
 	ID        string          `json:"id"`
 	Title     string          `json:"title"`
 	Phase     signalbox.Phase `json:"phase"`
-	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"the role that may claim it now; empty if nobody may"`
-	HeldBy    *string         `json:"held_by" jsonschema:"the session that holds it"`
+	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"empty if nobody may"`
+	HeldBy    *string         `json:"held_by"`
 }
 
 func (s *listSnapshot) flags() (flags []brief.Flag) {
@@ -53,18 +55,18 @@ func (s *listSnapshot) flags() (flags []brief.Flag) {
 func (s *Server) addListWork() {
 	add(s, definition{
 		name: "list_work", title: "List work", reads: true,
-		description: "The work items of the box: what can be claimed first, then the others, in the order they were opened. At most 10 are shown; the rest is in a file.",
-		input: object(
-			choice("phase", signalbox.Phases(), "Only work in this phase."),
-			choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
-			id("held_by", "Only work that this session holds."),
+		description: "The work items of the box, those first that can be claimed, else as they were opened. At most 10 are shown; the rest is in a file.",
+		input: schema.Object(
+			schema.Choice("phase", signalbox.Phases(), "Only work in this phase."),
+			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
+			schema.ID("held_by", "Only work that this session holds."),
 		),
-	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *attachment, err error) {
+	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Rest, err error) {
 		now := s.opts.Now()
 		var all []shownWork
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
 		if err == nil && found.Shown < found.Matching {
-			rest = &attachment{prefix: "work", result: all}
+			rest = &files.Rest{Prefix: "work", Result: all}
 		}
 		return found, rest, err
 	})
@@ -84,7 +86,7 @@ func claimRoles() (roles []signalbox.Role) {
 
 // find returns the list in short and in full.
 func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []shownWork) {
-	var free, others list[listedWork]
+	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		found.Total++
 		listed := listedWork{ID: w.ID, Title: line(w.Title, maxTitle), Phase: w.Phase}

@@ -3,8 +3,10 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,9 +19,94 @@ import (
 
 func TestNoPortfolio(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
-	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {"format": "agent"}} {
 		if a := c.fails(tool, "no_portfolio", in); !strings.Contains(a.text, "signalbox portfolio init") {
 			t.Errorf("%s: does not say how to get one: %s", tool, a.text)
+		}
+	}
+}
+
+// TestNoPortfolioInTheFolder has a desk whose folder has no portfolio: who asks does not know where the server runs.
+func TestNoPortfolioInTheFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: portfolio.NewDesk(".", nil)}))
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+		for _, format := range brief.Formats() {
+			in["format"] = format
+			a := c.call(tool, in)
+			for _, want := range []string{"no portfolio.yaml in this folder", here, "--portfolio", "SIGNALBOX_PORTFOLIO"} {
+				if a.Status != brief.StatusError || !strings.Contains(a.text, want) {
+					t.Errorf("%s as %s: does not say %q: %s", tool, format, want, a.text)
+				}
+			}
+		}
+	}
+	in := args{"ticker": "SLV", "output": "file"} // and the file is given out
+	if a := c.call("check_exit_signals", in); a.FilePath == nil {
+		t.Errorf("no file: %s", a.text)
+	}
+}
+
+// TestPortfolioSnapshotKeys compares what an agent gets when the arguments are wrong with what it gets when all is well.
+func TestPortfolioSnapshotKeys(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+		in["as_of"], in["format"] = "2026-01-02", "agent"
+		good := c.ok(tool, in)
+		in["as_of"] = "yesterday"
+		bad := c.fails(tool, "invalid_arguments", in)
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)), slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+			t.Errorf("%s: keys (-success +invalid arguments):\n%s", tool, diff)
+		}
+	}
+}
+
+// TestPortfolioAccountNames has the name that the other tool has.
+func TestPortfolioAccountNames(t *testing.T) {
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`), Status: brief.StatusSuccess}}
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
+	c.call("check_exit_signals", args{"ticker": "SLV", "account": "brk"})
+	c.call("suggest_tax_loss_harvest", args{"account_id": "ira"})
+	if d.exits.AccountID != "brk" || d.harvest.Account != "ira" {
+		t.Errorf("asked %+v and %+v", d.exits, d.harvest)
+	}
+	c.fails("check_exit_signals", "invalid_arguments", args{"ticker": "SLV", "account": "brk", "account_id": "ira"})
+	if a := c.fails("suggest_tax_loss_harvest", "invalid_arguments", args{"acount": "brk"}); !strings.Contains(a.string("verdict"), `did you mean "account"?`) {
+		t.Errorf("a name with a mistake: %s", a.text)
+	}
+}
+
+// TestLongAnswersAreSentOnce has a desk with much to say.
+func TestLongAnswersAreSentOnce(t *testing.T) {
+	long := strings.Repeat("x", maxText)
+	verdicts := map[string]string{
+		`{"status":"success","verdict":"Take two losses","more":"` + long + `"}`:                                                          "Take two losses. ",
+		`{"status":"success","format":"report","report":"# Losses\n\n**Take three**\n\n` + long + `","file_path":null}`:                   "Take three. ",
+		`{"status":"success","candidate_count":0,"metadata":{"positions_analyzed":7},"disclaimer":"` + long + `","file_path":null}`:       "No tax-loss harvesting candidates found (7 positions analyzed). ",
+		`{"status":"error","error":"too many rows","error_kind":"not_computable","error_hint":"` + long + `","total_harvestable_loss":0}`: "Tax harvest analysis failed: too many rows. ",
+	}
+	for text, want := range verdicts {
+		told := portfolio.Answer{JSON: json.RawMessage(text), Status: brief.StatusSuccess}
+		if strings.Contains(text, `"status":"error"`) {
+			told.Status = brief.StatusError
+		}
+		c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: &desk{answer: told}}))
+		a := c.call("suggest_tax_loss_harvest", nil)
+		if !strings.HasPrefix(a.text, want) || len(a.text) > 1000 || a.structured < maxText || len(a.links) != 1 {
+			t.Fatalf("%.60s: %d bytes of text, %d of structured content, %d links: %.300s", text, len(a.text), a.structured, len(a.links), a.text)
+		}
+		read, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI})
+		if err != nil || read.Contents[0].Text != text {
+			t.Errorf("the file does not have the answer: %v", err)
+		}
+		// Where it cannot be written the text has everything, as some clients show nothing else.
+		c = newCaller(t, newServer(t, t.TempDir()+"/nothing", &Options{Portfolio: &desk{answer: told}}))
+		if a := c.call("suggest_tax_loss_harvest", nil); a.text != text {
+			t.Errorf("without a box: %.300s", a.text)
 		}
 	}
 }
@@ -60,8 +147,9 @@ func TestPortfolioArguments(t *testing.T) {
 	}
 }
 
-// TestPortfolioFormats asks a real desk, in every format, for things that are there and things that are not.
-func TestPortfolioFormats(t *testing.T) {
+// smallDesk has one position.
+func smallDesk(t *testing.T) *portfolio.Desk {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"portfolio.yaml": "accounts:\n  - {id: brk, kind: taxable, owner: self, lot_method: fifo}\nfiling_status: single\n" +
@@ -78,8 +166,12 @@ func TestPortfolioFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := portfolio.NewDesk(dir, &portfolio.Options{Logs: filepath.Join(t.TempDir(), "logs")})
-	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
+	return portfolio.NewDesk(dir, &portfolio.Options{Logs: filepath.Join(t.TempDir(), "logs")})
+}
+
+// TestPortfolioFormats asks a real desk, in every format, for things that are there and things that are not.
+func TestPortfolioFormats(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
 	for _, format := range brief.Formats() {
 		for _, output := range brief.Outputs() {
 			for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {

@@ -8,6 +8,8 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/transcript"
 )
 
@@ -30,15 +32,15 @@ const (
 // scanSnapshot is what an agent's output says.
 type scanSnapshot struct {
 	head
-	Format  transcript.Format `json:"format" jsonschema:"the form in which the transcript is written"`
-	Said    heardSignal       `json:"said" jsonschema:"the one thing that the whole turn said; unknown if nothing counts"`
-	Taken   int               `json:"taken" jsonschema:"how many signals count"`
-	Refused int               `json:"refused" jsonschema:"how many look like signals and do not count"`
-	Dropped int               `json:"dropped" jsonschema:"how many more were counted and not kept"`
-	Signals list[heardSignal] `json:"signals" jsonschema:"the signals that count, or with include_refused all; at most 10"`
-	Failed  bool              `json:"agent_failed" jsonschema:"whether the agent's program reports a failure"`
-	Error   *string           `json:"agent_error" jsonschema:"what it says about it"`
-	LeftOut bool              `json:"left_out" jsonschema:"whether something is left out here that the file has"`
+	Format  transcript.Format        `json:"format"`
+	Said    heardSignal              `json:"said" jsonschema:"what the turn said as a whole"`
+	Taken   int                      `json:"taken" jsonschema:"signals that count"`
+	Refused int                      `json:"refused" jsonschema:"signals that do not"`
+	Dropped int                      `json:"dropped" jsonschema:"not kept"`
+	Signals schema.List[heardSignal] `json:"signals" jsonschema:"at most 10"`
+	Failed  bool                     `json:"agent_failed"`
+	Error   *string                  `json:"agent_error"`
+	LeftOut bool                     `json:"left_out" jsonschema:"the file has more"`
 }
 
 // heardSignal is a signal in short.
@@ -48,7 +50,7 @@ type heardSignal struct {
 	TaskID  string            `json:"task_id"`
 	Title   string            `json:"title"`
 	Line    int               `json:"line"`
-	Refused *signalbox.Reason `json:"refused" jsonschema:"why it does not count; null if it does"`
+	Refused *signalbox.Reason `json:"refused" jsonschema:"null if it counts"`
 	Detail  string            `json:"detail"`
 }
 
@@ -91,28 +93,25 @@ type fullScan struct {
 }
 
 func (s *Server) addScanTranscript() {
-	word := func(p property) property {
-		p.schema.Pattern = `^\S+$`
-		return p
-	}
+	const word = `^\S+$`
 	add(s, definition{
 		name: "scan_transcript", title: "Find the signals in a transcript", reads: true,
-		description: "Finds the signals in what an agent wrote, and tells what the whole turn said. Only the agent's own words count: not tool results, quoted prompts or code fences. " +
+		description: "Finds the signals in what an agent wrote, and what the whole turn said. Only the agent's own words count: not tool results, quoted prompts or code fences. " +
 			"Nothing is handed in.",
-		input: object(
-			text("text", maxTranscript, "The transcript itself.").must(),
-			choice("format", transcript.Formats(), "How it is written; auto recognises it.").or(transcript.FormatAuto),
-			choice("role", signalbox.Roles(), "Refuse line signals that this role may not send."),
-			word(text("work", 1024, "Refuse line signals about any other work.")),
-			word(text("key", 1024, "Refuse signals that do not carry this session key.")),
-			truth("include_refused", "Also list what does not count, with the reason.").or(false),
-			choice("policy", []string{policyLast, policySeed}, "How to tell what the turn said. last: within a family of verdicts the last one stands. "+
-				"seed: the first match in table order, with no regard to role, work, key or fences.").or(policyLast),
+		input: schema.Object(
+			schema.Text("text", maxTranscript, "The transcript itself.").Must(),
+			schema.Choice("format", transcript.Formats(), "How it is written; auto recognises it.").Or(transcript.FormatAuto),
+			schema.Choice("role", signalbox.Roles(), "Refuse line signals that this role may not send."),
+			schema.Text("work", 1024, "Refuse line signals about any other work.").Like(word),
+			schema.Text("key", 1024, "Refuse signals that do not carry this session key.").Like(word),
+			schema.Truth("include_refused", "Also list what does not count, with the reason.").Or(false),
+			schema.Choice("policy", []string{policyLast, policySeed}, "last: within a family of verdicts the last one stands. "+
+				"seed: the first match in table order, whatever role, work, key and fences.").Or(policyLast),
 		),
-	}, func(_ context.Context, in scanInput) (scanSnapshot, *attachment, error) { return in.scan() })
+	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Rest, error) { return in.scan() })
 }
 
-func (in *scanInput) scan() (found scanSnapshot, rest *attachment, err error) {
+func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: in.Format, Key: in.Key})
 	heard := append(scanner.Push([]byte(in.Text)), scanner.Close()...)
 	report := scanner.Report()
@@ -142,7 +141,7 @@ func (in *scanInput) scan() (found scanSnapshot, rest *attachment, err error) {
 		found.LeftOut = found.LeftOut || len(full.Signals) > maxListed || len(sig.Body) > 0 || sig.Exit != nil || sig.Turn != nil
 	}
 	if found.LeftOut {
-		rest = &attachment{prefix: "scan", result: full}
+		rest = &files.Rest{Prefix: "scan", Result: full}
 	}
 	found.Verdict = found.verdict()
 	return found, rest, nil

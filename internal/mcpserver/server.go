@@ -28,6 +28,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/stdio"
 )
 
 // Options says how a server works. The zero value serves over stdio, for an operator, without a portfolio.
@@ -67,13 +69,14 @@ type Server struct {
 	log  *slog.Logger
 	mcp  *mcp.Server
 
-	files files
+	files *files.Keeper
 
-	mu      sync.Mutex     // guards what follows
-	open    *box.Box       // nil until a call needs it
-	closed  bool           // no call begins any more
-	calls   sync.WaitGroup // those that use the box
-	signing func()         // ends the signing of what was written, nil while nothing was
+	mu      sync.Mutex                             // guards what follows
+	open    *box.Box                               // nil until a call needs it
+	closed  bool                                   // no call begins any more
+	calls   sync.WaitGroup                         // those that use the box
+	signing func()                                 // ends the signing of what was written, nil while nothing was
+	claims  map[*mcp.ServerSession]map[string]bool // the sessions that were claimed over a connection
 
 	starting sync.Mutex    // held while a session of HTTP begins, so that they can be counted
 	singles  chan struct{} // has a place for each request that stands for itself
@@ -81,8 +84,9 @@ type Server struct {
 
 const instructions = `signalbox keeps work, leases and a tamper-evident ledger for agents. Ask get_status first: its verdict says what to do next. ` +
 	`The usual way: list_work, claim_work (keep the session and the epoch it answers with), renew_lease before it expires, then submit_exit, or ` +
-	`emit_signal for work of a plan. ask_human puts a question to a person. Every answer has a verdict to act on and flags to heed; what is left out ` +
-	`of it is in the file that it names.`
+	`emit_signal for work of a plan. ask_human puts a question about work of a plan to a person. Two tools are about a portfolio and need no work: ` +
+	`check_exit_signals tells whether to leave a position, suggest_tax_loss_harvest which losses could be taken for taxes. Every answer has a verdict ` +
+	`to act on and flags to heed (flag, severity: error, warning, info or success, message); what is left out of it is in the file that it names.`
 
 // New returns a server. findBox tells the folder of the box; it is asked when a tool needs one, until it finds one. The caller closes
 // the server.
@@ -90,7 +94,7 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 	if findBox == nil {
 		return nil, errors.New("a server needs to know how to find the box: give findBox")
 	}
-	s := &Server{find: findBox}
+	s := &Server{find: findBox, claims: map[*mcp.ServerSession]map[string]bool{}}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -117,7 +121,7 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 			Resources: &mcp.ResourceCapabilities{ListChanged: true},
 		},
 	})
-	s.files.server, s.singles = s, make(chan struct{}, s.opts.MaxSessions)
+	s.files, s.singles = files.New(s.find, s.opts.Now, s.mcp, s.log), make(chan struct{}, s.opts.MaxSessions)
 	s.mcp.AddReceivingMiddleware(soundErrors)
 	s.addTools()
 	return s, nil
@@ -158,7 +162,7 @@ const maxMessage = 8 << 20
 // ServeStdio answers the calls that come in on one stream, on another, until the first ends or ctx does. Nothing but messages of the
 // protocol is written to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	session, err := s.mcp.Connect(ctx, newStdio(in, out), nil)
+	session, err := s.mcp.Connect(ctx, stdio.New(in, out, maxMessage), nil)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,15 @@ package mcpserver
 
 import (
 	"cmp"
+	"context"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"signalbox"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 )
 
@@ -29,6 +34,62 @@ func (s *Server) session(named string) (string, error) {
 		return own, nil
 	}
 	return "", problemf("not_allowed", "leave session out", "session '%s' may not act for session '%s'", own, named)
+}
+
+// connectionKey is that of the connection over which a call came.
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, connection *mcp.ServerSession) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connection)
+}
+
+// keepClaim notes that a session was claimed over the connection of a call: it is the caller's own. Connections that ended are forgotten.
+func (s *Server) keepClaim(ctx context.Context, session string) {
+	connection, _ := ctx.Value(connectionKey{}).(*mcp.ServerSession)
+	if connection == nil {
+		return
+	}
+	live := slices.Collect(s.mcp.Sessions())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.claims, func(c *mcp.ServerSession, _ map[string]bool) bool { return !slices.Contains(live, c) })
+	if s.claims[connection] == nil {
+		s.claims[connection] = map[string]bool{}
+	}
+	s.claims[connection][session] = true
+}
+
+// whose says which sessions are those of the caller.
+type whose struct {
+	named    string // the server's own or the one that the call names; "" if there is none
+	sessions map[string]bool
+}
+
+func (w whose) owns(session string) bool { return w.sessions[session] }
+
+// check refuses a session that nobody knows. That of the environment may have claimed nothing yet.
+func (w whose) check(s *Server, state *rules.State) error {
+	if _, known := state.Session(w.named); w.named != s.opts.Session && !known {
+		return unknownSession(w.named)
+	}
+	return nil
+}
+
+// whose finds out who asks: the server's own session, the one that the call names, else those that were claimed over its connection.
+func (s *Server) whose(ctx context.Context, named string) (whose, error) {
+	if s.opts.Session != "" || named != "" {
+		session, err := s.session(named)
+		return whose{session, map[string]bool{session: true}}, err
+	}
+	connection, _ := ctx.Value(connectionKey{}).(*mcp.ServerSession)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return whose{sessions: maps.Clone(s.claims[connection])}, nil
+}
+
+// askingSession is the argument of calls that only look.
+func askingSession() schema.Property {
+	return schema.ID("session", "Whose work is yours; else what was claimed over this connection.")
 }
 
 func (s *Server) actor(named string) string { return cmp.Or(named, s.opts.Actor) }

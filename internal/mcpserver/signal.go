@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"signalbox"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/plan"
 	"signalbox/internal/rules"
 )
@@ -58,52 +58,46 @@ func (s *Server) addEmitSignal() {
 	causes := []rules.Cause{rules.CauseInformation, rules.CauseScope, rules.CauseInfrastructure, rules.CauseWaiting, rules.CauseOther}
 	add(s, definition{
 		name: "emit_signal", title: "Send a signal", destroys: true,
-		description: "Says something about the work of a plan that the session holds: a verdict (ready_for_review, review_passed, audit_failed, …) moves it and ends the lease; " +
-			"checkpoint reports progress. It counts only if the role of the session may send it. Work outside a plan is ended with submit_exit.",
-		input: object(
+		description: "Says something about the work of a plan that the session holds: a verdict (ready_for_review, audit_failed, …) moves it and ends the lease; " +
+			"checkpoint reports progress. It counts only if the role of the session may send it. Work outside a plan ends with submit_exit.",
+		input: schema.Object(
 			sessionArgument(),
-			sequence("epoch", "The epoch of the lease; none is the session's only live one."),
-			choice("signal", signalNames(), "What to say.").must(),
-			id("work", "The work it is about; none is the work that the session holds."),
-			text("summary", 4000, "What was done, found or is needed, in a few sentences."),
-			texts("issues", 50, 1000, "review_failed, audit_failed, health_unhealthy: what is to be mended, one by one."),
+			schema.Sequence("epoch", "Of the lease; none is the only live one."),
+			schema.Choice("signal", signalNames(), "What to say.").Must(),
+			schema.ID("work", "What it is about; else what the session holds."),
+			schema.Text("summary", 4000, "What was done, found or is needed."),
+			schema.Texts("issues", 50, 1000, "review_failed, audit_failed, health_unhealthy: what is to be mended."),
 			details(),
-			choice("cause", causes, "task_incomplete: why it could not be finished."),
-			texts("blocked_by", 50, 64, "task_incomplete: the tasks that it waits for."),
-			choice("confidence", confident, "expanded_spec: how sure you are of the specification."),
+			schema.Choice("cause", causes, "task_incomplete: why."),
+			schema.Texts("blocked_by", 50, 64, "task_incomplete: the tasks that it waits for."),
+			schema.Choice("confidence", confident, "expanded_spec: how sure you are."),
 			subTasks(),
-			text("expert", 64, "expert_request: whom to ask. expert_created: the name of the expert."),
-			text("request_type", 200, "expert_request: what kind of request it is."),
-			text("gap", 1000, "expert_created: what nobody knew."),
-			texts("keywords", 50, 64, "expert_created: what the expert knows about."),
-			text("file", 1024, "file_conflict: the file that another task has."),
-			number("percent", 0, 100, "checkpoint: how far it is."),
+			schema.Text("expert", 64, "expert_request, expert_created: who."),
+			schema.Text("request_type", 200, "expert_request: of what kind."),
+			schema.Text("gap", 1000, "expert_created: what nobody knew."),
+			schema.Texts("keywords", 50, 64, "expert_created: what the expert knows about."),
+			schema.Text("file", 1024, "file_conflict: the file that another task has."),
+			schema.Number("percent", 0, 100, "checkpoint: how far it is."),
 		),
-	}, func(ctx context.Context, in signalInput) (movedSnapshot, *attachment, error) {
+	}, func(ctx context.Context, in signalInput) (movedSnapshot, *files.Rest, error) {
 		moved, err := s.emit(ctx, in)
 		return moved, nil, err
 	})
 }
 
-func details() property {
-	label, most := 64, 20
-	value := text("", 4000, "").schema
-	return property{"details", false, &jsonschema.Schema{Type: "object", AdditionalProperties: value, PropertyNames: &jsonschema.Schema{MaxLength: &label}, MaxProperties: &most,
-		Description: "Further labelled text that goes with the signal, such as {\"Files Changed\": \"a.go\"}."}}
+func details() schema.Property {
+	return schema.Labels("details", 20, 64, 4000, "More labelled text, such as {\"Files Changed\": \"a.go\"}.")
 }
 
-func subTasks() property {
-	least, most := 1, 50
-	criteria := texts("acceptance_criteria", 50, 1000, "How one tells that it is done: at least one.").must()
-	criteria.schema.MinItems = &least
-	return property{"sub_tasks", false, &jsonschema.Schema{Type: "array", MaxItems: &most, Description: "expanded_spec: the tasks that it is cut into.", Items: object(
-		id("id", "An id of its own.").must(),
-		text("title", 1000, "What it is about."),
-		text("text", 8000, "What is to be done."),
-		criteria,
-		texts("blocked_by", 50, 64, "The tasks that come before it."),
-		texts("files", 100, 1024, "The files that it will change."),
-	)}}
+func subTasks() schema.Property {
+	return schema.Objects("sub_tasks", 50, schema.Object(
+		schema.ID("id", "An id of its own.").Must(),
+		schema.Text("title", 1000, "What it is about."),
+		schema.Text("text", 8000, "What is to be done."),
+		schema.Texts("acceptance_criteria", 50, 1000, "How one tells that it is done: at least one.").AtLeast(1).Must(),
+		schema.Texts("blocked_by", 50, 64, "The tasks that come before it."),
+		schema.Texts("files", 100, 1024, "The files that it will change."),
+	), "expanded_spec: the tasks that it is cut into.")
 }
 
 // emit hands in a line signal under the session's lease.
@@ -125,7 +119,11 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved movedSnapshot,
 		b.Engine.View(func(state *rules.State) { h, err = leaseOf(state, session, in.Epoch, s.opts.Now()) })
 		if err == nil && h.work != "" && !h.planned {
 			moved.Work, moved.Session = h.work, session
-			err = problemf("not_planned", "call submit_exit, with exit_reason blocked if you cannot go on", "work '%s' is of no plan: line signals do not move it", h.work)
+			todo := "call submit_exit, with exit_reason blocked if you cannot go on"
+			if !s.exitEnabled() {
+				todo = "exit signals, which would, are off: " + enableExits
+			}
+			err = problemf("not_planned", todo, "work '%s' is of no plan: line signals do not move it", h.work)
 		}
 		if err != nil {
 			return err
@@ -292,23 +290,20 @@ type askInput struct {
 }
 
 func (s *Server) addAskHuman() {
-	asked := text("question", 2000, "What only the human can say, in one or two sentences.").must()
-	least := 1
-	asked.schema.MinLength = &least
 	add(s, definition{
 		name: "ask_human", title: "Ask the human", destroys: true, again: true,
-		description: "Puts a question about the work that the session holds to the human. The work is blocked until it is answered and the lease is over; then it is dispatched " +
-			"again, with question and answer. Ask only what decides how the work goes on. get_work shows the answer.",
-		input: object(
+		description: "Puts a question about the work of a plan that the session holds to the human. The lease is over, and the work blocked until it is answered; then it is dispatched " +
+			"again, with the answer. Ask only what decides how the work goes on. get_work shows the answer.",
+		input: schema.Object(
 			sessionArgument(),
-			sequence("epoch", "The epoch of the lease; none is the session's only live one."),
-			asked,
-			text("context", 4000, "What the human has to know to answer."),
-			texts("options", 10, 500, "The answers that you considered."),
+			schema.Sequence("epoch", "Of the lease; none is the only live one."),
+			schema.Text("question", 2000, "What only the human can say, in one or two sentences.").AtLeast(1).Must(),
+			schema.Text("context", 4000, "What the human has to know to answer."),
+			schema.Texts("options", 10, 500, "The answers that you considered."),
 		),
-	}, func(ctx context.Context, in askInput) (movedSnapshot, *attachment, error) {
+	}, func(ctx context.Context, in askInput) (movedSnapshot, *files.Rest, error) {
 		if strings.TrimSpace(in.Question) == "" {
-			return movedSnapshot{}, nil, &argumentError{"the question is empty"}
+			return movedSnapshot{}, nil, &schema.MisfitError{Why: "the question is empty"}
 		}
 		details := map[string]string{}
 		if in.Context != "" {

@@ -1,13 +1,17 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 )
 
@@ -21,21 +25,26 @@ const (
 // statusSnapshot is how the whole box stands.
 type statusSnapshot struct {
 	head
-	Box       string         `json:"box" jsonschema:"the id of the box"`
-	Session   *string        `json:"session" jsonschema:"the session that this server acts for; null if it acts for an operator"`
-	Standing  rules.Standing `json:"standing" jsonschema:"how the plan stands: empty, working, asking, limited, paused, stuck or complete"`
-	Events    uint64         `json:"events" jsonschema:"the length of the ledger"`
-	Work      int            `json:"work" jsonschema:"how many work items there are"`
-	Held      int            `json:"held" jsonschema:"how many of them somebody holds"`
-	Claimable int            `json:"claimable" jsonschema:"how many of them can be claimed"`
-	Tasks     int            `json:"tasks" jsonschema:"how many tasks the plan has"`
-	Completed int            `json:"completed" jsonschema:"how many of them are completed"`
-	Phases    phaseCounts    `json:"phases" jsonschema:"how many work items are in each phase"`
-	Mine      list[heldWork] `json:"mine" jsonschema:"what the server's own session holds"`
-	Questions int            `json:"open_questions" jsonschema:"how many questions wait for the human"`
-	Approvals int            `json:"approvals" jsonschema:"how many merges wait for the human's yes"`
-	Waiting   list[string]   `json:"waiting_for" jsonschema:"what is waited for when nothing can go on; at most 5"`
+	Box       string                `json:"box"`
+	Session   *string               `json:"session" jsonschema:"the server's own, or as asked"`
+	Standing  rules.Standing        `json:"standing" jsonschema:"empty, by_hand (work and no plan), working, asking, limited, paused, stuck, complete"`
+	Events    uint64                `json:"events"`
+	Work      int                   `json:"work" jsonschema:"work items"`
+	ByHand    int                   `json:"by_hand" jsonschema:"of no plan, not done"`
+	Held      int                   `json:"held"`
+	Claimable int                   `json:"claimable"`
+	Tasks     int                   `json:"tasks" jsonschema:"of the plan"`
+	Completed int                   `json:"completed" jsonschema:"of these tasks"`
+	Phases    phaseCounts           `json:"phases"`
+	Mine      schema.List[heldWork] `json:"mine" jsonschema:"what you hold"`
+	Exits     bool                  `json:"exit_enabled" jsonschema:"submit_exit works"`
+	Questions int                   `json:"open_questions"`
+	Approvals int                   `json:"approvals"`
+	Waiting   schema.List[string]   `json:"waiting_for"`
 }
+
+// standingByHand is how a box stands that has work and no plan.
+const standingByHand rules.Standing = "by_hand"
 
 // phaseCounts is a number for each phase, whether there is work in it or not.
 type phaseCounts struct {
@@ -74,8 +83,10 @@ func (c *phaseCounts) count(phase signalbox.Phase) {
 type heldWork struct {
 	Work    string          `json:"work"`
 	Phase   signalbox.Phase `json:"phase"`
+	Session string          `json:"session"`
 	Epoch   uint64          `json:"epoch"`
 	Expires time.Time       `json:"expires"`
+	Planned bool            `json:"planned"`
 }
 
 func (s *statusSnapshot) flags() (flags []brief.Flag) {
@@ -98,6 +109,13 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	case s.Standing == rules.StandingComplete:
 		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success, Message: "Every task of the plan is completed"})
 	}
+	if s.Standing == standingByHand {
+		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
+			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, brief.Plural(s.Work))})
+	}
+	if !s.Exits && s.meetsWorkByHand() {
+		flags = append(flags, exitWarning())
+	}
 	if s.Claimable > 0 {
 		flags = append(flags, brief.Flag{Flag: "work_available", Severity: brief.Info,
 			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable, brief.Plural(s.Claimable))})
@@ -105,53 +123,93 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	return flags
 }
 
+// meetsWorkByHand tells whether who asks has work outside a plan, or could claim some. A session has only what it holds.
+func (s *statusSnapshot) meetsWorkByHand() bool {
+	byHand := slices.ContainsFunc(s.Mine, func(m heldWork) bool { return !m.Planned })
+	return byHand || s.Session == nil && s.ByHand > 0
+}
+
+// statusInput is whose status it is.
+type statusInput struct {
+	Session string `json:"session"`
+}
+
 func (s *Server) addStatus() {
 	add(s, definition{
 		name: "get_status", title: "Status of the box", reads: true,
-		description: "How the box stands and what to do next: work by phase, what can be claimed, what this session holds, what waits for the human. Ask it first.",
-		input:       object(),
-	}, func(ctx context.Context, _ struct{}) (status statusSnapshot, _ *attachment, err error) {
-		now := s.opts.Now()
-		err = s.view(ctx, func(b *box.Box, state *rules.State) { status = s.status(b, state, now) })
-		return status, nil, err
+		description: "How the box stands and what to do next: what can be claimed, what you hold, what waits for the human. Ask it first.",
+		input:       schema.Object(askingSession()),
+	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Rest, err error) {
+		asks, err := s.whose(ctx, in.Session)
+		if err != nil {
+			return status, nil, err
+		}
+		now, unknown := s.opts.Now(), error(nil)
+		err = s.view(ctx, func(b *box.Box, state *rules.State) {
+			if unknown = asks.check(s, state); unknown == nil {
+				status = s.status(b, state, asks, now)
+			}
+		})
+		return status, nil, cmp.Or(err, unknown)
 	})
 }
 
-func (s *Server) status(b *box.Box, state *rules.State, now time.Time) statusSnapshot {
+func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Time) statusSnapshot {
 	run := state.Status(now)
 	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: state.Seq(), Tasks: run.Tasks, Completed: run.Completed,
-		Questions: len(run.Questions), Approvals: len(run.Approvals)}
-	if s.opts.Session != "" {
-		status.Session = &s.opts.Session
+		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled()}
+	if asks.named != "" {
+		status.Session = &asks.named
 	}
+	more := 0
 	for w := range state.Works() {
 		status.Work++
 		status.Phases.count(w.Phase)
+		if w.Task == nil && !w.Done() {
+			status.ByHand++
+		}
 		lease := liveLease(w, now)
 		switch {
 		case lease == nil && claimable(state, w, now) != "":
 			status.Claimable++
 		case lease != nil:
 			status.Held++
-			if lease.Session == s.opts.Session && len(status.Mine) < maxFew {
-				status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Epoch, lease.Expires.UTC()})
+			if !asks.owns(lease.Session) {
+				continue
 			}
+			if len(status.Mine) == maxFew {
+				more++
+				continue
+			}
+			status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Session, lease.Epoch, lease.Expires.UTC(), w.Task != nil})
 		}
+	}
+	if run.Standing == rules.StandingEmpty && status.Work > 0 {
+		status.Standing, run.Reasons = standingByHand, nil // which say that there is no plan
 	}
 	for _, reason := range run.Reasons[:min(len(run.Reasons), maxFew)] {
 		status.Waiting = append(status.Waiting, line(reason, 2*maxTitle))
 	}
-	status.Verdict = status.verdict()
+	status.Verdict = s.statusVerdict(&status, more)
 	return status
 }
 
-// verdict says what whoever asks should do.
+// statusVerdict says what whoever asks should do. What is held beside what is listed is told as a number.
+func (s *Server) statusVerdict(status *statusSnapshot, more int) string {
+	if len(status.Mine) == 0 {
+		return status.verdict()
+	}
+	m, others := slices.MinFunc(status.Mine, func(a, b heldWork) int { return a.Expires.Compare(b.Expires) }), ""
+	if more += len(status.Mine) - 1; more > 0 {
+		others = fmt.Sprintf(", and %d more", more)
+	}
+	return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s%s: work on it, %s",
+		m.Work, m.Phase, m.Session, m.Epoch, m.Expires.Format(time.RFC3339), others, s.howToEnd(m.Planned))
+}
+
+// verdict is for who holds nothing.
 func (s *statusSnapshot) verdict() string {
 	switch {
-	case len(s.Mine) > 0:
-		m := s.Mine[0]
-		return fmt.Sprintf("You hold %s in %s under epoch %d until %s: finish it, renew the lease in time, then hand in how it ended",
-			m.Work, m.Phase, m.Epoch, m.Expires.Format(time.RFC3339))
 	case s.Session != nil:
 		return fmt.Sprintf("Session %s holds no work: stop, whatever it says now moves nothing", *s.Session)
 	case s.Claimable > 0:

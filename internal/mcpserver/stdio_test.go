@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -104,10 +105,35 @@ func TestStdioEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestStdioRefusesEndlessLines(t *testing.T) {
+// TestStdioGoesOnAfterNonsense sends what is no message between calls.
+func TestStdioGoesOnAfterNonsense(t *testing.T) {
 	s := newServer(t, newBox(t), nil)
-	endless := io.MultiReader(strings.NewReader(hello+`{"jsonrpc":"2.0","id":9,"method":"`), bytes.NewReader(bytes.Repeat([]byte("x"), maxMessage+1)))
-	if err := s.ServeStdio(t.Context(), endless, io.Discard); err == nil {
-		t.Error("a message without end was taken")
+	call := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_status"}}`, id) + "\n"
+	}
+	in := io.MultiReader(strings.NewReader(hello+"{nonsense\n"+call(2)+`{"jsonrpc":"2.0","id":9,"method":"`), bytes.NewReader(bytes.Repeat([]byte("x"), maxMessage+1)),
+		strings.NewReader("\n"+call(3)))
+	var out bytes.Buffer
+	if err := s.ServeStdio(t.Context(), in, &out); err != nil {
+		t.Fatal(err)
+	}
+	answered, refused := map[float64]bool{}, 0
+	for text := range strings.Lines(out.String()) {
+		var message struct {
+			ID    *float64
+			Error *struct{ Code int }
+		}
+		if err := json.Unmarshal([]byte(text), &message); err != nil {
+			t.Fatalf("not a message: %s", text)
+		}
+		switch {
+		case message.ID != nil && message.Error == nil:
+			answered[*message.ID] = true
+		case message.ID == nil && message.Error != nil && message.Error.Code == -32700:
+			refused++
+		}
+	}
+	if refused != 2 || !answered[1] || !answered[2] || !answered[3] {
+		t.Errorf("%d refused, answered %v in %s", refused, answered, out.String())
 	}
 }

@@ -1,16 +1,16 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox/brief"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 )
 
 // definition is what a tool says about itself.
@@ -20,22 +20,24 @@ type definition struct {
 	output                   *jsonschema.Schema
 	// reads means that the tool changes nothing, destroys that it takes something away, and again that doing it twice is doing it once.
 	reads, destroys, again bool
+	// aliases are other names of arguments, which are taken as well.
+	aliases map[string]string
 }
 
 func (d definition) tool() *mcp.Tool {
 	closed := false
-	return &mcp.Tool{
-		Name: d.name, Title: d.title, Description: d.description, InputSchema: d.input, OutputSchema: d.output,
-		Annotations: &mcp.ToolAnnotations{Title: d.title, ReadOnlyHint: d.reads, DestructiveHint: &d.destroys,
-			IdempotentHint: d.again || d.reads, OpenWorldHint: &closed},
+	hints := &mcp.ToolAnnotations{ReadOnlyHint: d.reads, IdempotentHint: d.again || d.reads, OpenWorldHint: &closed}
+	if !d.reads { // else it means nothing
+		hints.DestructiveHint = &d.destroys
 	}
+	return &mcp.Tool{Name: d.name, Title: d.title, Description: d.description, InputSchema: d.input, OutputSchema: d.output, Annotations: hints}
 }
 
 // head is what all snapshots begin with.
 type head struct {
 	Status  brief.Status `json:"status"`
-	Verdict string       `json:"verdict" jsonschema:"one line: how it is, and what to do next"`
-	Problem *string      `json:"problem" jsonschema:"what went wrong, as the name of a flag; null if nothing did"`
+	Verdict string       `json:"verdict"`
+	Problem *string      `json:"problem"`
 }
 
 func (h *head) said() *head { return h }
@@ -50,24 +52,32 @@ type snapshotOf[S any] interface {
 	flags() []brief.Flag
 }
 
-// attachment is what does not fit into an answer, and goes to a file. Bytes are written as they are, anything else as JSON.
-type attachment struct {
-	prefix string
-	result any
-	// wanted means that the file is what was asked for: without it the call failed.
-	wanted bool
+const (
+	// maxVerdict keeps a verdict one line of a size that one reads.
+	maxVerdict = 400
+	// maxText is the size of the largest answer that is sent as text too. A longer one is structured content and in a file, and the text
+	// says so: an agent should not read it twice.
+	maxText = 8 << 10
+)
+
+// reply is an answer as it is sent.
+type reply struct {
+	text    json.RawMessage
+	failed  bool
+	file    string // that the answer names; "" if none
+	verdict func() string
 }
 
-// maxVerdict keeps a verdict one line of a size that one reads.
-const maxVerdict = 400
-
 // add adds a tool whose answers are briefs.
-func add[In, S any, P snapshotOf[S]](s *Server, d definition, run func(context.Context, In) (S, *attachment, error)) {
-	d.output = outputOf[S]()
-	addRaw(s, d, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, bool, []string) {
+func add[In, S any, P snapshotOf[S]](s *Server, d definition, run func(context.Context, In) (S, *files.Rest, error)) {
+	d.output = schema.Brief[S]()
+	addRaw(s, d, func(ctx context.Context, arguments json.RawMessage, err error) reply {
 		var snapshot S
-		var rest *attachment
-		in, err := decode[In](arguments)
+		var rest *files.Rest
+		var in In
+		if err == nil {
+			in, err = schema.Decode[In](arguments)
+		}
 		if err == nil {
 			snapshot, rest, err = run(ctx, in)
 		}
@@ -81,7 +91,7 @@ func add[In, S any, P snapshotOf[S]](s *Server, d definition, run func(context.C
 		var saved brief.Saved
 		var lost []brief.Flag
 		if rest != nil {
-			saved, lost = s.files.attach(rest)
+			saved, lost = s.files.Attach(*rest)
 		}
 		answer := brief.Compose(snapshot, func(s S) S { return s }, func(s S) []brief.Flag { return append(flagsOf[S, P](s), lost...) },
 			func(s S) brief.Status { return P(&s).said().Status }, saved)
@@ -89,7 +99,11 @@ func add[In, S any, P snapshotOf[S]](s *Server, d definition, run func(context.C
 		if err != nil { // Compose saw to it that there is a text
 			text, _ = brief.Encode(brief.Failed("answer_not_writable", "The answer cannot be written"))
 		}
-		return text, answer.Status == brief.StatusError, paths(answer.FilePath)
+		told := reply{text: text, failed: answer.Status == brief.StatusError, verdict: func() string { return h.Verdict }}
+		if answer.FilePath != nil {
+			told.file = *answer.FilePath
+		}
+		return told
 	})
 }
 
@@ -102,79 +116,39 @@ func flagsOf[S any, P snapshotOf[S]](snapshot S) []brief.Flag {
 	return flags
 }
 
-func paths(path *string) []string {
-	if path == nil {
-		return nil
-	}
-	return []string{*path}
-}
-
-// addRaw adds a tool whose handler returns an answer as it is sent, whether it tells of a failure, and the files that it names.
-// Arguments that do not fit the schema reach the handler as a *misfit in place of an object: it answers them in its own form.
-func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessage) (json.RawMessage, bool, []string)) {
-	fits, err := d.input.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+// addRaw adds a tool that answers in its own form, also where the arguments do not fit: then it is told the error in their place.
+func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessage, error) reply) {
+	arguments, err := schema.NewArguments(d.input, d.aliases)
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: input schema: %v", d.name, err)) // it is written in this package
 	}
 	s.mcp.AddTool(d.tool(), func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		text, failed, files := handle(ctx, check(request.Params.Arguments, fits))
-		result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}, StructuredContent: text, IsError: failed}
-		for _, path := range files {
-			if link := s.files.link(path); link != nil {
-				result.Content = append(result.Content, link)
-			}
+		checked, err := arguments.Check(request.Params.Arguments)
+		told := handle(withConnection(ctx, request.Session), checked, err)
+		result := &mcp.CallToolResult{StructuredContent: told.text, IsError: told.failed}
+		text, link := s.content(d.name, told)
+		result.Content = append(result.Content, &mcp.TextContent{Text: text})
+		if link != nil {
+			result.Content = append(result.Content, link)
 		}
 		return result, nil
 	})
 }
 
-// misfit is what check returns in place of arguments that do not fit, as JSON: a string that says why.
-func misfit(err error) json.RawMessage {
-	why, _ := json.Marshal(line(err.Error(), 300))
-	return why
-}
-
-// check returns the arguments with the defaults of the schema, or a misfit.
-func check(arguments json.RawMessage, fits *jsonschema.Resolved) json.RawMessage {
-	given, exact := map[string]any{}, map[string]json.RawMessage{}
-	if text := bytes.TrimSpace(arguments); len(text) > 0 && string(text) != "null" {
-		if err := errors.Join(json.Unmarshal(text, &given), json.Unmarshal(text, &exact)); err != nil {
-			return misfit(errors.New("the arguments are no JSON object"))
-		}
+// content is the text of an answer and the link to its file. A long answer is cut down to its verdict only if a file has the rest, because
+// there are clients that show no structured content to the agent.
+func (s *Server) content(tool string, told reply) (string, mcp.Content) {
+	long := len(told.text) > maxText
+	if long && told.file == "" {
+		told.file = s.files.Save(files.Rest{Prefix: tool, Result: []byte(told.text)}).Path
 	}
-	if err := fits.ApplyDefaults(&given); err != nil {
-		return misfit(err)
+	var link mcp.Content
+	if told.file != "" {
+		link = s.files.Link(told.file)
 	}
-	if err := fits.Validate(given); err != nil {
-		return misfit(err)
+	if !long || link == nil {
+		return string(told.text), link
 	}
-	// Numbers stay as they were written: an amount of money does not become a float on its way.
-	for name, value := range given {
-		if _, written := exact[name]; !written {
-			text, err := json.Marshal(value)
-			if err != nil {
-				return misfit(err)
-			}
-			exact[name] = text
-		}
-	}
-	checked, err := json.Marshal(exact)
-	if err != nil {
-		return misfit(err)
-	}
-	return checked
-}
-
-// decode reads checked arguments.
-func decode[In any](checked json.RawMessage) (in In, err error) {
-	var why string
-	if json.Unmarshal(checked, &why) == nil {
-		return in, &argumentError{why}
-	}
-	decoder := json.NewDecoder(bytes.NewReader(checked))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&in); err != nil {
-		return in, &argumentError{err.Error()}
-	}
-	return in, nil
+	return fmt.Sprintf("%s. This is the verdict of an answer of %d KB: the rest is in the structured content, and in the file %s, which resources/read gives too",
+		line(told.verdict(), maxVerdict), (len(told.text)+1023)>>10, told.file), link
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/brief"
 	"signalbox/internal/box"
 	"signalbox/internal/rules"
 	"signalbox/ledger"
@@ -27,13 +29,13 @@ func TestToolsSayWhatTheyAre(t *testing.T) {
 	got := map[string]string{}
 	for name, tool := range c.tools {
 		hint := []byte("---")
-		for i, on := range []bool{tool.Annotations.ReadOnlyHint, *tool.Annotations.DestructiveHint, tool.Annotations.IdempotentHint} {
+		for i, on := range []bool{tool.Annotations.ReadOnlyHint, tool.Annotations.DestructiveHint != nil && *tool.Annotations.DestructiveHint, tool.Annotations.IdempotentHint} {
 			if on {
 				hint[i] = "RDI"[i]
 			}
 		}
 		got[name] = string(hint)
-		if *tool.Annotations.OpenWorldHint || tool.Annotations.Title == "" || tool.Title == "" || len(tool.Description) < 40 {
+		if *tool.Annotations.OpenWorldHint || tool.Title == "" || len(tool.Description) < 40 {
 			t.Errorf("%s: %+v", name, tool.Annotations)
 		}
 		everyPropertyIsDescribed(t, name, tool.InputSchema)
@@ -114,13 +116,13 @@ func TestWorkByHand(t *testing.T) {
 	}
 }
 
-func epochOf(a *answer) int {
+func epochOf(a *told) int {
 	lease, _ := a.Snapshot["lease"].(map[string]any)
 	epoch, _ := lease["epoch"].(float64)
 	return int(epoch)
 }
 
-func expiryOf(a *answer) string {
+func expiryOf(a *told) string {
 	lease, _ := a.Snapshot["lease"].(map[string]any)
 	expires, _ := lease["expires"].(string)
 	return expires
@@ -184,6 +186,84 @@ func TestExitProtocolIsOff(t *testing.T) {
 	a := c.fails("submit_exit", "exit_disabled", args{"session": "s", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	if !strings.Contains(a.text, signalbox.ExitFlag) {
 		t.Errorf("does not name the variable: %s", a.text)
+	}
+}
+
+// TestExitProtocolIsOffByDefault warns before somebody works for nothing.
+func TestExitProtocolIsOffByDefault(t *testing.T) {
+	dir := newBox(t)
+	s, err := New(func() (string, error) { return dir, nil }, &Options{Box: &box.Options{KeyFile: keyOf(dir)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := newCaller(t, s)
+	if a := c.ok("get_status", nil); a.has("exit_disabled") {
+		t.Errorf("warns although there is no work: %s", a.text)
+	}
+	c.ok("open_work", args{"work": "w"})
+	for _, a := range []*told{c.ok("get_status", nil), c.ok("claim_work", args{"work": "w", "role": "developer", "session": "s"}), c.ok("get_status", nil)} {
+		if !a.has("exit_disabled") || !strings.Contains(a.text, signalbox.ExitFlag+"=true") {
+			t.Errorf("does not warn: %s", a.text)
+		}
+	}
+	a := c.fails("submit_exit", "exit_disabled", args{"session": "s", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	if strings.Contains(a.text, "=false") || !strings.Contains(a.text, "is not set") {
+		t.Errorf("nobody set it to false: %s", a.text)
+	}
+	for tool, in := range map[string]args{"emit_signal": {"session": "s", "signal": "ready_for_review"}, "ask_human": {"session": "s", "question": "which?"}} {
+		if a := c.fails(tool, "not_planned", in); strings.Contains(a.text, "submit_exit") || !strings.Contains(a.text, signalbox.ExitFlag) {
+			t.Errorf("%s sends to what is off: %s", tool, a.text)
+		}
+	}
+	// Work of a plan needs no exit signals, and who holds that alone is not warned.
+	planned(t, dir, "s-1")
+	if a := c.ok("get_status", args{"session": "s-1"}); a.has("exit_disabled") {
+		t.Errorf("warns the holder of planned work: %s", a.text)
+	}
+}
+
+// maxListing is the size of the list of tools: every agent that connects reads it.
+const maxListing = 30 << 10
+
+func TestListOfToolsIsShort(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), nil))
+	listed, err := c.session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := brief.Encode(listed)
+	if err != nil || len(text) > maxListing || len(listed.Tools) != 14 {
+		t.Errorf("%d tools in %d bytes, more than %d; %v", len(listed.Tools), len(text), maxListing, err)
+	}
+	if info := c.session.InitializeResult(); !strings.Contains(info.Instructions, "check_exit_signals") || !strings.Contains(info.Instructions, "suggest_tax_loss_harvest") {
+		t.Errorf("the instructions do not mention the portfolio: %s", info.Instructions)
+	}
+}
+
+// TestSnapshotsAreClosed sees that the short schemas still refuse an answer with a key too few or too many.
+func TestSnapshotsAreClosed(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), nil))
+	a := c.ok("get_status", nil)
+	whole := func() map[string]any {
+		return map[string]any{"status": "success", "format": "agent", "flags": []any{}, "file_path": nil, "snapshot": maps.Clone(a.Snapshot)}
+	}
+	if err := c.outputs["get_status"].Validate(whole()); err != nil {
+		t.Fatal(err)
+	}
+	for what, spoil := range map[string]func(map[string]any){
+		"no verdict":       func(s map[string]any) { delete(s["snapshot"].(map[string]any), "verdict") },
+		"another key":      func(s map[string]any) { s["snapshot"].(map[string]any)["x"] = 1 },
+		"a number as text": func(s map[string]any) { s["snapshot"].(map[string]any)["work"] = "3" },
+		"a null list":      func(s map[string]any) { s["snapshot"].(map[string]any)["mine"] = nil },
+		"no flags":         func(s map[string]any) { delete(s, "flags") },
+		"half a flag":      func(s map[string]any) { s["flags"] = []any{map[string]any{"flag": "x"}} },
+	} {
+		spoiled := whole()
+		spoil(spoiled)
+		if c.outputs["get_status"].Validate(spoiled) == nil {
+			t.Errorf("the schema allows %s", what)
+		}
 	}
 }
 
@@ -335,6 +415,12 @@ func TestVerifyAndProve(t *testing.T) {
 		t.Errorf("the proof proves nothing: %v, %+v", err, proof.Event)
 	}
 	c.fails("verify_ledger", "not_verified", args{"checkpoint": "nonsense"})
+	key := a.string("key")
+	c.ok("verify_ledger", args{"key": " " + key + "\n"})
+	// A key with a mistake in it says nothing about the ledger.
+	for _, mistyped := range []string{"abc", key[:len(key)-1], strings.Replace(key, "signalbox", "signalbex", 1), key + "x"} {
+		c.fails("verify_ledger", "invalid_arguments", args{"key": mistyped})
+	}
 }
 
 // TestNotSigned proves an event on a host without the key.

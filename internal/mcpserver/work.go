@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,36 +9,39 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/box"
+	"signalbox/internal/mcpserver/files"
+	"signalbox/internal/mcpserver/schema"
 	"signalbox/internal/rules"
 )
 
 // workInput names one work item.
 type workInput struct {
-	Work string `json:"work"`
+	Work    string `json:"work"`
+	Session string `json:"session"`
 }
 
 // workSnapshot is one work item.
 type workSnapshot struct {
 	head
-	ID          string            `json:"id"`
-	Title       string            `json:"title"`
-	Phase       signalbox.Phase   `json:"phase"`
-	Claimable   signalbox.Role    `json:"claimable_by" jsonschema:"the role that may claim it now; empty if nobody may"`
-	BlockedFrom *signalbox.Phase  `json:"blocked_from" jsonschema:"the phase that blocked work returns to"`
-	WaitsFor    *string           `json:"waits_for" jsonschema:"what it waits for, if it does"`
-	Lease       *shownLease       `json:"lease" jsonschema:"who holds it"`
-	Sessions    int               `json:"sessions" jsonschema:"how many sessions held it"`
-	Last        list[pastSession] `json:"last_sessions" jsonschema:"the last of them; at most 5"`
-	BlockedBy   list[string]      `json:"blocked_by" jsonschema:"the tasks that the plan puts before it; at most 10"`
-	Findings    list[finding]     `json:"findings" jsonschema:"what the next developer has to mend; at most 5"`
-	Questions   list[askedAbout]  `json:"questions" jsonschema:"what was asked about it, the last first; at most 5"`
-	LeftOut     bool              `json:"left_out" jsonschema:"whether something is left out here that the file has"`
+	ID          string                   `json:"id"`
+	Title       string                   `json:"title"`
+	Phase       signalbox.Phase          `json:"phase"`
+	Claimable   signalbox.Role           `json:"claimable_by" jsonschema:"empty if nobody may"`
+	BlockedFrom *signalbox.Phase         `json:"blocked_from"`
+	WaitsFor    *string                  `json:"waits_for"`
+	Lease       *shownLease              `json:"lease"`
+	Sessions    int                      `json:"sessions"`
+	Last        schema.List[pastSession] `json:"last_sessions"`
+	BlockedBy   schema.List[string]      `json:"blocked_by"`
+	Findings    schema.List[finding]     `json:"findings" jsonschema:"to be mended"`
+	Questions   schema.List[askedAbout]  `json:"questions" jsonschema:"the last first"`
+	LeftOut     bool                     `json:"left_out" jsonschema:"the file has more"`
 }
 
 // shownLease is a lease in an answer.
 type shownLease struct {
 	ID      string         `json:"id"`
-	Epoch   uint64         `json:"epoch" jsonschema:"the number to name when you renew or hand in"`
+	Epoch   uint64         `json:"epoch"`
 	Session string         `json:"session"`
 	Role    signalbox.Role `json:"role"`
 	Expires time.Time      `json:"expires"`
@@ -54,7 +58,7 @@ type pastSession struct {
 	Session string          `json:"session"`
 	Role    signalbox.Role  `json:"role"`
 	Phase   signalbox.Phase `json:"phase"`
-	Ended   string          `json:"ended" jsonschema:"how it ended; empty while it holds the work"`
+	Ended   string          `json:"ended" jsonschema:"empty while it holds the work"`
 }
 
 type finding struct {
@@ -65,7 +69,7 @@ type finding struct {
 type askedAbout struct {
 	ID     string  `json:"id"`
 	Text   string  `json:"text"`
-	Answer *string `json:"answer" jsonschema:"the human's answer; null while it is open"`
+	Answer *string `json:"answer" jsonschema:"null while it is open"`
 }
 
 func (s *workSnapshot) flags() (flags []brief.Flag) {
@@ -97,22 +101,27 @@ type fullWork struct {
 func (s *Server) addGetWork() {
 	add(s, definition{
 		name: "get_work", title: "Look at one work item", reads: true,
-		description: "One work item: its phase, who holds it, who may claim it, what it waits for, what is to be mended, and what was asked and answered about it.",
-		input:       object(id("work", "The id of the work item.").must()),
-	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *attachment, err error) {
-		now := s.opts.Now()
+		description: "One work item: its phase, who holds it or may claim it, what it waits for, what is to be mended, and what was asked about it.",
+		input:       schema.Object(schema.ID("work", "The work item.").Must(), askingSession()),
+	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Rest, err error) {
+		asks, err := s.whose(ctx, in.Session)
+		if err != nil {
+			return found, nil, err
+		}
+		now, unknown := s.opts.Now(), error(nil)
 		var full *fullWork
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) {
-			if w, known := state.Work(in.Work); known {
-				found, full = s.workFrom(state, w, now)
+			unknown = asks.check(s, state)
+			if w, known := state.Work(in.Work); known && unknown == nil {
+				found, full = s.workFrom(state, w, asks, now)
 			}
 		})
-		switch {
+		switch err = cmp.Or(err, unknown); {
 		case err != nil:
 		case full == nil:
 			err = unknownWork(in.Work)
 		case found.LeftOut:
-			rest = &attachment{prefix: "work_item", result: full}
+			rest = &files.Rest{Prefix: "work_item", Result: full}
 		}
 		return found, rest, err
 	})
@@ -123,7 +132,7 @@ func unknownWork(work string) error {
 }
 
 // workFrom returns a work item in short and in full.
-func (s *Server) workFrom(state *rules.State, w *rules.Work, now time.Time) (workSnapshot, *fullWork) {
+func (s *Server) workFrom(state *rules.State, w *rules.Work, asks whose, now time.Time) (workSnapshot, *fullWork) {
 	full := &fullWork{shownWork: shownFrom(w, now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
 	short := workSnapshot{ID: w.ID, Title: line(w.Title, 3*maxTitle), Phase: w.Phase, Lease: leaseFrom(full.Lease), Sessions: len(full.Sessions)}
 	short.LeftOut = short.Title != w.Title || w.Task != nil
@@ -146,7 +155,7 @@ func (s *Server) workFrom(state *rules.State, w *rules.Work, now time.Time) (wor
 		short.addTask(state, w, full)
 	}
 	full.WaitsFor = short.WaitsFor
-	short.Verdict = s.workVerdict(&short)
+	short.Verdict = s.workVerdict(&short, asks, w.Task != nil)
 	return short, full
 }
 
@@ -183,10 +192,11 @@ func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork
 	}
 }
 
-func (s *Server) workVerdict(w *workSnapshot) string {
+func (s *Server) workVerdict(w *workSnapshot, asks whose, planned bool) string {
 	switch {
-	case w.Lease != nil && w.Lease.Session == s.opts.Session:
-		return fmt.Sprintf("You hold %s in %s under epoch %d until %s: do it, then hand in how it ended", w.ID, w.Phase, w.Lease.Epoch, w.Lease.Expires.Format(time.RFC3339))
+	case w.Lease != nil && asks.owns(w.Lease.Session):
+		return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s: work on it, %s", w.ID, w.Phase, w.Lease.Session, w.Lease.Epoch,
+			w.Lease.Expires.Format(time.RFC3339), s.howToEnd(planned))
 	case w.Lease != nil:
 		return fmt.Sprintf("%s is in %s, held by session %s until %s: leave it", w.ID, w.Phase, w.Lease.Session, w.Lease.Expires.Format(time.RFC3339))
 	case w.Claimable != "":
@@ -211,20 +221,20 @@ type openSnapshot struct {
 	head
 	Work  string          `json:"work"`
 	Phase signalbox.Phase `json:"phase"`
-	Seq   uint64          `json:"seq" jsonschema:"the event that records it"`
+	Seq   uint64          `json:"seq"`
 }
 
 func (s *Server) addOpenWork() {
 	add(s, definition{
 		name: "open_work", title: "Add a work item", again: true,
 		description: "Adds a work item by hand, outside any plan. An id that is taken is refused, so calling it twice adds one. Only an operator's server may.",
-		input: object(
-			id("work", "An id of its own: letters, digits, '.', '_' and '-'.").must(),
-			text("title", 1000, "What it is about, in one line."),
-			choice("phase", openPhases(), "The phase it starts in.").or(signalbox.PhaseImplementation),
-			id("actor", "Who adds it; else who started the server."),
+		input: schema.Object(
+			schema.ID("work", "An id of its own: letters, digits, '.', '_' and '-'.").Must(),
+			schema.Text("title", 1000, "What it is about, in one line."),
+			schema.Choice("phase", openPhases(), "The phase it starts in.").Or(signalbox.PhaseImplementation),
+			schema.ID("actor", "Who adds it; else who started the server."),
 		),
-	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *attachment, err error) {
+	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Rest, err error) {
 		if err := s.operatorOnly("open work"); err != nil {
 			return opened, nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"signalbox/brief"
@@ -19,7 +20,11 @@ import (
 type Desk struct {
 	dir  string
 	opts Options
+	// slots bounds how many questions are worked on at once: each holds all transactions in memory.
+	slots chan struct{}
 }
+
+const maxQuestions = 2
 
 // Options are what a desk needs beside its folder.
 type Options struct {
@@ -33,7 +38,7 @@ type Options struct {
 // NewDesk makes a desk for a folder, which is not looked at before the first question. A nil opts means the zero
 // Options.
 func NewDesk(dir string, opts *Options) *Desk {
-	d := &Desk{dir: dir}
+	d := &Desk{dir: dir, slots: make(chan struct{}, maxQuestions)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -87,7 +92,7 @@ type HarvestQuery struct {
 
 // CheckExitSignals says whether to leave a position.
 func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
-	return ask(d, q.Format, brief.FormatAgent, q.Output, answer.ExitTool(), answer.ExitFilePrefix,
+	return ask(ctx, d, q.Format, brief.FormatAgent, q.Output, answer.ExitTool(), answer.ExitFilePrefix,
 		func(problem *Problem) answer.ExitResult {
 			return failedExit(answer.ExitResult{Ticker: "unknown"}, problem)
 		},
@@ -99,7 +104,7 @@ func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 
 // SuggestTaxLossHarvest says which losses could be taken, and how much of them would count.
 func (d *Desk) SuggestTaxLossHarvest(ctx context.Context, q HarvestQuery) Answer {
-	return ask(d, q.Format, brief.FormatSummary, q.Output, answer.HarvestTool(), answer.HarvestFilePrefix, failedHarvest,
+	return ask(ctx, d, q.Format, brief.FormatSummary, q.Output, answer.HarvestTool(), answer.HarvestFilePrefix, failedHarvest,
 		func() (answer.HarvestResult, string, *Problem) {
 			result := d.Harvest(ctx, q)
 			return result, "", problemOf(result.Status, result.Error, result.Problem)
@@ -115,7 +120,7 @@ func problemOf(status, text string, problem answer.Problem) *Problem {
 
 // ask does what both tools have in common: the form of the question, saving, the form of the answer. The result comes
 // with the ticker that its file is named after. A question in a form that is not known is answered as to an agent.
-func ask[R, S any](d *Desk, format string, otherwise brief.Format, output string, tool brief.Tool[R, S], prefix string,
+func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.Format, output string, tool brief.Tool[R, S], prefix string,
 	failure func(*Problem) R, result func() (R, string, *Problem)) Answer {
 	form, err := brief.ParseFormat(or(format, string(otherwise)))
 	where := brief.OutputInline
@@ -129,6 +134,11 @@ func ask[R, S any](d *Desk, format string, otherwise brief.Format, output string
 			return failed(NotComputable, err)
 		}
 		return Answer{JSON: text, Status: brief.StatusError, Problem: problem}
+	}
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done(): // the question is asked all the same, and says that it was withdrawn
 	}
 	found, ticker, problem := result()
 	var saved brief.Saved
@@ -232,7 +242,10 @@ func (d *Desk) open(ctx context.Context, asOf string) (*Data, tax.Date, *Problem
 		return nil, 0, problem
 	}
 	day, problem := d.day(asOf, data.Config.AsOf)
-	return data, day, problem
+	if problem != nil {
+		return nil, 0, problem
+	}
+	return data, day, data.checkSplits(day)
 }
 
 // build folds the transactions up to a day.
@@ -244,21 +257,38 @@ func (d *Data) build(on tax.Date) (*tax.Book, *Problem) {
 	return book, nil
 }
 
+// LotsQuery asks for lots. What is empty does not narrow the list.
+type LotsQuery struct {
+	AsOf    string // a date; as in portfolio.yaml, or today
+	Account string
+	Ticker  string
+}
+
 // Lots returns the open lots on a day, in the order of accounts, tickers and dates. The error is a *[Problem].
-func (d *Desk) Lots(ctx context.Context, asOf string) ([]Lot, error) {
-	data, day, problem := d.open(ctx, asOf)
+func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
+	data, day, problem := d.open(ctx, q.AsOf)
 	if problem != nil {
 		return nil, problem
+	}
+	ticker := strings.ToUpper(q.Ticker)
+	if _, known := data.account(q.Account); q.Account != "" && !known {
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", cut(q.Account))
+	}
+	if ticker != "" && !data.traded(ticker) {
+		return nil, problemf(UnknownTicker, data.knownTickers(), "%s is nowhere among the transactions", cut(ticker))
 	}
 	book, problem := data.build(day)
 	if problem != nil {
 		return nil, problem
 	}
-	lots := make([]Lot, len(book.Lots))
-	for i := range lots {
+	lots := make([]Lot, 0, len(book.Lots))
+	for i := range book.Lots {
 		l := &book.Lots[i]
-		lots[i] = Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(), HoldingStart: l.HoldingStart.String(),
-			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis), BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID}
+		if q.Account != "" && l.Account != q.Account || ticker != "" && l.Ticker != ticker {
+			continue
+		}
+		lots = append(lots, Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(), HoldingStart: l.HoldingStart.String(),
+			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis), BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID})
 	}
 	return lots, nil
 }

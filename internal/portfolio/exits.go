@@ -1,7 +1,6 @@
 package portfolio
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -69,7 +68,7 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 	}
 	if last, ok := data.latest(ticker, day); ok {
 		// A stop is compared with the price, and is for today's shares.
-		if problem := last.checkSplit(ticker, data.splits(day)[ticker]); problem != nil {
+		if problem := last.checkSplit(ticker, data.splits(day)[ticker], day); problem != nil {
 			return failed, problem
 		}
 	}
@@ -116,16 +115,7 @@ func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) 
 			rows = append(rows, t)
 		}
 	}
-	// Splits of a day come before its trades, as in the tax rules.
-	after := func(t *tax.Transaction) int {
-		if t.Action == tax.Split {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(rows, func(a, b *tax.Transaction) int {
-		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(after(a), after(b)))
-	})
+	inOrder(rows)
 	held := make(map[string]Decimal)
 	var failure error
 	for _, t := range rows {
@@ -274,7 +264,7 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 func exitProblem(r exitrule.Result) answer.Problem {
 	switch r.Failure {
 	case exitrule.BadShares:
-		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give at most the shares that are held, or none for all of them"}
+		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give a number of the shares that are held, whole if they are, or none for all of them"}
 	case exitrule.NotHeld:
 		return answer.Problem{ErrorKind: NotHeld, ErrorHint: "signalbox portfolio lots lists what is held; shares asks about a position that is not in the data"}
 	case exitrule.AccountNeeded:

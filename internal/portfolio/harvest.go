@@ -17,10 +17,15 @@ import (
 // Harvest looks for losses to take. What is wrong is a result of status error.
 func (d *Desk) Harvest(ctx context.Context, q HarvestQuery) answer.HarvestResult {
 	result, problem := d.harvest(ctx, q)
-	if problem != nil {
-		return failedHarvest(problem)
+	if problem == nil {
+		return result
 	}
-	return result
+	failed := failedHarvest(problem)
+	// What was already sold does not depend on what failed after it was read.
+	failed.RealizedWashSales, failed.PermanentlyDisallowed, failed.IncompleteHistory =
+		result.RealizedWashSales, result.PermanentlyDisallowed, result.IncompleteHistory
+	failed.Metadata.AsOf = result.Metadata.AsOf
+	return failed
 }
 
 func failedHarvest(problem *Problem) answer.HarvestResult {
@@ -48,37 +53,41 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	if problem != nil {
 		return none, problem
 	}
-	opts.Account = only(accounts)
+	opts.Accounts = accounts
 	book, problem := data.build(day)
+	if problem != nil {
+		return none, problem
+	}
+	wanted := func(account string) bool { return len(accounts) == 0 || slices.Contains(accounts, account) }
+	result, problem := alreadySold(book, wanted)
 	if problem != nil {
 		return none, problem
 	}
 	prices, stale, problem := data.values(book, accounts)
 	if problem != nil {
-		return none, problem
+		return result, problem
 	}
 	found, err := tax.Harvest(book, prices, opts)
 	if err != nil {
-		return none, asProblem(err, NotComputable, "check quantities and prices")
+		return result, asProblem(err, NotComputable, "check quantities and prices")
 	}
-	cover, err := tax.Cover(book, prices, only(accounts))
+	cover, err := tax.Cover(book, prices, accounts)
 	if err != nil {
-		return none, asProblem(err, NotComputable, "check quantities and prices")
+		return result, asProblem(err, NotComputable, "check quantities and prices")
 	}
-	wanted := func(account string) bool { return len(accounts) == 0 || slices.Contains(accounts, account) }
-	result := harvestResult(book, found, cover, wanted)
+	harvestable(&result, found, cover, !q.SkipWashCheck)
+	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
+		return result, problem
+	}
 	result.StalePrices, result.NotUnderstood = stale, data.notUnderstood()
 	for _, twin := range data.Twins {
 		result.PossibleDuplicates = append(result.PossibleDuplicates, answer.TwinRows{First: place(twin.First), Second: place(twin.Second)})
 	}
-	if result.PermanentlyDisallowed, problem = lostForGood(book, wanted); problem != nil {
-		return none, problem
-	}
 	result.Metadata.SortBy, result.Metadata.Account, result.Metadata.Source = string(opts.SortBy), q.Account, q.Source
 	result.Metadata.IncludeWashSaleCheck, result.Metadata.MinLoss = !q.SkipWashCheck, amount(opts.MinLoss)
-	result.Metadata.DuplicatesLeftOut = data.Duplicates
-	if result.Net, problem = data.net(book, &result); problem != nil {
-		return none, problem
+	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = data.Duplicates, q.SkipWashCheck
+	if result.Net, problem = data.net(book, found, accounts); problem != nil {
+		return result, problem
 	}
 	return result, nil
 }
@@ -104,7 +113,7 @@ func (d *Data) chosen(account, source string) ([]string, *Problem) {
 	for _, s := range d.Sources {
 		base := strings.TrimPrefix(s.Name, transactionsFolder+"/")
 		known[s.Format], known[base] = true, true
-		if source == s.Format || source == base || source == s.Name {
+		if source == s.Format || source == base || source == s.Name || ofKind(base, source) {
 			maps.Copy(from, s.Accounts)
 		}
 	}
@@ -129,19 +138,28 @@ func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []
 	prices := make(map[string]Decimal)
 	var stale []answer.StalePrice
 	splits := d.splits(book.AsOf)
+	var missing []*Problem
+	var without []string
 	for i := range book.Lots {
 		l := &book.Lots[i]
 		if _, done := prices[l.Ticker]; done || !l.Taxable || len(accounts) > 0 && !slices.Contains(accounts, l.Account) {
 			continue
 		}
 		q, problem := d.quote(l.Ticker, book.AsOf, splits[l.Ticker])
+		prices[l.Ticker] = q.Decimal
+		if problem != nil && problem.Kind == MissingPrice {
+			missing, without = append(missing, problem), append(without, l.Ticker)
+			continue
+		}
 		if problem != nil {
 			return nil, nil, problem
 		}
-		prices[l.Ticker] = q.Decimal
 		if days := int(book.AsOf - q.date); days > freshDays {
 			stale = append(stale, answer.StalePrice{Ticker: l.Ticker, Date: q.date.String(), Days: days})
 		}
+	}
+	if missing != nil {
+		return nil, nil, missingPrices(missing, without, book.AsOf)
 	}
 	// Shares without lots are valued where that is possible; they are not part of any total.
 	for _, gap := range book.Incomplete {
@@ -153,6 +171,23 @@ func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []
 	}
 	slices.SortFunc(stale, func(a, b answer.StalePrice) int { return strings.Compare(a.Ticker, b.Ticker) })
 	return prices, stale, nil
+}
+
+// missingPrices tells all of them at once, with lines to fill in.
+func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
+	const most = 8
+	text := missing[0].Text
+	if n := len(missing); n > 1 {
+		text = fmt.Sprintf("%s, and so it is with %d more: %s", text, n-1, strings.Join(tickers[1:min(n, most)], ", "))
+		if n > most {
+			text += ", …"
+		}
+	}
+	lines := make([]string, 0, most)
+	for _, ticker := range tickers[:min(len(tickers), most)] {
+		lines = append(lines, fmt.Sprintf("%s,%s,CLOSE", on, ticker))
+	}
+	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s", pricesFolder, strings.Join(lines, " / ")), "%s", text)
 }
 
 // notUnderstood are the records of brokers' files that move shares and gave no row.
@@ -184,59 +219,81 @@ func lostForGood(book *tax.Book, wanted func(account string) bool) (answer.Amoun
 }
 
 // net is the year's net with the candidates sold. What portfolio.yaml says was realized comes on top of what the
-// transactions say.
-func (d *Data) net(book *tax.Book, result *answer.HarvestResult) (*answer.NetPosition, *Problem) {
-	fail := func(err error) (*answer.NetPosition, *Problem) {
-		return nil, asProblem(err, NotComputable, "check the amounts under realized in portfolio.yaml")
+// transactions say. Who files separately nets without the spouse.
+func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) (*answer.NetPosition, *Problem) {
+	counted := d.filing(accounts)
+	var n sums
+	var short, long, shortLoss, longLoss Decimal
+	year := book.AsOf.Year()
+	for sale := range book.Sales() {
+		if !sale.Taxable || sale.Date.Year() != year || !counted[book.Account(sale)] {
+			continue
+		}
+		into := &short
+		if sale.LongTerm {
+			into = &long
+		}
+		n.add(into, sale.Gain)
+		n.add(into, sale.Disallowed)
 	}
-	short, long, err := book.Realized(book.AsOf.Year())
-	if err != nil {
-		return fail(err)
+	for i := range found.Candidates {
+		c := &found.Candidates[i]
+		if !counted[c.Account] {
+			continue
+		}
+		into := &shortLoss
+		if c.LongTerm {
+			into = &longLoss
+		}
+		n.add(into, c.Loss.Neg())
+		n.add(into, c.TogetherLoss)
 	}
-	var n numbers
 	r := d.Config.Realized
-	realized := answer.Realized{CarryoverShort: amount(n.decimal(r.CarryoverShort)), CarryoverLong: amount(n.decimal(r.CarryoverLong))}
-	if short, err = short.Add(n.decimal(r.ShortTerm)); err != nil {
-		return fail(err)
-	}
-	if long, err = long.Add(n.decimal(r.LongTerm)); err != nil {
-		return fail(err)
-	}
+	n.add(&short, n.decimal(r.ShortTerm))
+	n.add(&long, n.decimal(r.LongTerm))
+	realized := answer.Realized{ShortTerm: amount(short.Trim(0)), LongTerm: amount(long.Trim(0)),
+		CarryoverShort: amount(n.decimal(r.CarryoverShort)), CarryoverLong: amount(n.decimal(r.CarryoverLong))}
 	if n.err != nil {
-		return fail(n.err)
+		return nil, asProblem(n.err, NotComputable, "check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
-	realized.ShortTerm, realized.LongTerm = amount(short.Trim(0)), amount(long.Trim(0))
-	position, err := answer.NetOf(d.Config.FilingStatus, realized, result.ShortTermLoss, result.LongTermLoss)
+	position, err := answer.NetOf(d.Config.FilingStatus, realized, amount(shortLoss), amount(longLoss))
 	if err != nil {
-		return fail(err)
+		return nil, asProblem(err, NotComputable, "check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
 	return position, nil
 }
 
-// harvestResult is what was found as an answer has it: losses are negative there. Of what was already sold, it has
-// the sales of the accounts that are wanted.
-func harvestResult(book *tax.Book, found *tax.HarvestResult, cover tax.Coverage, wanted func(account string) bool) answer.HarvestResult {
-	result := answer.HarvestResult{
-		Status: string(brief.StatusSuccess), TotalHarvestableLoss: loss(found.AllowedLoss), ShortTermLoss: loss(found.ShortTermLoss),
-		LongTermLoss: loss(found.LongTermLoss), DisallowedLoss: amount(found.DisallowedLoss), DisallowedForGood: amount(found.PermanentLoss), CandidateCount: len(found.Candidates),
-		DataCoveragePct: brief.Number(cover.CountPct),
-		Metadata: answer.HarvestMetadata{AsOf: found.AsOf.String(), PositionsAnalyzed: cover.Positions, PositionsWithLots: cover.WithLots,
-			BelowMinLossCount: found.BelowMinLoss},
+// filing are the accounts of one tax return: all of them, but separate returns have those of one owner, who is the owner
+// of the accounts asked about.
+func (d *Data) filing(accounts []string) map[string]bool {
+	owner := tax.Self
+	if len(accounts) > 0 {
+		if a, ok := d.account(accounts[0]); ok {
+			owner = a.Owner
+		}
 	}
-	if cover.Positions > 0 {
-		value := brief.Number(cover.ValuePct)
-		result.ValueCoveragePct = &value
+	filing := make(map[string]bool)
+	for _, a := range d.Rules.Accounts {
+		filing[a.ID] = d.Config.FilingStatus != answer.FilingSeparate || a.Owner == owner
 	}
-	for i := range found.Candidates {
-		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i]))
+	return filing
+}
+
+// sums adds decimals and keeps the first error.
+type sums struct{ numbers }
+
+func (s *sums) add(to *Decimal, d Decimal) {
+	sum, err := to.Add(d)
+	if err != nil && s.err == nil {
+		s.err = err
 	}
-	result.WashSaleWarnings = warnings(found.Candidates)
-	sold := make(map[string]bool)
-	for i := range found.Candidates {
-		sold[found.Candidates[i].Ticker] = true
-	}
-	result.DoNotBuyBefore = embargoes(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
-	result.AlreadyClosed = embargoes(found.StillClosed, func(string) bool { return true })
+	*to = sum
+}
+
+// alreadySold is what the sales of the accounts that are wanted have come to. It needs no prices.
+func alreadySold(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
+	result := answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: book.AsOf.String()}}
+	result.RealizedWashSales = make([]answer.RealizedWashSale, 0, len(book.WashSales))
 	for _, w := range book.WashSales {
 		if !wanted(w.Account) {
 			continue
@@ -253,13 +310,44 @@ func harvestResult(book *tax.Book, found *tax.HarvestResult, cover tax.Coverage,
 		result.IncompleteHistory = append(result.IncompleteHistory, answer.IncompleteSale{
 			Date: gap.Date.String(), Account: gap.Account, Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why})
 	}
-	return result
+	var problem *Problem
+	result.PermanentlyDisallowed, problem = lostForGood(book, wanted)
+	return result, problem
 }
 
-func candidate(c *tax.Candidate) answer.HarvestCandidate {
-	term := "long_term"
-	if !c.LongTerm {
-		term = "short_term"
+// harvestable adds what could be sold, as an answer has it: losses are negative there.
+func harvestable(result *answer.HarvestResult, found *tax.HarvestResult, cover tax.Coverage, checked bool) {
+	result.Status = string(brief.StatusSuccess)
+	result.TotalHarvestableLoss, result.ShortTermLoss, result.LongTermLoss = loss(found.AllowedLoss), loss(found.ShortTermLoss), loss(found.LongTermLoss)
+	result.DisallowedLoss, result.DisallowedForGood = amount(found.DisallowedLoss), amount(found.PermanentLoss)
+	result.DataCoveragePct, result.CandidateCount = brief.Number(cover.CountPct), len(found.Candidates)
+	result.Metadata.PositionsAnalyzed, result.Metadata.PositionsWithLots = cover.Positions, cover.WithLots
+	result.Metadata.BelowMinLossCount = found.BelowMinLoss
+	if cover.Positions > 0 {
+		value := brief.Number(cover.ValuePct)
+		result.ValueCoveragePct = &value
+	}
+	sold := make(map[string]bool)
+	result.Candidates = make([]answer.HarvestCandidate, 0, len(found.Candidates))
+	for i := range found.Candidates {
+		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf, checked))
+		sold[found.Candidates[i].Ticker] = true
+	}
+	result.DoNotBuyBefore = embargoes(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
+	result.AlreadyClosed = embargoes(found.StillClosed, func(string) bool { return true })
+}
+
+// candidate is one of them as an answer has it. Where nobody looked for wash sales, it does not know a clean date.
+func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCandidate {
+	term, long, clean := "short_term", c.LongTermFrom, c.CleanFrom.String()
+	if c.LongTerm {
+		term = "long_term"
+		if long > asOf {
+			long = c.HoldingStart // inherited shares are from their first day on
+		}
+	}
+	if !checked {
+		clean = ""
 	}
 	allowed, err := c.Loss.Sub(c.DisallowedLoss)
 	if err != nil {
@@ -268,9 +356,10 @@ func candidate(c *tax.Candidate) answer.HarvestCandidate {
 	return answer.HarvestCandidate{
 		Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(), HoldingStart: c.HoldingStart.String(),
 		Shares: amount(c.Quantity), BasisTotal: amount(c.Basis), Price: amount(c.Price), MarketValue: amount(c.Value),
-		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(-c.LossPct), DaysHeld: c.DaysHeld, HoldingPeriod: term,
-		LongTermFrom: c.LongTermFrom.String(), WashSaleRisk: !c.DisallowedShares.IsZero(), DisallowedShares: amount(c.DisallowedShares),
-		DisallowedLoss: amount(c.DisallowedLoss), AllowedLoss: loss(allowed), WashSalePurchases: purchases(c.Causes), CleanDate: c.CleanFrom.String(),
+		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(brief.Round(-c.LossPct, 4)), DaysHeld: c.DaysHeld, HoldingPeriod: term,
+		LongTermFrom: long.String(), WashSaleRisk: !c.DisallowedShares.IsZero(), DisallowedShares: amount(c.DisallowedShares),
+		DisallowedLoss: amount(c.DisallowedLoss), PermanentLoss: amount(c.PermanentLoss), AllowedLoss: loss(allowed),
+		WashSalePurchases: purchases(c.Causes), CleanDate: clean,
 	}
 }
 
@@ -302,7 +391,7 @@ func embargoes(list []tax.Embargo, wanted func(ticker string) bool) []answer.DoN
 
 // warnings say which tickers would make a wash sale, if any one of their lots is sold alone. The amounts are for
 // selling all candidates together. A purchase is listed once, with the most shares that one lot would find in it.
-func warnings(candidates []tax.Candidate) []answer.WashSaleWarning {
+func warnings(candidates []tax.Candidate) ([]answer.WashSaleWarning, *Problem) {
 	type bought struct {
 		warning         int
 		date            tax.Date
@@ -322,6 +411,15 @@ func warnings(candidates []tax.Candidate) []answer.WashSaleWarning {
 			list = append(list, answer.WashSaleWarning{Ticker: c.Ticker})
 		}
 		w := &list[n]
+		shares, err := w.DisallowedShares.Add(c.TogetherShares)
+		if err != nil {
+			return nil, asProblem(err, NotComputable, "check quantities and prices")
+		}
+		loss, err := w.DisallowedLoss.Add(c.TogetherLoss)
+		if err != nil {
+			return nil, asProblem(err, NotComputable, "check quantities and prices")
+		}
+		w.DisallowedShares, w.DisallowedLoss = amount(shares.Trim(0)), amount(loss.Trim(0))
 		w.CleanDate = max(w.CleanDate, c.CleanFrom.String())
 		for j, p := range purchases(c.Causes) {
 			key := bought{n, c.Causes[j].Date, p.Account, p.Ticker}
@@ -334,12 +432,5 @@ func warnings(candidates []tax.Candidate) []answer.WashSaleWarning {
 			}
 		}
 	}
-	return list
-}
-
-func only(accounts []string) string {
-	if len(accounts) == 0 {
-		return ""
-	}
-	return accounts[0]
+	return list, nil
 }

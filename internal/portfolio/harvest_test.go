@@ -126,7 +126,7 @@ ira W 2026-03-10 2026-03-11 4 120 0
 		t.Errorf("%+v", warned)
 	}
 	a := askHarvest(t, d, HarvestQuery{})
-	want := []string{"warning wash_sale_risk", "warning permanently_disallowed"}
+	want := []string{"warning wash_sale_risk", "warning permanently_disallowed", "warning would_be_lost"}
 	if diff := cmp.Diff(want, a.names()); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
@@ -156,7 +156,7 @@ date,ticker,close
 	checkFields(t, full.Washes[0], map[string]string{
 		"sale_date": `"2026-03-02"`, "account": `"brk"`, "ticker": `"W"`, "shares": "10", "loss": "196.25", "disallowed_shares": "6.5",
 		"disallowed_loss": "127.5625", "permanent_loss": "0", "replacements": `[{"date":"2026-03-11","account":"brk","ticker":"W","shares":6.5}]`})
-	list, err := d.Lots(context.Background(), "")
+	list, err := d.Lots(context.Background(), LotsQuery{AsOf: ""})
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d lots, %v", len(list), err)
 	}
@@ -376,5 +376,86 @@ func TestRecordsNotUnderstood(t *testing.T) {
 	}
 	if keys := slices.Sorted(maps.Keys(decode(t, d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "report"}).JSON))); !slices.Equal(keys, []string{"file_path", "format", "report", "status"}) {
 		t.Errorf("a report has the keys %v", keys)
+	}
+}
+
+// TestHarvestWithoutPrices: all prices that are missing are told at once, and what was already sold stands there all the same.
+func TestHarvestWithoutPrices(t *testing.T) {
+	dir := folder(t, plain, "-- transactions/more.csv --\n"+header+
+		"2026-01-05,brk,buy,GLD,10,20,,,\n2026-02-05,brk,sell,GLD,10,15,,,\n2026-02-10,ira,buy,GLD,10,15,,,\n2026-03-01,brk,buy,TLT,1,90,,,\n2026-03-01,brk,buy,BND,1,90,,,\n")
+	got := desk(t, dir).Harvest(t.Context(), HarvestQuery{})
+	if got.Status != "error" || got.ErrorKind != MissingPrice {
+		t.Fatalf("status %s, kind %s", got.Status, got.ErrorKind)
+	}
+	if want := "there is no price of BND on 2026-07-01 or before, and so it is with 1 more: TLT"; got.Error != want {
+		t.Errorf("%q, want %q", got.Error, want)
+	}
+	if want := "add to a file in prices, below its header date,ticker,close: 2026-07-01,BND,CLOSE / 2026-07-01,TLT,CLOSE"; got.ErrorHint != want {
+		t.Errorf("hint %q, want %q", got.ErrorHint, want)
+	}
+	if len(got.RealizedWashSales) != 1 || got.PermanentlyDisallowed.String() != "50" || len(got.Candidates) != 0 || got.CandidateCount != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestSourceIsTheKindOfFile: what was imported keeps the name of the kind of file that it came from.
+func TestSourceIsTheKindOfFile(t *testing.T) {
+	d := desk(t, folder(t, household, "-- prices/p.csv --\ndate,ticker,close\n2026-06-30,VTI,200\n"))
+	imports(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s.csv")
+	if got := d.Harvest(t.Context(), HarvestQuery{Source: "schwab"}); got.Status != "success" || got.CandidateCount != 2 {
+		t.Errorf("%s: %s, %d candidates", got.Status, got.Error, got.CandidateCount)
+	}
+	if got := d.Harvest(t.Context(), HarvestQuery{Source: "ofx"}); got.ErrorKind != BadArgument {
+		t.Errorf("a source that is not there: %s %s", got.Status, got.Error)
+	}
+}
+
+// TestSplitOfOneAccount: a split that another account misses would make a loss of shares that were never halved.
+func TestSplitOfOneAccount(t *testing.T) {
+	const accounts = "-- portfolio.yaml --\naccounts: [{id: brk}, {id: sp, owner: spouse}]\n-- prices/p.csv --\ndate,ticker,close\n2026-06-30,X,45\n"
+	bought := longHeader + "2025-01-10,brk,buy,X,10,100,,,,,,,,\n2025-01-10,sp,buy,X,10,100,,,,,,,,\n"
+	split := func(day, account string) string { return day + "," + account + ",split,X,,,,,,,2,,,\n" }
+	for _, tt := range []struct{ name, rows, fault string }{
+		{"one of two", bought + split("2025-06-10", "sp"), "X was split on 2025-06-10 in account sp, and not in brk, which held it"},
+		{"both, a day apart", bought + split("2025-06-10", "sp") + split("2025-06-11", "brk"), ""},
+		{"the other bought after it", longHeader + "2025-01-10,sp,buy,X,10,100,,,,,,,,\n" + split("2025-06-10", "sp") + "2025-07-10,brk,buy,X,10,50,,,,,,,,\n", ""},
+		{"the other got them after it", longHeader + "2025-01-10,sp,buy,X,10,100,,,,,,,,\n" + split("2025-06-10", "sp") + "2025-07-10,sp,transfer,X,4,,,,,brk,,,,\n", ""},
+		{"the other had sold them", bought + "2025-05-10,brk,sell,X,10,100,,,,,,,,\n" + split("2025-06-10", "sp"), ""},
+	} {
+		got := desk(t, folder(t, accounts, "-- transactions/x.csv --\n"+tt.rows)).Harvest(t.Context(), HarvestQuery{})
+		if got.Error != tt.fault || tt.fault != "" && got.ErrorKind != MissingSplit {
+			t.Errorf("%s: %s %q, want %q", tt.name, got.ErrorKind, got.Error, tt.fault)
+		}
+	}
+}
+
+// TestSeparateReturns: who files separately does not net with the spouse's gains, nor with the spouse's candidates.
+func TestSeparateReturns(t *testing.T) {
+	const rows = "-- transactions/x.csv --\n" + header + "2026-01-05,brk,buy,A,10,300,,,\n2026-02-05,brk,sell,A,10,100,,,\n" +
+		"2026-01-05,sp,buy,B,10,100,,,\n2026-02-05,sp,sell,B,10,600,,,\n2025-01-05,brk,buy,C,10,100,,,\n2026-01-05,sp,buy,C,10,100,,,\n" +
+		"-- prices/p.csv --\ndate,ticker,close\n2026-06-30,C,90\n"
+	for _, tt := range []struct{ status, account, short, long string }{
+		{"married_joint", "", "2900", "-100"},
+		{"married_separate", "", "-2000", "-100"},
+		{"married_separate", "sp", "4900", "0"},
+	} {
+		dir := folder(t, "-- portfolio.yaml --\naccounts: [{id: brk}, {id: sp, owner: spouse}]\nfiling_status: "+tt.status+"\n"+rows)
+		got := desk(t, dir).Harvest(t.Context(), HarvestQuery{Account: tt.account})
+		if got.Net == nil || got.Net.NetShortTerm.String() != tt.short || got.Net.NetLongTerm.String() != tt.long {
+			t.Errorf("%s %s: %s %+v", tt.status, tt.account, got.Error, got.Net)
+		}
+	}
+}
+
+// TestHarvestUnchecked: without the check nobody knows a clean date, and the answer says so.
+func TestHarvestUnchecked(t *testing.T) {
+	d := desk(t, folder(t, plain, "-- transactions/ira.csv --\n"+header+"2026-06-20,ira,buy,SLV,5,10,,,\n"))
+	got := d.Harvest(t.Context(), HarvestQuery{SkipWashCheck: true})
+	if got.CandidateCount != 1 || got.Candidates[0].CleanDate != "" || !got.Metadata.WashSalesNotChecked || got.Metadata.IncludeWashSaleCheck {
+		t.Errorf("got %+v", got)
+	}
+	checked := d.Harvest(t.Context(), HarvestQuery{})
+	if checked.Candidates[0].CleanDate != "2026-07-21" || checked.Candidates[0].PermanentLoss.String() != "50" || checked.DisallowedForGood.String() != "50" {
+		t.Errorf("got %+v", checked.Candidates[0])
 	}
 }

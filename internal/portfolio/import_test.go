@@ -210,7 +210,7 @@ func TestImportRefuses(t *testing.T) {
 // TestImportWritesOwnColumns: what is written is the documented form, for its owner only.
 func TestImportWritesOwnColumns(t *testing.T) {
 	d := desk(t, folder(t, household))
-	report := imports(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{}, "schwab: 3 new, 0 known, 1 skipped, transactions/s.csv")
+	report := imports(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s.csv")
 	text := string(read(t, filepath.Join(d.dir, report.Written)))
 	if !strings.HasPrefix(text, strings.TrimSpace(header)) || strings.Count(text, "\n") != 4 || !strings.Contains(text, "2026-03-28,brk,sell,VTI,4,260,0.07,USD,") {
 		t.Errorf("%s", text)
@@ -258,4 +258,24 @@ func TestImportTwins(t *testing.T) {
 	if a := askHarvest(t, d, HarvestQuery{}); !slices.Contains(a.names(), "warning "+LooksKnown) {
 		t.Errorf("%v", a.names())
 	}
+}
+
+// TestImportWhatIsUnclear: shares that nobody understood stop an import, unless somebody says that they are taken care of.
+func TestImportWhatIsUnclear(t *testing.T) {
+	d := desk(t, folder(t, household))
+	name := outside(t, "s.csv", schwabHead+schwabRows+`"03/18/2026","Spin-off","VTI","VANGUARD","3","","",""`+"\n")
+	refuses(t, d, name, ImportOptions{}, NotUnderstood, "not all that moves shares was understood: 1 record, the first in line 7: *")
+	imports(t, d, name, ImportOptions{LeaveOut: true}, "schwab: 3 new, 0 known, 2 skipped, transactions/schwab-s.csv")
+	imports(t, d, name, ImportOptions{}, "schwab: 0 new, 3 known, 2 skipped, ")
+}
+
+// TestImportIntoTheWrongAccount: a file that names its account is not given to another, and one that names none not to
+// an account beside the one that has its rows.
+func TestImportIntoTheWrongAccount(t *testing.T) {
+	d := desk(t, folder(t, household))
+	refuses(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{Account: "roth"}, BadArgument, "s.csv:* is about account brk, not roth")
+	nameless := "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n" + schwabRows
+	imports(t, d, outside(t, "s.csv", nameless), ImportOptions{Account: "roth"}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s.csv")
+	refuses(t, d, outside(t, "s.csv", nameless), ImportOptions{Account: "brk"}, LooksKnown, "3 of the 3 new rows are in account roth already")
+	imports(t, d, outside(t, "s.csv", nameless), ImportOptions{Account: "brk", KeepTwins: true}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s-2.csv")
 }

@@ -159,7 +159,7 @@ func askExits(t testing.TB, d *Desk, q ExitQuery) agentAnswer {
 // lots are the open lots as lines: account, ticker, date, since when held, shares, basis, of it moved.
 func lots(t testing.TB, d *Desk, asOf string) []string {
 	t.Helper()
-	list, err := d.Lots(context.Background(), asOf)
+	list, err := d.Lots(context.Background(), LotsQuery{AsOf: asOf})
 	if err != nil {
 		t.Fatal(err)
 	}

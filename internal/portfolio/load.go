@@ -1,6 +1,7 @@
 package portfolio
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -133,6 +134,12 @@ func fileProblem(err error) *Problem {
 	problem := asProblem(err, MalformedFile, malformedHint)
 	if faults, ok := errors.AsType[*importer.FaultsError](err); ok && len(faults.Faults) > 0 {
 		problem.Text = faults.Faults[0].String() + more(len(faults.Faults)-1+faults.More)
+		switch file := faults.Faults[0].File; {
+		case strings.HasPrefix(file, pricesFolder+"/"):
+			problem.Hint = "correct the file; its columns are date,ticker,close and, if need be, adjusted,currency"
+		case file == ratesFile:
+			problem.Hint = "correct the file; its columns are date,from,to,rate"
+		}
 	}
 	if faults, ok := errors.AsType[*tax.FaultsError](err); ok && len(faults.Faults) > 0 {
 		problem.Text = plainly(faults.Faults[0].String()) + more(len(faults.Faults)-1)
@@ -195,6 +202,9 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	}
 	formats := make(map[string]bool)
 	var imports []*importer.Import
+	if d.ids == nil && len(files) == 1 {
+		return d.takeFile(files[0], opts)
+	}
 	for i := range files {
 		imported, err := importer.Read(files[i].name, files[i].data, opts)
 		files[i].data = nil
@@ -202,9 +212,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 			return fileProblem(err)
 		}
 		formats[imported.Format] = true
-		if d.ids != nil {
-			imports = append(imports, imported)
-		}
+		imports = append(imports, imported)
 		if problem := d.takeRows(files[i].name, imported); problem != nil {
 			return problem
 		}
@@ -216,62 +224,116 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	return nil
 }
 
+// takeFile adds the rows of the only file, which are compared with none: row and transaction are never all in memory
+// together.
+func (d *Data) takeFile(f file, opts *importer.Options) *Problem {
+	const shortest = 26 // bytes of a row
+	d.transactions = make([]tax.Transaction, 0, min(bytes.Count(f.data, []byte("\n")), len(f.data)/shortest, 1<<20))
+	t := taker{Data: d, days: make(map[string]tax.Date), source: Source{Name: f.name, Accounts: make(map[string]bool)}}
+	var problem *Problem
+	imported, err := importer.ReadBatches(f.name, f.data, opts, func(rows []importer.Row) {
+		if problem == nil {
+			problem = t.take(rows)
+		}
+	})
+	if err != nil {
+		return fileProblem(err)
+	}
+	if problem == nil {
+		t.finish(imported)
+	}
+	return problem
+}
+
 // takeRows adds the rows of a file but those that came already.
 func (d *Data) takeRows(name string, imported *importer.Import) *Problem {
-	source := Source{Name: name, Format: imported.Format, Skipped: imported.Skipped, Notes: imported.Notes, Accounts: make(map[string]bool)}
 	d.transactions = slices.Grow(d.transactions, len(imported.Rows))
-	for i := range imported.Rows {
-		row := &imported.Rows[i]
-		if d.ids != nil {
-			if d.ids[row.ID] {
-				d.Duplicates++
-				continue
-			}
-			d.ids[row.ID] = true
-		}
-		t, problem := d.transaction(row)
-		if problem != nil {
-			return problem
-		}
-		d.transactions = append(d.transactions, t)
-		source.Rows++
-		source.Accounts[or(row.Account, row.ToAccount)] = true
+	t := taker{Data: d, days: make(map[string]tax.Date), source: Source{Name: name, Accounts: make(map[string]bool)}}
+	if problem := t.take(imported.Rows); problem != nil {
+		return problem
 	}
-	d.Sources = append(d.Sources, source)
+	t.finish(imported)
 	return nil
 }
 
-// transaction is a row in dollars.
-func (d *Data) transaction(row *importer.Row) (tax.Transaction, *Problem) {
+// taker adds the rows of one file.
+type taker struct {
+	*Data
+	source Source
+	// days are the dates that were read already: a million rows have some thousand.
+	days map[string]tax.Date
+}
+
+func (t *taker) finish(imported *importer.Import) {
+	t.source.Format, t.source.Skipped, t.source.Notes = imported.Format, imported.Skipped, imported.Notes
+	t.Sources = append(t.Sources, t.source)
+}
+
+func (t *taker) take(rows []importer.Row) *Problem {
+	last := ""
+	for i := range rows {
+		row := &rows[i]
+		if t.ids != nil {
+			if t.ids[row.ID] {
+				t.Duplicates++
+				continue
+			}
+			t.ids[row.ID] = true
+		}
+		t.transactions = append(t.transactions, tax.Transaction{})
+		if problem := t.transaction(row, &t.transactions[len(t.transactions)-1]); problem != nil {
+			return problem
+		}
+		t.source.Rows++
+		if account := or(row.Account, row.ToAccount); account != last {
+			t.source.Accounts[account], last = true, account
+		}
+	}
+	return nil
+}
+
+func (t *taker) day(text string) (tax.Date, error) {
+	if day, ok := t.days[text]; ok {
+		return day, nil
+	}
+	day, err := tax.ParseDate(text)
+	if err == nil {
+		t.days[strings.Clone(text)] = day // the text is a piece of the file, which would stay with it
+	}
+	return day, err
+}
+
+// transaction fills in a row in dollars.
+func (d *taker) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, id := range []string{row.Account, row.ToAccount} {
 		if _, known := d.account(id); id != "" && !known {
-			return tax.Transaction{}, problemf(UnknownAccount,
+			return problemf(UnknownAccount,
 				fmt.Sprintf("add it to the accounts in portfolio.yaml, or to the names of one of them (%s)", strings.Join(d.accountIDs(), ", ")),
 				"%s:%d: account %q is not in portfolio.yaml", row.Source.File, row.Source.Line, id)
 		}
 	}
-	t := tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker, LotID: row.LotID, ToAccount: row.ToAccount,
+	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker, LotID: row.LotID, ToAccount: row.ToAccount,
 		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio, DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source}
 	var err error
-	if t.Date, err = tax.ParseDate(row.Date); err == nil && row.DonorDate != "" {
-		t.DonorDate, err = tax.ParseDate(row.DonorDate)
+	if t.Date, err = d.day(row.Date); err == nil && row.DonorDate != "" {
+		t.DonorDate, err = d.day(row.DonorDate)
 	}
 	if err != nil {
-		return t, problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line, err)
+		return problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line, err)
 	}
 	if row.Currency == "" || row.Currency == dollars {
-		return t, nil
+		return nil
 	}
 	rate, problem := d.rate(row.Currency, t.Date)
 	if problem != nil {
 		problem.Text = fmt.Sprintf("%s:%d: %s", row.Source.File, row.Source.Line, problem.Text)
-		return t, problem
+		return problem
 	}
 	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value} {
 		if *amount, err = amount.Mul(rate); err != nil {
-			return t, problemf(NotComputable, "check the amounts of the row and the rate", "%s:%d: an amount in dollars cannot be computed: %s",
+			return problemf(NotComputable, "check the amounts of the row and the rate", "%s:%d: an amount in dollars cannot be computed: %s",
 				row.Source.File, row.Source.Line, plainly(err.Error()))
 		}
 	}
-	return t, nil
+	return nil
 }

@@ -186,7 +186,7 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%d candidates, total %v", len(full.Candidates), full.Total)
 		}
 	}
-	if list, err := d.Lots(context.Background(), ""); err != nil || len(list) != 10_000 {
+	if list, err := d.Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil || len(list) != 10_000 {
 		t.Errorf("%d lots, %v", len(list), err)
 	}
 }
@@ -218,7 +218,7 @@ func TestConcurrentQuestions(t *testing.T) {
 					}
 					paths[i] = append(paths[i], told.FilePath)
 				}
-				if list, err := desks[i%2].Lots(context.Background(), ""); err != nil || len(list) != 1 {
+				if list, err := desks[i%2].Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil || len(list) != 1 {
 					t.Errorf("%d lots, %v", len(list), err)
 				}
 			}
@@ -240,7 +240,7 @@ func TestWithdrawnQuestion(t *testing.T) {
 	if r := d.Harvest(ctx, HarvestQuery{}); r.Status != "error" || r.ErrorKind != NotComputable {
 		t.Errorf("%+v", r)
 	}
-	if _, err := d.Lots(ctx, ""); err == nil {
+	if _, err := d.Lots(ctx, LotsQuery{AsOf: ""}); err == nil {
 		t.Error("lots were listed")
 	}
 }

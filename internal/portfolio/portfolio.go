@@ -51,9 +51,11 @@ const (
 	NoExitRules    = "no_exit_rules"
 	MissingPrice   = "missing_price"
 	MissingRate    = "missing_exchange_rate"
+	MissingSplit   = "missing_split"
 	NotComputable  = "not_computable"
 	FileNotSaved   = "file_not_saved"
 	LooksKnown     = "possible_duplicates"
+	NotUnderstood  = "records_not_understood"
 )
 
 func problemf(kind, hint, format string, args ...any) *Problem {

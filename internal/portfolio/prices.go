@@ -124,7 +124,7 @@ func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Proble
 		return quote{}, problemf(MissingPrice, fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE (what is worthless has a close of 0.0001)", pricesFolder, on, ticker),
 			"there is no price of %s on %s or before", ticker, on)
 	}
-	if problem := p.checkSplit(ticker, split); problem != nil {
+	if problem := p.checkSplit(ticker, split, on); problem != nil {
 		return quote{}, problem
 	}
 	if p.currency == dollars {
@@ -142,11 +142,11 @@ func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Proble
 }
 
 // checkSplit refuses a price of shares that were split since.
-func (p price) checkSplit(ticker string, split tax.Date) *Problem {
+func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 	if split <= p.date {
 		return nil
 	}
-	return problemf(MissingPrice, fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE", pricesFolder, split, ticker),
+	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s,%s,CLOSE", pricesFolder, on, ticker),
 		"the last price of %s is of %s, before its split on %s", ticker, p.date, split)
 }
 

@@ -101,7 +101,7 @@ func (f *figures) decide(h history) error {
 	if err != nil {
 		return fmt.Errorf("harvest: %w", err)
 	}
-	if _, err := tax.Cover(book, prices, ""); err != nil {
+	if _, err := tax.Cover(book, prices, nil); err != nil {
 		return fmt.Errorf("cover: %w", err)
 	}
 	f.Harvest = time.Since(began)

@@ -64,6 +64,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="signalbox"`)
 	}
+	// Else the rest of the body would be waited for, from somebody who has shown nothing.
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 	http.Error(w, why, status)
 }
 

@@ -111,6 +111,7 @@ type ExitSnapshot struct {
 	ErroredRules    []string `json:"errored_rules"`
 	StopAboveMarket bool     `json:"stop_above_market"`
 	StopNote        string   `json:"stop_note"`
+	AsOf            string   `json:"as_of"`
 	PriceDate       string   `json:"price_date"`
 	// StalePriceDays and IncompleteHistory are as in the result.
 	StalePriceDays    int    `json:"stale_price_days"`
@@ -150,7 +151,7 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 		Ticker: or(r.Ticker, "unknown"), Status: or(r.Status, string(brief.StatusError)),
 		OverallAssessment: or(r.OverallAssessment, "UNKNOWN"),
 		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{}, ErroredRules: erroredRules(r.Signals),
-		Shares: r.Position.Shares, PriceDate: r.PriceDate,
+		Shares: r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
 		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " + or(r.Error, "unknown error")

@@ -56,7 +56,9 @@ type HarvestMetadata struct {
 	Account              string `json:"account,omitempty"`
 	Source               string `json:"source,omitempty"`
 	IncludeWashSaleCheck bool   `json:"include_wash_sale_check"`
-	MinLoss              Amount `json:"min_loss"`
+	// WashSalesNotChecked is the opposite, so that the zero value is the usual case.
+	WashSalesNotChecked bool   `json:"-"`
+	MinLoss             Amount `json:"min_loss"`
 	// BelowMinLossCount is how many lots at a loss are no candidates because of MinLoss.
 	BelowMinLossCount int `json:"below_min_loss_count"`
 	// DuplicatesLeftOut is how many rows stood in an earlier file already.
@@ -82,6 +84,7 @@ type HarvestCandidate struct {
 	WashSaleRisk      bool         `json:"wash_sale_risk"`
 	DisallowedShares  Amount       `json:"disallowed_shares"`
 	DisallowedLoss    Amount       `json:"disallowed_loss"`
+	PermanentLoss     Amount       `json:"permanent_loss"`
 	AllowedLoss       Amount       `json:"allowed_loss"`
 	WashSalePurchases []Purchase   `json:"wash_sale_purchases,omitempty"`
 	// CleanDate is the first day on which selling the lot causes no wash sale.

@@ -13,6 +13,9 @@ const (
 	moderateCoverage = 75
 )
 
+// significantLoss is from how many dollars on a loss is significant, whatever limit the filing status has.
+const significantLoss = 3000
+
 // mostlyShortTerm is the part of losses, in percent, from which on they are mostly short-term.
 const mostlyShortTerm = 50
 
@@ -32,6 +35,14 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	if s.PermanentlyDisallowed.Sign() != 0 {
 		flags = append(flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
 			Message: exactDollars(s.PermanentlyDisallowed) + " of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
+	}
+	if s.DisallowedForGood.Sign() != 0 {
+		flags = append(flags, brief.Flag{Flag: "would_be_lost", Severity: brief.Warning,
+			Message: exactDollars(s.DisallowedForGood) + " of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares"})
+	}
+	if s.WashSalesNotChecked {
+		flags = append(flags, brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
+			Message: "Wash sales were not checked — some of the losses may not count"})
 	}
 	return brief.Sort(append(flags, dataFlags(s)...))
 }
@@ -53,6 +64,10 @@ func dataFlags(s HarvestSnapshot) []brief.Flag {
 	}
 	if n := s.PossibleDuplicates; n > 0 {
 		warn("possible_duplicates", "%d row%s may stand in two kinds of brokers' files — if so they are counted twice; remove one of the files", n, brief.Plural(n))
+	}
+	if n := s.DuplicatesLeftOut; n > 0 {
+		flags = append(flags, brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
+			Message: fmt.Sprintf("%d row%s of the transactions stood in another file already and counted once", n, brief.Plural(n))})
 	}
 	return flags
 }
@@ -82,7 +97,7 @@ func candidateFlags(s HarvestSnapshot) []brief.Flag {
 		flags = append(flags, brief.Flag{Flag: name, Severity: severity, Message: fmt.Sprintf(format, args...)})
 	}
 	loss := s.TotalHarvestableLoss
-	if loss.CmpAbs(s.DeductionLimit.Decimal) >= 0 {
+	if loss.CmpAbs(Whole(significantLoss).Decimal) >= 0 {
 		add("significant_harvest", brief.Info, "%s", significantHarvest(s))
 	}
 	if percent := percentOf(s.ShortTermLoss, loss); percent >= mostlyShortTerm {

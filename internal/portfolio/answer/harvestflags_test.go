@@ -84,8 +84,8 @@ func TestBelowSignificantThreshold(t *testing.T) {
 	wantNoFlag(t, flagsOf("-2000", "0", 100), "significant_harvest")
 	r := harvest()
 	r.TotalHarvestableLoss, r.Net = amount("-2000"), &answer.NetPosition{FilingStatus: "married_separate", Net: amount("-2000")}
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
-		brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: "$2,000 harvestable losses exceed $1,500 annual deduction limit"})
+	// The limit is lower then, the threshold is not.
+	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "significant_harvest")
 }
 
 func TestMostlyShortTermFlag(t *testing.T) {
@@ -197,4 +197,27 @@ func TestNetOf(t *testing.T) {
 	if got, err := answer.NetOf("single", answer.Realized{}, huge, huge); err == nil {
 		t.Errorf("overflow gave %+v", got)
 	}
+}
+
+func TestWouldBeLostFlag(t *testing.T) {
+	r := harvest()
+	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "would_be_lost")
+	r.DisallowedForGood = amount("150")
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "would_be_lost", Severity: brief.Warning,
+		Message: "$150 of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares"})
+}
+
+func TestWashSalesNotCheckedFlag(t *testing.T) {
+	r := harvest()
+	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sales_not_checked")
+	r.Metadata.WashSalesNotChecked = true
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
+		Message: "Wash sales were not checked — some of the losses may not count"})
+}
+
+func TestDuplicatesLeftOutFlag(t *testing.T) {
+	r := harvest()
+	r.Metadata.DuplicatesLeftOut = 2
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
+		Message: "2 rows of the transactions stood in another file already and counted once"})
 }

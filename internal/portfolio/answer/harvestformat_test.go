@@ -104,9 +104,9 @@ func TestHarvestAgentErrorPropagation(t *testing.T) {
 	data, err := answer.HarvestTool().Answer(answer.HarvestResult{Status: "error", Error: "no folder"}, brief.FormatAgent, brief.Saved{})
 	const want = `{"status":"error","format":"agent","snapshot":{"status":"error","verdict":"Tax harvest analysis failed: no folder",` +
 		`"total_harvestable_loss":0,"short_term_loss":0,"long_term_loss":0,"candidate_count":0,"top_candidates":[],"wash_sale_ticker_count":0,` +
-		`"wash_sale_tickers":[],"data_coverage_pct":0,"positions_analyzed":0,"positions_with_lots":0,"value_coverage_pct":null,"disallowed_loss":0,` +
+		`"wash_sale_tickers":[],"data_coverage_pct":0,"positions_analyzed":0,"positions_with_lots":0,"as_of":"","value_coverage_pct":null,"disallowed_loss":0,"disallowed_for_good":0,"wash_sales_not_checked":false,` +
 		`"permanently_disallowed":0,"deduction_limit":0,"net_after_harvest":0,"min_loss":0,"below_min_loss_count":0,"incomplete_history_count":0,` +
-		`"stale_price_count":0,"stale_price_tickers":[],"records_not_understood_count":0,"possible_duplicate_count":0,"error_kind":"","error_hint":"",` +
+		`"stale_price_count":0,"stale_price_tickers":[],"records_not_understood_count":0,"possible_duplicate_count":0,"duplicates_left_out":0,"error_kind":"","error_hint":"",` +
 		`"disclaimer":"Estimates under US federal rules; not tax advice"},` +
 		`"flags":[{"flag":"harvest_error","severity":"error","message":"Tax harvest analysis failed: no folder"}],"file_path":null}`
 	if err != nil || string(data) != want {
@@ -185,9 +185,9 @@ func TestHarvestReport(t *testing.T) {
 
 Each line is for selling that lot alone; the totals above are for selling all of them together.
 
-| Ticker | Account | Bought     | Shares |       Loss | Loss % | Term       | Long-term from | Disallowed | Clean from |
-| ------ | ------- | ---------- | -----: | ---------: | -----: | ---------- | -------------- | ---------: | ---------- |
-| BND    | brk     | 2024-01-02 |     40 | -$3,086.42 |  -12.3 | short_term | 2025-01-03     |  $1,000.00 | 2024-06-01 |
+| Ticker | Account | Bought     | Shares |       Loss |     % | Long-term  | Disallowed | Clean from |
+| ------ | ------- | ---------- | -----: | ---------: | ----: | ---------- | ---------: | ---------- |
+| BND    | brk     | 2024-01-02 |     40 | -$3,086.42 | -12.3 | 2025-01-03 |  $1,000.00 | 2024-06-01 |
 
 ## After selling, do not buy before
 
@@ -215,5 +215,27 @@ Estimates under US federal rules; not tax advice.
 	failed := answer.ReportHarvest(answer.HarvestResult{})
 	if !strings.Contains(failed, "- error: Tax harvest analysis failed: unknown error\n") || !strings.Contains(failed, "not tax advice") || strings.Contains(failed, "|") {
 		t.Errorf("a failed one:\n%s", failed)
+	}
+}
+
+// TestSummaryIsShort: a summary has a verdict and the first of each list, and says how many it left out.
+func TestSummaryIsShort(t *testing.T) {
+	r := harvest()
+	one := r.Candidates[0]
+	r.Candidates = nil
+	for range 1000 {
+		r.Candidates = append(r.Candidates, one)
+	}
+	r.CandidateCount = len(r.Candidates)
+	data, err := answer.HarvestTool().Answer(r, brief.FormatSummary, brief.Saved{})
+	fields := object(t, data, err)
+	if n := len(fields["candidates"].([]any)); n != 20 || fields["candidates_omitted"] != 980.0 || fields["candidate_count"] != 1000.0 {
+		t.Errorf("%d candidates, %v omitted of %v", n, fields["candidates_omitted"], fields["candidate_count"])
+	}
+	if verdict, _ := fields["verdict"].(string); verdict != answer.SnapshotHarvest(r).Verdict {
+		t.Errorf("verdict %q", verdict)
+	}
+	if len(r.Candidates) != 1000 {
+		t.Error("the summary shortened the result itself")
 	}
 }

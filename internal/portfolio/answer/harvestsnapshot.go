@@ -23,10 +23,15 @@ type HarvestSnapshot struct {
 	PositionsAnalyzed    int            `json:"positions_analyzed"`
 	PositionsWithLots    int            `json:"positions_with_lots"`
 
-	ValueCoveragePct      *float64 `json:"value_coverage_pct"`
-	DisallowedLoss        Amount   `json:"disallowed_loss"`
-	PermanentlyDisallowed Amount   `json:"permanently_disallowed"`
-	DeductionLimit        Amount   `json:"deduction_limit"`
+	AsOf             string   `json:"as_of"`
+	ValueCoveragePct *float64 `json:"value_coverage_pct"`
+	DisallowedLoss   Amount   `json:"disallowed_loss"`
+	// DisallowedForGood is the part of it that purchases in retirement accounts would take; PermanentlyDisallowed is of
+	// sales already made.
+	DisallowedForGood     Amount `json:"disallowed_for_good"`
+	WashSalesNotChecked   bool   `json:"wash_sales_not_checked"`
+	PermanentlyDisallowed Amount `json:"permanently_disallowed"`
+	DeductionLimit        Amount `json:"deduction_limit"`
 	// NetAfterHarvest is the year's net with all candidates sold, negative for a loss.
 	NetAfterHarvest        Amount `json:"net_after_harvest"`
 	MinLoss                Amount `json:"min_loss"`
@@ -38,6 +43,7 @@ type HarvestSnapshot struct {
 	NotUnderstoodCount int      `json:"records_not_understood_count"`
 	// PossibleDuplicates is how many rows look like one that is there already.
 	PossibleDuplicates int    `json:"possible_duplicate_count"`
+	DuplicatesLeftOut  int    `json:"duplicates_left_out"`
 	ErrorKind          string `json:"error_kind"`
 	ErrorHint          string `json:"error_hint"`
 	Disclaimer         string `json:"disclaimer"`
@@ -81,7 +87,8 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		MinLoss: r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
 		IncompleteHistoryCount: len(r.IncompleteHistory), Disclaimer: Disclaimer,
 		StalePriceCount: len(r.StalePrices), StalePriceTickers: []string{}, NotUnderstoodCount: len(r.NotUnderstood),
-		PossibleDuplicates: len(r.PossibleDuplicates),
+		PossibleDuplicates: len(r.PossibleDuplicates), DuplicatesLeftOut: r.Metadata.DuplicatesLeftOut,
+		AsOf: r.Metadata.AsOf, DisallowedForGood: r.DisallowedForGood.cents(), WashSalesNotChecked: r.Metadata.WashSalesNotChecked,
 	}
 	for _, stale := range first(r.StalePrices, maxWashTickers) {
 		s.StalePriceTickers = append(s.StalePriceTickers, stale.Ticker)
@@ -112,8 +119,9 @@ func harvestVerdict(r HarvestResult) string {
 	if r.CandidateCount == 0 {
 		return fmt.Sprintf("No tax-loss harvesting candidates found (%d positions analyzed)", r.Metadata.PositionsAnalyzed)
 	}
+	// In cents, as the flags have it: else they could differ by a dollar.
 	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
-		dollars(r.TotalHarvestableLoss), r.CandidateCount,
+		dollars(r.TotalHarvestableLoss.cents()), r.CandidateCount,
 		brief.Whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), brief.Whole(float64(r.DataCoveragePct)))
 	if n := len(r.WashSaleWarnings); n > 0 {
 		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, brief.Plural(n))

@@ -73,8 +73,17 @@ func ReportHarvest(r HarvestResult) string {
 	if r.DisallowedForGood.Sign() != 0 {
 		m.row("of it lost for good", cash(r.DisallowedForGood))
 	}
+	if n := r.Net; n != nil {
+		m.row("Realized this year, short-term", cash(n.Realized.ShortTerm))
+		m.row("Realized this year, long-term", cash(n.Realized.LongTerm))
+		m.row("Losses carried over, short-term", cash(n.Realized.CarryoverShort))
+		m.row("Losses carried over, long-term", cash(n.Realized.CarryoverLong))
+	}
 	m.row("Net of the year after harvest", cash(s.NetAfterHarvest))
 	m.row("Annual deduction limit", cash(s.DeductionLimit))
+	if n := r.Net; n != nil {
+		m.row("Carried into the next year", cash(n.Carryforward))
+	}
 	m.candidates(r.Candidates)
 	m.washSales(r)
 	m.paragraph(Disclaimer + ".")
@@ -87,10 +96,14 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 	}
 	m.paragraph("## Lots at a loss")
 	m.paragraph("Each line is for selling that lot alone; the totals above are for selling all of them together.")
-	m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", ">Loss %", "Term", "Long-term from", ">Disallowed", "Clean from")
+	m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", ">%", "Long-term", ">Disallowed", "Clean from")
 	for _, c := range candidates {
+		long := c.LongTermFrom
+		if c.HoldingPeriod == "long_term" {
+			long = "is long" // inherited shares are, whatever the date
+		}
 		m.row(or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
-			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), or(c.HoldingPeriod, "unknown"), c.LongTermFrom, cash(c.DisallowedLoss), c.CleanDate)
+			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, cash(c.DisallowedLoss), c.CleanDate)
 	}
 }
 
@@ -114,6 +127,13 @@ func (m *markdown) washSales(r HarvestResult) {
 		m.table("Sold", "Account", "Ticker", ">Shares", ">Loss", ">Disallowed", ">Lost for good")
 		for _, w := range r.RealizedWashSales {
 			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), cash(w.Loss), cash(w.DisallowedLoss), cash(w.PermanentLoss))
+		}
+	}
+	if len(r.NotUnderstood) > 0 {
+		m.paragraph("## Records that move shares and were not understood")
+		m.table("File", ">Line", "Why")
+		for _, s := range r.NotUnderstood {
+			m.row(s.File, fmt.Sprint(s.Line), s.Why)
 		}
 	}
 	if len(r.IncompleteHistory) > 0 {

@@ -48,7 +48,7 @@ func TestLotsByHand(t *testing.T) {
 		// What was transferred keeps its date: 15 × 58.90.
 		{"joint", "KO", "2024-04-12", "2024-04-13", "15", "883.50"},
 	}
-	lots, err := desk(fresh(t)).Lots(t.Context(), "")
+	lots, err := desk(fresh(t)).Lots(t.Context(), portfolio.LotsQuery{AsOf: ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func TestRecipes(t *testing.T) {
 }
 
 func TestLots(t *testing.T) {
-	lots, err := desk(fresh(t)).Lots(t.Context(), "")
+	lots, err := desk(fresh(t)).Lots(t.Context(), portfolio.LotsQuery{AsOf: ""})
 	if err != nil {
 		t.Fatal(err)
 	}

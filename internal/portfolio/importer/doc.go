@@ -14,7 +14,7 @@
 // Dates are ISO, quantities positive, and the actions are:
 //
 //	buy, sell, reinvest   quantity and price
-//	split                 ratio, new to old, as 3:2 or 4; or quantity, the shares added, where the ratio is unknown
+//	split                 ratio, new to old, as 3:2 or 4, of all accounts if none is named; or quantity, the shares added
 //	transfer              quantity, account and to_account; without the second the shares leave the portfolio, without
 //	                      the first they come from outside, with donor_basis (in all) and donor_date if known
 //	return_of_capital     value, the cash received in all (or quantity and price, the cash per share)
@@ -22,9 +22,8 @@
 //	gift_in               quantity, donor_basis (in all), value on the day of the gift (in all, or price), donor_date if known
 //	inherit               quantity and value on the day of death (in all, or price)
 //
-// An option is one contract under its OCC symbol without spaces (AAPL240119C00150000), and its price is per contract,
-// so that quantity × price is money for every row. [Format] writes these columns, and Read(Format(rows)) gives the
-// rows back.
+// An option is one contract under its OCC symbol without spaces (AAPL240119C00150000), and its price is per contract:
+// quantity × price is money for every row. [Format] writes these columns, and Read(Format(rows)) gives the rows back.
 //
 // # Importing twice
 //

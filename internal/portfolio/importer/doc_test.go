@@ -58,7 +58,7 @@ func TestDocument(t *testing.T) {
 	if prices == 0 || rates == 0 {
 		t.Errorf("the document has %d prices and %d rates, expected some of each", prices, rates)
 	}
-	for _, c := range append(ownColumns(), furtherColumns()...) {
+	for _, c := range allColumns() {
 		if !strings.Contains(text, c) {
 			t.Errorf("the document does not name the column %s", c)
 		}

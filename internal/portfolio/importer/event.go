@@ -46,6 +46,7 @@ const (
 	whySettled  = "cash for an option that was settled in cash: write a sell of the contract in the own columns, instead of its assign"
 	whyQuantity = "is an action of cash, but has a quantity: if shares moved, write them in the own columns"
 	whyFooter   = "no transaction but text around the table"
+	whyNoShares = "a word that is not known, without symbol and quantity: taken for cash"
 )
 
 // event is a broker's record in common terms. Numbers have the broker's signs.
@@ -226,12 +227,15 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	if e.kind == sell {
 		cost = c.sub(gross, amount)
 	}
-	// The price is rounded where it was printed ($150 means $150.00), the amount to cents.
+	// The price is rounded where it was printed ($150 means $150.00), a fraction of shares too, the amount to cents.
 	step := decimal.MustNew(1, min(max(e.price.scale, 2), decimal.MaxScale))
 	if e.option {
 		step = c.mul(step, e.multiplier)
 	}
 	slack := c.add(c.mul(quantity, step), decimal.MustNew(5, 2))
+	if !quantity.IsInt() {
+		slack = c.add(slack, c.mul(price, decimal.MustNew(5, min(e.quantity.Scale()+1, decimal.MaxScale))))
+	}
 	cent := decimal.MustNew(5, 3) // half of one: less is only the rounding of the amount
 	if e.feesInAmount && cost.Cmp(cent) >= 0 && cost.Cmp(c.add(slack, c.mul(gross, decimal.MustNew(1, 2)))) <= 0 {
 		return price, cost.Round(2)

@@ -94,7 +94,9 @@ func (in *intake) readFidelity(t *table) {
 		}
 		action := fold(t.get("action"))
 		e.meaning = fidelityMeaning(action, !e.quantity.IsZero())
-		if e.kind == unknown && e.quantity.ok {
+		if e.kind == unknown && t.get("symbol") == "" && e.quantity.IsZero() && e.quantity.ok {
+			e.meaning = meaning{cash, whyNoShares}
+		} else if e.kind == unknown && e.quantity.ok {
 			words := strings.Fields(action)
 			in.add(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
 				oneLine(t.get("action")), hint(strings.Join(words[:min(len(words), 2)], " "), fidelityHints()))

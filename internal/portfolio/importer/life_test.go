@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -162,4 +163,39 @@ func TestFidelityHalves(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFewColumns: fees, currency and lot_id may be left out, and a split may be of all accounts.
+func TestFewColumns(t *testing.T) {
+	imp := mustRead(t, "f", []byte("date,account,action,ticker,quantity,price,ratio\n2024-01-31,a,buy,VTI,1,10,\n2024-02-01,,split,VTI,,,2\n"), nil)
+	if len(imp.Rows) != 2 || imp.Rows[1].Account != "" || imp.Rows[1].Ratio.String() != "2" {
+		t.Errorf("got %+v", imp.Rows)
+	}
+	if fe := refusal(t, ownHead+"2024-02-01,,split,VTI,5,,,,\n", nil); !strings.Contains(fe.Error(), "account") {
+		t.Errorf("a split of some shares without an account: %v", fe)
+	}
+}
+
+// TestRoundedFractions: a fund's shares are printed with three decimals, and its cash is exact.
+func TestRoundedFractions(t *testing.T) {
+	const row = "12/31/2024,REINVESTMENT FIDELITY 500 INDEX FUND (FXAIX) (Cash),FXAIX,F,Cash,181.35,%s,,,,%s,\n"
+	for _, tt := range []struct {
+		quantity, amount string
+		taken            bool
+	}{{"0.078", "-14.20", true}, {"1.234", "-223.86", true}, {"0.078", "-14.40", false}, {"2", "-370.00", false}} {
+		imp, err := Read("f", []byte(fidelityHead+fmt.Sprintf(row, tt.quantity, tt.amount)), &Options{Account: "a"})
+		if taken := err == nil && len(imp.Rows) == 1; taken != tt.taken {
+			t.Errorf("%s for %s: %v", tt.quantity, tt.amount, err)
+		}
+	}
+}
+
+// TestUnknownCash: a word that nobody knows, about no security and no quantity, moves only money.
+func TestUnknownCash(t *testing.T) {
+	imp := mustRead(t, "f", []byte(schwabHead+"01/15/2024,Contribution,,Roth 2024,,,,\"$7,000.00\"\n"), &Options{Account: "a"})
+	if len(imp.Skipped) != 1 || imp.Skipped[0].Why != whyNoShares || imp.Skipped[0].Shares {
+		t.Errorf("got %+v", imp)
+	}
+	refusal(t, schwabHead+"01/15/2024,Contribution,VTI,Roth 2024,,,,$7.00\n", &Options{Account: "a"})
+	refusal(t, schwabHead+"01/15/2024,Contribution,,Roth 2024,3,,,$7.00\n", &Options{Account: "a"})
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/importer/lines"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 // half in half of the world. Scale is the number of decimals as printed.
 func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 	s = strings.TrimSpace(s)
-	if d, scale, ok := plainNumber(s); ok {
+	if d, scale, ok := lines.Number(s); ok {
 		return d, scale, nil
 	}
 	negative := false
@@ -55,32 +57,6 @@ func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 		d = d.Neg()
 	}
 	return d, scale, nil
-}
-
-// plainNumber reads what nearly all fields are, digits with or without a point, at once: a portfolio may have millions.
-func plainNumber(s string) (d decimal.Decimal, scale int, ok bool) {
-	const enough = 18 // digits of an int64
-	if s == "" || len(s) > enough || s[0] == '.' {
-		return d, 0, false
-	}
-	coef, point := int64(0), len(s)
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			coef = coef*10 + int64(c-'0')
-		case c == '.' && point == len(s):
-			point = i
-		default:
-			return d, 0, false
-		}
-	}
-	scale = max(0, len(s)-point-1)
-	kept := scale
-	for kept > 0 && coef%10 == 0 {
-		coef, kept = coef/10, kept-1
-	}
-	d, err := decimal.New(coef, kept)
-	return d, scale, err == nil
 }
 
 func cutSign(s string) (string, int) {
@@ -141,25 +117,10 @@ func parseDate(s string, layouts ...string) (string, bool) {
 }
 
 func parseISODate(s string) (string, bool) {
-	if isPlainDate(s) {
+	if lines.IsDate(s) {
 		return s, true
 	}
 	return parseDate(s, time.DateOnly)
-}
-
-// isPlainDate reports whether s is a day that every month of every year has, which parseDate would give back as it is.
-func isPlainDate(s string) bool {
-	if len(s) != len(time.DateOnly) || s[4] != '-' || s[7] != '-' || s[:2] != "19" && s[:2] != "20" {
-		return false
-	}
-	two := func(i int) int { // -1 if they are no digits
-		if s[i] < '0' || s[i] > '9' || s[i+1] < '0' || s[i+1] > '9' {
-			return -1
-		}
-		return int(s[i]-'0')*10 + int(s[i+1]-'0')
-	}
-	month, day := two(5), two(8)
-	return two(2) >= 0 && month >= 1 && month <= 12 && day >= 1 && day <= 28
 }
 
 // parseUSDate reads the dates of American brokers. Of "01/02/2024 as of 12/29/2023" the second counts: the first is
@@ -172,24 +133,11 @@ func parseUSDate(s string) (string, bool) {
 	return parseDate(s, "1/2/2006", "1-2-2006", "1/2/06", time.DateOnly, "Jan-2-2006")
 }
 
-// isTicker is ^[A-Z0-9^][A-Z0-9.^=-]{0,23}$ as a loop, which is ten times as fast.
-func isTicker(s string) bool {
-	if s == "" || len(s) > 24 {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '^':
-		case i > 0 && (c == '.' || c == '=' || c == '-'):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // parseTicker gives a ticker one spelling: BRK/B and BRK B are BRK.B.
 func parseTicker(s string) (string, error) {
+	if lines.IsTicker(s) {
+		return s, nil
+	}
 	t := strings.ToUpper(strings.TrimSpace(s))
 	if len(t) > 15 { // an option with the spaces of its OCC symbol
 		if m := occForm.FindStringSubmatch(t); m != nil {
@@ -200,7 +148,7 @@ func parseTicker(s string) (string, error) {
 	if t == "" {
 		return "", errors.New("ticker is empty, expected something like VTI")
 	}
-	if !isTicker(t) {
+	if !lines.IsTicker(t) {
 		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", clip(s, 100))
 	}
 	return t, nil

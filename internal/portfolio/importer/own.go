@@ -4,24 +4,82 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/importer/lines"
 )
 
-func ownColumns() []string {
-	return []string{"date", "account", "action", "ticker", "quantity", "price", "fees", "currency", "lot_id"}
+func allColumns() []string {
+	return []string{"date", "account", "action", "ticker", "quantity", "price", "fees", "currency", "lot_id",
+		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
 }
 
-func furtherColumns() []string {
-	return []string{"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
-}
+func ownColumns() []string { return allColumns()[:colToAccount] }
+
+// The own columns and the further ones, in their order.
+const (
+	colDate, colAccount, colAction, colTicker, colQuantity, colPrice, colFees, colCurrency, colLotID = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	colToAccount, colRatio, colDonorBasis, colDonorDate, colValue, colID, numColumns                 = 9, 10, 11, 12, 13, 14, 15
+)
+
+// columns say where in a record each column stands, looked up once for a file; -1 if it has none.
+type columns [numColumns]int
 
 // readOwn reads signalbox's own CSV. Other programs write it, so nothing in it is guessed.
 func (in *intake) readOwn(t *table) {
-	if !in.checkColumns(t, ownColumns(), furtherColumns()) {
+	if !in.checkColumns(t, ownColumns()[:colFees], allColumns()[colFees:]) {
 		return
 	}
+	var c columns
+	for col := range c {
+		c[col] = t.index([]string{allColumns()[col]})
+	}
+	if rest, line := t.csv.Rest(); len(rest) < in.large || !in.ownParts(t.head, &c, lines.Parts(rest, line, in.partBytes)) {
+		in.ownRecords(t, &c)
+	}
+}
+
+// ownParts reads a large file on all cores. It reports whether nothing is wrong in it: if something is, what and where
+// is found only by reading in order.
+func (in *intake) ownParts(head map[string]int, c *columns, parts iter.Seq[lines.Part]) bool {
+	if in.take == nil {
+		in.imp.Rows = slices.Grow(in.imp.Rows, in.room)
+	}
+	seen, faultless := make(map[string]bool), true
+	lines.InOrder(parts, func(p lines.Part, part *intake) *intake {
+		if part == nil {
+			part = newIntake(in.file)
+			part.room = len(p.Text) / 40
+		}
+		part.imp.Rows = part.imp.Rows[:0]
+		part.ownRecords(&table{csv: lines.NewReader(p.Text, p.Line), head: head}, c)
+		return part
+	}, func(part *intake) bool {
+		rows := part.imp.Rows
+		faultless = part.count() == 0
+		for i := 0; i < len(rows) && faultless && c[colID] >= 0; i++ {
+			if id := rows[i].ID; id != "" {
+				faultless, seen[id] = !seen[id], true
+			}
+		}
+		if in.take != nil && faultless {
+			in.take(rows)
+		} else if faultless {
+			in.imp.Rows = append(in.imp.Rows, rows...)
+		}
+		return faultless
+	})
+	if !faultless {
+		in.imp.Rows = in.imp.Rows[:0]
+	}
+	return faultless
+}
+
+func (in *intake) ownRecords(t *table, c *columns) {
 	seen := make(map[string]int)
 	for t.next(&in.faults) {
 		if len(t.fields) > len(t.head) {
@@ -29,10 +87,10 @@ func (in *intake) readOwn(t *table) {
 			in.add(place{line, col}, "the record has %d fields, the header %d: quote a field that has a comma", len(t.fields), len(t.head))
 			continue
 		}
-		before := len(in.list) + in.more
-		r := in.ownRow(t)
-		in.checkOwn(t, &r)
-		if len(in.list)+in.more > before {
+		before := in.count()
+		r := in.ownRow(t, c)
+		in.checkOwn(t, c, &r)
+		if in.count() > before {
 			continue
 		}
 		if first, ok := seen[r.ID]; ok && r.ID != "" {
@@ -42,7 +100,9 @@ func (in *intake) readOwn(t *table) {
 		if r.ID != "" {
 			seen[r.ID] = t.line()
 		}
-		in.row(t.line(), "", r)
+		if before == 0 { // else the file is refused
+			in.row(t.line(), "", r)
+		}
 	}
 }
 
@@ -75,22 +135,27 @@ func (in *intake) checkColumns(t *table, required, further []string) bool {
 	return ok
 }
 
-func (in *intake) ownRow(t *table) Row {
+// ownRow understands a record. What outlives it has memory of its own, so that the text can go.
+func (in *intake) ownRow(t *table, c *columns) Row {
 	r := Row{
-		Account: t.get("account"), LotID: t.get("lot_id"), ToAccount: t.get("to_account"), ID: t.get("id"),
-		Quantity: in.positive(t, "quantity"), Price: in.positive(t, "price"), Fees: in.positive(t, "fees"),
-		DonorBasis: in.positive(t, "donor_basis"), Value: in.positive(t, "value"),
-		Date: in.isoDate(t, "date", true), DonorDate: in.isoDate(t, "donor_date", false), Currency: in.currency(t),
-		Action: Action(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(t.get("action")), " ", "_"), "-", "_")),
+		Account: in.words.Keep(t.field(c[colAccount])), LotID: strings.Clone(t.field(c[colLotID])),
+		ToAccount: in.words.Keep(t.field(c[colToAccount])), ID: t.field(c[colID]),
+		Quantity: in.positive(t, c, colQuantity), Price: in.positive(t, c, colPrice), Fees: in.positive(t, c, colFees),
+		DonorBasis: in.positive(t, c, colDonorBasis), Value: in.positive(t, c, colValue),
+		Date: in.ownDate(t, c, colDate), DonorDate: in.ownDate(t, c, colDonorDate), Action: in.action(t.field(c[colAction])),
 	}
-	if r.Account == "" && r.Action != Transfer {
+	if t.field(c[colCurrency]) != "" {
+		r.Currency = in.currency(t)
+	}
+	if r.Account == "" && r.Action != Transfer && r.Action != Split {
 		in.add(t.at("account"), "account is empty, expected the id of an account")
 	}
 	var err error
-	if r.Ticker, err = parseTicker(t.get("ticker")); err != nil {
+	if r.Ticker, err = parseTicker(t.field(c[colTicker])); err != nil {
 		in.add(t.at("ticker"), "%v", err)
 	}
-	if s := t.get("ratio"); s != "" {
+	r.Ticker = in.words.Keep(r.Ticker)
+	if s := t.field(c[colRatio]); s != "" {
 		if r.Ratio, err = parseRatio(s); err != nil {
 			in.add(t.at("ratio"), "ratio: %q %v", s, err)
 		}
@@ -98,12 +163,32 @@ func (in *intake) ownRow(t *table) Row {
 	return r
 }
 
-func (in *intake) positive(t *table, name string) decimal.Decimal {
+func (in *intake) action(s string) Action {
+	switch a := Action(s); a {
+	case Buy, Sell, Reinvest:
+		return a
+	}
+	return Action(in.words.Keep(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-", "_")))
+}
+
+func (in *intake) positive(t *table, c *columns, col int) decimal.Decimal {
+	s := t.field(c[col])
+	if d, _, ok := lines.Number(s); ok || s == "" {
+		return d
+	}
+	name := allColumns()[col]
 	n := t.number(&in.faults, name)
 	if n.IsNeg() {
 		in.add(t.at(name), "%s: %q is negative, expected a positive number: the action says the direction", name, t.get(name))
 	}
 	return n.Decimal
+}
+
+func (in *intake) ownDate(t *table, c *columns, col int) string {
+	if s := t.field(c[col]); lines.IsDate(s) || s == "" && col != colDate {
+		return s
+	}
+	return in.isoDate(t, allColumns()[col], true)
 }
 
 func (in *intake) isoDate(t *table, name string, required bool) string {
@@ -127,7 +212,7 @@ func (in *intake) currency(t *table) string {
 }
 
 // checkOwn holds a row to what its action needs, and fills the total of an action that may be given per share.
-func (in *intake) checkOwn(t *table, r *Row) {
+func (in *intake) checkOwn(t *table, c *columns, r *Row) {
 	need := func(missing bool, column, what string) {
 		if missing {
 			in.add(t.at(column), "%s: %s needs %s", column, r.Action, what)
@@ -143,8 +228,9 @@ func (in *intake) checkOwn(t *table, r *Row) {
 	switch r.Action {
 	case Buy, Sell, Reinvest:
 		quantity()
-		need(t.get("price") == "", "price", "a price, 0 if there was none")
+		need(t.field(c[colPrice]) == "", "price", "a price, 0 if there was none")
 	case Split:
+		need(r.Account == "" && t.get("ratio") == "", "account", "the account, if a split has no ratio")
 		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio", "a ratio like 4 or 3:2, or the shares added as quantity")
 	case Transfer:
 		quantity()
@@ -175,12 +261,11 @@ func (in *intake) checkOwn(t *table, r *Row) {
 	}
 }
 
-// Format writes rows in the own columns. The further columns are there only if a row needs them; id only for rows
-// whose ID does not follow from their content.
+// Format writes rows in the own columns, with the further ones that a row needs; id only where content does not give it.
 func Format(rows []Row) ([]byte, error) {
 	print := make(fingerprints)
 	records := make([][]string, len(rows))
-	further := furtherColumns()
+	further := allColumns()[colToAccount:]
 	used := make([]bool, len(further))
 	for i, r := range rows {
 		id := r.ID

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"signalbox/internal/portfolio/importer/lines"
 )
 
 // maxBytes bounds a file. A million rows of the own CSV are about 60 MB.
@@ -20,7 +22,25 @@ const known = "expected signalbox's own columns (date,account,action,ticker,quan
 // Read understands one file of transactions. The name is only for messages and [Source]; a nil opts means the zero
 // [Options]. The error is a *[FaultsError].
 func Read(name string, data []byte, opts *Options) (*Import, error) {
-	in := &intake{faults: faults{file: name}, imp: &Import{}}
+	return newIntake(name).read(data, opts)
+}
+
+// ReadBatches is [Read] for a file whose rows need not be in memory together: they are given to take, in order, and
+// the Import has none. The slice is used again after take has returned. [Options].NoIDs holds. If there is an error in
+// the end, what was taken is void.
+func ReadBatches(name string, data []byte, opts *Options, take func([]Row)) (*Import, error) {
+	in := newIntake(name)
+	in.take = take
+	imp, err := in.read(data, opts)
+	if err != nil {
+		return nil, err
+	}
+	take(imp.Rows)
+	imp.Rows = nil
+	return imp, nil
+}
+
+func (in *intake) read(data []byte, opts *Options) (*Import, error) {
 	if opts != nil {
 		in.opts = *opts
 	}
@@ -75,6 +95,18 @@ type intake struct {
 	// fileAccount is an account named once for the whole file.
 	fileAccount string
 	shorts      int
+	// take gets the rows of a large file in the own columns, if it is not nil.
+	take func([]Row)
+	// room is for how many rows there should be space.
+	room int
+	// words are what the rows of own columns have in common.
+	words lines.Words
+	// large is from how many bytes on own columns are read in parts, and partBytes how large these are.
+	large, partBytes int
+}
+
+func newIntake(name string) *intake {
+	return &intake{faults: faults{file: name}, imp: &Import{}, words: make(lines.Words), large: 1 << 20, partBytes: 256 << 10}
 }
 
 func (in *intake) note(format string, args ...any) {
@@ -93,6 +125,9 @@ func (in *intake) row(line int, ref string, r Row) {
 		}
 		in.refs[len(in.imp.Rows)] = ref
 	}
+	if cap(in.imp.Rows) == 0 {
+		in.imp.Rows = slices.Grow(in.imp.Rows, in.room)
+	}
 	in.imp.Rows = append(in.imp.Rows, r)
 }
 
@@ -100,7 +135,7 @@ func (in *intake) row(line int, ref string, r Row) {
 func (in *intake) readCSV(text []byte) {
 	t := newTable(text)
 	// Growing by copying would cost more than reading. No record is shorter than 40 bytes by much.
-	in.imp.Rows = make([]Row, 0, min(bytes.Count(text, []byte("\n")), len(text)/40, 1<<20))
+	in.imp.Rows, in.room = []Row{}, min(bytes.Count(text, []byte("\n")), len(text)/40, 1<<20)
 	var preamble []string
 	first := place{1, 1}
 	for n := 0; n < headerWithin && t.next(&in.faults); n++ {
@@ -166,6 +201,9 @@ func (in *intake) inOrder() {
 
 // identify gives every row its ID.
 func (in *intake) identify() {
+	if in.opts.NoIDs || in.take != nil {
+		return
+	}
 	print, refs := make(fingerprints, len(in.imp.Rows)), make(map[string]fingerprint)
 	for i := range in.imp.Rows {
 		r := &in.imp.Rows[i]

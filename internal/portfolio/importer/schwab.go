@@ -69,6 +69,8 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 		case e.why == whyTransfer && e.quantity.ok && e.quantity.IsZero():
 			// A transfer or journal without a quantity moves only money.
 			e.meaning = meaning{cash, whyCash}
+		case e.kind == unknown && t.get("symbol") == "" && !e.quantity.present:
+			e.meaning = meaning{cash, whyNoShares}
 		case e.kind == unknown:
 			in.add(t.at("action"), "action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
 				t.get("action"), words.hint(action))

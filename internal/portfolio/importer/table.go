@@ -1,31 +1,28 @@
 package importer
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/importer/lines"
 )
 
 // table reads a CSV file record by record and remembers where each field stood.
 type table struct {
-	csv    *csv.Reader
+	csv    *lines.Reader
 	head   map[string]int
 	fields []string
 	blank  bool
 }
 
-func newTable(text []byte) *table {
-	r := csv.NewReader(bytes.NewReader(text))
-	// Footers and preambles have other widths than the records. Quotes stay strict: a lenient reader takes everything
-	// after a lost quote for one field, and the rows in it would be gone without a word.
-	r.FieldsPerRecord = -1
-	r.ReuseRecord = true // the list of fields only, their text is each record's own
-	return &table{csv: r}
-}
+// newTable reads records of any width: footers and preambles have others. Quotes are strict: a lenient reader takes
+// everything after a lost quote for one field, and the rows in it would be gone without a word.
+func newTable(text []byte) *table { return &table{csv: lines.NewReader(text, 1)} }
 
 // next moves to the next record that is not empty. A broken quote is a fault and ends the table.
 func (t *table) next(f *faults) bool {
@@ -72,8 +69,10 @@ func (t *table) index(names []string) int {
 }
 
 // get returns a column's field, or "" if the record is too short or has no such column.
-func (t *table) get(names ...string) string {
-	if i := t.index(names); i >= 0 && i < len(t.fields) {
+func (t *table) get(names ...string) string { return t.field(t.index(names)) }
+
+func (t *table) field(i int) string {
+	if i >= 0 && i < len(t.fields) {
 		return t.fields[i]
 	}
 	return ""
@@ -105,12 +104,7 @@ func (t *table) number(f *faults, names ...string) (n number) {
 
 // name is how the file itself calls the column.
 func (t *table) name(names []string) string {
-	for _, n := range names {
-		if _, ok := t.head[n]; ok {
-			return n
-		}
-	}
-	return names[0]
+	return names[max(0, slices.IndexFunc(names, func(n string) bool { return hasAll(t.head, n) }))]
 }
 
 // number is a field of a record. It is not ok if a fault was reported for it.

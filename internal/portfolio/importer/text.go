@@ -2,16 +2,13 @@ package importer
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
-)
 
-// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252; the five holes stay control characters.
-const cp1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
+	"signalbox/internal/portfolio/importer/lines"
+)
 
 // decodeText makes UTF-8 of what brokers and spreadsheets write, with LF line ends. The note is not empty if the
 // encoding had to be guessed.
@@ -19,20 +16,7 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 	if what := foreign(data); what != "" {
 		return nil, "", errors.New(what)
 	}
-	switch order := withoutMark(data); {
-	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
-		text = data[3:]
-	case bytes.HasPrefix(data, []byte("\xff\xfe")):
-		text, err = decodeUTF16(data[2:], binary.LittleEndian)
-	case bytes.HasPrefix(data, []byte("\xfe\xff")):
-		text, err = decodeUTF16(data[2:], binary.BigEndian)
-	case order != nil:
-		text, err = decodeUTF16(data, order)
-		note = "the file does not name its encoding and was read as UTF-16"
-	default:
-		text = data
-	}
-	if err != nil {
+	if text, note, err = lines.Unmark(data); err != nil {
 		return nil, "", err
 	}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
@@ -43,11 +27,10 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 		return nil, "", errors.New(what)
 	}
 	if !utf8.Valid(text) {
-		text = decode1252(text)
+		text = lines.FromWindows(text)
 		note = "the file is not UTF-8 and was read as Windows-1252"
 	}
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n")), note, nil
+	return lines.Ends(text), note, nil
 }
 
 // foreign names a file that is no text at all, by its first bytes.
@@ -86,49 +69,6 @@ func foreignText(text []byte) string {
 		return "is QIF: export CSV, OFX or QFX at the broker"
 	}
 	return ""
-}
-
-// withoutMark knows UTF-16 that does not begin with its mark: of plain letters every second byte is zero.
-func withoutMark(data []byte) binary.ByteOrder {
-	head := data[:min(len(data)&^1, 64)]
-	zeros := [2]int{}
-	for i, b := range head {
-		if b == 0 {
-			zeros[i%2]++
-		}
-	}
-	switch half := len(head) / 2; {
-	case half < 4:
-	case zeros == [2]int{0, half}:
-		return binary.LittleEndian
-	case zeros == [2]int{half, 0}:
-		return binary.BigEndian
-	}
-	return nil
-}
-
-func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
-	if len(data)%2 != 0 {
-		return nil, fmt.Errorf("is UTF-16 with half a character at its end: it was cut off")
-	}
-	units := make([]uint16, len(data)/2)
-	for i := range units {
-		units[i] = order.Uint16(data[2*i:])
-	}
-	return []byte(string(utf16.Decode(units))), nil
-}
-
-func decode1252(data []byte) []byte {
-	high := []rune(cp1252)
-	var out bytes.Buffer
-	for _, b := range data {
-		if b >= 0x80 && b <= 0x9f {
-			out.WriteRune(high[b-0x80])
-		} else {
-			out.WriteRune(rune(b))
-		}
-	}
-	return out.Bytes()
 }
 
 // oneLine makes a record printable: no line breaks, at most 160 characters.

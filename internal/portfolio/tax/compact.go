@@ -49,7 +49,7 @@ func (g *group) compact() {
 		q := &g.queues[i]
 		g.rerank(q)
 		q.lots.keep(func(n int32) int32 { return moved(g.open(n)) })
-		q.byID, q.costDay = nil, 0
+		q.byID = nil
 		g.renumber(&q.short, to)
 		g.renumber(&q.long, to)
 		g.renumberRipe(&q.ripe, to)
@@ -80,7 +80,7 @@ type chunkLinks struct{ next, free int32 }
 
 // stillFree returns the first open chunk from n on of those that may become a replacement, or -1.
 func (g *group) stillFree(n int32) int32 {
-	for n >= 0 && g.at(n).qty.IsZero() {
+	for n >= 0 && (g.at(n).qty.IsZero() || g.at(n).used) {
 		n = g.at(n).free
 	}
 	return n

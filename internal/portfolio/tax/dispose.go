@@ -51,6 +51,7 @@ func (g *group) sell(n int32, t *Transaction, r row) {
 			return
 		}
 		p := g.cut(c, left)
+		g.leave(g.at(c).acq, p.qty)
 		part := g.portion(proceeds, p.qty, left)
 		proceeds, left = g.sub(proceeds, part), g.sub(left, p.qty)
 		g.realize(n, g.at(c), p, part)
@@ -107,9 +108,10 @@ func longTerm(hold, sold Date) bool {
 // assign closes options that were exercised or assigned. What was paid for them becomes part of the shares' basis, or
 // lowers their proceeds; the shares' own row is of the same day and account.
 func (g *group) assign(n int32, t *Transaction, r row) {
-	qi := g.queue(r.account, r.ticker)
+	qi, option := g.queue(r.account, r.ticker), &g.in.tickers[r.ticker]
 	g.rerank(&g.queues[qi])
-	left, paid := t.Quantity, t.Fees
+	bought := g.exercisesOf(n)
+	left, fees, paid, delivered := t.Quantity, t.Fees, decimal.Zero, true
 	for left.IsPos() && g.err == nil {
 		c := g.oldest(&g.queues[qi])
 		if r.lot >= 0 {
@@ -120,42 +122,26 @@ func (g *group) assign(n int32, t *Transaction, r row) {
 			break
 		}
 		p := g.cut(c, left)
+		g.leave(g.at(c).acq, p.qty)
+		p.basis, fees = g.add(p.basis, fees), decimal.Zero
 		paid, left = g.add(paid, p.basis), g.sub(left, p.qty)
+		if option.call {
+			delivered = g.deliver(&bought, g.at(c), p) && delivered
+		}
 	}
-	option := &g.in.tickers[r.ticker]
 	if compare(left, t.Quantity) == 0 || !option.option {
 		return
 	}
-	shares := g.queue(r.account, option.underlying)
-	if !option.call {
-		q := &g.queues[shares]
-		g.premium = append(g.premium, premium{amount: paid, queue: shares, row: n, next: q.premium})
-		q.premium = int32(len(g.premium) - 1)
+	if option.call {
+		if !delivered {
+			g.gap(n, r.account, t.Quantity, "the exercised call bought no shares on its day")
+		}
 		return
 	}
-	if !g.addCost(&g.queues[shares], paid) {
-		g.gap(n, r.account, t.Quantity, "the exercised call bought no shares on its day")
-	}
-}
-
-// addCost adds to the basis of the queue's first lot that was bought today; false if there is none.
-func (g *group) addCost(q *queue, amount decimal.Decimal) bool {
-	n := g.boughtToday(q)
-	if n < 0 {
-		return false
-	}
-	left := decimal.Zero
-	for c := n; c >= 0; c = g.at(c).next {
-		g.touch(g.at(c))
-		left = g.add(left, g.at(c).qty)
-	}
-	for c := n; c >= 0; c = g.open(g.at(c).next) {
-		part := g.portion(amount, g.at(c).qty, left)
-		amount, left = g.sub(amount, part), g.sub(left, g.at(c).qty)
-		g.at(c).basis = g.add(g.at(c).basis, part)
-		g.rank(c)
-	}
-	return true
+	shares := g.queue(r.account, option.underlying)
+	q := &g.queues[shares]
+	g.premium = append(g.premium, premium{amount: paid, queue: shares, row: n, next: q.premium})
+	q.premium = int32(len(g.premium) - 1)
 }
 
 // transfer moves shares with their dates and basis.

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	drawnCall = "VOO240621C00450000"
+	drawnCall = "VOO240621C00160000" // whose strike is an exact amount
+	strike    = 160
 	// money is a factor of every exact amount, so that two splits by four leave whole dollars.
 	money = 16
 )
@@ -22,6 +23,9 @@ type mill struct {
 	// exact keeps to whole shares and to dollars that can be divided without rounding, for the model. It leaves out
 	// returned capital. Otherwise there are fractions, fees, and splits by three.
 	exact bool
+	// deep draws exercised calls, and splits of the group before there are calls. Both make many parts of shares.
+	deep  bool
+	calls bool // little else
 	rules Rules
 	txs   []Transaction
 	today Date
@@ -53,9 +57,14 @@ func histories(exact bool) *rapid.Generator[drawn] {
 	return rapid.Custom(func(t *rapid.T) drawn { return drawHistory(t, exact) })
 }
 
-func drawHistory(t *rapid.T, exact bool) drawn {
+func drawHistory(t *rapid.T, exact bool) drawn { return drawRows(t, &mill{exact: exact, deep: true}) }
+
+// drawCalls draws losses on shares and calls that are bought and exercised about then.
+func drawCalls(t *rapid.T) drawn { return drawRows(t, &mill{exact: true, deep: true, calls: true}) }
+
+func drawRows(t *rapid.T, m *mill) drawn {
 	method := rapid.SampledFrom([]Method{FIFO, LIFO, HIFO, MinTax, Specific})
-	m := &mill{t: t, exact: exact, today: DateOf(2023, 1, 1), held: make(map[position]float64)}
+	m.t, m.today, m.held = t, DateOf(2023, 1, 1), make(map[position]float64)
 	m.rules = Rules{
 		Accounts: []Account{
 			{ID: "brk", Method: method.Draw(t, "method of brk")},
@@ -66,6 +75,10 @@ func drawHistory(t *rapid.T, exact bool) drawn {
 			{ID: "hsa", Kind: HSA}, // no row is drawn for it
 		},
 		Identical: [][]string{{"VOO", "IVV"}},
+	}
+	if m.calls {
+		m.txs = append(m.txs, Transaction{Date: m.today, Action: Buy, Account: "brk", Ticker: "VOO", Quantity: decimal.MustNew(240, 0), Price: decimal.MustNew(money*20, 0)})
+		m.held[position{"brk", "VOO"}] = 240
 	}
 	pace := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 5}, {0, 3, 10, 29, 30, 31}, {0, 1, 15, 200}}).Draw(t, "pace")
 	for range rapid.IntRange(2, 25).Draw(t, "rows") {
@@ -80,22 +93,36 @@ func (m *mill) row() {
 	if !m.exact {
 		actions = append(actions, ReturnOfCapital)
 	}
+	tickers := []string{"X", "X", "X", "VOO", "VOO", "IVV", drawnCall}
+	switch {
+	case m.calls:
+		actions = []Action{Buy, Buy, Buy, Sell, Sell, Sell, Assign, Assign, Assign, Transfer, Split}
+		tickers = []string{"VOO", "VOO", "IVV", drawnCall, drawnCall, drawnCall}
+	case m.deep:
+		actions = append(actions, Assign)
+	}
 	x := Transaction{Date: m.today, Action: rapid.SampledFrom(actions).Draw(m.t, "action")}
 	p := position{
 		rapid.SampledFrom([]string{"brk", "brk", "brk", "two", "her", "ira", "roth"}).Draw(m.t, "account"),
-		rapid.SampledFrom([]string{"X", "X", "X", "VOO", "VOO", "IVV", drawnCall}).Draw(m.t, "ticker"),
+		rapid.SampledFrom(tickers).Draw(m.t, "ticker"),
 	}
 	switch x.Action {
 	case Buy, Reinvest, GiftIn, Inherit:
 		m.acquire(&x, p)
 	case Sell, Transfer, ReturnOfCapital:
 		m.dispose(&x, p)
+	case Assign:
+		m.exercise()
+		return
 	case Split:
 		if m.splits++; m.splits > 2 || m.today == m.lastSplit {
 			return // two rows of one day are one split, told by two accounts
 		}
 		m.lastSplit = m.today
 		x.Ticker = "X"
+		if m.deep && p.ticker != "X" && !slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Ticker == drawnCall }) {
+			x.Ticker = "VOO"
+		}
 		ratios := []Ratio{{decimal.Two, decimal.One}, {decimal.MustNew(4, 0), decimal.One}, {decimal.One, decimal.Two}}
 		if !m.exact {
 			ratios = append(ratios, Ratio{decimal.MustNew(3, 0), decimal.Two}, Ratio{decimal.One, decimal.MustNew(3, 0)})
@@ -104,12 +131,40 @@ func (m *mill) row() {
 		factor, _ := x.Ratio.Decimal()
 		f, _ := factor.Float64()
 		for p := range m.held {
-			if p.ticker == "X" {
+			if (p.ticker == "X") == (x.Ticker == "X") {
 				m.held[p] *= f
 			}
 		}
+		if x.Ticker == "VOO" {
+			twin := x
+			twin.Ticker = "IVV"
+			m.txs = append(m.txs, twin)
+		}
 	}
 	m.txs = append(m.txs, x)
+}
+
+// exercise draws an assign and its purchase, in an account where it is sure which contract goes. No shares are moved on
+// that day, so that all that was bought is there.
+func (m *mill) exercise() {
+	var accounts []string
+	for _, a := range m.rules.Accounts {
+		if a.Method != HIFO && a.Method != MinTax && m.held[position{a.ID, drawnCall}] >= 1 {
+			accounts = append(accounts, a.ID)
+		}
+	}
+	moved := slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Date == m.today && x.Action == Transfer })
+	if moved || len(accounts) == 0 {
+		return
+	}
+	account := rapid.SampledFrom(accounts).Draw(m.t, "exercised in")
+	p := position{account, drawnCall}
+	n := rapid.Int64Range(1, int64(m.held[p])).Draw(m.t, "contracts")
+	m.held[p] -= float64(n)
+	m.held[position{account, "VOO"}] += float64(n * contractSize)
+	x := Transaction{Date: m.today, Action: Assign, Account: account, Ticker: drawnCall, Quantity: decimal.MustNew(n, 0)}
+	bought := Transaction{Date: m.today, Action: Buy, Account: account, Ticker: "VOO", Quantity: decimal.MustNew(n*contractSize, 0), Price: decimal.MustNew(strike, 0)}
+	m.txs = append(m.txs, x, bought)
 }
 
 // dollars are an amount for each of the given shares.
@@ -124,13 +179,10 @@ func (m *mill) acquire(x *Transaction, p position) {
 	if p.ticker == drawnCall && x.Action != Buy {
 		p.ticker = "VOO"
 	}
-	if p.account == "two" && slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Account == "brk" && x.Date == m.today }) {
-		p.account = "brk" // after a transfer, lots of one day would have no order of their own
-	}
 	x.Account, x.Ticker = p.account, p.ticker
 	most := int64(12)
 	if p.ticker == drawnCall {
-		most = 1
+		most = 2
 	}
 	x.Quantity = decimal.MustNew(rapid.Int64Range(1, most).Draw(m.t, "quantity"), 0)
 	if !m.exact && p.ticker != drawnCall {
@@ -168,8 +220,7 @@ func (m *mill) fees(qty decimal.Decimal, ticker string) decimal.Decimal {
 
 func (m *mill) gift(x *Transaction) {
 	donor := m.dollars("donor's price", 1, 30)
-	i := slices.IndexFunc(m.rules.Accounts, func(a Account) bool { return a.ID == x.Account })
-	if !m.exact || m.rules.Accounts[i].Method == MinTax {
+	if !m.exact {
 		donor = donor.Min(x.Price) // a gift of one basis
 	}
 	x.DonorBasis, _ = donor.Mul(x.Quantity)
@@ -196,6 +247,9 @@ func (m *mill) dispose(x *Transaction, p position) {
 	}
 	if x.Action == Transfer {
 		p.account, x.ToAccount = "brk", "two"
+		if slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Date == m.today && x.Action == Assign }) {
+			x.Action, x.ToAccount = Sell, ""
+		}
 	}
 	x.Account, x.Ticker = p.account, p.ticker
 	x.Quantity = decimal.MustNew(rapid.Int64Range(1, max(1, int64(m.held[p]))+1).Draw(m.t, "quantity"), 0)
@@ -271,6 +325,28 @@ func TestHistoriesHaveWashSales(t *testing.T) {
 	}
 }
 
+// TestHistoriesHaveExercises: the same for drawCalls.
+func TestHistoriesHaveExercises(t *testing.T) {
+	const n = 1000
+	count := make(map[string]int)
+	for seed := range n {
+		d := rapid.Custom(drawCalls).Example(seed)
+		b, err := Build(d.rules, d.txs, d.last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what := range cases(d.txs, b) {
+			count[what]++
+		}
+	}
+	t.Log(count)
+	for _, what := range []string{"call", "call that takes a loss and is exercised", "shares of a call take a loss", "split of the group in the window"} {
+		if count[what] < n*2/100 {
+			t.Errorf("only %d of %d histories have this: %s", count[what], n, what)
+		}
+	}
+}
+
 // cases are what happens in a book.
 func cases(txs []Transaction, b *Book) map[string]bool {
 	seen := make(map[string]bool)
@@ -294,7 +370,12 @@ func cases(txs []Transaction, b *Book) map[string]bool {
 			raised[fmt.Sprint(r.Date, r.Ticker)] = true
 			for _, x := range txs {
 				low, high := min(r.Date, w.SaleDate), max(r.Date, w.SaleDate)
-				note("split in the window", x.Action == Split && w.Ticker == "X" && x.Date > low && x.Date <= high)
+				within := x.Action == Split && x.Date > low && x.Date <= high
+				note("split in the window", within && w.Ticker == "X")
+				note("split of the group in the window", within && r.Ticker != "X" && x.Ticker == "VOO")
+				exercised := x.Action == Assign && x.Account == r.Account
+				note("shares of a call take a loss", exercised && r.Ticker == "VOO" && x.Date == r.Date)
+				note("call that takes a loss and is exercised", exercised && r.Ticker == drawnCall && x.Date >= r.Date)
 			}
 		}
 	}

@@ -51,6 +51,9 @@ func (b *Book) embargo(closed map[closure]Date) []Embargo {
 		e := Embargo{Before: before}
 		if c.option >= 0 {
 			e.Tickers = []string{b.tickers[c.option].name}
+			if b.tickers[c.option].call { // buying it makes a wash sale of losses on the shares, too
+				e.Before = max(before, closed[closure{c.group, -1}])
+			}
 		} else {
 			for _, name := range b.groups[c.group] {
 				if _, _, option := optionParts(name); !option {
@@ -76,14 +79,15 @@ type Coverage struct {
 	ValuePct float64
 }
 
-// Cover computes the coverage, for one account or, if it is empty, for all taxable ones. Tickers without a price are
-// left out of the value.
-func Cover(b *Book, prices map[string]decimal.Decimal, account string) (Coverage, error) {
+// Cover computes the coverage of the taxable ones of these accounts or, if there are none, of all taxable ones. Tickers
+// without a price are left out of the value.
+func Cover(b *Book, prices map[string]decimal.Decimal, accounts []string) (Coverage, error) {
 	var c calc
 	type position struct{ account, ticker string }
 	positions := make(map[position]bool) // whether there are lots
 	known, unknown := decimal.Zero, decimal.Zero
-	wanted := func(id string) bool { return b.kinds[id] == Taxable && (account == "" || account == id) }
+	chosen := setOf(accounts)
+	wanted := func(id string) bool { return b.kinds[id] == Taxable && (chosen == nil || chosen[id]) }
 	for _, gap := range b.Incomplete {
 		if wanted(gap.Account) {
 			positions[position{gap.Account, gap.Ticker}] = false
@@ -99,7 +103,7 @@ func Cover(b *Book, prices map[string]decimal.Decimal, account string) (Coverage
 				positions[position{l.Account, l.Ticker}] = true
 			}
 		}
-		if l.Taxable && (account == "" || account == l.Account) {
+		if l.Taxable && (chosen == nil || chosen[l.Account]) {
 			known = c.add(known, c.mul(l.Quantity, price))
 		}
 	}

@@ -33,11 +33,18 @@ type group struct {
 	splits  []splitting   // by date and row
 	split   int           // how many of them are done
 	dated   [][]splitting // by ticker of the group, and date: one for each day
-	memo    splitMemo
-	losses  []dayLoss // today's
+	memos   []*splitMemo  // by ticker of the group; nil before somebody asks
+	losses  []dayLoss     // today's
 	premium []premium
-	day     []WashSale // today's rows with a loss
-	merged  map[mergeKey]int32
+
+	exercises  []exercise           // in the order of their rows
+	delivered  int                  // how many of them are done
+	linked     map[int32]*callLinks // by the call's purchase
+	deliveries map[int32]*delivery  // by the shares' purchase
+	found      []int32              // scratch
+
+	day    []WashSale // today's rows with a loss
+	merged map[mergeKey]int32
 
 	spareRipe     int32 // the first of ripes that is in no list, plus one
 	anniversaries [256][2]Date
@@ -90,10 +97,11 @@ func (g *group) reset(id int32) {
 	g.id, g.made, g.window, g.split, g.splitting, g.spare, g.crowded = id, 0, 0, 0, facts.splits, -1, fewChunks
 	g.filled, g.acqs, g.pending = 0, g.acqs[:0], g.pending[:0]
 	g.splits, g.losses, g.premium = g.splits[:0], g.losses[:0], g.premium[:0]
-	g.dated, g.memo = nil, splitMemo{}
+	g.dated, g.memos = nil, nil
 	g.ripes, g.spareRipe = g.ripes[:0], 0
+	g.exercises, g.delivered, g.linked, g.deliveries = g.exercises[:0], 0, nil, nil
 	if facts.splits {
-		g.dated = make([][]splitting, names)
+		g.dated, g.memos = make([][]splitting, names), make([]*splitMemo, names)
 	}
 }
 
@@ -193,6 +201,9 @@ func (g *group) buy(n int32, t *Transaction, r row) {
 		c.qty, c.basis = left, cost
 		p.free = g.addChunk(c)
 	}
+	if d := g.deliveries[a]; d != nil {
+		d.promised, d.free, d.border = first, p.free, p.free
+	}
 	if p.first >= 0 {
 		g.pending[p.last].next, g.spare = g.spare, p.first
 	}
@@ -253,6 +264,10 @@ func (g *group) survey(keys []uint64) {
 	if facts.positions {
 		held = make(positions)
 	}
+	var calls *foresight
+	if facts.exercises {
+		calls = newForesight(g)
+	}
 	g.acqs = slices.Grow(g.acqs, facts.buys)
 	for _, key := range keys {
 		n, a := int32(keyIndex(key)), keyAct(key)
@@ -269,6 +284,9 @@ func (g *group) survey(keys []uint64) {
 			g.acqs = append(g.acqs, purchase{qty: qty, date: t.Date, row: n, account: r.account, ticker: r.ticker, free: -1, first: -1, last: -1})
 		case doSplit:
 			g.surveySplit(held, t, r)
+		}
+		if calls != nil {
+			calls.see(n, t, r)
 		}
 		if held != nil {
 			g.count(held, t, r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/govalues/decimal"
@@ -136,10 +137,61 @@ func moreHardHistories() []hardHistory {
 	}
 }
 
+// exercisesAndGroups are hard histories of calls that are exercised, and of identical tickers.
+func exercisesAndGroups() []hardHistory {
+	return []hardHistory{
+		{"calls exercised one by one, between losses", FIFO, 50, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			t.Account, t.Quantity, t.Price = "acc1", decimal.One, decimal.Hundred
+			switch {
+			case i == 0:
+				t.Account, t.Quantity, t.Price = "brk", wholeNumber(100*n), decimal.Thousand
+			case i < n/4:
+				t.Ticker = "A300118C00100000"
+			case i%4 == 1:
+				t.Ticker, t.Action = "A300118C00100000", Assign
+			case i%4 == 2:
+				t.Quantity = decimal.Hundred
+			case i%4 == 3:
+				t.Account = "brk"
+				sellAt(t, 70, 5000)
+			}
+		}},
+		{"one call lot, exercised into one lot of shares", FIFO, 50, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			const call = "A300118C00100000"
+			t.Account, t.Price = "acc1", decimal.Hundred
+			switch {
+			case i == 0:
+				t.Account, t.Quantity = "brk", wholeNumber(100*n)
+			case i == 1:
+				t.Ticker, t.Quantity = call, wholeNumber(n)
+			case i == 2:
+				t.Date, t.Quantity = t.Date+40, wholeNumber(100*n)
+			case i%2 == 0:
+				t.Ticker, t.Action, t.Quantity, t.Date = call, Assign, decimal.One, DateOf(2014, 1, 1)+40
+			default:
+				t.Account = "brk"
+				sellAt(t, 70, 5000)
+			}
+		}},
+		{"a group whose members split between losses and purchases", FIFO, 365, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
+			t.Ticker = []string{"A", "B", "C"}[i%3]
+			switch {
+			case i%(n/100) < 3:
+				t.Action, t.Account, t.Quantity, t.Ratio = Split, "", decimal.Zero, Ratio{decimal.Two, decimal.One}
+				if i/(n/100)%2 == 1 {
+					t.Ratio = Ratio{decimal.One, decimal.Two}
+				}
+			case i%7 == 6:
+				sellAt(t, 5, 5000)
+			}
+		}},
+	}
+}
+
 // work returns how many operations a hard history of n rows takes, and how many sales and candidates it makes.
 func (h hardHistory) work(t *testing.T, n int) (build, harvest int) {
 	t.Helper()
-	rules := Rules{Accounts: []Account{{ID: "brk", Method: h.method}}}
+	rules := Rules{Accounts: []Account{{ID: "brk", Method: h.method}}, Identical: [][]string{{"A", "B", "C"}}}
 	for i := range 500 {
 		rules.Accounts = append(rules.Accounts, Account{ID: fmt.Sprint("acc", i), Method: h.method})
 	}
@@ -167,7 +219,7 @@ func (h hardHistory) work(t *testing.T, n int) (build, harvest int) {
 // times the work. What goes through all lots at each row takes sixteen times.
 func TestWorkGrowsWithRows(t *testing.T) {
 	const n, most = 4000, 5.5
-	for _, h := range append(hardHistories(), moreHardHistories()...) {
+	for _, h := range slices.Concat(hardHistories(), moreHardHistories(), exercisesAndGroups()) {
 		t.Run(h.name, func(t *testing.T) {
 			build, harvest := h.work(t, n)
 			build4, harvest4 := h.work(t, 4*n)

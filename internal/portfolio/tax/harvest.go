@@ -24,14 +24,14 @@ type HarvestOptions struct {
 	MinLoss decimal.Decimal
 	// SortBy is ByLossAmount if empty.
 	SortBy SortBy
-	// Account leaves out lots of other accounts. Empty: all taxable ones. Purchases count in all accounts in any case.
-	Account string
+	// Accounts leaves out lots of other accounts. Empty: all taxable ones. Purchases count in all accounts in any case.
+	Accounts []string
 	// SkipWashCheck counts every loss as allowed.
 	SkipWashCheck bool
 }
 
-// Candidate is an open lot at a loss. The wash sale figures are for selling this lot alone on the harvest's day.
-// Amounts are positive.
+// Candidate is an open lot at a loss. The wash sale figures are for selling this lot alone on the harvest's day,
+// but for the last two. Amounts are positive.
 type Candidate struct {
 	Account      string
 	Ticker       string
@@ -55,6 +55,10 @@ type Candidate struct {
 	Causes []Replacement
 	// CleanFrom is the first day on which the whole loss would count, if nothing more is bought.
 	CleanFrom Date
+
+	// TogetherShares and TogetherLoss are what would be disallowed of this lot if all candidates are sold together.
+	TogetherShares decimal.Decimal
+	TogetherLoss   decimal.Decimal
 
 	lot int32
 }
@@ -91,8 +95,9 @@ type harvest struct {
 	calc
 	book    *Book
 	opts    HarvestOptions
-	windows []*window // by ticker; nil without shares that could take a loss on it
-	quotes  []quote   // by ticker
+	chosen  map[string]bool // accounts; nil: all taxable ones
+	windows []*window       // by ticker; nil without shares that could take a loss on it
+	quotes  []quote         // by ticker
 	result  *HarvestResult
 }
 
@@ -117,12 +122,14 @@ func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions)
 	if !slices.Contains([]SortBy{ByLossAmount, ByLossPct, ByDaysHeld}, opts.SortBy) {
 		return nil, fmt.Errorf("sort_by %q is not known: use loss_amount, loss_pct or days_held", opts.SortBy)
 	}
-	if kind, ok := b.kinds[opts.Account]; opts.Account != "" && !ok {
-		return nil, fmt.Errorf("account %q is not in the portfolio: name one that is", opts.Account)
-	} else if opts.Account != "" && kind != Taxable {
-		return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", opts.Account)
+	for _, id := range opts.Accounts {
+		if kind, ok := b.kinds[id]; !ok {
+			return nil, fmt.Errorf("account %q is not in the portfolio: name one that is", id)
+		} else if kind != Taxable {
+			return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", id)
+		}
 	}
-	h := &harvest{book: b, opts: opts, result: &HarvestResult{AsOf: b.AsOf}}
+	h := &harvest{book: b, opts: opts, chosen: setOf(opts.Accounts), result: &HarvestResult{AsOf: b.AsOf}}
 	h.ask(prices)
 	if h.windows = make([]*window, len(b.tickers)); !opts.SkipWashCheck {
 		h.openWindows()
@@ -155,7 +162,19 @@ func (h *harvest) ask(prices map[string]decimal.Decimal) {
 }
 
 func (h *harvest) wants(l *Lot) bool {
-	return l.Taxable && (h.opts.Account == "" || l.Account == h.opts.Account)
+	return l.Taxable && (h.chosen == nil || h.chosen[l.Account])
+}
+
+// setOf is nil if there are no accounts.
+func setOf(accounts []string) map[string]bool {
+	if len(accounts) == 0 {
+		return nil
+	}
+	set := make(map[string]bool, len(accounts))
+	for _, id := range accounts {
+		set[id] = true
+	}
+	return set
 }
 
 // find lists the lots at a loss, with what selling each alone would do.

@@ -23,6 +23,9 @@ func tellHarvest(r *HarvestResult) string {
 		if len(c.Causes) > 0 {
 			fmt.Fprintf(&s, " by %s", tellReplacements(c.Causes))
 		}
+		if c.TogetherShares.Cmp(c.DisallowedShares) != 0 {
+			fmt.Fprintf(&s, "; together disallowed=%s for=%s", c.TogetherLoss, c.TogetherShares)
+		}
 		if c.CleanFrom != r.AsOf {
 			fmt.Fprintf(&s, "; clean from %s", c.CleanFrom)
 		}
@@ -76,15 +79,15 @@ func TestHarvest(t *testing.T) {
 		{"alone each lot is replaced by the other; sold together none is", "Rev. Rul. 56-602: a sale that reduces the holding", `
 			2024-03-20 brk buy X 10 @10
 			2024-03-25 brk buy X 10 @9`, `
-			2024-03-20 brk sell X 10 short=-20 disallowed=20 for=10 by 2024-03-25 brk X 10; clean from 2024-04-25
-			2024-03-25 brk sell X 10 short=-10 disallowed=10 for=10 by 2024-03-20 brk X 10; clean from 2024-04-20
+			2024-03-20 brk sell X 10 short=-20 disallowed=20 for=10 by 2024-03-25 brk X 10; together disallowed=0 for=0; clean from 2024-04-25
+			2024-03-25 brk sell X 10 short=-10 disallowed=10 for=10 by 2024-03-20 brk X 10; together disallowed=0 for=0; clean from 2024-04-20
 			all 30: allowed 30, short 30, long 0, disallowed 0, lost 0
 			then not X before 2024-05-01`},
 		{"an IRA's purchase: lost for good; one replacement serves one loss", "Rev. Rul. 2008-5 and Reg. 1.1091-1(e)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-12 two buy X 10 @11
 			2024-03-25 ira reinvest X 4 @8`, `
-			2023-01-12 two sell X 10 long=-30 disallowed=12 for=4 lost=12 by 2024-03-25 ira X 4; clean from 2024-04-25
+			2023-01-12 two sell X 10 long=-30 disallowed=12 for=4 lost=12 by 2024-03-25 ira X 4; together disallowed=0 for=0; clean from 2024-04-25
 			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 lost=8 by 2024-03-25 ira X 4; clean from 2024-04-25
 			all 50: allowed 42, short 0, long 42, disallowed 8, lost 8
 			then not X before 2024-05-01`},
@@ -128,6 +131,22 @@ func TestHarvestAcross(t *testing.T) {
 			2024-02-29 brk sell Z 10 @8`, `
 			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
 			now not X before 2024-04-01`},
+		{"a call stays closed as long as its stock: buying it washes the loss on the stock", "section 1091(a)", `
+			2024-01-02 brk buy X240621C00010000 1 @300
+			2023-01-02 brk buy X 100 @10
+			2024-03-10 brk sell X240621C00010000 1 @100
+			2024-03-20 brk sell X 100 @8`, `
+			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
+			now not X before 2024-04-20
+			now not X240621C00010000 before 2024-04-20`},
+		{"a put does not: buying it washes nothing but a loss on that put", "section 1091(a)", `
+			2024-01-02 brk buy X240621P00010000 1 @300
+			2023-01-02 brk buy X 100 @10
+			2024-03-10 brk sell X240621P00010000 1 @100
+			2024-03-20 brk sell X 100 @8`, `
+			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
+			now not X before 2024-04-20
+			now not X240621P00010000 before 2024-04-10`},
 		{"a gift's loss is counted from its value", "section 1015(a)", `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=90`, `
 			2024-01-10 brk sell X 10 short=-10
@@ -171,7 +190,8 @@ func TestHarvestOptions(t *testing.T) {
 		{HarvestOptions{SortBy: ByDaysHeld}, "C A B", 0},
 		{HarvestOptions{MinLoss: dec(t, "50")}, "C B", 1},
 		{HarvestOptions{MinLoss: dec(t, "50.01")}, "C", 2},
-		{HarvestOptions{Account: "two"}, "B", 0},
+		{HarvestOptions{Accounts: []string{"two"}}, "B", 0},
+		{HarvestOptions{Accounts: []string{"two", "brk", "hifo"}}, "C B A", 0},
 	} {
 		r, err := Harvest(b, prices, tt.opts)
 		if err != nil {
@@ -184,7 +204,7 @@ func TestHarvestOptions(t *testing.T) {
 		if strings.Join(got, " ") != tt.want || r.BelowMinLoss != tt.below {
 			t.Errorf("%+v: %v and %d below, want %s and %d", tt.opts, got, r.BelowMinLoss, tt.want, tt.below)
 		}
-		if tt.opts.Account == "" && cmp.Diff([]string{"D"}, r.NoPrice) != "" {
+		if tt.opts.Accounts == nil && cmp.Diff([]string{"D"}, r.NoPrice) != "" {
 			t.Errorf("without price: %v", r.NoPrice)
 		}
 	}
@@ -194,7 +214,7 @@ func TestHarvestOptions(t *testing.T) {
 			t.Errorf("skip %t: disallowed %s, %v", skip, r.DisallowedLoss, err)
 		}
 	}
-	for _, opts := range []HarvestOptions{{SortBy: "mood"}, {Account: "nobody"}, {Account: "ira"}} {
+	for _, opts := range []HarvestOptions{{SortBy: "mood"}, {Accounts: []string{"nobody"}}, {Accounts: []string{"two", "ira"}}} {
 		if _, err := Harvest(b, prices, opts); err == nil {
 			t.Errorf("%+v is not refused", opts)
 		}
@@ -223,18 +243,19 @@ func TestCover(t *testing.T) {
 		2023-01-11 two sell Y 5 @10
 		2023-01-12 two buy Y 4 @10`)
 	prices := quotes(t, "X=10 Y=50 Z=1000")
-	for account, want := range map[string]Coverage{
-		"":     {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
-		"brk":  {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 800},
-		"hifo": {},
+	for accounts, want := range map[string]Coverage{
+		"":            {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
+		"brk":         {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 800},
+		"brk two ira": {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
+		"hifo":        {},
 	} {
-		got, err := Cover(b, prices, account)
+		got, err := Cover(b, prices, strings.Fields(accounts))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got.ValuePct, want.ValuePct = float64(int(got.ValuePct*1e6)), float64(int(want.ValuePct*1e6))
 		if got != want {
-			t.Errorf("%q: %+v, want %+v", account, got, want)
+			t.Errorf("%q: %+v, want %+v", accounts, got, want)
 		}
 	}
 }

@@ -37,12 +37,14 @@ type facts struct {
 	rows, buys int
 	splits     bool
 	options    bool
+	exercises  bool // of calls
 	positions  bool // it must be known how many shares are held: for options, and for splits without a ratio
 }
 
 func (f *facts) add(o facts) {
 	f.rows, f.buys = f.rows+o.rows, f.buys+o.buys
 	f.splits, f.options, f.positions = f.splits || o.splits, f.options || o.options, f.positions || o.positions
+	f.exercises = f.exercises || o.exercises
 }
 
 // act is an action as a number; zero is none.
@@ -124,12 +126,20 @@ func take(rules Rules, txs []Transaction, asOf Date) (*intake, error) {
 	if len(faults.Faults) > 0 {
 		return nil, faults
 	}
-	lots := make(map[string]int32)
+	lots, splits := make(map[string]int32), make(map[tickerDay]bool)
 	in.rows = make([]row, len(txs))
 	for i := range txs {
 		t := &txs[i]
 		r := row{account: -1, to: -1, lot: -1}
-		if text := in.number(t, &r); text != "" {
+		text := in.number(t, &r)
+		if text == "" && r.act == doSplit && r.account < 0 {
+			day := tickerDay{r.ticker, t.Date}
+			if splits[day] {
+				text = t.Ticker + " is split twice on one day: keep one of the rows, or name the account of each"
+			}
+			splits[day] = true
+		}
+		if text != "" {
 			if !faults.add(t.Source, "%s", text) {
 				return nil, faults
 			}
@@ -158,6 +168,11 @@ func take(rules Rules, txs []Transaction, asOf Date) (*intake, error) {
 	return in, nil
 }
 
+type tickerDay struct {
+	ticker int32
+	date   Date
+}
+
 // count notes a row of the ticker.
 func (t *ticker) count(tx *Transaction, a act) {
 	f := &t.facts
@@ -169,7 +184,7 @@ func (t *ticker) count(tx *Transaction, a act) {
 		f.splits = true
 		f.positions = f.positions || !tx.Ratio.New.IsPos() || !tx.Ratio.Old.IsPos()
 	}
-	f.options = t.option
+	f.options, f.exercises = t.option, f.exercises || t.call && a == doAssign
 	f.positions = f.positions || t.option
 }
 

@@ -136,6 +136,22 @@ func TestLotsThatMove(t *testing.T) {
 			2023-01-10 two holds X 4 basis=36.4
 			2023-03-01 brk sold X 6 of=2023-01-10 short=5.4
 			2023-03-01 brk sold X 1 of=2023-01-20 short=2`},
+		{"of one day's lots, FIFO takes the one whose row is first, wherever it was bought", "Reg. 1.1012-1(c)(1)", `
+			2023-01-01 brk buy X 1 @11
+			2023-01-01 two buy X 1 @10
+			2023-01-02 brk transfer X 1 to=two
+			2023-06-02 two sell X 1 @20`, `
+			2023-01-01 two holds X 1 basis=10
+			2023-06-02 two sold X 1 of=2023-01-01 short=9`},
+		{"a younger lot does not change that", "Reg. 1.1012-1(c)(1)", `
+			2023-01-01 brk buy X 1 @11
+			2023-01-01 two buy X 1 @10
+			2023-01-02 two buy X 1 @10
+			2023-01-02 brk transfer X 1 to=two
+			2023-06-02 two sell X 1 @20`, `
+			2023-01-01 two holds X 1 basis=10
+			2023-01-02 two holds X 1 basis=10
+			2023-06-02 two sold X 1 of=2023-01-01 short=9`},
 		{"a transfer out of the portfolio, and two into it", "Reg. 1.1012-1(c)(1)", `
 			2023-01-10 brk buy X 10 @9
 			2023-02-01 brk transfer X 4
@@ -200,6 +216,40 @@ func TestGifts(t *testing.T) {
 	if s := salesOf(b)[0]; s.Gain.Cmp(dec(t, "-100")) != 0 || !s.LongTerm {
 		t.Errorf("worth more than the donor's basis: gain %s, long-term %t", s.Gain, s.LongTerm)
 	}
+}
+
+// TestMinTaxGifts: a gift below the donor's basis has one time for a loss and another for a gain, and min_tax knows.
+func TestMinTaxGifts(t *testing.T) {
+	check(t, []history{
+		{"a loss on the gift is short-term, and goes before a long-term one", "section 1015(a)", `
+			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
+			2020-01-10 mint buy X 10 @85
+			2024-03-01 mint sell X 10 @70`, `
+			2020-01-10 mint holds X 10 basis=850
+			2024-03-01 mint sold X 10 of=2024-01-10 short=-100`},
+		{"a gain on it is long-term, and goes before a short-term one", "section 1015(a) and 1223(2)", `
+			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
+			2024-01-11 mint buy X 10 @105
+			2024-03-01 mint sell X 10 @110`, `
+			2024-01-11 mint holds X 10 basis=1050
+			2024-03-01 mint sold X 10 of=2024-01-10 long=100`},
+		{"the donor's year is over and the gift's not yet", "section 1015(a)", `
+			2024-01-10 mint gift_in X 10 donor=1000 since=2023-02-01 value=800
+			2020-01-10 mint buy X 10 @85
+			2024-01-20 mint sell X 1 @90
+			2024-03-01 mint sell X 10 @70`, `
+			2020-01-10 mint holds X 9 basis=765
+			2024-01-20 mint sold X 1 of=2020-01-10 long=5
+			2024-03-01 mint sold X 10 of=2024-01-10 short=-100`},
+		{"both are over", "section 1015(a)", `
+			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
+			2020-01-10 mint buy X 10 @85
+			2024-01-20 mint sell X 1 @90
+			2025-03-01 mint sell X 9 @70`, `
+			2024-01-10 mint holds X 10 basis=1000 from=2010-01-02
+			2024-01-20 mint sold X 1 of=2020-01-10 long=5
+			2025-03-01 mint sold X 9 of=2020-01-10 long=-135`},
+	})
 }
 
 func TestRowsAfterTheDayAreNotThere(t *testing.T) {
@@ -273,6 +323,19 @@ func TestFaultsOfRulesAndLimits(t *testing.T) {
 		if _, err := Build(rules, nil, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", rules, err, want)
 		}
+	}
+	split := `
+		2023-01-10 - split X ratio=2:1
+		2023-01-10 - split Y ratio=2:1
+		2023-01-11 - split X ratio=2:1
+		2023-01-11 brk split Y ratio=2:1
+		2023-01-11 two split Y ratio=2:1
+		`
+	if _, err := Build(household(), rows(t, split), 1); err != nil {
+		t.Errorf("splits of two days, tickers and accounts: %v", err)
+	}
+	if _, err := Build(household(), rows(t, split+"2023-01-10 - split X ratio=2:1"), 1); err == nil || !strings.HasPrefix(err.Error(), "t.csv:7: X is split twice on one day") {
+		t.Errorf("a split twice: %v", err)
 	}
 	many := strings.Repeat("2023-01-10 nobody buy X 10 @10\n", 80)
 	_, err := Build(household(), rows(t, many), 1)

@@ -39,6 +39,8 @@ type bit struct {
 	arrival         int // by which transfer it came here
 	gone            bool
 	used            bool // it has made a loss nondeductible
+	call            *bit // the part of a call by which it will be bought
+	exercised       bool // it was
 }
 
 // lossOf is what was lost on a part.
@@ -110,7 +112,7 @@ func (m *model) perShare(ticker string, on Date) int64 {
 		}
 	}
 	if ticker == drawnCall {
-		return 100 // shares of the contract
+		return 100 * m.perShare("VOO", on) // shares of the contract
 	}
 	return parts
 }
@@ -138,11 +140,15 @@ func (m *model) acquire() {
 		order = append(order, i)
 	}
 	sells := func(i int) int {
-		if m.txs[i].Action == Sell {
+		switch m.txs[i].Action {
+		case Sell:
+			return 2
+		case Assign:
 			return 1
 		}
 		return 0
 	}
+	calls := make(map[string][]*bit)
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(m.txs[a].Date, m.txs[b].Date), cmp.Compare(sells(a), sells(b)))
 	})
@@ -159,9 +165,10 @@ func (m *model) acquire() {
 		case GiftIn:
 			p.basis, p.worth, p.gift = m.each(x, whole(x.DonorBasis)), m.each(x, total), true
 			p.since = x.DonorDate + 1
-		case Sell:
+		case Sell, Assign:
 			if x.Ticker == drawnCall {
 				written[x.Account] += qty
+				calls[x.Account] = m.foresee(x, calls[x.Account])
 			}
 			continue
 		default:
@@ -175,6 +182,65 @@ func (m *model) acquire() {
 		for range qty * m.perShare(x.Ticker, x.Date) {
 			one := p
 			m.parts = append(m.parts, &one)
+			if x.Ticker == drawnCall {
+				calls[x.Account] = append(calls[x.Account], &one)
+			}
+		}
+	}
+}
+
+// foresee takes the parts of calls that a row sells or exercises, and in the latter case marks the shares that they buy. It
+// returns what is left.
+func (m *model) foresee(x Transaction, calls []*bit) []*bit {
+	taken := make(map[*bit]bool)
+	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
+		var first *bit
+		for _, c := range calls {
+			named := x.LotID == "" || m.txs[c.row].LotID == x.LotID
+			later := first != nil && m.account(x.Account).Method == LIFO && x.Action == Sell && x.LotID == "" && c.row != first.row
+			if !taken[c] && named && (first == nil || later) {
+				first = c
+			}
+		}
+		if first == nil {
+			break
+		}
+		taken[first] = true
+		if x.Action == Assign {
+			if p := m.delivered(x, first, func(p *bit) bool { return p.call != nil }); p != nil {
+				p.call = first
+			}
+		}
+	}
+	return slices.DeleteFunc(calls, func(c *bit) bool { return taken[c] })
+}
+
+// delivered is the part of a share that a part of a call buys: at the strike, on that day, in that account. If it took a
+// loss, it is for one that did not, and the other way round.
+func (m *model) delivered(x Transaction, call *bit, has func(*bit) bool) *bit {
+	var first *bit
+	for _, p := range m.parts {
+		in := m.txs[p.row]
+		if p.account != x.Account || in.Action != Buy || in.Ticker != "VOO" || in.Date != x.Date || whole(in.Price) != strike || has(p) {
+			continue
+		}
+		if first == nil || p.row == first.row && p.used != call.used && first.used == call.used {
+			first = p
+		}
+	}
+	return first
+}
+
+// exercise: Publication 550 puts the cost of the call into the shares; section 1223(3) and Reg. 1.1091-1(e) what it took.
+func (m *model) exercise(x Transaction) {
+	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
+		c := m.choose(x, 0, FIFO)
+		p := m.delivered(x, c, func(p *bit) bool { return p.exercised })
+		c.gone, p.exercised = true, true
+		p.basis += c.basis
+		if c.used {
+			p.used, p.raised, p.inherited = true, p.raised+c.raised, p.inherited || c.inherited
+			p.since -= c.acquired + 1 - c.since
 		}
 	}
 }
@@ -186,6 +252,11 @@ func (m *model) run() {
 		for i, x := range m.txs {
 			if x.Date == today && x.Action == Transfer {
 				m.transfer(i, x)
+			}
+		}
+		for _, x := range m.txs {
+			if x.Date == today && x.Action == Assign {
+				m.exercise(x)
 			}
 		}
 		m.losses = nil
@@ -245,7 +316,11 @@ func (p *bit) lossBasis() int64 {
 
 // taxed: short-term losses, long-term losses, long-term gains, short-term gains.
 func (p *bit) taxed(on Date, price int64) int {
-	loss, long := p.lossBasis() > price, p.inherited || moreThanAYear(p.since, on)
+	loss, since := p.lossBasis() > price, p.since
+	if loss && p.gift && p.worth < p.basis {
+		since = p.acquired + 1 // section 1015(a)
+	}
+	long := p.inherited || moreThanAYear(since, on)
 	switch {
 	case loss && !long:
 		return 0
@@ -347,7 +422,8 @@ func (m *model) replaces(p *bit, l lossOf, today Date) bool {
 	sameLot := p.row == l.bit.row                              // Rev. Rul. 56-602
 	heldNow := !p.gone || p.acquired > today                   // the package comment
 	identical := p.ticker == l.ticker || p.ticker != "X" && l.ticker != "X" && l.ticker != drawnCall
-	return within && purchased && !sameLot && heldNow && identical && !p.used // (e)
+	calledFor := p.acquired > today && p.call != nil && p.call.used                         // (e) and (f): the call and its shares are one acquisition
+	return within && purchased && !sameLot && heldNow && identical && !p.used && !calledFor // (e)
 }
 
 // replace moves a loss: section 1091(d) the amount, 1223(3) the days; Rev. Rul. 2008-5 neither.
@@ -394,10 +470,21 @@ func tallyOf(b *Book) tally {
 }
 
 // TestBookIsTheModels compares random histories with the model: every method and named lots, transfers, splits, gifts,
-// inheritances, calls bought and written, groups, a spouse and retirement accounts.
+// inheritances, calls bought, exercised and written, groups, a spouse and retirement accounts.
 func TestBookIsTheModels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
+		b := d.build(t, d.last)
+		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {
+			t.Fatalf("%s\n%q", tell(b), diff)
+		}
+	})
+}
+
+// TestExercisedCallsAreTheModels: the same for histories of little but calls and their shares.
+func TestExercisedCallsAreTheModels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawCalls(t)
 		b := d.build(t, d.last)
 		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {
 			t.Fatalf("%s\n%q", tell(b), diff)

@@ -102,6 +102,107 @@ func TestAssignedPut(t *testing.T) {
 	}
 }
 
+// TestExercisedCallIsOneAcquisition: what a call took of a loss goes to the shares, and they take no other.
+func TestExercisedCallIsOneAcquisition(t *testing.T) {
+	check(t, []history{
+		{"a call bought and exercised in the window takes the loss on 100 shares, not on 200", "Reg. 1.1091-1(e) and (f)", `
+			2023-01-10 brk buy X 200 @10
+			2024-03-01 brk sell X 200 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-03-20 brk assign X240621C00007000 1
+			2024-03-20 brk buy X 100 @7`, `
+			2024-03-20 brk holds X 100 basis=1050 moved=200 from=2023-01-30
+			2024-03-01 brk sold X 200 of=2023-01-10 long=-400 disallowed=200 for=100
+			2024-03-01 brk wash X 200 loss=400 disallowed=200 for=100 by 2024-03-05 brk X240621C00007000 100`},
+		{"exercised after the window, the shares keep what was moved into the call, and the time", "section 1223(3)", `
+			2023-01-10 brk buy X 100 @10
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-05-20 brk assign X240621C00007000 1
+			2024-05-20 brk buy X 100 @7`, `
+			2024-05-20 brk holds X 100 basis=1050 moved=200 from=2023-04-01
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200 disallowed=200 for=100
+			2024-03-01 brk wash X 100 loss=200 disallowed=200 for=100 by 2024-03-05 brk X240621C00007000 100`},
+		{"half a call took a loss: half of the shares keep it, the others are free for a later loss", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 50 @10
+			2023-01-10 two buy X 80 @10
+			2024-03-01 brk sell X 50 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-04-10 two sell X 80 @9
+			2024-05-01 brk assign X240621C00007000 1
+			2024-05-01 brk buy X 100 @7`, `
+			2024-05-01 brk holds X 50 basis=475 moved=50 from=2023-02-01
+			2024-05-01 brk holds X 50 basis=525 moved=100 from=2023-03-13
+			2024-03-01 brk sold X 50 of=2023-01-10 long=-100 disallowed=100 for=50
+			2024-04-10 two sold X 80 of=2023-01-10 long=-80 disallowed=50 for=50
+			2024-03-01 brk wash X 50 loss=100 disallowed=100 for=50 by 2024-03-05 brk X240621C00007000 50
+			2024-04-10 two wash X 80 loss=80 disallowed=50 for=50 by 2024-05-01 brk X 50`},
+		{"the shares of a call that took a loss replace nothing that is sold after the exercise", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 100 @10
+			2023-01-10 two buy X 100 @10
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-05-20 brk assign X240621C00007000 1
+			2024-05-20 brk buy X 100 @7
+			2024-05-25 two sell X 100 @9`, `
+			2024-05-20 brk holds X 100 basis=1050 moved=200 from=2023-04-01
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200 disallowed=200 for=100
+			2024-05-25 two sold X 100 of=2023-01-10 long=-100
+			2024-03-01 brk wash X 100 loss=200 disallowed=200 for=100 by 2024-03-05 brk X240621C00007000 100`},
+	})
+}
+
+// TestWhichCallIsExercised: several contracts, of which not all take a loss or are exercised.
+func TestWhichCallIsExercised(t *testing.T) {
+	check(t, []history{
+		{"an older call is exercised, and a newer one is held: two acquisitions", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 200 @10
+			2023-12-10 brk buy X240621C00007000 1 @100
+			2024-03-01 brk sell X 200 @8
+			2024-03-05 brk buy X240621C00007000 1 @150
+			2024-03-20 brk assign X240621C00007000 1
+			2024-03-20 brk buy X 100 @7`, `
+			2024-03-20 brk holds X 100 basis=1000 moved=200 from=2023-01-30
+			2024-03-05 brk holds X240621C00007000 1 basis=350 moved=200 from=2023-01-15
+			2024-03-01 brk sold X 200 of=2023-01-10 long=-400 disallowed=400 for=200
+			2024-03-01 brk wash X 200 loss=400 disallowed=400 for=200 by 2024-03-05 brk X240621C00007000 100, 2024-03-20 brk X 100`},
+		{"of two contracts the one that took a loss is sold: the other's shares are free", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 200 @10
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 brk buy X240621C00007000 2 @150
+			2024-03-06 brk sell X240621C00007000 1 @350
+			2024-04-10 brk sell X 100 @9
+			2024-05-01 brk assign X240621C00007000 1
+			2024-05-01 brk buy X 100 @7`, `
+			2024-05-01 brk holds X 100 basis=950 moved=100 from=2023-02-01
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200 disallowed=200 for=100
+			2024-03-06 brk sold X240621C00007000 1 of=2024-03-05 long=0
+			2024-04-10 brk sold X 100 of=2023-01-10 long=-100 disallowed=100 for=100
+			2024-03-01 brk wash X 100 loss=200 disallowed=200 for=100 by 2024-03-05 brk X240621C00007000 100
+			2024-04-10 brk wash X 100 loss=100 disallowed=100 for=100 by 2024-05-01 brk X 100`},
+		{"of two contracts one is sold before the loss, and the other takes it", "Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 200 @10
+			2024-02-20 brk buy X240621C00007000 2 @150
+			2024-02-25 brk sell X240621C00007000 1 @150
+			2024-03-01 brk sell X 200 @8
+			2024-03-20 brk assign X240621C00007000 1
+			2024-03-20 brk buy X 100 @7`, `
+			2024-03-20 brk holds X 100 basis=1050 moved=200 from=2023-01-30
+			2024-02-25 brk sold X240621C00007000 1 of=2024-02-20 short=0
+			2024-03-01 brk sold X 200 of=2023-01-10 long=-400 disallowed=200 for=100
+			2024-03-01 brk wash X 200 loss=400 disallowed=200 for=100 by 2024-02-20 brk X240621C00007000 100`},
+		{"a call in an IRA: the loss is lost once", "Rev. Rul. 2008-5 and Reg. 1.1091-1(e)", `
+			2023-01-10 brk buy X 200 @10
+			2024-03-01 brk sell X 200 @8
+			2024-03-05 ira buy X240621C00007000 1 @150
+			2024-03-20 ira assign X240621C00007000 1
+			2024-03-20 ira buy X 100 @7`, `
+			2024-03-20 ira holds X 100 basis=850
+			2024-03-01 brk sold X 200 of=2023-01-10 long=-400 disallowed=200 for=100
+			2024-03-01 brk wash X 200 loss=400 disallowed=200 for=100 lost=200 by 2024-03-05 ira X240621C00007000 100`},
+	})
+}
+
 // TestOptionsThatEnd: expired and exercised ones, whose shares come and go in rows of their own.
 func TestOptionsThatEnd(t *testing.T) {
 	check(t, []history{
@@ -136,6 +237,36 @@ func TestOptionsThatEnd(t *testing.T) {
 			2023-06-20 brk holds X 100 basis=1250 moved=350 from=2023-01-21
 			2023-06-10 brk sold X 100 of=2023-01-10 short=-350 disallowed=350 for=100
 			2023-06-10 brk wash X 100 loss=350 disallowed=350 for=100 by 2023-06-20 brk X 100`},
+		{"what was paid for a call belongs to the shares bought at its strike", "Publication 550, options: holder of a call that is exercised", `
+			2023-06-10 brk buy X 50 @12
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-06-10 brk assign X230616C00010000 1
+			2023-06-10 brk buy X 100 @10`, `
+			2023-06-10 brk holds X 50 basis=600
+			2023-06-10 brk holds X 100 basis=1150`},
+		{"two calls of one day, each with its shares; fees are part of the basis", "Publication 550, options: holder of a call that is exercised", `
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-01-10 brk buy X230616C00011000 1 @80
+			2023-06-10 brk buy X 100 @11
+			2023-06-10 brk buy X 100 @10
+			2023-06-10 brk assign X230616C00010000 1 fees=5
+			2023-06-10 brk assign X230616C00011000 1`, `
+			2023-06-10 brk holds X 100 basis=1180
+			2023-06-10 brk holds X 100 basis=1155`},
+		{"without shares at the strike, the first that were bought that day have the cost", "the package comment", `
+			2023-01-10 brk buy X230616C00010000 1 @150
+			2023-06-10 brk buy X 100 @10.5
+			2023-06-10 brk buy X 100 @11
+			2023-06-10 brk assign X230616C00010000 1`, `
+			2023-06-10 brk holds X 100 basis=1200
+			2023-06-10 brk holds X 100 basis=1100`},
+		{"contracts for fewer shares than 100: no cost is lost", "Publication 550, options: holder of a call that is exercised", `
+			2023-01-10 brk buy X230616C00010000 1 @15
+			2023-01-11 brk buy X230616C00010000 1 @17
+			2023-06-10 brk buy X 20 @10
+			2023-06-10 brk assign X230616C00010000 1
+			2023-06-10 brk assign X230616C00010000 1`, `
+			2023-06-10 brk holds X 20 basis=232`},
 		{"a call exercised in the window buys shares, which replace", "section 1091(a): acquired by purchase", `
 			2022-01-10 brk buy X 100 @12
 			2023-01-10 brk buy X230616C00010000 1 @150

@@ -49,7 +49,7 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 func opened(txs []Transaction) map[int]decimal.Decimal {
 	var c calc
 	brought := make(map[int]decimal.Decimal)
-	sells := func(x Transaction) bool { return x.Action == Sell && x.Ticker == drawnCall }
+	sells := func(x Transaction) bool { return (x.Action == Sell || x.Action == Assign) && x.Ticker == drawnCall }
 	for i, x := range txs {
 		if x.Action != Buy && x.Action != Reinvest {
 			continue
@@ -100,8 +100,12 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 					taken /= 100
 				}
 				// Shares of the day of the sale become shares of the day of the purchase.
+				splits := r.Ticker
+				if splits == drawnCall && w.Ticker != drawnCall {
+					splits = "VOO"
+				}
 				for _, x := range d.txs {
-					if x.Action != Split || x.Ticker != r.Ticker {
+					if x.Action != Split || x.Ticker != splits {
 						continue
 					}
 					ratio, _ := x.Ratio.Decimal()
@@ -133,7 +137,7 @@ func TestBasisIsConserved(t *testing.T) {
 		for i, qty := range opened(d.txs) {
 			x := d.txs[i]
 			if qty.IsPos() {
-				in[x.Ticker == "X"] = c.add(in[x.Ticker == "X"], c.add(c.mul(qty, x.Price), x.Fees))
+				in[x.Ticker == "X"] = c.add(in[x.Ticker == "X"], c.portion(c.add(c.mul(x.Quantity, x.Price), x.Fees), qty, x.Quantity))
 			}
 		}
 		for i, x := range d.txs {

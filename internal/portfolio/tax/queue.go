@@ -1,10 +1,6 @@
 package tax
 
-import (
-	"slices"
-
-	"github.com/govalues/decimal"
-)
+import "github.com/govalues/decimal"
 
 // chunk is a lot in an account, or the part of one that has a basis of its own. Closed ones stay, with quantity zero.
 type chunk struct {
@@ -32,15 +28,13 @@ type queue struct {
 	ticker  int32
 	sibling int32 // the next queue of the ticker, or -1
 	method  Method
-	// lots are first chunks, by date. FIFO shortens it at the start and LIFO at the end; other closed ones stay until
+	// lots are first chunks, by date and row. FIFO shortens it at the start and LIFO at the end; other closed ones stay until
 	// somebody goes through all.
 	lots     lotList
 	numbered Date // the day whose lots nth counts
 	nth      int32
 	byID     map[uint64]*sameName // by lotKey; nil until a row names a lot
 	premium  int32                // today's first premium for the shares sold by exercised puts, or -1
-	costDay  Date                 // the day for which costLot is known
-	costLot  int32                // the first lot bought on that day
 	ranked
 	splitState
 }
@@ -85,12 +79,12 @@ func (g *group) queue(account, ticker int32) int32 {
 func (g *group) push(n int32) {
 	c := g.at(n)
 	q := &g.queues[c.queue]
-	if !q.lots.empty() && c.date < g.at(*q.lots.last()).date {
-		// A lot from elsewhere, older than some that are here.
-		q.lots.insert(n, func(have int32) bool {
-			h := g.at(have)
-			return h.date > c.date || h.date == c.date && h.row > c.row
-		})
+	after := func(have int32) bool {
+		h := g.at(have)
+		return h.date > c.date || h.date == c.date && h.row > c.row
+	}
+	if !q.lots.empty() && after(*q.lots.last()) {
+		q.lots.insert(n, after) // a lot from elsewhere, older than some that are here
 	} else {
 		q.lots.append(n)
 	}
@@ -187,32 +181,4 @@ func (g *group) pick(q *queue, lot int32, perShare decimal.Decimal) int32 {
 		return g.leastTaxed(q, perShare)
 	}
 	return g.oldest(q)
-}
-
-// boughtToday returns the first open chunk of the queue's first lot that was bought today and is open, or -1.
-func (g *group) boughtToday(q *queue) int32 {
-	if q.costDay == g.today {
-		if n := g.open(q.costLot); n >= 0 {
-			return n
-		}
-	}
-	for _, block := range slices.Backward(q.lots.blocks) {
-		if len(block) > 0 && g.at(block[len(block)-1]).date < g.today {
-			break
-		}
-		for _, n := range slices.Backward(block) {
-			g.work++
-			c := g.at(n)
-			if c.date < g.today {
-				break
-			}
-			if c.date == g.today && c.acq >= 0 && g.open(n) >= 0 {
-				q.costDay, q.costLot = g.today, n
-			}
-		}
-	}
-	if q.costDay != g.today {
-		return -1
-	}
-	return g.open(q.costLot)
 }

@@ -150,12 +150,31 @@ func (g *group) rankNow(q *queue, n int32) {
 	if !c.always {
 		day = g.longTermFrom(c.hold)
 	}
+	if c.dual {
+		g.rankDual(q, r, day)
+		return
+	}
 	if day <= g.today {
 		q.long.add(r)
 		return
 	}
 	q.short.add(r)
 	g.ripen(&q.ripe, n, c.version, day)
+}
+
+// rankDual is for a gift that was worth less than the donor's basis, which has the donor's time for a gain, long-term
+// from day on, and its own for a loss. min_tax looks into short for losses before it looks into long, so the gift may be
+// in both.
+func (g *group) rankDual(q *queue, r rank, day Date) {
+	lossDay := g.longTermFrom(g.at(r.chunk).date + 1)
+	if day <= g.today {
+		q.long.add(r)
+		day = lossDay
+	}
+	if lossDay > g.today {
+		q.short.add(r)
+		g.ripen(&q.ripe, r.chunk, r.version, min(day, lossDay))
+	}
 }
 
 // longTermFrom remembers what the calendar said: neighbours have the same dates.
@@ -200,7 +219,12 @@ func (g *group) takeRipe(q *queue) {
 			x := g.ripes[at-1]
 			if c := g.at(x.chunk); c.version == x.version && !c.qty.IsZero() {
 				c.version++
-				q.long.add(rank{perShare: g.perShareKey(q, c), when: placeOf(c.date, c.row).key, chunk: x.chunk, version: c.version})
+				if c.dual {
+					c.unranked = true
+					q.unranked = append(q.unranked, x.chunk)
+				} else {
+					q.long.add(rank{perShare: g.perShareKey(q, c), when: placeOf(c.date, c.row).key, chunk: x.chunk, version: c.version})
+				}
 			}
 			g.ripes[at-1].next, g.spareRipe = g.spareRipe, at
 			at = x.next

@@ -191,21 +191,29 @@ type splitting struct {
 	date   Date
 }
 
-// splitMemo is how many shares one of before the splits after a day became, by the days since. Many losses of that day
-// ask for the same.
+// splitMemo is how many shares of a ticker one of before the splits after a day became, by the days since. Many losses
+// of that day ask for the same.
 type splitMemo struct {
-	ticker int32
-	from   Date
-	known  int // days
-	next   int // the split to look at next
-	byDay  [washDays + 1]decimal.Decimal
+	from  Date
+	known int // days
+	next  int // the split to look at next
+	byDay [washDays + 1]decimal.Decimal
 }
 
 // splitFactor is how many shares of the later day one of the earlier became; it is at most washDays later.
 func (g *group) splitFactor(ticker int32, from, to Date) decimal.Decimal {
-	m, list := &g.memo, g.dated[g.in.tickers[ticker].local]
-	if m.ticker != ticker || m.from != from {
-		m.ticker, m.from, m.known = ticker, from, 0
+	local := g.in.tickers[ticker].local
+	list := g.dated[local]
+	if len(list) == 0 {
+		return decimal.One
+	}
+	m := g.memos[local]
+	if m == nil {
+		m = &splitMemo{}
+		g.memos[local] = m
+	}
+	if m.from != from {
+		m.from, m.known = from, 0
 		m.byDay[0] = decimal.One
 		m.next = len(list)
 		for lo, hi := 0, len(list); lo < hi; { // the first split after from

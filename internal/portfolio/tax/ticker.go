@@ -52,21 +52,22 @@ func replaces(a, b *ticker) (perUnit int64, ok bool) {
 	return 1, true
 }
 
-// toUnits converts shares sold to units of the replacement.
+// toUnits converts shares sold to units of the replacement. splits is how many shares of the purchase's day one of the
+// sale's day became.
 func (c *calc) toUnits(shares decimal.Decimal, perUnit int64, splits decimal.Decimal) decimal.Decimal {
+	if !splits.IsOne() {
+		shares = c.mul(shares, splits)
+	}
 	if perUnit != 1 {
 		return c.quo(shares, c.keep(decimal.New(perUnit, 0)))
 	}
-	if splits.IsOne() {
-		return shares
-	}
-	return c.mul(shares, splits)
+	return shares
 }
 
 // toShares is the way back.
 func (c *calc) toShares(units decimal.Decimal, perUnit int64, splits decimal.Decimal) decimal.Decimal {
 	if perUnit != 1 {
-		return c.mul(units, c.keep(decimal.New(perUnit, 0)))
+		units = c.mul(units, c.keep(decimal.New(perUnit, 0)))
 	}
 	if splits.IsOne() {
 		return units

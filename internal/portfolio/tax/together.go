@@ -76,10 +76,11 @@ func (h *harvest) byGroup() (order []place, starts []int) {
 
 // sell counts a candidate.
 func (t *totals) sell(h *harvest, c *Candidate, units []decimal.Decimal) {
-	disallowed, permanent := decimal.Zero, decimal.Zero
+	permanent := decimal.Zero
 	if w := h.windows[h.book.Lots[c.lot].ticker]; w != nil {
-		disallowed, permanent = t.takeFrom(h, w, c, units)
+		permanent = t.takeFrom(h, w, c, units)
 	}
+	disallowed := c.TogetherLoss
 	allowed := t.sub(c.Loss, disallowed)
 	t.loss, t.allowed = t.calc.add(t.loss, c.Loss), t.calc.add(t.allowed, allowed)
 	t.disallowed, t.permanent = t.calc.add(t.disallowed, disallowed), t.calc.add(t.permanent, permanent)
@@ -90,19 +91,21 @@ func (t *totals) sell(h *harvest, c *Candidate, units []decimal.Decimal) {
 	}
 }
 
-// takeFrom matches a candidate with what is left of its window.
-func (t *totals) takeFrom(h *harvest, w *window, c *Candidate, units []decimal.Decimal) (disallowed, permanent decimal.Decimal) {
+// takeFrom matches a candidate with what is left of its window. It returns what would be lost for good.
+func (t *totals) takeFrom(h *harvest, w *window, c *Candidate, units []decimal.Decimal) (permanent decimal.Decimal) {
 	sold, left, loss := &h.book.Lots[c.lot], c.Quantity, c.Loss
+	own, ownEnd := w.own(sold) // one lot, though it may be in parts
 	for i := jumpFrom(w.jump, 0); int(i) < len(w.lots) && left.IsPos(); i = jumpFrom(w.jump, i+1) {
 		t.work++
+		if int(i) >= own && int(i) < ownEnd {
+			i = int32(ownEnd - 1)
+			continue
+		}
 		n := w.lots[i].index
 		l := &h.book.Lots[n]
 		if units[n].IsZero() {
 			w.jump[i] = i + 1
 			continue
-		}
-		if l.row == sold.row {
-			continue // one lot, though it may be in parts
 		}
 		perUnit := w.perUnit(h.book, l)
 		taken := t.toUnits(left, perUnit, decimal.One).Min(units[n])
@@ -110,10 +113,11 @@ func (t *totals) takeFrom(h *harvest, w *window, c *Candidate, units []decimal.D
 		part := t.portion(loss, shares, left)
 		units[n] = t.sub(units[n], taken)
 		left, loss = t.sub(left, shares), t.sub(loss, part)
-		disallowed = t.calc.add(disallowed, part)
+		c.TogetherLoss = t.calc.add(c.TogetherLoss, part)
 		if !l.Taxable {
 			permanent = t.calc.add(permanent, part)
 		}
 	}
-	return disallowed, permanent
+	c.TogetherShares, c.TogetherLoss = trim(t.sub(c.Quantity, left)), trim(c.TogetherLoss)
+	return permanent
 }

@@ -84,8 +84,12 @@ func (g *group) match(m *matching) {
 			g.matchHeld(m, a)
 			continue
 		}
-		if g.splitting && p.ticker == s.ticker {
-			m.splits = g.splitFactor(p.ticker, s.Date, p.date)
+		if g.splitting {
+			bought := p.ticker
+			if !sold.option {
+				bought = g.in.tickers[bought].underlying // a call is for shares of its own day
+			}
+			m.splits = g.splitFactor(bought, s.Date, p.date)
 		}
 		g.matchComing(m, a)
 	}
@@ -110,7 +114,7 @@ func (g *group) matchHeld(m *matching, a int32) {
 		g.work++
 		n := *before
 		c := g.at(n)
-		if c.qty.IsZero() { // sold or moved since
+		if c.qty.IsZero() || c.used { // sold or moved since, or got what a call took
 			*before = c.free
 			continue
 		}
@@ -123,6 +127,7 @@ func (g *group) matchHeld(m *matching, a int32) {
 		}
 		*before = rest
 		c.used = true
+		g.block(a, units)
 		if taxable {
 			c.basis, c.adjustment = g.add(c.basis, loss), g.add(c.adjustment, loss)
 			c.hold -= m.held
@@ -158,6 +163,7 @@ func (g *group) matchComing(m *matching, a int32) {
 	}
 	units, loss := g.assignLoss(m, p, available, p.account)
 	p.reserved = g.add(p.reserved, units)
+	g.block(a, units)
 	pr := promise{qty: units, next: -1}
 	if g.in.taxable[p.account] {
 		pr.loss, pr.days, pr.always = loss, m.held, m.always

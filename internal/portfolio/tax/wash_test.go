@@ -347,8 +347,8 @@ func TestWashSaleKinds(t *testing.T) {
 	})
 }
 
-// TestWashSaleSplitsAndMoves: what happens between the loss and the purchase.
-func TestWashSaleSplitsAndMoves(t *testing.T) {
+// TestWashSaleSplits: what happens between the loss and the purchase.
+func TestWashSaleSplits(t *testing.T) {
 	check(t, []history{
 		{"a split between the loss and the purchase: 10 old shares are 20 new ones", "Reg. 1.1091-1(c), counted in shares of one kind", `
 			2023-01-10 brk buy X 10 @10
@@ -377,6 +377,12 @@ func TestWashSaleSplitsAndMoves(t *testing.T) {
 			2024-02-20 two holds X 20 basis=110 moved=20 from=2023-01-01
 			2024-03-01 brk sold X 20 of=2023-01-10 long=-20 disallowed=20 for=20
 			2024-03-01 brk wash X 20 loss=20 disallowed=20 for=20 by 2024-02-20 two X 20`},
+	})
+}
+
+// TestWashSaleMoves: transfers, more splits, and capital returned.
+func TestWashSaleMoves(t *testing.T) {
+	check(t, []history{
 		{"a replacement that was moved to another account is adjusted there", "Reg. 1.1091-1(d); a transfer between own accounts is no disposal", `
 			2023-01-10 brk buy X 10 @10
 			2024-02-20 brk buy X 10 @9 lot=new
@@ -394,6 +400,34 @@ func TestWashSaleSplitsAndMoves(t *testing.T) {
 			2024-03-10 brk holds X 2 basis=66 moved=18 from=2023-01-20
 			2024-03-01 brk sold X 10 of=2023-01-10 long=-30 disallowed=18 for=6
 			2024-03-01 brk wash X 10 loss=30 disallowed=18 for=6 by 2024-03-10 brk X 6`},
+		{"a split between the loss and a call: a contract is for 50 of the old shares", "Reg. 1.1091-1(c), counted in shares of one kind", `
+			2023-01-10 brk buy X 100 @10
+			2024-03-01 brk sell X 100 @8
+			2024-03-05 - split X ratio=2:1
+			2024-03-10 brk buy X240621C00010000 1 @100`, `
+			2024-03-10 brk holds X240621C00010000 1 basis=200 moved=100 from=2023-01-20
+			2024-03-01 brk sold X 100 of=2023-01-10 long=-200 disallowed=100 for=50
+			2024-03-01 brk wash X 100 loss=200 disallowed=100 for=50 by 2024-03-10 brk X240621C00010000 50`},
+		{"a group that splits between the loss and the purchase", "Reg. 1.1091-1(c), counted in shares of one kind", `
+			2023-01-10 brk buy VOO 10 @100
+			2024-03-01 brk sell VOO 10 @80
+			2024-03-05 - split VOO ratio=2:1
+			2024-03-05 - split IVV ratio=2:1
+			2024-03-10 brk buy IVV 20 @40`, `
+			2024-03-10 brk holds IVV 20 basis=1000 moved=200 from=2023-01-20
+			2024-03-01 brk sold VOO 10 of=2023-01-10 long=-200 disallowed=200 for=10
+			2024-03-01 brk wash VOO 10 loss=200 disallowed=200 for=10 by 2024-03-10 brk IVV 10`},
+		{"of a group, only what was bought was split", "Reg. 1.1091-1(c), counted in shares of one kind", `
+			2023-01-10 brk buy VOO 10 @100
+			2024-03-01 brk sell VOO 10 @80
+			2024-03-05 - split IVV ratio=2:1
+			2024-03-10 brk buy IVV 8 @40
+			2024-03-11 brk buy VOO 8 @80`, `
+			2024-03-10 brk holds IVV 8 basis=400 moved=80 from=2023-01-20
+			2024-03-11 brk holds VOO 6 basis=600 moved=120 from=2023-01-21
+			2024-03-11 brk holds VOO 2 basis=160
+			2024-03-01 brk sold VOO 10 of=2023-01-10 long=-200 disallowed=200 for=10
+			2024-03-01 brk wash VOO 10 loss=200 disallowed=200 for=10 by 2024-03-10 brk IVV 4, 2024-03-11 brk VOO 6`},
 		{"a split before the loss, and one after it", "Reg. 1.1091-1(d), counted in shares of one kind", `
 			2023-01-10 brk buy X 10 @12
 			2024-02-20 two buy X 5 @10

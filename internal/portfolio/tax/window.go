@@ -89,10 +89,7 @@ func (w *window) perUnit(b *Book, l *Lot) int64 {
 func (w *window) own(l *Lot) (from, to int) {
 	key := placeOf(l.LotDate, l.row).key
 	from = sort.Search(len(w.lots), func(i int) bool { return w.lots[i].key >= key })
-	to = from
-	for to < len(w.lots) && w.lots[to].key == key {
-		to++
-	}
+	to = from + sort.Search(len(w.lots)-from, func(i int) bool { return w.lots[from+i].key > key })
 	return from, to
 }
 
@@ -107,6 +104,7 @@ func (j *judge) alone(c *Candidate, w *window) {
 	for ; i < len(w.lots) && left.IsPos() && taken < maxCauses; i++ {
 		j.work++
 		if i >= own && i < ownEnd {
+			i = ownEnd - 1
 			continue
 		}
 		shares := w.causes[i].Shares
@@ -179,10 +177,9 @@ func (j *judge) causes(w *window, n, end, own, ownEnd int, last decimal.Decimal)
 	}
 	list := j.room[:0:n]
 	j.room = j.room[n:]
-	for i := range end {
-		if i < own || i >= ownEnd {
-			list = append(list, w.causes[i])
-		}
+	list = append(list, w.causes[:min(own, end)]...)
+	if ownEnd < end {
+		list = append(list, w.causes[ownEnd:end]...)
 	}
 	list[n-1].Shares = trim(last)
 	return list

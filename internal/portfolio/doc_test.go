@@ -1,0 +1,35 @@
+package portfolio
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// TestDocumentedFilesAreAPortfolio puts the examples of docs/portfolio-files.md into a folder, each where it says that it belongs.
+func TestDocumentedFilesAreAPortfolio(t *testing.T) {
+	text := string(read(t, filepath.Join("..", "..", "docs", "portfolio-files.md")))
+	dir := t.TempDir()
+	for _, example := range []struct{ begin, file string }{
+		{"as_of: ", "portfolio.yaml"},
+		{"date,account,action", "transactions/own.csv"},
+		{"date,ticker,close", "prices/all.csv"},
+		{"date,from,to,rate", "fx.csv"},
+	} {
+		block := regexp.MustCompile("(?s)```\\w+\n(" + regexp.QuoteMeta(example.begin) + ".*?)```")
+		found := block.FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("there is no example that begins with %q", example.begin)
+		}
+		name := filepath.Join(dir, example.file)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, name, found[1])
+	}
+	list, err := desk(t, dir).Lots(t.Context(), LotsQuery{})
+	if err != nil || len(list) < 5 {
+		t.Errorf("%d lots, %v", len(list), err)
+	}
+}

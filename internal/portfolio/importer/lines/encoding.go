@@ -1,0 +1,82 @@
+package lines
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"unicode/utf16"
+)
+
+// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252; the five holes stay control characters.
+const cp1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
+
+// Unmark takes the byte order mark from a text and makes UTF-8 of UTF-16. A text without a mark may be in any other
+// encoding still. The note is not empty if the encoding had to be guessed.
+func Unmark(data []byte) (text []byte, note string, err error) {
+	switch order := withoutMark(data); {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return data[3:], "", nil
+	case bytes.HasPrefix(data, []byte("\xff\xfe")):
+		text, err = decodeUTF16(data[2:], binary.LittleEndian)
+		return text, "", err
+	case bytes.HasPrefix(data, []byte("\xfe\xff")):
+		text, err = decodeUTF16(data[2:], binary.BigEndian)
+		return text, "", err
+	case order != nil:
+		text, err = decodeUTF16(data, order)
+		return text, "the file does not name its encoding and was read as UTF-16", err
+	}
+	return data, "", nil
+}
+
+// Ends makes every line end a LF. A text that has no other is returned as it is, not copied.
+func Ends(text []byte) []byte {
+	if bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+}
+
+// withoutMark knows UTF-16 that does not begin with its mark: of plain letters every second byte is zero.
+func withoutMark(data []byte) binary.ByteOrder {
+	head := data[:min(len(data)&^1, 64)]
+	zeros := [2]int{}
+	for i, b := range head {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	switch half := len(head) / 2; {
+	case half < 4:
+	case zeros == [2]int{0, half}:
+		return binary.LittleEndian
+	case zeros == [2]int{half, 0}:
+		return binary.BigEndian
+	}
+	return nil
+}
+
+func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
+	if len(data)%2 != 0 {
+		return nil, fmt.Errorf("is UTF-16 with half a character at its end: it was cut off")
+	}
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		units[i] = order.Uint16(data[2*i:])
+	}
+	return []byte(string(utf16.Decode(units))), nil
+}
+
+// FromWindows makes UTF-8 of Windows-1252.
+func FromWindows(data []byte) []byte {
+	high := []rune(cp1252)
+	var out bytes.Buffer
+	for _, b := range data {
+		if b >= 0x80 && b <= 0x9f {
+			out.WriteRune(high[b-0x80])
+		} else {
+			out.WriteRune(rune(b))
+		}
+	}
+	return out.Bytes()
+}
