@@ -1,0 +1,164 @@
+package modelserver
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// position is where a conversation is in the script.
+type position struct {
+	conversation int
+	used         []int   // by turn: answers that were given or are under way
+	faults       [][]int // by turn and fault: how often it happened
+}
+
+func newPosition(conversation, turns int) position {
+	return position{conversation: conversation, used: make([]int, turns), faults: make([][]int, turns)}
+}
+
+// claim is a turn that was chosen for a request.
+type claim struct {
+	turn  *compiledTurn
+	fault *Fault // nil: the answer is given
+	pos   *position
+	index int
+}
+
+func (c *claim) String() string {
+	if c.fault != nil {
+		return fmt.Sprintf("%s: fault %s", c.turn.where, c.fault.Kind)
+	}
+	return c.turn.where
+}
+
+// choose takes the turn that answers req.
+func (s *Server) choose(req *Request) (*claim, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pos, why := s.locate(req)
+	if pos != nil {
+		conv := &s.script.conversations[pos.conversation]
+		req.Conversation = conv.name
+		for i := range conv.turns {
+			t := &conv.turns[i]
+			switch reason := t.match.misfit(req); {
+			case t.times > 0 && pos.used[i] >= t.times:
+				why = append(why, fmt.Sprintf("%s is used up", t.where))
+			case reason != "":
+				why = append(why, fmt.Sprintf("%s: %s", t.where, reason))
+			default:
+				return pos.take(t, i), nil
+			}
+		}
+	}
+	if t := s.script.otherwise; t != nil {
+		return s.otherwise.take(t, 0), nil
+	}
+	return nil, &refusal{status: http.StatusBadRequest, code: "script_unmatched", final: true,
+		message: fmt.Sprintf("%s: nothing in the script fits this request (turn %d, last user text %.80q): %s",
+			s.script.name, req.answers()+1, req.lastUser(), strings.Join(why, "; "))}
+}
+
+// locate finds the position of the request's conversation, or begins one. The caller holds s.mu.
+func (s *Server) locate(req *Request) (*position, []string) {
+	key := "opening\x00" + req.opening()
+	if name := s.script.script.KeyHeader; name != "" {
+		if value := req.Header.Get(name); value != "" {
+			key = "header\x00" + value
+		}
+	}
+	sum := sha256.Sum256([]byte(key))
+	key = string(sum[:])
+	if pos := s.conversations[key]; pos != nil {
+		return pos, nil
+	}
+	if len(s.conversations) >= maxConversations {
+		return nil, []string{fmt.Sprintf("there are %d conversations already", maxConversations)}
+	}
+	var why []string
+	for i := range s.script.conversations {
+		conv := &s.script.conversations[i]
+		where := fmt.Sprintf("conversations[%d]", i)
+		switch reason := conv.match.misfit(req); {
+		case conv.times > 0 && s.taken[i] >= conv.times:
+			why = append(why, where+" is used up")
+		case reason != "":
+			why = append(why, where+": "+reason)
+		default:
+			pos := newPosition(i, len(conv.turns))
+			s.conversations[key] = &pos
+			s.taken[i]++
+			return &pos, nil
+		}
+	}
+	return nil, why
+}
+
+// take counts the turn as used, or its next fault as happened.
+func (p *position) take(t *compiledTurn, index int) *claim {
+	c := &claim{turn: t, pos: p, index: index}
+	if p.faults[index] == nil {
+		p.faults[index] = make([]int, len(t.Faults))
+	}
+	for i := range t.Faults {
+		f := &t.Faults[i]
+		if f.Times < 0 || p.faults[index][i] < max(f.Times, 1) {
+			p.faults[index][i]++
+			c.fault = f
+			return c
+		}
+	}
+	p.used[index]++
+	return c
+}
+
+// settle gives a turn back whose answer did not reach its end.
+func (s *Server) settle(c *claim, done bool) {
+	if done || c.fault != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.pos.used[c.index]--
+}
+
+// misfit says why a request does not fit; empty: it does.
+func (m *compiledMatch) misfit(req *Request) string {
+	if m == nil {
+		return ""
+	}
+	if n := req.answers() + 1; m.turn != 0 && m.turn != n {
+		return fmt.Sprintf("turn is %d, not %d", n, m.turn)
+	}
+	var tools, results []string
+	for _, t := range req.Tools {
+		tools = append(tools, t.Name)
+	}
+	for _, r := range req.freshResults() {
+		results = append(results, r.Text)
+	}
+	for _, f := range []struct {
+		what  string
+		re    *regexp.Regexp
+		texts []string
+	}{
+		{"the last user text", m.user, []string{req.lastUser()}},
+		{"the system prompt", m.system, []string{req.System}},
+		{"the model", m.model, []string{req.Model}},
+		{"no tool's name", m.tool, tools},
+		{"no new tool result", m.result, results},
+	} {
+		if f.re == nil || slices.ContainsFunc(f.texts, f.re.MatchString) {
+			continue
+		}
+		if strings.HasPrefix(f.what, "no ") {
+			return fmt.Sprintf("%s matches %q", f.what, f.re)
+		}
+		return fmt.Sprintf("%s does not match %q", f.what, f.re)
+	}
+	return ""
+}

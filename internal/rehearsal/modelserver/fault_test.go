@@ -1,0 +1,297 @@
+package modelserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestFaultStatus: each status as often as it says, in the protocol's own form, then the answer, and the next turn only after it.
+func TestFaultStatus(t *testing.T) {
+	script := turns(`{"parts":[{"text":"answer"}],"faults":[
+		{"kind":"status","status":429,"retry_after":"1500ms","times":2},
+		{"kind":"status","status":500,"message":"own words"},{"kind":"status","status":503},{"kind":"status","status":529}]}`,
+		`{"parts":[{"text":"next"}]}`)
+	kinds := map[string][]string{
+		"chat":      {"requests", "requests", "server_error", "server_error", "server_error"},
+		"responses": {"requests", "requests", "server_error", "server_error", "server_error"},
+		"messages":  {"rate_limit_error", "rate_limit_error", "api_error", "api_error", "overloaded_error"},
+		"gemini":    {"RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "INTERNAL"},
+	}
+	for _, protocol := range protocols {
+		r := newRig(t, script)
+		for i, status := range []int{429, 429, 500, 503, 529} {
+			got := r.ask(t, protocol, "x", i%2 == 0)
+			e := parseJSON(t, got.body).at("error")
+			kind := e.at("type").str() + e.at("status").str()
+			if got.status != status || kind != kinds[protocol][i] || got.header.Get("X-Should-Retry") != "" {
+				t.Errorf("%s %d: %+v", protocol, i, got)
+			}
+			if want := map[bool]string{true: "2"}[status == 429]; got.header.Get("Retry-After") != want {
+				t.Errorf("%s %d: retry after %q", protocol, i, got.header.Get("Retry-After"))
+			}
+			if message := e.at("message").str(); message != "own words" && (status == 500 || !strings.Contains(message, "test.yaml")) {
+				t.Errorf("%s: %q", protocol, message)
+			}
+			if req := r.Requests()[i]; req.Status != status || req.Outcome != "conversations[0].turns[0]: fault status" {
+				t.Errorf("%s: recorded %d %q", protocol, req.Status, req.Outcome)
+			}
+		}
+		for _, want := range []string{"answer", "next"} {
+			if got := readWhole(t, protocol, r.ask(t, protocol, "x", false).body); got.Text != want {
+				t.Errorf("%s: %+v", protocol, got)
+			}
+		}
+	}
+}
+
+// TestFaultAlways: a fault with times below zero never ends.
+func TestFaultAlways(t *testing.T) {
+	r := newRig(t, turns(`{"parts":[{"text":"never"}],"faults":[{"kind":"status","status":500,"times":-1}]}`))
+	for range 20 {
+		if got := r.ask(t, "chat", "x", true); got.status != 500 {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
+// TestFaultCut: the connection is closed where the script says, and the answer comes whole the next time.
+func TestFaultCut(t *testing.T) {
+	for _, protocol := range protocols {
+		whole := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}]}`)).ask(t, protocol, "x", true).body
+		for _, test := range []struct {
+			fault        string
+			has, hasNone string
+		}{
+			{`"after_pieces":1`, `"one"`, `"two"`},
+			{`"after_pieces":2`, `"two"`, `"three"`},
+			{`"after_pieces":99`, `"three"`, "DONE"},
+			{`"after_bytes":17`, ": ", `"one"`},
+			{`"after_bytes":999999`, `"three"`, "DONE"},
+		} {
+			r := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}],"faults":[{"kind":"cut",`+test.fault+`}]}`))
+			got := r.ask(t, protocol, "x", true)
+			if got.err == nil || !strings.HasPrefix(whole, got.body) ||
+				!strings.Contains(got.body, test.has) || strings.Contains(got.body, test.hasNone) || len(got.body) >= len(whole) {
+				t.Errorf("%s %s: %v %q", protocol, test.fault, got.err, got.body)
+			}
+			if test.fault == `"after_bytes":17` && len(got.body) != 17 {
+				t.Errorf("%s: %d bytes", protocol, len(got.body))
+			}
+			if again := readStream(t, protocol, r.ask(t, protocol, "x", true).body); again.Text != "onetwothree" {
+				t.Errorf("%s: then %+v", protocol, again)
+			}
+			r = newRig(t, turns(`{"parts":[{"text":"one"}],"faults":[{"kind":"cut",`+test.fault+`}]}`))
+			if got := r.ask(t, protocol, "x", false); got.err == nil || got.body == "" || json.Valid([]byte(got.body)) {
+				t.Errorf("%s %s, not streamed: %+v", protocol, test.fault, got)
+			}
+		}
+		r := newRig(t, turns(`{"parts":[{"text":"one"}],"faults":[{"kind":"cut"}]}`))
+		path, body := ask(protocol, "x", true)
+		if got, err := r.try("POST", path, body); err == nil {
+			t.Errorf("%s: cut at once: %+v", protocol, got)
+		}
+	}
+}
+
+// TestFaultMalformed: one event that is not JSON, then the end, without the events that end an answer.
+func TestFaultMalformed(t *testing.T) {
+	for _, protocol := range protocols {
+		r := newRig(t, turns(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"malformed","after_pieces":1,"times":2}]}`))
+		got := r.ask(t, protocol, "x", true)
+		events := parseSSE(t, got.body)
+		for i, e := range events {
+			if json.Valid([]byte(e.data)) != (i < len(events)-1) {
+				t.Errorf("%s: event %d of %d: %s", protocol, i, len(events), e.data)
+			}
+		}
+		if got.err != nil || !strings.Contains(got.body, `"one"`) || strings.Contains(got.body, `"two"`) {
+			t.Errorf("%s: %+v", protocol, got)
+		}
+		if got := r.ask(t, protocol, "x", false); got.err != nil || got.status != 200 || got.body == "" || json.Valid([]byte(got.body)) {
+			t.Errorf("%s, not streamed: %+v", protocol, got)
+		}
+		if again := readStream(t, protocol, r.ask(t, protocol, "x", true).body); again.Text != "onetwo" {
+			t.Errorf("%s: then %+v", protocol, again)
+		}
+	}
+}
+
+// TestFaultError: the protocol's own error in the middle of a stream.
+func TestFaultError(t *testing.T) {
+	last := map[string]string{
+		"chat":      `{"error":{"message":"sorry","type":"server_error","param":null,"code":null}}`,
+		"messages":  `{"type":"error","error":{"type":"overloaded_error","message":"sorry"}}`,
+		"gemini":    `{"error":{"code":529,"message":"sorry","status":"INTERNAL"}}`,
+		"responses": `{"code":"server_error","message":"sorry"}`,
+	}
+	for _, protocol := range protocols {
+		r := newRig(t, turns(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"error","status":529,"message":"sorry","after_pieces":1,"times":2}]}`))
+		got := r.ask(t, protocol, "x", true)
+		events := parseSSE(t, got.body)
+		e := events[len(events)-1]
+		data := e.data
+		if protocol == "responses" {
+			if e.name != "response.failed" {
+				t.Errorf("the last event is %s", e.name)
+			}
+			data = string(marshal(parseJSON(t, e.data).at("response", "error").v))
+		}
+		if diff := cmp.Diff(last[protocol], data); diff != "" || got.status != 200 || !strings.Contains(got.body, `"one"`) {
+			t.Errorf("%s: %s", protocol, diff)
+		}
+		if got := r.ask(t, protocol, "x", false); got.status != 529 {
+			t.Errorf("%s, not streamed: %+v", protocol, got)
+		}
+	}
+}
+
+// TestHangUntilTheClientGoes: nothing more comes, the client's leaving ends it, and the turn is there again.
+func TestHangUntilTheClientGoes(t *testing.T) {
+	for _, protocol := range protocols {
+		for _, after := range []int{0, 1} {
+			for _, stream := range []bool{true, false} {
+				t.Run(fmt.Sprint(protocol, after, stream), func(t *testing.T) {
+					r := newRig(t, turns(fmt.Sprintf(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"hang","after_pieces":%d}]}`, after)))
+					if after == 0 {
+						hangAtOnce(t, r, protocol, stream)
+					} else if line := firstOf(t, r, protocol, stream); stream && strings.Contains(line, `"two"`) {
+						t.Errorf("%q", line)
+					}
+					if again := readWhole(t, protocol, r.ask(t, protocol, "x", false).body); again.Text != "onetwo" {
+						t.Errorf("then %+v", again)
+					}
+					r.closed() // returns only when no handler is left
+					if got := r.Requests()[0].Outcome; !strings.HasSuffix(got, "fault hang") {
+						t.Errorf("recorded %q", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// hangAtOnce leaves when the server has recorded the request; there is nothing else to see.
+func hangAtOnce(t *testing.T, r *rig, protocol string, stream bool) {
+	ctx, cancel := context.WithCancel(t.Context())
+	path, body := ask(protocol, "x", stream)
+	req, _ := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
+	req.Header.Set("Anthropic-Version", "1")
+	done := make(chan error)
+	go func() {
+		res, err := http.DefaultClient.Do(req)
+		if err == nil {
+			res.Body.Close()
+		}
+		done <- err
+	}()
+	for { // Conversation is set when the turn, and with it the fault, was chosen
+		if all := r.Requests(); len(all) > 0 && all[0].Conversation != "" {
+			break
+		}
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("there was an answer")
+	}
+}
+
+// firstOf reads what there is up to the first piece, and leaves.
+func firstOf(t *testing.T, r *rig, protocol string, stream bool) string {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	path, body := ask(protocol, "x", stream)
+	req, _ := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
+	req.Header.Set("Anthropic-Version", "1")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	in := bufio.NewReader(res.Body)
+	if !stream {
+		b, _ := in.ReadByte()
+		return string(b)
+	}
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"one"`) {
+			return line
+		}
+	}
+}
+
+// TestClientLeaves: an answer that the client left is given again; one that was written to its end is not.
+func TestClientLeaves(t *testing.T) {
+	for _, protocol := range protocols {
+		r := newRig(t, turns(`{"every":"1s","parts":[{"pieces":["one","two"]}]}`, `{"parts":[{"text":"next"}]}`))
+		ctx, cancel := context.WithCancel(t.Context())
+		path, body := ask(protocol, "x", true)
+		req := mustHeader(mustRequest("POST", path, body).WithContext(ctx))
+		w := newRecorder()
+		r.ServeHTTP(leaver{w, `"one"`, cancel}, req)
+		if got := w.Body.String(); !strings.Contains(got, `"one"`) || strings.Contains(got, `"two"`) {
+			t.Errorf("%s: %q", protocol, got)
+		}
+		if got := readStream(t, protocol, serve(r.Server, protocol, true)).Text; got != "onetwo" {
+			t.Errorf("%s: the answer is not given again, but %q", protocol, got)
+		}
+		// Clients leave as soon as they have seen the last event; then the answer was given.
+		end := map[string]string{"chat": "[DONE]", "responses": "response.completed", "messages": "message_stop", "gemini": `"STOP"`}[protocol]
+		ctx, cancel = context.WithCancel(t.Context())
+		r.ServeHTTP(leaver{newRecorder(), end, cancel}, mustHeader(mustRequest("POST", path, body).WithContext(ctx)))
+		if got := serve(r.Server, protocol, true); !strings.Contains(got, "is used up") {
+			t.Errorf("%s: an answer that was given is given again: %s", protocol, got)
+		}
+	}
+}
+
+// leaver is a client that goes away when it has seen something.
+type leaver struct {
+	http.ResponseWriter
+	seen  string
+	leave func()
+}
+
+func (l leaver) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), l.seen) {
+		l.leave()
+	}
+	return l.ResponseWriter.Write(p)
+}
+
+func (l leaver) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// TestBrokenArguments: arguments that are no object travel as they are where the protocol can carry them, and are an error elsewhere.
+func TestBrokenArguments(t *testing.T) {
+	script := turns(`{"times":9,"parts":[{"call":{"name":"f","arguments":"{\"a\":"}}]}`)
+	for _, protocol := range protocols {
+		r := newRig(t, script)
+		if got := r.ask(t, protocol, "x", true).body; protocol == "gemini" {
+			if !strings.Contains(got, "turns[0]: the arguments of the call of f") {
+				t.Errorf("%s", got)
+			}
+		} else if c := readStream(t, protocol, got); c.Calls[0].Arguments != `{"a":` {
+			t.Errorf("%s: %+v", protocol, c)
+		}
+		got := r.ask(t, protocol, "x", false)
+		if protocol == "gemini" || protocol == "messages" {
+			if got.status != 500 {
+				t.Errorf("%s: %+v", protocol, got)
+			}
+		} else if c := readWhole(t, protocol, got.body); c.Calls[0].Arguments != `{"a":` {
+			t.Errorf("%s: %+v", protocol, c)
+		}
+	}
+}
