@@ -1,7 +1,7 @@
 // Command benchportfolio measures what the lots and the harvest of a large portfolio cost: time and memory, for histories
 // of several shapes and sizes, beside the least that any program must do with the same rows, in the same run. Each
-// figure comes from a process of its own, so that memory is that row's alone. It prints a table, and fails if a goal is
-// missed.
+// figure comes from a process of its own, so that memory is that row's alone. It prints a table and the goals that were
+// missed, on which it fails with -strict only: the machine may be busy.
 package main
 
 import (
@@ -29,6 +29,7 @@ func main() {
 	only := flag.String("only", "", "measure only shapes whose name contains this")
 	child := flag.String("child", "", "measure this one shape and print JSON; for the program itself")
 	profile := flag.String("cpuprofile", "", "with -child: write a CPU profile of building and harvesting to this file")
+	strict := flag.Bool("strict", false, "fail if a goal is missed")
 	flag.Parse()
 	var err error
 	if *child != "" {
@@ -38,7 +39,7 @@ func main() {
 		if *n > 0 {
 			sizes = []int{*n}
 		}
-		err = measureAll(sizes, *only)
+		err = measureAll(sizes, *only, *strict)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchportfolio:", err)
@@ -59,7 +60,7 @@ func (f figures) took() time.Duration { return f.Build + f.Harvest }
 
 func perRow(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / float64(n) }
 
-func measureAll(sizes []int, only string) error {
+func measureAll(sizes []int, only string, strict bool) error {
 	fmt.Printf("%s, %s/%s, %d cores. The peer is one pass over the same rows that sums quantity × price by ticker.\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	fmt.Println("| history | rows | build ms | harvest ms | ns/row | × peer | × smallest | peak MB | lots | wash sales |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
@@ -85,8 +86,13 @@ func measureAll(sizes []int, only string) error {
 	if err := measureImports(sizes, only); err != nil {
 		return err
 	}
-	if len(missed) > 0 {
-		return errors.New("goals missed:\n" + strings.Join(missed, "\n"))
+	if len(missed) == 0 {
+		fmt.Println("\nAll goals are met.")
+		return nil
+	}
+	fmt.Printf("\nGoals missed:\n\n- %s\n", strings.Join(missed, "\n- "))
+	if strict {
+		return errors.New("goals were missed")
 	}
 	return nil
 }
