@@ -55,6 +55,9 @@ func (j *Journal) findOrCreate(ctx context.Context) error {
 
 // find reports whether the database exists. If it does not, and may not be made, that is an error.
 func (j *Journal) find() (bool, error) {
+	// First the log, which comes after its database: looked for after it, one that another process just made would seem
+	// to be alone.
+	_, noLog := os.Stat(j.path(ledgerFile + "-wal"))
 	_, err := os.Stat(j.path(ledgerFile))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
@@ -67,7 +70,7 @@ func (j *Journal) find() (bool, error) {
 		}
 	}
 	// SQLite would take the old write-ahead log for a part of the new database.
-	if _, err := os.Stat(j.path(ledgerFile + "-wal")); err == nil {
+	if noLog == nil {
 		return false, damaged(fmt.Errorf("%s-wal is there, but %s is gone", ledgerFile, ledgerFile))
 	}
 	return false, nil
