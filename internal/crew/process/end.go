@@ -5,6 +5,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +66,22 @@ func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
 // EndSession ends all processes that carry a session in their environment: TERM, grace, KILL. It waits until they are
 // gone and says how many there were. They can be found on Linux only; elsewhere there are none.
 func EndSession(session string, grace time.Duration) (ended int, err error) {
-	find := func() []member { return members(0, session) }
+	// A process that is ending does not tell any more what it carries, some time before it has ended.
+	found := make(map[int]ID)
+	find := func() []member {
+		all := members(0, session)
+		for _, m := range all {
+			if s, ok := look(m.pid); ok {
+				found[m.pid] = ID{PID: m.pid, Started: s.started}
+			}
+		}
+		for pid, id := range found {
+			if !slices.ContainsFunc(all, func(m member) bool { return m.pid == pid }) && id.Alive() {
+				all = append(all, member{pid: pid})
+			}
+		}
+		return all
+	}
 	ended, left := endAll(find, func(sig unix.Signal) { signalAll(0, find(), sig) }, grace)
 	if left > 0 {
 		return ended, fmt.Errorf("%d processes of session %s do not end", left, session)
