@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -61,6 +62,21 @@ func Restrict(s signalbox.Signal, role signalbox.Role, work string) signalbox.Re
 		return signalbox.ReasonWrongWork
 	}
 	return ""
+}
+
+// Judge refuses a taken signal that does not count for a session of that role on that work, with the reason and what to
+// say of it. Others stay as they are.
+func Judge(s *signalbox.Signal, role signalbox.Role, work string) {
+	if !s.Taken() {
+		return
+	}
+	switch s.Refused = Restrict(*s, role, work); s.Refused {
+	case signalbox.ReasonOutOfRole:
+		row, _ := signalbox.LineSignalNamed(s.Name)
+		s.Detail = fmt.Sprintf("the role %s may not send %s", role, row.Text)
+	case signalbox.ReasonWrongWork:
+		s.Detail = fmt.Sprintf("about %s, not %s", s.TaskID, work)
+	}
 }
 
 // standingLine returns the index of the line signal that stands, -1 if there is none: the last of each family, and of

@@ -90,7 +90,7 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 	report, err := c.hear(in, func(heard []signalbox.Signal) error {
 		for i := range heard {
 			sig := &heard[i]
-			c.judge(sig)
+			transcript.Judge(sig, deref(c.Role), deref(c.Work))
 			if !sig.Taken() && !c.All {
 				refused++
 				continue
@@ -157,20 +157,6 @@ func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (t
 		if readErr != nil {
 			return transcript.Report{}, readErr
 		}
-	}
-}
-
-// judge refuses a line signal that the emitter may not send, or that is about another's work.
-func (c *scanCommand) judge(sig *signalbox.Signal) {
-	if !sig.Taken() {
-		return
-	}
-	switch sig.Refused = transcript.Restrict(*sig, deref(c.Role), deref(c.Work)); sig.Refused {
-	case signalbox.ReasonOutOfRole:
-		row, _ := signalbox.LineSignalNamed(sig.Name)
-		sig.Detail = fmt.Sprintf("the role %s may not send %s", *c.Role, row.Text)
-	case signalbox.ReasonWrongWork:
-		sig.Detail = fmt.Sprintf("about %s, not %s", sig.TaskID, *c.Work)
 	}
 }
 

@@ -41,54 +41,12 @@ Examples:
     signalbox work show task-1 --json`
 }
 
-// shownWork is a work item for programs.
-type shownWork struct {
-	ID          string           `json:"id"`
-	Title       string           `json:"title"`
-	Phase       signalbox.Phase  `json:"phase"`
-	BlockedFrom *signalbox.Phase `json:"blocked_from"`
-	Notes       *string          `json:"notes"`
-	Lease       *signalbox.Lease `json:"lease"`
-	Sessions    []shownSession   `json:"sessions"`
-}
-
-type shownSession struct {
-	Session string          `json:"session"`
-	Actor   string          `json:"actor"`
-	Role    signalbox.Role  `json:"role"`
-	Phase   signalbox.Phase `json:"phase"`
-	Epoch   uint64          `json:"epoch"`
-	From    time.Time       `json:"from"`
-	To      *time.Time      `json:"to"`
-	Ended   *rules.Ending   `json:"ended"`
-}
-
-// shownFrom shows a lease only while it is live: one that ran out is not the holder's any more, also before the
-// ledger says so.
-func shownFrom(w *rules.Work, now time.Time) shownWork {
-	shown := shownWork{ID: w.ID, Title: w.Title, Phase: w.Phase, Sessions: []shownSession{}}
-	if w.Phase == signalbox.PhaseBlocked {
-		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
-	}
-	if w.Lease != nil && now.Before(w.Lease.Expires) {
-		shown.Lease = w.Lease
-	}
-	for _, t := range w.Tenures() {
-		s := shownSession{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
-		if t.Ended != "" {
-			s.To, s.Ended = &t.To, &t.Ended
-		}
-		shown.Sessions = append(shown.Sessions, s)
-	}
-	return shown
-}
-
 func (c *workListCommand) Run(p *program) error {
 	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
-		list, now := []shownWork{}, time.Now()
+		list, now := []rules.ShownWork{}, time.Now()
 		b.Engine.View(func(s *rules.State) {
 			for w := range s.Works() {
-				list = append(list, shownFrom(w, now))
+				list = append(list, w.Shown(now))
 			}
 		})
 		if c.JSON {
@@ -102,7 +60,7 @@ func (c *workListCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printWork(list []shownWork) error {
+func (p *program) printWork(list []rules.ShownWork) error {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
 	for _, w := range list {
@@ -129,7 +87,7 @@ func (c *workShowCommand) Run(p *program) error {
 			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
 				Hint: "see what is there with signalbox work list"}
 		}
-		shown := shownFrom(w, time.Now())
+		shown := w.Shown(time.Now())
 		if c.JSON {
 			return p.printJSON(shown, "")
 		}
@@ -137,7 +95,7 @@ func (c *workShowCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printShown(w shownWork) error {
+func (p *program) printShown(w rules.ShownWork) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})

@@ -63,7 +63,7 @@ func (s *Server) addListWork() {
 		),
 	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Rest, err error) {
 		now := s.opts.Now()
-		var all []shownWork
+		var all []rules.ShownWork
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
 		if err == nil && found.Shown < found.Matching {
 			rest = &files.Rest{Prefix: "work", Result: all}
@@ -85,12 +85,12 @@ func claimRoles() (roles []signalbox.Role) {
 }
 
 // find returns the list in short and in full.
-func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []shownWork) {
+func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.ShownWork) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		found.Total++
 		listed := listedWork{ID: w.ID, Title: line(w.Title, maxTitle), Phase: w.Phase}
-		if lease := liveLease(w, now); lease != nil {
+		if lease := w.LiveLease(now); lease != nil {
 			listed.HeldBy = &lease.Session
 		} else {
 			listed.Claimable = claimable(state, w, now)
@@ -101,7 +101,7 @@ func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot,
 		}
 		found.Matching++
 		found.Phases.count(w.Phase)
-		all = append(all, shownFrom(w, now))
+		all = append(all, w.Shown(now))
 		if listed.Claimable != "" {
 			found.Claimable++
 			free = append(free, listed)
@@ -129,41 +129,4 @@ func (s *listSnapshot) verdict(in listInput) string {
 		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, brief.Plural(s.Matching))
 	}
 	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, brief.Plural(s.Matching))
-}
-
-// shownWork is a work item in full, as signalbox work show prints it.
-type shownWork struct {
-	ID          string           `json:"id"`
-	Title       string           `json:"title"`
-	Phase       signalbox.Phase  `json:"phase"`
-	BlockedFrom *signalbox.Phase `json:"blocked_from"`
-	Notes       *string          `json:"notes"`
-	Lease       *signalbox.Lease `json:"lease"`
-	Sessions    []shownSession   `json:"sessions"`
-}
-
-type shownSession struct {
-	Session string          `json:"session"`
-	Actor   string          `json:"actor"`
-	Role    signalbox.Role  `json:"role"`
-	Phase   signalbox.Phase `json:"phase"`
-	Epoch   uint64          `json:"epoch"`
-	From    time.Time       `json:"from"`
-	To      *time.Time      `json:"to"`
-	Ended   *rules.Ending   `json:"ended"`
-}
-
-func shownFrom(w *rules.Work, now time.Time) shownWork {
-	shown := shownWork{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: liveLease(w, now), Sessions: []shownSession{}}
-	if w.Phase == signalbox.PhaseBlocked {
-		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
-	}
-	for _, t := range w.Tenures() {
-		held := shownSession{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
-		if t.Ended != "" {
-			held.To, held.Ended = &t.To, &t.Ended
-		}
-		shown.Sessions = append(shown.Sessions, held)
-	}
-	return shown
 }

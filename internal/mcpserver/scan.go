@@ -128,7 +128,7 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 	}
 	full := fullScan{Said: said, Signals: []signalbox.Signal{}}
 	for _, sig := range heard {
-		in.judge(&sig)
+		transcript.Judge(&sig, in.Role, in.Work)
 		if sig.Taken() {
 			found.Taken++
 		} else if found.Refused++; !in.All {
@@ -145,20 +145,6 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 	}
 	found.Verdict = found.verdict()
 	return found, rest, nil
-}
-
-// judge refuses a line signal that the emitter may not send, or that is about another's work.
-func (in *scanInput) judge(sig *signalbox.Signal) {
-	if !sig.Taken() {
-		return
-	}
-	switch sig.Refused = transcript.Restrict(*sig, in.Role, in.Work); sig.Refused {
-	case signalbox.ReasonOutOfRole:
-		row, _ := signalbox.LineSignalNamed(sig.Name)
-		sig.Detail = fmt.Sprintf("the role %s may not send %s", in.Role, row.Text)
-	case signalbox.ReasonWrongWork:
-		sig.Detail = fmt.Sprintf("about %s, not %s", sig.TaskID, in.Work)
-	}
 }
 
 func (s *scanSnapshot) verdict() string {

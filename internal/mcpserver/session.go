@@ -113,7 +113,7 @@ func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (held, 
 	if epoch == 0 {
 		live := slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool {
 			w, known := state.Work(workUnder(session, epoch))
-			return !known || liveLease(w, now) == nil
+			return !known || w.LiveLease(now) == nil
 		})
 		switch len(live) {
 		case 0: // perhaps it says again what it said last

@@ -168,7 +168,7 @@ func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Tim
 		if w.Task == nil && !w.Done() {
 			status.ByHand++
 		}
-		lease := liveLease(w, now)
+		lease := w.LiveLease(now)
 		switch {
 		case lease == nil && claimable(state, w, now) != "":
 			status.Claimable++
@@ -224,14 +224,6 @@ func (s *statusSnapshot) verdict() string {
 		return "All work is completed: nothing is to be done"
 	}
 	return "Nothing can be claimed now: see what it waits for"
-}
-
-// liveLease is the lease of work while it lives: one that ran out is not the holder's any more, also before the ledger says so.
-func liveLease(w *rules.Work, now time.Time) *signalbox.Lease {
-	if w.Lease != nil && now.Before(w.Lease.Expires) {
-		return w.Lease
-	}
-	return nil
 }
 
 // claimable is the role that may claim work that nobody holds, "" if nobody may now. What the rules say to a claim stands; this is

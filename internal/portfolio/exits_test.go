@@ -245,9 +245,9 @@ func TestHoldings(t *testing.T) {
 		{"all sold", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,10,1,,,,,,,,", "brk 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			data, err := Load(folder(t, exitConfigText(momentum), "-- transactions/a.csv --\n"+longHeader+tt.rows+"\n"))
-			if err != nil {
-				t.Fatal(err)
+			data, problem := load(folder(t, exitConfigText(momentum), "-- transactions/a.csv --\n"+longHeader+tt.rows+"\n"), ifNeeded)
+			if problem != nil {
+				t.Fatal(problem)
 			}
 			if got := holdingsText(t, data, "SLV", "2026-06-30"); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)

@@ -146,9 +146,9 @@ func TestImportOrDrop(t *testing.T) {
 			if err != nil || len(report.New) > 0 || report.Known < 2 {
 				t.Errorf("%+v, %v", report, err)
 			}
-			data, err := Load(dropped.dir)
-			if err != nil || data.Duplicates != report.Known {
-				t.Errorf("%d duplicates, want %d: %v", data.Duplicates, report.Known, err)
+			data, problem := load(dropped.dir, ifNeeded)
+			if problem != nil || data.Duplicates != report.Known {
+				t.Errorf("%d duplicates, want %d: %v", data.Duplicates, report.Known, problem)
 			}
 		})
 	}

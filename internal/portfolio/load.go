@@ -27,15 +27,6 @@ const (
 	malformedHint = "correct the file: signalbox portfolio import --dry-run --rows FILE shows how a file is understood"
 )
 
-// Load reads a portfolio's folder. The error is a *[Problem].
-func Load(dir string) (*Data, error) {
-	d, problem := load(dir, ifNeeded)
-	if problem != nil {
-		return nil, problem
-	}
-	return d, nil
-}
-
 // identity says whether the IDs of rows are kept. One file cannot repeat itself, and a million IDs are slow.
 type identity bool
 

@@ -3,7 +3,7 @@
 // the folder.
 //
 // The folder has portfolio.yaml, transactions, prices and, for other currencies, fx.csv; docs/portfolio-files.md
-// describes them. [Load] reads all of it, and nothing else is ever looked at: there is no cache and no clock in the
+// describes them. Each question reads all of it, and nothing else is ever looked at: there is no cache and no clock in the
 // figures but the day of the question. Every figure comes from the rooms behind this package, which are pure: importer
 // (files to rows), tax (rows to lots, wash sales and candidates), exitrule (prices to verdicts), answer (results to
 // briefs). This package finds the day, converts currencies, looks up prices, and turns whatever is wrong into a
