@@ -104,7 +104,8 @@ func part(shares, fraction decimal.Decimal) (decimal.Decimal, error) {
 	}
 	digits := 0
 	if !shares.IsInt() {
-		digits = max(shares.MinScale(), fractionDigits)
+		// No more digits than the shares that stay can have: a huge position has none to spare.
+		digits = min(max(shares.MinScale(), fractionDigits), decimal.MaxPrec-(shares.Prec()-shares.Scale()))
 	}
 	return exact.Floor(digits).Trim(0).Max(decimal.One).Min(shares).Trim(0), nil
 }
