@@ -36,7 +36,7 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	if j.opts.ReadOnly {
 		return digest, errReadOnly
 	}
-	if err := durable.MakeFolder(j.path(blobFolder)); err != nil {
+	if err := j.makeFolder(j.path(blobFolder)); err != nil {
 		return digest, err
 	}
 	if err := os.Mkdir(j.path(blobTempFolder), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -48,7 +48,7 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	}
 	defer os.Remove(temp) // it is gone if it has become the blob
 	path := j.blobPath(digest)
-	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
+	if err := j.makeFolder(filepath.Dir(path)); err != nil {
 		return digest, err
 	}
 	if file, err := openBlob(path, digest); err == nil {
@@ -57,6 +57,21 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 		return digest, durable.SyncFolder(filepath.Dir(path))
 	}
 	return digest, durable.Rename(temp, path)
+}
+
+// makeFolder makes a folder of blobs durable, once for each process: to sync the one above with every blob would cost as much
+// as the blob.
+func (j *Journal) makeFolder(name string) error {
+	if _, done := j.folders.Load(name); done {
+		if _, err := os.Lstat(name); err == nil {
+			return nil
+		}
+	}
+	err := durable.MakeFolder(name)
+	if err == nil {
+		j.folders.Store(name, true)
+	}
+	return err
 }
 
 // receive writes what r yields to a temporary file.

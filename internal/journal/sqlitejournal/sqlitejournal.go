@@ -78,6 +78,7 @@ type Journal struct {
 	snapshots queue // of those who save a snapshot
 	wake      *os.File
 	news      news
+	folders   sync.Map // of blobs, those whose names are known to be durable
 
 	close   func() error  // closeOnce, once
 	closing chan struct{} // closed when Close is called
