@@ -235,6 +235,30 @@ func TestOrphansOfASession(t *testing.T) {
 	}
 }
 
+// TestSessionWithin has an agent's own programs end with the agent's session, and not the other way round.
+func TestSessionWithin(t *testing.T) {
+	onLinux(t)
+	t.Setenv(SessionVariable, "w-2.1")
+	own := Within("tool-1")
+	outer := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.1")})
+	inner := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
+	another := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.10")})
+	if n, err := EndSession(own, ample); n != 1 || err != nil || !outer.ID().Alive() {
+		t.Errorf("ended %d, %v", n, err)
+	}
+	wantExit(t, inner.Wait(), 143, "SIGTERM")
+	inner = start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
+	if n, err := EndSession("w-2.1", ample); n != 2 || err != nil || !another.ID().Alive() {
+		t.Errorf("ended %d, %v", n, err)
+	}
+	wantExit(t, outer.Wait(), 143, "SIGTERM")
+	wantExit(t, inner.Wait(), 143, "SIGTERM")
+	t.Setenv(SessionVariable, "")
+	if got := Within("tool-1"); got != "tool-1" {
+		t.Errorf("outside of a session it is %q", got)
+	}
+}
+
 func onLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

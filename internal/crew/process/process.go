@@ -29,6 +29,18 @@ import (
 // SessionVariable is the environment variable by which the processes of a session are known.
 const SessionVariable = "SIGNALBOX_SESSION"
 
+// within separates a session from one within it; no id has it.
+const within = "/"
+
+// Within names a session for programs that are ended apart from others, but with all of the session of this process, if
+// it is in one: an agent that starts programs may be killed before it can end them.
+func Within(session string) string {
+	if outer := os.Getenv(SessionVariable); outer != "" {
+		return outer + within + session
+	}
+	return session
+}
+
 // ownPrefix begins the names of the variables that are for this program and not for those that it starts.
 const ownPrefix = "SIGNALBOX_"
 

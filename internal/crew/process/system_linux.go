@@ -94,7 +94,7 @@ func members(leader int, session string) (all []member) {
 	return all
 }
 
-// carries reports whether a process was started with a session in its environment.
+// carries reports whether a process was started with a session, or one within it, in its environment.
 func carries(pid, session string) bool {
 	if session == "" {
 		return false
@@ -103,7 +103,9 @@ func carries(pid, session string) bool {
 	if err != nil {
 		return false // of another user, or gone
 	}
-	return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+SessionVariable+"="+session+"\x00"))
+	env = append([]byte{0}, env...)
+	variable := "\x00" + SessionVariable + "=" + session
+	return bytes.Contains(env, []byte(variable+"\x00")) || bytes.Contains(env, []byte(variable+within))
 }
 
 // awaitEnd waits for the end of a child and leaves it to be reaped.

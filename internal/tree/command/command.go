@@ -106,7 +106,7 @@ func SplitReplies(text string) []string {
 }
 
 // session names the processes of one start.
-func session(key string) string { return "tree-" + strings.ReplaceAll(key, "/", "-") }
+func session(key string) string { return process.Within("tree-" + strings.ReplaceAll(key, "/", "-")) }
 
 func run(ctx context.Context, key, command, input string, env ...string) (string, error) {
 	own := session(key)

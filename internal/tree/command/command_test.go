@@ -73,7 +73,7 @@ func TestToolEnvironment(t *testing.T) {
 	t.Setenv("SIGNALBOX_SESSION", "another")
 	t.Setenv("TREE_TEST", "of the user")
 	got := use(t.Context(), "T-1/2/3", `env | grep -e ^SIGNALBOX_ -e ^TREE_TEST= | sort`, nil)
-	want := "SIGNALBOX_SESSION=tree-T-1-2-3\nSIGNALBOX_TREE_KEY=T-1/2/3\nTREE_TEST=of the user"
+	want := "SIGNALBOX_SESSION=another/tree-T-1-2-3\nSIGNALBOX_TREE_KEY=T-1/2/3\nTREE_TEST=of the user"
 	if got.Writes["result"] != want {
 		t.Errorf("it sees %q, want %q (%s)", got.Writes["result"], want, got.Err)
 	}
