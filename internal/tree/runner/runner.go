@@ -212,6 +212,10 @@ func (r *running) loop(ctx context.Context) error {
 			if err := r.wait(ctx); err != nil {
 				return err
 			}
+			// A job may have failed because the run is to stop: that is no result, and it is done again when the run goes on.
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
 		r.run.Tick(r.now())
 		r.ticked = true
