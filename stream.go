@@ -12,11 +12,12 @@ const (
 	FormatCodex    Format = "codex"
 	FormatGemini   Format = "gemini"
 	FormatOpencode Format = "opencode"
+	FormatOracle   Format = "oracle" // signalbox oracle --json, and agents that are trees
 )
 
 // Formats returns all formats, auto first.
 func Formats() []Format {
-	return []Format{FormatAuto, FormatPlain, FormatClaude, FormatCodex, FormatGemini, FormatOpencode}
+	return []Format{FormatAuto, FormatPlain, FormatClaude, FormatCodex, FormatGemini, FormatOpencode, FormatOracle}
 }
 
 // StreamReport is what a stream told beside its signals.

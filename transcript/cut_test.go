@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,9 @@ func kitInputs(f interface{ Fatal(...any) }) (inputs []string) {
 func FuzzCuts(f *testing.F) {
 	for i, input := range kitInputs(f) {
 		f.Add([]byte(input), uint64(i), uint8(i), "")
+		if strings.Contains(input, `{"type":"content",`) {
+			f.Add([]byte(input), uint64(i), uint8(slices.Index(transcript.Formats(), transcript.FormatOracle)), "")
+		}
 	}
 	f.Fuzz(func(t *testing.T, input []byte, seed uint64, format uint8, key string) {
 		formats := transcript.Formats()

@@ -46,3 +46,17 @@ func ExampleStrip() {
 	fmt.Println(transcript.Strip("The queue is full.\n\n<signal type=\"stuck\"><blocker>no access</blocker></signal>\n"))
 	// Output: The queue is full.
 }
+
+func ExampleContentStream() {
+	content := transcript.NewContentStream()
+	for _, piece := range []string{"The queue", " is full.\n\n<sig", "nal type=\"stuck\"><blocker>no ", "access</blocker></signal>\n"} {
+		fmt.Printf("%q\n", content.Push([]byte(piece)))
+	}
+	fmt.Printf("%q\n", content.Close())
+	// Output:
+	// "The queue"
+	// " is full."
+	// ""
+	// ""
+	// ""
+}

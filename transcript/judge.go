@@ -15,8 +15,8 @@ func (t *text) judge(line []byte) {
 	if t.opaque = false; len(line) == 0 || line[0] == '{' || !suspicious(line) {
 		return
 	}
-	// A line that holds a fence is looked at as far as StripStream can hold it.
-	fenceLine := line[:min(len(line), MaxTurnBlock+1)]
+	// Not further than a Fencer sees it.
+	fenceLine := line[:min(len(line), lines.MaxFenceLine+1)]
 	if t.fence.IsOpen() {
 		if t.fence.ClosedBy(fenceLine) {
 			t.opaque = true

@@ -12,7 +12,7 @@ import (
 )
 
 // entry is a signal on its way out. Its body is read when it leaves, since a signal that is found late may still
-// shorten it.
+// shorten it. An entry in the queue is replaced, not changed, for a marked state may hold it as well.
 type entry struct {
 	sig       signalbox.Signal
 	open      bool   // its body still grows
@@ -182,9 +182,9 @@ func (b *body) extend(end int64) {
 
 // openBody begins the body of the signal just added, which stands at offset at.
 func (t *text) openBody(at, start int64) {
-	for _, e := range slices.Backward(t.queue) {
+	for i, e := range slices.Backward(t.queue) {
 		if e.sig.Offset == at {
-			e.open, e.bodyStart = true, start
+			t.queue[i] = &entry{sig: e.sig, open: true, bodyStart: start}
 			break
 		}
 	}
@@ -212,9 +212,9 @@ func (t *text) closeBody(end int64) {
 		b.buf = nil
 	}
 	t.markedBytes += len(b.buf)
-	for _, e := range slices.Backward(t.queue) {
+	for i, e := range slices.Backward(t.queue) {
 		if e.open {
-			e.open, e.body, e.cut = false, wholeRunes(b.buf), size > int64(len(b.buf))
+			t.queue[i] = &entry{sig: e.sig, body: wholeRunes(b.buf), bodyStart: e.bodyStart, cut: size > int64(len(b.buf))}
 			break
 		}
 	}
@@ -234,10 +234,10 @@ func wholeRunes(b []byte) []byte {
 
 // shortenBody ends, at the offset end, the body of the signal before, which may be closed already.
 func (t *text) shortenBody(end int64) {
-	for _, e := range slices.Backward(t.queue) {
+	for i, e := range slices.Backward(t.queue) {
 		if e.sig.Offset < end && e.bodyStart > 0 {
 			if !e.open && e.bodyEnd() > end {
-				e.body, e.cut = e.body[:max(0, end-e.bodyStart)], false
+				t.queue[i] = &entry{sig: e.sig, body: e.body[:max(0, end-e.bodyStart)], bodyStart: e.bodyStart}
 			}
 			return
 		}

@@ -65,6 +65,24 @@ func TestReport(t *testing.T) {
 		{"opencode fails", transcript.FormatOpencode, []string{
 			`{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"scripted failure 401"}}}`,
 		}, transcript.Report{Format: transcript.FormatOpencode, Ended: true, Failed: true, Error: "scripted failure 401"}},
+		{"the oracle sums its questions", transcript.FormatOracle, []string{
+			`{"type":"content","turn":1,"text":"a"}`,
+			`{"type":"done","reason":"answered","turns":1,"tokens":30,"cost_usd":0.5}`,
+			`{"type":"error","name":"cancelled","text":"t"}`,
+			`{"type":"done","reason":"cancelled","turns":1,"tokens":12,"cost_usd":0.25,"session":"s","question":2}`,
+			`{"type":"done","reason":"answered","turns":1,"tokens":"9","cost_usd":-1}`,
+		}, transcript.Report{Format: transcript.FormatOracle, Ended: true, Usage: transcript.Usage{InputTokens: 42, CostUSD: 0.75}}},
+		{"the oracle fails", transcript.FormatOracle, []string{
+			`{"type":"error","name":"server_error","text":"500 internal server error"}`,
+			`{"type":"done","reason":"model_failed","turns":1,"tokens":0,"cost_usd":0}`,
+		}, transcript.Report{Format: transcript.FormatOracle, Ended: true, Failed: true, Error: "500 internal server error"}},
+		{"the oracle is not served", transcript.FormatOracle, []string{
+			`{"text":"","name":"rate_limited","type":"error"}`,
+		}, transcript.Report{Format: transcript.FormatOracle, Failed: true, Error: "rate_limited", RateLimit: transcript.RateLimit{Status: "rejected"}}},
+		{"auto finds the oracle", transcript.FormatAuto, []string{
+			`{"type":"tool_call","turn":1,"id":"c","name":"n","arguments":{}}`,
+			`{"type":"system","name":"n","text":"t"}`,
+		}, transcript.Report{Format: transcript.FormatOracle}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

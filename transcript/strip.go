@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"bytes"
 	"io"
 	"strings"
 
@@ -20,19 +19,15 @@ func Strip(text string) string {
 }
 
 // StripStream is Strip for a text that comes in pieces: it writes the same text for every way of cutting it. It holds
-// back what may still become a signal, at most MaxTurnBlock bytes, and white space that may be the last. Close it
-// to get the rest.
+// back what may still become a signal, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
+// space that may be the last. Close it to get the rest.
 type StripStream struct {
 	out    io.Writer
 	err    error
 	blocks blockFinder
-	fence  lines.Fence
-
-	line      []byte // the start of a line that may open or close a fence
-	streaming bool   // the line has been judged
-	opaque    bool   // the line opens or closes a fence
-	begun     bool   // the first line, which may have a byte order mark, is over
-	space     spaces // held back: white space that may be the end
+	fencer *lines.Fencer
+	space  spaces // held back: white space that may be the end
+	buf    []byte // room for white space that is written after all
 }
 
 // NewStripStream returns a StripStream that writes to w. An error of w is returned by the call that met it and
@@ -40,22 +35,14 @@ type StripStream struct {
 func NewStripStream(w io.Writer) *StripStream {
 	s := &StripStream{out: w}
 	s.blocks.plain = s.plain
+	s.fencer = lines.NewFencer(s.text)
 	return s
 }
 
 // Write takes the next piece of the text.
 func (s *StripStream) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0 && s.err == nil; {
-		n := bytes.IndexByte(rest, '\n') + 1
-		end := n > 0
-		if !end {
-			n = len(rest)
-		}
-		s.part(rest[:n])
-		if end {
-			s.endLine()
-		}
-		rest = rest[n:]
+	if s.err == nil {
+		s.fencer.Write(p)
 	}
 	if s.err != nil {
 		return 0, s.err
@@ -65,80 +52,13 @@ func (s *StripStream) Write(p []byte) (int, error) {
 
 // Close writes what was held back, but for white space at the end of the text. It does not close the writer.
 func (s *StripStream) Close() error {
-	s.endLine()
+	s.fencer.EndLine()
 	s.blocks.end(s.block)
 	return s.err
 }
 
-// part takes bytes of one line, perhaps with its line end.
-func (s *StripStream) part(p []byte) {
-	if s.streaming {
-		s.text(p)
-		return
-	}
-	n := min(len(p), MaxTurnBlock+1-len(s.line))
-	s.line = append(s.line, p[:n]...)
-	if len(s.line) > MaxTurnBlock || !mayBeFence(s.unmarked(s.line)) {
-		s.judge()
-		s.streaming = true
-	}
-	if n < len(p) {
-		s.text(p[n:])
-	}
-}
-
-func (s *StripStream) endLine() {
-	if !s.streaming && len(s.line) > 0 {
-		s.judge()
-	}
-	s.streaming, s.opaque, s.begun = false, false, true
-}
-
-const byteOrderMark = "\uFEFF"
-
-// unmarked is a line without the byte order mark that a text may begin with, as the scanner sees it. While only a part of
-// the mark is there it is nothing yet.
-func (s *StripStream) unmarked(line []byte) []byte {
-	if s.begun {
-		return line
-	}
-	if len(line) < len(byteOrderMark) && string(line) == byteOrderMark[:len(line)] {
-		return nil
-	}
-	return bytes.TrimPrefix(line, []byte(byteOrderMark))
-}
-
-// mayBeFence reports whether a line that begins so may be a fence.
-func mayBeFence(line []byte) bool {
-	i := 0
-	for i < len(line) && i < 3 && line[i] == ' ' {
-		i++
-	}
-	rest := line[i:]
-	if len(rest) == 0 {
-		return true
-	}
-	head := rest[:min(3, len(rest))]
-	return bytes.Count(head, []byte{'`'}) == len(head) || bytes.Count(head, []byte{'~'}) == len(head)
-}
-
-// judge settles the line that was held back.
-func (s *StripStream) judge() {
-	line := s.line
-	s.line = line[:0]
-	whole := bytes.TrimSuffix(s.unmarked(line), []byte{'\n'})
-	if s.fence.IsOpen() {
-		if s.opaque = s.fence.ClosedBy(whole); s.opaque {
-			s.fence = lines.Fence{}
-		}
-	} else if f, ok := lines.OpenFence(whole); ok {
-		s.fence, s.opaque = f, true
-	}
-	s.text(line)
-}
-
-func (s *StripStream) text(p []byte) {
-	if s.opaque || s.fence.IsOpen() {
+func (s *StripStream) text(p []byte, fenced bool) {
+	if fenced {
 		s.blocks.opaque(p, s.block)
 	} else {
 		s.blocks.feed(p, 0, 0, false, s.block)
@@ -179,9 +99,12 @@ func (s *StripStream) write(p []byte) {
 type spaces []spaceRun
 
 type spaceRun struct {
-	unit string // a byte, or CR and LF
+	unit byte // or crLF
 	n    int
 }
+
+// crLF stands for CR and LF, and is no white space itself.
+const crLF = 0
 
 // maxSpaceRuns bounds what is held back of white space that alternates. Beyond it, white space at the end of a text
 // stays.
@@ -189,12 +112,12 @@ const maxSpaceRuns = 64 << 10
 
 // add reports false when there are too many runs to take another.
 func (s *spaces) add(c byte) bool {
-	unit := string(c)
-	if last := len(*s) - 1; last >= 0 && c == '\n' && (*s)[last].unit == "\r" {
+	unit := c
+	if last := len(*s) - 1; last >= 0 && c == '\n' && (*s)[last].unit == '\r' {
 		if (*s)[last].n--; (*s)[last].n == 0 {
 			*s = (*s)[:last]
 		}
-		unit = "\r\n"
+		unit = crLF
 	}
 	if last := len(*s) - 1; last >= 0 && (*s)[last].unit == unit {
 		(*s)[last].n++
@@ -208,19 +131,23 @@ func (s *spaces) add(c byte) bool {
 }
 
 func (s *spaces) writeTo(out *StripStream) {
-	var buf []byte
+	const most = 4096
+	buf := out.buf[:0]
 	for _, run := range *s {
-		for n := run.n; n > 0; {
-			step := min(n, 4096)
-			if buf = append(buf, strings.Repeat(run.unit, step)...); len(buf) >= 4096 {
+		for range run.n {
+			if run.unit == crLF {
+				buf = append(buf, '\r', '\n')
+			} else {
+				buf = append(buf, run.unit)
+			}
+			if len(buf) >= most {
 				out.write(buf)
 				buf = buf[:0]
 			}
-			n -= step
 		}
 	}
 	if len(buf) > 0 {
 		out.write(buf)
 	}
-	*s = (*s)[:0]
+	*s, out.buf = (*s)[:0], buf[:0]
 }

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"slices"
 
 	"signalbox"
 	"signalbox/transcript/internal/lines"
@@ -218,18 +219,19 @@ func (t *text) EndTurn() {
 }
 
 func (t *text) Mark() (restore func()) {
+	t.settle() // so that there is little to copy
 	saved := *t
 	saved.carry = bytes.Clone(t.carry)
 	saved.turns, saved.quoted, saved.exits = t.turns.clone(), t.quoted.clone(), t.exits.clone()
-	saved.queue = make([]*entry, len(t.queue))
-	for i, e := range t.queue {
-		copied := *e
-		saved.queue[i] = &copied
-	}
+	saved.queue = slices.Clone(t.queue) // entries are never changed in place
 	if !t.marked {
 		t.marked, t.markedBytes = true, 0
 	}
-	return func() { *t = saved }
+	return func() {
+		settled := t.settled // of what was found before the mark; what has been released since is not released again
+		*t = saved
+		t.settled = settled
+	}
 }
 
 func (t *text) Settle() { t.marked = false }

@@ -1,9 +1,10 @@
 // Package transcript turns what an agent wrote into signals.
 //
-// An agent's output passes three stages. The envelope (plain text, or the JSON lines of claude, codex, gemini
-// or opencode) tells which bytes are the agent's own top-level text; only those can carry a signal. The text
+// An agent's output passes three stages. The envelope (plain text, or the JSON lines of claude, codex, gemini,
+// opencode or the oracle) tells which bytes are the agent's own top-level text; only those can carry a signal. The text
 // scanner finds lines, code fences and delegation prompts in it. The dialects (line, exit, turn) recognise
-// signals there. docs/signals.md states the rules.
+// signals there. docs/signals.md states the rules. Strip and Content are about the other half: a reply without its turn
+// signals.
 //
 // All of it is streaming: input may arrive in pieces of any size and every way of cutting it yields the same
 // signals. Time is linear in the input and memory is bounded, whatever the input. The package does no I/O but
@@ -30,6 +31,7 @@ const (
 	FormatCodex    = signalbox.FormatCodex
 	FormatGemini   = signalbox.FormatGemini
 	FormatOpencode = signalbox.FormatOpencode
+	FormatOracle   = signalbox.FormatOracle
 )
 
 // Formats returns all formats, auto first.

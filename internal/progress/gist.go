@@ -11,6 +11,7 @@ type hearing struct {
 	text    string
 	streams bool // it writes JSON lines: other lines are parts of them
 	open    bool // the text is a message that may go on
+	turn    int  // in which the oracle said it
 }
 
 // hear takes a line that an agent wrote. What is not the agent's own words or its call of a tool leaves the text as it is:
@@ -35,6 +36,14 @@ func (h hearing) hear(line string) hearing {
 			before = h.text
 		}
 		h.text, h.open = lastWords(before+r.text()), true
+	case r.Type == "content" && r.Turn != nil:
+		before := ""
+		if h.open && h.turn == *r.Turn {
+			before = h.text
+		}
+		h.text, h.open, h.turn = lastWords(before+r.Text), true, *r.Turn
+	case r.Type == "system" && (r.Name == "reply_restarted" || r.Name == "reply_cut"):
+		h.open = false
 	case text != "":
 		h.text, h.open = clipped(text), false
 	}
@@ -69,7 +78,7 @@ func lastWords(text string) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-maxHeard):], "")
 }
 
-// record is a line of a stream of claude, codex, gemini or opencode: what is common to them, and of each where its words and
+// record is a line of a stream of claude, codex, gemini, opencode or the oracle: what is common to them, and of each where its words and
 // its calls of tools are.
 type record struct {
 	Type string `json:"type"`
@@ -99,6 +108,11 @@ type record struct {
 			Input json.RawMessage `json:"input"`
 		} `json:"state"`
 	} `json:"part"`
+	// Turn, Text and the tool are the oracle's.
+	Turn      *int            `json:"turn"`
+	Text      string          `json:"text"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // words are what the agent says in a record, or the tool that it calls; "" for all others.
@@ -114,6 +128,8 @@ func (r *record) words() string {
 		return r.codex()
 	case "text":
 		return r.Part.Text
+	case "tool_call":
+		return call(r.Name, r.Arguments)
 	case "tool_use":
 		if r.ToolName != "" {
 			return call(r.ToolName, r.Parameters)

@@ -19,6 +19,8 @@ func TestHearing(t *testing.T) {
 		`{"type":"text","part":{"type":"text","text":"Reading."}}`:                                                      "Reading.",
 		`{"type":"tool_use","part":{"tool":"bash","state":{"input":{"command":["go","vet"]}}}}`:                         "bash go vet",
 		`{"type":"tool_use","part":{"tool":"bash","state":{"title":"Vets"}}}`:                                           "bash Vets",
+		`{"type":"content","turn":1,"text":"Reading.\nNow vet."}`:                                                       "Now vet.",
+		`{"type":"tool_call","turn":1,"id":"c","name":"read_file","arguments":{"path":"a/b.go"}}`:                       "read_file a/b.go",
 		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxHeard),
 	} {
 		if got := (hearing{}).hear(line).text; got != want {
@@ -42,6 +44,9 @@ func TestHearingKeepsTheLastWords(t *testing.T) {
 		`ubtype":"success","is_error":false,"duration_ms":12}`,
 		`the end of what it said."}]}}`,
 		`"text":"the middle of a lin`,
+		`{"type":"content","text":"of no turn"}`, `{"type":"content","turn":1,"text":5}`,
+		`{"type":"reasoning","turn":1,"text":"Hm."}`, `{"type":"tool_result","turn":1,"id":"c","name":"n","ok":true,"text":"12 files"}`,
+		`{"type":"system","name":"reply_restarted","text":"It begins again."}`, `{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0}`,
 		strings.Repeat(`{"a":`, 900), `{"text":` + strings.Repeat("[", 900),
 	} {
 		if got := (hearing{text: "before"}).hear(line).text; got != "before" {
@@ -65,5 +70,24 @@ func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
 	h = h.hear(`{"type":"tool_use","tool_name":"ls"}`).hear(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
 	if h.text != "Then" {
 		t.Errorf("%q after a tool", h.text)
+	}
+}
+
+func TestHearingJoinsTheContentOfATurn(t *testing.T) {
+	var h hearing
+	content := func(turn, text string) { h = h.hear(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
+	for _, piece := range []string{`Reading`, ` the tests.\n`, `Now`, ` vet.`} {
+		content("1", piece)
+		h = h.hear(`{"type":"reasoning","turn":1,"text":"Hm."}`)
+	}
+	if h.text != "Now vet." {
+		t.Errorf("%q", h.text)
+	}
+	if content("2", "Then"); h.text != "Then" {
+		t.Errorf("%q in another turn", h.text)
+	}
+	h = h.hear(`{"type":"system","name":"reply_restarted","text":"It begins again."}`)
+	if content("2", "Again"); h.text != "Again" {
+		t.Errorf("%q in a reply that began again", h.text)
 	}
 }

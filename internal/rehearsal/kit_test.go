@@ -16,7 +16,7 @@ import (
 
 var (
 	noon    = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	formats = signalbox.Formats()[1:] // all but auto
+	formats = slices.DeleteFunc(signalbox.Formats(), func(f signalbox.Format) bool { return f == signalbox.FormatAuto || f == signalbox.FormatOracle })
 )
 
 // performance is what came of playing a script once.

@@ -81,7 +81,7 @@ func (o Options) orDefault() (Options, error) {
 	if o.Format == "" {
 		o.Format = signalbox.FormatPlain
 	}
-	if o.Format == signalbox.FormatAuto || !slices.Contains(signalbox.Formats(), o.Format) {
+	if !slices.Contains(signalbox.Formats(), o.Format) || o.Format == signalbox.FormatAuto || o.Format == signalbox.FormatOracle {
 		return o, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("an agent cannot write %q", o.Format),
 			Hint: "the formats are plain, claude, codex, gemini and opencode"}
 	}

@@ -1,14 +1,8 @@
-// Package chunk is the oracle's output stream: the kinds of chunks, their form as lines of JSON, and the Filter that
-// makes content and signals of a model's text.
+// Package chunk is the oracle's output stream: the kinds of chunks and their form as lines of JSON.
 //
 // A chunk is one JSON object on one line, with its kind in "type". The kinds are closed: Parse refuses any other, and
 // takes no notice of fields that it does not know, so that a program reads what a newer one writes. Parse after Line is
-// the identity for texts in UTF-8.
-//
-// The Filter takes a reply in pieces cut anywhere and lets its text through as early as it can, without turn signals;
-// what those are is for package transcript to say. The content of a reply is the same however it was cut:
-// Harmless(transcript.Strip(reply)). A Filter is used by one goroutine at a time, holds a bounded amount of text, and
-// takes linear time. Nothing in this package does I/O.
+// the identity for texts in UTF-8. Nothing in this package does I/O.
 package chunk
 
 import (
@@ -18,8 +12,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"signalbox"
 )
 
 // Kind is a chunk's "type".
@@ -48,18 +40,22 @@ type Chunk interface {
 	sealed()
 }
 
-// Content is a piece of the answer, from a Filter: it never has signal markup.
+// Content is a piece of the answer, from a transcript.ContentStream: it never has signal markup.
 type Content struct {
+	// Turn is the model's turn within the question, from 1; so in the other kinds that have it.
+	Turn int    `json:"turn"`
 	Text string `json:"text"`
 }
 
 // Reasoning is a piece of what the model thinks aloud.
 type Reasoning struct {
+	Turn int    `json:"turn"`
 	Text string `json:"text"`
 }
 
 // ToolCall tells that a tool is called.
 type ToolCall struct {
+	Turn int    `json:"turn"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	// Arguments is JSON; what the model wrote instead of it is a JSON string. Empty: null.
@@ -68,6 +64,7 @@ type ToolCall struct {
 
 // ToolResult is what came of a tool call. A failed tool is a result as well.
 type ToolResult struct {
+	Turn int    `json:"turn"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
@@ -92,6 +89,7 @@ type Source struct {
 
 // Signal is the turn signal that counts in a turn.
 type Signal struct {
+	Turn       int            `json:"turn"`
 	Name       string         `json:"signal"`
 	Confidence float64        `json:"confidence"`
 	Fields     map[string]any `json:"fields"`
@@ -99,13 +97,10 @@ type Signal struct {
 	Raw string `json:"raw_xml"`
 }
 
-// SignalOf is the chunk of a turn signal. It must be one: its Turn is set.
-func SignalOf(s *signalbox.Signal) Signal {
-	return Signal{Name: s.Name, Confidence: s.Turn.Confidence, Fields: s.Turn.Fields, Raw: s.Turn.Raw}
-}
-
 // System is what the oracle itself has to say: a decision, a warning, a refused signal.
 type System struct {
+	// Turn is the turn that it is about, 0 if it is about none.
+	Turn int `json:"turn,omitempty"`
 	// Name is for programs, such as max_turns_exceeded; Text is for people.
 	Name string `json:"name"`
 	// Level is "warning" or "".
@@ -126,6 +121,9 @@ type Done struct {
 	Turns   int     `json:"turns"`
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`
+	// Session is the one that can be continued, and Question its number there, from 1. "" and 0: none.
+	Session  string `json:"session,omitempty"`
+	Question int    `json:"question,omitempty"`
 }
 
 func (Content) Kind() Kind    { return KindContent }
@@ -233,7 +231,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// UnmarshalJSON reads the fields as transcript makes them: a whole number by itself is a count, so an int.
+// UnmarshalJSON reads the fields as a tree holds them: a whole number by itself is a count, so an int64.
 func (s *Signal) UnmarshalJSON(data []byte) error {
 	type plain Signal
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
@@ -246,7 +244,7 @@ func (s *Signal) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	for name, text := range raw.Fields {
-		if n, err := strconv.Atoi(string(text)); err == nil {
+		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			s.Fields[name] = n
 		}
 	}

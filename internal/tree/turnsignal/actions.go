@@ -97,33 +97,13 @@ func LogSignal(c *tree.Call) tree.Status {
 	return failed(c, c.Set(logged, true))
 }
 
-// StripSignalFromResponse takes the signals out of accumulated_content.
+// StripSignalFromResponse makes accumulated_content what is shown of it: transcript.Content, without signals.
 func StripSignalFromResponse(c *tree.Call) tree.Status {
 	text, _ := get(c, content).(string)
-	if stripped := strip(text); stripped != text {
-		return failed(c, c.Set(content, stripped))
+	if shown := transcript.Content(text); shown != text {
+		return failed(c, c.Set(content, shown))
 	}
 	return tree.Success
-}
-
-// strip is transcript.Strip, and sees to it that nothing is left that counts: taking a block away may join what stood
-// around it to another one, or move the start of a fence. As repeating it could take as many passes as there are blocks,
-// what is left of openers is made harmless instead.
-func strip(text string) string {
-	text = transcript.Strip(text)
-	if sig, _ := read(text); sig == nil {
-		return text
-	}
-	const opener = "<signal"
-	var out strings.Builder
-	for i := range len(text) {
-		c := text[i]
-		if c == '<' && len(text)-i >= len(opener) && strings.EqualFold(text[i:i+len(opener)], opener) {
-			c = '['
-		}
-		out.WriteByte(c)
-	}
-	return out.String()
 }
 
 // ResetState forgets all signals, for a new conversation.

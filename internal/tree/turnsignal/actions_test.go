@@ -309,13 +309,15 @@ func TestStripSignalFromResponse(t *testing.T) {
 		{"unknown type", `a<signal type="bored"/>b`, "ab"},
 		{"joined by what was between", `<sig<signal type="stuck"/>nal type="stuck"/>`, `[signal type="stuck"/>`},
 		{"a fence that moved", "<signal type=\"stuck\"/>```\n```\n<SIGNAL type=\"stuck\"/>\n```", "```\n```\n[SIGNAL type=\"stuck\"/>\n```"},
+		{"not closed", `a <signal type="stuck"> b`, `a [signal type="stuck"> b`},
+		{"no type", "<signal>x</signal>", "[signal>x[/signal>"},
 		{"byte order mark", "\uFEFF```\n```\n<signal type=\"stuck\"/>", "\uFEFF```\n```"},
 	} {
 		tests = append(tests, actionTest{test.name, values{"accumulated_content": test.from}, becomes(test.from, test.to)})
 	}
 	tests = append(tests,
 		actionTest{"nothing said", nil, nil},
-		actionTest{"no signal", values{"accumulated_content": "a < b"}, nil},
+		actionTest{"no signal", values{"accumulated_content": "a < b, <signals>"}, nil},
 		actionTest{"fenced", values{"accumulated_content": "```\n" + looking + "\n```"}, nil},
 	)
 	testAction(t, StripSignalFromResponse, tests)
@@ -375,8 +377,8 @@ func FuzzParseResponse(f *testing.F) {
 			t.Errorf("heard %+v in %q", h, text)
 		}
 		rest, _ := get(c, content).(string)
-		if sig, _ := read(rest); sig != nil {
-			t.Errorf("%q becomes %q, in which %q counts", text, rest, sig.Raw)
+		if sig, _ := read(rest); sig != nil || rest != transcript.Content(text) {
+			t.Errorf("%q becomes %q, in which a signal counts or which is not what was shown: %+v", text, rest, sig)
 		}
 	})
 }

@@ -138,6 +138,11 @@ func recognise(line []byte) signalbox.Format {
 		typ == "result" && has("is_error"), typ == "stream_event" && has("event"),
 		typ == "rate_limit_event" && has("rate_limit_info"):
 		return signalbox.FormatClaude
+	case (typ == "content" || typ == "reasoning") && has("turn", "text"), typ == "tool_call" && has("turn", "id", "name", "arguments"),
+		typ == "tool_result" && has("turn", "id", "name", "ok", "text"), typ == "sources" && has("sources"),
+		typ == "signal" && has("turn", "signal", "confidence", "raw_xml"), (typ == "system" || typ == "error") && has("name", "text"),
+		typ == "done" && has("reason", "turns", "tokens", "cost_usd"):
+		return signalbox.FormatOracle
 	}
 	return ""
 }

@@ -28,9 +28,9 @@ type decoder struct {
 	values [fieldCount]fieldValue
 
 	// The text of this line.
-	text        []byte  // what is not passed on yet
-	reading     fieldID // the text being read
-	keep        bool    // it may be the agent's own
+	text        []byte // what is not passed on yet
+	keep        bool   // the text being read may be the agent's own
+	quoted      bool   // it may tell of a failure
 	hasText     bool
 	said        bool   // it is not blank
 	unmark      func() // takes back what was passed on of the line; nil if nothing was
@@ -39,7 +39,7 @@ type decoder struct {
 	unmarkPart  func() // takes back what was passed on of it
 	hasTool     bool   // the line calls a tool
 	committed   bool   // the line's text was the agent's own
-	result      []byte // the start of claude's result, to show when it reports failure
+	result      []byte // the start of a text that may tell of a failure
 
 	messageOpen bool   // the next own text may belong to the message of the last
 	messageID   []byte // of that message
@@ -48,8 +48,16 @@ type decoder struct {
 	session     []byte // opencode's first session: others are sub-agents'
 	counted     [rememberedMessages]messageUsage
 	nextCounted int // the one to forget next
-	drift       map[string]bool
-	drifts      []remark // of this line
+
+	// What the oracle says of a reply after it, and what is remembered of it until then.
+	wentOn        bool     // the line's text was passed on as part of the message before
+	unmarkMessage func()   // takes back what was passed on of a message that may still be void; nil if nothing was
+	since         []remark // made while it might be
+	failed        bool     // the turn has told of an error
+	failure       []byte   // and which
+
+	drift  map[string]bool
+	drifts []remark // of this line
 }
 
 type fieldValue struct {
@@ -125,18 +133,18 @@ func (d *decoder) endLine() {
 		d.whole = false
 	default:
 		d.discard()
-		d.out.Remark(signalbox.ReasonMalformed, lines.Excerpt(d.head),
-			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line))
+		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
+			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line)})
 	}
 	for _, r := range d.drifts {
-		d.out.Remark(signalbox.ReasonDrift, r.raw, r.detail)
+		d.remark(r)
 	}
 	d.drifts = d.drifts[:0]
 	d.line++
 	d.begun, d.noise, d.hasTool, d.committed = false, false, false, false
 	d.head, d.result = d.head[:0], d.result[:0]
 	for i := range d.values {
-		d.values[i].set = false
+		d.values[i].set, d.values[i].value = false, d.values[i].value[:0]
 	}
 	d.json.reset()
 }
@@ -173,12 +181,22 @@ func (d *decoder) drifted(what string, name []byte) {
 	kind := what + " " + strconv.Quote(raw)
 	if !d.drift[kind] {
 		d.drift[kind] = true
-		d.drifts = append(d.drifts, remark{raw, fmt.Sprintf("%s: unknown %s", d.format, kind)})
+		d.drifts = append(d.drifts, remark{signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind)})
 	}
 }
 
-// remark is what a line will have said about itself when it is settled whose text it holds.
-type remark struct{ raw, detail string }
+// remark is a diagnostic about the stream. Drift is told when it is settled whose text the line holds.
+type remark struct {
+	reason      signalbox.Reason
+	raw, detail string
+}
+
+func (d *decoder) remark(r remark) {
+	if d.unmarkMessage != nil && len(d.since) < maxDrift {
+		d.since = append(d.since, r)
+	}
+	d.out.Remark(r.reason, r.raw, r.detail)
+}
 
 func (d *decoder) field(id fieldID, value []byte, quoted bool) {
 	v := &d.values[id]
@@ -196,10 +214,10 @@ func (d *decoder) not(id fieldID, value string) bool {
 }
 
 func (d *decoder) textBegin(id fieldID) bool {
-	d.reading = id
 	d.keep = d.env.wants(d, id)
+	d.quoted = d.env.quotes != nil && d.env.quotes(d, id)
 	if !d.keep {
-		return id == fieldResult // its start is wanted in case it tells of a failure
+		return d.quoted
 	}
 	switch {
 	case len(d.text) > 0 && d.text[len(d.text)-1] != '\n':
@@ -213,7 +231,7 @@ func (d *decoder) textBegin(id fieldID) bool {
 }
 
 func (d *decoder) textPart(b []byte) {
-	if d.reading == fieldResult {
+	if d.quoted {
 		d.result = append(d.result, b[:min(len(b), maxMessage-len(d.result))]...)
 	}
 	if !d.keep {
@@ -270,8 +288,11 @@ func (d *decoder) commit() {
 	if d.unmark == nil {
 		d.startMessage()
 	}
+	if d.env.voids {
+		d.markMessage()
+	}
 	d.out.Push(d.text)
-	if d.unmark != nil {
+	if d.unmark != nil && d.unmarkMessage == nil {
 		d.out.Settle()
 	}
 	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, d.spoke || d.said, true, false
@@ -292,16 +313,20 @@ func (d *decoder) endText() {
 }
 
 func (d *decoder) startMessage() {
-	if d.messageOpen && d.env.continues(d) {
+	if d.wentOn = d.messageOpen && d.env.continues(d); d.wentOn {
 		if d.format == signalbox.FormatClaude {
 			d.out.FreshLine()
 		}
 		return
 	}
+	if d.unmark == nil { // else the line may still turn out to be none that ends the message before
+		d.settle()
+	}
 	d.out.BeginMessage()
 }
 
 func (d *decoder) endMessage() {
+	d.settle()
 	if d.high != 0 {
 		d.high = 0
 		d.out.Push([]byte("\uFFFD"))
@@ -320,15 +345,19 @@ func (d *decoder) endTurn(failed bool, message []byte) {
 }
 
 func (d *decoder) ended(failed bool, message []byte) {
-	d.rep.Ended, d.rep.Failed, d.rep.Error = true, failed, ""
+	d.rep.Ended, d.rep.Failed, d.rep.Error = true, false, ""
 	if failed {
-		d.rep.Error = lines.Valid(message[:min(len(message), maxMessage)])
+		d.fail(message)
 	}
 	add(&d.rep.Usage, d.turn)
 	d.turn, d.spoke = signalbox.Usage{}, false
 	for i := range d.counted {
 		d.counted[i].id = d.counted[i].id[:0]
 	}
+}
+
+func (d *decoder) fail(message []byte) {
+	d.rep.Failed, d.rep.Error = true, lines.Valid(message[:min(len(message), maxMessage)])
 }
 
 // tokens is the usage that the line tells, but for its cost.

@@ -22,6 +22,10 @@ type envelope struct {
 	// continues reports whether the line's text goes on with the message before. A line that has not said so yet is
 	// taken to go on, for a fence that is open stays open then.
 	continues func(d *decoder) bool
+	// quotes reports whether the start of a text that begins is wanted because it may tell of a failure. Nil: of none.
+	quotes func(d *decoder, id fieldID) bool
+	// voids is set if the program may say of a message that it does not count after all.
+	voids bool
 	// event acts on a complete line.
 	event func(d *decoder)
 }
@@ -31,6 +35,7 @@ var envelopes = map[signalbox.Format]*envelope{
 	signalbox.FormatCodex:    codexEnvelope(),
 	signalbox.FormatGemini:   geminiEnvelope(),
 	signalbox.FormatOpencode: opencodeEnvelope(),
+	signalbox.FormatOracle:   oracleEnvelope(),
 }
 
 func words(list string) map[string]bool {
@@ -83,7 +88,8 @@ func claudeEnvelope() *envelope {
 			id := d.values[fieldMessageID]
 			return !id.set && !d.whole || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
 		},
-		event: claudeEvent,
+		quotes: func(_ *decoder, id fieldID) bool { return id == fieldResult },
+		event:  claudeEvent,
 	}
 }
 
@@ -164,12 +170,16 @@ func (d *decoder) rateLimited() {
 	if v := d.values[fieldLimitReset]; v.set {
 		limit.ResetsAt = resetTime(string(v.value))
 	}
+	d.limited(limit)
+}
+
+func (d *decoder) limited(limit signalbox.RateLimit) {
 	d.rep.RateLimit = limit
 	detail := "status " + limit.Status
 	if !limit.ResetsAt.IsZero() {
 		detail += ", resets at " + limit.ResetsAt.Format(time.RFC3339)
 	}
-	d.out.Remark(signalbox.ReasonRateLimited, limit.Status, detail)
+	d.remark(remark{signalbox.ReasonRateLimited, limit.Status, detail})
 }
 
 // resetTime reads a time given in seconds or milliseconds since 1970, or in RFC 3339.

@@ -1,7 +1,7 @@
 // Package lines is what the readers of an agent's text share about text laid out in lines: white space, code fences,
 // delegation markers, and how bytes are shown as text. A line is given without its line end; a CR before that is white
-// space. White space is ASCII's, and no input is an error: bytes that are not UTF-8 are shown as U+FFFD. Nothing here
-// has state.
+// space. White space is ASCII's, and no input is an error: bytes that are not UTF-8 are shown as U+FFFD. Only
+// Fencer and Runes have state: they take a text in pieces of any size, and what comes of it does not depend on the cuts.
 package lines
 
 import "unicode/utf8"

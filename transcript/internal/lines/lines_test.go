@@ -71,3 +71,36 @@ func TestFences(t *testing.T) {
 		}
 	}
 }
+
+// A text is told apart the same way however it is cut, and nothing of it is lost.
+func TestFencerAndRunesInPieces(t *testing.T) {
+	const text = "\uFEFF```go\n<a>\n ~~~\n   ```` \r\né\n~~~ `\n```x\n~~~\n``` a`b\n``\n   \n    ```\n\xff日\n\x80```"
+	const want = "|\uFEFF```go|<a>| ~~~|   ```` \r|" + "é" + "|~~~ `|```x|~~~|" + "``` a`b" + "``" + "   " + "    ```" + "\ufffd日" + "\ufffd```"
+	for n := 1; n <= len(text); n++ {
+		var got, runes []byte
+		var shown lines.Runes
+		fresh := true
+		f := lines.NewFencer(func(p []byte, fenced bool) {
+			if fenced && fresh {
+				got = append(got, '|')
+			}
+			line := strings.TrimSuffix(string(p), "\n")
+			got = append(got, line...)
+			if fresh = len(line) < len(p); fenced && fresh {
+				got = append(got, '|')
+			}
+			runes = shown.Append(runes, p)
+		})
+		for i := 0; i < len(text); i += n {
+			f.Write([]byte(text[i:min(i+n, len(text))]))
+		}
+		f.EndLine()
+		runes = shown.End(runes)
+		if got := lines.Valid([]byte(strings.ReplaceAll(string(got), "||", "|"))); got != want {
+			t.Errorf("in pieces of %d: %q\nwant %q", n, got, want)
+		}
+		if want := lines.Valid([]byte(text)); string(runes) != want {
+			t.Errorf("in pieces of %d it is shown as %q, want %q", n, runes, want)
+		}
+	}
+}
