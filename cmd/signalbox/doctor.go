@@ -88,6 +88,9 @@ func agentCommands(c *config.Config) []box.AgentCommand {
 	var commands []box.AgentCommand
 	add := func(role signalbox.Role, expert string) {
 		name, agent := c.AgentFor(role, expert)
+		if agent.Tree != "" { // it is no program
+			return
+		}
 		argv := agent.Command
 		if len(argv) == 0 {
 			argv = []string{agent.Preset} // the presets are named after their programs

@@ -25,7 +25,7 @@ var Template string
 
 // Config is the configuration of a box. Default, Load and Parse fill in what is not set.
 type Config struct {
-	// Agents are the programs that roles can name, by name.
+	// Agents are those whom roles can name, by name.
 	Agents map[string]Agent `yaml:"agents"`
 	// Agent names the agent of every role that names none: one of Agents, or a preset.
 	Agent string `yaml:"agent"`
@@ -50,6 +50,9 @@ type Config struct {
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`
 	Checkpoint Checkpoint    `yaml:"checkpoint"`
+	// Models are what the oracle and agents with a tree may talk to, by name; OracleModel finds one.
+	Models map[string]Model `yaml:"models"`
+	Oracle Oracle           `yaml:"oracle"`
 }
 
 // Lease is about leases.
@@ -75,6 +78,7 @@ func Default() *Config {
 		Limits:       defaultLimits(),
 		Grace:        10 * time.Second,
 		Lease:        Lease{TTL: signalbox.DefaultLeaseTTL},
+		Oracle:       defaultOracle(),
 	}
 }
 
@@ -119,29 +123,4 @@ func parse(text []byte) (*Config, places, *settingError) {
 		wrong = c.validate()
 	}
 	return c, places, wrong
-}
-
-// findFiles makes the paths whole that begin at the folder of the box, not in the folder that somebody happens to be
-// in, and looks whether the files are there that must be.
-func (c *Config) findFiles(dir string) *settingError {
-	whole := func(name string) string {
-		if name == "" || filepath.IsAbs(name) {
-			return name
-		}
-		return filepath.Join(dir, name)
-	}
-	c.Checkpoint.File = whole(c.Checkpoint.File)
-	for _, name := range sortedKeys(c.Roles) {
-		role := c.Roles[name]
-		role.Prompt = whole(role.Prompt)
-		c.Roles[name] = role
-		if role.Prompt == "" {
-			continue
-		}
-		if info, err := os.Stat(role.Prompt); err != nil || !info.Mode().IsRegular() {
-			return &settingError{at: setting("roles", string(name), "prompt"), fault: fmt.Sprintf("there is no file %s", role.Prompt),
-				hint: "write the path of a file, relative to the folder of the box, or remove the line for the built-in prompt"}
-		}
-	}
-	return nil
 }

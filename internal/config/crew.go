@@ -42,7 +42,7 @@ const (
 	ApproveMerge      = "merge"
 )
 
-// Agent is a program that can play a role. It has either a preset or a command.
+// Agent is who can play a role. It has one of preset, command and tree.
 type Agent struct {
 	// Preset is one of Presets, or "".
 	Preset string `yaml:"preset"`
@@ -60,8 +60,13 @@ type Agent struct {
 	// Interactive says that the program goes on reading its standard input, so that it can be asked something.
 	Interactive bool `yaml:"interactive"`
 	// Model is the model that a preset is told to use, or that takes the place of ModelMark in the command; "" is the
-	// program's own choice.
+	// program's own choice. With a tree it names one of Config.Models; "" is that of the oracle.
 	Model string `yaml:"model"`
+	// Tree is a file with a behaviour tree around a model, which plays in place of a program. It may be relative in the
+	// text, to the folder of the box; Load makes it whole.
+	Tree string `yaml:"tree"`
+	// BaseURL is the address of the server that the program of a preset talks to; "" is the program's own choice.
+	BaseURL string `yaml:"base_url"`
 }
 
 // Role is what is set for a role.
@@ -180,7 +185,7 @@ func (c *Config) fill(set places) {
 		c.Agent = PresetClaude
 	}
 	for name, agent := range c.Agents {
-		if len(agent.Command) > 0 && agent.Preset == "" {
+		if len(agent.Command) > 0 && agent.Preset == "" && agent.Tree == "" {
 			agent.Format = orDefault(agent.Format, signalbox.FormatAuto)
 			agent.Prompt = orDefault(agent.Prompt, agent.markedPrompt())
 			c.Agents[name] = agent
@@ -202,6 +207,7 @@ func (c *Config) fill(set places) {
 	for i := range c.Checks {
 		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout, DefaultCheckTimeout)
 	}
+	c.fillOracle(set)
 }
 
 // markedPrompt is how the prompt is handed over by the marks in the command.

@@ -15,11 +15,19 @@ import (
 // the ends of lines.
 func written(v reflect.Value) string {
 	var parts []string
+	if raw, ok := v.Interface().(json.RawMessage); ok {
+		return orDefault(string(raw), "null")
+	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return "null"
+		}
+		return written(v.Elem())
 	case reflect.Struct:
 		for i, name := range fieldNames(v.Type()) {
 			part := written(v.Field(i))
-			if name == "cost" {
+			if v.Type().Field(i).Tag.Get("unit") == "dollars" {
 				part = fmt.Sprintf("%d.%06d", v.Field(i).Int()/1e6, v.Field(i).Int()%1e6)
 			}
 			parts = append(parts, quoted(name)+": "+part)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -20,22 +21,27 @@ import (
 // read puts what the text sets into a struct, over what is there, and returns where each setting stands.
 // A library could do it too, but forgets where values stood and speaks of Go types when they are wrong.
 func read(text []byte, into any) (places, *settingError) {
-	r := &reader{places: places{}, anchors: map[string]ast.Node{}}
-	if wrong := checkUTF8(text); wrong != nil {
+	r := newReader("the configuration")
+	body, wrong := parseDocument(text)
+	if wrong != nil || body == nil {
 		return r.places, wrong
+	}
+	return r.places, r.value(reflect.ValueOf(into).Elem(), body, "")
+}
+
+// parseDocument parses a text with one document, or none, which is nil.
+func parseDocument(text []byte) (ast.Node, *settingError) {
+	if wrong := checkUTF8(text); wrong != nil {
+		return nil, wrong
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put it there
 
 	// What is set twice mapping says better.
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return r.places, syntaxError(err)
+		return nil, syntaxError(err)
 	}
-	body, wrong := onlyDocument(file)
-	if wrong != nil || body == nil {
-		return r.places, wrong
-	}
-	return r.places, r.value(reflect.ValueOf(into).Elem(), body, "")
+	return onlyDocument(file)
 }
 
 func checkUTF8(text []byte) *settingError {
@@ -51,9 +57,13 @@ func checkUTF8(text []byte) *settingError {
 		}
 		rest = rest[size:]
 	}
+	return &settingError{fault: "it is not UTF-8 text", hint: "save the file as UTF-8", where: positionAfter(before)}
+}
+
+// positionAfter is where what follows a text begins.
+func positionAfter(before string) *token.Position {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return &settingError{fault: "it is not UTF-8 text", hint: "save the file as UTF-8",
-		where: &token.Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1}}
+	return &token.Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1}
 }
 
 func syntaxError(err error) *settingError {
@@ -101,12 +111,17 @@ func position(node ast.Node) *token.Position {
 }
 
 type reader struct {
+	what    string // is read, for messages
 	places  places
 	anchors map[string]ast.Node
 }
 
-// value reads a node into what is to be set. A null sets nothing.
-func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *settingError {
+func newReader(what string) *reader {
+	return &reader{what: what, places: places{}, anchors: map[string]ast.Node{}}
+}
+
+// resolved hands the node on, or what it stands for, and notes its place. It does nothing for a null.
+func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *settingError) *settingError {
 	if node == nil || node.Type() == ast.NullType {
 		return nil
 	}
@@ -115,7 +130,7 @@ func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *setting
 	r.places[at] = here
 	switch n := node.(type) {
 	case *ast.AnchorNode:
-		if wrong := r.value(to, n.Value, at); wrong != nil {
+		if wrong := r.resolved(n.Value, at, read); wrong != nil {
 			return wrong
 		}
 		r.anchors[n.Name.GetToken().Value] = n.Value // only now: it cannot hold itself
@@ -127,15 +142,32 @@ func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *setting
 			return &settingError{at: at, fault: fmt.Sprintf("*%s stands for a value marked &%s, and there is none above", name, name),
 				hint: fmt.Sprintf(`quote a text that begins with *: "*%s"`, name)}
 		}
-		wrong := r.value(to, target, at)
+		wrong := r.resolved(target, at, read)
 		r.places[at] = here // not the place of what it repeats
 		return wrong
 	case *ast.TagNode:
 		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not read here", n.Start.Value), hint: "remove it, or quote a text that begins with !"}
 	}
+	return read(node)
+}
+
+// value reads a node into what is to be set. A null sets nothing.
+func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *settingError {
+	return r.resolved(node, at, func(node ast.Node) *settingError { return r.plainValue(to, node, at) })
+}
+
+func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) *settingError {
 	switch {
+	case to.Type() == reflect.TypeFor[json.RawMessage]():
+		w := newJSONWriter(r, 0)
+		wrong := w.write(node, nil, at)
+		to.SetBytes(w.out.Bytes())
+		return wrong
 	case to.Type() == reflect.TypeFor[time.Duration]():
 		return scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) })
+	case to.Kind() == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return r.plainValue(to.Elem(), node, at)
 	case to.Kind() == reflect.Struct:
 		return r.fields(to, node, at)
 	case to.Kind() == reflect.Map:
@@ -158,7 +190,7 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 	if !ok {
 		fault := "it is not a group of settings"
 		if at == "" {
-			fault = "the configuration is not a group of settings"
+			fault = r.what + " is not a group of settings"
 		}
 		return nil, &settingError{at: at, fault: fault, hint: "write each as name: value on a line of its own, those of a group below its name and indented"}
 	}
@@ -192,8 +224,11 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) *settin
 	for _, pair := range pairs {
 		i := slices.Index(known, pair.name)
 		if i < 0 {
-			return &settingError{at: at.field(pair.name), onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name),
-				hint: suggest(pair.name, known, "the settings here are")}
+			hint := suggest(pair.name, known, "the settings here are")
+			if group, ok := to.Interface().(interface{ unknownHint(name string) string }); ok {
+				hint = orDefault(group.unknownHint(pair.name), hint)
+			}
+			return &settingError{at: at.field(pair.name), onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint}
 		}
 		member := at.field(pair.name)
 		if to.Type().Field(i).Tag.Get("unit") == "dollars" {

@@ -32,22 +32,29 @@ func TestTemplateSetsNothing(t *testing.T) {
 	if diff := cmp.Diff(Default(), c); diff != "" {
 		t.Errorf("(-default +template):\n%s", diff)
 	}
-	if n := strings.Count(Template, "\n"); n > 150 {
+	if n := strings.Count(Template, "\n"); n > 200 {
 		t.Errorf("%d lines are more than a newcomer reads", n)
 	}
 }
 
-// TestTemplateBlocks uncomments one block after the other. What is not said to be an example is the default.
+// TestTemplateBlocks uncomments one block after the other. What is not said to be an example is the default. The block
+// of agents names a model, and is taken with those.
 func TestTemplateBlocks(t *testing.T) {
 	defaults, examples := 0, 0
-	for block := range strings.SplitSeq(Template, "\n\n") {
-		text := uncomment(block) + "\n"
+	blocks := strings.Split(Template, "\n\n")
+	models := uncomment(blocks[slices.IndexFunc(blocks, func(block string) bool { return strings.Contains(block, "\n# models:\n") })])
+	for _, block := range blocks {
+		text, standard := uncomment(block)+"\n", Default()
+		if strings.Contains(block, "\n# agents:\n") {
+			text += models
+			standard = mustParse(t, models)
+		}
 		c, err := Parse([]byte(text))
 		if err != nil {
 			t.Errorf("%v in:\n%s", err, text)
 			continue
 		}
-		diff := cmp.Diff(Default(), c)
+		diff := cmp.Diff(standard, c)
 		if strings.Contains(block, "Example:\n") {
 			examples++
 			if diff == "" {
@@ -117,7 +124,7 @@ func settings(group reflect.Type, prefix string) []string {
 			if inner = inner.Elem(); inner.Kind() == reflect.Struct {
 				name += ".NAME"
 			}
-		case reflect.Slice:
+		case reflect.Slice, reflect.Pointer:
 			inner = inner.Elem()
 		}
 		if inner.Kind() == reflect.Struct {
@@ -132,8 +139,13 @@ func settings(group reflect.Type, prefix string) []string {
 // general is the name of a setting with NAME for what people chose.
 func general(at settingPath) string {
 	names := strings.Split(at.String(), ".")
-	if len(names) > 1 && slices.Contains([]string{"agents", "roles"}, names[0]) {
-		names[1] = "NAME"
+	chosen := 1
+	if names[0] == "oracle" {
+		chosen = 2
+	}
+	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "oracle.servers", "oracle.tools", "oracle.subagents"},
+		strings.Join(names[:chosen], ".")) {
+		names[chosen] = "NAME"
 	}
 	return strings.Join(names, ".")
 }

@@ -19,7 +19,8 @@ const (
 
 func (c *Config) validate() *settingError {
 	for _, check := range []func() *settingError{c.checkAgents, c.checkRoles, c.checkExperts, c.checkEnvironments, c.checkChecks,
-		c.checkProtected, c.checkChoices, c.checkBudgets, c.Limits.check, c.checkTimes} {
+		c.checkProtected, c.checkChoices, c.checkBudgets, c.Limits.check, c.checkTimes,
+		c.checkModels, c.checkOracle} {
 		if wrong := check(); wrong != nil {
 			return wrong
 		}
@@ -47,8 +48,11 @@ func (c *Config) checkAgents() *settingError {
 		}
 		a := c.Agents[name]
 		check := a.checkCommand
-		if a.Preset != "" {
+		switch {
+		case a.Preset != "":
 			check = a.checkPreset
+		case a.Tree != "":
+			check = a.checkTree
 		}
 		if wrong := check(at); wrong != nil {
 			return wrong
@@ -73,9 +77,32 @@ func (a Agent) checkPreset(at settingPath) *settingError {
 		{"format", a.Format != "", "remove it: a preset knows its format"},
 		{"prompt", a.Prompt != "", "remove it: a preset knows how it takes a prompt"},
 		{"interactive", a.Interactive, "remove it: a preset reads its input to the end before it begins"},
+		{"tree", a.Tree != "", "keep one of them"},
 	} {
 		if other.set {
 			return &settingError{at: at.field(other.name), fault: "it does not go with preset", hint: other.hint}
+		}
+	}
+	return checkAddress(at.field("base_url"), a.BaseURL)
+}
+
+// checkTree checks an agent that is a tree; whether there is its model, checkModels does.
+func (a Agent) checkTree(at settingPath) *settingError {
+	const program = "remove it: a tree is no program of its own"
+	for _, other := range []struct {
+		name string
+		set  bool
+		hint string
+	}{
+		{"command", len(a.Command) > 0, "keep one of them"},
+		{"args", len(a.Args) > 0, program},
+		{"format", a.Format != "", program},
+		{"prompt", a.Prompt != "", program},
+		{"interactive", a.Interactive, program},
+		{"base_url", a.BaseURL != "", "set it under models, for the model that the agent names"},
+	} {
+		if other.set {
+			return &settingError{at: at.field(other.name), fault: "it does not go with tree", hint: other.hint}
 		}
 	}
 	return nil
@@ -83,14 +110,17 @@ func (a Agent) checkPreset(at settingPath) *settingError {
 
 func (a Agent) checkCommand(at settingPath) *settingError {
 	if len(a.Command) == 0 {
-		return &settingError{at: at, fault: "it has neither preset nor command",
-			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument]", list(Presets()))}
+		return &settingError{at: at, fault: "it has neither preset nor command nor tree",
+			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument], or tree: with a file", list(Presets()))}
 	}
 	if wrong := checkProgram(at.field("command"), a.Command); wrong != nil {
 		return wrong
 	}
 	if len(a.Args) > 0 {
 		return &settingError{at: at.field("args"), fault: "it goes only with preset", hint: "put the arguments into command"}
+	}
+	if a.BaseURL != "" {
+		return &settingError{at: at.field("base_url"), fault: "it goes only with preset", hint: "put the address into command or env"}
 	}
 	if a.Model != "" && !a.has(ModelMark) {
 		return &settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " in whose place it goes",

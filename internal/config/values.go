@@ -169,6 +169,15 @@ func checkEnv(at settingPath, env map[string]string) *settingError {
 }
 
 func checkWebhook(at settingPath, address string) *settingError {
+	wrong := checkAddress(at, address)
+	if wrong != nil {
+		wrong.hint = "write it in full, such as https://example.org/questions"
+	}
+	return wrong
+}
+
+// checkAddress holds that an address, if there is one, is one of HTTP.
+func checkAddress(at settingPath, address string) *settingError {
 	if address == "" {
 		return nil
 	}
@@ -177,5 +186,5 @@ func checkWebhook(at settingPath, address string) *settingError {
 		return nil
 	}
 	return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that begins with https://", address),
-		hint: "write it in full, such as https://example.org/questions"}
+		hint: "write it in full, such as http://127.0.0.1:8080/v1"}
 }

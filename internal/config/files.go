@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// findFiles makes the paths whole that begin at the folder of the box, or at the project that holds it, not in the folder
+// that somebody happens to be in, and looks whether the files are there that must be.
+func (c *Config) findFiles(dir string) *settingError {
+	f := finder{box: dir, project: filepath.Join(dir, "..")}
+	c.Checkpoint.File = whole(dir, c.Checkpoint.File)
+	for _, name := range sortedKeys(c.Roles) {
+		role := c.Roles[name]
+		f.file(setting("roles", string(name), "prompt"), &role.Prompt, "the built-in prompt")
+		c.Roles[name] = role
+	}
+	for _, name := range sortedKeys(c.Agents) {
+		agent := c.Agents[name]
+		f.file(setting("agents", name, "tree"), &agent.Tree, "")
+		c.Agents[name] = agent
+	}
+	o, at := &c.Oracle, setting("oracle")
+	f.file(at.field("tree"), &o.Tree, "the built-in tree")
+	f.file(at.field("words"), &o.Words, "the built-in words")
+	f.folder(at.field("prompts"), &o.Prompts, f.box, "the folder of the box")
+	f.folder(at.field("code"), &o.Code, f.project, "the project")
+	f.folder(at.field("notes"), &o.Notes, f.project, "the project")
+	f.folder(at.field("portfolio"), &o.Portfolio, f.project, "the project")
+	for _, name := range sortedKeys(o.Subagents) {
+		sub := o.Subagents[name]
+		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
+		o.Subagents[name] = sub
+	}
+	return f.wrong
+}
+
+// finder keeps the first that is not found.
+type finder struct {
+	box, project string
+	wrong        *settingError
+}
+
+func whole(dir, name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
+
+// file finds a file; without the line there is what is built in, if anything is.
+func (f *finder) file(at settingPath, name *string, builtIn string) {
+	*name = whole(f.box, *name)
+	if *name == "" || f.wrong != nil {
+		return
+	}
+	if info, err := os.Stat(*name); err == nil && info.Mode().IsRegular() {
+		return
+	}
+	f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no file %s", *name), hint: "write the path of a file, relative to the folder of the box"}
+	if builtIn != "" {
+		f.wrong.hint += ", or remove the line for " + builtIn
+	}
+}
+
+func (f *finder) folder(at settingPath, name *string, from, what string) {
+	*name = whole(from, *name)
+	if *name == "" || f.wrong != nil {
+		return
+	}
+	if info, err := os.Stat(*name); err != nil || !info.IsDir() {
+		f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no folder %s", *name),
+			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line", what)}
+	}
+}

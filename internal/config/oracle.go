@@ -1,0 +1,262 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// Providers of models: the wire protocols.
+const (
+	ProviderOpenAI    = "openai" // OpenAI, or any server that is compatible
+	ProviderAnthropic = "anthropic"
+)
+
+// What holds for a model that does not say.
+const (
+	DefaultMaxTokens    = 8192
+	DefaultModelTimeout = 2 * time.Minute
+	DefaultTries        = 5
+)
+
+// Model is a language model on a server.
+type Model struct {
+	// Provider is ProviderOpenAI or ProviderAnthropic.
+	Provider string `yaml:"provider"`
+	// Model is what the server calls it.
+	Model string `yaml:"model"`
+	// BaseURL is the server's address; "" is the provider's own.
+	BaseURL string `yaml:"base_url"`
+	// KeyEnv names the environment variable with the key; the key itself is never in the file.
+	KeyEnv string `yaml:"key_env"`
+	// MaxTokens is how long one reply may be.
+	MaxTokens int `yaml:"max_tokens"`
+	// Timeout is the silence after which a connection counts as dropped.
+	Timeout time.Duration `yaml:"timeout"`
+	// Tries is how often a reply is asked for before the failure counts.
+	Tries int `yaml:"tries"`
+	// Price is nil if it is not known; then cost is not counted.
+	Price *Price `yaml:"price"`
+}
+
+// Price is what tokens cost, in millionths of a dollar for a million tokens: n of them cost n*InputMicros/1e6 millionths.
+type Price struct {
+	InputMicros  int64 `yaml:"input" unit:"dollars"`
+	OutputMicros int64 `yaml:"output" unit:"dollars"`
+}
+
+// Oracle is the conversation agent. Files may be relative in the text, to the folder of the box, and Code, Notes and
+// Portfolio to the project, which is the folder that holds it; Load makes them whole.
+type Oracle struct {
+	// Model names one of Config.Models; "" is the only one. OracleModel resolves it.
+	Model string `yaml:"model"`
+	// Tree is a file with the behaviour tree that decides its turns; "" is the built-in one.
+	Tree string `yaml:"tree"`
+	// Code is the folder that it searches and reads; "" is the project.
+	Code string `yaml:"code"`
+	// Notes is a folder of Markdown; "" is none.
+	Notes string `yaml:"notes"`
+	// Portfolio is a folder with PortfolioFile; "" is none.
+	Portfolio string `yaml:"portfolio"`
+	// Prompts is a folder with segments that replace built-in ones of the same name; "" is none.
+	Prompts string `yaml:"prompts"`
+	// Words is a file with the words that tell what a question is about; "" is the built-in one.
+	Words  string       `yaml:"words"`
+	Limits OracleLimits `yaml:"limits"`
+	// ToolTimeout is how long a tool may take that says nothing else.
+	ToolTimeout time.Duration `yaml:"tool_timeout"`
+	// Servers are MCP servers, Tools shell commands, and Subagents other trees that it may use, by name.
+	Servers   map[string]Server      `yaml:"servers"`
+	Tools     map[string]CommandTool `yaml:"tools"`
+	Subagents map[string]Subagent    `yaml:"subagents"`
+	// Workarounds say, by capability that the model may find missing, what to do instead.
+	Workarounds map[string]string `yaml:"workarounds"`
+}
+
+// OracleLimits limit one question; zero is no limit, but for Turns.
+type OracleLimits struct {
+	Turns      int           `yaml:"turns"`
+	Tokens     int64         `yaml:"tokens"`
+	CostMicros int64         `yaml:"cost" unit:"dollars"` // millionths of a dollar
+	Time       time.Duration `yaml:"time"`
+}
+
+// Server is an MCP server: a program, or an address.
+type Server struct {
+	// Command is program and arguments, run without a shell; nil with URL.
+	Command []string `yaml:"command"`
+	// Env is added to the environment of the program. ${NAME} in its values, and in those of Headers, stands for a
+	// variable of the environment; Resolved puts it there.
+	Env map[string]string `yaml:"env"`
+	// URL is "" with Command. Headers are sent with every request.
+	URL     string            `yaml:"url"`
+	Headers map[string]string `yaml:"headers"`
+	// Tools are those that may be used; empty is all.
+	Tools   []string      `yaml:"tools"`
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// CommandTool is a shell command that the model may call.
+type CommandTool struct {
+	// Command is a line for a shell.
+	Command     string `yaml:"command"`
+	Description string `yaml:"description"`
+	// Parameters are the JSON schema of an object.
+	Parameters json.RawMessage `yaml:"parameters"`
+	// ReadOnly says that running it again changes nothing.
+	ReadOnly bool          `yaml:"read_only"`
+	Timeout  time.Duration `yaml:"timeout"`
+}
+
+// Subagent is another tree that may be handed a part of the question.
+type Subagent struct {
+	// Tree is a file, as Oracle.Tree.
+	Tree string `yaml:"tree"`
+	// Model names one of Config.Models; "" is the oracle's.
+	Model       string `yaml:"model"`
+	Description string `yaml:"description"`
+}
+
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
+
+func defaultOracle() Oracle {
+	return Oracle{Limits: OracleLimits{Turns: 30}, ToolTimeout: time.Minute}
+}
+
+// missing is a price that validation refuses.
+const missing = -1
+
+// fillOracle gives defaults to models, and to the servers and tools of the oracle.
+func (c *Config) fillOracle(set places) {
+	for name, m := range c.Models {
+		at := setting("models", name)
+		setUnless(set, at.field("max_tokens"), &m.MaxTokens, DefaultMaxTokens)
+		setUnless(set, at.field("timeout"), &m.Timeout, DefaultModelTimeout)
+		setUnless(set, at.field("tries"), &m.Tries, DefaultTries)
+		if m.Price != nil {
+			setUnless(set, at.field("price").field("input"), &m.Price.InputMicros, missing)
+			setUnless(set, at.field("price").field("output"), &m.Price.OutputMicros, missing)
+		}
+		m.KeyEnv = orDefault(m.KeyEnv, m.defaultKeyEnv())
+		c.Models[name] = m
+	}
+	for name, s := range c.Oracle.Servers {
+		setUnless(set, setting("oracle", "servers", name, "timeout"), &s.Timeout, c.Oracle.ToolTimeout)
+		c.Oracle.Servers[name] = s
+	}
+	for name, t := range c.Oracle.Tools {
+		at := setting("oracle", "tools", name)
+		setUnless(set, at.field("timeout"), &t.Timeout, c.Oracle.ToolTimeout)
+		setUnless(set, at.field("parameters"), &t.Parameters, json.RawMessage(noParameters))
+		c.Oracle.Tools[name] = t
+	}
+}
+
+func (m Model) defaultKeyEnv() string {
+	if m.Provider == ProviderAnthropic {
+		return "ANTHROPIC_API_KEY"
+	}
+	return "OPENAI_API_KEY"
+}
+
+// unknownHint is for who would write the key itself.
+func (Model) unknownHint(name string) string {
+	if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "secret") || strings.HasSuffix(name, "token") {
+		return "keys are not written here; key_env names the environment variable that has it"
+	}
+	return ""
+}
+
+// OracleModel returns the model of that name and its name; "" is the oracle's, which is the only one if it names none. It
+// is also the one of an agent or a sub-agent with a tree that names none. The error says what to write.
+func (c *Config) OracleModel(name string) (string, Model, error) {
+	name, wrong := c.modelNamed(name)
+	if wrong != nil {
+		return "", Model{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(oneLine(wrong.fault)), Hint: wrong.hint}
+	}
+	return name, c.Models[name], nil
+}
+
+// modelNamed resolves the name of a model. The error is without its place.
+func (c *Config) modelNamed(name string) (string, *settingError) {
+	name = orDefault(name, c.Oracle.Model)
+	known := sortedKeys(c.Models)
+	switch {
+	case len(known) == 0:
+		return "", &settingError{fault: "no model is configured", hint: fmt.Sprintf(
+			"write models: {%s: {provider: openai, model: gpt-5}} into %s, and put the key into OPENAI_API_KEY", orDefault(name, "main"), FileName)}
+	case name == "" && len(known) == 1:
+		return known[0], nil
+	case name == "":
+		return "", &settingError{fault: fmt.Sprintf("there are %d models, and oracle.model does not name one", len(known)),
+			hint: fmt.Sprintf("write oracle: {model: %s}, or another of %s", known[0], list(known))}
+	case !slices.Contains(known, name):
+		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name), hint: suggest(name, known, "configure it under models, or name one of")}
+	}
+	return name, nil
+}
+
+// Resolved is the server with what the variables stand for in its Env and Headers, as lookup has it (os.LookupEnv). The
+// error names a variable that is missing.
+func (s Server) Resolved(lookup func(string) (string, bool)) (Server, error) {
+	var err error
+	if s.Env, err = resolved(s.Env, lookup); err != nil {
+		return Server{}, fmt.Errorf("env.%w", err)
+	}
+	if s.Headers, err = resolved(s.Headers, lookup); err != nil {
+		return Server{}, fmt.Errorf("headers.%w", err)
+	}
+	return s, nil
+}
+
+func resolved(values map[string]string, lookup func(string) (string, bool)) (map[string]string, error) {
+	if values == nil {
+		return nil, nil
+	}
+	all := make(map[string]string, len(values))
+	for _, name := range sortedKeys(values) {
+		text, fault, hint := expand(values[name], lookup)
+		if fault != "" {
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s: %s", name, fault), Hint: hint}
+		}
+		all[name] = text
+	}
+	return all, nil
+}
+
+// expand puts the values of variables in the places of ${NAME}. A $ before anything else is itself.
+func expand(text string, lookup func(string) (string, bool)) (expanded, fault, hint string) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String(), "", ""
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || !variableName(name) {
+			return "", "${ does not begin the name of a variable", "write ${NAME}, with letters, digits and _ between the braces"
+		}
+		value, ok := lookup(name)
+		if !ok {
+			return "", fmt.Sprintf("the environment variable %s is not set", name), fmt.Sprintf("set %s before you start signalbox", name)
+		}
+		b.WriteString(value)
+		text = after
+	}
+}
+
+func variableName(name string) bool {
+	for i, r := range name {
+		if r != '_' && !(r >= 'a' && r <= 'z') && !(r >= 'A' && r <= 'Z') && !(i > 0 && r >= '0' && r <= '9') {
+			return false
+		}
+	}
+	return name != ""
+}
