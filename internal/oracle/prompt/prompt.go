@@ -2,7 +2,8 @@
 //
 // A question's class comes from a table of words (words.txt): whole words, case folded, never parts of words. The class
 // chooses which kinds of tools are offered and which segments the prompt is made of. Segments are files of their own
-// (segments/*.md), templates that see Data; they always come in the order of Segments. The segment on signals is in every
+// (segments/*.md), templates that see Data; they always come in the order of Segments. What the model is told between
+// turns (advice/*.md) are templates too. The segment on signals is in every
 // prompt. The same Set, class and data give the same prompt, byte for byte.
 //
 // A Set does not change after New and may be used by many goroutines. Nothing here does I/O: the files are embedded.
@@ -77,8 +78,8 @@ type Data struct {
 
 // Options replaces what is embedded.
 type Options struct {
-	// Segments are templates by the names of Segments, each in place of the embedded one. An empty one leaves the
-	// segment out, but for signals, which must say something. Nil: all are the embedded ones.
+	// Segments are templates by the names of Segments and Advices, each in place of the embedded one. An empty one leaves
+	// the segment out, but for signals and advice, which must say something. Nil: all are the embedded ones.
 	Segments map[string]string
 	// Words is the table of words. Empty: the embedded one.
 	Words string
@@ -88,6 +89,7 @@ type Options struct {
 type Set struct {
 	words    words
 	segments map[string]*template.Template
+	advice   map[string]*template.Template
 }
 
 // New returns a Set. An error names the segment, or the line of the table, that cannot be used. A nil opts means the zero
@@ -101,8 +103,9 @@ func New(opts *Options) (*Set, error) {
 		o.Words = wordTable
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Segments)) {
-		if !slices.Contains(Segments(), name) {
-			return nil, fmt.Errorf("prompt: no such segment as %q: the segments are %s", name, strings.Join(Segments(), ", "))
+		if !slices.Contains(Segments(), name) && !isAdvice(name) {
+			return nil, fmt.Errorf("prompt: no such segment as %q: the segments are %s, and between turns %s", name,
+				strings.Join(Segments(), ", "), strings.Join(Advices(), ", "))
 		}
 	}
 	table, err := parseWords(o.Words)
@@ -123,7 +126,7 @@ func New(opts *Options) (*Set, error) {
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, s.addAdvice(o.Segments)
 }
 
 // add parses a segment and tries it on every class, so that a bad one is found before a conversation begins.

@@ -1,0 +1,84 @@
+package prompt
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+//go:embed advice/*.md
+var adviceFiles embed.FS
+
+// The names of what the oracle tells the model between turns, which are also the names of their files.
+const (
+	GoOn              = "go_on"
+	WithoutCapability = "without_capability"
+	NoSubAgent        = "no_sub_agent"
+	Delegated         = "delegated"
+	OtherStrategy     = "other_strategy"
+	Hint              = "hint"
+	AskFinal          = "ask_final"
+	Acknowledge       = "acknowledge"
+	ForceAnswer       = "force_answer"
+	RepeatedCall      = "repeated_call"
+	RefusedCall       = "refused_call"
+)
+
+// Advices returns the names of all pieces of advice.
+func Advices() []string {
+	return []string{GoOn, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint, AskFinal, Acknowledge, ForceAnswer,
+		RepeatedCall, RefusedCall}
+}
+
+// Occasion is what a piece of advice is about.
+type Occasion struct {
+	// Reason is that of the decision, Detail what it is about, in the model's own words.
+	Reason, Detail string
+	// Workaround is what the configuration says about a capability that is missing.
+	Workaround string
+	// Text is what a sub-agent found.
+	Text string
+}
+
+func (s *Set) addAdvice(given map[string]string) error {
+	s.advice = map[string]*template.Template{}
+	for _, name := range Advices() {
+		text, replaced := given[name]
+		if !replaced {
+			file, err := adviceFiles.ReadFile("advice/" + name + ".md")
+			if err != nil {
+				return fmt.Errorf("prompt: %w", err)
+			}
+			text = string(file)
+		}
+		t, err := template.New(name).Option("missingkey=error").Parse(text)
+		if err != nil {
+			return fmt.Errorf("prompt: advice %s: %w", name, err)
+		}
+		s.advice[name] = t
+		if out, err := s.Advice(name, Occasion{}); err != nil {
+			return err
+		} else if out == "" {
+			return fmt.Errorf("prompt: advice %s is empty: a model must be told something", name)
+		}
+	}
+	return nil
+}
+
+// Advice returns a piece of advice. The error is about one that was replaced, or about a name that is not in Advices.
+func (s *Set) Advice(name string, o Occasion) (string, error) {
+	t := s.advice[name]
+	if t == nil {
+		return "", fmt.Errorf("prompt: there is no advice %q: there is %s", name, strings.Join(Advices(), ", "))
+	}
+	o.Detail, o.Workaround = oneLine(o.Detail), oneLine(o.Workaround)
+	var out strings.Builder
+	if err := t.Execute(&out, o); err != nil {
+		return "", fmt.Errorf("prompt: advice %s: %w", name, err)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func isAdvice(name string) bool { return slices.Contains(Advices(), name) }

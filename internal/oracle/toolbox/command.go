@@ -1,0 +1,167 @@
+package toolbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/crew/process"
+	"signalbox/internal/oracle/prompt"
+)
+
+// KeyVariable is the environment variable with the key of a call, which is the same for each try of it, so that a program
+// can tell that it did it before. Programs that are tools of behaviour trees know it by the same name.
+const KeyVariable = "SIGNALBOX_TREE_KEY"
+
+const (
+	// maxPrinted is how much a command may print before it is ended. The model sees MaxResult of it.
+	maxPrinted   = 1 << 20
+	maxComplaint = 2 << 10
+	commandGrace = 3 * time.Second
+)
+
+// Command is a tool that is a line for the shell.
+type Command struct {
+	Line        string
+	Description string
+	// Parameters is the JSON schema of an object. Nil: any arguments are taken.
+	Parameters json.RawMessage
+	// ReadOnly, Timeout: as those of a Tool, with the same zero values.
+	ReadOnly bool
+	Timeout  time.Duration
+	// Dir is where it runs. Empty: the folder of this process.
+	Dir string
+}
+
+// FromCommand is a tool that is a shell command. It gets the arguments as a JSON object on standard input; what it prints
+// is the result; an exit status other than 0 is a failure, of which the model sees the end of standard error. It runs in a
+// process group of its own and is ended, with all that it started, when its time is up or the call is cancelled, and
+// before the same call is tried again. It works on Linux and macOS; elsewhere each call fails and says so.
+func FromCommand(name string, c Command) Tool {
+	schema := c.Parameters
+	if len(bytes.TrimSpace(schema)) == 0 {
+		schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return Tool{Name: name, Description: c.Description, Kind: prompt.OtherTool, Schema: schema, ReadOnly: c.ReadOnly, Timeout: c.Timeout, End: endCommand,
+		Use: func(ctx context.Context, call Call) (Result, error) { return c.run(ctx, call) }}
+}
+
+// endCommand ends the program of a call, if a process that was killed has left it behind.
+func endCommand(key string) error {
+	if key == "" {
+		return nil
+	}
+	_, err := process.EndSession(session(key), commandGrace)
+	return err
+}
+
+func (c Command) run(ctx context.Context, call Call) (Result, error) {
+	env := append(process.Environ(), KeyVariable+"="+call.Key)
+	if call.Key != "" {
+		// Two programs of one call would get in each other's way.
+		if err := endCommand(call.Key); err != nil {
+			return Result{}, err
+		}
+		env = append(env, process.SessionVariable+"="+session(call.Key))
+	}
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	full := make(chan struct{})
+	printed, complaint := &beginning{full: full}, &ending{}
+	input := call.Arguments
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	p, err := process.Start(process.Spec{Argv: []string{"sh", "-c", c.Line}, Dir: c.Dir, Env: env, Stdin: append(bytes.Clone(input), '\n'),
+		Stdout: printed, Stderr: complaint, Grace: commandGrace}, nil)
+	if err != nil {
+		return Result{}, fmt.Errorf("the command of the tool cannot be run: %w", err)
+	}
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		case <-full: // it may print for ever
+		}
+		p.Stop(commandGrace)
+	})
+	exit := p.Wait()
+	close(over)
+	watch.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return Result{}, ctx.Err()
+	case printed.over:
+		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was ended", maxPrinted),
+			Hint: "ask for less at once; it began with:\n" + cut(valid(printed.String()), maxComplaint)}
+	case exit.Err != nil:
+		return Result{}, exit.Err
+	case exit.Code != 0:
+		return Result{}, errors.New(complaintOf(exit, complaint.String(), printed.String()))
+	}
+	return Result{Text: strings.TrimRight(printed.String(), "\n")}, nil
+}
+
+// session names the processes of a call, which may have any key.
+func session(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return process.Within("oracle-" + hex.EncodeToString(sum[:12]))
+}
+
+// complaintOf tells how a command failed, in the last words of what it wrote. Some write them to the wrong place.
+func complaintOf(exit process.Exit, said, printed string) string {
+	text := fmt.Sprintf("the command failed with exit status %d", exit.Code)
+	if exit.Signal != "" {
+		text += " (" + exit.Signal + ")"
+	}
+	for _, words := range []string{said, printed} {
+		if words = strings.TrimSpace(valid(words)); words != "" {
+			return text + ": " + tail(words, maxComplaint)
+		}
+	}
+	return text + " and said nothing"
+}
+
+// beginning keeps the first of what is written.
+type beginning struct {
+	bytes.Buffer
+	over bool
+	full chan struct{} // closed when there is more than is kept
+}
+
+// Write takes all and never fails.
+func (b *beginning) Write(p []byte) (int, error) {
+	room := maxPrinted - b.Len()
+	if len(p) > room && !b.over {
+		b.over = true
+		close(b.full)
+	}
+	b.Buffer.Write(p[:max(min(room, len(p)), 0)])
+	return len(p), nil
+}
+
+// ending keeps the last of what is written.
+type ending struct{ kept []byte }
+
+// Write takes all and never fails.
+func (e *ending) Write(p []byte) (int, error) {
+	e.kept = append(e.kept, p...)
+	if len(e.kept) > 4*maxComplaint {
+		e.kept = append(e.kept[:0], e.kept[len(e.kept)-2*maxComplaint:]...)
+	}
+	return len(p), nil
+}
+
+func (e *ending) String() string { return string(e.kept) }

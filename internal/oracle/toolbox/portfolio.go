@@ -1,0 +1,100 @@
+package toolbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/portfolio"
+)
+
+// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer is one JSON object,
+// and tells of failures too. A *portfolio.Desk is one.
+type Portfolio interface {
+	CheckExitSignals(context.Context, portfolio.ExitQuery) portfolio.Answer
+	SuggestTaxLossHarvest(context.Context, portfolio.HarvestQuery) portfolio.Answer
+}
+
+type exitsInput struct {
+	Ticker  string      `json:"ticker"`
+	Shares  json.Number `json:"shares"`
+	Account string      `json:"account_id"`
+	AsOf    string      `json:"as_of"`
+}
+
+// What the two tools say of themselves is what they say over MCP, which a test holds; only format and output are left
+// out. A model gets the brief for agents, and a question writes no files.
+const dayProperty = `{"type":"string","maxLength":10,"pattern":"^\\d{4}-\\d{2}-\\d{2}$","description":"As 2026-01-31; else as_of of portfolio.yaml, else today."}`
+
+// agentFormat is the format of that brief.
+const agentFormat = "agent"
+
+// CheckExitSignals is the tool check_exit_signals.
+func CheckExitSignals(p Portfolio) Tool {
+	return Tool{
+		Name:        "check_exit_signals",
+		Description: "Whether to leave a position, by the exit rules of the portfolio: what triggered, how much to sell, and where to put the stop. Not investment advice.",
+		Kind:        prompt.PortfolioTool,
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"ticker":{"type":"string","maxLength":16,"description":"The ticker."},` +
+			`"shares":{"type":"number","minimum":0,"maximum":1e15,"description":"How many shares; none is the whole position."},` +
+			`"account_id":{"type":"string","maxLength":64,"description":"The account; needed if several hold the ticker."},` +
+			`"as_of":` + dayProperty + `},"required":["ticker"],"additionalProperties":false}`),
+		ReadOnly: true,
+		Use: func(ctx context.Context, call Call) (Result, error) {
+			in, err := decode[exitsInput](call.Arguments)
+			if err != nil {
+				return Result{}, err
+			}
+			return told(ctx, "exit signals of "+in.Ticker, p.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
+				AccountID: in.Account, AsOf: in.AsOf, Format: agentFormat}))
+		},
+	}
+}
+
+type harvestInput struct {
+	MinLoss   json.Number `json:"min_loss"`
+	SortBy    string      `json:"sort_by"`
+	WashCheck *bool       `json:"include_wash_sale_check"`
+	Account   string      `json:"account"`
+	Source    string      `json:"source"`
+	AsOf      string      `json:"as_of"`
+}
+
+// SuggestTaxLossHarvest is the tool suggest_tax_loss_harvest.
+func SuggestTaxLossHarvest(p Portfolio) Tool {
+	return Tool{
+		Name:        "suggest_tax_loss_harvest",
+		Description: "Which open lots could be sold at a loss for taxes, how much of it would count, and which sales would be wash sales (US federal rules). Not tax advice.",
+		Kind:        prompt.PortfolioTool,
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"min_loss":{"type":"number","minimum":0,"maximum":1e15,"description":"Only losses of at least this much."},` +
+			`"sort_by":{"type":"string","enum":["loss_amount","loss_pct","days_held"],"default":"loss_amount","description":"What comes first."},` +
+			`"include_wash_sale_check":{"type":"boolean","default":true,"description":"Look for wash sales."},` +
+			`"account":{"type":"string","maxLength":64,"description":"Only this account; else all taxable ones."},` +
+			`"source":{"type":"string","maxLength":255,"description":"Only accounts with transactions from this file in the folder transactions, or from this kind of file."},` +
+			`"as_of":` + dayProperty + `},"additionalProperties":false}`),
+		ReadOnly: true,
+		Use: func(ctx context.Context, call Call) (Result, error) {
+			in, err := decode[harvestInput](call.Arguments)
+			if err != nil {
+				return Result{}, err
+			}
+			return told(ctx, "losses to harvest", p.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy,
+				SkipWashCheck: in.WashCheck != nil && !*in.WashCheck, Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: agentFormat}))
+		},
+	}
+}
+
+// told makes a result of an answer. One that tells of a failure is a failed result, with the whole brief.
+func told(ctx context.Context, title string, a portfolio.Answer) (Result, error) {
+	if a.Problem != nil && ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	if a.Problem != nil {
+		return Result{}, errors.New(string(a.JSON))
+	}
+	return Result{Text: string(a.JSON), Sources: []chunk.Source{{Type: "portfolio", Path: "portfolio.yaml", Title: title}}}, nil
+}

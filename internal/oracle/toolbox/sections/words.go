@@ -1,0 +1,104 @@
+package sections
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// MaxWords is how many words of a query count.
+const MaxWords = 16
+
+// Telling are the words that say something, or all if none does.
+func Telling(words iter.Seq[string]) []string {
+	var all, some []string
+	for word := range words {
+		all = appendNew(all, word)
+		if !isFiller(word) {
+			some = appendNew(some, word)
+		}
+	}
+	if len(some) > 0 {
+		return some
+	}
+	return all
+}
+
+func appendNew(list []string, word string) []string {
+	if slices.Contains(list, word) {
+		return list
+	}
+	return append(list, word)
+}
+
+// isFiller reports whether a word says nothing about what is looked for.
+func isFiller(word string) bool {
+	switch word {
+	case "a", "an", "and", "are", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how", "i", "in", "is", "it",
+		"its", "me", "my", "of", "on", "or", "our", "so", "that", "the", "their", "there", "this", "to", "was", "we", "what", "when", "where",
+		"which", "who", "why", "will", "with", "you", "your":
+		return true
+	}
+	return false
+}
+
+// runs goes through the runs of letters and digits in a text. Scripts that put no spaces between words are taken sign by
+// sign.
+func runs(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := -1
+		end := func(at int) bool {
+			from := start
+			start = -1
+			return from < 0 || yield(text[from:at])
+		}
+		for at, r := range text {
+			switch {
+			case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+				if !end(at) || !yield(string(r)) {
+					return
+				}
+			case !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r):
+				if !end(at) {
+					return
+				}
+			case start < 0:
+				start = at
+			}
+		}
+		end(len(text))
+	}
+}
+
+// parts are those of a name such as parseTurnSignal or HTTPServer, in small letters.
+func parts(name string) []string {
+	var all []string
+	start, last, before := 0, 0, rune(0)
+	for at, r := range name {
+		switch {
+		case at == 0:
+		case unicode.IsUpper(r) && !unicode.IsUpper(before):
+			all = append(all, strings.ToLower(name[start:at]))
+			start = at
+		case unicode.IsLower(r) && unicode.IsUpper(before) && last > start:
+			all = append(all, strings.ToLower(name[start:last])) // the last capital of several begins the next part
+			start = last
+		}
+		last, before = at, r
+	}
+	return append(all, strings.ToLower(name[start:]))
+}
+
+// Words goes through the words of a text, in small letters, and takes names apart.
+func Words(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for run := range runs(text) {
+			for _, part := range parts(run) {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
+}
