@@ -9,16 +9,19 @@ BUILD    := $(GO) build -trimpath
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check format bench fault fuzz demo cross clean
+.PHONY: help build test test-agents check format bench fault fuzz demo cross clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/signalbox
 	$(BUILD) -o bin/signalbox ./cmd/signalbox
 
 test: ## run all tests
 	$(GO) test ./...
+
+test-agents: ## have real agent programs carry out a plan, without a network
+	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents
 
 check: format ## all that CI checks: format, vet, staticcheck, go.mod, tests under the race detector
 	$(GO) vet ./...
@@ -35,6 +38,7 @@ bench: ## measure speed side by side with other tools
 	$(GO) run ./test/benchtree
 	$(GO) run ./test/benchportfolio
 	$(GO) run ./test/benchrun
+	$(GO) run ./test/benchoracle
 
 fault: ## kill, race, tamper and starve the real program, at length
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault

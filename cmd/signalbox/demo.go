@@ -14,6 +14,7 @@ import (
 	"signalbox"
 	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/crew/agent"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/rules"
 )
@@ -109,7 +110,7 @@ func (p *program) stage(dir, project string, pace time.Duration) error {
 	if err := os.CopyFS(project, files); err != nil {
 		return err
 	}
-	program, err := ownProgram()
+	program, err := agent.Own()
 	if err != nil {
 		return err
 	}
@@ -130,14 +131,6 @@ func (p *program) stage(dir, project string, pace time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// ownProgram is the path of this very program, for agents that are played by it.
-func ownProgram() (string, error) {
-	if name, err := exec.LookPath(os.Args[0]); err == nil {
-		return filepath.Abs(name)
-	}
-	return os.Executable()
 }
 
 // demoSettings gives each role an agent that writes in another format.

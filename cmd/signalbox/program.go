@@ -52,7 +52,9 @@ type commands struct {
 	Strip stripCommand `cmd:"" help:"Remove turn signals from a model's reply."`
 	Exit  exitCommands `cmd:"" help:"Check the exit signals of the agent exit protocol."`
 
-	Tree treeCommands `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
+	Agent  agentCommand  `cmd:"" help:"Play an agent that is a tree around a model."`
+	Oracle oracleCommand `cmd:"" help:"Ask a model that looks things up, and knows when it is done."`
+	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
 	Portfolio portfolioCommands `cmd:"" help:"Look after a portfolio: tax lots, losses to harvest, exit signals."`
 	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve all of it to agents that speak MCP."`

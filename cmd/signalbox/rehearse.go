@@ -27,15 +27,17 @@ const (
 
 type rehearseCommands struct {
 	Agent rehearseAgentCommand `cmd:"" help:"Be the agent that a script describes."`
-	Check rehearseCheckCommand `cmd:"" help:"Check a script and list its sections."`
+	Model rehearseModelCommand `cmd:"" help:"Serve the model that a script describes."`
+	Check rehearseCheckCommand `cmd:"" help:"Check an agent's script and list its sections."`
 }
 
 func (rehearseCommands) Help() string {
-	return `A scripted agent is a real process that writes what an agent program would write, really edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. docs/rehearsal.md has the language.
+	return `A scripted agent is a real process that writes what an agent program would write, really edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server that real agent programs can be pointed at. docs/rehearsal.md has both languages.
 
 Examples:
 
     signalbox rehearse check agents.script
+    signalbox rehearse model examples/model/hello.yaml
     signalbox rehearse agent agents.script --role developer --task T1 < prompt.txt`
 }
 

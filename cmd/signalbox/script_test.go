@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"signalbox/internal/config"
+	"signalbox/internal/rehearsal/modelserver"
 )
 
 func TestMain(m *testing.M) {
@@ -45,6 +49,7 @@ func TestScript(t *testing.T) {
 			"blobs":   countBlobs,
 			"bytes":   writeBytes,
 			"machine": machine,
+			"model":   serveModel,
 			"mode":    checkMode,
 			"sql":     execSQL,
 		},
@@ -73,6 +78,22 @@ func machine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(ts.Chdir(dir))
 	moveTo(ts.Setenv, filepath.Join(dir, "home"))
+}
+
+// serveModel answers as a script says for the rest of the test, and sets MODEL to the address: model model.yaml
+func serveModel(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: model script")
+	}
+	text, err := config.ParseModelScript(args[0], []byte(ts.ReadFile(args[0])), modelserver.Script{})
+	ts.Check(err)
+	script, err := modelserver.ParseScript(args[0], text)
+	ts.Check(err)
+	handler, err := modelserver.New(script, nil)
+	ts.Check(err)
+	server := httptest.NewServer(handler)
+	ts.Defer(server.Close)
+	ts.Setenv("MODEL", server.URL)
 }
 
 // checkMode fails unless a file has a mode: mode 600 .signalbox/ledger.db

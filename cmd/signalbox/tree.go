@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/oracle"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/draw"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/runner"
-	"signalbox/internal/tree/turnsignal"
 )
 
 // maxTree is the size of the largest file with a tree.
@@ -39,14 +39,8 @@ Examples:
     signalbox tree test examples/trees`
 }
 
-// treeFunctions are what trees can call by name.
-func treeFunctions() *tree.Registry {
-	functions := &tree.Registry{}
-	turnsignal.Register(functions)
-	return functions
-}
-
-func treeOptions() *luatree.Options { return &luatree.Options{Functions: treeFunctions()} }
+// treeOptions let trees call by name what those of the oracle may.
+func treeOptions() *luatree.Options { return &luatree.Options{Functions: oracle.Functions()} }
 
 // loadTree loads a file. What is wrong with it is said, and the error is what is left to say.
 func (p *program) loadTree(ctx context.Context, name string, source []byte) (*luatree.File, error) {

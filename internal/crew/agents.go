@@ -14,27 +14,42 @@ import (
 )
 
 // command returns how the agent of a role is started, and its name in the configuration.
-func (c *Crew) command(role signalbox.Role, expert string) (string, agent.Command) {
+func (c *Crew) command(role signalbox.Role, expert string) (string, agent.Command, error) {
 	name, configured := c.box.Config.AgentFor(role, expert)
-	return name, CommandOf(configured)
+	command, err := CommandOf(configured)
+	return name, command, err
 }
 
-// CommandOf returns how a configured agent is started.
-func CommandOf(a config.Agent) agent.Command {
+// CommandOf returns how a configured agent is started. The error says what kept the settings of a preset from being written.
+func CommandOf(a config.Agent) (agent.Command, error) {
+	if a.Tree != "" {
+		return treeCommand(a), nil
+	}
 	if a.Preset != "" {
-		command, _ := agent.Preset(a.Preset)
+		command, err := agent.PresetAt(a.Preset, a.BaseURL, a.Model)
 		end := len(command.Argv)
 		if command.Argv[end-1] == "-" { // which says where the prompt comes from, and stays last
 			end--
 		}
 		command.Argv = slices.Insert(slices.Clone(command.Argv), end, a.Args...)
 		command.Env = merged(command.Env, a.Env)
-		return command
+		return command, err
 	}
 	if a.Interactive && (a.Format == "" || a.Format == signalbox.FormatAuto) {
 		a.Format = signalbox.FormatPlain // what is not yet recognised could not be answered
 	}
-	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}
+	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}, nil
+}
+
+// treeCommand is how this program itself plays an agent that is a tree: in a process of its own, so that it is bounded,
+// heard and ended as any other agent is.
+func treeCommand(a config.Agent) agent.Command {
+	self, err := agent.Own()
+	if err != nil {
+		self = "signalbox" // which is found, or not, as any other program
+	}
+	return agent.Command{Argv: []string{self, "agent", "--tree", a.Tree, "--model", "{model}"}, Format: signalbox.FormatOracle,
+		Prompt: agent.DeliverStdin, Env: a.Env, Linger: linger}
 }
 
 // linger is how long an agent of one's own may go on after its stream said that the turn is over.
@@ -72,7 +87,11 @@ func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 			continue
 		}
 		seen[name] = true
-		if err := CommandOf(configured).Check(); err != nil {
+		command, err := CommandOf(configured)
+		if err == nil {
+			err = command.Check()
+		}
+		if err != nil {
 			return err
 		}
 	}

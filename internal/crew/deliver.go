@@ -77,7 +77,10 @@ func (s *session) turn(ctx context.Context, p place, left time.Duration, last la
 	if err != nil {
 		return rules.Answer{}, ended{}, err
 	}
-	name, command := s.crew.command(s.role, s.view().Task.Expert)
+	name, command, err := s.crew.command(s.role, s.view().Task.Expert)
+	if err != nil {
+		return rules.Answer{}, ended{}, err
+	}
 	begun, err := s.crew.box.Engine.Do(ctx, rules.Begin{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
 	if err != nil {
 		return rules.Answer{}, ended{}, lost(err)

@@ -89,11 +89,18 @@ limits: {reviews: 9, file_wait: 1m}
 }
 
 func TestCommandOf(t *testing.T) {
-	codex := CommandOf(config.Agent{Preset: "codex", Args: []string{"--oss"}, Env: map[string]string{"A": "1"}})
+	commandOf := func(a config.Agent) agent.Command {
+		command, err := CommandOf(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command
+	}
+	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"}, Env: map[string]string{"A": "1"}})
 	if n := len(codex.Argv); codex.Argv[n-1] != "-" || codex.Argv[n-2] != "--oss" || codex.Env["A"] != "1" {
 		t.Errorf("codex: %+v", codex)
 	}
-	claude := CommandOf(config.Agent{Preset: "claude", Args: []string{"--max-turns", "3"}})
+	claude := commandOf(config.Agent{Preset: "claude", Args: []string{"--max-turns", "3"}})
 	if n := len(claude.Argv); claude.Argv[n-1] != "3" || claude.Linger == 0 {
 		t.Errorf("claude: %+v", claude)
 	}
@@ -101,7 +108,7 @@ func TestCommandOf(t *testing.T) {
 		t.Errorf("the preset's environment is gone: %v", claude.Env)
 	}
 	again, _ := agent.Preset("claude")
-	if diff := cmp.Diff(again, CommandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
+	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
 		t.Errorf("a preset was changed by its use:\n%s", diff)
 	}
 }

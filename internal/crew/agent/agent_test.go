@@ -24,39 +24,6 @@ func build(t *testing.T, c Command, fill Fill) process.Spec {
 	return spec
 }
 
-func TestPresets(t *testing.T) {
-	want := map[string]string{
-		"claude":   "claude -p --output-format stream-json --verbose --permission-mode bypassPermissions --model M",
-		"codex":    "codex exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m M -",
-		"gemini":   "gemini --output-format stream-json --yolo --skip-trust -m M",
-		"opencode": "opencode run --format json -m M",
-	}
-	for _, name := range Presets() {
-		c, ok := Preset(name)
-		if !ok {
-			t.Fatalf("%s is no preset", name)
-		}
-		with := build(t, c, Fill{Prompt: []byte("do it"), Model: "M"})
-		without := build(t, c, Fill{})
-		if got := strings.Join(with.Argv, " "); got != want[name] {
-			t.Errorf("%s: %s", name, got)
-		}
-		plain := strings.NewReplacer(" --model M", "", " -m M", "").Replace(want[name])
-		if got := strings.Join(without.Argv, " "); got != plain {
-			t.Errorf("%s without a model: %s", name, got)
-		}
-		if string(with.Stdin) != "do it" || without.Stdin == nil || with.Interactive {
-			t.Errorf("%s: input %q and %v", name, with.Stdin, without.Stdin)
-		}
-		if string(c.Format) != name || c.Linger == 0 || installs(name) == "" {
-			t.Errorf("%s: %+v", name, c)
-		}
-	}
-	if _, ok := Preset("gone"); ok || len(want) != len(Presets()) {
-		t.Error("a preset too many")
-	}
-}
-
 func TestBuild(t *testing.T) {
 	fill := Fill{Prompt: []byte("say {task} and {prompt}\x00"), Dir: "/w", Role: "critic", Task: "t-1", Session: "w-1.2"}
 	for _, tt := range []struct {

@@ -1,0 +1,25 @@
+test("it looks, then judges", function(t)
+    local turns = 0
+    t:replace("llm_call:read", function(leaf)
+        turns = turns + 1
+        leaf:set("_tool_calls", turns == 1 and { { name = "read_file" } } or {})
+        leaf:set("accumulated_content", "Let me look.")
+        return BT.SUCCESS
+    end)
+    t:replace("tool:call_tools", BT.SUCCESS)
+    t:replace("llm_call:judge", function(leaf)
+        leaf:set("accumulated_content", 'REVIEW_PASSED: T1\n<signal type="context_sufficient"><sources_found>1</sources_found></signal>')
+        leaf:set("_signal_parsed_this_turn", false)
+        return BT.SUCCESS
+    end)
+    t:equal(t:run(), BT.SUCCESS)
+    t:equal(t:visits("tool:call_tools"), 1)
+    t:equal(t:visits("llm_call:judge"), 1)
+    t:equal(t:get("accumulated_content"), "REVIEW_PASSED: T1")
+end)
+
+test("without a reply there is no verdict", function(t)
+    t:replace("llm_call:*", BT.FAILURE)
+    t:replace("tool:*", BT.SUCCESS)
+    t:equal(t:run(), BT.FAILURE)
+end)

@@ -1,0 +1,395 @@
+package oracle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/oracle/session"
+	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/rules"
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree"
+	"signalbox/internal/tree/runner"
+)
+
+// both runs a test with each wire protocol.
+func both(t *testing.T, test func(*testing.T, model.Provider)) {
+	t.Helper()
+	for _, p := range []model.Provider{model.OpenAI, model.Anthropic} {
+		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// script answers with turns, each by its place in the history of the request, so that who asks again is answered again.
+func script(turns ...modelserver.Turn) *modelserver.Script {
+	for i := range turns {
+		turns[i].Match = &modelserver.Match{Turn: i + 1}
+	}
+	return &modelserver.Script{Conversations: []modelserver.Conversation{{Turns: turns}}}
+}
+
+func says(text string) modelserver.Turn {
+	return modelserver.Turn{Parts: []modelserver.Part{{Text: text}}}
+}
+
+// calls adds a call to what is said.
+func calls(turn modelserver.Turn, id, name, arguments string) modelserver.Turn {
+	turn.Parts = append(slices.Clone(turn.Parts), modelserver.Part{Call: &modelserver.Call{ID: id, Name: name, Arguments: json.RawMessage(arguments)}})
+	return turn
+}
+
+func faulty(turn modelserver.Turn, faults ...modelserver.Fault) modelserver.Turn {
+	turn.Faults = faults
+	return turn
+}
+
+const (
+	enough   = "\n<signal type=\"context_sufficient\"><sources_found>1</sources_found></signal>"
+	another  = "\n<signal type=\"need_turn\"><reason>there is more</reason><confidence>0.8</confidence></signal>"
+	question = "What does the auth function do?"
+)
+
+func newServer(t testing.TB, s *modelserver.Script) *modelserver.Server {
+	t.Helper()
+	server, err := modelserver.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// client asks a handler on loopback, and does not wait between tries.
+func client(t testing.TB, p model.Provider, h http.Handler, change func(*model.Options)) *model.Client {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	c := clientOf(t, p, server.URL, change)
+	t.Cleanup(func() {
+		c.Close()
+		server.Close()
+	})
+	return c
+}
+
+func clientOf(t testing.TB, p model.Provider, url string, change func(*model.Options)) *model.Client {
+	t.Helper()
+	opts := model.Options{BaseURL: url, Tries: 3, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	if change != nil {
+		change(&opts)
+	}
+	c, err := model.New(p, "rehearsal", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// pipes is a network without a network, for tests with a clock of their own.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: errors.New("connection refused")}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pipeClient is client without a network. The returned function ends both.
+func pipeClient(t testing.TB, p model.Provider, h http.Handler) (*model.Client, func()) {
+	t.Helper()
+	network := newPipes()
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(network) })
+	c := clientOf(t, p, "http://model.test", func(o *model.Options) {
+		o.Transport = &http.Transport{DialContext: network.dial}
+	})
+	return c, func() {
+		c.Close()
+		server.Close()
+		serving.Wait()
+	}
+}
+
+// tool is one that takes a query.
+func tool(name string, use func(context.Context, toolbox.Call) (toolbox.Result, error)) toolbox.Tool {
+	return toolbox.Tool{Name: name, Description: "Does " + name + ".", Kind: prompt.CodeTool, ReadOnly: true, Use: use,
+		Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`)}
+}
+
+func finds(name, text string) toolbox.Tool {
+	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result, error) {
+		return toolbox.Result{Text: text, Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}}, nil
+	})
+}
+
+func fails(name, text string) toolbox.Tool {
+	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result, error) { return toolbox.Result{}, errors.New(text) })
+}
+
+func newOracle(t testing.TB, opts oracle.Options) *oracle.Oracle {
+	t.Helper()
+	o, err := oracle.New(context.Background(), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func newSession(t testing.TB) *session.Session {
+	t.Helper()
+	s, err := session.Create(t.TempDir(), "O-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// heard gathers chunks. It is told of one at a time.
+type heard struct {
+	chunks []chunk.Chunk
+	// each is called with every chunk before it is kept. Nil: nobody is.
+	each func(chunk.Chunk) error
+}
+
+func (h *heard) take(c chunk.Chunk) error {
+	if h.each != nil {
+		if err := h.each(c); err != nil {
+			return err
+		}
+	}
+	h.chunks = append(h.chunks, c)
+	return nil
+}
+
+// text is the content of each turn that counts: a reply that begins again takes back what its turn said.
+func (h *heard) text() map[int]string {
+	all := map[int]string{}
+	for _, c := range h.chunks {
+		switch c := c.(type) {
+		case chunk.Content:
+			all[c.Turn] += c.Text
+		case chunk.System:
+			if c.Name == oracle.ReplyRestarted {
+				delete(all, c.Turn)
+			}
+			if c.Name == "asked_again" {
+				clear(all)
+			}
+		}
+	}
+	return all
+}
+
+// of returns the chunks of a type.
+func of[T chunk.Chunk](chunks []chunk.Chunk) []T {
+	var all []T
+	for _, c := range chunks {
+		if c, ok := c.(T); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// done is the last chunk, which must be the only one of its kind, and what the answer says.
+func (h *heard) done(t testing.TB, a *oracle.Answer) chunk.Done {
+	t.Helper()
+	all := of[chunk.Done](h.chunks)
+	if len(all) != 1 {
+		t.Fatalf("%d chunks say that it is done:\n%s", len(all), lines(h.chunks))
+	}
+	if last, ok := h.chunks[len(h.chunks)-1].(chunk.Done); !ok || last != all[0] {
+		t.Fatalf("there is something after the end:\n%s", lines(h.chunks))
+	}
+	if a != nil && a.Done != all[0] {
+		t.Fatalf("the answer says %+v, the last chunk %+v", a.Done, all[0])
+	}
+	return all[0]
+}
+
+func lines(chunks []chunk.Chunk) string {
+	var out strings.Builder
+	for _, c := range chunks {
+		line, err := chunk.Line(c)
+		if err != nil {
+			line = fmt.Appendf(nil, "%v\n", err)
+		}
+		out.Write(line)
+	}
+	return out.String()
+}
+
+// joined puts the pieces of a turn's content together, and the calls and results of a turn in order, so that neither cuts nor
+// the order in which tools ended matter.
+func joined(chunks []chunk.Chunk) []chunk.Chunk {
+	var all []chunk.Chunk
+	for _, c := range chunks {
+		n := len(all)
+		switch c := c.(type) {
+		case chunk.Content:
+			if last, ok := lastOf[chunk.Content](all); ok && last.Turn == c.Turn {
+				all[n-1] = chunk.Content{Turn: c.Turn, Text: last.Text + c.Text}
+				continue
+			}
+		case chunk.Reasoning:
+			if last, ok := lastOf[chunk.Reasoning](all); ok && last.Turn == c.Turn {
+				all[n-1] = chunk.Reasoning{Turn: c.Turn, Text: last.Text + c.Text}
+				continue
+			}
+		}
+		all = append(all, c)
+	}
+	for from := 0; from < len(all); from++ {
+		to := from
+		for to < len(all) && toolOrder(all[to]) != "" {
+			to++
+		}
+		slices.SortStableFunc(all[from:to], func(a, b chunk.Chunk) int { return strings.Compare(toolOrder(a), toolOrder(b)) })
+		from = max(from, to-1)
+	}
+	return all
+}
+
+func lastOf[T chunk.Chunk](all []chunk.Chunk) (T, bool) {
+	var none T
+	if len(all) == 0 {
+		return none, false
+	}
+	c, ok := all[len(all)-1].(T)
+	return c, ok
+}
+
+func toolOrder(c chunk.Chunk) string {
+	switch c := c.(type) {
+	case chunk.ToolCall:
+		return fmt.Sprintf("%03d call %s", c.Turn, c.ID)
+	case chunk.ToolResult:
+		return fmt.Sprintf("%03d result %s", c.Turn, c.ID)
+	}
+	return ""
+}
+
+// replay goes through the journal of the first question's first run, and shows the run after each tick. An empty source is
+// that of the built-in tree.
+func replay(t testing.TB, s *session.Session, file, source string, each func(*tree.Run)) {
+	t.Helper()
+	if source == "" {
+		file, source = oracle.TreeName, oracle.Tree
+	}
+	loaded, err := luatree.Load(context.Background(), file, []byte(source), &luatree.Options{Functions: oracle.Functions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	var run *tree.Run
+	_, err = runner.ReadJournal(filepath.Join(s.Dir, session.JournalName(1, 1)), func(h tree.Header) error {
+		run, err = runner.StartReplay(loaded.Tree(), h)
+		return err
+	}, func(r *tree.Record) error {
+		if err := run.Replay(r); err != nil {
+			return err
+		}
+		each(run)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newBox makes a real box with a real ledger.
+func newBox(t testing.TB) *box.Box {
+	t.Helper()
+	dir := t.TempDir()
+	opts := &box.Options{KeyFile: filepath.Join(dir, "box.key")}
+	folder := filepath.Join(dir, box.FolderName)
+	if _, err := box.Init(context.Background(), folder, "ann", opts); err != nil {
+		t.Fatal(err)
+	}
+	b, err := box.Open(context.Background(), folder, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// onLedger are the turn signals of a box's ledger, without their blobs, which have a time in them.
+func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
+	t.Helper()
+	var all []rules.TurnSignalHeard
+	for e, err := range b.Events(context.Background(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type != "TurnSignalHeard" {
+			continue
+		}
+		var s rules.TurnSignalHeard
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			t.Fatal(err)
+		}
+		s.Body = signalbox.Hash{}
+		all = append(all, s)
+	}
+	return all
+}
+
+// copyFolder copies a folder as it is now, as a kill would leave it.
+func copyFolder(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}

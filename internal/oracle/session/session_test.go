@@ -1,0 +1,297 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/tree"
+)
+
+// at is a time that survives being written.
+var at = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+
+// oneOfEach are entries of every kind, with all that they can have.
+func oneOfEach() []Entry {
+	call := &model.Call{ID: "call_1", Name: "look", Arguments: `{"query":"<auth>"}`}
+	return []Entry{
+		{Kind: Question, At: at, Question: 1, Text: "What is it?\nTell me. <signal>", Class: "code"},
+		{Kind: Begun, At: at, Question: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
+		{Kind: Note, At: at, Key: "k1", Question: 1, Turn: 1, Text: "Go on."},
+		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It"},
+		{Kind: Restart, At: at, Key: "k1", Question: 1, Turn: 1},
+		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It is"},
+		{Kind: Reply, At: at, Key: "k1", Question: 1, Turn: 1, Reply: &model.Reply{Text: "It is…", Reasoning: "hm", Calls: []model.Call{*call}, Stop: model.StopCalls,
+			Usage: model.Usage{Input: 3, Output: 4, Known: true}, Model: "m", Tries: 2}},
+		{Kind: Called, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call},
+		{Kind: Result, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call, OK: true, Text: "found", Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}},
+		{Kind: Signal, At: at, Key: "r#1", Question: 1, Turn: 1, Signal: &chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8, Fields: map[string]any{"n": int64(3)}}},
+		{Kind: System, At: at, Key: "r#2", Question: 1, Turn: 1, System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
+		{Kind: Said, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
+		{Kind: Answer, At: at, Question: 1, Text: "It is…", Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1}},
+	}
+}
+
+// write makes a session with entries and closes it. It returns its folder.
+func write(t *testing.T, entries ...Entry) string {
+	t.Helper()
+	s, err := Create(t.TempDir(), "O-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := s.Append(e, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return s.Dir
+}
+
+func open(t *testing.T, folder string) *Session {
+	t.Helper()
+	s, err := Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func record(t *testing.T, folder string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(folder, RecordName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func setRecord(t *testing.T, folder string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, RecordName), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func whole(entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.isPart() })
+}
+
+// TestReadsWhatItWrote: another process finds what was written, but for the parts of a reply that is whole.
+func TestReadsWhatItWrote(t *testing.T) {
+	folder := write(t, oneOfEach()...)
+	want := whole(oneOfEach())
+	s := open(t, folder)
+	if s.ID != "O-1" || s.Dir != folder {
+		t.Errorf("it is %s in %s", s.ID, s.Dir)
+	}
+	if diff := cmp.Diff(want, s.Entries()); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	read, err := Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read); diff != "" {
+		t.Errorf("entries that were read (-want +got):\n%s", diff)
+	}
+	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach()) {
+		t.Errorf("the record has %d lines", n)
+	}
+}
+
+// TestPartsAreThereUntilTheReply: what a reply said before it was cut off is for whoever goes on, and only until there is a
+// whole one; those of another reply stay.
+func TestPartsAreThereUntilTheReply(t *testing.T) {
+	all := oneOfEach()
+	other := Entry{Kind: Piece, At: at, Key: "k2", Question: 1, Turn: 2, Text: "More"}
+	folder := write(t, all[:6]...)
+	if diff := cmp.Diff(all[:6], open(t, folder).Entries()); diff != "" {
+		t.Errorf("before the reply (-want +got):\n%s", diff)
+	}
+	folder = write(t, append(slices.Clone(all[:6]), other, all[6])...)
+	want := append(slices.Clone(all[:3]), other, all[6])
+	if diff := cmp.Diff(want, open(t, folder).Entries()); diff != "" {
+		t.Errorf("after the reply (-want +got):\n%s", diff)
+	}
+}
+
+// TestTornAnywhere: whatever byte the writing stopped at, the whole lines before it are there, and new ones can follow.
+func TestTornAnywhere(t *testing.T) {
+	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)}) // what is torn is longer than what follows
+	folder := write(t, all...)
+	data := record(t, folder)
+	for size := 0; size <= len(data); size++ {
+		setRecord(t, folder, data[:size])
+		lines := bytes.Count(data[:size], []byte("\n"))
+		read, err := Read(folder)
+		if err != nil || len(read) != lines {
+			t.Fatalf("of %d bytes %d entries are read, %v; want %d", size, len(read), err, lines)
+		}
+		if !bytes.Equal(record(t, folder), data[:size]) {
+			t.Fatalf("reading %d bytes changed them", size)
+		}
+		if size%7 != 0 && size < len(data)-1 { // opening waits for the disk
+			continue
+		}
+		s, err := Open(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Append(Entry{Kind: Note, At: at, Text: "new"}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := append(slices.Clone(all[:lines]), Entry{Kind: Note, At: at, Text: "new"})
+		if read, err = Read(folder); err != nil {
+			t.Fatalf("after %d bytes: %v", size, err)
+		}
+		if !bytes.HasSuffix(record(t, folder), []byte("\n")) {
+			t.Fatalf("after %d bytes a part of what was torn is still there", size)
+		}
+		if diff := cmp.Diff(want, read); diff != "" {
+			t.Fatalf("after %d bytes (-want +got):\n%s", size, diff)
+		}
+	}
+}
+
+// TestChangedByte: a record in which a byte was changed, or a line is missing or twice, is refused with the number of the line.
+func TestChangedByte(t *testing.T) {
+	folder := write(t, oneOfEach()...)
+	data := record(t, folder)
+	refused := func(what string, changed []byte, line int) {
+		t.Helper()
+		setRecord(t, folder, changed)
+		_, err := Read(folder)
+		if !errors.Is(err, tree.ErrChain) || !strings.Contains(err.Error(), fmt.Sprintf("line %d:", line)) {
+			t.Fatalf("%s: error %v, want %v in line %d", what, err, tree.ErrChain, line)
+		}
+		if s, err := Open(folder); !errors.Is(err, tree.ErrChain) || s != nil {
+			t.Fatalf("%s: it is opened: %v", what, err)
+		}
+		if !bytes.Equal(record(t, folder), changed) {
+			t.Fatalf("%s: the file was changed", what)
+		}
+	}
+	line := 1
+	for i, b := range data {
+		if b == '\n' {
+			line++
+			continue
+		}
+		if i%11 != 0 {
+			continue
+		}
+		changed := bytes.Clone(data)
+		if changed[i] ^= 1; changed[i] == '\n' {
+			continue
+		}
+		refused(fmt.Sprintf("byte %d", i), changed, line)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	refused("a line is missing", bytes.Join(slices.Delete(slices.Clone(lines), 1, 2), nil), 2)
+	refused("a line is there twice", bytes.Join(slices.Insert(slices.Clone(lines), 1, lines[1]), nil), 3)
+}
+
+// TestInUse: a session is open once, and can be opened when it is closed.
+func TestInUse(t *testing.T) {
+	folder := write(t, oneOfEach()[0])
+	s := open(t, folder)
+	if other, err := Open(folder); !errors.Is(err, ErrInUse) || other != nil {
+		t.Errorf("it can be opened twice: %v", err)
+	}
+	if read, err := Read(folder); err != nil || len(read) != 1 {
+		t.Errorf("it cannot be read: %v, %v", read, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, folder)
+}
+
+// TestCreate: a session that is there is not made again.
+func TestCreate(t *testing.T) {
+	folder := write(t, oneOfEach()[0])
+	if s, err := Create(filepath.Dir(folder), "O-1"); err == nil || s != nil || !strings.Contains(err.Error(), "there already") {
+		t.Errorf("it is made again: %v", err)
+	}
+	if _, err := Create(filepath.Join(folder, "no", "such"), "O-2"); err == nil {
+		t.Error("a session was made in a folder that is not there")
+	}
+	if _, err := Open(filepath.Join(folder, "nowhere")); err == nil {
+		t.Error("a folder that is not there was opened")
+	}
+	if _, err := Read(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder without a record: %v", err)
+	}
+}
+
+// TestOnceAndFind: an entry of a kind and key is written once, also when another process wrote it.
+func TestOnceAndFind(t *testing.T) {
+	folder := write(t, Entry{Kind: Signal, At: at, Key: "r#1", Text: "first"})
+	s := open(t, folder)
+	for _, c := range []struct {
+		e    Entry
+		want bool
+	}{
+		{Entry{Kind: Signal, Key: "r#1", Text: "second"}, false},
+		{Entry{Kind: System, Key: "r#1", Text: "third"}, true},
+		{Entry{Kind: Signal, Key: "r#2", Text: "fourth"}, true},
+		{Entry{Kind: Signal, Key: "r#2", Text: "fifth"}, false},
+	} {
+		if fresh, err := s.Once(c.e, true); err != nil || fresh != c.want {
+			t.Errorf("%s was written: %t, %v", c.e.Text, fresh, err)
+		}
+	}
+	for key, want := range map[string]string{"r#1": "first", "r#2": "fourth", "r#3": ""} {
+		if e, there := s.Find(Signal, key); e.Text != want || there != (want != "") {
+			t.Errorf("%s is %q, %t", key, e.Text, there)
+		}
+	}
+	var texts []string
+	for _, e := range s.Entries() {
+		texts = append(texts, e.Text)
+		if e.At.IsZero() || e.At.Location() != time.UTC {
+			t.Errorf("%s was at %v", e.Text, e.At)
+		}
+	}
+	if diff := cmp.Diff([]string{"first", "third", "fourth"}, texts); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// TestBroken: after a line that could not be written none is, since it may be there in part; and all who write are told.
+func TestBroken(t *testing.T) {
+	s := open(t, write(t, oneOfEach()[0]))
+	if err := s.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Append(Entry{Kind: Note, Text: "lost"}, false)
+	if !errors.Is(first, os.ErrClosed) || !strings.Contains(first.Error(), "could not be recorded") {
+		t.Fatalf("error %v", first)
+	}
+	_, once := s.Once(Entry{Kind: Note, Key: "k", Text: "lost too"}, true)
+	for _, err := range []error{s.Append(Entry{Kind: Note}, true), once, s.Sync()} {
+		if !errors.Is(err, os.ErrClosed) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if n := len(s.Entries()); n != 1 {
+		t.Errorf("%d entries are remembered", n)
+	}
+}

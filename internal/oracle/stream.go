@@ -1,0 +1,41 @@
+package oracle
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"signalbox/internal/oracle/chunk"
+)
+
+// stream hands chunks to whoever listens: one at a time, and none after Done.
+type stream struct {
+	mu     sync.Mutex // guards all below, and the calls of emit
+	emit   Emit
+	done   bool
+	err    error // why nobody listens any more
+	cancel context.CancelCauseFunc
+}
+
+// send hands a chunk over. Once nobody takes them the conversation is cancelled, and chunks are dropped.
+func (s *stream) send(c chunk.Chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done || s.err != nil {
+		return
+	}
+	_, s.done = c.(chunk.Done)
+	if s.err = s.emit(c); s.err != nil {
+		s.cancel(s.err)
+	}
+}
+
+// failed is why nobody listens any more, nil if somebody does.
+func (s *stream) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// toValid makes a text that was cut anywhere one in UTF-8.
+func toValid(s string) string { return strings.ToValidUTF8(s, "") }

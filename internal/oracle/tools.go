@@ -1,0 +1,243 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/oracle/session"
+	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/runner"
+)
+
+// round is the calls of one reply: the payload of their job. The session has the calls themselves, which may be large.
+type round struct {
+	Turn     int              `json:"turn"`
+	Verdicts []decide.Verdict `json:"verdicts"`
+	// Last: the answer was asked for, and no tool may be called.
+	Last bool `json:"last,omitempty"`
+}
+
+// called is how a call ended, as it goes to the blackboard.
+type called struct {
+	Name    string `json:"name"`
+	OK      bool   `json:"ok"`
+	Text    string `json:"text"`
+	Sources int    `json:"sources"`
+}
+
+type roundResult struct {
+	Results []called `json:"results"`
+	Millis  int64    `json:"millis"`
+}
+
+// useTools is the leaf that makes the calls of the last reply, all at once.
+func (v *conversation) useTools() tree.Leaf {
+	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareRound, Job: v.makeCalls, Finish: finishRound}
+}
+
+// useTool is the leaf of a tool that the tree itself calls.
+func (v *conversation) useTool(name string) tree.Leaf {
+	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
+		call := model.Call{ID: key, Name: name, Arguments: tree.FormatValue(args)}
+		begun, err := v.beginCall(key, 0, call)
+		if err != nil {
+			return nil, err
+		}
+		one, err := v.makeCall(ctx, key, 0, call, begun, decide.Allow, false)
+		switch {
+		case err != nil:
+			return nil, err
+		case !one.OK:
+			return nil, errors.New(one.Text)
+		}
+		return one.Text, nil
+	})
+}
+
+// calls are those of the reply of a turn.
+func (v *conversation) calls(turn int) []model.Call {
+	if turn == 0 {
+		return nil
+	}
+	reply, _ := v.session.ReplyOf(v.number, turn)
+	return reply.Calls
+}
+
+func (v *conversation) prepareRound(c *tree.Call) (any, error) {
+	r := round{Turn: int(count(c, keyTurn)), Last: text(c, keyAsked) != ""}
+	seen := repeats(c)
+	for _, call := range v.calls(r.Turn) {
+		var verdict decide.Verdict
+		seen, verdict = seen.Next(call.Name, []byte(call.Arguments))
+		r.Verdicts = append(r.Verdicts, verdict)
+	}
+	return toValue(r), firstError(setRepeats(c, seen), c.Set(keyCalls, nil))
+}
+
+// makeCalls makes calls at once and returns when all have ended.
+func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Result {
+	if ctx.Err() != nil {
+		return tree.Result{Status: tree.Failure, Err: ctx.Err().Error()}
+	}
+	var asked round
+	fromValue(r.Payload, &asked)
+	begun := time.Now()
+	calls := v.calls(asked.Turn)
+	if len(calls) != len(asked.Verdicts) {
+		return tree.Result{Status: tree.Failure, Err: "the calls are not those of the session: its record was changed"}
+	}
+	results := make([]called, len(calls))
+	errs := make([]error, len(calls))
+	begunBefore := make([]bool, len(calls))
+	for i, call := range calls { // one after the other, so that they are told in the order of the reply
+		begunBefore[i], errs[i] = v.beginCall(callKey(r.Key, i), asked.Turn, call)
+	}
+	var all sync.WaitGroup
+	for i, call := range calls {
+		if errs[i] == nil {
+			all.Go(func() {
+				results[i], errs[i] = v.makeCall(ctx, callKey(r.Key, i), asked.Turn, call, begunBefore[i], asked.Verdicts[i], asked.Last)
+			})
+		}
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return tree.Result{Status: tree.Failure, Err: err.Error()}
+	}
+	if err := v.halt(v.session.Sync()); err != nil {
+		return tree.Result{Status: tree.Failure, Err: err.Error()}
+	}
+	brought := roundResult{results, time.Since(begun).Milliseconds()}
+	return tree.Result{Status: tree.Success, Writes: map[string]any{"round": toValue(brought)}}
+}
+
+// doubtful is the result of a call that was begun by a process that was killed.
+const doubtful = "it is not known what came of this call: the program was stopped while it ran, and it is not made again by " +
+	"itself. Find out whether it was done before you ask for it again"
+
+func callKey(key string, i int) string { return key + "/" + strconv.Itoa(i) }
+
+// beginCall records that a call is about to be made, and reports whether it was before.
+func (v *conversation) beginCall(key string, turn int, call model.Call) (before bool, err error) {
+	tool, known := v.tools[call.Name]
+	e := session.Entry{Kind: session.Called, Key: key, Question: v.number, Turn: turn, Call: &call}
+	// A call that changes something must be known to have begun before it does.
+	fresh, err := v.session.Once(e, known && !tool.ReadOnly)
+	if err == nil && fresh {
+		v.out.send(toolCallChunk(&e))
+	}
+	return !fresh, v.halt(err)
+}
+
+// makeCall makes a call that was begun, perhaps by a process before this one, unless the session knows what came of it. The
+// error is not the tool's: the conversation cannot go on.
+func (v *conversation) makeCall(ctx context.Context, key string, turn int, call model.Call, begun bool, verdict decide.Verdict, last bool) (called, error) {
+	if e, there := v.session.Find(session.Result, key); there {
+		return calledFrom(e), nil
+	}
+	tool, known := v.tools[call.Name]
+	var outcome toolbox.Outcome
+	switch {
+	case last:
+		outcome.Text = "no tool can be called in the last turn"
+	case !known:
+		outcome.Text = "there is no tool '" + call.Name + "'" + v.toolNames()
+	case verdict == decide.Refuse:
+		outcome.Text = v.words(prompt.RefusedCall)
+	case begun && !tool.ReadOnly:
+		if tool.End != nil { // or it may do its work after the model was told
+			if err := tool.End(key); err != nil {
+				return called{}, v.halt(fmt.Errorf("what a call of %s left running does not end: %w", call.Name, err))
+			}
+		}
+		outcome.Text = doubtful
+	default:
+		outcome = toolbox.Run(ctx, tool, toolbox.Call{Key: key, Arguments: []byte(call.Arguments)})
+		if ctx.Err() != nil { // what came of it is not known
+			return called{}, ctx.Err()
+		}
+		if verdict == decide.Tell {
+			outcome.Text = strings.TrimSpace(outcome.Text + "\n\n" + v.words(prompt.RepeatedCall))
+		}
+	}
+	e := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: turn, Call: &call, OK: outcome.OK, Text: outcome.Text,
+		Sources: outcome.Sources}
+	if err := v.halt(v.session.Append(e, known && !tool.ReadOnly)); err != nil {
+		return called{}, err
+	}
+	v.out.send(toolResultChunk(&e))
+	return calledFrom(e), nil
+}
+
+func toolCallChunk(e *session.Entry) chunk.ToolCall {
+	return chunk.ToolCall{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name, Arguments: []byte(e.Call.Arguments)}
+}
+
+func toolResultChunk(e *session.Entry) chunk.ToolResult {
+	return chunk.ToolResult{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name, OK: e.OK, Text: e.Text}
+}
+
+func calledFrom(e session.Entry) called {
+	return called{Name: e.Call.Name, OK: e.OK, Text: startOf(e.Text, maxShown), Sources: len(e.Sources)}
+}
+
+// words is advice without an occasion; it was tried when the set was made.
+func (v *conversation) words(name string) string {
+	text, _ := v.Prompt.Advice(name, prompt.Occasion{})
+	return text
+}
+
+func (v *conversation) toolNames() string {
+	var names []string
+	for _, t := range v.offered(prompt.Class(v.class)) {
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return ": there are none for this question"
+	}
+	return ": there are " + strings.Join(names, ", ")
+}
+
+const (
+	maxShown   = 4 << 10 // of a result on the blackboard
+	maxResults = 100     // results on the blackboard, the newest
+)
+
+// finishRound puts the results on the blackboard, in the order of the calls.
+func finishRound(c *tree.Call, result tree.Result) tree.Status {
+	if result.Status != tree.Success {
+		return c.Fail("%s", result.Err)
+	}
+	var r roundResult
+	fromValue(result.Writes["round"], &r)
+	before, _ := c.Get("tool_results")
+	list, _ := before.([]any)
+	list = append([]any{}, list...)
+	found := count(c, keySources)
+	for _, one := range r.Results {
+		entry := map[string]any{"tool": one.Name, "success": one.OK}
+		if one.OK {
+			entry["result"] = one.Text
+		} else {
+			entry["error"] = one.Text
+		}
+		list = append(list, entry)
+		found += int64(one.Sources)
+	}
+	err := firstError(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, found),
+		spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
+	if err != nil {
+		return c.Fail("%v", err)
+	}
+	return tree.Success
+}

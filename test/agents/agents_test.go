@@ -1,0 +1,338 @@
+package agents_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// How the test is told what it is to do, and where it finds things inside the namespace.
+const (
+	modeVariable    = "SIGNALBOX_AGENTS"
+	kitVariable     = "SIGNALBOX_AGENTS_KIT"
+	programVariable = "SIGNALBOX_AGENTS_PROGRAM"
+)
+
+// patience is far more than it takes: a program that does not end is to be told of, not waited for.
+const patience = 6 * time.Minute
+
+// TestRealAgents runs itself again in a namespace without a network, where the programs are.
+func TestRealAgents(t *testing.T) {
+	switch os.Getenv(modeVariable) {
+	case "run":
+	case "inside":
+		carryOut(t)
+		return
+	default:
+		t.Skip("it installs and runs real agent programs: make test-agents does")
+	}
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("the programs are pinned for Linux on x64")
+	}
+	began := time.Now()
+	k := needKit(t)
+	t.Logf("the programs are there after %v", time.Since(began).Round(time.Second))
+	program := filepath.Join(t.TempDir(), "signalbox")
+	if out, err := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox").CombinedOutput(); err != nil {
+		t.Fatalf("build signalbox: %v\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = runApart(t, func() *exec.Cmd {
+		cmd := exec.Command(self, "-test.run=^TestRealAgents$", "-test.v", "-test.timeout="+(patience+time.Minute).String())
+		cmd.Env = append(os.Environ(), modeVariable+"=inside", kitVariable+"="+string(k), programVariable+"="+program)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		return cmd
+	})
+	t.Logf("in the namespace:\n%s", out.Bytes())
+	if err != nil {
+		t.Errorf("in the namespace: %v", err)
+	}
+	if !strings.Contains(out.String(), "\n--- PASS: TestRealAgents") {
+		t.Error("nothing was tried in the namespace")
+	}
+}
+
+// stage is a project with a box, and the environment in which its programs run.
+type stage struct {
+	program, dir string
+	env          []string
+}
+
+// run runs a program in the project and returns what it prints.
+func (s *stage) run(t *testing.T, args ...string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s%s", args, err, tail(out), tail(complaints.Bytes()))
+	}
+	return out
+}
+
+// tail is the end of a long text.
+func tail(text []byte) []byte { return text[max(0, len(text)-8000):] }
+
+// newStage makes the project. Programs get nothing of this machine's environment but the path: no keys, no proxies, no settings.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	root := t.TempDir()
+	s := &stage{program: os.Getenv(programVariable), dir: filepath.Join(root, "project")}
+	home := filepath.Join(root, "home")
+	s.env = []string{"PATH=" + kit(os.Getenv(kitVariable)).path(), "HOME=" + home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
+		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
+	for _, dir := range []string{s.dir, home} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run(t, "git", "init", "-q", "-b", "main")
+	s.run(t, "git", "add", "-A")
+	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m", "begin")
+	s.run(t, s.program, "init")
+	return s
+}
+
+// configure gives each role another program, and all of them the same server: a setting for each, and nothing else.
+func (s *stage) configure(t *testing.T, server addresses) {
+	t.Helper()
+	text := fmt.Sprintf(`agents:
+  developing: {preset: codex, model: rehearsal, base_url: %q}
+  reviewing: {preset: opencode, model: rehearsal, base_url: %q}
+  auditing: {preset: gemini, model: rehearsal, base_url: %q}
+agent: developing
+roles:
+  developer: {timeout: 2m}
+  critic: {agent: reviewing, timeout: 2m}
+  auditor: {agent: auditing, timeout: 2m}
+limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}
+`, server.OpenAI, server.OpenAI, server.Gemini)
+	if err := os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addresses are what rehearse model prints.
+type addresses struct{ OpenAI, Anthropic, Gemini string }
+
+// serve starts the model. end ends it, and returns what was asked.
+func (s *stage) serve(t *testing.T) (a addresses, end func() []asked) {
+	t.Helper()
+	log := filepath.Join(filepath.Dir(s.dir), "asked.jsonl")
+	cmd := exec.Command(s.program, "rehearse", "model", example(t, "greetings.yaml"), "--json", "--log", log)
+	cmd.Env = s.env
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	stop := func() {
+		if ended {
+			return
+		}
+		ended = true
+		cmd.Process.Signal(os.Interrupt)
+		io.Copy(io.Discard, stdout)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the model did not end well: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the model said:\n%s", complaints.Bytes())
+		}
+	}
+	t.Cleanup(stop)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err == nil {
+		err = json.Unmarshal([]byte(line), &a)
+	}
+	if err != nil {
+		t.Fatalf("the model did not start: %v: %s", err, line)
+	}
+	return a, func() []asked {
+		stop()
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines[asked](t, text)
+	}
+}
+
+func example(t *testing.T, name string) string {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join("..", "..", "examples", "model", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// lines reads JSON lines.
+func lines[T any](t *testing.T, text []byte) (all []T) {
+	t.Helper()
+	for line := range bytes.Lines(text) {
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// carryOut is what happens in the namespace.
+func carryOut(t *testing.T) {
+	onlyLoopback(t)
+	s := newStage(t)
+	server, end := s.serve(t)
+	s.configure(t, server)
+	began := time.Now()
+	s.run(t, s.program, "run", example(t, "greetings.md"), "--json", "--no-wait")
+	t.Logf("the plan took %v", time.Since(began).Round(time.Second))
+	checkAsked(t, end())
+	s.checkLedger(t)
+	for name, want := range map[string]string{"hello.txt": "hello\n", "salve.txt": "salve\n"} {
+		if got := string(s.run(t, "git", "show", "main:"+name)); got != want {
+			t.Errorf("%s was merged as %q", name, got)
+		}
+		if got, err := os.ReadFile(filepath.Join(s.dir, name)); string(got) != want {
+			t.Errorf("%s is %q: %v", name, got, err)
+		}
+	}
+	if left := s.processes(t); len(left) > 0 {
+		t.Errorf("processes that were left: %q", left)
+	}
+}
+
+// checkLedger holds that both tasks are done, that nothing went wrong on the way, and who was heard in which role.
+func (s *stage) checkLedger(t *testing.T) {
+	t.Helper()
+	var work []struct{ ID, Phase string }
+	if err := json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work); err != nil {
+		t.Fatal(err)
+	}
+	phases := map[string]string{}
+	for _, w := range work {
+		phases[w.ID] = w.Phase
+	}
+	if diff := cmp.Diff(map[string]string{"T1": "COMPLETED", "T2": "COMPLETED", "B-1": "COMPLETED"}, phases); diff != "" {
+		t.Errorf("work (-want +got):\n%s", diff)
+	}
+	s.run(t, s.program, "ledger", "verify")
+
+	type event struct {
+		Type, Work, Session string
+		Data                struct {
+			Role, Agent, Signal string
+			Attempt             int
+		}
+	}
+	roles, agents := map[string]string{}, map[string]string{}
+	var heard, bad []string
+	for _, e := range lines[event](t, s.run(t, s.program, "ledger", "tail", "-n", "0", "--json")) {
+		switch e.Type {
+		case "LeaseGranted":
+			roles[e.Session] = e.Data.Role
+		case "AgentStarted":
+			agents[e.Session] = e.Data.Agent + " " + strconv.Itoa(e.Data.Attempt)
+		case "SignalHeard":
+			heard = append(heard, strings.Join([]string{e.Work, roles[e.Session], agents[e.Session], e.Data.Signal}, " "))
+		case "SignalRefused", "UnknownSignalRecovery", "AgentSignalFailure", "AgentFailed", "QuestionAsked":
+			bad = append(bad, e.Type+" "+e.Work)
+		}
+	}
+	want := []string{
+		"T1 developer developing 1 ready_for_review", "T1 critic reviewing 1 review_passed", "T1 auditor auditing 1 audit_passed",
+		"T2 developer developing 1 ready_for_review", "T2 critic reviewing 1 review_passed", "T2 auditor auditing 1 audit_passed",
+	}
+	if diff := cmp.Diff(want, heard); diff != "" || len(bad) > 0 {
+		t.Errorf("%q; heard (-want +got):\n%s", bad, diff)
+	}
+}
+
+// asked is a request to the model.
+type asked struct {
+	Protocol, Conversation, Outcome string
+	UserAgent                       string `json:"user_agent"`
+	Status                          int
+	Tools                           []string
+}
+
+// checkAsked holds that each role was played by its program, in the version that is pinned: each speaks a protocol of its own and says who
+// it is.
+func checkAsked(t *testing.T, requests []asked) {
+	t.Helper()
+	type player struct{ protocol, tool, userAgent string }
+	versions := pinned(t)
+	players := map[string]player{
+		"developer": {"responses", "exec_command", "codex_exec/" + versions["codex"]},
+		"critic":    {"chat", "bash", "opencode/" + versions["opencode"]},
+		"auditor":   {"gemini", "run_shell_command", "GeminiCLI"},
+		"title":     {"chat", "", "opencode/" + versions["opencode"]},
+	}
+	count := map[string]int{}
+	for _, r := range requests {
+		count[r.Conversation]++
+		role, _, _ := strings.Cut(r.Conversation, " ")
+		p, known := players[role]
+		if !known || r.Status != 200 || r.Protocol != p.protocol || !strings.Contains(r.UserAgent, p.userAgent) ||
+			p.tool != "" && !slices.Contains(r.Tools, p.tool) {
+			t.Errorf("asked: %+v, want %+v", r, p)
+		}
+	}
+	for _, role := range []string{"developer", "critic", "auditor"} {
+		for _, task := range []string{"T1", "T2"} {
+			if n := count[role+" of "+task]; n != 2 { // to do something, and to say how it is
+				t.Errorf("the %s of %s asked %d times", role, task, n)
+			}
+		}
+	}
+}
+
+// processes are those that carry the mark of the stage: all that it started, and all that they did.
+func (s *stage) processes(t *testing.T) (left []string) {
+	t.Helper()
+	mark := []byte("AGENTS_TEST=" + filepath.Dir(s.dir) + "\x00")
+	found, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no processes at all: %v", err)
+	}
+	for _, name := range found {
+		if env, err := os.ReadFile(name); err != nil || !bytes.Contains(append(env, 0), mark) {
+			continue // it is somebody else's, or has ended
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+		left = append(left, string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+	}
+	return left
+}

@@ -1,0 +1,509 @@
+package fault
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/session"
+	"signalbox/transcript"
+)
+
+// oracleProtocols are those that the oracle speaks, as the configuration names them.
+var oracleProtocols = []string{"openai", "anthropic"}
+
+// oracleModel is what the model says. Which turn it is depends on the request only, so that who asks again is answered alike,
+// and no turn depends on what a tool returned.
+const oracleModel = `
+conversations:
+  - match: {user: ^Which words}
+    turns:
+      - match: {turn: 1}
+        every: 2ms
+        usage: {input: 100, output: 10}
+        parts:
+          - pieces: [First, " I write", " it down,", " and", " look", " around.", "\n\n<sig", "nal type=\"need_", "turn\"><reason>notes", " first</reason>", "<confidence>0.8</confidence></", signal>]
+          - call: {id: c-1, name: note, arguments: {text: one}}
+          - call: {id: c-2, name: look, arguments: {text: around}}
+          - call: {id: c-3, name: slow, arguments: {text: two}}
+      - match: {turn: 2}
+        every: 2ms
+        usage: {input: 200, output: 20}
+        parts:
+          - pieces: ["<signal type='need_turn' ", "confidence='0.9'><reason>more", " of it</reason></signal>", "Now a <", " b, and <", "b>two</b> <sign", "s> more.", "\n` + "```" + `\n<signal type=\"stuck\">", "</signal>\n` + "```" + `\n", "So much."]
+          - call: {id: c-4, name: note, arguments: {text: three}}
+          - call: {id: c-5, name: note, arguments: {text: four}}
+      - match: {turn: 3}
+        delay: 20ms
+        every: 2ms
+        usage: {input: 300, output: 30}
+        parts:
+          - pieces: [I hand, " it over.", "<signal type=\"delegation_recommended\">", "<reason>it is large</reason><scope>Count the other words</scope>", "<subagent_type>helper</subagent_type><confidence>0.8</confidence>", "</signal>"]
+      - match: {turn: 4}
+        usage: {input: 400, output: 40}
+        drip: {bytes: 200, every: 2ms}
+        parts:
+          - reasoning: One look more.
+          - text: "One look more. <signal type=\"need_turn\"><reason>a last look</reason></signal>"
+            cut: {at: [4, 9, 30]}
+          - call: {id: c-6, name: look, arguments: {text: back}}
+      - match: {turn: 5}
+        every: 1ms
+        usage: {input: 500, output: 50}
+        parts:
+          - text: "It is **six** words: naïve, 日本, and so on.\n<signal type=\"context_sufficient\"><sources_found>2</sources_found></signal>"
+            cut: every byte
+  - match: {user: ^Count the other words}
+    turns:
+      - match: {turn: 1}
+        every: 2ms
+        usage: {input: 10, output: 1}
+        parts:
+          - pieces: [I count., " <signal type=\"need_turn\"><reason>counting</reason></signal>"]
+          - call: {id: s-1, name: slow, arguments: {text: five}}
+          - call: {id: s-2, name: look, arguments: {text: aside}}
+      - match: {turn: 2}
+        every: 2ms
+        usage: {input: 20, output: 2}
+        parts:
+          - pieces: [Four, " of them.", " <signal type=\"context_sufficient\"><sources_found>1</sources_found></signal>"]
+  - match: {user: ^Which tool hangs}
+    turns:
+      - match: {turn: 1, user: keep}
+        parts: [{text: I use it. }, {call: {id: h-1, name: keep}}]
+      - match: {turn: 1, user: stay}
+        parts: [{text: I use it. }, {call: {id: h-2, name: stay}}]
+      - match: {turn: 1, user: deaf}
+        parts: [{text: I use it. }, {call: {id: h-3, name: deaf}}]
+      - match: {turn: 2}
+        parts: [{text: "It did. <signal type=\"context_sufficient\"><sources_found>1</sources_found></signal>"}]
+  - match: {user: ^Which reply hangs}
+    turns:
+      - match: {turn: 1}
+        every: 1ms
+        parts: [{pieces: [This, " one", " does", ".", " <signal type=\"context_", "sufficient\"><sources_found>1</sources_found></signal>"]}]
+        faults: [{kind: hang, after_pieces: 4}]
+`
+
+const oracleQuestion = "Which words are there?"
+
+// oracleTools note when they begin and, those that change something, when they have done it.
+const oracleTools = `
+    note:
+      description: Writes a word down.
+      parameters: &text {type: object, properties: {text: {type: string}}, required: [text]}
+      command: |
+        $NOTING
+        sleep 0.02; echo "$SIGNALBOX_TREE_KEY $(cat)" >>"$DIARY/done"; sleep 0.02; echo noted
+    slow:
+      description: Writes a word down in its own time.
+      parameters: *text
+      command: |
+        $NOTING
+        sleep 0.06; echo "$SIGNALBOX_TREE_KEY $(cat)" >>"$DIARY/done"; sleep 0.06; echo slowly noted
+    look:
+      description: Looks.
+      parameters: *text
+      read_only: true
+      command: |
+        $NOTING
+        sleep 0.03; echo "I see $(cat)"
+    keep:
+      description: Never ends.
+      command: |
+        $NOTING
+        sleep 1000 & wait
+    stay:
+      description: Never ends before there is a file.
+      read_only: true
+      command: |
+        $NOTING
+        test -e "$DIARY/go" || { sleep 1000 & wait; }
+    deaf:
+      description: Never ends, and takes no notice of requests to.
+      command: |
+        trap '' TERM
+        $NOTING
+        while :; do sleep 1000; done
+`
+
+// doubted is how the result of a call begins of which nobody knows what came of it.
+const doubted = "it is not known what came of this call"
+
+// startModel serves the model in a process of its own, and returns its base URL for each protocol.
+func startModel(t testing.TB) map[string]string {
+	t.Helper()
+	s := emptySite(t)
+	file := filepath.Join(s.home, "model.yaml")
+	check(t, os.WriteFile(file, []byte(oracleModel), 0o644))
+	cmd := s.command(t, "rehearse", "model", file, "--json")
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if text := said.String(); t.Failed() {
+			t.Logf("the model server says:\n%s", text[max(0, len(text)-3000):])
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	check(t, err)
+	addresses := map[string]string{}
+	check(t, json.Unmarshal(line, &addresses))
+	return addresses
+}
+
+// newOracleSite makes a box whose oracle asks that model.
+func newOracleSite(t testing.TB, protocol, address string) *site {
+	t.Helper()
+	if _, err := exec.LookPath("flock"); err != nil {
+		mayNotSkip(t.(*testing.T), "flock is not there")
+	}
+	agent, err := filepath.Abs("../../examples/oracle/agent.lua")
+	check(t, err)
+	s := newSite(t)
+	noting := strings.ReplaceAll(strings.TrimSpace(noting), "\n", "\n        ")
+	check(t, os.WriteFile(s.file("signalbox.yaml"), []byte(fmt.Sprintf(`
+models:
+  main: {provider: %s, model: rehearsal, base_url: %q, tries: 1}
+oracle:
+  subagents: {helper: {tree: %q, description: counts}}
+  tools:%s`, protocol, address, agent, strings.ReplaceAll(oracleTools, "$NOTING", noting))), 0o600))
+	return s
+}
+
+// talk is a conversation with the oracle, by as many processes as it takes.
+type talk struct {
+	*site
+	question string
+	diary    string
+	before   []string // conversations that were there before
+	id       string   // of the session, once it is recorded
+	killed   [][]chunk.Chunk
+}
+
+// newTalk is a conversation that has not begun. There may be one at a time in a site.
+func (s *site) newTalk(t testing.TB, question string) *talk {
+	t.Helper()
+	own := *s
+	o := &talk{site: &own, question: question, diary: t.TempDir()}
+	own.environment = append(slices.Clone(s.environment), "DIARY="+o.diary)
+	o.before = o.sessions(t)
+	t.Cleanup(func() {
+		for pid := range o.toolsAlive() {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return o
+}
+
+func (o *talk) toolsAlive() map[int]string { return (&plot{diary: o.diary}).toolsAlive() }
+
+// sessions are those with a question on record.
+func (o *talk) sessions(t testing.TB) (ids []string) {
+	t.Helper()
+	all, err := session.List(filepath.Join(o.box, "oracle"))
+	check(t, err)
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// find looks for the session, and reports whether it is recorded.
+func (o *talk) find(t testing.TB) bool {
+	t.Helper()
+	if o.id != "" {
+		return true
+	}
+	fresh := slices.DeleteFunc(o.sessions(t), func(id string) bool { return slices.Contains(o.before, id) })
+	if len(fresh) > 1 {
+		t.Fatalf("one question made the sessions %v", fresh)
+	}
+	o.id = strings.Join(fresh, "")
+	return o.id != ""
+}
+
+// oracleProcess is the oracle at work, whose chunks are read as they come.
+type oracleProcess struct {
+	cmd     *exec.Cmd
+	out     *os.File
+	lines   *bufio.Reader
+	printed []chunk.Chunk
+	said    bytes.Buffer
+}
+
+// start asks the question, or goes on with it if it was asked.
+func (o *talk) start(t testing.TB) *oracleProcess {
+	t.Helper()
+	args := []string{"oracle", "--json", o.question}
+	if o.find(t) {
+		args = []string{"oracle", "--continue", "--json"}
+	}
+	p := &oracleProcess{cmd: o.command(t, args...)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	read, write, err := os.Pipe()
+	check(t, err)
+	p.out, p.lines = read, bufio.NewReader(read)
+	p.cmd.Stdout, p.cmd.Stderr = write, &p.said
+	check(t, p.cmd.Start())
+	write.Close()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.out.Close()
+	})
+	return p
+}
+
+// until reads chunks up to one that is looked for, and reports whether it came.
+func (p *oracleProcess) until(t testing.TB, is func(chunk.Chunk) bool) bool {
+	t.Helper()
+	for {
+		line, err := p.lines.ReadBytes('\n')
+		if err != nil {
+			return false // a line that was being written is nobody's
+		}
+		c, err := chunk.Parse(line)
+		check(t, err)
+		p.printed = append(p.printed, c)
+		if is(c) {
+			return true
+		}
+	}
+}
+
+// kill kills it, alone or with its group, after the chunk that is looked for or some time after it is called, whatever is
+// first. It reports whether it was still there.
+func (p *oracleProcess) kill(t testing.TB, group bool, is func(chunk.Chunk) bool, after time.Duration) bool {
+	t.Helper()
+	end := func() {
+		if group {
+			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it is not waited for yet
+		}
+		p.cmd.Process.Kill()
+	}
+	fired := make(chan struct{})
+	timer := time.AfterFunc(after, func() {
+		defer close(fired)
+		end()
+	})
+	if p.until(t, is) {
+		end()
+	}
+	status := p.end(t)
+	if !timer.Stop() {
+		<-fired
+	}
+	return status < 0
+}
+
+// end reads until it has ended, and returns its exit status, below 0 if it was killed.
+func (p *oracleProcess) end(t testing.TB) int {
+	t.Helper()
+	p.until(t, func(chunk.Chunk) bool { return false })
+	p.cmd.Wait()
+	if text := p.said.String(); strings.Contains(text, "panic:") || strings.Contains(text, "goroutine ") {
+		t.Fatalf("it crashed:\n%s", text)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// record reads the record as it is on the disk, also what is of no use any more.
+func (o *talk) record(t testing.TB, folder string) (entries []session.Entry) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, session.RecordName))
+	check(t, err)
+	text = text[:1+bytes.LastIndexByte(text, '\n')]
+	for line := range bytes.Lines(text) {
+		var e session.Entry
+		check(t, json.Unmarshal(line, &e))
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func (o *talk) folder() string { return filepath.Join(o.box, "oracle", o.id) }
+
+// checkPrinted checks that the record has what a process printed.
+func (o *talk) checkPrinted(t testing.TB, printed []chunk.Chunk) {
+	t.Helper()
+	if !o.find(t) {
+		if len(printed) > 0 {
+			t.Errorf("nothing is recorded, and it printed %s", printed)
+		}
+		return
+	}
+	entries := o.record(t, o.folder())
+	has := map[string]bool{}
+	for i := range entries {
+		has[entryLine(&entries[i])] = true
+	}
+	for _, c := range printed {
+		switch c := c.(type) {
+		case chunk.ToolCall, chunk.ToolResult, chunk.Signal:
+			if !has[chunkLine(c)] {
+				t.Errorf("this was printed and is not recorded: %s", chunkLine(c))
+			}
+		case chunk.System:
+			if !slices.Contains([]string{"resumed", "reply_restarted", "reply_cut", "retry"}, c.Name) && !has[chunkLine(c)] {
+				t.Errorf("this was printed and is not recorded: %s", chunkLine(c))
+			}
+		}
+	}
+	heard := recordedTexts(entries)
+	for turn, texts := range textsOf(printed) {
+		for _, text := range texts {
+			if !slices.ContainsFunc(heard[turn], func(whole string) bool { return strings.HasPrefix(whole, text) }) {
+				t.Errorf("turn %d: %q was printed and is not recorded; there is %q", turn, text, heard[turn])
+			}
+		}
+	}
+}
+
+// chunkLine and entryLine tell the same of a chunk and of the entry that it was made of.
+func chunkLine(c chunk.Chunk) string {
+	switch c := c.(type) {
+	case chunk.ToolCall:
+		return fmt.Sprintf("call %d %s %s", c.Turn, c.ID, c.Name)
+	case chunk.ToolResult:
+		return fmt.Sprintf("result %d %s %v %s", c.Turn, c.ID, c.OK, c.Text)
+	case chunk.Signal:
+		return fmt.Sprintf("signal %d %s", c.Turn, c.Raw)
+	case chunk.System:
+		return "system " + c.Name + " " + c.Text
+	}
+	return ""
+}
+
+func entryLine(e *session.Entry) string {
+	switch e.Kind {
+	case session.Called:
+		return chunkLine(chunk.ToolCall{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name})
+	case session.Result:
+		return chunkLine(chunk.ToolResult{Turn: e.Turn, ID: e.Call.ID, OK: e.OK, Text: e.Text})
+	case session.Signal:
+		return chunkLine(*e.Signal)
+	case session.System:
+		return chunkLine(*e.System)
+	}
+	return ""
+}
+
+// recordedTexts are what the model said in each turn, also what was cut off.
+func recordedTexts(entries []session.Entry) map[int][]string {
+	heard := map[int][]string{}
+	partial := map[int]string{}
+	for _, e := range entries {
+		switch e.Kind {
+		case session.Piece:
+			partial[e.Turn] += e.Text
+		case session.Restart:
+			heard[e.Turn] = append(heard[e.Turn], transcript.Content(partial[e.Turn]))
+			partial[e.Turn] = ""
+		case session.Reply:
+			heard[e.Turn] = append(heard[e.Turn], transcript.Content(e.Reply.Text))
+		}
+	}
+	for turn, text := range partial {
+		heard[turn] = append(heard[turn], transcript.Content(text))
+	}
+	return heard
+}
+
+// textsOf are what was shown of each turn; the last counts.
+func textsOf(printed []chunk.Chunk) map[int][]string {
+	texts := map[int][]string{}
+	for _, c := range printed {
+		switch c := c.(type) {
+		case chunk.Content:
+			if len(texts[c.Turn]) == 0 {
+				texts[c.Turn] = []string{""}
+			}
+			texts[c.Turn][len(texts[c.Turn])-1] += c.Text
+		case chunk.System:
+			if c.Name == "reply_restarted" || c.Name == "reply_cut" {
+				texts[c.Turn] = append(texts[c.Turn], "")
+			}
+		}
+	}
+	return texts
+}
+
+// told is all of a stream that must not depend on whether anybody was killed.
+type told struct {
+	Content map[int]string
+	Calls   []string
+	Results map[string]string
+	Signals []string
+	Systems []string
+	Done    chunk.Done
+}
+
+var delegation = regexp.MustCompile(`delegate-[0-9a-f]+`)
+
+// toldBy is what a stream told. The result of a call in doubt is doubted.
+func toldBy(t testing.TB, printed []chunk.Chunk) told {
+	t.Helper()
+	got := told{Content: map[int]string{}, Results: map[string]string{}}
+	for turn, texts := range textsOf(printed) {
+		got.Content[turn] = texts[len(texts)-1]
+	}
+	for i, c := range printed {
+		switch c := c.(type) {
+		case chunk.ToolCall:
+			c.ID = delegation.ReplaceAllString(c.ID, "delegate")
+			got.Calls = append(got.Calls, chunkLine(c))
+		case chunk.ToolResult:
+			c.ID = delegation.ReplaceAllString(c.ID, "delegate")
+			if _, twice := got.Results[c.ID]; twice {
+				t.Errorf("call %s has two results", c.ID)
+			}
+			got.Results[c.ID] = c.Text
+			if strings.HasPrefix(c.Text, doubted) {
+				got.Results[c.ID] = doubted
+			}
+		case chunk.Signal:
+			got.Signals = append(got.Signals, chunkLine(c))
+		case chunk.System:
+			if !slices.Contains([]string{"resumed", "reply_restarted"}, c.Name) {
+				got.Systems = append(got.Systems, chunkLine(c))
+			}
+		case chunk.Error:
+			t.Errorf("error %s: %s", c.Name, c.Text)
+		case chunk.Done:
+			if i != len(printed)-1 {
+				t.Errorf("done is chunk %d of %d", i+1, len(printed))
+			}
+			got.Done = c
+			got.Done.Session = ""
+		}
+	}
+	return got
+}
+
+// inDoubt takes the calls in doubt out of a comparison, and returns how many there are.
+func (got *told) inDoubt(want told) (n int) {
+	got.Results = maps.Clone(got.Results)
+	for id, text := range got.Results {
+		if text == doubted {
+			n++
+			got.Results[id] = want.Results[id]
+		}
+	}
+	return n
+}
