@@ -23,7 +23,7 @@ func chunkLine(kind string, turn int, text string) string {
 
 // restart is how the oracle tells that the reply of a turn begins again, and how that it does not come.
 func restart(turn int, name string) string {
-	return fmt.Sprintf(`{"type":"system","name":%q,"turn":%d,"level":"warning","text":"it was cut off"}`+"\n", name, turn)
+	return fmt.Sprintf(`{"type":"system","turn":%d,"name":%q,"level":"warning","text":"it was cut off"}`+"\n", turn, name)
 }
 
 const (

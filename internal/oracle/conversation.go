@@ -181,6 +181,9 @@ func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit
 	case topicSaid:
 		entry.Kind = session.Said
 		entry.Text, _ = e.Value.(string)
+		if v.out.midLine(turn) { // what the tree says is no part of the model's last line
+			entry.Text = "\n" + entry.Text
+		}
 		c = chunk.Content{Turn: turn, Text: entry.Text}
 	default:
 		return nil
@@ -255,7 +258,7 @@ func (v *conversation) lastWords() string {
 			words = append(words, e.Text)
 		}
 	}
-	return strings.TrimSpace(strings.Join(words, "\n"))
+	return strings.TrimSpace(strings.Join(words, ""))
 }
 
 // whyFailed names the last leaf that failed with an error.

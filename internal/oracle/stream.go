@@ -14,6 +14,7 @@ type stream struct {
 	emit   Emit
 	done   bool
 	err    error // why nobody listens any more
+	last   chunk.Content
 	cancel context.CancelCauseFunc
 }
 
@@ -25,9 +26,19 @@ func (s *stream) send(c chunk.Chunk) {
 		return
 	}
 	_, s.done = c.(chunk.Done)
+	if text, ok := c.(chunk.Content); ok {
+		s.last = text
+	}
 	if s.err = s.emit(c); s.err != nil {
 		s.cancel(s.err)
 	}
+}
+
+// midLine tells whether content of a turn would go on in the middle of a line.
+func (s *stream) midLine(turn int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.Turn == turn && s.last.Text != "" && !strings.HasSuffix(s.last.Text, "\n")
 }
 
 // failed is why nobody listens any more, nil if somebody does.

@@ -152,7 +152,7 @@ func TestConfiguredWordsTreeAndAgent(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || answer.Error != nil || said.String() != "Arr.Bye." || answer.Done.Reason != "tree_ended" {
+	if err != nil || answer.Error != nil || said.String() != "Arr.\nBye." || answer.Done.Reason != "tree_ended" {
 		t.Errorf("said %q, %+v, %v", said.String(), answer, err)
 	}
 }
