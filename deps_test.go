@@ -155,9 +155,11 @@ var overBudget = map[string]string{
 	"cmd/signalbox":          "one thin file for each of forty commands, a third of it help",
 	"internal/portfolio/tax": "one fold: lots, splits and wash sales change each other, and a million rows leave no room for copies between packages",
 
-	"internal/crew/workspace/tree_test.go: TestKeepAstray":                 "one table of ways to go astray",
-	"internal/plan/fault_test.go: TestEveryFaultHasItsLineAndAdvice":       "one table of faults",
-	"internal/rules/deliveryhandler_test.go: TestHandlerQueueOrCoordinate": "one handler, all its cases",
+	"internal/crew/workspace/tree_test.go: TestKeepAstray":                       "one table of ways to go astray",
+	"internal/oracle/ending_test.go: endings":                                    "one table of endings",
+	"internal/oracle/toolfailure_test.go: TestToolFailureTriggersNeedTurnSignal": "one story, looked at in every place where it must show",
+	"internal/plan/fault_test.go: TestEveryFaultHasItsLineAndAdvice":             "one table of faults",
+	"internal/rules/deliveryhandler_test.go: TestHandlerQueueOrCoordinate":       "one handler, all its cases",
 }
 
 // source is one Go file of the module.
@@ -471,6 +473,44 @@ func TestFaultsAreFound(t *testing.T) {
 	} {
 		if got := linkFault("README.md", target); got != want {
 			t.Errorf("link to %s: %q, want %q", target, got, want)
+		}
+	}
+}
+
+// TestPurePackages holds what scripts/race-test takes for granted: these packages start nothing and share nothing.
+func TestPurePackages(t *testing.T) {
+	list, err := os.ReadFile("scripts/pure-packages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(list)) {
+		dir := "."
+		if name != modulePath {
+			dir = strings.TrimPrefix(name, modulePath+"/")
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: no Go files (%v)", name, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range tree.Imports {
+				if path := strings.Trim(i.Path.Value, `"`); path == "sync" || path == "sync/atomic" || path == "os/exec" || path == "net/http" {
+					t.Errorf("%s imports %s, and is in scripts/pure-packages", file, path)
+				}
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if _, starts := n.(*ast.GoStmt); starts {
+					t.Errorf("%s starts a goroutine, and is in scripts/pure-packages", file)
+				}
+				return true
+			})
 		}
 	}
 }
