@@ -248,15 +248,19 @@ func (v *conversation) ended(cancelled bool, run *tree.Run, err error) *Answer {
 // lastWords are what the last turn said, and what the tree itself said after it.
 func (v *conversation) lastWords() string {
 	var words []string
+	var reply *model.Reply
 	for _, e := range v.session.Entries() {
-		switch {
-		case e.Kind == session.Begun:
-			words = nil
-		case e.Kind == session.Reply:
-			words = []string{transcript.Content(e.Reply.Text)}
-		case e.Kind == session.Said:
+		switch e.Kind {
+		case session.Begun:
+			words, reply = nil, nil
+		case session.Reply:
+			words, reply = nil, e.Reply
+		case session.Said:
 			words = append(words, e.Text)
 		}
+	}
+	if reply != nil {
+		words = slices.Insert(words, 0, transcript.Content(reply.Text))
 	}
 	return strings.TrimSpace(strings.Join(words, ""))
 }

@@ -46,7 +46,11 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	if err != nil {
 		return digest, err
 	}
-	defer os.Remove(temp) // it is gone if it has become the blob
+	defer func() {
+		if temp != "" { // it has not become the blob
+			os.Remove(temp)
+		}
+	}()
 	path := j.blobPath(digest)
 	if err := j.makeFolder(filepath.Dir(path)); err != nil {
 		return digest, err
@@ -56,7 +60,11 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 		file.Close()
 		return digest, durable.SyncFolder(filepath.Dir(path))
 	}
-	return digest, durable.Rename(temp, path)
+	err = durable.Rename(temp, path)
+	if err == nil {
+		temp = ""
+	}
+	return digest, err
 }
 
 // makeFolder makes a folder of blobs durable, once for each process: to sync the one above with every blob would cost as much

@@ -201,8 +201,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 // keep remembers an entry. Pieces are of use only until their reply is there: they stay in the
 // file.
 func (s *Session) keep(e Entry) {
-	if e.Kind == Reply {
-		s.entries = slices.DeleteFunc(s.entries, func(old Entry) bool { return old.isPart() && old.Key == e.Key })
+	if part := func(old Entry) bool { return old.isPart() && old.Key == e.Key }; e.Kind == Reply && slices.ContainsFunc(s.entries, part) {
+		// In a copy: others may look at what Entries returned.
+		s.entries = slices.DeleteFunc(slices.Clone(s.entries), part)
 	}
 	s.entries = append(s.entries, e)
 }
@@ -293,11 +294,11 @@ func (s *Session) find(kind Kind, key string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Entries returns a copy of all entries, without the pieces of replies that are whole.
+// Entries returns all entries so far, without the pieces of replies that are whole. They must not be changed.
 func (s *Session) Entries() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.entries)
+	return s.entries[:len(s.entries):len(s.entries)]
 }
 
 // Close ends the use of a session.
