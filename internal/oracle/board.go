@@ -2,11 +2,14 @@ package oracle
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
+	"signalbox"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/tree"
+	"signalbox/transcript"
 )
 
 // The keys of the blackboard, all hidden, so that a tree need not declare them. docs/oracle.md lists them.
@@ -16,6 +19,8 @@ const (
 	keyTurn       = "_turn"       // counts the model's replies
 	keyCalls      = "_tool_calls" // the calls of the last reply that were not made yet, to look at
 	keyMade       = "_calls_made" // how many calls the last reply had
+	keyNoTools    = "_no_tools"   // whether the last model call offered none
+	keyCut        = "_reply_cut"  // why the last reply ended early: a model.Stop, or absent
 	keyRepeats    = "_repeats"    // decide.Calls
 	keyText       = "_has_text"   // whether the last reply had text, signals aside
 	keyTokens     = "_tokens"
@@ -29,6 +34,10 @@ const (
 	keyStuck      = "_stuck"    // the blocker, once another strategy was asked for
 	keyModelError = "_model_error"
 	keySources    = "_sources_found"
+	// What the question may cost; absent: as much as it takes.
+	keyTokenLimit  = "_limit_tokens"
+	keyCostLimit   = "_limit_cost_usd"
+	keyMillisLimit = "_limit_millis"
 )
 
 // maxBoardText is how much of a text is put on the blackboard; the session has all of it.
@@ -71,13 +80,50 @@ func spent(c *tree.Call) decide.Resources {
 		Time: time.Duration(count(c, keyMillis)) * time.Millisecond}
 }
 
+const maxCallsShown = 100
+
 // callsValue is what a tree sees of calls.
 func callsValue(calls []model.Call) []any {
-	list := make([]any, 0, len(calls))
-	for _, call := range calls {
-		list = append(list, map[string]any{"id": call.ID, "name": call.Name, "arguments": startOf(call.Arguments, maxShown)})
+	list := make([]any, 0, min(len(calls), maxCallsShown))
+	for _, call := range calls[:min(len(calls), maxCallsShown)] {
+		list = append(list, map[string]any{"id": startOf(call.ID, 200), "name": startOf(call.Name, 200), "arguments": startOf(call.Arguments, maxShown)})
 	}
 	return list
+}
+
+func limits(c *tree.Call) decide.Resources {
+	return decide.Resources{Tokens: count(c, keyTokenLimit), CostUSD: dollars(c, keyCostLimit),
+		Time: time.Duration(count(c, keyMillisLimit)) * time.Millisecond}
+}
+
+// limitInputs are what a tree begins with.
+func limitInputs(l decide.Resources) map[string]any {
+	inputs := map[string]any{}
+	if l.Tokens > 0 {
+		inputs[keyTokenLimit] = l.Tokens
+	}
+	if l.CostUSD > 0 {
+		inputs[keyCostLimit] = l.CostUSD
+	}
+	if l.Time > 0 {
+		inputs[keyMillisLimit] = max(1, l.Time.Milliseconds())
+	}
+	return inputs
+}
+
+// left is what is left of a limit, never so little that it would mean no limit.
+func left(c *tree.Call) decide.Resources {
+	limit, gone := limits(c), spent(c)
+	if limit.Tokens > 0 {
+		limit.Tokens = max(1, limit.Tokens-gone.Tokens)
+	}
+	if limit.CostUSD > 0 {
+		limit.CostUSD = max(1e-6, limit.CostUSD-gone.CostUSD)
+	}
+	if limit.Time > 0 {
+		limit.Time = max(time.Millisecond, limit.Time-gone.Time)
+	}
+	return limit
 }
 
 // repeats reads what is remembered of earlier calls.
@@ -95,12 +141,20 @@ func setRepeats(c *tree.Call, calls decide.Calls) error {
 	return c.Set(keyRepeats, string(data))
 }
 
-// endOf is a text's end, where its signal is, at most as long as a value of the blackboard should be.
-func endOf(s string) string {
-	if len(s) <= maxBoardText {
-		return s
+// boardText is a reply as the blackboard keeps it: all of it, or, if that is too long, the signal that counts in it and the
+// beginning of the rest. What counts is looked for in the whole.
+func boardText(reply string) string {
+	if len(reply) <= maxBoardText {
+		return reply
 	}
-	return toValid(s[len(s)-maxBoardText:])
+	raw := ""
+	scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	for _, s := range append(slices.Clone(scanner.Push([]byte(reply))), scanner.Close()...) {
+		if s.Dialect == signalbox.DialectTurn && s.Taken() && s.Turn != nil {
+			raw = s.Turn.Raw + "\n"
+		}
+	}
+	return raw + startOf(transcript.Content(reply), maxBoardText-len(raw))
 }
 
 func startOf(s string, most int) string {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"signalbox/internal/oracle/chunk"
@@ -39,6 +40,9 @@ type conversation struct {
 	*Oracle
 	session *session.Session
 	out     *stream
+	ledger  *register
+	limit   decide.Resources
+	turn    atomic.Int64 // of the model, as the last tick left it
 	number  int
 	// question and its class are given to the tree; a run that goes on has them already.
 	question, class string
@@ -56,10 +60,18 @@ type Answer struct {
 // Ask puts a question to the model and hands out what happens, until Done. The session must not be in use for another
 // question. The error is that of emit: all else is told by chunks, and in the answer.
 func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer, error) {
+	return o.ask(ctx, s, question, o.Limit, emit)
+}
+
+// ask is Ask with another limit.
+func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, limit decide.Resources, emit Emit) (*Answer, error) {
 	last := session.Last(s.Entries())
-	v := &conversation{Oracle: o, session: s, number: last.Number + 1, question: question,
+	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number + 1, question: question,
 		class: string(cmp.Or(o.Class, o.Prompt.Classify(question)))}
 	return v.hold(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
+		if err := v.settle(); err != nil {
+			return nil, err
+		}
 		err := s.Append(session.Entry{Kind: session.Question, Question: v.number, Text: question, Class: v.class}, false)
 		if err != nil {
 			return nil, err
@@ -73,7 +85,7 @@ func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, e
 // that is all. The error is that of emit, or ErrNoQuestion.
 func (o *Oracle) Resume(ctx context.Context, s *session.Session, emit Emit) (*Answer, error) {
 	last := session.Last(s.Entries())
-	v := &conversation{Oracle: o, session: s, number: last.Number, question: last.Text, class: last.Class}
+	v := &conversation{Oracle: o, session: s, limit: o.Limit, number: last.Number, question: last.Text, class: last.Class}
 	switch {
 	case last.Number == 0:
 		return nil, ErrNoQuestion
@@ -82,9 +94,13 @@ func (o *Oracle) Resume(ctx context.Context, s *session.Session, emit Emit) (*An
 	}
 	return v.hold(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
 		if last.Runs == 0 || last.Reason == ReasonModelFailed || last.Reason == ReasonTreeFailed {
+			if last.Runs > 0 {
+				v.tellAgain("asking again")
+			}
 			return v.begin(ctx, last.Runs+1)
 		}
 		v.tellAgain("going on where it was cut off")
+		v.recordAgain(ctx, last.Run)
 		return v.run(ctx, last.Run, last.Journal)
 	})
 }
@@ -99,7 +115,11 @@ func (v *conversation) hold(ctx context.Context, emit Emit, talk func(context.Co
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	v.out = &stream{emit: emit, cancel: cancel}
+	v.ledger = v.newRegister()
 	run, err := talk(inner)
+	if unrecorded := v.ledger.wait(); err == nil {
+		err = unrecorded
+	}
 	if failed := v.out.failed(); failed != nil {
 		return nil, failed
 	}
@@ -137,14 +157,35 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	for _, t := range v.Tools {
 		services.Add(tree.Tool, t.Name, v.useTool(t.Name))
 	}
-	inputs := map[string]any{keyQuestion: startOf(v.question, maxBoardText), keyClass: v.class}
+	inputs := limitInputs(v.limit)
+	inputs[keyQuestion], inputs[keyClass] = startOf(v.question, maxBoardText), v.class
+	if turns, tokens, cost := v.before(); turns > 0 { // in runs before this one
+		inputs[keyTurn], inputs[keyTokens], inputs[keyCost] = turns, tokens, cost
+	}
+	see := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }
 	return runner.Do(ctx, v.tree.Tree(), &runner.Options{
 		Run:     tree.RunOptions{ID: id, Services: services, Inputs: inputs},
 		Journal: filepath.Join(v.session.Dir, journal), File: v.tree.Name, Source: string(v.tree.Source),
 		Watchdog: -1,               // the model and each tool have a time limit of their own
 		Grace:    20 * time.Second, // longer than toolbox.Run waits for a tool that was cancelled
 		Emitted:  v.published,
+		Opened:   see,
+		Ticked:   see,
+		// A tick comes again with the same reply, which the session has, and published knows what it has had.
+		EmitUnsynced: true,
 	})
+}
+
+// before is how many turns the question has had, and what they cost.
+func (v *conversation) before() (turns, tokens int64, cost float64) {
+	for _, e := range v.session.Entries() {
+		if e.Kind == session.Reply && e.Question == v.number {
+			turns = max(turns, int64(e.Turn))
+			tokens += e.Reply.Usage.Input + e.Reply.Usage.Output
+			cost += e.Reply.Usage.CostUSD
+		}
+	}
+	return turns, tokens, cost
 }
 
 // halt ends a conversation that cannot be recorded. Unlike a leaf that fails, it can be gone on with.
@@ -161,16 +202,17 @@ func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit
 	turn := turnOf(run)
 	entry := session.Entry{Key: key, Question: v.number, Turn: turn}
 	var c chunk.Chunk
+	record := func() {}
 	switch e.Topic {
 	case turnsignal.Topic:
-		if v.Engine != nil {
-			if err := turnlog.Record(ctx, v.Engine, run, e, v.Actor); err != nil {
-				return err
-			}
+		s, ok := turnlog.SignalOf(run, e)
+		if !ok {
+			return fmt.Errorf("what was published as '%s' is no turn signal", turnsignal.Topic)
 		}
-		h, _ := turnsignal.ParseHeard(e.Value)
-		heard := chunk.Signal{Turn: turn, Name: h.Type, Confidence: h.Confidence, Fields: h.Fields, Raw: h.RawXML}
+		heard := chunk.Signal{Turn: turn, Name: s.Heard.Type, Confidence: s.Heard.Confidence, Fields: s.Heard.Fields, Raw: s.Heard.RawXML}
 		entry.Kind, entry.Signal, c = session.Signal, &heard, heard
+		entry.Node, entry.Nth, entry.Text = s.Node, s.Nth, s.Heard.Timestamp
+		record = func() { v.ledger.add(ctx, s) }
 	case topicSystem:
 		fields, _ := e.Value.(map[string]any)
 		said := chunk.System{Turn: turn}
@@ -181,15 +223,17 @@ func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit
 	case topicSaid:
 		entry.Kind = session.Said
 		entry.Text, _ = e.Value.(string)
-		if v.out.midLine(turn) { // what the tree says is no part of the model's last line
+		entry.Turn = 0 // a message of its own: what the model said last, and how it left it, has nothing to do with it
+		if v.out.midLine(0) {
 			entry.Text = "\n" + entry.Text
 		}
-		c = chunk.Content{Turn: turn, Text: entry.Text}
+		c = chunk.Content{Text: entry.Text}
 	default:
 		return nil
 	}
 	fresh, err := v.session.Once(entry, false)
 	if err == nil && fresh {
+		record()
 		v.out.send(c)
 	}
 	return err
@@ -240,13 +284,14 @@ func (v *conversation) ended(cancelled bool, run *tree.Run, err error) *Answer {
 		a.Done.Reason = ReasonTreeEnded
 	}
 	if run != nil {
-		a.Text = v.lastWords()
+		a.Text, a.Done.Model = v.lastWords()
+		a.Done.Answer = a.Text
 	}
 	return a
 }
 
-// lastWords are what the last turn said, and what the tree itself said after it.
-func (v *conversation) lastWords() string {
+// lastWords are what the last turn said, and what the tree itself said after it; and who said it.
+func (v *conversation) lastWords() (text, by string) {
 	var words []string
 	var reply *model.Reply
 	for _, e := range v.session.Entries() {
@@ -260,9 +305,12 @@ func (v *conversation) lastWords() string {
 		}
 	}
 	if reply != nil {
-		words = slices.Insert(words, 0, transcript.Content(reply.Text))
+		by = reply.Model
+		if content := strings.TrimSpace(transcript.Content(reply.Text)); content != "" {
+			words = slices.Insert(words, 0, content+"\n")
+		}
 	}
-	return strings.TrimSpace(strings.Join(words, ""))
+	return strings.TrimSpace(strings.Join(words, "")), by
 }
 
 // whyFailed names the last leaf that failed with an error.
@@ -295,12 +343,11 @@ func (v *conversation) finish(a *Answer) error {
 // sources are what the tools found for this question, each once.
 func (v *conversation) sources() []chunk.Source {
 	var all []chunk.Source
+	seen := map[chunk.Source]bool{}
 	for _, e := range v.session.Entries() {
-		if e.Kind == session.Question {
-			all = nil
-		}
 		for _, s := range e.Sources {
-			if !slices.Contains(all, s) {
+			if e.Question == v.number && !seen[s] {
+				seen[s] = true
 				all = append(all, s)
 			}
 		}

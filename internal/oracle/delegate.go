@@ -12,6 +12,7 @@ import (
 
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/session"
@@ -25,6 +26,10 @@ type errand struct {
 	Agent  string `json:"agent"`
 	Scope  string `json:"scope"`
 	Reason string `json:"reason"`
+	// What it may cost; zero: as much as it takes.
+	Tokens  int64   `json:"tokens,omitempty"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	Millis  int64   `json:"millis,omitempty"`
 }
 
 type found struct {
@@ -48,6 +53,8 @@ func (v *conversation) prepareErrand(c *tree.Call) (any, error) {
 		return strings.TrimSpace(s)
 	}
 	e := errand{Turn: int(count(c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
+	rest := left(c)
+	e.Tokens, e.CostUSD, e.Millis = rest.Tokens, rest.CostUSD, rest.Time.Milliseconds()
 	if _, there := v.SubAgents[e.Agent]; !there {
 		return nil, errors.New("there is no sub-agent '" + e.Agent + "'")
 	}
@@ -74,6 +81,7 @@ func (v *conversation) send(ctx context.Context, r tree.Request) tree.Result {
 
 // askSubAgent has the sub-agent answer, or go on with its answer.
 func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*Answer, error) {
+	key = v.lastingKey(key, e.Agent+"\n"+e.Scope+"\n"+e.Reason)
 	sum := sha256.Sum256([]byte(key))
 	id := v.session.ID + "-" + hex.EncodeToString(sum[:4])
 	folder := filepath.Join(v.session.Dir, "sub")
@@ -100,7 +108,8 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 	quiet := func(chunk.Chunk) error { return nil }
 	answer, err := v.SubAgents[e.Agent].Resume(ctx, s, quiet)
 	if errors.Is(err, ErrNoQuestion) {
-		answer, err = v.SubAgents[e.Agent].Ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason, quiet)
+		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason,
+			decide.Resources{Tokens: e.Tokens, CostUSD: e.CostUSD, Time: time.Duration(e.Millis) * time.Millisecond}, quiet)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -109,7 +118,7 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 		return nil, err
 	}
 	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: e.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text}
-	fresh, err := v.session.Once(result, false)
+	fresh, err := v.session.Once(result, true)
 	if err == nil && fresh {
 		v.out.send(toolResultChunk(&result))
 	}

@@ -19,7 +19,7 @@ const (
 // situation is where the conversation stands, as the blackboard has it.
 func (o *Oracle) situation(c *tree.Call) decide.Situation {
 	s := decide.Situation{
-		Spent: spent(c), Limit: o.Limit, Turn: int(count(c, keyTurn)), TurnLimit: o.TurnLimit,
+		Spent: spent(c), Limit: limits(c), Turn: int(count(c, keyTurn)), TurnLimit: o.TurnLimit,
 		SameReason: int(count(c, "consecutive_same_reason")), TurnsWithoutSignal: int(count(c, "turns_without_signal")),
 		PendingToolCalls: int(count(c, keyMade)), Text: truth(c, keyText),
 		StrategiesTried: int(count(c, keyStrategies)), HintsGiven: int(count(c, keyHints)), Asked: decide.Reason(text(c, keyAsked)),
@@ -61,7 +61,8 @@ func (o *Oracle) decide(c *tree.Call) tree.Status {
 	case d.Do == decide.Hint:
 		err = c.Set(keyHints, count(c, keyHints)+1)
 	}
-	if err == nil && (d.Level != decide.Quiet || d.Do != decide.GoOn && !d.Do.Ends()) {
+	alone := d.Do == decide.GoOn && d.Reason == decide.ReasonDelegation // there is no such sub-agent
+	if err == nil && (d.Level != decide.Quiet || alone || d.Do != decide.GoOn && !d.Do.Ends()) {
 		err = c.Emit(topicSystem, map[string]any{"name": string(d.Reason), "level": string(d.Level), "text": describe(d)})
 	}
 	if err != nil {
@@ -104,6 +105,9 @@ func describe(d decide.Decision) string {
 	case decide.Delegate:
 		return why + ": the sub-agent is asked"
 	case decide.GoOn:
+		if d.Reason == decide.ReasonDelegation {
+			return why + ", and there is no such sub-agent: it goes on by itself"
+		}
 		return why + ": it goes on"
 	}
 	return why
@@ -180,6 +184,11 @@ func hasToolCalls(c *tree.Call) tree.Status {
 	v, _ := c.Get(keyCalls)
 	list, _ := v.([]any)
 	return holds(len(list) > 0)
+}
+
+func modelFailed(c *tree.Call) tree.Status {
+	v, _ := c.Get(keyModelError)
+	return holds(v != nil)
 }
 
 func classIs(c *tree.Call) tree.Status {

@@ -131,6 +131,7 @@ func (o *Oracle) functions() *tree.Registry {
 	add(tree.Condition, "decision_ends", decisionEnds)
 	add(tree.Condition, "reason_is", reasonIs, tree.Param{Name: "reason", Type: tree.String, Required: true})
 	add(tree.Condition, "has_tool_calls", hasToolCalls)
+	add(tree.Condition, "model_failed", modelFailed)
 	add(tree.Condition, "class_is", classIs, tree.Param{Name: "class", Type: tree.String, Required: true})
 	r.Reserve(topicSystem)
 	r.Reserve(topicSaid)

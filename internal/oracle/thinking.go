@@ -29,6 +29,8 @@ type turnRequest struct {
 	Model   string `json:"model,omitempty"`
 	System  string `json:"system,omitempty"`
 	NoTools bool   `json:"no_tools,omitempty"`
+	// Millis is how long the reply may take. Zero: as long as it wants.
+	Millis int64 `json:"millis,omitempty"`
 }
 
 // turnReply is what a model call brought, as it goes to the blackboard.
@@ -36,6 +38,8 @@ type turnReply struct {
 	Text    string      `json:"text"`
 	HasText bool        `json:"has_text"`
 	Calls   []any       `json:"calls,omitempty"`
+	Made    int         `json:"made"` // how many calls there are
+	NoTools bool        `json:"no_tools,omitempty"`
 	Usage   model.Usage `json:"usage"`
 	Millis  int64       `json:"millis"`
 	Stop    model.Stop  `json:"stop"`
@@ -74,9 +78,16 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 	if _, err := v.modelNamed(r.Model); err != nil {
 		return nil, err
 	}
-	err := firstError(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
-	return toValue(r), err
+	if limits(c).Time > 0 {
+		if r.Millis = left(c).Time.Milliseconds(); r.Last {
+			r.Millis = max(r.Millis, lastTurnTime.Milliseconds())
+		}
+	}
+	return toValue(r), firstError(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
+
+// lastTurnTime is what a turn has that is asked for the answer because the time is spent.
+const lastTurnTime = time.Minute
 
 // askModel gets the reply of a turn, or finds it in the session.
 func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result {
@@ -96,8 +107,8 @@ func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result
 		return failure(f, err)
 	}
 	content := transcript.Content(reply.Text)
-	brought := turnReply{Text: endOf(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Usage: reply.Usage,
-		Millis: time.Since(begun).Milliseconds(), Stop: reply.Stop}
+	brought := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
+		NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(begun).Milliseconds(), Stop: reply.Stop}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(brought)}}
 }
 
@@ -126,9 +137,18 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		return nil, err
 	}
 	in := &incoming{v: v, key: key, turn: q.Turn, content: transcript.NewContentStream()}
-	reply, err := ask.Reply(ctx, *request, in.take)
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if q.Millis > 0 {
+		limited, cancel = context.WithTimeout(ctx, time.Duration(q.Millis)*time.Millisecond)
+	}
+	defer cancel()
+	reply, err := ask.Reply(limited, *request, in.take)
 	if in.err != nil {
 		err = in.err
+	}
+	if err != nil && in.err == nil && ctx.Err() == nil && limited.Err() != nil {
+		// The time is spent. What came by then is the reply, and the table says what follows.
+		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1}, nil
 	}
 	in.end()
 	if err != nil {
@@ -173,6 +193,9 @@ const (
 	ReplyCut       = "reply_cut"       // it does not, or not now
 )
 
+// StopTime is why a reply ended that took longer than the question may.
+const StopTime model.Stop = "time"
+
 // incoming is a reply that is coming in.
 type incoming struct {
 	v       *conversation
@@ -180,6 +203,7 @@ type incoming struct {
 	turn    int
 	content *transcript.ContentStream
 	said    bool // something was shown that counts so far
+	text    strings.Builder
 	err     error
 }
 
@@ -191,6 +215,7 @@ func (in *incoming) take(e model.Event) {
 	switch e.Kind {
 	case model.EventText:
 		in.record(session.Entry{Kind: session.Piece, Key: in.key, Question: v.number, Turn: in.turn, Text: e.Text})
+		in.text.WriteString(e.Text)
 		in.show(in.content.Push([]byte(e.Text)))
 	case model.EventReasoning:
 		v.out.send(chunk.Reasoning{Turn: in.turn, Text: e.Text})
@@ -199,6 +224,7 @@ func (in *incoming) take(e model.Event) {
 	case model.EventRestart:
 		in.end()
 		in.content, in.said = transcript.NewContentStream(), false
+		in.text.Reset()
 		in.record(session.Entry{Kind: session.Restart, Key: in.key, Question: v.number, Turn: in.turn})
 		v.out.send(restarted(in.turn))
 	}
@@ -269,10 +295,12 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 		// What was parsed while the model was thinking was the reply before.
 		c.Set(turnsignal.Parsed, false),
 		c.Set("llm_response", r.Text), c.Set("accumulated_content", r.Text),
-		c.Set(keyText, r.HasText), c.Set(keyCalls, r.Calls), c.Set(keyMade, int64(len(r.Calls))),
+		c.Set(keyText, r.HasText), c.Set(keyCalls, r.Calls), c.Set(keyMade, int64(r.Made)), c.Set(keyNoTools, r.NoTools),
+		setOrClear(c, keyCut, string(r.Stop), r.Stop == model.StopLength || r.Stop == model.StopRefusal || r.Stop == StopTime),
 		spend(c, r.Usage, time.Duration(r.Millis)*time.Millisecond))
-	if err == nil && (r.Stop == model.StopLength || r.Stop == model.StopRefusal) {
+	if err == nil && text(c, keyCut) != "" {
 		said := map[model.Stop]string{
+			StopTime:          "the reply took longer than the question may, and was cut there",
 			model.StopLength:  "the reply is longer than a reply may be, and was cut there: max_tokens of the model allows more",
 			model.StopRefusal: "the model, or a filter of its server, would not say more"}
 		err = c.Emit(topicSystem, map[string]any{"name": "reply_" + string(r.Stop), "level": Warning, "text": said[r.Stop]})
@@ -287,15 +315,23 @@ func failure(about turnReply, err error) tree.Result {
 	return tree.Result{Status: tree.Failure, Err: err.Error(), Writes: map[string]any{"reply": toValue(about)}}
 }
 
-// toValue makes a value of the blackboard of one that has a form in JSON. fromValue is its reverse.
+func setOrClear(c *tree.Call, key string, v any, set bool) error {
+	if !set {
+		v = nil
+	}
+	return c.Set(key, v)
+}
+
+// toValue makes a value of the blackboard of one that has a form in JSON. fromValue is its reverse. What is given to it is
+// bounded, so that it always fits.
 func toValue(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil // the types here have nothing that fails
+		panic(err) // a leaf that fails, with the error recorded
 	}
 	value, err := tree.ParseValue(string(data))
 	if err != nil {
-		return nil
+		panic(err)
 	}
 	return value
 }

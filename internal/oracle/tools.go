@@ -2,8 +2,10 @@ package oracle
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +25,11 @@ import (
 type round struct {
 	Turn     int              `json:"turn"`
 	Verdicts []decide.Verdict `json:"verdicts"`
-	// Last: the answer was asked for, and no tool may be called.
-	Last bool `json:"last,omitempty"`
+	// Last: the answer was asked for, and no tool may be called. NoTools: the tree offered none.
+	Last    bool `json:"last,omitempty"`
+	NoTools bool `json:"no_tools,omitempty"`
+	// Cut is why the reply ended early, "" if it did not.
+	Cut string `json:"cut,omitempty"`
 }
 
 // called is how a call ended, as it goes to the blackboard.
@@ -45,15 +50,18 @@ func (v *conversation) useTools() tree.Leaf {
 	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareRound, Job: v.makeCalls, Finish: finishRound}
 }
 
-// useTool is the leaf of a tool that the tree itself calls.
+// useTool is the leaf of a tool that the tree itself calls. Its key has no part of the run in it: a question that is asked
+// again after a failure does not do again what was done.
 func (v *conversation) useTool(name string) tree.Leaf {
 	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
-		call := model.Call{ID: key, Name: name, Arguments: tree.FormatValue(args)}
-		begun, err := v.beginCall(key, 0, call)
-		if err != nil {
+		arguments := tree.FormatValue(args)
+		key = v.lastingKey(key, arguments)
+		m := madeCall{key: key, turn: int(v.turn.Load()), call: model.Call{ID: key, Name: name, Arguments: arguments}, verdict: decide.Allow}
+		var err error
+		if m.begun, err = v.beginCall(m.key, m.turn, m.call); err != nil {
 			return nil, err
 		}
-		one, err := v.makeCall(ctx, key, 0, call, begun, decide.Allow, false)
+		one, err := v.makeCall(ctx, m)
 		switch {
 		case err != nil:
 			return nil, err
@@ -62,6 +70,13 @@ func (v *conversation) useTool(name string) tree.Leaf {
 		}
 		return one.Text, nil
 	})
+}
+
+// lastingKey is the key of work that is done once for a question, in whichever run of the tree.
+func (v *conversation) lastingKey(key, about string) string {
+	place := key[strings.IndexByte(key, '/')+1:] // without the run's id
+	sum := sha256.Sum256([]byte(about))
+	return fmt.Sprintf("%s.%d/%s/%x", v.session.ID, v.number, place, sum[:6])
 }
 
 // calls are those of the reply of a turn.
@@ -74,7 +89,10 @@ func (v *conversation) calls(turn int) []model.Call {
 }
 
 func (v *conversation) prepareRound(c *tree.Call) (any, error) {
-	r := round{Turn: int(count(c, keyTurn)), Last: text(c, keyAsked) != ""}
+	r := round{Turn: int(count(c, keyTurn)), Last: text(c, keyAsked) != "", NoTools: truth(c, keyNoTools), Cut: text(c, keyCut)}
+	if hasToolCalls(c) != tree.Success { // there are none, or they were made
+		return toValue(round{}), nil
+	}
 	seen := repeats(c)
 	for _, call := range v.calls(r.Turn) {
 		var verdict decide.Verdict
@@ -98,15 +116,19 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	}
 	results := make([]called, len(calls))
 	errs := make([]error, len(calls))
-	begunBefore := make([]bool, len(calls))
+	made := make([]madeCall, len(calls))
 	for i, call := range calls { // one after the other, so that they are told in the order of the reply
-		begunBefore[i], errs[i] = v.beginCall(callKey(r.Key, i), asked.Turn, call)
+		made[i] = madeCall{key: callKey(r.Key, i), turn: asked.Turn, call: call, verdict: asked.Verdicts[i], refusal: v.refusal(&asked, calls, i)}
+		made[i].begun, errs[i] = v.beginCall(made[i].key, asked.Turn, call)
 	}
 	var all sync.WaitGroup
-	for i, call := range calls {
+	slots := make(chan struct{}, maxAtOnce)
+	for i := range calls {
 		if errs[i] == nil {
+			slots <- struct{}{}
 			all.Go(func() {
-				results[i], errs[i] = v.makeCall(ctx, callKey(r.Key, i), asked.Turn, call, begunBefore[i], asked.Verdicts[i], asked.Last)
+				results[i], errs[i] = v.makeCall(ctx, made[i])
+				<-slots
 			})
 		}
 	}
@@ -117,7 +139,7 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	if err := v.halt(v.session.Sync()); err != nil {
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
-	brought := roundResult{results, time.Since(begun).Milliseconds()}
+	brought := roundResult{results[max(0, len(results)-maxResults):], time.Since(begun).Milliseconds()}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"round": toValue(brought)}}
 }
 
@@ -139,44 +161,112 @@ func (v *conversation) beginCall(key string, turn int, call model.Call) (before 
 	return !fresh, v.halt(err)
 }
 
+const (
+	maxAtOnce = 8  // calls under way at the same time
+	maxCalls  = 64 // calls of one reply that are made
+)
+
+// refusal is why a call of a reply is not made, "" if it is.
+func (v *conversation) refusal(r *round, calls []model.Call, i int) string {
+	name := calls[i].Name
+	offered := v.offered(prompt.Class(v.class))
+	switch {
+	case r.Last:
+		return "no tool can be called in the last turn"
+	case r.NoTools || !slices.ContainsFunc(offered, func(t model.ToolSpec) bool { return t.Name == name }):
+		return "there is no tool '" + startOf(name, 100) + "'" + v.toolNames(r.NoTools)
+	case r.Verdicts[i] == decide.Refuse:
+		return v.words(prompt.RefusedCall)
+	case i >= maxCalls:
+		return fmt.Sprintf("not made: a reply may have %d calls", maxCalls)
+	case r.Cut == string(model.StopRefusal), r.Cut != "" && i == len(calls)-1:
+		return "not made: the reply was cut off, and this call may be too"
+	}
+	return ""
+}
+
+// madeCall is a call on its way.
+type madeCall struct {
+	key     string
+	turn    int
+	call    model.Call
+	begun   bool // by a process before this one
+	verdict decide.Verdict
+	refusal string
+}
+
 // makeCall makes a call that was begun, perhaps by a process before this one, unless the session knows what came of it. The
 // error is not the tool's: the conversation cannot go on.
-func (v *conversation) makeCall(ctx context.Context, key string, turn int, call model.Call, begun bool, verdict decide.Verdict, last bool) (called, error) {
-	if e, there := v.session.Find(session.Result, key); there {
+func (v *conversation) makeCall(ctx context.Context, m madeCall) (called, error) {
+	if e, there := v.session.Find(session.Result, m.key); there {
 		return calledFrom(e), nil
 	}
-	tool, known := v.tools[call.Name]
+	tool := v.tools[m.call.Name]
 	var outcome toolbox.Outcome
 	switch {
-	case last:
-		outcome.Text = "no tool can be called in the last turn"
-	case !known:
-		outcome.Text = "there is no tool '" + call.Name + "'" + v.toolNames()
-	case verdict == decide.Refuse:
-		outcome.Text = v.words(prompt.RefusedCall)
-	case begun && !tool.ReadOnly:
-		if tool.End != nil { // or it may do its work after the model was told
-			if err := tool.End(key); err != nil {
-				return called{}, v.halt(fmt.Errorf("what a call of %s left running does not end: %w", call.Name, err))
-			}
+	case m.refusal != "":
+		outcome.Text = m.refusal
+	case m.begun && !tool.ReadOnly:
+		if err := v.halt(endLeftover(tool, m.key)); err != nil {
+			return called{}, err
 		}
 		outcome.Text = doubtful
 	default:
-		outcome = toolbox.Run(ctx, tool, toolbox.Call{Key: key, Arguments: []byte(call.Arguments)})
-		if ctx.Err() != nil { // what came of it is not known
+		outcome = toolbox.Run(ctx, tool, toolbox.Call{Key: m.key, Arguments: []byte(m.call.Arguments)})
+		if ctx.Err() != nil && !outcome.OK { // what came of it is not known
 			return called{}, ctx.Err()
 		}
-		if verdict == decide.Tell {
+		if m.verdict == decide.Tell {
 			outcome.Text = strings.TrimSpace(outcome.Text + "\n\n" + v.words(prompt.RepeatedCall))
 		}
 	}
-	e := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: turn, Call: &call, OK: outcome.OK, Text: outcome.Text,
+	e := session.Entry{Kind: session.Result, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call, OK: outcome.OK, Text: outcome.Text,
 		Sources: outcome.Sources}
-	if err := v.halt(v.session.Append(e, known && !tool.ReadOnly)); err != nil {
+	if err := v.halt(v.session.Append(e, !tool.ReadOnly)); err != nil {
 		return called{}, err
 	}
 	v.out.send(toolResultChunk(&e))
 	return calledFrom(e), nil
+}
+
+// endLeftover ends what a call may have left running, or it may do its work after the model was told.
+func endLeftover(tool toolbox.Tool, key string) error {
+	if tool.End == nil {
+		return nil
+	}
+	if err := tool.End(key); err != nil {
+		return fmt.Errorf("what a call of %s left running does not end: %w", tool.Name, err)
+	}
+	return nil
+}
+
+// settle ends what calls of earlier questions left running whose process was killed, and has the model told that nobody
+// knows what came of them: another question is asked in place of going on.
+func (v *conversation) settle() error {
+	entries := v.session.Entries()
+	results := map[string]bool{}
+	for _, e := range entries {
+		if e.Kind == session.Result {
+			results[e.Key] = true
+		}
+	}
+	for _, e := range entries {
+		if e.Kind != session.Called || results[e.Key] {
+			continue
+		}
+		tool, known := v.tools[e.Call.Name]
+		if known && tool.ReadOnly {
+			continue
+		}
+		if err := endLeftover(tool, e.Key); err != nil {
+			return err
+		}
+		lost := session.Entry{Kind: session.Result, Key: e.Key, Question: e.Question, Turn: e.Turn, Call: e.Call, Text: doubtful}
+		if err := v.session.Append(lost, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func toolCallChunk(e *session.Entry) chunk.ToolCall {
@@ -197,10 +287,13 @@ func (v *conversation) words(name string) string {
 	return text
 }
 
-func (v *conversation) toolNames() string {
+func (v *conversation) toolNames(none bool) string {
 	var names []string
 	for _, t := range v.offered(prompt.Class(v.class)) {
 		names = append(names, t.Name)
+	}
+	if none {
+		names = nil
 	}
 	if len(names) == 0 {
 		return ": there are none for this question"

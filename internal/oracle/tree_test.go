@@ -78,7 +78,7 @@ func TestOwnTree(t *testing.T) {
 			}
 			kinds = append(kinds, kind)
 		}
-		want := []string{"content This is about code.", "tool_call", "tool_result", "content It lets everybody in.", "signal", "content \nThat is all.", "sources", "done"}
+		want := []string{"content This is about code.", "tool_call", "tool_result", "content It lets everybody in.", "signal", "content That is all.", "sources", "done"}
 		if diff := cmp.Diff(want, kinds); diff != "" {
 			t.Errorf("chunks (-want +got):\n%s", diff)
 		}

@@ -124,6 +124,10 @@ type Done struct {
 	// Session is the one that can be continued, and Question its number there, from 1. "" and 0: none.
 	Session  string `json:"session,omitempty"`
 	Question int    `json:"question,omitempty"`
+	// Answer is the text of the last turn, as it was shown; empty if there is none.
+	Answer string `json:"answer"`
+	// Model is what the server says answered.
+	Model string `json:"model,omitempty"`
 }
 
 func (Content) Kind() Kind    { return KindContent }

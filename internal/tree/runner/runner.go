@@ -52,6 +52,9 @@ type Options struct {
 	// Emitted gets each value that a leaf published, after it was recorded. It may get the values of the last tick
 	// again when a run goes on: Emit.Seq tells. An error stops the run, which can go on. Nil: they are dropped.
 	Emitted func(ctx context.Context, run *tree.Run, e tree.Emit) error
+	// EmitUnsynced hands values out before their tick is on stable storage. After a power cut a run may come to the same tick
+	// again: whoever sets it must not mind to get the same values once more, and must know that they will be the same.
+	EmitUnsynced bool
 	// Opened is called once, before anything is done, with the run as it stands. Nil: nobody looks.
 	Opened func(*tree.Run)
 	// Ticked is called after each tick was recorded. Nil: nobody looks.
@@ -280,7 +283,7 @@ func (r *running) carryOut(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(r.owed) > 0 || len(r.run.Emitted()) > 0 || r.run.Status().Done() {
+	if len(r.owed) > 0 || len(r.run.Emitted()) > 0 && !r.EmitUnsynced || r.run.Status().Done() {
 		if err := r.journal.sync(); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
 		}

@@ -13,17 +13,41 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
+// Signal is a turn signal that a run of a tree has logged.
+type Signal struct {
+	// Run is the id of the run, Tree the name of its tree, and Node the path of the node that logged the signal.
+	Run, Tree, Node string
+	// Nth counts the signals of the run from 1.
+	Nth   int
+	Heard turnsignal.Heard
+}
+
+// SignalOf returns what a leaf of a run published, false if it is no turn signal.
+func SignalOf(run *tree.Run, emit tree.Emit) (Signal, bool) {
+	if emit.Topic != turnsignal.Topic {
+		return Signal{}, false
+	}
+	heard, ok := turnsignal.ParseHeard(emit.Value)
+	return Signal{run.ID(), run.Tree().Name(), run.Tree().Info(emit.Node).Path, emit.Nth, heard}, ok
+}
+
 // Record puts what a leaf of a run published on the ledger, if it is a turn signal. It may be called again for the same
-// one: the ledger has it once. What the signal says beside its type is kept as a blob.
+// one: the ledger has it once.
 func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit, actor string) error {
 	if emit.Topic != turnsignal.Topic {
 		return nil
 	}
-	heard, ok := turnsignal.ParseHeard(emit.Value)
+	s, ok := SignalOf(run, emit)
 	if !ok {
 		return fmt.Errorf("what was published as '%s' is no turn signal", turnsignal.Topic)
 	}
-	body, err := json.Marshal(map[string]any{"fields": heard.Fields, "raw_xml": heard.RawXML, "timestamp": heard.Timestamp})
+	return Put(ctx, e, s, actor)
+}
+
+// Put puts a signal on the ledger, once however often it is called. Those of a run come in order. What the signal says
+// beside its type is kept as a blob.
+func Put(ctx context.Context, e *engine.Engine, s Signal, actor string) error {
+	body, err := json.Marshal(map[string]any{"fields": s.Heard.Fields, "raw_xml": s.Heard.RawXML, "timestamp": s.Heard.Timestamp})
 	if err != nil {
 		return err
 	}
@@ -31,7 +55,7 @@ func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit
 	if err != nil {
 		return err
 	}
-	_, err = e.Do(ctx, rules.HearTurn{Run: run.ID(), Tree: run.Tree().Name(), Node: run.Tree().Info(emit.Node).Path, Turn: uint64(emit.Nth),
-		Signal: heard.Type, Confidence: heard.Confidence, Reason: heard.Reason(), Body: digest, Actor: actor})
+	_, err = e.Do(ctx, rules.HearTurn{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Heard.Type,
+		Confidence: s.Heard.Confidence, Reason: s.Heard.Reason(), Body: digest, Actor: actor})
 	return err
 }

@@ -9,7 +9,7 @@ func oracleEnvelope() *envelope {
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "turn": fieldMessageID, "text": fieldText, "name": fieldError,
 			"tokens": fieldInput, "cost_usd": fieldCost,
-		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason turns session question`),
+		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason turns session question answer model`),
 		types:  words("content reasoning tool_call tool_result sources signal system error done"),
 		wants:  func(d *decoder, _ fieldID) bool { return !d.not(fieldType, "content") },
 		quotes: func(d *decoder, _ fieldID) bool { return !d.not(fieldType, "error") },
