@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,11 +10,9 @@ import (
 	"signalbox"
 	"signalbox/internal/box"
 	"signalbox/internal/config"
-	"signalbox/internal/durable"
-	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
-	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/oracle/tell"
 )
 
 // agentFolder is where a box keeps the conversations of agents.
@@ -21,8 +20,9 @@ const agentFolder = "agents"
 
 type agentCommand struct {
 	boxFlag
-	Tree  string `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns; else the built-in one."`
-	Model given  `placeholder:"NAME" help:"One of models in the configuration; else that of the oracle."`
+	Tree  string   `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns; else the built-in one."`
+	Model given    `placeholder:"NAME" help:"One of models in the configuration; else that of the oracle."`
+	Tools []string `placeholder:"NAME" help:"Tools that it has beside the read-only ones, with commas between; SERVER__* are all of an MCP server."`
 }
 
 func (agentCommand) Help() string {
@@ -33,7 +33,7 @@ What it says is heard like the words of any agent: lines such as READY_FOR_REVIE
 Examples:
 
     signalbox agent --tree critic.lua --model small < task.txt
-    signalbox prompt T1 --role critic | signalbox agent --tree critic.lua | signalbox scan`
+    signalbox prompt critic T1 | signalbox agent --tree critic.lua | signalbox scan`
 }
 
 func (c *agentCommand) Run(p *program) error {
@@ -61,75 +61,42 @@ func (c *agentCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		folder := filepath.Join(dir, agentFolder)
-		if err := durable.MakeFolder(folder); err != nil {
-			return err
-		}
-		s, err := session.Create(folder, box.NewID("A"))
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Engine: b.Engine, Actor: p.actor(""),
-			Project: here, Code: here, Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true})
+		o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Engine: b.Engine, Actor: cmp.Or(p.getenv(sessionVariable), p.actor("")),
+			Project: here, Code: here, Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
+			Tools: append([]string{setup.ReadOnly}, c.Tools...)})
 		if err != nil {
 			return p.oracleError(c.Tree, err)
 		}
-		turns := &wholeTurns{print: p.printChunk}
-		answer, err := o.Ask(ctx, s, string(task), turns.take)
-		if closed := o.Close(); closed != nil {
-			p.warnf("%v", closed)
-		}
+		p.warnOf(o)
+		defer func() {
+			if err := o.Close(); err != nil {
+				p.warnf("%v", err)
+			}
+		}()
+		s, err := newSession(filepath.Join(dir, agentFolder), "A")
 		if err != nil {
 			return err
 		}
-		return outcomeOf(answer)
+		defer closeSession(s)
+		said := false
+		turns := tell.NewWholeTurns(func(one chunk.Chunk) error {
+			text, is := one.(chunk.Content)
+			said = said || is && strings.TrimSpace(text.Text) != ""
+			return p.printChunk(one)
+		})
+		answer, err := o.Ask(ctx, s, string(task), turns.Take)
+		if err != nil {
+			return err
+		}
+		if answer.Error == nil && said {
+			return nil // all that it said is heard, not only what it said last
+		}
+		err = outcomeOf(answer)
+		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
+			classed.Hint = "" // it is about another command
+		}
+		return err
 	})
 }
 
 const maxTask = 4 << 20
-
-// wholeTurns holds the text of a turn back until the turn is whole: a reply that was cut off and begins again must not
-// be heard twice.
-type wholeTurns struct {
-	print func(chunk.Chunk) error
-	turn  int
-	text  strings.Builder
-}
-
-func (w *wholeTurns) take(c chunk.Chunk) error {
-	switch c := c.(type) {
-	case chunk.Content:
-		if c.Turn != w.turn {
-			if err := w.flush(); err != nil {
-				return err
-			}
-		}
-		w.turn = c.Turn
-		w.text.WriteString(c.Text)
-		return nil
-	case chunk.Reasoning:
-		return w.print(c)
-	case chunk.System:
-		switch c.Name {
-		case oracle.ReplyRestarted, oracle.ReplyCut:
-			w.text.Reset()
-			return w.print(c)
-		case "retry":
-			return w.print(c)
-		}
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	return w.print(c)
-}
-
-func (w *wholeTurns) flush() error {
-	if w.text.Len() == 0 {
-		return nil
-	}
-	text := w.text.String()
-	w.text.Reset()
-	return w.print(chunk.Content{Turn: w.turn, Text: text})
-}

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -145,13 +146,15 @@ func (p *program) sign(b *box.Box) {
 }
 
 // untilInterrupted returns a context that ends with the first interrupt. It is for commands that wait; others may
-// be killed at any time.
+// be killed at any time, and so may these by a further interrupt.
 func untilInterrupted() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal was closed
 	}
-	return signal.NotifyContext(context.Background(), signals...)
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, func() { time.AfterFunc(signalPause, stop) })
+	return ctx, stop
 }
 
 // actor is who gives a command: the flag, else SIGNALBOX_ACTOR, else the user's name as far as it can be an id.

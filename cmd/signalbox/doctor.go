@@ -16,7 +16,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Looks at what signalbox needs here: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key, checkpoint, the limit on open files, and the commands of the agents. Each check is ok, a warning (it works, but not as well as it could) or a problem (something does not work), with what to do. It changes nothing, and does not replace signalbox ledger verify, which reads the whole ledger.
+	return `Looks at what signalbox needs here: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key, checkpoint, the limit on open files, the commands and trees of the agents, models with their keys or servers, and the MCP servers of the oracle. Servers that have an address are connected to, and asked nothing. Each check is ok, a warning (it works, but not as well as it could) or a problem (something does not work), with what to do. It changes nothing, and does not replace signalbox ledger verify, which reads the whole ledger.
 
 Exit status 1 means that there is a problem. Warnings do not count.
 
@@ -42,6 +42,10 @@ func (c *doctorCommand) Run(p *program) error {
 		}
 	}
 	checks := box.Doctor(context.Background(), opts)
+	if settings != nil {
+		refuseAgents(settings, checks)
+		checks = append(checks, newCheckup(settings).checks(context.Background())...)
+	}
 	if settings != nil && len(settings.Checks) == 0 {
 		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only critic and auditor stand between a developer and your branch",
 			Fix: "name the commands that must pass under checks in " + config.FileName})
@@ -83,20 +87,19 @@ func (p *program) printChecks(checks []box.Check) error {
 	return nil
 }
 
-// agentCommands returns the programs that the configuration starts as agents, each once.
-func agentCommands(c *config.Config) []box.AgentCommand {
-	var commands []box.AgentCommand
+// playedAgent is an agent that plays a role.
+type playedAgent struct {
+	Name  string
+	Agent config.Agent
+}
+
+// playedAgents are those that a run may start, each once.
+func playedAgents(c *config.Config) []playedAgent {
+	var agents []playedAgent
 	add := func(role signalbox.Role, expert string) {
 		name, agent := c.AgentFor(role, expert)
-		if agent.Tree != "" { // it is no program
-			return
-		}
-		argv := agent.Command
-		if len(argv) == 0 {
-			argv = []string{agent.Preset} // the presets are named after their programs
-		}
-		if !slices.ContainsFunc(commands, func(known box.AgentCommand) bool { return known.Name == name }) {
-			commands = append(commands, box.AgentCommand{Name: name, Argv: argv})
+		if !slices.ContainsFunc(agents, func(known playedAgent) bool { return known.Name == name }) {
+			agents = append(agents, playedAgent{name, agent})
 		}
 	}
 	for _, role := range config.AgentRoles() {
@@ -106,6 +109,22 @@ func agentCommands(c *config.Config) []box.AgentCommand {
 	}
 	for _, expert := range c.Experts {
 		add(signalbox.RoleExpert, expert.Name)
+	}
+	return agents
+}
+
+// agentCommands returns the programs that the configuration starts as agents, each once.
+func agentCommands(c *config.Config) []box.AgentCommand {
+	var commands []box.AgentCommand
+	for _, played := range playedAgents(c) {
+		argv := played.Agent.Command
+		switch {
+		case played.Agent.Tree != "": // it is no program
+			continue
+		case len(argv) == 0:
+			argv = []string{played.Agent.Preset} // the presets are named after their programs
+		}
+		commands = append(commands, box.AgentCommand{Name: played.Name, Argv: argv})
 	}
 	return commands
 }

@@ -1,6 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,5 +31,102 @@ roles: {critic: {agent: careful}, auditor: {agent: codex}}
 	want := []box.AgentCommand{{Name: "mine", Argv: []string{"my-agent", "go"}}, {Name: "codex", Argv: []string{"codex"}}}
 	if diff := cmp.Diff(want, agentCommands(c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestCheckup has all that can be wrong beside programs: each line of the answer is its health, its name, and a part of
+// what is found or to be done.
+func TestCheckup(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"good.lua": `return BT.tree("a", { root = BT.llm_call("think", {}) })`, "bad.lua": `return BT.tree("a", { root = BT.action("x", { fn = "nobody" }) })`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const local = "base_url: 'http://127.0.0.1:1/v1'"
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":    {"{}", nil},
+		"a key":      {"models: {a: {provider: openai, model: m}}", []string{"ok|model a|m of openai; OPENAI_API_KEY is set", "ok|oracle|model a"}},
+		"no key":     {"models: {a: {provider: anthropic, model: m}}", []string{"problem|model a|ANTHROPIC_API_KEY is not set|set ANTHROPIC_API_KEY", "ok|oracle|model a"}},
+		"own key":    {"models: {a: {provider: openai, model: m, key_env: MINE}}", []string{"problem|model a|MINE is not set|set MINE", "ok|oracle|"}},
+		"reached":    {"models: {a: {provider: openai, model: m, base_url: 'http://up:99/v1'}}", []string{"ok|model a|m at http://up:99/v1", "ok|oracle|"}},
+		"by scheme":  {"models: {a: {provider: openai, model: m, base_url: 'https://up/v1'}}", []string{"ok|model a|m at https://up/v1", "ok|oracle|"}},
+		"by a proxy": {"models: {a: {provider: openai, model: m, base_url: 'http://inside/v1'}}", []string{"ok|model a|through the proxy proxy:3128", "ok|oracle|"}},
+		"dead":       {"models: {a: {provider: openai, model: m, " + local + "}}", []string{"problem|model a|cannot reach http://127.0.0.1:1/v1: refused|start the server", "ok|oracle|"}},
+		"spare": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}",
+			[]string{"ok|model a|", "warning|model b|cannot reach", "ok|oracle|model a"}},
+		"which": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m}}",
+			[]string{"ok|model a|", "ok|model b|", "warning|oracle|there are 2 models|write oracle: {model: a}"}},
+		"of an agent": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}\n" +
+			"agents: {w: {tree: good.lua, model: b, tools: [read_file]}}\nagent: w",
+			[]string{"ok|model a|", "problem|model b|cannot reach", "ok|agent w|tree good.lua, model b, read-only tools and read_file", "ok|oracle|"}},
+		"not played": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}", []string{"ok|model a|", "ok|oracle|"}},
+		"bad tree": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}\nroles: {critic: {agent: w}}",
+			[]string{"ok|model a|", "problem|agent w|nobody|signalbox tree check", "ok|oracle|"}},
+		"bad oracle": {"models: {a: {provider: openai, model: m}}\noracle: {tree: bad.lua}", []string{"ok|model a|", "problem|oracle|nobody|signalbox tree check"}},
+		"bad subagent": {"models: {a: {provider: openai, model: m}}\noracle: {subagents: {s: {tree: bad.lua}}}",
+			[]string{"ok|model a|", "problem|oracle|nobody|signalbox tree check"}},
+		"servers": {"oracle: {servers: {a: {command: [no-such-program]}, b: {url: 'http://127.0.0.1:1/mcp'}, c: {url: 'http://up/mcp'}, d: {command: [x], env: {A: '${GONE}'}}}}",
+			[]string{"warning|server a|no-such-program was not found|install it", "warning|server b|cannot reach", "ok|server c|http://up/mcp", "problem|server d|GONE is not set|set GONE"}},
+		"settings": {"agents: {g: {preset: gemini, base_url: 'http://up/v1/'}, c: {preset: codex, base_url: 'http://up/v1'}}",
+			[]string{"warning|settings|agents.g.base_url: gemini adds the version itself: write the address without /v1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("good.lua", filepath.Join(dir, "good.lua"), "bad.lua", filepath.Join(dir, "bad.lua")).Replace(tt.text)
+			c, err := config.Parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up := map[string]bool{"up:99": true, "up:443": true, "up:80": true}
+			u := &checkup{config: c,
+				dial: func(_ context.Context, _, address string) (net.Conn, error) {
+					if !up[address] {
+						return nil, errors.New("refused")
+					}
+					here, there := net.Pipe()
+					there.Close()
+					return here, nil
+				},
+				lookup: func(name string) (string, bool) {
+					key := map[string]string{"OPENAI_API_KEY": "k"}
+					return key[name], key[name] != ""
+				},
+				proxy: func(r *http.Request) (*url.URL, error) {
+					if r.URL.Host == "inside" {
+						return url.Parse("http://proxy:3128")
+					}
+					return nil, nil
+				}}
+			got := u.checks(t.Context())
+			if len(got) != len(tt.want) {
+				t.Fatalf("%+v, want %q", got, tt.want)
+			}
+			for i, want := range tt.want {
+				part := strings.Split(want+"|", "|")
+				if string(got[i].Health) != part[0] || got[i].Name != part[1] || !strings.Contains(got[i].Detail, part[2]) || !strings.Contains(got[i].Fix, part[3]) ||
+					(part[3] == "") != (got[i].Fix == "") && part[0] == "ok" {
+					t.Errorf("%+v, want %s", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestRefuseAgents holds that doctor does not call well what a run refuses.
+func TestRefuseAgents(t *testing.T) {
+	c, err := config.Parse([]byte("agent: mine\nagents: {mine: {command: [no-such-program]}, gone: {command: [no-such-program]}}\nroles: {critic: {agent: gone}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"}, {Name: "agent gone", Health: box.Warning, Detail: "as it was"}, {Name: "agent", Health: box.Healthy}}
+	refuseAgents(c, checks)
+	if checks[0].Health != box.Problem || !strings.Contains(checks[0].Detail, "not found") || checks[0].Fix == "" {
+		t.Errorf("%+v", checks[0])
+	}
+	if checks[1].Detail != "as it was" || checks[2].Health != box.Healthy {
+		t.Errorf("%+v", checks[1:])
 	}
 }

@@ -62,7 +62,7 @@ type commands struct {
 	Backup   backupCommand    `cmd:"" help:"Copy the whole box to a file, while it is in use."`
 	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
 	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
-	Rehearse rehearseCommands `cmd:"" help:"Play a scripted agent."`
+	Rehearse rehearseCommands `cmd:"" help:"Play a scripted agent, or a scripted model."`
 	Version  versionCommand   `cmd:"" help:"Say which signalbox this is."`
 }
 

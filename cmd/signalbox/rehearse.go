@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ const (
 type rehearseCommands struct {
 	Agent rehearseAgentCommand `cmd:"" help:"Be the agent that a script describes."`
 	Model rehearseModelCommand `cmd:"" help:"Serve the model that a script describes."`
-	Check rehearseCheckCommand `cmd:"" help:"Check an agent's script and list its sections."`
+	Check rehearseCheckCommand `cmd:"" help:"Check a script and list what is in it."`
 }
 
 func (rehearseCommands) Help() string {
@@ -145,17 +146,18 @@ func (p *program) script(name string) (*rehearsal.Script, error) {
 }
 
 type rehearseCheckCommand struct {
-	Script string `arg:"" help:"What agents do."`
+	Script string `arg:"" help:"What agents do, or in a file .yaml or .json what a model answers."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
 func (rehearseCheckCommand) Help() string {
-	return `Reads a script and lists its sections in the order in which they are tried, each with its line and the number of its steps. The exit status is 1 if something is wrong with it; the message names the line and what to write.
+	return `Reads a script and lists its sections in the order in which they are tried, each with its line and the number of its steps. A file that ends in .yaml, .yml or .json is the script of a model: its conversations are listed, with their turns. The exit status is 1 if something is wrong with it; the message names the line and what to write.
 
 Examples:
 
     signalbox rehearse check agents.script
-    signalbox rehearse check --json agents.script`
+    signalbox rehearse check --json agents.script
+    signalbox rehearse check model.yaml`
 }
 
 // checkedSection is a section in the answer of check.
@@ -166,6 +168,10 @@ type checkedSection struct {
 }
 
 func (c *rehearseCheckCommand) Run(p *program) error {
+	switch strings.ToLower(filepath.Ext(c.Script)) {
+	case ".yaml", ".yml", ".json":
+		return c.checkModel(p)
+	}
 	script, err := p.script(c.Script)
 	if err != nil {
 		return err

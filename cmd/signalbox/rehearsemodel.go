@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -67,8 +69,8 @@ func (c *rehearseModelCommand) Run(p *program) error {
 const keepRequests = 1000
 
 // parseModelScript reads a script and finds what is wrong with it.
-func parseModelScript(name string, text []byte) (*modelserver.Script, error) {
-	text, err := config.ParseModelScript(name, text, modelserver.Script{})
+func parseModelScript(name string, source []byte) (*modelserver.Script, error) {
+	text, err := config.ParseModelScript(name, source, modelserver.Script{})
 	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) { // the command was right
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: classed.Err, Hint: classed.Hint}
 	}
@@ -76,10 +78,72 @@ func parseModelScript(name string, text []byte) (*modelserver.Script, error) {
 		return nil, err
 	}
 	script, err := modelserver.ParseScript(name, text)
+	if wrong := (*modelserver.ScriptError)(nil); errors.As(err, &wrong) {
+		if line, column := config.ModelScriptPlace(source, modelserver.Script{}, placeOf(wrong)); line > 0 {
+			err = fmt.Errorf("%s: line %d, column %d: %s: %w", name, line, column, wrong.Where, wrong.Err)
+		}
+	}
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal.md has all that can stand in a script"}
 	}
 	return script, nil
+}
+
+// innerPlace is the beginning of an error that says where it is: "faults[0]: status: …".
+var innerPlace = regexp.MustCompile(`^([a-z_]+(?:\[[0-9]+\])?): `)
+
+// placeOf is where it is in the script, as closely as its words tell.
+func placeOf(wrong *modelserver.ScriptError) string {
+	place, rest := wrong.Where, wrong.Err.Error()
+	for {
+		found := innerPlace.FindStringSubmatch(rest)
+		if found == nil {
+			return place
+		}
+		place, rest = place+"."+found[1], rest[len(found[0]):]
+	}
+}
+
+// checkedConversation is a conversation in the answer of check.
+type checkedConversation struct {
+	Line         int    `json:"line"`
+	Conversation string `json:"conversation"`
+	Turns        int    `json:"turns"`
+}
+
+// checkModel lists the conversations of a model's script, in the order in which they are tried.
+func (c *rehearseCheckCommand) checkModel(p *program) error {
+	text, err := p.readAll(&c.Script, maxScript)
+	if err != nil {
+		return err
+	}
+	script, err := parseModelScript(c.Script, text)
+	if err != nil {
+		return err
+	}
+	line := func(place string) int {
+		line, _ := config.ModelScriptPlace(text, modelserver.Script{}, place)
+		return line
+	}
+	var rows []checkedConversation
+	for i, conversation := range script.Conversations {
+		place := fmt.Sprintf("conversations[%d]", i)
+		rows = append(rows, checkedConversation{line(place), cmp.Or(conversation.Name, place), len(conversation.Turns)})
+	}
+	if script.Otherwise != nil {
+		rows = append(rows, checkedConversation{line("otherwise"), "otherwise", 1})
+	}
+	for _, row := range rows {
+		if c.JSON {
+			err = p.printJSON(row, "")
+		} else {
+			_, err = fmt.Fprintf(p.out, "%d\t%s\t%d turns\n", row.Line, printable(row.Conversation), row.Turns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openLog opens the file of --log; it is nil without one.

@@ -40,3 +40,10 @@ func TestTreeExamples(t *testing.T) {
 		}
 	}
 }
+
+// The examples around a model pass their own tests too.
+func TestOracleExamples(t *testing.T) {
+	if answer := mustAnswer(t, "tree", "test", "../../examples/oracle"); strings.Contains(answer, "FAIL") || strings.Count(answer, "ok ") < 4 {
+		t.Errorf("the tests of the examples:\n%s", answer)
+	}
+}

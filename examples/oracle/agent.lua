@@ -1,7 +1,7 @@
 -- An agent for any role of a crew: turn by turn until the model says that it is done, by the oracle's decision table.
 --
 --     agents:
---       worker: {tree: agent.lua, model: main}
+--       worker: {tree: agent.lua, model: main, tools: [write_file]} -- read-only tools it has anyway
 
 return BT.tree("agent", {
     description = "Work on a task with a model and tools, turn by turn",

@@ -1,5 +1,6 @@
 -- A critic that looks first and judges afterwards. What it says while it looks is no verdict: that is asked for in a turn
--- of its own, without tools. If the model cannot be reached the tree says nothing, and the coordinator starts another critic.
+-- of its own, without tools. If the model cannot be reached, while it looks or when it judges, the tree says nothing, and the
+-- coordinator starts another critic: nobody passes what was not read.
 --
 --     agents:
 --       careful-critic: {tree: critic.lua, model: main}
@@ -25,6 +26,8 @@ return BT.tree("critic", {
             BT.tool("call_tools"),
             BT.subtree("hear"),
         })),
+        -- Looking ends because nothing more is asked for, or because there was no reply. Only the first leads to a verdict.
+        BT.inverter(BT.condition("no-reply", { fn = "model_failed" })),
         BT.llm_call("judge", {
             tools = false,
             prompt = "You have seen enough. Give your verdict now, as the task says: one line with one of its signals, then why.",

@@ -23,3 +23,27 @@ test("without a reply there is no verdict", function(t)
     t:replace("tool:*", BT.SUCCESS)
     t:equal(t:run(), BT.FAILURE)
 end)
+
+-- A server that is gone while the critic looks, and there again when it would judge.
+for _, good in ipairs({ 0, 1 }) do
+    test("who could not look does not judge, after " .. good, function(t)
+        local turns = 0
+        t:replace("llm_call:read", function(leaf)
+            turns = turns + 1
+            if turns > good then
+                leaf:set("_model_error", { name = "dropped", text = "the connection was cut", hint = "" })
+                return BT.FAILURE
+            end
+            leaf:set("_tool_calls", { { name = "read_file" } })
+            return BT.SUCCESS
+        end)
+        t:replace("tool:call_tools", BT.SUCCESS)
+        t:replace("llm_call:judge", function(leaf)
+            leaf:set("_model_error", nil)
+            leaf:set("accumulated_content", "REVIEW_PASSED: T1")
+            return BT.SUCCESS
+        end)
+        t:equal(t:run(), BT.FAILURE)
+        t:equal(t:visits("llm_call:judge"), 0)
+    end)
+end

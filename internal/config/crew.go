@@ -67,6 +67,9 @@ type Agent struct {
 	Tree string `yaml:"tree"`
 	// BaseURL is the address of the server that the program of a preset talks to; "" is the program's own choice.
 	BaseURL string `yaml:"base_url"`
+	// Tools are those of the oracle that an agent with a tree has beside the read-only ones: names, or SERVER__* for all of
+	// an MCP server. Empty: the read-only ones.
+	Tools []string `yaml:"tools"`
 }
 
 // Role is what is set for a role.
@@ -297,6 +300,13 @@ func (c *Config) Notes() []string {
 	}
 	for _, e := range c.Experts {
 		note(setting("experts", e.Name, "slots"), e.Slots, c.RoleOf(signalbox.RoleExpert).Slots)
+	}
+	for _, name := range sortedKeys(c.Agents) {
+		a := c.Agents[name]
+		end := a.BaseURL[strings.LastIndex(strings.TrimRight(a.BaseURL, "/"), "/")+1:]
+		if version := strings.TrimRight(end, "/"); (a.Preset == PresetClaude || a.Preset == PresetGemini) && (version == "v1" || version == "v1beta") {
+			notes = append(notes, fmt.Sprintf("%s: %s adds the version itself: write the address without /%s", setting("agents", name, "base_url"), a.Preset, version))
+		}
 	}
 	return notes
 }

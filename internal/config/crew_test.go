@@ -199,9 +199,11 @@ func TestEveryLimitIsChecked(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	c := mustParse(t, "slots: 2\nroles: {developer: {}, critic: {slots: 9}, auditor: {slots: 1}}\nexperts: [{name: db, slots: 4}, {name: ui}]\n")
+	c := mustParse(t, "slots: 2\nroles: {developer: {}, critic: {slots: 9}, auditor: {slots: 1}}\nexperts: [{name: db, slots: 4}, {name: ui}]\n"+
+		"agents: {a: {preset: claude, base_url: 'http://h/v1/'}, b: {preset: claude, base_url: 'http://h'}, c: {preset: codex, base_url: 'http://h/v1'}}\n")
 	want := []string{"roles.critic.slots: 9 is more than slots, which is 2 for all agents together",
-		"experts.db.slots: 4 is more than slots, which is 2 for all agents together"}
+		"experts.db.slots: 4 is more than slots, which is 2 for all agents together",
+		"agents.a.base_url: claude adds the version itself: write the address without /v1"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -28,6 +28,7 @@ func (c *Config) findFiles(dir string) *settingError {
 	f.folder(at.field("code"), &o.Code, f.project, "the project")
 	f.folder(at.field("notes"), &o.Notes, f.project, "the project")
 	f.folder(at.field("portfolio"), &o.Portfolio, f.project, "the project")
+	f.within(at.field("portfolio"), o.Portfolio, PortfolioFile, "make one with signalbox portfolio init")
 	for _, name := range sortedKeys(o.Subagents) {
 		sub := o.Subagents[name]
 		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
@@ -72,5 +73,15 @@ func (f *finder) folder(at settingPath, name *string, from, what string) {
 	if info, err := os.Stat(*name); err != nil || !info.IsDir() {
 		f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no folder %s", *name),
 			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line", what)}
+	}
+}
+
+// within looks for a file that a folder must have.
+func (f *finder) within(at settingPath, dir, name, hint string) {
+	if dir == "" || f.wrong != nil {
+		return
+	}
+	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
+		f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir), hint: hint + ", or write the path of a folder that has it"}
 	}
 }

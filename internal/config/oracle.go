@@ -190,12 +190,13 @@ func (c *Config) modelNamed(name string) (string, *settingError) {
 	switch {
 	case len(known) == 0:
 		return "", &settingError{fault: "no model is configured", hint: fmt.Sprintf(
-			"write models: {%s: {provider: openai, model: gpt-5}} into %s, and put the key into OPENAI_API_KEY", orDefault(name, "main"), FileName)}
+			"write models: {%s: {provider: openai, model: gpt-5}} into %s, and put the key into OPENAI_API_KEY; "+
+				"a server on this machine needs no key, but base_url: http://127.0.0.1:11434/v1", orDefault(name, "main"), FileName)}
 	case name == "" && len(known) == 1:
 		return known[0], nil
 	case name == "":
 		return "", &settingError{fault: fmt.Sprintf("there are %d models, and oracle.model does not name one", len(known)),
-			hint: fmt.Sprintf("write oracle: {model: %s}, or another of %s", known[0], list(known))}
+			hint: fmt.Sprintf("write oracle: {model: %s}, or another of %s, into %s, or say --model", known[0], list(known), FileName)}
 	case !slices.Contains(known, name):
 		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name), hint: suggest(name, known, "configure it under models, or name one of")}
 	}

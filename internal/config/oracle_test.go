@@ -102,14 +102,15 @@ oracle:
 func TestAgentTree(t *testing.T) {
 	c := mustParse(t, `
 models: {main: {provider: openai, model: m}}
+oracle: {tools: {write: {command: w, description: d}}, servers: {files: {command: [f]}}}
 agents:
   careful: {tree: critic.lua, env: {A: b}}
-  named: {tree: critic.lua, model: main}
+  named: {tree: critic.lua, model: main, tools: [write, search_notes, files__*, files__read]}
   through: {preset: claude, base_url: http://127.0.0.1:8080}
 `)
 	want := map[string]Agent{
 		"careful": {Tree: "critic.lua", Env: map[string]string{"A": "b"}},
-		"named":   {Tree: "critic.lua", Model: "main"},
+		"named":   {Tree: "critic.lua", Model: "main", Tools: []string{"write", "search_notes", "files__*", "files__read"}},
 		"through": {Preset: PresetClaude, BaseURL: "http://127.0.0.1:8080"},
 	}
 	if diff := cmp.Diff(want, c.Agents); diff != "" {
@@ -120,7 +121,7 @@ agents:
 func TestOracleModel(t *testing.T) {
 	one := mustParse(t, "models: {main: {provider: openai, model: m}}")
 	two := mustParse(t, "models: {main: {provider: openai, model: m}, small: {provider: anthropic, model: s}}\noracle: {model: small}")
-	unnamed := &Config{Models: two.Models} // as no file can have it
+	unnamed := mustParse(t, "models: {main: {provider: openai, model: m}, small: {provider: anthropic, model: s}}\nagents: {a: {tree: a.lua, model: small}}")
 	for _, tt := range []struct {
 		config            *Config
 		name, want, model string
@@ -133,9 +134,12 @@ func TestOracleModel(t *testing.T) {
 		{config: two, name: "main", want: "main", model: "m"},
 		{config: two, name: "zzz", fault: `there is no model "zzz"`, hint: "configure it under models, or name one of main, small"},
 		{config: two, name: "zzz\nzzz", fault: `there is no model "zzz\nzzz"`, hint: "configure it under models, or name one of main, small"},
-		{config: unnamed, fault: "there are 2 models, and oracle.model does not name one", hint: "write oracle: {model: main}, or another of main, small"},
+		{config: unnamed, name: "small", want: "small", model: "s"},
+		{config: unnamed, fault: "there are 2 models, and oracle.model does not name one",
+			hint: "write oracle: {model: main}, or another of main, small, into signalbox.yaml, or say --model"},
 		{config: Default(), fault: "no model is configured",
-			hint: "write models: {main: {provider: openai, model: gpt-5}} into signalbox.yaml, and put the key into OPENAI_API_KEY"},
+			hint: "write models: {main: {provider: openai, model: gpt-5}} into signalbox.yaml, and put the key into OPENAI_API_KEY; " +
+				"a server on this machine needs no key, but base_url: http://127.0.0.1:11434/v1"},
 	} {
 		name, model, err := tt.config.OracleModel(tt.name)
 		if tt.fault == "" {
@@ -249,6 +253,15 @@ func TestLoadOracleFiles(t *testing.T) {
 		}
 		if err := errors.Join(os.Remove(want), make(want, 0o700)); err != nil {
 			t.Fatal(err)
+		}
+		if tt.name == "oracle.portfolio" {
+			missing := ": oracle.portfolio: there is no portfolio.yaml in " + want
+			if _, err := Load(box); err == nil || !strings.HasSuffix(err.Error(), missing) {
+				t.Errorf("no portfolio.yaml: %v", err)
+			}
+			if err := writeEmpty(filepath.Join(want, PortfolioFile), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if c, err := Load(box); err != nil || tt.get(c) != want {
 			t.Errorf("%s: %v, %+v", tt.name, err, c)

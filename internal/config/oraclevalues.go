@@ -26,16 +26,44 @@ func (c *Config) checkModels() *settingError {
 			return wrong
 		}
 	}
-	if len(c.Models) > 1 && c.Oracle.Model == "" {
-		_, wrong := c.modelNamed("")
-		wrong.at = setting("models")
-		return wrong
-	}
 	for _, name := range sortedKeys(c.Agents) {
-		if a := c.Agents[name]; a.Tree != "" {
-			if wrong := c.checkModelName(setting("agents", name, "model"), a.Model); wrong != nil {
-				return wrong
-			}
+		a, at := c.Agents[name], setting("agents", name)
+		if a.Tree == "" {
+			continue
+		}
+		if a.Model == "" && c.Oracle.Model == "" && len(c.Models) > 1 {
+			return &settingError{at: at, fault: fmt.Sprintf("there are %d models, and neither the agent nor oracle.model names one", len(c.Models)),
+				hint: "write model: with one of " + list(sortedKeys(c.Models))}
+		}
+		if wrong := c.checkModelName(at.field("model"), a.Model); wrong != nil {
+			return wrong
+		}
+		if wrong := c.checkAgentTools(at.field("tools"), a.Tools); wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+// BuiltInTools are the oracle's own, of which some are there only if there is something to work on.
+func BuiltInTools() []string {
+	return []string{"search_code", "read_file", "search_notes", "check_exit_signals", "suggest_tax_loss_harvest"}
+}
+
+// checkAgentTools holds that each is a tool that there may be. Which ones a server has, only the server knows.
+func (c *Config) checkAgentTools(at settingPath, tools []string) *settingError {
+	known := append(sortedKeys(c.Oracle.Tools), BuiltInTools()...)
+	for _, name := range sortedKeys(c.Oracle.Servers) {
+		known = append(known, name+"__*")
+	}
+	for i, tool := range tools {
+		if slices.Contains(tools[:i], tool) {
+			return &settingError{at: at.item(i), fault: fmt.Sprintf("%q is named twice", tool), hint: "keep one of them"}
+		}
+		of := func(server string) bool { return strings.HasPrefix(tool, server+"__") && tool != server+"__" }
+		if !slices.Contains(known, tool) && !slices.ContainsFunc(sortedKeys(c.Oracle.Servers), of) {
+			return &settingError{at: at.item(i), fault: fmt.Sprintf("there is no tool %q", tool),
+				hint: suggest(tool, known, "configure it under oracle.tools, or name one of")}
 		}
 	}
 	return nil

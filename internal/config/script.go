@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	"signalbox"
@@ -40,6 +41,29 @@ func ParseModelScript(name string, text []byte, shape any) ([]byte, error) {
 		w.out.WriteString("{}")
 	}
 	return w.out.Bytes(), nil
+}
+
+// ModelScriptPlace is where something stands in a script that ParseModelScript took, such as conversations[0].turns[2], or
+// where that stands which it would be in. It is 0, 0 where that cannot be told.
+func ModelScriptPlace(text []byte, shape any, path string) (line, column int) {
+	w := newJSONWriter(newReader("the script"), len(text))
+	body, wrong := parseDocument(text)
+	if wrong != nil || body == nil || w.write(body, reflect.TypeOf(shape), "") != nil {
+		return 0, 0
+	}
+	var at settingPath
+	for name := range strings.SplitSeq(path, ".") {
+		name, item, isItem := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		if at = at.field(name); isItem {
+			at = at.field(pathItem + item)
+		}
+	}
+	for ; at != ""; at = at.outer() {
+		if pos := w.places[at].value; pos != nil {
+			return pos.Line, pos.Column
+		}
+	}
+	return 0, 0
 }
 
 // checkJSONNames refuses a name that an object of valid JSON has twice: the last would silently win.

@@ -149,3 +149,33 @@ func FuzzParseModelScript(f *testing.F) {
 		}
 	})
 }
+
+func TestModelScriptPlace(t *testing.T) {
+	type turn struct {
+		Match map[string]string `json:"match"`
+		Parts []string          `json:"parts"`
+	}
+	type script struct {
+		Turns []turn `json:"turns"`
+	}
+	const yaml = "turns:\n  - match: {a: b}\n  - parts:\n      - one\n      - two\n"
+	const json = "{\"turns\": [\n  {\"match\": {\"a\": \"b\"}}]}"
+	for _, tt := range []struct {
+		text, path   string
+		line, column int
+	}{
+		{yaml, "turns[0].match.a", 2, 16},
+		{yaml, "turns[1].parts[1]", 5, 9},
+		{yaml, "turns[1].parts[7]", 4, 7},
+		{yaml, "turns[1].match.user", 3, 5},
+		{yaml, "others", 0, 0},
+		{yaml, "", 0, 0},
+		{json, "turns[0].match.a", 2, 19},
+		{"turns: [", "turns", 0, 0},
+		{"", "turns", 0, 0},
+	} {
+		if line, column := ModelScriptPlace([]byte(tt.text), script{}, tt.path); line != tt.line || column != tt.column {
+			t.Errorf("%s in %q: line %d, column %d, want %d, %d", tt.path, tt.text, line, column, tt.line, tt.column)
+		}
+	}
+}

@@ -78,6 +78,7 @@ func (a Agent) checkPreset(at settingPath) *settingError {
 		{"prompt", a.Prompt != "", "remove it: a preset knows how it takes a prompt"},
 		{"interactive", a.Interactive, "remove it: a preset reads its input to the end before it begins"},
 		{"tree", a.Tree != "", "keep one of them"},
+		{"tools", len(a.Tools) > 0, "remove it: the program has its own"},
 	} {
 		if other.set {
 			return &settingError{at: at.field(other.name), fault: "it does not go with preset", hint: other.hint}
@@ -121,6 +122,9 @@ func (a Agent) checkCommand(at settingPath) *settingError {
 	}
 	if a.BaseURL != "" {
 		return &settingError{at: at.field("base_url"), fault: "it goes only with preset", hint: "put the address into command or env"}
+	}
+	if len(a.Tools) > 0 {
+		return &settingError{at: at.field("tools"), fault: "it goes only with tree", hint: "remove it: the program has its own"}
 	}
 	if a.Model != "" && !a.has(ModelMark) {
 		return &settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " in whose place it goes",

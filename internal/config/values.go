@@ -185,6 +185,6 @@ func checkAddress(at settingPath, address string) *settingError {
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that begins with https://", address),
+	return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that begins with https:// or http://", address),
 		hint: "write it in full, such as http://127.0.0.1:8080/v1"}
 }

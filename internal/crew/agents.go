@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -48,8 +49,11 @@ func treeCommand(a config.Agent) agent.Command {
 	if err != nil {
 		self = "signalbox" // which is found, or not, as any other program
 	}
-	return agent.Command{Argv: []string{self, "agent", "--tree", a.Tree, "--model", "{model}"}, Format: signalbox.FormatOracle,
-		Prompt: agent.DeliverStdin, Env: a.Env, Linger: linger}
+	argv := []string{self, "agent", "--tree", a.Tree, "--model", "{model}"}
+	if len(a.Tools) > 0 {
+		argv = append(argv, "--tools", strings.Join(a.Tools, ","))
+	}
+	return agent.Command{Argv: argv, Format: signalbox.FormatOracle, Prompt: agent.DeliverStdin, Env: a.Env, Linger: linger}
 }
 
 // linger is how long an agent of one's own may go on after its stream said that the turn is over.

@@ -107,6 +107,14 @@ func TestCommandOf(t *testing.T) {
 	if _, kept := claude.Env["CLAUDECODE"]; !kept {
 		t.Errorf("the preset's environment is gone: %v", claude.Env)
 	}
+	tree := commandOf(config.Agent{Tree: "/a.lua"})
+	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"}, tree.Argv[1:]); diff != "" {
+		t.Errorf("a tree (-want +got):\n%s", diff)
+	}
+	armed := commandOf(config.Agent{Tree: "/a.lua", Tools: []string{"write", "files__*"}})
+	if diff := cmp.Diff([]string{"--tools", "write,files__*"}, armed.Argv[len(tree.Argv):]); diff != "" {
+		t.Errorf("a tree with tools (-want +got):\n%s", diff)
+	}
 	again, _ := agent.Preset("claude")
 	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
 		t.Errorf("a preset was changed by its use:\n%s", diff)

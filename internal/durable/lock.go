@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Lock is a lock that is held. The system frees it when its holder ends, however it ends.
@@ -33,6 +34,21 @@ func Acquire(ctx context.Context, name string) (*Lock, error) {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	return &Lock{f}, nil
+}
+
+// lockPause is how long to wait before a lock is tried again.
+const lockPause = 20 * time.Millisecond
+
+// TryLockFor locks an open file if nobody has it locked, or not for as long as wait. A second is right for a lock whose
+// holder may have been killed: while it forked a child it leaves the lock to that, until the child becomes its program.
+func TryLockFor(file *os.File, wait time.Duration) (bool, error) {
+	for ; ; wait -= lockPause {
+		locked, err := TryLockFile(file)
+		if err != nil || locked || wait <= 0 {
+			return locked, err
+		}
+		time.Sleep(min(lockPause, wait))
+	}
 }
 
 // Release gives the lock up.

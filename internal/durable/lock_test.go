@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // childVariable makes this test binary do something else, as another process. Its value names what.
@@ -165,6 +167,37 @@ func TestOneAtATime(t *testing.T) {
 	}
 	all.Wait()
 	checkFolder(t, dir, map[string]string{"lock": "", "number": strconv.Itoa(4 * rounds)})
+}
+
+// TestTryLockFor: a lock that is given up in time is had, and one that is not is not waited for longer.
+func TestTryLockFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "lock")
+		open := func() *os.File {
+			f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { f.Close() })
+			return f
+		}
+		holder, other := open(), open()
+		try := func(file *os.File, want bool, after time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			if locked, err := TryLockFor(file, time.Second); err != nil || locked != want || time.Since(begun) != after {
+				t.Errorf("locked: %t, %v, after %v", locked, err, time.Since(begun))
+			}
+		}
+		try(holder, true, 0)
+		try(other, false, time.Second)
+		given := make(chan error, 1)
+		time.AfterFunc(990*time.Millisecond, func() { given <- UnlockFile(holder) })
+		try(other, true, time.Second)
+		if err := <-given; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestLockThatCannotBe(t *testing.T) {

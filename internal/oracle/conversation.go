@@ -329,7 +329,7 @@ func (v *conversation) finish(a *Answer) error {
 	if found := v.sources(); len(found) > 0 && a.Error == nil {
 		v.out.send(chunk.Sources{Sources: found})
 	}
-	err := v.session.Append(session.Entry{Kind: session.Answer, Question: v.number, Text: a.Text, Done: &a.Done}, true)
+	err := v.session.Append(session.Entry{Kind: session.Answer, Question: v.number, Text: a.Text, Done: &a.Done, Error: a.Error}, true)
 	if err != nil && a.Error == nil {
 		a.Done.Reason, a.Error = ReasonFailed, &chunk.Error{Name: ReasonFailed, Text: err.Error()}
 	}
@@ -340,7 +340,7 @@ func (v *conversation) finish(a *Answer) error {
 	return v.out.failed()
 }
 
-// sources are what the tools found for this question, each once.
+// sources are what the tools found for this question, each once, in an order that does not depend on which tool was quicker.
 func (v *conversation) sources() []chunk.Source {
 	var all []chunk.Source
 	seen := map[chunk.Source]bool{}
@@ -352,6 +352,9 @@ func (v *conversation) sources() []chunk.Source {
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b chunk.Source) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), strings.Compare(a.Title, b.Title))
+	})
 	return all
 }
 
@@ -370,7 +373,7 @@ func (v *conversation) answerAgain(emit Emit) (*Answer, error) {
 	a := &Answer{}
 	for _, e := range v.session.Entries() {
 		if e.Kind == session.Answer && e.Done != nil {
-			a = &Answer{Text: e.Text, Done: *e.Done}
+			a = &Answer{Text: e.Text, Done: *e.Done, Error: e.Error}
 		}
 	}
 	if found := v.sources(); len(found) > 0 {

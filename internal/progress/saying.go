@@ -37,6 +37,14 @@ func (y saying) line(e *signalbox.Event) (text, detail string) {
 	return "", ""
 }
 
+// about is the work that an event is about. What a tree heard names none: it is that of the agent which played it.
+func (y saying) about(e *signalbox.Event) string {
+	if session, known := y.s.Session(e.Actor); known && e.Type == "TurnSignalHeard" && len(session.Held) > 0 {
+		return session.Held[len(session.Held)-1].Work
+	}
+	return e.Work
+}
+
 // role is who speaks in an event.
 func (y saying) role(e *signalbox.Event) string {
 	session, known := y.s.Session(e.Session)

@@ -48,7 +48,7 @@ func (t *teller) tell(s *rules.State, events []signalbox.Event, printed map[sign
 	for i := range events {
 		e := &events[i]
 		if text, detail := y.line(e); text != "" {
-			story = append(story, told{e.Time, e.Work, text, detail})
+			story = append(story, told{e.Time, y.about(e), text, detail})
 		}
 	}
 	at := events[len(events)-1].Time

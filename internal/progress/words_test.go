@@ -97,6 +97,21 @@ func TestTurnSignalsSayWhy(t *testing.T) {
 	}
 }
 
+// The line of a turn signal is about the task of the agent that played the tree.
+func TestTurnSignalsNameTheTask(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	for actor, want := range map[string]string{p.held["T1"].Session: "T1", "ann": ""} {
+		e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "agent", Turn: 1, Signal: "need_turn"})
+		e.Actor = actor
+		teller := teller{zone: time.UTC, standing: rules.StandingWorking}
+		if story := teller.tell(p.s, []signalbox.Event{*e}, nil); len(story) == 0 || story[0].work != want {
+			t.Errorf("%s: %+v, want %q", actor, story, want)
+		}
+	}
+}
+
 func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 	b := boxWithPlan(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("ok a\nok c\nFAIL b\n\n"))

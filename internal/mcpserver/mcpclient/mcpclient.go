@@ -35,8 +35,8 @@ type Server struct {
 	// Command is a program and its arguments, found as process.Find does.
 	Command []string
 	// Env is added to the few variables that the program gets from this process: where it finds programs, files of the
-	// user, the language, and its way to the network. process.SessionVariable cannot be set: what carries it is ended with
-	// the program.
+	// user, the language, and its way to the network. process.SessionVariable cannot be set: it names the session of the
+	// program, within that of this process, and what carries it is ended with the program.
 	Env map[string]string
 	// Dir is where the program runs, and the root that the server is told if it asks for one. Empty: the folder of this
 	// process, and no root.
@@ -64,8 +64,12 @@ type Options struct {
 	Now func() time.Time
 	// Version is what the server is told of this program's version. Empty: dev.
 	Version string
-	// Changed is called, in a goroutine of its own, each time that Tools was read anew because the server said so. Nil:
-	// nobody is told.
+	// Calls is a folder in which each call that may change something, and has a key, has a file while it is under way. By it
+	// the End of a tool finds the program that a process left behind which was killed. It is made when it is needed. Empty:
+	// there is none, and what was left behind goes on as long as it wants.
+	Calls string
+
+	// Changed is called each time that Tools was read anew because the server said so. Nil: nobody is told.
 	Changed func()
 }
 

@@ -97,7 +97,7 @@ func serveRaw() error {
 		answer := map[string]string{
 			"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
 			"tools/list": `{"tools":[null,{"name":"bare"},{"name":"bare"},{"name":"","inputSchema":{"type":"object"}},
-				{"name":"list","inputSchema":{"type":"array"}},{"name":"untyped","title":"A title","inputSchema":{"properties":{"b":{},"a":{}}}}],"nextCursor":"again"}`,
+				{"name":"list","inputSchema":{"type":"array"}},{"name":"php","inputSchema":{"type":"object","properties":[]}},{"name":"odd","inputSchema":{"type":"object","properties":[1]}},{"name":"untyped","title":"A title","inputSchema":{"properties":{"b":{},"a":{}}}}],"nextCursor":"again"}`,
 			"tools/call": `{"content":[{"type":"hologram"}]}`,
 		}[request.Method]
 		if answer != "" {
@@ -143,6 +143,10 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		r.IsError = true
 		return r
 	})
+	mcp.AddTool(s, &mcp.Tool{Name: "set", Description: "does set", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}},
+		func(context.Context, *mcp.CallToolRequest, noArguments) (*mcp.CallToolResult, any, error) {
+			return text("set"), nil, nil
+		})
 	tool("wait", func(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
 		fmt.Fprintln(os.Stderr, "begun")
 		r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "x", Progress: 1})

@@ -144,7 +144,7 @@ func (c *Client) refresh(s *session) {
 	}
 	c.mu.Unlock()
 	if current && c.opts.Changed != nil {
-		go c.opts.Changed()
+		c.opts.Changed()
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call)
 	if len(call.Arguments) > 0 {
 		params.Arguments = call.Arguments
 	}
-	result, restarted, err := c.send(ctx, params)
+	result, restarted, err := c.send(ctx, call.Key, params)
 	if err != nil {
 		return toolbox.Result{}, c.named(err)
 	}
@@ -277,13 +277,18 @@ func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call)
 }
 
 // send makes the call in a session that lives.
-func (c *Client) send(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, bool, error) {
+func (c *Client) send(ctx context.Context, key string, params *mcp.CallToolParams) (*mcp.CallToolResult, bool, error) {
 	for {
 		s, restarted, err := c.live(ctx)
 		if err != nil {
 			return nil, false, err
 		}
+		unmark, err := c.mark(key, s)
+		if err != nil {
+			return nil, false, err
+		}
 		result, err := s.call(ctx, params)
+		unmark()
 		if err == nil {
 			return result, restarted, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ func environment(own []string, added map[string]string) (env []string) {
 // program is the connection to a server that is a program: a message on each line.
 type program struct {
 	process *process.Process
+	session string // what all that it starts carries in its environment
 	lines   *bufio.Reader
 	out     *io.PipeReader // what lines reads
 	errors  tail
@@ -67,7 +69,10 @@ type program struct {
 func (s *Server) run(grace time.Duration) (*program, error) {
 	read, write := io.Pipe()
 	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}), errors: tail{next: s.Stderr}}
-	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: environment(process.Environ(), s.Env), Interactive: true,
+	// Each life is a session of its own, so that ending what is left of one does not end the next.
+	p.session = process.Within("mcp-" + s.Name + "-" + rand.Text())
+	env := append(environment(process.Environ(), s.Env), process.SessionVariable+"="+p.session)
+	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: env, Interactive: true,
 		Stdout: write, Stderr: &p.errors, Grace: grace}, nil)
 	if err != nil {
 		return nil, err

@@ -63,13 +63,24 @@ func (c *Client) offer(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []st
 			notes = append(notes, fmt.Sprintf("tool %s is left out: %v", oneLine(tool.Name, maxName), err))
 			continue
 		}
-		raw, full := tool.Name, names[i]
-		tools = append(tools, toolbox.Tool{
-			Name: full, Description: describe(tool), Kind: "other", Schema: schema, ReadOnly: repeatable(tool), Timeout: c.server.Timeout,
+		raw, full, readOnly := tool.Name, names[i], changesNothing(tool)
+		offered := toolbox.Tool{
+			Name: full, Description: describe(tool), Kind: "other", Schema: schema, ReadOnly: readOnly, Timeout: c.server.Timeout,
 			Use: func(ctx context.Context, call toolbox.Call) (toolbox.Result, error) {
+				if readOnly {
+					call.Key = "" // nobody minds what is left of it
+				}
 				return c.call(ctx, raw, full, call)
 			},
-		})
+		}
+		if c.server.URL == "" {
+			offered.End = c.endCall
+		}
+		if err := toolbox.Check([]toolbox.Tool{offered}); err != nil {
+			notes = append(notes, fmt.Sprintf("tool %s is left out: %s", oneLine(tool.Name, maxName), oneLine(err.Error(), maxSaid)))
+			continue
+		}
+		tools = append(tools, offered)
 	}
 	return tools, notes
 }
@@ -134,12 +145,14 @@ func describe(tool *mcp.Tool) string {
 	return cut(text, maxDescription, " …")
 }
 
-// repeatable tells whether calling the tool again changes nothing, by its own word.
-func repeatable(tool *mcp.Tool) bool {
-	return tool.Annotations != nil && (tool.Annotations.ReadOnlyHint || tool.Annotations.IdempotentHint)
+// changesNothing tells, by its own word, whether calling the tool changes nothing. One that would change the same again is
+// none: others may have changed it meanwhile.
+func changesNothing(tool *mcp.Tool) bool {
+	return tool.Annotations != nil && tool.Annotations.ReadOnlyHint
 }
 
-// schemaOf is the schema as it was given, which must be one of an object. None is one that takes nothing in particular.
+// schemaOf is the schema as it was given, which must be one of an object. None is one that takes nothing in particular, and
+// properties that are an empty list are none: to some languages that is the same.
 func schemaOf(given any) (json.RawMessage, error) {
 	if given == nil {
 		return json.RawMessage(`{"type":"object"}`), nil
@@ -153,6 +166,9 @@ func schemaOf(given any) (json.RawMessage, error) {
 		schema["type"] = "object" // what the protocol asks for, and some models insist on
 	case kind != "object":
 		return nil, fmt.Errorf("its schema is not one of an object")
+	}
+	if list, isList := schema["properties"].([]any); isList && len(list) == 0 {
+		schema["properties"] = map[string]any{}
 	}
 	text, err := json.Marshal(schema)
 	if err != nil {

@@ -29,9 +29,9 @@ func TestLines(t *testing.T) {
 			`{"type":"signal","turn":5,"signal":"context_sufficient","confidence":0.9,"fields":{"source_types":["code",2],"sources_found":9223372036854775807},"raw_xml":"<signal …>"}`},
 		{chunk.System{Name: "max_turns_exceeded", Level: "warning", Text: "t"}, `{"type":"system","name":"max_turns_exceeded","level":"warning","text":"t"}`},
 		{chunk.Error{Name: "cancelled", Text: "t"}, `{"type":"error","name":"cancelled","text":"t"}`},
-		{chunk.Done{Reason: "answered", Turns: 2, Tokens: 300, CostUSD: 0.01}, `{"type":"done","reason":"answered","turns":2,"tokens":300,"cost_usd":0.01}`},
-		{chunk.Done{Reason: "answered", Turns: 2, Session: "s1", Question: 3},
-			`{"type":"done","reason":"answered","turns":2,"tokens":0,"cost_usd":0,"session":"s1","question":3}`},
+		{chunk.Done{Reason: "answered", Turns: 2, Tokens: 300, CostUSD: 0.01}, `{"type":"done","reason":"answered","turns":2,"tokens":300,"cost_usd":0.01,"answer":""}`},
+		{chunk.Done{Reason: "answered", Turns: 2, Session: "s1", Question: 3, Answer: "x", Model: "m"},
+			`{"type":"done","reason":"answered","turns":2,"tokens":0,"cost_usd":0,"session":"s1","question":3,"answer":"x","model":"m"}`},
 	} {
 		seen[tt.chunk.Kind()] = true
 		line, err := chunk.Line(tt.chunk)

@@ -173,6 +173,7 @@ func chatFragment(g *gather, c openai.ChatCompletionChunkChoiceDeltaToolCall) {
 	case p == nil || c.ID != "" && p.id != "" && c.ID != p.id: // servers exist that number all calls 0
 		p = g.newCall(c.Index, c.ID, c.Function.Name)
 	case c.ID == "":
+		g.size += len(c.Function.Name)
 		p.name += c.Function.Name
 	default:
 		p.id = c.ID
@@ -180,5 +181,5 @@ func chatFragment(g *gather, c openai.ChatCompletionChunkChoiceDeltaToolCall) {
 			p.name = c.Function.Name // and servers that repeat id and name with every fragment
 		}
 	}
-	p.arguments.WriteString(c.Function.Arguments)
+	g.argue(p, c.Function.Arguments)
 }

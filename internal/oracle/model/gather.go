@@ -14,6 +14,7 @@ type gather struct {
 
 	text, reasoning strings.Builder
 	calls           []*pending
+	size            int // of all that was gathered
 	stop            Stop
 	refused         bool
 	finished        bool // the server said why it stopped: the rest is about the reply
@@ -30,6 +31,7 @@ type pending struct {
 
 func (g *gather) say(text string) {
 	if text != "" {
+		g.size += len(text)
 		g.text.WriteString(text)
 		g.on(Event{Kind: EventText, Text: text})
 	}
@@ -37,6 +39,7 @@ func (g *gather) say(text string) {
 
 func (g *gather) think(text string) {
 	if text != "" {
+		g.size += len(text)
 		g.reasoning.WriteString(text)
 		g.on(Event{Kind: EventReasoning, Text: text})
 	}
@@ -53,9 +56,16 @@ func (g *gather) call(index int64) *pending {
 }
 
 func (g *gather) newCall(index int64, id, name string) *pending {
+	g.size += len(id) + len(name)
 	p := &pending{index: index, id: id, name: name}
 	g.calls = append(g.calls, p)
 	return p
+}
+
+// argue adds to the arguments of a call.
+func (g *gather) argue(p *pending, text string) {
+	g.size += len(text)
+	p.arguments.WriteString(text)
 }
 
 func (g *gather) reply() *Reply {

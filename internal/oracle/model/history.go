@@ -15,10 +15,14 @@ type history struct {
 	system   string
 	messages []Message
 	tools    []ToolSpec
+
+	ids   map[string]bool // of all calls
+	asked map[string]int  // the last calls by the ids that they have in the conversation, which is what results name
 }
 
 var (
 	toolName   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	callID     = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
 	notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
@@ -26,7 +30,7 @@ var (
 const noResult = "there is no result: the call was interrupted"
 
 func newHistory(req Request) (*history, error) {
-	h := &history{system: clean(req.System)}
+	h := &history{system: clean(req.System), ids: map[string]bool{}}
 	for i, m := range req.Messages {
 		if err := h.add(m); err != nil {
 			return nil, fmt.Errorf("message %d of the conversation: %w", i+1, err)
@@ -84,7 +88,7 @@ func (h *history) add(m Message) error {
 			return nil
 		}
 		h.answerAll()
-		calls, err := cleanCalls(m.Calls)
+		calls, err := h.cleanCalls(m.Calls)
 		if err != nil {
 			return err
 		}
@@ -108,19 +112,14 @@ func (h *history) add(m Message) error {
 func (h *history) addResults(results []Result) error {
 	for _, r := range results {
 		calls, given := h.open()
-		at := -1
-		for i, c := range calls {
-			if c.ID == r.CallID {
-				at = i
-			}
-		}
+		at, made := h.asked[r.CallID]
 		switch {
-		case at < 0:
+		case !made || len(calls) == 0:
 			return fmt.Errorf("result for call %q, which the message before does not make", r.CallID)
 		case given[at].CallID != "":
 			return fmt.Errorf("a second result for call %q", r.CallID)
 		}
-		r.Text = clean(r.Text)
+		r.CallID, r.Text = calls[at].ID, clean(r.Text)
 		given[at] = r
 	}
 	return nil
@@ -147,14 +146,15 @@ func (h *history) answerAll() {
 	}
 }
 
-func cleanCalls(calls []Call) ([]Call, error) {
+func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 	var out []Call
-	ids := map[string]bool{}
-	for _, c := range calls {
-		if c.ID == "" || ids[c.ID] {
+	h.asked = map[string]int{}
+	for i, c := range calls {
+		if _, taken := h.asked[c.ID]; taken || c.ID == "" {
 			return nil, fmt.Errorf("call of %s: its id %q is empty or taken", c.Name, c.ID)
 		}
-		ids[c.ID] = true
+		h.asked[c.ID] = i
+		c.ID = h.freeID(c.ID, i)
 		// A model may call what does not exist, and the server that made up the name would not take it back.
 		c.Name = notInNames.ReplaceAllString(c.Name, "_")
 		c.Name = c.Name[:min(len(c.Name), 64)]
@@ -165,6 +165,19 @@ func cleanCalls(calls []Call) ([]Call, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// freeID is the id of the nth call of the next message: its own if every server takes that, which is not so of what some
+// make up, or give to a call of every turn. It depends on what was said before only, or nothing could be cached.
+func (h *history) freeID(id string, nth int) string {
+	for n := 0; !callID.MatchString(id) || h.ids[id]; n++ {
+		id = fmt.Sprintf("call_%d_%d", len(h.messages), nth)
+		if n > 0 {
+			id = fmt.Sprintf("%s_%d", id, n)
+		}
+	}
+	h.ids[id] = true
+	return id
 }
 
 // clean is text that is sent: valid, and nothing if there is nothing to see in it.

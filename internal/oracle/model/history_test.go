@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +183,51 @@ func TestInterruptedCall(t *testing.T) {
 		}
 		if len(req.Messages[1].Calls) != 1 || req.Messages[1].Calls[0].Arguments != "{}" || len(req.Messages) != 2 {
 			t.Errorf("the caller's request was changed: %s", jsonText(t, req.Messages))
+		}
+	})
+}
+
+// TestCallsOfAnotherServer: a conversation that began with a server that takes any id, and gives the same to calls of several
+// turns, goes on with one that does not. Ids that all take stay.
+func TestCallsOfAnotherServer(t *testing.T) {
+	ids := [][]string{{"call_1", "functions.f:0", "ümlaut"}, {"call_1", strings.Repeat("x", 41), "call_3_1"}, {"toolu_01-A", "call_10_1"}, {"call_3_0", "call_1"}}
+	var req Request
+	for _, turn := range ids {
+		said, brought := Message{Role: Assistant}, Message{Role: Tool}
+		for _, id := range turn {
+			said.Calls = append(said.Calls, Call{id, "f", "{}"})
+			brought.Results = append([]Result{{CallID: id, Text: "of " + id}}, brought.Results...)
+		}
+		req.Messages = append(req.Messages, Message{Role: User, Text: "go on"}, said, brought)
+	}
+	both(t, func(t *testing.T, p Provider) {
+		s := newStage(t, p, play(say("Yes.")), nil)
+		reply(t, s.client, req)
+		var got [][]string
+		seen := map[string]bool{}
+		for _, m := range s.server.Requests()[0].Messages {
+			var turn []string
+			for i, c := range m.Calls {
+				if turn = append(turn, c.ID); seen[c.ID] {
+					t.Errorf("two calls have the id %s", c.ID)
+				}
+				seen[c.ID] = true
+				if len(ids[len(got)]) <= i {
+					t.Fatalf("calls %+v", m.Calls)
+				}
+			}
+			if len(turn) > 0 {
+				got = append(got, turn)
+			}
+			for _, r := range m.Results {
+				if n := slices.Index(got[len(got)-1], r.ID); n < 0 || r.Text != "of "+ids[len(got)-1][n] {
+					t.Errorf("result %+v for the calls %v", r, ids[len(got)-1])
+				}
+			}
+		}
+		want := [][]string{{"call_1", "call_1_1", "call_1_2"}, {"call_4_0", "call_4_1", "call_3_1"}, {"toolu_01-A", "call_10_1"}, {"call_3_0", "call_10_1_1"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ids (-want +got):\n%s", diff)
 		}
 	})
 }

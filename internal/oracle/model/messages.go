@@ -148,7 +148,7 @@ func (messages) read(g *gather, kind string, data []byte) (last bool, err error)
 	case "message_start":
 		u := e.Message.Usage
 		g.model = string(e.Message.Model)
-		g.usage = Usage{Known: e.Message.JSON.Usage.Valid(), Input: u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens,
+		g.usage = Usage{Known: e.Message.JSON.Usage.Valid(), Input: sum(u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens),
 			Cached: u.CacheReadInputTokens, Output: u.OutputTokens, Reasoning: u.OutputTokensDetails.ThinkingTokens}
 	case "content_block_start":
 		messagesBlock(g, e)
@@ -156,7 +156,7 @@ func (messages) read(g *gather, kind string, data []byte) (last bool, err error)
 		g.say(e.Delta.Text)
 		g.think(e.Delta.Thinking)
 		if p := g.call(e.Index); p != nil {
-			p.arguments.WriteString(e.Delta.PartialJSON)
+			g.argue(p, e.Delta.PartialJSON)
 		}
 	case "message_delta":
 		messagesEnd(g, e)
@@ -180,7 +180,7 @@ func messagesBlock(g *gather, e anthropic.MessageStreamEventUnion) {
 		p := g.newCall(e.Index, b.ID, b.Name)
 		// As a rule this is {} and the arguments follow; a server may as well give them here.
 		if raw := b.JSON.Input.Raw(); raw != "{}" && raw != "null" {
-			p.arguments.WriteString(raw)
+			g.argue(p, raw)
 		}
 	}
 }
@@ -205,8 +205,8 @@ func messagesEnd(g *gather, e anthropic.MessageStreamEventUnion) {
 	g.usage.Output = u.OutputTokens
 	g.usage.Reasoning = max(g.usage.Reasoning, u.OutputTokensDetails.ThinkingTokens)
 	// The counts are of the whole message; of the input they repeat, or correct, what the start said.
-	if u.JSON.InputTokens.Valid() && u.InputTokens+u.CacheReadInputTokens > 0 {
-		g.usage.Input = u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens
+	if u.JSON.InputTokens.Valid() && (u.InputTokens != 0 || u.CacheReadInputTokens != 0) {
+		g.usage.Input = sum(u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens)
 		g.usage.Cached = u.CacheReadInputTokens
 	}
 }

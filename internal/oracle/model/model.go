@@ -111,7 +111,7 @@ type Usage struct {
 	Reasoning int64 `json:"reasoning,omitempty"`
 	// CostUSD is by the price in Options; zero without one.
 	CostUSD float64 `json:"cost_usd,omitempty"`
-	// Known is false if the server told nothing.
+	// Known is false if the server told nothing that can be believed: then the counts are estimated, and the cost with them.
 	Known bool `json:"known"`
 }
 
@@ -144,7 +144,7 @@ const (
 	ErrorCancelled ErrorKind = "cancelled"    // the context ended
 )
 
-// Error is why there is no reply. Text that came before is in Partial.
+// Error is why there is no reply.
 type Error struct {
 	Kind   ErrorKind
 	Status int // of HTTP, 0 if there was none
@@ -152,8 +152,6 @@ type Error struct {
 	Err    error
 	// Hint says what to do; it may be empty.
 	Hint string
-	// Partial is what came of the last try.
-	Partial string
 }
 
 func (e *Error) Error() string { return e.Err.Error() }

@@ -112,7 +112,7 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 func (c *Client) setBase(text string) error {
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return fmt.Errorf("base URL %q of the model's server is no URL: write it like http://localhost:8080/v1", text)
+		return fmt.Errorf("base URL %q of the model's server does not begin with http:// or https://: write it like http://localhost:8080/v1", text)
 	}
 	if base.RawQuery != "" || base.Fragment != "" {
 		return fmt.Errorf("base URL %q of the model's server must end with its path", text)

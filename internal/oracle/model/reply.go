@@ -53,16 +53,20 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 		if f == nil {
 			reply := g.reply()
 			reply.Tries = n
+			if !reply.Usage.believable() {
+				reply.Usage = estimate(h, reply)
+			}
+			reply.Usage.Cached = min(reply.Usage.Cached, reply.Usage.Input) // or what is not cached would cost less than nothing
 			reply.Usage.CostUSD = c.opts.Price.cost(reply.Usage)
 			return reply, nil
 		}
 		if n >= f.limit(c.opts.Tries) {
-			return nil, c.failed(f, n, g)
+			return nil, c.failed(f, n)
 		}
 		wait := c.wait(n, f.after)
 		on(Event{Kind: EventRetry, Text: f.err.Error(), Try: n, Wait: wait})
 		if err := c.opts.Sleep(ctx, wait); err != nil {
-			return nil, c.failed(c.cancelled(ctx, err), n, g)
+			return nil, c.failed(c.cancelled(ctx, err), n)
 		}
 		if dirty {
 			dirty = false
@@ -91,6 +95,9 @@ func (c *Client) ask(ctx context.Context, body []byte, g *gather) *failure {
 		last, err := c.wire.read(g, kind, data)
 		if err != nil {
 			return c.explain(ctx, t, err)
+		}
+		if g.size > mostReply {
+			return c.explain(ctx, t, errTooBig)
 		}
 		if last {
 			t.drain()
@@ -126,12 +133,12 @@ func (c *Client) wait(n int, after time.Duration) time.Duration {
 	return min(d, c.opts.MaxWait)
 }
 
-func (c *Client) failed(f *failure, tries int, g *gather) *Error {
+func (c *Client) failed(f *failure, tries int) *Error {
 	err := fmt.Errorf("model %s at %s: %w", c.model, c.base.Host, f.err)
 	if tries > 1 {
 		err = fmt.Errorf("%w (tried %d times)", err, tries)
 	}
-	return &Error{Kind: f.kind, Status: f.status, Tries: tries, Err: err, Hint: c.hint(f), Partial: g.text.String()}
+	return &Error{Kind: f.kind, Status: f.status, Tries: tries, Err: err, Hint: c.hint(f)}
 }
 
 func (c *Client) hint(f *failure) string {

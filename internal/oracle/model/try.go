@@ -15,8 +15,10 @@ const (
 	afterwards = 5 * time.Second
 	// draining is how long to wait for the end of the body, without which the connection is lost.
 	draining = 50 * time.Millisecond
-	// mostBody bounds what a server can make us read for one reply.
+	// mostBody bounds what a server can make us read for one reply, most of which is not the reply.
 	mostBody = 64 << 20
+	// mostReply is how long text, thoughts and calls of a reply may be together. No model says so much.
+	mostReply = 4 << 20
 	// mostError is how much of an error is read.
 	mostError = 64 << 10
 )
@@ -25,7 +27,7 @@ var (
 	errSilent = errors.New("the server fell silent")
 	errCut    = errors.New("the connection was cut before the reply ended")
 	errEvent  = errors.New("an event of the reply is not JSON")
-	errTooBig = errors.New("the reply is longer than 64 MiB")
+	errTooBig = errors.New("the reply is longer than 4 MiB, or 64 MiB with all that the server sends around it")
 )
 
 // try is one request. Its timer runs only while something is awaited from the server: what the caller takes for an event does not

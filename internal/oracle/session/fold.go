@@ -1,14 +1,6 @@
 package session
 
-import (
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"time"
-
-	"signalbox/internal/oracle/model"
-)
+import "signalbox/internal/oracle/model"
 
 // Asked is where the last question of a conversation stands.
 type Asked struct {
@@ -19,7 +11,7 @@ type Asked struct {
 	// Runs counts the runs of the tree on it. Run and Journal are those of the last.
 	Runs         int
 	Run, Journal string
-	// Done is how it ended last, nil if it did not.
+	// Done: the last run ended.
 	Done bool
 	// Reason is that of the last ending.
 	Reason string
@@ -96,48 +88,4 @@ func (s *Session) ReplyOf(question, turn int) (model.Reply, bool) {
 		}
 	}
 	return model.Reply{}, false
-}
-
-// Summary is a session in a line.
-type Summary struct {
-	ID        string    `json:"session"`
-	Questions int       `json:"questions"`
-	First     string    `json:"first_question"`
-	At        time.Time `json:"at"`
-	// Reason is how the last question ended, "" if it did not.
-	Reason string `json:"reason,omitempty"`
-}
-
-// List returns the sessions of a folder, the newest last. What is no session, or cannot be read, is left out.
-func List(dir string) ([]Summary, error) {
-	folders, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	var all []Summary
-	for _, f := range folders {
-		if !f.IsDir() {
-			continue
-		}
-		entries, err := Read(filepath.Join(dir, f.Name()))
-		if err != nil || len(entries) == 0 {
-			continue
-		}
-		last := Last(entries)
-		sum := Summary{ID: f.Name(), Questions: last.Number, At: entries[len(entries)-1].At, Reason: last.Reason}
-		for _, e := range entries {
-			if e.Kind == Question {
-				sum.First = e.Text
-				break
-			}
-		}
-		all = append(all, sum)
-	}
-	slices.SortFunc(all, func(a, b Summary) int {
-		if c := a.At.Compare(b.At); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return all, nil
 }

@@ -2,15 +2,11 @@ package session
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
 )
 
@@ -169,53 +165,5 @@ func TestReplyOf(t *testing.T) {
 		if r, there := s.ReplyOf(c.question, c.turn); r.Text != c.want || there != (c.want != "") {
 			t.Errorf("turn %d of question %d is %q, %t", c.turn, c.question, r.Text, there)
 		}
-	}
-}
-
-// TestList: sessions come the newest last; what is none, or cannot be read, is left out.
-func TestList(t *testing.T) {
-	dir := t.TempDir()
-	put := func(id string, entries ...Entry) {
-		s, err := Create(dir, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if err := s.Append(e, false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	late := at.Add(time.Hour)
-	put("O-2", Entry{Kind: Question, At: late, Question: 1, Text: "late"})
-	put("O-3", Entry{Kind: Question, At: at, Question: 1, Text: "early"}, Entry{Kind: Question, At: at, Question: 2, Text: "and"},
-		Entry{Kind: Answer, At: at, Question: 2, Done: &chunk.Done{Reason: "answered"}})
-	put("O-1", Entry{Kind: Question, At: late, Question: 1, Text: "as late"})
-	put("empty")
-	put("broken", Entry{Kind: Question, At: at, Question: 1, Text: "x"})
-	setRecord(t, filepath.Join(dir, "broken"), []byte("{}\n"))
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	got, err := List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Summary{
-		{ID: "O-3", Questions: 2, First: "early", At: at, Reason: "answered"},
-		{ID: "O-1", Questions: 1, First: "as late", At: late},
-		{ID: "O-2", Questions: 1, First: "late", At: late},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("sessions (-want +got):\n%s", diff)
-	}
-	if none, err := List(filepath.Join(dir, "nowhere")); err != nil || len(none) != 0 {
-		t.Errorf("a folder that is not there has %v, %v", none, err)
 	}
 }

@@ -6,6 +6,9 @@
 // call that has its result is not made again, and a call that was begun and has none is known to be in doubt. What the model
 // said before it was cut off is there too.
 //
+// Each line tells how much of the record was on stable storage before it. A power cut may leave holes in what comes after
+// that; nobody has acted on it, so it is cut off with the first hole. Any other damage is ErrDamaged.
+//
 // A Session is open in one process at a time. Its methods may be used by several goroutines.
 package session
 
@@ -35,6 +38,9 @@ const RecordName = "record.jsonl"
 // ErrInUse is a session that another process has open. Wait until it ended.
 var ErrInUse = errors.New("the session is in use by another process")
 
+// ErrDamaged is a record that was changed, or that the disk did not keep. Use another session.
+var ErrDamaged = errors.New("the record is damaged")
+
 // Kind is what an Entry tells.
 type Kind string
 
@@ -51,6 +57,8 @@ const (
 	System   Kind = "system"   // the oracle told the user something
 	Said     Kind = "said"     // the tree itself said something to the user
 	Answer   Kind = "answer"   // a question ended
+
+	closed Kind = "closed" // nobody writes now, and all before is on stable storage; it is no entry
 )
 
 // Entry is a line of the record. Which fields count depends on Kind.
@@ -75,9 +83,21 @@ type Entry struct {
 	OK      bool           `json:"ok,omitempty"`
 	Sources []chunk.Source `json:"sources,omitempty"`
 	Signal  *chunk.Signal  `json:"signal,omitempty"`
-	System  *chunk.System  `json:"system,omitempty"`
+	// Node and Nth are those of a Signal: what logged it, and its number in the run. Text has its time.
+	Node   string        `json:"node,omitempty"`
+	Nth    int           `json:"nth,omitempty"`
+	System *chunk.System `json:"system,omitempty"`
 	// Done is how a question ended.
 	Done *chunk.Done `json:"done,omitempty"`
+	// Error is why there is no Answer, or not all of it.
+	Error *chunk.Error `json:"error,omitempty"`
+}
+
+// recordLine is an entry as it stands in the record.
+type recordLine struct {
+	Entry
+	// Synced is how many bytes of the record were on stable storage before the line. Nil: older programs did not tell.
+	Synced *int64 `json:"synced"`
 }
 
 // Session is the record of a conversation, open for writing.
@@ -88,7 +108,11 @@ type Session struct {
 	mu      sync.Mutex // guards all below
 	file    *os.File
 	chain   tree.Chain
-	buf     []byte
+	buf     bytes.Buffer
+	size    int64 // of the record
+	synced  int64 // of that, what is known to be on stable storage
+	told    bool  // the last line tells Synced
+	closed  bool  // the last line is closed
 	dirty   bool
 	broken  error // a line may be there in part
 	entries []Entry
@@ -122,7 +146,7 @@ func Open(folder string) (*Session, error) {
 }
 
 func (s *Session) begin(name string) error {
-	locked, err := durable.TryLockFile(s.file)
+	locked, err := durable.TryLockFor(s.file, time.Second)
 	if err != nil {
 		return err
 	}
@@ -132,16 +156,24 @@ func (s *Session) begin(name string) error {
 	if err := durable.SyncFolder(filepath.Dir(name)); err != nil {
 		return err
 	}
-	size, err := s.read(s.file)
+	if err := s.read(s.file); err != nil {
+		return err
+	}
+	end, err := s.file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	if err := s.file.Truncate(size); err != nil {
+	s.dirty = true // whoever wrote what was read may have been killed before it was synced
+	if end == s.size {
+		return nil
+	}
+	if err := s.file.Truncate(s.size); err != nil {
 		return err
 	}
-	_, err = s.file.Seek(size, io.SeekStart)
-	s.dirty = true // whoever wrote what was read may have been killed before it was synced
-	return err
+	if _, err := s.file.Seek(s.size, io.SeekStart); err != nil {
+		return err
+	}
+	return s.sync() // or a part of what was cut off may come back among what follows
 }
 
 // Read returns the entries of a session's record, without opening it.
@@ -152,35 +184,78 @@ func Read(folder string) ([]Entry, error) {
 	}
 	defer file.Close()
 	s := &Session{}
-	if _, err := s.read(file); err != nil {
+	if err := s.read(file); err != nil {
 		return nil, fmt.Errorf("read session %s: %w", filepath.Base(folder), err)
 	}
 	return s.entries, nil
 }
 
-// maxLine is more than an entry can have: replies and results are limited.
-const maxLine = 256 << 20
+// maxLine is how long a line may be: more than an entry has, since replies and results are limited.
+const maxLine = 32 << 20
 
-// read takes whole lines in, and returns how long they are.
-func (s *Session) read(from io.Reader) (size int64, err error) {
+var errLong = fmt.Errorf("a line is longer than %d MiB", maxLine>>20)
+
+// read takes whole lines in. What was torn, or lies behind a hole, nobody has acted on.
+func (s *Session) read(from io.Reader) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
-		line, err := readLine(in)
+		text, err := readLine(in)
 		if err == io.EOF {
-			return size, nil // what was torn nobody has acted on
+			return nil
 		}
-		if err != nil {
-			return 0, err
+		if err != nil && err != errLong {
+			return err
 		}
-		var e Entry
-		if err := s.chain.Check(bytes.TrimSuffix(line, []byte("\n"))); err != nil {
-			return 0, fmt.Errorf("%s, line %d: %w", RecordName, n, err)
+		if err == nil {
+			err = s.take(text)
 		}
-		if err := json.Unmarshal(line, &e); err != nil {
-			return 0, fmt.Errorf("%s, line %d: %w", RecordName, n, err)
+		if err == nil {
+			continue
 		}
-		size += int64(len(line))
-		s.keep(e)
+		hole, failed := s.isHole(text, in)
+		if failed != nil || hole {
+			return failed
+		}
+		return fmt.Errorf("%w: %s, line %d: %w", ErrDamaged, RecordName, n, err)
+	}
+}
+
+// take takes a line in.
+func (s *Session) take(text []byte) error {
+	if err := s.chain.Check(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+		return err
+	}
+	var l recordLine
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	if s.told = l.Synced != nil; s.told {
+		s.synced = max(s.synced, *l.Synced)
+	}
+	s.size += int64(len(text))
+	if s.closed = l.Kind == closed; !s.closed {
+		s.keep(l.Entry)
+	}
+	return nil
+}
+
+// isHole reports whether a bad line, which follows what was taken in, may never have been on stable storage. No line tells that it
+// was, not even one of those behind it, which are in rest.
+func (s *Session) isHole(bad []byte, rest *bufio.Reader) (bool, error) {
+	if !s.told || s.synced > s.size {
+		return false, nil
+	}
+	for text := bad; ; {
+		var l struct{ Synced int64 }
+		if json.Unmarshal(text, &l) == nil && l.Synced > s.size {
+			return false, nil
+		}
+		var err error
+		if text, err = readLine(rest); err == io.EOF {
+			return true, nil
+		} else if err != nil && err != errLong {
+			return false, err
+		}
 	}
 }
 
@@ -189,11 +264,11 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errLong
+		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
-		}
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
 		}
 	}
 }
@@ -225,26 +300,46 @@ func (s *Session) append(e Entry, sync bool) error {
 	if e.At.IsZero() {
 		e.At = time.Now().UTC()
 	}
-	line, err := json.Marshal(e)
+	line, err := s.seal(e)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Kind, err)
 	}
-	s.buf = s.chain.Seal(append(s.buf[:0], line[:len(line)-1]...), 0)
 	s.dirty = true
-	if _, err = s.file.Write(s.buf); err == nil && sync {
+	n, err := s.file.Write(line)
+	s.size += int64(n)
+	s.closed = e.Kind == closed
+	if err == nil && sync {
 		err = s.sync()
 	}
 	if err != nil {
 		s.broken = fmt.Errorf("the conversation could not be recorded: %w", err)
 		return s.broken
 	}
-	if cap(s.buf) > 1<<20 {
-		s.buf = nil
+	if s.buf.Cap() > 1<<20 {
+		s.buf = bytes.Buffer{}
 	}
-	if !e.isPart() { // parts are for whoever goes on in another process
+	if !e.isPart() && !s.closed { // parts are for whoever goes on in another process
 		s.keep(e)
 	}
 	return nil
+}
+
+// hashLength is more than what the hash adds to a line.
+const hashLength = 100
+
+// seal makes a line of an entry, one that read takes. It is valid until the next.
+func (s *Session) seal(e Entry) ([]byte, error) {
+	s.buf.Reset()
+	out := json.NewEncoder(&s.buf)
+	out.SetEscapeHTML(false) // code is full of what it would make six times as long
+	if err := out.Encode(recordLine{e, &s.synced}); err != nil {
+		return nil, err
+	}
+	if s.buf.Len() > maxLine-hashLength {
+		return nil, errLong
+	}
+	s.buf.Truncate(s.buf.Len() - len("}\n"))
+	return s.chain.Seal(s.buf.Bytes(), 0), nil
 }
 
 // Sync makes all that was written durable.
@@ -265,7 +360,11 @@ func (s *Session) sync() error {
 		return nil
 	}
 	s.dirty = false
-	return s.file.Sync()
+	err := s.file.Sync()
+	if err == nil {
+		s.synced = s.size
+	}
+	return err
 }
 
 // Once writes an entry unless there is one of its kind and key. It reports whether it wrote it.
@@ -308,6 +407,9 @@ func (s *Session) Close() error {
 	var err error
 	if s.broken == nil {
 		err = s.sync()
+	}
+	if s.broken == nil && err == nil && s.size > 0 && !s.closed {
+		err = s.append(Entry{Kind: closed}, false)
 	}
 	return errors.Join(err, s.file.Close())
 }

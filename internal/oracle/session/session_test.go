@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,7 +40,8 @@ func oneOfEach() []Entry {
 		{Kind: Signal, At: at, Key: "r#1", Question: 1, Turn: 1, Signal: &chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8, Fields: map[string]any{"n": int64(3)}}},
 		{Kind: System, At: at, Key: "r#2", Question: 1, Turn: 1, System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
 		{Kind: Said, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
-		{Kind: Answer, At: at, Question: 1, Text: "It is…", Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1}},
+		{Kind: Answer, At: at, Question: 1, Text: "It is…", Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1},
+			Error: &chunk.Error{Name: "failed", Text: "why"}},
 	}
 }
 
@@ -79,6 +82,11 @@ func record(t *testing.T, folder string) []byte {
 	return data
 }
 
+// withoutEnd is a record without the line that Close wrote, as a process that was killed leaves it.
+func withoutEnd(data []byte) []byte {
+	return data[:1+bytes.LastIndexByte(data[:len(data)-1], '\n')]
+}
+
 func setRecord(t *testing.T, folder string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(folder, RecordName), data, 0o600); err != nil {
@@ -108,7 +116,7 @@ func TestReadsWhatItWrote(t *testing.T) {
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("entries that were read (-want +got):\n%s", diff)
 	}
-	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach()) {
+	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach())+1 { // and that it was closed
 		t.Errorf("the record has %d lines", n)
 	}
 }
@@ -133,7 +141,7 @@ func TestPartsAreThereUntilTheReply(t *testing.T) {
 func TestTornAnywhere(t *testing.T) {
 	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)}) // what is torn is longer than what follows
 	folder := write(t, all...)
-	data := record(t, folder)
+	data := withoutEnd(record(t, folder))
 	for size := 0; size <= len(data); size++ {
 		setRecord(t, folder, data[:size])
 		lines := bytes.Count(data[:size], []byte("\n"))
@@ -189,7 +197,7 @@ func TestChangedByte(t *testing.T) {
 		}
 	}
 	line := 1
-	for i, b := range data {
+	for i, b := range withoutEnd(data) {
 		if b == '\n' {
 			line++
 			continue
@@ -208,8 +216,117 @@ func TestChangedByte(t *testing.T) {
 	refused("a line is there twice", bytes.Join(slices.Insert(slices.Clone(lines), 1, lines[1]), nil), 3)
 }
 
+// TestHole: what a power cut took out of lines that were not yet synced is cut off with all behind it, and new lines can
+// follow; a hole in what was synced is damage, also where a line behind the hole is all that tells.
+func TestHole(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Create(dir, "O-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := []int64{0} // of the lines
+	for i, e := range oneOfEach() {
+		if err := s.Append(e, i == 5 || i == 8); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, s.size)
+	}
+	data := record(t, s.Dir) // as it is if the machine stops here
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const synced = 9 // lines
+	for n := range oneOfEach() {
+		hole := bytes.Clone(data)
+		clear(hole[ends[n]+3 : ends[n]+9])
+		setRecord(t, s.Dir, hole)
+		got, err := Read(s.Dir)
+		if n < synced {
+			if other, opened := Open(s.Dir); !errors.Is(err, ErrDamaged) || !errors.Is(opened, ErrDamaged) || other != nil {
+				t.Errorf("a hole in line %d, which was synced: %v, %v", n+1, err, opened)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("a hole in line %d: %v", n+1, err)
+			continue
+		}
+		want := whole(oneOfEach()[:n])
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("a hole in line %d (-want +got):\n%s", n+1, diff)
+		}
+		again := open(t, s.Dir)
+		note := Entry{Kind: Note, At: at, Text: "new"}
+		if again.synced != ends[n] {
+			t.Errorf("a hole in line %d: %d bytes are known to be synced, want %d", n+1, again.synced, ends[n])
+		}
+		if err := errors.Join(again.Append(note, false), again.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = Read(s.Dir); err != nil || !cmp.Equal(append(want, note), got) {
+			t.Errorf("after a hole in line %d: %+v, %v", n+1, got, err)
+		}
+	}
+}
+
+// TestOlderRecord: lines that do not tell what was synced, of an older program, are read; any damage to them is damage.
+func TestOlderRecord(t *testing.T) {
+	folder := write(t)
+	var chain tree.Chain
+	var data []byte
+	for _, e := range oneOfEach() {
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = chain.Seal(append(data, text[:len(text)-1]...), len(data))
+	}
+	setRecord(t, folder, data)
+	if got, err := Read(folder); err != nil || !cmp.Equal(whole(oneOfEach()), got) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	data[len(data)-200] = 0
+	setRecord(t, folder, data)
+	if _, err := Read(folder); !errors.Is(err, ErrDamaged) {
+		t.Errorf("damage: %v", err)
+	}
+}
+
+// TestClosedOnce: that nothing was written is no news.
+func TestClosedOnce(t *testing.T) {
+	folder := write(t, oneOfEach()[0])
+	data := record(t, folder)
+	if err := open(t, folder).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, record(t, folder)) {
+		t.Error("a session that was opened and closed is longer")
+	}
+	if data := record(t, write(t)); len(data) > 0 {
+		t.Errorf("one with nothing in it has %q", data)
+	}
+}
+
+// TestLongLine: what could not be read again is not written, and does no harm.
+func TestLongLine(t *testing.T) {
+	folder := write(t)
+	s := open(t, folder)
+	if err := s.Append(Entry{Kind: Note, Text: strings.Repeat("x", maxLine-150)}, true); !errors.Is(err, errLong) {
+		t.Errorf("error %v", err)
+	}
+	code := Entry{Kind: Note, At: at, Text: strings.Repeat("<&>", 1000)} // is not made longer
+	if err := errors.Join(s.Append(code, false), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(folder); err != nil || !cmp.Equal([]Entry{code}, got) || len(record(t, folder)) > 4000 {
+		t.Errorf("%d entries of %d bytes, %v", len(got), len(record(t, folder)), err)
+	}
+}
+
 // TestInUse: a session is open once, and can be opened when it is closed.
-func TestInUse(t *testing.T) {
+func TestInUse(t *testing.T) { synctest.Test(t, testInUse) }
+
+func testInUse(t *testing.T) {
 	folder := write(t, oneOfEach()[0])
 	s := open(t, folder)
 	if other, err := Open(folder); !errors.Is(err, ErrInUse) || other != nil {
@@ -218,10 +335,13 @@ func TestInUse(t *testing.T) {
 	if read, err := Read(folder); err != nil || len(read) != 1 {
 		t.Errorf("it cannot be read: %v, %v", read, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	// Whoever was killed may leave its lock for a moment.
+	given := make(chan error, 1)
+	time.AfterFunc(500*time.Millisecond, func() { given <- s.Close() })
 	open(t, folder)
+	if err := <-given; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestCreate: a session that is there is not made again.

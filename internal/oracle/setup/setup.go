@@ -1,7 +1,8 @@
 // Package setup makes an oracle of a box's configuration: its models, tools, MCP servers, words, tree and sub-agents.
 //
 // What is configured and cannot be had is an error that says what to do, before anything is asked. MCP servers are
-// started all at once, and ended by Close.
+// started all at once, and ended by Close; what others wrote keeps no question from being asked, so a server that does not
+// start, or a tool of one that no model can be offered, is a note.
 package setup
 
 import (
@@ -20,13 +21,11 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/engine"
-	"signalbox/internal/mcpserver/mcpclient"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
-	"signalbox/internal/portfolio"
 )
 
 // Options are what the configuration does not say, and what is to differ from it.
@@ -39,7 +38,7 @@ type Options struct {
 	Engine *engine.Engine
 	Actor  string
 	// Project is the folder that is searched and read where the configuration says nothing. Logs is where the full results
-	// of portfolio tools go.
+	// of portfolio tools go, and where notes of calls that are under way are kept. Zero Logs: nowhere.
 	Project, Logs string
 	// Model and Tree are used in place of the configured ones. Zero: those.
 	Model, Tree string
@@ -49,14 +48,27 @@ type Options struct {
 	Agent bool
 	// Code is used in place of the configured folder. Zero: that.
 	Code string
+	// Tools are the names of those that the oracle has: NAME__* are all of a server, and ReadOnly all that change nothing.
+	// Nil: all that there are.
+	Tools []string
+	// Question is what will be asked: no server is started for one that is offered no tools. Zero: it is not known.
+	Question string
+	// Starting is told the name of a server that takes longer than a second to start, by one goroutine at a time and not
+	// after Open has returned. Nil: nobody is told.
+	Starting func(server string)
 }
+
+// ReadOnly is the name by which Options.Tools mean all tools that change nothing, by their own word.
+const ReadOnly = toolbox.ReadOnlyTools
 
 // Setup is an oracle with what it has to work with.
 type Setup struct {
 	*oracle.Oracle
 	// ModelName is the configured name of the model.
 	ModelName string
-	closers   []func() error
+	// Notes say, for people, what is missing and why: servers that did not start, and tools that were left out.
+	Notes   []string
+	closers []func() error
 }
 
 // Close ends what the oracle works with.
@@ -76,7 +88,7 @@ func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err e
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	b := &builder{Options: *opts, config: c, models: map[string]oracle.Model{}, setup: s}
+	b := &builder{Options: *opts, config: c, models: map[string]oracle.Model{}, setup: s, started: map[string]bool{}}
 	if s.ModelName, _, err = c.OracleModel(opts.Model); err != nil {
 		return nil, err
 	}
@@ -84,9 +96,7 @@ func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err e
 	if opts.Agent {
 		o.Class = prompt.Action
 	}
-	if err := b.limits(o); err != nil {
-		return nil, err
-	}
+	b.limits(o)
 	if o.Prompt, err = b.prompt(); err != nil {
 		return nil, err
 	}
@@ -99,7 +109,10 @@ func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err e
 	if o.Models, err = b.otherModels(); err != nil {
 		return nil, err
 	}
-	if o.Tools, err = b.tools(ctx); err != nil {
+	if err := b.checkPrices(o); err != nil {
+		return nil, err
+	}
+	if o.Tools, err = b.tools(ctx, o); err != nil {
 		return nil, err
 	}
 	if o.SubAgents, err = b.subAgents(ctx, o); err != nil {
@@ -116,17 +129,37 @@ type builder struct {
 	config *config.Config
 	models map[string]oracle.Model
 	setup  *Setup
+	// started are the servers that run.
+	started map[string]bool
+	telling sync.Mutex // held by who tells of a server that is starting
 }
 
 // limits are the flags', else the configuration's.
-func (b *builder) limits(o *oracle.Options) error {
+func (b *builder) limits(o *oracle.Options) {
 	l := b.config.Oracle.Limits
 	o.TurnLimit = cmp.Or(b.Limits.Turns, l.Turns)
 	o.Limit = decide.Resources{Tokens: cmp.Or(b.Limits.Tokens, l.Tokens), CostUSD: dollars(cmp.Or(b.Limits.CostMicros, l.CostMicros)),
 		Time: cmp.Or(b.Limits.Time, l.Time)}
-	if name, m := b.setup.ModelName, b.config.Models[b.setup.ModelName]; o.Limit.CostUSD > 0 && m.Price == nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the cost is limited, and what model '%s' costs is not known", name),
-			Hint: fmt.Sprintf("write models.%s.price: {input: …, output: …}, in dollars for a million tokens", name)}
+}
+
+// checkPrices holds that no model is asked whose cost is limited and not known: the oracle's, its sub-agents', and, where
+// a tree may name them, all that can be used.
+func (b *builder) checkPrices(o *oracle.Options) error {
+	if o.Limit.CostUSD <= 0 {
+		return nil
+	}
+	names := []string{b.setup.ModelName}
+	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Subagents)) {
+		names = append(names, cmp.Or(b.config.Oracle.Subagents[name].Model, b.setup.ModelName))
+	}
+	if len(names) > 1 || o.Source != "" {
+		names = append(names, slices.Sorted(maps.Keys(b.models))...)
+	}
+	for _, name := range names {
+		if m, there := b.config.Models[name]; there && m.Price == nil {
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the cost is limited, and what model '%s' costs is not known", name),
+				Hint: fmt.Sprintf("write models.%s.price: {input: …, output: …}, in dollars for a million tokens", name)}
+		}
 	}
 	return nil
 }
@@ -207,7 +240,7 @@ func (b *builder) prompt() (*prompt.Set, error) {
 	}
 	set, err := prompt.New(o)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "the files are in oracle.prompts and oracle.words of the configuration; docs/oracle.md says what stands in them"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "the files are in oracle.prompts and oracle.words of the configuration; docs/configuration.md says what stands in them"}
 	}
 	return set, nil
 }
@@ -235,74 +268,6 @@ func (b *builder) readTree(o *oracle.Options, name string) error {
 	text, err := readFile(name)
 	o.File, o.Source = name, text
 	return err
-}
-
-// tools are the built-in ones that have something to work on, the commands, and those of MCP servers.
-func (b *builder) tools(ctx context.Context) ([]toolbox.Tool, error) {
-	c := &b.config.Oracle
-	code := cmp.Or(b.Code, c.Code, b.Project)
-	tools := []toolbox.Tool{toolbox.SearchCode(code), toolbox.ReadFile(code)}
-	if c.Notes != "" {
-		o := &toolbox.NotesOptions{}
-		if rel, err := filepath.Rel(code, c.Notes); err == nil && filepath.IsLocal(rel) {
-			o.Prefix = filepath.ToSlash(rel)
-		}
-		tools = append(tools, toolbox.SearchNotes(c.Notes, o))
-	}
-	if c.Portfolio != "" {
-		desk := portfolio.NewDesk(c.Portfolio, &portfolio.Options{Logs: b.Logs})
-		tools = append(tools, toolbox.CheckExitSignals(desk), toolbox.SuggestTaxLossHarvest(desk))
-	}
-	for i := range tools {
-		tools[i].Timeout = c.ToolTimeout
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		t := c.Tools[name]
-		tools = append(tools, toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description, Parameters: t.Parameters,
-			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code}))
-	}
-	served, err := b.servers(ctx, code)
-	tools = append(tools, served...)
-	if err == nil {
-		if wrong := toolbox.Check(tools); wrong != nil {
-			err = &signalbox.Error{Code: signalbox.CodeUsage, Err: wrong, Hint: "rename it under oracle.tools or oracle.servers of the configuration"}
-		}
-	}
-	return tools, err
-}
-
-// servers starts the MCP servers, all at once.
-func (b *builder) servers(ctx context.Context, dir string) ([]toolbox.Tool, error) {
-	names := slices.Sorted(maps.Keys(b.config.Oracle.Servers))
-	clients := make([]*mcpclient.Client, len(names))
-	errs := make([]error, len(names))
-	var all sync.WaitGroup
-	for i, name := range names {
-		all.Go(func() { clients[i], errs[i] = b.server(ctx, name, dir) })
-	}
-	all.Wait()
-	var tools []toolbox.Tool
-	for _, client := range clients {
-		if client != nil {
-			b.setup.closers = append(b.setup.closers, client.Close)
-			tools = append(tools, client.Tools()...)
-		}
-	}
-	for _, err := range errs { // one is enough to mend at a time, and keeps its hint
-		if err != nil {
-			return nil, err
-		}
-	}
-	return tools, nil
-}
-
-func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Client, error) {
-	s, err := b.config.Oracle.Servers[name].Resolved(b.Lookup)
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("oracle.servers.%s.%w", name, err), Hint: "set the variable, or change the configuration"}
-	}
-	return mcpclient.Start(ctx, mcpclient.Server{Name: name, Command: s.Command, Env: s.Env, Dir: dir, URL: s.URL, Headers: s.Headers,
-		Tools: s.Tools, Timeout: s.Timeout}, &mcpclient.Options{Version: b.Version})
 }
 
 // subAgents have the tools of the oracle, and a tree and perhaps a model of their own. They have no sub-agents.

@@ -64,6 +64,10 @@ func opened(t *testing.T, settings, script string, edit func(*setup.Options), fi
 	return s, err
 }
 
+const priced = "models:\n  main: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1', price: {input: 1, output: 2}}\n"
+
+const plainTree = `return BT.tree("mine", {root = BT.llm_call("think", {})})`
+
 const local = "models: {main: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}}\n"
 
 func TestToolsAreThoseThatHaveSomethingToWorkOn(t *testing.T) {
@@ -99,10 +103,19 @@ func TestWhatCannotBeHadIsSaid(t *testing.T) {
 		files                map[string]string
 		edit                 func(*setup.Options)
 	}{
-		"no model":  {settings: "", want: "no model is configured", hint: "models:"},
-		"no key":    {settings: official, want: "ANTHROPIC_API_KEY", hint: "ANTHROPIC_API_KEY"},
-		"no price":  {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, want: "what model 'main' costs is not known", hint: "price"},
-		"no server": {settings: local + "oracle: {servers: {gone: {command: [no-such-program-anywhere]}}}", want: "gone", hint: ""},
+		"no model": {settings: "", want: "no model is configured", hint: "models:"},
+		"no key":   {settings: official, want: "ANTHROPIC_API_KEY", hint: "ANTHROPIC_API_KEY"},
+		"no price": {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, want: "what model 'main' costs is not known", hint: "price"},
+		"no price of a sub-agent's": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, subagents: {r: {tree: t.lua, model: other}}}",
+			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
+			want: "what model 'other' costs is not known", hint: "models.other.price"},
+		"no price of one that a tree may name": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, tree: t.lua}",
+			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
+			want: "what model 'other' costs is not known", hint: "models.other.price"},
+		"no such tool": {settings: local, edit: func(o *setup.Options) { o.Tools = []string{"read_flie"} }, want: "there is no tool 'read_flie'; did you mean read_file?",
+			hint: "there is read_file, search_code"},
+		"no such server's tools": {settings: local + "oracle: {servers: {gone: {command: [no-such-program-anywhere]}}}",
+			edit: func(o *setup.Options) { o.Tools = []string{"gnoe__*"} }, want: "there is no tool 'gnoe__*'"},
 		"variable": {settings: local + "oracle: {servers: {s: {url: 'http://127.0.0.1:1', headers: {Authorization: '${NO_SUCH}'}}}}",
 			want: "NO_SUCH", hint: "set the variable"},
 		"taken":   {settings: local + "oracle: {tools: {read_file: {command: x, description: y}}}", want: "read_file", hint: "rename"},
@@ -145,15 +158,15 @@ func TestConfiguredWordsTreeAndAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer record.Close()
-	var said strings.Builder
+	said := map[int]string{} // by turn; what the tree says is of none
 	answer, err := s.Ask(t.Context(), record, "Where are you?", func(c chunk.Chunk) error {
 		if text, ok := c.(chunk.Content); ok {
-			said.WriteString(text.Text)
+			said[text.Turn] += text.Text
 		}
 		return nil
 	})
-	if err != nil || answer.Error != nil || said.String() != "Arr.\nBye." || answer.Done.Reason != "tree_ended" {
-		t.Errorf("said %q, %+v, %v", said.String(), answer, err)
+	if err != nil || answer.Error != nil || answer.Text != "Arr.\nBye." || said[1] != "Arr." || said[0] != "Bye." || answer.Done.Reason != "tree_ended" {
+		t.Errorf("said %v, %+v, %v", said, answer, err)
 	}
 }
 

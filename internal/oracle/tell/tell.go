@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"signalbox/internal/oracle/chunk"
@@ -25,6 +26,10 @@ type Options struct {
 	Together bool
 	// Reasoning shows what the model thinks aloud.
 	Reasoning bool
+	// Errors shows error chunks too. Without, whoever shows the conversation tells of them.
+	Errors bool
+	// Width is where remarks are cut off, in columns. Zero: nowhere.
+	Width int
 }
 
 // Teller shows chunks.
@@ -79,6 +84,9 @@ func (t *Teller) Show(c chunk.Chunk) error {
 		t.sources(c.Sources)
 	case chunk.Error:
 		t.endLine()
+		if t.opts.Errors {
+			t.remark("✗", c.Text)
+		}
 	case chunk.Done:
 		t.endLine()
 		t.remark("■", done(c))
@@ -122,7 +130,7 @@ func (t *Teller) reasoning(text string) {
 		t.endLine()
 	}
 	t.think = true
-	fmt.Fprint(t.aside, t.quiet(Printable(text)))
+	fmt.Fprint(t.aside, t.styled(dim, Printable(text)))
 }
 
 func (t *Teller) endThought() {
@@ -137,14 +145,74 @@ func (t *Teller) remark(mark, text string) {
 	if t.opts.Together {
 		t.endLine()
 	}
-	fmt.Fprintln(t.aside, t.quiet("  "+mark+" "+progress.Printable(text)))
+	line := "  " + mark + " " + progress.Printable(text)
+	if t.opts.Width > 0 {
+		line = Cut(line, t.opts.Width)
+	}
+	style := dim
+	switch mark { // what went wrong stands out
+	case "✗":
+		style = red
+	case "!":
+		style = yellow
+	}
+	fmt.Fprintln(t.aside, t.styled(style, line))
 }
 
-func (t *Teller) quiet(text string) string {
+// Ways to show a line.
+const (
+	dim    = "\x1b[2m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+)
+
+func (t *Teller) styled(style, text string) string {
 	if !t.opts.Color {
 		return text
 	}
-	return "\x1b[2m" + text + "\x1b[0m"
+	return style + text + "\x1b[0m"
+}
+
+// Cut shortens printable text so that it fits into a line of so many columns.
+func Cut(text string, width int) string {
+	used := 0
+	for i, r := range text {
+		if used += columns(r); used > width && i > 0 {
+			runes := []rune(text[:i])
+			for used = used - columns(r); used > width-1 && len(runes) > 0; runes = runes[:len(runes)-1] {
+				used -= columns(runes[len(runes)-1])
+			}
+			return string(runes) + "…"
+		}
+	}
+	return text
+}
+
+// CutLines writes whole lines of printable text, each cut as Cut does.
+func CutLines(w io.Writer, width int, text string) error {
+	for line := range strings.Lines(text) {
+		bare, ended := strings.CutSuffix(line, "\n")
+		bare = Cut(bare, width)
+		if ended {
+			bare += "\n"
+		}
+		if _, err := io.WriteString(w, bare); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns is how wide a character is, as far as its block tells: a line that is cut a little early does no harm.
+func columns(r rune) int {
+	switch {
+	case unicode.Is(unicode.Mn, r):
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+		return 2
+	}
+	return 1
 }
 
 const (
@@ -202,6 +270,9 @@ func done(d chunk.Done) string {
 	}
 	if d.CostUSD > 0 {
 		text += fmt.Sprintf(", $%.4f", d.CostUSD)
+	}
+	if d.Model != "" {
+		text += ", " + d.Model
 	}
 	if d.Session != "" {
 		text += ", session " + d.Session

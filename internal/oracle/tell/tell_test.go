@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/tell"
 )
@@ -98,6 +99,121 @@ func (closed) Write([]byte) (int, error) { return 0, errors.New("nobody reads") 
 func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
 	teller := tell.New(closed{}, &strings.Builder{}, nil)
 	if err := teller.Show(chunk.Content{Turn: 1, Text: "x"}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestWhatWentWrongStandsOut(t *testing.T) {
+	_, aside := show(t, &tell.Options{Color: true}, chunk.ToolResult{Name: "a", Text: "no"}, chunk.System{Level: "warning", Text: "b"}, chunk.System{Text: "c"})
+	want := "\x1b[31m  ✗ a: no\x1b[0m\n\x1b[33m  ! b\x1b[0m\n\x1b[2m  · c\x1b[0m\n"
+	if diff := cmp.Diff(want, aside); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRemarksFitIntoALine(t *testing.T) {
+	_, aside := show(t, &tell.Options{Width: 10}, chunk.System{Text: "abcdef"}, chunk.System{Text: "abcdefg"}, chunk.System{Text: "日本語の文"})
+	if diff := cmp.Diff("  · abcdef\n  · abcde…\n  · 日本…\n", aside); diff != "" {
+		t.Error(diff)
+	}
+	var table strings.Builder
+	if err := tell.CutLines(&table, 3, "abc\nabcd\n\nab"); err != nil || table.String() != "abc\nab…\n\nab" {
+		t.Errorf("%q, %v", table.String(), err)
+	}
+}
+
+func TestTheEndNamesTheModel(t *testing.T) {
+	_, aside := show(t, nil, chunk.Done{Reason: "answered", Turns: 1, Model: "m-1", Session: "O-1"})
+	if diff := cmp.Diff("  ■ answered, 1 turn, m-1, session O-1\n", aside); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWholeTurns(t *testing.T) {
+	restarted := chunk.System{Turn: 1, Name: oracle.ReplyRestarted, Level: "warning", Text: "again"}
+	retry := chunk.System{Turn: 1, Name: "retry", Level: "warning", Text: "busy"}
+	cut := chunk.System{Turn: 2, Name: oracle.ReplyCut, Level: "warning", Text: "cut"}
+	think := chunk.Reasoning{Turn: 1, Text: "hm"}
+	call := chunk.ToolCall{Turn: 1, Name: "look"}
+	done := chunk.Done{Reason: "answered"}
+	var got []chunk.Chunk
+	w := tell.NewWholeTurns(func(c chunk.Chunk) error { got = append(got, c); return nil })
+	for _, c := range []chunk.Chunk{
+		chunk.Content{Turn: 1, Text: "Here "}, restarted,
+		chunk.Content{Turn: 1, Text: "Here "}, think, retry, chunk.Content{Turn: 1, Text: "it is."}, call,
+		chunk.Content{Turn: 2, Text: "Or"}, cut,
+		chunk.Content{Turn: 3, Text: "a"}, chunk.Content{Turn: 3, Text: "b"}, chunk.Content{Turn: 4, Text: "c"}, done,
+	} {
+		if err := w.Take(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []chunk.Chunk{restarted, think, retry, chunk.Content{Turn: 1, Text: "Here it is."}, call, cut,
+		chunk.Content{Turn: 3, Text: "ab"}, chunk.Content{Turn: 4, Text: "c"}, done}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	wrong := errors.New("full")
+	w = tell.NewWholeTurns(func(chunk.Chunk) error { return wrong })
+	if err := errors.Join(w.Take(chunk.Content{Turn: 1, Text: "a"}), w.Take(done)); !errors.Is(err, wrong) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// talked is a conversation of three questions: one answered, one that failed, one that was cut off.
+var talked = []tell.Asked{
+	{Number: 1, Text: "How\nso?", Chunks: []chunk.Chunk{chunk.Content{Turn: 1, Text: "So."}}, Done: &chunk.Done{Reason: "answered", Turns: 1, Answer: "So."}},
+	{Number: 2, Text: "Why <b>?", Error: &chunk.Error{Name: "no_server", Text: "nobody answers"}, Done: &chunk.Done{Reason: "model_failed"}},
+	{Number: 3, Text: "And?", Chunks: []chunk.Chunk{chunk.Content{Turn: 1, Text: "Let me"}}},
+}
+
+func TestTranscript(t *testing.T) {
+	var w strings.Builder
+	if err := tell.Transcript(&w, talked, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := `> How
+> so?
+
+So.
+  ■ answered, 1 turn
+
+> Why <b>?
+
+  ✗ nobody answers
+  ■ model_failed, 0 turns
+
+> And?
+
+Let me
+  ! it was cut off here
+`
+	if diff := cmp.Diff(want, w.String()); diff != "" {
+		t.Error(diff)
+	}
+	if err := tell.Transcript(closed{}, talked, nil); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestTranscriptJSON(t *testing.T) {
+	var w strings.Builder
+	if err := tell.TranscriptJSON(&w, talked); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"question","question":1,"text":"How\nso?"}
+{"type":"content","turn":1,"text":"So."}
+{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0,"answer":"So."}
+{"type":"question","question":2,"text":"Why <b>?"}
+{"type":"error","name":"no_server","text":"nobody answers"}
+{"type":"done","reason":"model_failed","turns":0,"tokens":0,"cost_usd":0,"answer":""}
+{"type":"question","question":3,"text":"And?"}
+{"type":"content","turn":1,"text":"Let me"}
+`
+	if diff := cmp.Diff(want, w.String()); diff != "" {
+		t.Error(diff)
+	}
+	if err := tell.TranscriptJSON(closed{}, talked); err == nil {
 		t.Error("no error")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type Command struct {
 	Timeout  time.Duration
 	// Dir is where it runs. Empty: the folder of this process.
 	Dir string
+	// Without are variables of the environment that it does not see, such as those with the keys of models: what it prints
+	// is shown to a model. Nil: it sees all but those of signalbox itself.
+	Without []string
 }
 
 // FromCommand is a tool that is a shell command. It gets the arguments as a JSON object on standard input; what it prints
@@ -64,7 +68,7 @@ func endCommand(key string) error {
 }
 
 func (c Command) run(ctx context.Context, call Call) (Result, error) {
-	env := append(process.Environ(), KeyVariable+"="+call.Key)
+	env := append(c.environment(), KeyVariable+"="+call.Key)
 	if call.Key != "" {
 		// Two programs of one call would get in each other's way.
 		if err := endCommand(call.Key); err != nil {
@@ -112,6 +116,14 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 		return Result{}, errors.New(complaintOf(exit, complaint.String(), printed.String()))
 	}
 	return Result{Text: strings.TrimRight(printed.String(), "\n")}, nil
+}
+
+// environment is what it sees of that of this process.
+func (c Command) environment() []string {
+	return slices.DeleteFunc(process.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(c.Without, name)
+	})
 }
 
 // session names the processes of a call, which may have any key.

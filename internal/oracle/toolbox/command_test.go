@@ -100,6 +100,11 @@ func TestCommandEnvironment(t *testing.T) {
 	if got.Text != want {
 		t.Errorf("it sees %q, want %q", got.Text, want)
 	}
+	t.Setenv("MODEL_KEY", "secret")
+	keys := Command{Line: `echo "${MODEL_KEY-unset} $TOOL_TEST"`, Without: []string{"OTHER", "MODEL_KEY"}}
+	if got := sh(t.Context(), keys, "s/1/call 3", ""); got.Text != "unset of the user" {
+		t.Errorf("without its key it sees %q", got.Text)
+	}
 	if KeyVariable != command.KeyVariable {
 		t.Errorf("the tools of trees know their key as %s", command.KeyVariable)
 	}

@@ -14,9 +14,6 @@ import (
 // folder is where a tool reads, and nowhere else.
 type folder struct{ dir string }
 
-// closedNames are folders, and files, that no tool looks into: one holds a box with its key, the others may hold passwords.
-func closedNames() []string { return []string{".signalbox", ".git", ".hg", ".svn"} }
-
 // skippedNames are folders that a search passes over unless it is told to look there: they are written by others.
 func skippedNames() []string { return []string{"node_modules", "vendor"} }
 
@@ -114,16 +111,6 @@ func (f folder) outside(name string) error {
 		}
 	}
 	return fmt.Errorf("%.200q is outside the folder: paths are relative to it, such as . or docs/guide.md", name)
-}
-
-// allowed reports whether a relative path may be looked at.
-func allowed(name, local string) error {
-	for part := range strings.SplitSeq(filepath.ToSlash(local), "/") {
-		if isOneOf(closedNames(), part) {
-			return fmt.Errorf("%.200q is closed to tools: nothing in %s can be read", name, part)
-		}
-	}
-	return nil
 }
 
 // join is a path below a folder, both with slashes.

@@ -39,7 +39,8 @@ type readInput struct {
 }
 
 // ReadFile is the tool read_file, which reads files of a folder and lists its folders. It never leaves the folder, and
-// does not look into .git and the box.
+// what is closed to search_code is closed to it: .git and the box, names that stand for passwords and keys, and what
+// .gitignore files leave out. A list says so.
 func ReadFile(dir string) Tool {
 	f := folder{dir}
 	return Tool{
@@ -89,9 +90,15 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 	case err != nil:
 		return Result{}, f.missing(ctx, root, name, err)
 	case info.IsDir():
+		if err := unignored(root, name, true); err != nil {
+			return Result{}, err
+		}
 		return list(root, name)
 	case !info.Mode().IsRegular():
 		return Result{}, fmt.Errorf("%s is neither a file nor a folder: it cannot be read", name)
+	}
+	if err := unignored(root, name, false); err != nil {
+		return Result{}, err
 	}
 	opened, err := root.Open(filepath.FromSlash(name))
 	if err != nil {
@@ -208,6 +215,7 @@ func list(root *os.Root, name string) (Result, error) {
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isOneOf(closedNames(), e.Name()) })
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	ignoring := rulesAbove(root, name).below(root, name)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s is a folder with %s:\n", name, count(len(entries), "entry", "entries"))
 	for i, entry := range entries {
@@ -219,6 +227,9 @@ func list(root *os.Root, name string) (Result, error) {
 			line += " (link)"
 		case err == nil && entry.Type().IsRegular():
 			line += fmt.Sprintf(" (%s)", count(int(info.Size()), "byte", "bytes"))
+		}
+		if isSecret(entry.Name()) || ignoring.exclude(join(name, entry.Name()), entry.Name(), entry.IsDir()) {
+			line += " (closed to tools)"
 		}
 		if i == maxListed || text.Len()+len(line) > maxReadText {
 			fmt.Fprintf(&text, "(and %d more; search_code finds files by what is in them)\n", len(entries)-i)

@@ -1,11 +1,13 @@
 package toolbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -38,11 +40,11 @@ type answer struct {
 func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	arguments, err := checkArguments(tool.Schema, call.Arguments)
 	if err != nil {
-		return failed("bad arguments for %s: %v", tool.Name, err)
+		return Failed("bad arguments for %s: %v", tool.Name, err)
 	}
 	call.Arguments = arguments
 	if ctx.Err() != nil {
-		return failed("cancelled: %s was not begun", tool.Name)
+		return Failed("cancelled: %s was not begun", tool.Name)
 	}
 	limit := tool.Timeout
 	if limit <= 0 {
@@ -55,15 +57,15 @@ func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	case ended && told.err == nil:
 		return succeeded(told.result)
 	case told.panicked:
-		return failed("%s broke down (panic: %v); this is a fault of the tool: go on without it", tool.Name, told.err)
+		return Failed("%s broke down (panic: %v); this is a fault of the tool: go on without it", tool.Name, told.err)
 	case ctx.Err() != nil:
-		return failed("cancelled: %s was stopped before it was done", tool.Name)
+		return Failed("cancelled: %s was stopped before it was done", tool.Name)
 	case inner.Err() != nil && !ended:
-		return failed("timeout: %s took longer than %v and cannot be stopped; go on without it", tool.Name, limit)
+		return Failed("timeout: %s took longer than %v and cannot be stopped; go on without it", tool.Name, limit)
 	case inner.Err() != nil:
-		return failed("timeout: %s took longer than %v and was stopped; ask for less at once, or go on without it", tool.Name, limit)
+		return Failed("timeout: %s took longer than %v and was stopped; ask for less at once, or go on without it", tool.Name, limit)
 	}
-	return failed("%s", plainly(told.err))
+	return Failed("%s", plainly(told.err))
 }
 
 // await calls the tool, and gives up on one that does not end.
@@ -94,7 +96,8 @@ func await(ctx context.Context, tool Tool, call Call) (told answer, ended bool) 
 	}
 }
 
-func failed(format string, args ...any) Outcome {
+// Failed is the outcome of a call that was not made, or failed.
+func Failed(format string, args ...any) Outcome {
 	return Outcome{Text: bounded(fmt.Sprintf(format, args...))}
 }
 
@@ -111,6 +114,8 @@ func succeeded(r Result) Outcome {
 	for _, s := range sources {
 		clean = append(clean, chunk.Source{Type: valid(s.Type), Path: valid(s.Path), Line: s.Line, Title: valid(s.Title)})
 	}
+	// The best come first in the text; a list of sources is for people, who look for a place.
+	slices.SortStableFunc(clean, func(a, b chunk.Source) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line)) })
 	if len(clean) == 0 {
 		clean = nil
 	}

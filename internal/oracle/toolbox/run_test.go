@@ -86,6 +86,11 @@ func TestRunBounds(t *testing.T) {
 	if len(out.Sources) != maxSources {
 		t.Errorf("%d sources", len(out.Sources))
 	}
+	some := []chunk.Source{{Path: "b", Line: 3}, {Path: "a", Line: 4}, {Path: "b", Line: 1}, {Path: "a", Line: 4, Title: "later"}}
+	out = Run(t.Context(), tool(func(context.Context, Call) (Result, error) { return Result{Sources: some}, nil }), Call{})
+	if diff := cmp.Diff([]chunk.Source{some[1], some[3], some[2], some[0]}, out.Sources); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
 }
 
 // A tool that takes its context seriously is stopped, one that does not is left behind.

@@ -30,8 +30,9 @@ type searchInput struct {
 }
 
 // SearchCode is the tool search_code, which finds lines in the files of a folder. Where it looks: [Tool] never leaves the
-// folder; links, .git and the box are not looked at, nor is what .gitignore files in the folder leave out, node_modules
-// and vendor unless path says so, files of more than 2 MiB, and those that are no text.
+// folder; links, .git, the box and names that stand for passwords and keys, such as .env and *.pem, are not looked at, nor
+// is what .gitignore files in the folder leave out, node_modules and vendor unless path says so, files of more than 2 MiB,
+// and those that are no text.
 func SearchCode(dir string) Tool {
 	f := folder{dir}
 	return Tool{
@@ -119,7 +120,7 @@ func (f folder) place(ctx context.Context, root *os.Root, name string) (place, e
 	}
 	info, err := root.Stat(filepath.FromSlash(at))
 	if err == nil {
-		return place{root: root, start: at, file: !info.IsDir()}, nil
+		return place{root: root, start: at, file: !info.IsDir()}, unignored(root, at, info.IsDir())
 	}
 	only, wild := parseSelection(at)
 	if !wild {
@@ -132,7 +133,7 @@ func (f folder) place(ctx context.Context, root *os.Root, name string) (place, e
 	if info, err := root.Stat(filepath.FromSlash(start)); err != nil || !info.IsDir() {
 		return place{}, f.missing(ctx, root, start, err)
 	}
-	return place{root: root, start: start, only: only}, nil
+	return place{root: root, start: start, only: only}, unignored(root, start, true)
 }
 
 // scanner finds lines in one file after the other. It is used by one goroutine.

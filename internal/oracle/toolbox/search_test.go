@@ -274,8 +274,6 @@ needle
 		"":                {".github/x.yaml", "a.go", "sub/build/out.go", "sub/kept.log"},
 		"vendor":          {"vendor/v/a.go"},
 		"vendor/**/*.go":  {"vendor/v/a.go"},
-		"build":           {"build/out.go"}, // what is named is meant
-		"a.log":           {"a.log"},
 		"sub":             {"sub/build/out.go", "sub/kept.log"},
 		"loop/sub":        {"sub/build/out.go", "sub/kept.log"},
 		"*.log":           {"sub/kept.log"},
@@ -287,13 +285,16 @@ needle
 	}
 	for path, why := range map[string]string{
 		".git": "closed to tools", ".GIT/config": "closed to tools", ".signalbox/*": "closed to tools", "sub/../.signalbox": "closed to tools", "box": "closed to tools",
-		"link.txt": "leads out of the folder", "linked/secret.txt": "leads out of the folder", "linked": "leads out of the folder",
+		"build": "a .gitignore leaves build out", "build/out.go": "a .gitignore leaves build out", "a.log": "a .gitignore leaves a.log out",
+		"loop/a.log": "a .gitignore leaves a.log out",
+		"link.txt":   "leads out of the folder", "linked/secret.txt": "leads out of the folder", "linked": "leads out of the folder",
 		"..": "outside the folder", "../*": "outside the folder", outside: "outside the folder", "a\x00b": "zero byte",
 		"/sub/gen.go": "did you mean sub/gen.go?", "../sub": "did you mean sub?",
 	} {
 		fails(t, SearchCode(dir), args{"query": "needle", "path": path}, why)
 		fails(t, ReadFile(dir), args{"path": path}, why)
 	}
+	fails(t, SearchCode(dir), args{"query": "needle", "path": "build/*.go"}, "a .gitignore leaves build out")
 	if got := found(args{"path": filepath.Join(dir, "a.go")}); !slices.Equal(got, []string{"a.go"}) {
 		t.Errorf("a whole path in the folder: %q", got)
 	}

@@ -25,7 +25,8 @@ type Tool struct {
 	ReadOnly bool
 	// Timeout is how long a call may take. Zero: DefaultTimeout.
 	Timeout time.Duration
-	// End ends what a call may have left running that a process before this one made and was killed in. Nil: nothing can be left.
+	// End ends what a call may have left running that a process before this one made and was killed in. Nil: it works in the
+	// process that calls it, or elsewhere, where nothing can be ended.
 	End func(key string) error
 	// Use does the work. An error is a failed result: its text is for the model.
 	Use func(context.Context, Call) (Result, error)

@@ -180,7 +180,7 @@ func (w *walking) look(t task) task {
 		name := entry.Name()
 		whole := join(t.dir, name)
 		switch {
-		case isOneOf(closedNames(), name):
+		case isOneOf(closedNames(), name), isSecret(name):
 		case entry.IsDir():
 			if !isOneOf(skippedNames(), name) && !t.rules.exclude(whole, name, true) {
 				more = append(more, task{dir: whole, rules: t.rules})
@@ -240,9 +240,7 @@ func rulesAbove(root *os.Root, dir string) (r *rules) {
 	}
 	at := "."
 	for part := range strings.SplitSeq(dir, "/") {
-		if text := readIgnoreFile(root, filepath.FromSlash(join(at, ".gitignore"))); text != "" {
-			r = r.with(at, text)
-		}
+		r = r.below(root, at)
 		at = join(at, part)
 	}
 	return r

@@ -24,15 +24,16 @@ func newPosition(conversation, turns int) position {
 type claim struct {
 	turn  *compiledTurn
 	fault *Fault // nil: the answer is given
+	since string // why it was not another turn, "" if nothing needs saying
 	pos   *position
 	index int
 }
 
 func (c *claim) String() string {
 	if c.fault != nil {
-		return fmt.Sprintf("%s: fault %s", c.turn.where, c.fault.Kind)
+		return fmt.Sprintf("%s%s: fault %s", c.turn.where, c.since, c.fault.Kind)
 	}
-	return c.turn.where
+	return c.turn.where + c.since
 }
 
 // choose takes the turn that answers req.
@@ -40,6 +41,7 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pos, why := s.locate(req)
+	var used []string
 	if pos != nil {
 		conv := &s.script.conversations[pos.conversation]
 		req.Conversation = conv.name
@@ -47,7 +49,7 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 			t := &conv.turns[i]
 			switch reason := t.match.misfit(req); {
 			case t.times > 0 && pos.used[i] >= t.times:
-				why = append(why, fmt.Sprintf("%s is used up", t.where))
+				why, used = append(why, fmt.Sprintf("%s is used up", t.where)), append(used, t.where)
 			case reason != "":
 				why = append(why, fmt.Sprintf("%s: %s", t.where, reason))
 			default:
@@ -56,7 +58,11 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 		}
 	}
 	if t := s.script.otherwise; t != nil {
-		return s.otherwise.take(t, 0), nil
+		c := s.otherwise.take(t, 0)
+		if n := len(used); n > 0 { // which surprises who asks the same again
+			c.since = fmt.Sprintf(", since %s is used up", used[n-1])
+		}
+		return c, nil
 	}
 	return nil, &refusal{status: http.StatusBadRequest, code: "script_unmatched", final: true,
 		message: fmt.Sprintf("%s: nothing in the script fits this request (turn %d, last user text %.80q): %s",
@@ -82,12 +88,11 @@ func (s *Server) locate(req *Request) (*position, []string) {
 	var why []string
 	for i := range s.script.conversations {
 		conv := &s.script.conversations[i]
-		where := fmt.Sprintf("conversations[%d]", i)
 		switch reason := conv.match.misfit(req); {
 		case conv.times > 0 && s.taken[i] >= conv.times:
-			why = append(why, where+" is used up")
+			why = append(why, conv.where+" is used up")
 		case reason != "":
-			why = append(why, where+": "+reason)
+			why = append(why, conv.where+": "+reason)
 		default:
 			pos := newPosition(i, len(conv.turns))
 			s.conversations[key] = &pos

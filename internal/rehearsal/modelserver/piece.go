@@ -68,7 +68,7 @@ func (p Part) render() (part, error) {
 			set++
 		}
 	}
-	if set != 1 {
+	if set > 1 { // none is an empty text, as models that say nothing send it
 		return part{}, fmt.Errorf("it has %d of text, pieces, reasoning and call; it must have one", set)
 	}
 	r := part{}

@@ -161,7 +161,7 @@ func TestScriptRefused(t *testing.T) {
 		{turns(`{"delay":"-1s"}`), "is negative"},
 		{turns(`{"delay":5}`), "cannot unmarshal"},
 		{turns(`{"drip":{"bytes":0,"every":"1s"}}`), "drip: bytes is 0"},
-		{turns(`{"parts":[{}]}`), "parts[0]: it has 0 of text"},
+		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: it has 2 of text"},
 		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: it has 2 of text"},
 		{turns(`{"parts":[{"text":"a","cut":"often"}]}`), `cut: "often" is not known`},
 		{turns(`{"parts":[{"text":"a","cut":{"in":[1]}}]}`), `cut: json: unknown field "in"`},

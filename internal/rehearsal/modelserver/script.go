@@ -79,7 +79,8 @@ type Turn struct {
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// Part is a part of an answer: exactly one of Text, Pieces, Reasoning and Call. Neighbours of one kind are joined.
+// Part is a part of an answer: one of Text, Pieces, Reasoning and Call. Without any it is an empty text. Neighbours of one
+// kind are joined.
 type Part struct {
 	Text string `json:"text,omitempty"`
 	// Pieces is text that is sent in these pieces.
@@ -200,7 +201,20 @@ type Fault struct {
 	Times int `json:"times,omitempty"`
 }
 
-// ParseScript reads a script in JSON and checks it. A field that does not exist is refused.
+// ScriptError is what is wrong with a script that could be read.
+type ScriptError struct {
+	Name string
+	// Where is the place, such as "conversations[0].turns[2]", and Err says what is wrong there.
+	Where string
+	Err   error
+}
+
+func (e *ScriptError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Name, e.Where, e.Err) }
+
+func (e *ScriptError) Unwrap() error { return e.Err }
+
+// ParseScript reads a script in JSON and checks it. A field that does not exist is refused. What is wrong with the rest is
+// a *ScriptError.
 func ParseScript(name string, data []byte) (*Script, error) {
 	s := &Script{Name: name}
 	if err := strict(data, s); err != nil {
@@ -234,6 +248,7 @@ type compiled struct {
 
 type compiledConversation struct {
 	name  string
+	where string // for messages: its name in quotes, else such as "conversations[0]"
 	match *compiledMatch
 	times int
 	turns []compiledTurn
@@ -241,7 +256,7 @@ type compiledConversation struct {
 
 type compiledTurn struct {
 	*Turn
-	where string // for messages, such as "conversations[0].turns[2]"
+	where string // for messages, such as "conversations[0].turns[2]", or with the name of the conversation
 	match *compiledMatch
 	parts []part
 	times int // 0: never used up
@@ -257,7 +272,7 @@ func compile(s *Script) (*compiled, error) {
 	if c.name == "" {
 		c.name = "script"
 	}
-	fail := func(where string, err error) error { return fmt.Errorf("%s: %s: %w", c.name, where, err) }
+	fail := func(where string, err error) error { return &ScriptError{c.name, where, err} }
 	if len(s.Conversations) == 0 && s.Otherwise == nil {
 		return nil, fail("conversations", fmt.Errorf("there are none, and no otherwise"))
 	}
@@ -271,13 +286,13 @@ func compile(s *Script) (*compiled, error) {
 		if conv.Times < 0 {
 			return nil, fail(where+".times", fmt.Errorf("%d is negative", conv.Times))
 		}
-		cc := compiledConversation{name: conv.Name, match: match, times: conv.Times}
+		cc := compiledConversation{name: conv.Name, where: fmt.Sprintf("%q", conv.Name), match: match, times: conv.Times}
 		if cc.name == "" {
-			cc.name = fmt.Sprint(i + 1)
+			cc.name, cc.where = fmt.Sprint(i+1), where
 		}
 		for j := range conv.Turns {
 			turnWhere := fmt.Sprintf("%s.turns[%d]", where, j)
-			t, err := compileTurn(&conv.Turns[j], turnWhere)
+			t, err := compileTurn(&conv.Turns[j], fmt.Sprintf("%s.turns[%d]", cc.where, j))
 			if err != nil {
 				return nil, fail(turnWhere, err)
 			}

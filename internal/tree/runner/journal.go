@@ -153,24 +153,13 @@ type writer struct {
 	failed bool
 }
 
-// How often, and after what pause, a journal's lock is tried again.
-const (
-	lockTries = 50
-	lockPause = 20 * time.Millisecond
-)
-
 // openJournal opens a journal to write it, alone. A new one is empty.
 func openJournal(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := durable.TryLockFile(file)
-	// A process that was killed while it forked a child leaves the lock to it, until the child becomes its program.
-	for tries := 0; err == nil && !locked && tries < lockTries; tries++ {
-		time.Sleep(lockPause)
-		locked, err = durable.TryLockFile(file)
-	}
+	locked, err := durable.TryLockFor(file, time.Second)
 	if err == nil && !locked {
 		err = fmt.Errorf("%s: %w", name, ErrInUse)
 	}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/internal/config"
+	"signalbox/internal/rehearsal/modelserver"
+)
+
+// newOracleBox is a box with a model that answers as a script says.
+func newOracleBox(t *testing.T, script string) *testBox {
+	t.Helper()
+	text, err := config.ParseModelScript("model.yaml", []byte(script), modelserver.Script{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := modelserver.ParseScript("model.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := modelserver.New(parsed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	b := newTestBox(t)
+	settings := fmt.Sprintf("models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n", server.URL+"/v1")
+	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func typed(text string) *terminal {
+	t := new(terminal)
+	t.WriteString(text)
+	return t
+}
+
+const smallTalk = `
+conversations:
+  - match: {user: hello}
+    turns:
+      - {match: {user: hello}, parts: [{text: Hello.}]}
+      - {match: {user: thanks}, parts: [{text: You are welcome.}]}
+      - {match: {user: fail}, parts: [{text: x}], faults: [{kind: status, status: 503, times: -1}]}
+`
+
+// On a terminal questions are asked one after the other, in one conversation. One that fails does not end it.
+func TestOracleChat(t *testing.T) {
+	b := newOracleBox(t, smallTalk)
+	p, stdout, stderr := b.program("oracle")
+	p.stdin = typed("hello\n\nfail\nthanks\n")
+	if status := p.run(); status != 0 || stdout.String() != "Hello.\nYou are welcome.\n" {
+		t.Errorf("status %d, stdout %q, stderr %s", status, stdout, stderr)
+	}
+	if n := strings.Count(stderr.String(), "> "); n != 5 {
+		t.Errorf("%d prompts, want 5: %s", n, stderr)
+	}
+	if !strings.Contains(stderr.String(), "signalbox: model rehearsal") {
+		t.Errorf("no word of the failure: %s", stderr)
+	}
+	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 || !strings.Contains(list, `"questions":3`) {
+		t.Errorf("it is no one conversation: %s", list)
+	}
+	p, _, stderr = b.program("oracle")
+	p.stdin = typed("")
+	if status := p.run(); status != 0 {
+		t.Errorf("without a question: status %d, stderr %s", status, stderr)
+	}
+	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 {
+		t.Errorf("nothing was asked, and there is a conversation of it: %s", list)
+	}
+}
+
+// Each stream is coloured by what it is itself.
+func TestOracleColoursTerminalsOnly(t *testing.T) {
+	b := newOracleBox(t, smallTalk)
+	p, stdout, _ := b.program("oracle", "hello")
+	screen := new(terminal)
+	p.stderr = screen
+	if status := p.run(); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") || strings.Contains(stdout.String(), "\x1b") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, screen.String())
+	}
+	p, _, stderr := b.program("oracle", "hello")
+	screen = new(terminal)
+	p.stdout = screen
+	if status := p.run(); status != 0 || strings.Contains(stderr.String(), "\x1b") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	b.env["NO_COLOR"] = "1"
+	p, _, _ = b.program("oracle", "hello")
+	screen = new(terminal)
+	p.stderr = screen
+	if status := p.run(); status != 0 || strings.Contains(screen.String(), "\x1b") {
+		t.Errorf("NO_COLOR: status %d, stderr %q", status, screen.String())
+	}
+}
+
+// Whoever stops reading has no answer.
+func TestOracleWithoutAReader(t *testing.T) {
+	b := newOracleBox(t, smallTalk)
+	for _, args := range [][]string{{"oracle", "hello"}, {"oracle", "hello", "--json"}, {"oracle", "hello", "--answer"}} {
+		p, _, stderr := b.program(args...)
+		reader, stdout := io.Pipe()
+		reader.Close()
+		p.stdout = stdout
+		if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "nobody reads the answer any more\n") {
+			t.Errorf("%q: status %d, stderr %s", args, status, stderr)
+		}
+	}
+}

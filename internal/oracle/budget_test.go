@@ -1,0 +1,304 @@
+package oracle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/tree"
+)
+
+// wants is a reply that asks for another turn, each time for another reason.
+func wants(n int) string {
+	return fmt.Sprintf("Hm.\n<signal type=\"need_turn\"><reason>reason %d</reason><confidence>0.9</confidence></signal>", n)
+}
+
+// wantsMore is a model that never has enough, and of which every reply costs so much. Of the first so many every second fails.
+func wantsMore(tokens int64, dollars float64, fails int) *speaker {
+	return &speaker{reply: func(_ context.Context, n int, tell func(string)) (*model.Reply, error) {
+		if n <= fails && n%2 == 0 {
+			return nil, &model.Error{Kind: model.ErrorBusy, Err: errors.New("429")}
+		}
+		tell(wants(n))
+		return &model.Reply{Text: wants(n), Stop: model.StopEnd, Usage: model.Usage{Input: tokens - 10, Output: 10, CostUSD: dollars, Known: true}}, nil
+	}}
+}
+
+// TestLimitsOnTheBlackboard: a tree sees what the question may cost, and nothing where there is no limit.
+func TestLimitsOnTheBlackboard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit                decide.Resources
+		tokens, cost, millis any
+	}{
+		"none":     {},
+		"all":      {decide.Resources{Tokens: 1000, CostUSD: 0.5, Time: time.Minute}, int64(1000), 0.5, int64(60000)},
+		"a little": {decide.Resources{Tokens: 1000, Time: time.Microsecond}, int64(1000), nil, int64(1)},
+		"negative": {decide.Resources{Tokens: -1, CostUSD: -1, Time: -1}, nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			m := speaks(said("Well." + enough))
+			if _, err := newOracle(t, oracle.Options{Model: m, Limit: c.limit}).Ask(t.Context(), s, question, (&heard{}).take); err != nil {
+				t.Fatal(err)
+			}
+			replay(t, s, "", "", func(run *tree.Run) {
+				for key, want := range map[string]any{"_limit_tokens": c.tokens, "_limit_cost_usd": c.cost, "_limit_millis": c.millis} {
+					if got, _ := run.Board().Get(key); got != want {
+						t.Errorf("%s is %v, want %v", key, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBudgetOfSubAgents: a sub-agent may spend what is left of the question's budget, not another one of its own.
+func TestBudgetOfSubAgents(t *testing.T) {
+	t.Parallel()
+	hand := func(n int) string {
+		return fmt.Sprintf("Read it.\n<signal type=\"delegation_recommended\"><reason>r%d</reason><scope>s</scope><subagent_type>reader</subagent_type></signal>", n)
+	}
+	for name, c := range map[string]struct {
+		limit         decide.Resources
+		main, subTurn model.Usage
+		// turns are those of the sub-agent's model, the last for the answer.
+		turns int
+	}{
+		"tokens": {decide.Resources{Tokens: 1000}, model.Usage{Input: 700, Known: true}, model.Usage{Input: 100, Known: true}, 3 + 1},
+		"cost":   {decide.Resources{CostUSD: 1}, model.Usage{CostUSD: 0.75, Known: true}, model.Usage{CostUSD: 0.125, Known: true}, 2 + 1},
+		// What is left is never nothing, for that would mean: as much as it takes.
+		"a little": {decide.Resources{Tokens: 1000}, model.Usage{Input: 999, Known: true}, model.Usage{Input: 100, Known: true}, 1 + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sub := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply, error) {
+				return &model.Reply{Text: wants(n), Stop: model.StopEnd, Usage: c.subTurn}, nil
+			}}
+			m := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply, error) {
+				return &model.Reply{Text: hand(n), Stop: model.StopEnd, Usage: c.main}, nil
+			}}
+			reader := newOracle(t, oracle.Options{Model: sub, Limit: c.limit})
+			o := newOracle(t, oracle.Options{Model: m, Limit: c.limit, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+			answer, _ := asks(t, o, newSession(t), question, "budget_spent")
+			if len(sub.asked) != c.turns || len(m.asked) != 3 {
+				t.Errorf("the sub-agent's model was asked %d times, want %d, the other %d", len(sub.asked), c.turns, len(m.asked))
+			}
+			if want := 3*c.main.Input + int64(c.turns)*c.subTurn.Input; answer.Done.Tokens != want {
+				t.Errorf("%d tokens are told, %d were spent", answer.Done.Tokens, want)
+			}
+		})
+	}
+}
+
+// TestNothingLeft: a sub-agent that a tree asks though the budget is spent has next to nothing, and not as much as it takes.
+func TestNothingLeft(t *testing.T) {
+	t.Parallel()
+	const handsOverAlways = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.action("hear", {fn = "parse_response_signal"}), BT.tool("delegate")})})`
+	for name, limit := range map[string]decide.Resources{"tokens": {Tokens: 200}, "cost": {CostUSD: 0.125}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			main := said(handOver)
+			main.Usage = model.Usage{Input: 200, CostUSD: 0.125, Known: true}
+			sub := wantsMore(200, 0.125, 0)
+			o := newOracle(t, oracle.Options{Model: speaks(main), Limit: limit, File: "own.lua", Source: handsOverAlways,
+				SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
+			asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
+			if len(sub.asked) != 2 { // once, and for the answer
+				t.Errorf("the sub-agent's model was asked %d times", len(sub.asked))
+			}
+		})
+	}
+}
+
+// TestBudgetOfAskingAgain: who goes on after a failure, again and again, has one budget, and one limit of turns.
+func TestBudgetOfAskingAgain(t *testing.T) {
+	t.Parallel()
+	for reason, opts := range map[string]oracle.Options{
+		"budget_spent":       {Limit: decide.Resources{Tokens: 1000}},
+		"budget_spent ":      {Limit: decide.Resources{CostUSD: 0.625}},
+		"max_turns_exceeded": {TurnLimit: 5},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			m := wantsMore(200, 0.125, 8)
+			opts.Model = m
+			o := newOracle(t, opts)
+			s := newSession(t)
+			asks(t, o, s, question, oracle.ReasonModelFailed)
+			for range 3 {
+				asks(t, o, s, "", oracle.ReasonModelFailed)
+			}
+			// Four replies came so far. There is one more, and the answer.
+			answer, h := asks(t, o, s, "", strings.TrimSpace(reason))
+			if len(m.asked) != 8+2 {
+				t.Errorf("the model was asked %d times:\n%s", len(m.asked), lines(h.chunks))
+			}
+			if d := answer.Done; d.Tokens != 6*200 || d.CostUSD != 6*0.125 || d.Turns != 6 {
+				t.Errorf("of 6 turns with 1200 tokens for 0.75 it tells %+v", d)
+			}
+		})
+	}
+}
+
+// drips says a word a second, for ever.
+func drips() *speaker {
+	return &speaker{reply: func(ctx context.Context, _ int, tell func(string)) (*model.Reply, error) {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil, &model.Error{Kind: model.ErrorCancelled, Err: ctx.Err()}
+			case <-time.After(time.Second):
+				tell("word ")
+			}
+		}
+	}}
+}
+
+// TestReplyThatTakesTooLong: a reply is cut where the time is spent, what came of it counts, and so for the answer, which has a
+// minute.
+func TestReplyThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit, want time.Duration
+		second      *model.Reply // nil: it takes too long too
+		text        string
+		cut         int
+	}{
+		"both":       {9500 * time.Millisecond, 69500 * time.Millisecond, nil, "", 2},
+		"the answer": {9500 * time.Millisecond, 9500 * time.Millisecond, said("It lets everybody in." + enough), "It lets everybody in.", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := drips()
+				m := &speaker{reply: func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+					if n == 2 && c.second != nil {
+						return c.second, nil
+					}
+					return slow.Reply(ctx, model.Request{}, func(e model.Event) { tell(e.Text) })
+				}}
+				s := newSession(t)
+				begun := time.Now()
+				answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: c.limit}}), s, question, "budget_spent")
+				if took := time.Since(begun); took != c.want || len(m.asked) != 2 || answer.Error != nil {
+					t.Errorf("it took %s, want %s, in %d turns: %+v", took, c.want, len(m.asked), answer.Error)
+				}
+				// What was said by then was shown, and the model is told that it said it.
+				nine := "word word word word word word word word word "
+				if got := h.text()[1]; got != strings.TrimSpace(nine) {
+					t.Errorf("the first turn said %q", got)
+				}
+				if told := m.asked[1].Messages[1]; told.Role != model.Assistant || told.Text != nine {
+					t.Errorf("the model is told that it said %+v", told)
+				}
+				if c.text != "" && answer.Text != c.text || answer.Text == "" || answer.Done.Tokens == 0 {
+					t.Errorf("the answer is %q, %+v", answer.Text, answer.Done)
+				}
+				cut := 0
+				for _, said := range of[chunk.System](h.chunks) {
+					if said.Name == "reply_"+string(oracle.StopTime) && said.Level == oracle.Warning {
+						cut++
+					}
+				}
+				if cut != c.cut {
+					t.Errorf("that a reply was cut is told %d times:\n%s", cut, lines(h.chunks))
+				}
+			})
+		})
+	}
+}
+
+// TestCancelledIsNoDeadline: a conversation with a time limit that is cancelled is cancelled, and can be gone on with.
+func TestCancelledIsNoDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		m := drips()
+		o := newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: time.Hour}})
+		s := newSession(t)
+		h := &heard{}
+		answer, err := o.Ask(ctx, s, question, h.take)
+		if err != nil || h.done(t, answer).Reason != "cancelled" {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		m.reply = speaks(said("Well." + enough)).reply
+		asks(t, o, s, "", "context_sufficient")
+	})
+}
+
+// TestReplyInTimeTakesItsTime: what turns took counts for those that follow.
+func TestReplyInTimeTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &speaker{reply: func(ctx context.Context, n int, _ func(string)) (*model.Reply, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(4 * time.Second):
+				return said(wants(n)), nil
+			}
+		}}
+		begun := time.Now()
+		asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: 10 * time.Second}}), newSession(t), question, "budget_spent")
+		// Two in time, one that is cut after two seconds, and the answer.
+		if took := time.Since(begun); took != 14*time.Second || len(m.asked) != 4 {
+			t.Errorf("it took %s in %d turns", took, len(m.asked))
+		}
+	})
+}
+
+// TestSubAgentInTime: a sub-agent has the time that is left.
+func TestSubAgentInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := speaks(said(handOver), said("Well."+enough))
+		limit := decide.Resources{Time: 10 * time.Second}
+		sub := &speaker{reply: func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+			if n == 1 {
+				return drips().Reply(ctx, model.Request{}, func(e model.Event) { tell(e.Text) })
+			}
+			return said("It is long."), nil
+		}}
+		reader := newOracle(t, oracle.Options{Model: sub}) // without a limit of its own
+		begun := time.Now()
+		asks(t, newOracle(t, oracle.Options{Model: m, Limit: limit, SubAgents: map[string]*oracle.Oracle{"reader": reader}}), newSession(t), question, "budget_spent")
+		if took := time.Since(begun); took != 10*time.Second || len(sub.asked) != 2 {
+			t.Errorf("it took %s, and the sub-agent was asked %d times", took, len(sub.asked))
+		}
+	})
+}
+
+// TestAbsurdUsage: a server that tells nonsense about what it counted does not make a budget larger.
+func TestAbsurdUsage(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p model.Provider) {
+		t.Parallel()
+		var turns []modelserver.Turn
+		for n := range 12 {
+			turn := says(wants(n))
+			turn.Usage = &modelserver.Usage{Input: -90000, Output: -5}
+			turns = append(turns, turn)
+		}
+		server, err := modelserver.New(script(turns...), nil)
+		if err != nil {
+			t.Skip("the scripted server tells no nonsense: ", err)
+		}
+		o := newOracle(t, oracle.Options{Model: client(t, p, http.Handler(server), nil), Limit: decide.Resources{Tokens: 3000}})
+		answer, _ := asks(t, o, newSession(t), question, "budget_spent")
+		if answer.Done.Tokens < 3000 || answer.Done.Turns > 10 {
+			t.Errorf("it ended with %+v", answer.Done)
+		}
+	})
+}

@@ -1,0 +1,552 @@
+package oracle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/oracle/session"
+	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/tree"
+	"signalbox/transcript"
+)
+
+// speaker is a model without a server: it gives replies by how often it was asked.
+type speaker struct {
+	mu    sync.Mutex // guards asked
+	asked []model.Request
+	reply func(ctx context.Context, n int, tell func(string)) (*model.Reply, error)
+}
+
+func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r)
+	n := len(s.asked)
+	s.mu.Unlock()
+	return s.reply(ctx, n, func(text string) { on(model.Event{Kind: model.EventText, Text: text}) })
+}
+
+// speaks gives replies in order, and the last one ever after. A nil reply is a failure of the server. What a reply says is
+// told first. Where nothing is said about it a reply costs 2 tokens.
+func speaks(replies ...*model.Reply) *speaker {
+	return &speaker{reply: func(_ context.Context, n int, tell func(string)) (*model.Reply, error) {
+		next := replies[min(n, len(replies))-1]
+		if next == nil {
+			return nil, &model.Error{Kind: model.ErrorBusy, Err: errors.New("429")}
+		}
+		r := *next
+		if r.Text != "" {
+			tell(r.Text)
+		}
+		if !r.Usage.Known {
+			r.Usage = model.Usage{Input: 1, Output: 1, Known: true}
+		}
+		return &r, nil
+	}}
+}
+
+func said(text string) *model.Reply { return &model.Reply{Text: text, Stop: model.StopEnd} }
+
+// costs has a reply cost so many tokens.
+func costs(r *model.Reply, tokens int64) *model.Reply {
+	r.Usage = model.Usage{Input: tokens, Known: true}
+	return r
+}
+
+func asksFor(all ...model.Call) *model.Reply {
+	return &model.Reply{Text: "Let me see.", Stop: model.StopCalls, Calls: all}
+}
+
+// deploys is a tool that changes something, and counts.
+func deploys(n *int) toolbox.Tool {
+	t := tool("deploy", func(context.Context, toolbox.Call) (toolbox.Result, error) {
+		*n++
+		return toolbox.Result{Text: fmt.Sprintf("deployed version %d", *n)}, nil
+	})
+	t.ReadOnly = false
+	return t
+}
+
+func deployCall(id string) model.Call { return model.Call{ID: id, Name: "deploy", Arguments: `{}`} }
+
+// asks has a question answered, or gone on with if it is "".
+func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question, reason string) (*oracle.Answer, *heard) {
+	t.Helper()
+	h := &heard{}
+	var answer *oracle.Answer
+	var err error
+	if question == "" {
+		answer, err = o.Resume(t.Context(), s, h.take)
+	} else {
+		answer, err = o.Ask(t.Context(), s, question, h.take)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := h.done(t, answer); done.Reason != reason {
+		t.Fatalf("it ended with %.300q, %+v, want %s", fmt.Sprintf("%+v", done), answer.Error, reason)
+	}
+	return answer, h
+}
+
+// lastResults are the results that the model was told last.
+func (s *speaker) lastResults(t testing.TB) []model.Result {
+	t.Helper()
+	for i := len(s.asked) - 1; i >= 0; i-- {
+		for j := len(s.asked[i].Messages) - 1; j >= 0; j-- {
+			if m := s.asked[i].Messages[j]; m.Role == model.Tool {
+				return m.Results
+			}
+		}
+	}
+	t.Fatal("the model was told no results")
+	return nil
+}
+
+// TestOnlyOfferedToolsAreCalled: a model that invents a call of a tool that it was not offered is told so, and nothing is done.
+func TestOnlyOfferedToolsAreCalled(t *testing.T) {
+	t.Parallel()
+	const noTools = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {tools = false}), BT.tool("call_tools"), BT.llm_call("again", {})})})`
+	for name, c := range map[string]struct {
+		question, source, reason string
+		offered                  int
+		want                     string
+	}{
+		"small talk":  {"thanks", "", "context_sufficient", 0, "there is no tool 'deploy': there are none for this question"},
+		"by the tree": {question, noTools, oracle.ReasonTreeEnded, 0, "there is no tool 'deploy': there are none for this question"},
+		"offered":     {question, "", "context_sufficient", 1, "deployed version 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := 0
+			m := speaks(asksFor(deployCall("a")), said("Well."+enough))
+			o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: c.source})
+			_, h := asks(t, o, newSession(t), c.question, c.reason)
+			if made != c.offered || len(m.asked[0].Tools) != c.offered {
+				t.Errorf("made %d, offered %d, want %d of both", made, len(m.asked[0].Tools), c.offered)
+			}
+			results := of[chunk.ToolResult](h.chunks)
+			if told := m.lastResults(t); len(told) != 1 || told[0].Text != c.want || len(results) != 1 || results[0].Text != c.want {
+				t.Errorf("the model was told %+v, people %+v", told, results)
+			}
+		})
+	}
+	t.Run("another name", func(t *testing.T) {
+		t.Parallel()
+		m := speaks(asksFor(model.Call{ID: "a", Name: "delpoy", Arguments: `{}`}), said("Well."+enough))
+		made := 0
+		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}), newSession(t), question, "context_sufficient")
+		if told := m.lastResults(t)[0]; told.Text != "there is no tool 'delpoy': there are deploy" || !told.Failed || made != 0 {
+			t.Errorf("the model was told %+v; made %d", told, made)
+		}
+	})
+}
+
+// deployFirst is a tree that does something itself before it asks.
+const deployFirst = `return BT.tree("own", {root = BT.sequence({BT.tool("deploy", {args = {query = "x"}}), BT.llm_call("think", {})})})`
+
+// TestTreeToolOnce: what the tree itself did is not done again when the model failed and the question is asked again.
+func TestTreeToolOnce(t *testing.T) {
+	t.Parallel()
+	made := 0
+	m := speaks(nil, nil, said("Yes."+enough))
+	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: deployFirst})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonModelFailed)
+	asks(t, o, s, "", oracle.ReasonModelFailed)
+	asks(t, o, s, "", oracle.ReasonTreeEnded)
+	if made != 1 {
+		t.Errorf("it was made %d times", made)
+	}
+	// Another question is other work.
+	asks(t, o, s, question, oracle.ReasonTreeEnded)
+	if made != 2 {
+		t.Errorf("for two questions it was made %d times", made)
+	}
+	// So is another call of the same tool.
+	twice := strings.Replace(deployFirst, `BT.llm_call`, `BT.tool("deploy", {args = {query = "x"}}), BT.llm_call`, 1)
+	made = 0
+	o = newOracle(t, oracle.Options{Model: speaks(said("Yes.")), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: twice})
+	asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
+	if made != 2 {
+		t.Errorf("of two calls %d were made", made)
+	}
+}
+
+const handOver = "Read it.\n<signal type=\"delegation_recommended\"><reason>it is long</reason><scope>read auth.go</scope><subagent_type>reader</subagent_type></signal>"
+
+// TestErrandOnce: nor is an errand of a sub-agent run again.
+func TestErrandOnce(t *testing.T) {
+	t.Parallel()
+	sub := speaks(said("It lets everybody in." + enough))
+	m := speaks(said(handOver), nil, said(handOver), said("Everybody."+enough))
+	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonModelFailed)
+	asks(t, o, s, "", "context_sufficient")
+	if len(sub.asked) != 1 {
+		t.Errorf("the sub-agent's model was asked %d times", len(sub.asked))
+	}
+	last := m.asked[len(m.asked)-1].Messages
+	if told := last[len(last)-1].Text; !strings.Contains(told, "It lets everybody in.") {
+		t.Errorf("the model was told %q", told)
+	}
+}
+
+// manyCalls are different calls of look.
+func manyCalls(n, size int) []model.Call {
+	all := make([]model.Call, n)
+	for i := range all {
+		all[i] = model.Call{ID: fmt.Sprint("c", i), Name: "look", Arguments: fmt.Sprintf(`{"query":"%d%s"}`, i, strings.Repeat("x", size))}
+	}
+	return all
+}
+
+// TestLargeReplies: however much a reply has, it is counted, and its calls are answered.
+func TestLargeReplies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		calls []model.Call
+		made  int
+	}{
+		"many calls":      {manyCalls(400, 0), 64},
+		"large arguments": {manyCalls(220, 5000), 64},
+		"a long name":     {[]model.Call{{ID: strings.Repeat("i", 1<<20), Name: strings.Repeat("n", 2<<20), Arguments: `{}`}}, 0},
+		"a long argument": {[]model.Call{{ID: "a", Name: "look", Arguments: `{"query":"` + strings.Repeat("x", 2<<20) + `"}`}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := speaks(costs(asksFor(c.calls...), 500), costs(said("Well."+enough), 70))
+			s := newSession(t)
+			var mu sync.Mutex // guards made
+			made := 0
+			look := tool("look", func(context.Context, toolbox.Call) (toolbox.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				made++
+				return toolbox.Result{Text: strings.Repeat("r", 20<<10), Sources: []chunk.Source{{Type: "code", Path: fmt.Sprint(made)}}}, nil
+			})
+			answer, _ := asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), s, question, "context_sufficient")
+			if made != c.made || answer.Done.Tokens != 570 || answer.Done.Turns != 2 {
+				t.Errorf("made %d, want %d; done %+v", made, c.made, answer.Done)
+			}
+			results := m.lastResults(t)
+			if len(results) != len(c.calls) {
+				t.Errorf("the model was told %d results of %d calls", len(results), len(c.calls))
+			}
+			for _, r := range results {
+				if r.Text == "" || c.made == 0 && len(r.Text) > 300 {
+					t.Fatalf("a result has %d bytes", len(r.Text))
+				}
+			}
+			boardIsSmall(t, s, "", "tool_results")
+			// The calls are there until they are made.
+			s = newSession(t)
+			o := newOracle(t, oracle.Options{Model: speaks(asksFor(c.calls...)), File: "one.lua", Source: oneTurn})
+			asks(t, o, s, question, oracle.ReasonTreeEnded)
+			if n := boardIsSmall(t, s, oneTurn, "_tool_calls"); n != min(len(c.calls), 100) {
+				t.Errorf("the blackboard had %d of %d calls", n, len(c.calls))
+			}
+		})
+	}
+}
+
+// boardIsSmall holds that a list on the blackboard never has more than a tree can look at, and returns how long it was.
+func boardIsSmall(t *testing.T, s *session.Session, source, key string) int {
+	t.Helper()
+	most := 0
+	replay(t, s, "one.lua", source, func(run *tree.Run) {
+		v, _ := run.Board().Get(key)
+		list, _ := v.([]any)
+		most = max(most, len(list))
+		for _, one := range list {
+			if size := len(tree.FormatValue(one)); size > 6<<10 {
+				t.Fatalf("an entry of %s has %d bytes", key, size)
+			}
+		}
+	})
+	if most > 100 {
+		t.Errorf("%s has %d entries", key, most)
+	}
+	return most
+}
+
+// TestResultsOfManyTurns: a tree sees the newest results.
+func TestResultsOfManyTurns(t *testing.T) {
+	t.Parallel()
+	all := manyCalls(180, 0)
+	m := speaks(asksFor(all[:60]...), asksFor(all[60:120]...), asksFor(all[120:]...), said("Well."+enough))
+	s := newSession(t)
+	asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "found")}}), s, question, "context_sufficient")
+	if n := boardIsSmall(t, s, "", "tool_results"); n != 100 {
+		t.Errorf("of 180 results there were %d", n)
+	}
+}
+
+// TestCallsAtOnce: of the calls in one reply a few are under way at the same time, and not all are made.
+func TestCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
+		now, most, made := 0, 0, 0
+		look := tool("look", func(context.Context, toolbox.Call) (toolbox.Result, error) {
+			mu.Lock()
+			now, made = now+1, made+1
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Second) // by the test's clock: until all that can begin have begun
+			mu.Lock()
+			defer mu.Unlock()
+			now--
+			return toolbox.Result{Text: "found"}, nil
+		})
+		m := speaks(asksFor(manyCalls(300, 0)...), said("Well."+enough))
+		begun := time.Now()
+		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), newSession(t), question, "context_sufficient")
+		if most != 8 || made != 64 || time.Since(begun) != 8*time.Second {
+			t.Errorf("%d at once, %d made, in %s", most, made, time.Since(begun))
+		}
+		for i, r := range m.lastResults(t) {
+			if want := map[bool]string{true: "found", false: "not made: a reply may have 64 calls"}[i < 64]; r.Text != want || r.CallID != fmt.Sprint("c", i) {
+				t.Fatalf("result %d: %+v", i, r)
+			}
+		}
+	})
+}
+
+// TestCutCallsAreNotMade: the last call of a reply that was cut may be half of one, and what a filter stopped is not wanted.
+func TestCutCallsAreNotMade(t *testing.T) {
+	t.Parallel()
+	for stop, want := range map[model.Stop]int{model.StopLength: 1, model.StopRefusal: 0, model.StopCalls: 2} {
+		t.Run(string(stop), func(t *testing.T) {
+			t.Parallel()
+			made := 0
+			reply := asksFor(deployCall("a"), model.Call{ID: "b", Name: "deploy", Arguments: `{"query":"b"}`})
+			reply.Stop = stop
+			m := speaks(reply, said("Well."+enough))
+			asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}), newSession(t), question, "context_sufficient")
+			if made != want {
+				t.Errorf("made %d, want %d", made, want)
+			}
+			for _, r := range m.lastResults(t)[want:] {
+				if r.Text != "not made: the reply was cut off, and this call may be too" {
+					t.Errorf("the model was told %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// TestCallsAreMadeOnce: a tree that has calls made twice, or after a reply that did not come, makes none that was made before.
+func TestCallsAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("twice in a row", func(t *testing.T) {
+		t.Parallel()
+		made := 0
+		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a"))), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
+			Source: `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.tool("call_tools"), BT.tool("call_tools")})})`})
+		asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
+		if made != 1 {
+			t.Errorf("it was made %d times", made)
+		}
+	})
+	t.Run("without a reply", func(t *testing.T) {
+		t.Parallel()
+		made := 0
+		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a")), nil), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
+			Source: `return BT.tree("own", {root = BT.sequence({BT.always_succeed(BT.llm_call("think", {})), BT.tool("call_tools"), BT.llm_call("again", {})})})`})
+		s := newSession(t)
+		asks(t, o, s, question, oracle.ReasonModelFailed)
+		asks(t, o, s, "", oracle.ReasonModelFailed)
+		if made != 1 {
+			t.Errorf("it was made %d times", made)
+		}
+	})
+}
+
+// TestAskedAgainIsWhole: who goes on after the model failed hears what was said before too, since the model does not say it again.
+func TestAskedAgainIsWhole(t *testing.T) {
+	t.Parallel()
+	m := speaks(said("The first half."+another), nil, said("The second half."+enough))
+	o := newOracle(t, oracle.Options{Model: m})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonModelFailed)
+	_, h := asks(t, o, s, "", "context_sufficient")
+	var got []string
+	for _, c := range h.chunks {
+		switch c := c.(type) {
+		case chunk.Content:
+			got = append(got, fmt.Sprint(c.Turn, " ", strings.TrimSpace(c.Text)))
+		case chunk.System:
+			got = append(got, c.Name)
+		}
+	}
+	if diff := gocmp.Diff([]string{"resumed", "1 The first half.", "2 The second half."}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDoneWhileCancelled: a call that was done when the user cancelled is known to be done.
+func TestDoneWhileCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	made := 0
+	deploy := deploys(&made)
+	use := deploy.Use
+	deploy.Use = func(ctx context.Context, c toolbox.Call) (toolbox.Result, error) {
+		cancel()
+		return use(ctx, c)
+	}
+	m := speaks(asksFor(deployCall("a")), said("Well."+enough))
+	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploy}})
+	s := newSession(t)
+	h := &heard{}
+	answer, err := o.Ask(ctx, s, question, h.take)
+	if err != nil || h.done(t, answer).Reason != "cancelled" {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	asks(t, o, s, "", "context_sufficient")
+	if told := m.lastResults(t)[0]; told.Text != "deployed version 1" || made != 1 {
+		t.Errorf("the model was told %+v; made %d", told, made)
+	}
+}
+
+// TestAnotherQuestionInPlaceOfGoingOn: what a killed process left running is ended also if something else is asked, and the model
+// is told that nobody knows what came of it, not that it was not done.
+func TestAnotherQuestionInPlaceOfGoingOn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var begun, ended []string
+	stubborn := true
+	write := tool("write", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
+		begun = append(begun, c.Key)
+		cancel()
+		return toolbox.Result{}, ctx.Err()
+	})
+	write.ReadOnly = false
+	write.End = func(key string) error {
+		ended = append(ended, key)
+		if stubborn {
+			stubborn = false
+			return errors.New("it will not go")
+		}
+		return nil
+	}
+	m := speaks(asksFor(model.Call{ID: "w", Name: "write", Arguments: `{}`}), said("Well."+enough))
+	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{write}})
+	s := newSession(t)
+	if answer, err := o.Ask(ctx, s, question, (&heard{}).take); err != nil || answer.Done.Reason != "cancelled" {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	if answer, _ := asks(t, o, s, "And what does the test function do?", oracle.ReasonFailed); !strings.Contains(answer.Error.Text, "it will not go") || len(m.asked) != 1 {
+		t.Fatalf("it ended with %+v, and the model was asked %d times", answer.Error, len(m.asked))
+	}
+	asks(t, o, s, "And what does the test function do?", "context_sufficient")
+	if len(begun) != 1 || len(ended) != 2 || ended[0] != begun[0] || ended[1] != begun[0] {
+		t.Errorf("begun %q, ended %q", begun, ended)
+	}
+	if told := m.lastResults(t); len(told) != 1 || !strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
+		t.Errorf("the model was told %+v", told)
+	}
+	// It is settled once.
+	asks(t, o, s, "thanks", "context_sufficient")
+	if len(ended) != 2 {
+		t.Errorf("ended %q", ended)
+	}
+}
+
+// TestSignalInLargeReply: the signal that counts is looked for in the whole reply, and what stands in a block of code is none.
+func TestSignalInLargeReply(t *testing.T) {
+	t.Parallel()
+	const stuck = "<signal type=\"stuck\"><attempted>[\"x\"]</attempted><blocker>no key</blocker></signal>\n"
+	words := strings.Repeat("word and line\n", 20000)
+	for name, c := range map[string]struct {
+		reply, reason string
+		signals       int
+	}{
+		"at the beginning":         {stuck + words, "stuck", 3},
+		"in the middle":            {words + stuck + words, "stuck", 3},
+		"at the end":               {words + stuck, "stuck", 3},
+		"in a block":               {"```\n" + words + stuck + "```\n", "answered", 0},
+		"in a block at the start":  {"```\n" + stuck + "```\n" + words, "answered", 0},
+		"after a block that ended": {"```\n" + words + "```\n" + stuck, "stuck", 3},
+		"the first one counts":     {"Well." + enough + "\n" + words + stuck, "context_sufficient", 1},
+		"small, in a block":        {"```\n" + stuck + "```\n", "answered", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := speaks(said(c.reply))
+			s := newSession(t)
+			answer, h := asks(t, newOracle(t, oracle.Options{Model: m}), s, question, c.reason)
+			if heard := of[chunk.Signal](h.chunks); len(heard) != c.signals {
+				t.Errorf("%d signals were heard, want %d", len(heard), c.signals)
+			}
+			if want := strings.TrimSpace(transcript.Content(c.reply)); answer.Text != want || answer.Done.Answer != want {
+				t.Errorf("the answer has %d bytes, want %d", len(answer.Text), len(want))
+			}
+			replay(t, s, "", "", func(run *tree.Run) {
+				for _, key := range []string{"llm_response", "accumulated_content"} {
+					if v, _ := run.Board().Get(key); len(fmt.Sprint(v)) > 256<<10+10 {
+						t.Errorf("%s has %d bytes", key, len(fmt.Sprint(v)))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTreeSaysItself: what the tree says is a message of its own: how the model left its reply has nothing to do with it.
+func TestTreeSaysItself(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]string{"an open block": "```\nREVIEW_", "half a line": "I think REVIEW_", "a whole one": "Well."} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOracle(t, oracle.Options{Model: speaks(said(reply)), Class: prompt.Action, File: "own.lua",
+				Source: `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.action("a", {fn = "say", args = {text = "I have read it."}}),
+					BT.action("b", {fn = "say", args = {text = "REVIEW_PASSED: T1"}})})})`})
+			s := newSession(t)
+			_, h := asks(t, o, s, question, oracle.ReasonTreeEnded)
+			_, again := asks(t, o, s, "", oracle.ReasonTreeEnded)
+			for which, chunks := range [][]chunk.Chunk{h.chunks, again.chunks} {
+				if got := (&heard{chunks: chunks}).text(); got[0] != "I have read it.\nREVIEW_PASSED: T1" || got[1] != reply {
+					t.Errorf("hearing %d: %v", which, got)
+				}
+				scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatOracle})
+				signals := append([]signalbox.Signal{}, scanner.Push([]byte(lines(chunks)))...)
+				signals = append(signals, scanner.Close()...)
+				if len(signals) != 1 || !signals[0].Taken() {
+					t.Errorf("hearing %d: a crew heard %+v of:\n%s", which, signals, lines(chunks))
+				}
+			}
+		})
+	}
+}
+
+// TestCriticNeedsToRead: the critic that people copy gives no verdict on what it could not read.
+func TestCriticNeedsToRead(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../examples/oracle/critic.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := speaks(nil, said("REVIEW_PASSED: T1\n"))
+	o := newOracle(t, oracle.Options{Model: m, File: "critic.lua", Source: string(source)})
+	if _, h := asks(t, o, newSession(t), "review T1", oracle.ReasonModelFailed); len(m.asked) != 1 || len(h.text()) != 0 {
+		t.Errorf("the model was asked %d times:\n%s", len(m.asked), lines(h.chunks))
+	}
+}

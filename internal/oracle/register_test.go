@@ -1,0 +1,288 @@
+package oracle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/box"
+	"signalbox/internal/engine"
+	"signalbox/internal/journal"
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/session"
+)
+
+// slowLedger is a ledger of which a test says when, and whether, a signal can be put there.
+type slowLedger struct {
+	journal.Journal
+	mu   sync.Mutex // guards puts
+	puts int
+	// before is called before the n-th signal is put there.
+	before func(n int) error
+}
+
+func (l *slowLedger) PutBlob(ctx context.Context, r io.Reader) (signalbox.Hash, error) {
+	l.mu.Lock()
+	l.puts++
+	n := l.puts
+	l.mu.Unlock()
+	if err := l.before(n); err != nil {
+		return signalbox.Hash{}, err
+	}
+	return l.Journal.PutBlob(ctx, r)
+}
+
+// slowEngine returns an engine on the ledger of a box.
+func slowEngine(t testing.TB, b *box.Box, before func(n int) error) (*engine.Engine, *slowLedger) {
+	t.Helper()
+	l := &slowLedger{Journal: b.Journal, before: before}
+	e, err := engine.Open(context.Background(), l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e, l
+}
+
+// threeTurns signal three times.
+func threeTurns() *speaker {
+	return speaks(said(wants(1)), said(wants(2)), said("It lets everybody in."+enough))
+}
+
+// checkLedger holds that the first so many of their signals are on the ledger, each once and in order.
+func checkLedger(t testing.TB, b *box.Box, n int) {
+	t.Helper()
+	want := []string{"O-1.1.1 1 need_turn reason 1", "O-1.1.1 2 need_turn reason 2", "O-1.1.1 3 context_sufficient "}[:n]
+	got := []string{}
+	for _, s := range onLedger(t, b) {
+		got = append(got, fmt.Sprintf("%s %d %s %s", s.Run, s.Turn, s.Signal, s.Reason))
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("the ledger (-want +got):\n%s", diff)
+	}
+}
+
+// TestModelDoesNotWaitForTheLedger: the conversation goes on while signals are put on the ledger; it is not done before all are
+// there, in order.
+func TestModelDoesNotWaitForTheLedger(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	asked := make(chan int, 10)
+	m := threeTurns()
+	reply := m.reply
+	m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+		asked <- n
+		return reply(ctx, n, tell)
+	}
+	signals := make(chan struct{}, 10) // one for each that people have heard of
+	h := &heard{}
+	var mu sync.Mutex // guards done
+	done := false
+	h.each = func(c chunk.Chunk) error {
+		switch c.(type) {
+		case chunk.Signal:
+			signals <- struct{}{}
+		case chunk.Done:
+			mu.Lock()
+			defer mu.Unlock()
+			done = true
+		}
+		return nil
+	}
+	e, l := slowEngine(t, b, func(n int) error {
+		if n == 1 { // until the last signal was heard
+			for range 3 {
+				<-asked
+				<-signals
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			t.Errorf("it was done before signal %d was on the ledger", n)
+		}
+		return nil
+	})
+	answer, err := newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"}).Ask(t.Context(), newSession(t), question, h.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := h.done(t, answer); d.Reason != "context_sufficient" || l.puts != 3 {
+		t.Errorf("it ended with %+v after %d signals", d, l.puts)
+	}
+	checkLedger(t, b, 3)
+}
+
+// TestDoneWaitsForTheLedger: as long as a signal is not there the question does not end, whatever else happens.
+func TestDoneWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"answered": false, "cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBox(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				gate, ended := make(chan struct{}), make(chan *oracle.Answer, 1)
+				e, _ := slowEngine(t, b, func(int) error {
+					<-gate
+					return nil
+				})
+				m := threeTurns()
+				if cancelled {
+					reply := m.reply
+					m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+						if n == 3 {
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}
+						return reply(ctx, n, tell)
+					}
+				}
+				h, s := &heard{}, newSession(t)
+				var done atomic.Bool
+				h.each = func(c chunk.Chunk) error {
+					done.Store(c.Kind() == chunk.KindDone)
+					return nil
+				}
+				o := newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"})
+				go func() {
+					answer, err := o.Ask(ctx, s, question, h.take)
+					if err != nil {
+						t.Error(err)
+					}
+					ended <- answer
+				}()
+				synctest.Wait()
+				if cancelled {
+					cancel()
+					synctest.Wait()
+				}
+				select {
+				case a := <-ended:
+					t.Fatalf("it ended with %+v", a.Done)
+				default:
+				}
+				m.mu.Lock()
+				if done.Load() || len(m.asked) != 3 {
+					t.Errorf("done: %t; the model was asked %d times", done.Load(), len(m.asked))
+				}
+				m.mu.Unlock()
+				checkLedger(t, b, 0)
+				close(gate)
+				want, there := "context_sufficient", 3
+				if cancelled {
+					want, there = "cancelled", 2 // what was heard is recorded all the same
+				}
+				if d := h.done(t, <-ended); d.Reason != want {
+					t.Errorf("it ended with %+v", d)
+				}
+				checkLedger(t, b, there)
+			})
+		})
+	}
+}
+
+// TestLedgerFails: a signal that cannot be put on the ledger ends the conversation as failed, whether it was going on or about to
+// end; no later one is put there; and who goes on with it puts there what is missing, each once.
+func TestLedgerFails(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(bad), func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			e, l := slowEngine(t, b, func(n int) error {
+				if n == bad {
+					return errors.New("the disk is full")
+				}
+				return nil
+			})
+			m := threeTurns()
+			reply := m.reply
+			m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+				if n == bad+1 { // nobody would answer
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return reply(ctx, n, tell)
+			}
+			s := newSession(t)
+			answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"}), s, question, oracle.ReasonFailed)
+			if answer.Error == nil || !strings.Contains(answer.Error.Text, "the disk is full") || len(of[chunk.Error](h.chunks)) != 1 {
+				t.Errorf("it is told as %+v:\n%s", answer.Error, lines(h.chunks))
+			}
+			if l.puts != bad || len(m.asked) > bad+1 {
+				t.Errorf("%d signals were put there, and the model was asked %d times", l.puts, len(m.asked))
+			}
+			checkLedger(t, b, bad-1)
+
+			mended := threeTurns()
+			mended.asked = make([]model.Request, bad) // these replies are in the session
+			asks(t, newOracle(t, oracle.Options{Model: mended, Engine: b.Engine, Actor: "ann"}), s, "", "context_sufficient")
+			if len(mended.asked) != 3 {
+				t.Errorf("the model was asked %d times", len(mended.asked)-bad)
+			}
+			checkLedger(t, b, 3)
+		})
+	}
+}
+
+// TestKilledBeforeTheLedger: whoever goes on with a conversation that was killed before its signals were on the ledger puts there
+// those that are missing.
+func TestKilledBeforeTheLedger(t *testing.T) {
+	t.Parallel()
+	for there := range 4 {
+		t.Run(fmt.Sprint(there), func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			s := newSession(t)
+			asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question, "context_sufficient") // without a ledger
+			all := readFiles(t, s.Dir)
+			// As it was killed before the end was recorded, with so many signals on the ledger.
+			folder := filepath.Join(t.TempDir(), "O-1")
+			n := all.counts()
+			n[session.RecordName]--
+			place{lines: n}.cutTo(t, folder, all)
+			e, l := slowEngine(t, b, func(n int) error {
+				if n > there {
+					return errors.New("it was killed")
+				}
+				return nil
+			})
+			copied := filepath.Join(t.TempDir(), "O-1")
+			copyFolder(t, folder, copied)
+			for i, engine := range []*engine.Engine{e, b.Engine} {
+				again, err := session.Open([]string{copied, folder}[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := threeTurns()
+				answer, err := newOracle(t, oracle.Options{Model: m, Engine: engine, Actor: "ann"}).Resume(t.Context(), again, (&heard{}).take)
+				if err != nil || len(m.asked) != 0 {
+					t.Errorf("%+v, %v; the model was asked %d times", answer, err, len(m.asked))
+				}
+				if i == 1 && answer.Done.Reason != "context_sufficient" {
+					t.Errorf("it ended with %+v", answer.Done)
+				}
+				if l.puts != min(there+1, 3) { // none after one that failed
+					t.Errorf("%d signals were put there", l.puts)
+				}
+				checkLedger(t, b, max(there, 3*i))
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
