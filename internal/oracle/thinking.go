@@ -148,7 +148,7 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 	}
 	if err != nil && in.err == nil && ctx.Err() == nil && limited.Err() != nil {
 		// The time is spent. What came by then is the reply, and the table says what follows.
-		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1}, nil
+		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1, Usage: model.Estimate(*request, in.text.String())}, nil
 	}
 	in.end()
 	if err != nil {
@@ -158,9 +158,6 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		return nil, err
 	}
 	reply.Calls = distinct(reply.Calls)
-	if !reply.Usage.Known {
-		estimate(request, reply)
-	}
 	return reply, v.halt(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply}, true))
 }
 
@@ -261,24 +258,6 @@ func distinct(calls []model.Call) []model.Call {
 		seen[calls[i].ID] = true
 	}
 	return calls
-}
-
-// estimate counts four bytes a token where a server tells nothing: a budget must hold all the same.
-func estimate(request *model.Request, reply *model.Reply) {
-	bytes := len(request.System)
-	for _, m := range request.Messages {
-		bytes += len(m.Text)
-		for _, call := range m.Calls {
-			bytes += len(call.Arguments)
-		}
-		for _, r := range m.Results {
-			bytes += len(r.Text)
-		}
-	}
-	reply.Usage.Input, reply.Usage.Output = int64(bytes/4), int64((len(reply.Text)+len(reply.Reasoning))/4)
-	for _, call := range reply.Calls {
-		reply.Usage.Output += int64(len(call.Arguments) / 4)
-	}
 }
 
 // finishTurn puts the reply on the blackboard.

@@ -41,3 +41,8 @@ func size(calls []Call) (all int) {
 	}
 	return all
 }
+
+// Estimate is what a reply of that text costs if its client could not be told, without a price.
+func Estimate(r Request, text string) Usage {
+	return estimate(&history{system: r.System, messages: r.Messages, tools: r.Tools}, &Reply{Text: text})
+}
