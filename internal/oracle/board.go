@@ -70,8 +70,8 @@ func truth(c *tree.Call, key string) bool {
 // spend adds to what the question has cost.
 func spend(c *tree.Call, u model.Usage, took time.Duration) error {
 	return firstError(
-		c.Set(keyTokens, count(c, keyTokens)+u.Input+u.Output),
-		c.Set(keyCost, dollars(c, keyCost)+u.CostUSD),
+		c.Set(keyTokens, count(c, keyTokens)+max(0, u.Input)+max(0, u.Output)),
+		c.Set(keyCost, dollars(c, keyCost)+max(0, u.CostUSD)),
 		c.Set(keyMillis, count(c, keyMillis)+took.Milliseconds()))
 }
 

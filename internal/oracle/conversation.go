@@ -69,6 +69,7 @@ func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, l
 	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number + 1, question: question,
 		class: string(cmp.Or(o.Class, o.Prompt.Classify(question)))}
 	return v.hold(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
+		v.recordAgain(ctx, last.Run) // of a question that was cut off
 		if err := v.settle(); err != nil {
 			return nil, err
 		}
@@ -84,8 +85,13 @@ func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, l
 // failed. What happened of it before is handed out again, so that the stream is whole; of a question that was answered
 // that is all. The error is that of emit, or ErrNoQuestion.
 func (o *Oracle) Resume(ctx context.Context, s *session.Session, emit Emit) (*Answer, error) {
+	return o.resume(ctx, s, o.Limit, emit)
+}
+
+// resume is Resume with another limit.
+func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Resources, emit Emit) (*Answer, error) {
 	last := session.Last(s.Entries())
-	v := &conversation{Oracle: o, session: s, limit: o.Limit, number: last.Number, question: last.Text, class: last.Class}
+	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number, question: last.Text, class: last.Class}
 	switch {
 	case last.Number == 0:
 		return nil, ErrNoQuestion
@@ -159,8 +165,16 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	}
 	inputs := limitInputs(v.limit)
 	inputs[keyQuestion], inputs[keyClass] = startOf(v.question, maxBoardText), v.class
-	if turns, tokens, cost := v.before(); turns > 0 { // in runs before this one
-		inputs[keyTurn], inputs[keyTokens], inputs[keyCost] = turns, tokens, cost
+	if turns, gone := v.before(); turns > 0 { // in runs before this one
+		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), gone.Tokens, gone.CostUSD, gone.Time.Milliseconds()
+		// One that spent all is asked for its answer at once.
+		if d := decide.Decide(decide.Situation{Spent: gone, Limit: v.limit, Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Do == decide.AskFinal {
+			words, err := v.Prompt.Advice(prompt.AskFinal, prompt.Occasion{Reason: string(d.Reason), Detail: d.Detail})
+			if err != nil {
+				return nil, err
+			}
+			inputs[keyAsked], inputs[keyAdvice] = string(d.Reason), words
+		}
 	}
 	see := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }
 	return runner.Do(ctx, v.tree.Tree(), &runner.Options{
@@ -176,16 +190,26 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	})
 }
 
-// before is how many turns the question has had, and what they cost.
-func (v *conversation) before() (turns, tokens int64, cost float64) {
+// before is how many turns the question has had, and what they cost, with the sub-agents that were asked.
+func (v *conversation) before() (turns int, gone decide.Resources) {
 	for _, e := range v.session.Entries() {
-		if e.Kind == session.Reply && e.Question == v.number {
-			turns = max(turns, int64(e.Turn))
-			tokens += e.Reply.Usage.Input + e.Reply.Usage.Output
-			cost += e.Reply.Usage.CostUSD
+		if e.Question != v.number {
+			continue
+		}
+		switch {
+		case e.Kind == session.Reply:
+			turns = max(turns, e.Turn)
+			gone.Tokens += max(0, e.Reply.Usage.Input) + max(0, e.Reply.Usage.Output)
+			gone.CostUSD += max(0, e.Reply.Usage.CostUSD)
+		case e.Kind == session.Result && e.Done != nil:
+			gone.Tokens += e.Done.Tokens
+			gone.CostUSD += e.Done.CostUSD
+		}
+		if e.Kind == session.Reply || e.Kind == session.Result {
+			gone.Time += time.Duration(e.Millis) * time.Millisecond
 		}
 	}
-	return turns, tokens, cost
+	return turns, gone
 }
 
 // halt ends a conversation that cannot be recorded. Unlike a leaf that fails, it can be gone on with.

@@ -73,15 +73,34 @@ func (v *conversation) send(ctx context.Context, r tree.Request) tree.Result {
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
 	what := found{Text: startOf(answer.Text, maxBoardText), Tokens: answer.Done.Tokens, CostUSD: answer.Done.CostUSD, Millis: time.Since(begun).Milliseconds()}
+	if v.askedBefore(v.lastingKey(r.Key, e.about())) { // which the run began with
+		what.Tokens, what.CostUSD = 0, 0
+	}
 	if answer.Error != nil {
 		what.Text = strings.TrimSpace(what.Text + "\n\nIt failed: " + answer.Error.Text)
 	}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"found": toValue(what)}}
 }
 
+func (e errand) about() string { return e.Agent + "\n" + e.Scope + "\n" + e.Reason }
+
+// askedBefore reports whether an errand was over before this run of the tree began.
+func (v *conversation) askedBefore(key string) bool {
+	over, before := false, false
+	for _, e := range v.session.Entries() {
+		switch {
+		case e.Kind == session.Result && e.Key == key:
+			over = true
+		case e.Kind == session.Begun:
+			before = over
+		}
+	}
+	return before
+}
+
 // askSubAgent has the sub-agent answer, or go on with its answer.
 func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*Answer, error) {
-	key = v.lastingKey(key, e.Agent+"\n"+e.Scope+"\n"+e.Reason)
+	key = v.lastingKey(key, e.about())
 	sum := sha256.Sum256([]byte(key))
 	id := v.session.ID + "-" + hex.EncodeToString(sum[:4])
 	folder := filepath.Join(v.session.Dir, "sub")
@@ -106,10 +125,10 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 		v.out.send(toolCallChunk(&begun))
 	}
 	quiet := func(chunk.Chunk) error { return nil }
-	answer, err := v.SubAgents[e.Agent].Resume(ctx, s, quiet)
+	limit := decide.Resources{Tokens: e.Tokens, CostUSD: e.CostUSD, Time: time.Duration(e.Millis) * time.Millisecond}
+	answer, err := v.SubAgents[e.Agent].resume(ctx, s, limit, quiet)
 	if errors.Is(err, ErrNoQuestion) {
-		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason,
-			decide.Resources{Tokens: e.Tokens, CostUSD: e.CostUSD, Time: time.Duration(e.Millis) * time.Millisecond}, quiet)
+		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason, limit, quiet)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -117,7 +136,8 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 	if err != nil {
 		return nil, err
 	}
-	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: e.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text}
+	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: e.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text,
+		Done: &answer.Done}
 	fresh, err := v.session.Once(result, true)
 	if err == nil && fresh {
 		v.out.send(toolResultChunk(&result))

@@ -137,6 +137,7 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		return nil, err
 	}
 	in := &incoming{v: v, key: key, turn: q.Turn, content: transcript.NewContentStream()}
+	began := time.Now()
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if q.Millis > 0 {
 		limited, cancel = context.WithTimeout(ctx, time.Duration(q.Millis)*time.Millisecond)
@@ -157,15 +158,15 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		}
 		return nil, err
 	}
-	reply.Calls = distinct(reply.Calls)
-	return reply, v.halt(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply}, true))
+	reply.Calls = distinct(reply.Calls[:min(len(reply.Calls), maxRecorded)])
+	return reply, v.halt(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(began).Milliseconds()}, true))
 }
 
 // request is the conversation so far, with the words for this turn.
 func (v *conversation) request(q turnRequest) (*model.Request, error) {
 	class := prompt.Class(v.class)
 	// What is left at the beginning of the question: a prompt that stays the same is cached by servers.
-	data := &prompt.Data{TurnsLeft: v.TurnLimit, TokensLeft: v.Limit.Tokens, CostLeft: v.Limit.CostUSD, TimeLeft: v.Limit.Time,
+	data := &prompt.Data{TurnsLeft: v.TurnLimit, TokensLeft: v.limit.Tokens, CostLeft: v.limit.CostUSD, TimeLeft: v.limit.Time,
 		Stuck: q.Stuck, Blocker: q.Blocker}
 	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System}
 	if !q.NoTools {
@@ -247,6 +248,9 @@ func (in *incoming) show(content string) {
 func (in *incoming) end() {
 	in.show(in.content.Close())
 }
+
+// maxRecorded is how many calls of a reply are kept. No model that works makes more, and each needs a result.
+const maxRecorded = 1000
 
 // distinct gives calls ids of their own, which some servers do not.
 func distinct(calls []model.Call) []model.Call {

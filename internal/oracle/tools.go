@@ -41,7 +41,8 @@ type called struct {
 }
 
 type roundResult struct {
-	Results []called `json:"results"`
+	Results []called `json:"results"` // the first of them
+	Sources int      `json:"sources"` // of all
 	Millis  int64    `json:"millis"`
 }
 
@@ -50,18 +51,21 @@ func (v *conversation) useTools() tree.Leaf {
 	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareRound, Job: v.makeCalls, Finish: finishRound}
 }
 
-// useTool is the leaf of a tool that the tree itself calls. Its key has no part of the run in it: a question that is asked
-// again after a failure does not do again what was done.
+// useTool is the leaf of a tool that the tree itself calls. A question that is asked again after a failure does not do again
+// what was done in a run before.
 func (v *conversation) useTool(name string) tree.Leaf {
 	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
 		arguments := tree.FormatValue(args)
-		key = v.lastingKey(key, arguments)
-		m := madeCall{key: key, turn: int(v.turn.Load()), call: model.Call{ID: key, Name: name, Arguments: arguments}, verdict: decide.Allow}
+		lasting := v.lastingKey(key, arguments)
+		m := madeCall{key: lasting + "@" + key[:strings.IndexByte(key, '/')], turn: int(v.turn.Load()), verdict: decide.Allow}
+		m.call = model.Call{ID: m.key, Name: name, Arguments: arguments}
+		one, done := v.doneBefore(lasting, m.key, v.tools[name])
 		var err error
-		if m.begun, err = v.beginCall(m.key, m.turn, m.call); err != nil {
-			return nil, err
+		if !done {
+			if m.begun, err = v.beginCall(&m); err == nil {
+				one, err = v.makeCall(ctx, m)
+			}
 		}
-		one, err := v.makeCall(ctx, m)
 		switch {
 		case err != nil:
 			return nil, err
@@ -79,6 +83,32 @@ func (v *conversation) lastingKey(key, about string) string {
 	return fmt.Sprintf("%s.%d/%s/%x", v.session.ID, v.number, place, sum[:6])
 }
 
+// doneBefore returns what came of a call of the tree in a run before, if it must not be made again: it succeeded, or
+// nobody knows what came of one that changes something. One that failed may be tried again.
+func (v *conversation) doneBefore(lasting, own string, tool toolbox.Tool) (called, bool) {
+	if _, begun := v.session.Find(session.Called, own); begun {
+		return called{}, false
+	}
+	open := map[string]*session.Entry{}
+	entries := v.session.Entries()
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case !strings.HasPrefix(e.Key, lasting+"@"):
+		case e.Kind == session.Called:
+			open[e.Key] = e
+		case e.Kind == session.Result && (e.OK || e.Text == doubtful && !tool.ReadOnly):
+			return calledFrom(*e), true
+		case e.Kind == session.Result:
+			delete(open, e.Key)
+		}
+	}
+	if len(open) > 0 && !tool.ReadOnly {
+		return called{Name: tool.Name, Text: doubtful}, true
+	}
+	return called{}, false
+}
+
 // calls are those of the reply of a turn.
 func (v *conversation) calls(turn int) []model.Call {
 	if turn == 0 {
@@ -94,7 +124,7 @@ func (v *conversation) prepareRound(c *tree.Call) (any, error) {
 		return toValue(round{}), nil
 	}
 	seen := repeats(c)
-	for _, call := range v.calls(r.Turn) {
+	for _, call := range v.calls(r.Turn) { // at most maxRecorded
 		var verdict decide.Verdict
 		seen, verdict = seen.Next(call.Name, []byte(call.Arguments))
 		r.Verdicts = append(r.Verdicts, verdict)
@@ -119,7 +149,7 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	made := make([]madeCall, len(calls))
 	for i, call := range calls { // one after the other, so that they are told in the order of the reply
 		made[i] = madeCall{key: callKey(r.Key, i), turn: asked.Turn, call: call, verdict: asked.Verdicts[i], refusal: v.refusal(&asked, calls, i)}
-		made[i].begun, errs[i] = v.beginCall(made[i].key, asked.Turn, call)
+		made[i].begun, errs[i] = v.beginCall(&made[i])
 	}
 	var all sync.WaitGroup
 	slots := make(chan struct{}, maxAtOnce)
@@ -139,7 +169,10 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	if err := v.halt(v.session.Sync()); err != nil {
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
-	brought := roundResult{results[max(0, len(results)-maxResults):], time.Since(begun).Milliseconds()}
+	brought := roundResult{Results: results[:min(len(results), maxResults)], Millis: time.Since(begun).Milliseconds()}
+	for _, one := range results {
+		brought.Sources += one.Sources
+	}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"round": toValue(brought)}}
 }
 
@@ -150,15 +183,18 @@ const doubtful = "it is not known what came of this call: the program was stoppe
 func callKey(key string, i int) string { return key + "/" + strconv.Itoa(i) }
 
 // beginCall records that a call is about to be made, and reports whether it was before.
-func (v *conversation) beginCall(key string, turn int, call model.Call) (before bool, err error) {
-	tool, known := v.tools[call.Name]
-	e := session.Entry{Kind: session.Called, Key: key, Question: v.number, Turn: turn, Call: &call}
-	// A call that changes something must be known to have begun before it does.
-	fresh, err := v.session.Once(e, known && !tool.ReadOnly)
+func (v *conversation) beginCall(m *madeCall) (before bool, err error) {
+	e := session.Entry{Kind: session.Called, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call}
+	fresh, err := v.session.Once(e, v.changes(m))
 	if err == nil && fresh {
 		v.out.send(toolCallChunk(&e))
 	}
 	return !fresh, v.halt(err)
+}
+
+// changes tells whether a call may change something: then it must be known to have begun before it does.
+func (v *conversation) changes(m *madeCall) bool {
+	return m.refusal == "" && !v.tools[m.call.Name].ReadOnly
 }
 
 const (
@@ -202,6 +238,7 @@ func (v *conversation) makeCall(ctx context.Context, m madeCall) (called, error)
 		return calledFrom(e), nil
 	}
 	tool := v.tools[m.call.Name]
+	began := time.Now()
 	var outcome toolbox.Outcome
 	switch {
 	case m.refusal != "":
@@ -221,8 +258,8 @@ func (v *conversation) makeCall(ctx context.Context, m madeCall) (called, error)
 		}
 	}
 	e := session.Entry{Kind: session.Result, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call, OK: outcome.OK, Text: outcome.Text,
-		Sources: outcome.Sources}
-	if err := v.halt(v.session.Append(e, !tool.ReadOnly)); err != nil {
+		Sources: outcome.Sources, Millis: time.Since(began).Milliseconds()}
+	if err := v.halt(v.session.Append(e, v.changes(&m))); err != nil {
 		return called{}, err
 	}
 	v.out.send(toolResultChunk(&e))
@@ -278,7 +315,7 @@ func toolResultChunk(e *session.Entry) chunk.ToolResult {
 }
 
 func calledFrom(e session.Entry) called {
-	return called{Name: e.Call.Name, OK: e.OK, Text: startOf(e.Text, maxShown), Sources: len(e.Sources)}
+	return called{Name: startOf(e.Call.Name, 200), OK: e.OK, Text: startOf(e.Text, maxShown), Sources: len(e.Sources)}
 }
 
 // words is advice without an occasion; it was tried when the set was made.
@@ -316,7 +353,6 @@ func finishRound(c *tree.Call, result tree.Result) tree.Status {
 	before, _ := c.Get("tool_results")
 	list, _ := before.([]any)
 	list = append([]any{}, list...)
-	found := count(c, keySources)
 	for _, one := range r.Results {
 		entry := map[string]any{"tool": one.Name, "success": one.OK}
 		if one.OK {
@@ -325,9 +361,8 @@ func finishRound(c *tree.Call, result tree.Result) tree.Status {
 			entry["error"] = one.Text
 		}
 		list = append(list, entry)
-		found += int64(one.Sources)
 	}
-	err := firstError(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, found),
+	err := firstError(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, count(c, keySources)+int64(r.Sources)),
 		spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
 	if err != nil {
 		return c.Fail("%v", err)

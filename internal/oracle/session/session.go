@@ -87,7 +87,9 @@ type Entry struct {
 	Node   string        `json:"node,omitempty"`
 	Nth    int           `json:"nth,omitempty"`
 	System *chunk.System `json:"system,omitempty"`
-	// Done is how a question ended.
+	// Millis is how long a Reply or a Result took to come.
+	Millis int64 `json:"millis,omitempty"`
+	// Done is how a question ended, or what a sub-agent did for a Result.
 	Done *chunk.Done `json:"done,omitempty"`
 	// Error is why there is no Answer, or not all of it.
 	Error *chunk.Error `json:"error,omitempty"`

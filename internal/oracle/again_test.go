@@ -1,0 +1,134 @@
+package oracle_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/decide"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/session"
+	"signalbox/internal/oracle/toolbox"
+)
+
+// continued goes on with a session and returns how that ended.
+func continued(t *testing.T, o *oracle.Oracle, s *session.Session) *oracle.Answer {
+	t.Helper()
+	a, err := o.Resume(t.Context(), s, (&heard{}).take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAskingAgainHasNoFreshBudget: every second reply fails, and somebody goes on each time.
+func TestAskingAgainHasNoFreshBudget(t *testing.T) {
+	o := newOracle(t, oracle.Options{Model: wantsMore(900, 0, 1000), Limit: decide.Resources{Tokens: 1000}})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonModelFailed)
+	var a *oracle.Answer
+	for range 8 {
+		a = continued(t, o, s)
+	}
+	if a.Done.Tokens > 2700 || a.Done.Reason != "budget_spent" { // the turn that spends it, and the one that answers
+		t.Errorf("of 1000 tokens %d were spent, %s", a.Done.Tokens, a.Done.Reason)
+	}
+}
+
+func TestTimeIsCountedOverAllRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply, error) {
+			if n%2 == 0 {
+				return nil, &model.Error{Kind: model.ErrorBusy, Err: errors.New("429")}
+			}
+			time.Sleep(6 * time.Second)
+			return said(wants(n)), nil
+		}}
+		o := newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: 10 * time.Second}})
+		s := newSession(t)
+		begun := time.Now()
+		asks(t, o, s, question, oracle.ReasonModelFailed)
+		for range 4 {
+			continued(t, o, s)
+		}
+		if took := time.Since(begun); took > 18*time.Second {
+			t.Errorf("of 10s it took %s", took)
+		}
+	})
+}
+
+// TestAToolOfTheTreeThatFailedIsTriedAgain: only what succeeded is not done again.
+func TestAToolOfTheTreeThatFailedIsTriedAgain(t *testing.T) {
+	n := 0
+	fetch := tool("fetch", func(context.Context, toolbox.Call) (toolbox.Result, error) {
+		if n++; n == 1 {
+			return toolbox.Result{}, errors.New("no network")
+		}
+		return toolbox.Result{Text: "ok"}, nil
+	})
+	o := newOracle(t, oracle.Options{Model: speaks(nil, said("Yes.")), Tools: []toolbox.Tool{fetch}, File: "own.lua",
+		Source: strings.ReplaceAll(deployFirst, "deploy", "fetch")})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonTreeFailed)
+	if a := continued(t, o, s); a.Done.Reason != oracle.ReasonModelFailed || n != 2 {
+		t.Errorf("%s after %d tries", a.Done.Reason, n)
+	}
+	if a := continued(t, o, s); a.Error != nil || n != 2 {
+		t.Errorf("%+v after %d tries", a, n)
+	}
+}
+
+func TestWhatSubAgentsSpentIsNotForgotten(t *testing.T) {
+	reader := newOracle(t, oracle.Options{Model: speaks(costs(said("Long."+enough), 500))})
+	m := speaks(costs(said(handOver), 100), nil, costs(said("Well."+enough), 100))
+	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+	s := newSession(t)
+	asks(t, o, s, question, oracle.ReasonModelFailed)
+	if a := continued(t, o, s); a.Done.Tokens != 700 {
+		t.Errorf("700 tokens were spent, it says %d", a.Done.Tokens)
+	}
+}
+
+// TestAnotherQuestionRecordsWhatTheLastSignalled: its process was killed before the ledger had it.
+func TestAnotherQuestionRecordsWhatTheLastSignalled(t *testing.T) {
+	b := newBox(t)
+	s := newSession(t)
+	asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question, "context_sufficient")
+	all := readFiles(t, s.Dir)
+	folder := filepath.Join(t.TempDir(), "O-1")
+	n := all.counts()
+	n[session.RecordName]--
+	place{lines: n}.cutTo(t, folder, all)
+	again, err := session.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")), Engine: b.Engine, Actor: "ann"}), again, "thanks", "answered")
+	if got := len(onLedger(t, b)); got != 3 {
+		t.Errorf("%d of 3 signals are on the ledger", got)
+	}
+}
+
+func TestACoreThatIsToldNonsenseCountsNothing(t *testing.T) {
+	o := newOracle(t, oracle.Options{Model: wantsMore(-900, 0, 0), TurnLimit: 3})
+	a, err := o.Ask(t.Context(), newSession(t), question, (&heard{}).take)
+	if err != nil || a.Done.Tokens < 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestManyCallsStillTellWhatWasFound: those that were made come first, and names are cut.
+func TestManyCallsStillTellWhatWasFound(t *testing.T) {
+	calls := append(manyCalls(200, 0), model.Call{ID: "long", Name: strings.Repeat("n", 2<<20), Arguments: "{}"})
+	m := speaks(asksFor(calls...), said("Well."+enough))
+	a, err := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "x")}}).Ask(t.Context(), newSession(t), question, (&heard{}).take)
+	if err != nil || a.Error != nil || a.Done.Reason != "context_sufficient" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
