@@ -194,7 +194,7 @@ func TestFilesystemServer(t *testing.T) {
 		readOnly[tool.Name] = tool.ReadOnly
 	}
 	// Writing a file again leaves the same file; editing it again does not.
-	want := map[string]bool{"files__list_directory": true, "files__read_text_file": true, "files__write_file": true, "files__edit_file": false}
+	want := map[string]bool{"files__list_directory": true, "files__read_text_file": true, "files__write_file": false, "files__edit_file": false}
 	if diff := cmp.Diff(want, readOnly); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
