@@ -384,10 +384,7 @@ func TestCancel(t *testing.T) {
 		})
 	})
 	// Goroutines of closed connections end soon, but not at once.
-	for range 1000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}
 	if n := runtime.NumGoroutine(); n > before {
