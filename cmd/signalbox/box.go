@@ -145,6 +145,10 @@ func (p *program) sign(b *box.Box) {
 	}
 }
 
+// signalPause is how long after an interrupt another one counts as the same: a terminal that closes, and programs such as
+// timeout, send several.
+const signalPause = time.Second
+
 // untilInterrupted returns a context that ends with the first interrupt. It is for commands that wait; others may
 // be killed at any time, and so may these by a further interrupt.
 func untilInterrupted() (context.Context, context.CancelFunc) {

@@ -205,10 +205,6 @@ func (p *program) noteChange(c rules.PlanChange) {
 	}
 }
 
-// signalPause is how long after an interrupt another one counts as the same: a terminal that closes, and programs such as
-// timeout, send several.
-const signalPause = time.Second
-
 // job is what a crew is to do, and how that is shown.
 type job struct {
 	place  crew.Place
@@ -258,9 +254,9 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 		<-working.Done()
 		if ctx.Err() != nil {
 			p.notef("stopping: agents have %s to end; what they did is kept", b.Config.Grace)
-			time.Sleep(signalPause)
+			return
 		}
-		stop()
+		stop() // somebody ended it from the screen
 	}()
 	began := time.Now()
 	outcome, err := c.Run(working)

@@ -8,6 +8,7 @@ import (
 	"signalbox"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/tree"
 	"signalbox/transcript"
 )
@@ -161,7 +162,7 @@ func startOf(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return toValid(s[:most]) + "…"
+	return toolbox.Cut(s, most) + "…"
 }
 
 func firstError(errs ...error) error {

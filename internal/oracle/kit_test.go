@@ -220,7 +220,7 @@ func (h *heard) text() map[int]string {
 		case chunk.Content:
 			all[c.Turn] += c.Text
 		case chunk.System:
-			if c.Name == oracle.ReplyRestarted {
+			if c.Name == chunk.ReplyRestarted {
 				delete(all, c.Turn)
 			}
 			if c.Name == "asked_again" {

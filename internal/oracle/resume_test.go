@@ -476,7 +476,7 @@ func happened(chunks []chunk.Chunk, inDoubt string) []string {
 		case chunk.Content, chunk.Reasoning:
 			continue
 		case chunk.System:
-			if c.Name == "resumed" || c.Name == oracle.ReplyRestarted {
+			if c.Name == "resumed" || c.Name == chunk.ReplyRestarted {
 				continue
 			}
 		case chunk.ToolResult:

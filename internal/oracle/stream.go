@@ -47,6 +47,3 @@ func (s *stream) failed() error {
 	defer s.mu.Unlock()
 	return s.err
 }
-
-// toValid makes a text that was cut anywhere one in UTF-8.
-func toValid(s string) string { return strings.ToValidUTF8(s, "") }

@@ -154,7 +154,7 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 	in.end()
 	if err != nil {
 		if in.said {
-			v.out.send(chunk.System{Turn: q.Turn, Name: ReplyCut, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
+			v.out.send(chunk.System{Turn: q.Turn, Name: chunk.ReplyCut, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
 		}
 		return nil, err
 	}
@@ -185,12 +185,6 @@ func (v *conversation) request(q turnRequest) (*model.Request, error) {
 	return r, nil
 }
 
-// Names of system chunks after which the content of a turn so far does not count.
-const (
-	ReplyRestarted = "reply_restarted" // it comes again
-	ReplyCut       = "reply_cut"       // it does not, or not now
-)
-
 // StopTime is why a reply ended that took longer than the question may.
 const StopTime model.Stop = "time"
 
@@ -218,7 +212,7 @@ func (in *incoming) take(e model.Event) {
 	case model.EventReasoning:
 		v.out.send(chunk.Reasoning{Turn: in.turn, Text: e.Text})
 	case model.EventRetry:
-		v.out.send(chunk.System{Turn: in.turn, Name: "retry", Level: Warning, Text: fmt.Sprintf("%s; try %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
+		v.out.send(chunk.System{Turn: in.turn, Name: chunk.Retry, Level: Warning, Text: fmt.Sprintf("%s; try %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
 	case model.EventRestart:
 		in.end()
 		in.content, in.said = transcript.NewContentStream(), false
@@ -230,7 +224,7 @@ func (in *incoming) take(e model.Event) {
 
 // restarted tells that what was said in a turn does not count.
 func restarted(turn int) chunk.System {
-	return chunk.System{Turn: turn, Name: ReplyRestarted, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and begins again", turn)}
+	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and begins again", turn)}
 }
 
 func (in *incoming) record(e session.Entry) {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/toolbox"
 )
 
 const (
@@ -95,11 +95,7 @@ func cut(text string, limit int, note string) string {
 	if len(text) <= limit {
 		return text
 	}
-	end := limit - len(note)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + note
+	return toolbox.Cut(text, limit-len(note)) + note
 }
 
 // oneLine makes of what others wrote something that can stand in a sentence.

@@ -97,6 +97,15 @@ type Signal struct {
 	Raw string `json:"raw_xml"`
 }
 
+// Names of System chunks that readers of a stream must know.
+const (
+	// After these two the content of the turn so far does not count.
+	ReplyRestarted = "reply_restarted" // it comes again
+	ReplyCut       = "reply_cut"       // it does not, or not now
+	// Retry comes in the middle of a turn, and changes nothing about it.
+	Retry = "retry"
+)
+
 // System is what the oracle itself has to say: a decision, a warning, a refused signal.
 type System struct {
 	// Turn is the turn that it is about, 0 if it is about none.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/tell"
 )
@@ -130,9 +129,9 @@ func TestTheEndNamesTheModel(t *testing.T) {
 }
 
 func TestWholeTurns(t *testing.T) {
-	restarted := chunk.System{Turn: 1, Name: oracle.ReplyRestarted, Level: "warning", Text: "again"}
+	restarted := chunk.System{Turn: 1, Name: chunk.ReplyRestarted, Level: "warning", Text: "again"}
 	retry := chunk.System{Turn: 1, Name: "retry", Level: "warning", Text: "busy"}
-	cut := chunk.System{Turn: 2, Name: oracle.ReplyCut, Level: "warning", Text: "cut"}
+	cut := chunk.System{Turn: 2, Name: chunk.ReplyCut, Level: "warning", Text: "cut"}
 	think := chunk.Reasoning{Turn: 1, Text: "hm"}
 	call := chunk.ToolCall{Turn: 1, Name: "look"}
 	done := chunk.Done{Reason: "answered"}

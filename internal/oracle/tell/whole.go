@@ -6,14 +6,6 @@ import (
 	"signalbox/internal/oracle/chunk"
 )
 
-// Names of system chunks, as package oracle gives them: after the first two the text of the turn so far does not count, and
-// the third comes in the middle of a turn.
-const (
-	replyRestarted = "reply_restarted"
-	replyCut       = "reply_cut"
-	retry          = "retry"
-)
-
 // WholeTurns holds the text of a turn back until the turn is whole: whoever cannot take back what was printed must not get a
 // reply that was cut off and begins again twice.
 type WholeTurns struct {
@@ -41,10 +33,10 @@ func (w *WholeTurns) Take(c chunk.Chunk) error {
 		return w.next(c)
 	case chunk.System:
 		switch c.Name {
-		case replyRestarted, replyCut:
+		case chunk.ReplyRestarted, chunk.ReplyCut:
 			w.text.Reset()
 			return w.next(c)
-		case retry:
+		case chunk.Retry:
 			return w.next(c)
 		}
 	}

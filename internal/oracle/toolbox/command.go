@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"signalbox"
@@ -20,7 +19,7 @@ import (
 
 // KeyVariable is the environment variable with the key of a call, which is the same for each try of it, so that a program
 // can tell that it did it before. Programs that are tools of behaviour trees know it by the same name.
-const KeyVariable = "SIGNALBOX_TREE_KEY"
+const KeyVariable = process.KeyVariable
 
 const (
 	// maxPrinted is how much a command may print before it is ended. The model sees MaxResult of it.
@@ -68,54 +67,31 @@ func endCommand(key string) error {
 }
 
 func (c Command) run(ctx context.Context, call Call) (Result, error) {
-	env := append(c.environment(), KeyVariable+"="+call.Key)
-	if call.Key != "" {
-		// Two programs of one call would get in each other's way.
-		if err := endCommand(call.Key); err != nil {
-			return Result{}, err
-		}
-		env = append(env, process.SessionVariable+"="+session(call.Key))
-	}
-	if ctx.Err() != nil {
-		return Result{}, ctx.Err()
-	}
-	full := make(chan struct{})
-	printed, complaint := &beginning{full: full}, &ending{}
 	input := call.Arguments
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	p, err := process.Start(process.Spec{Argv: []string{"sh", "-c", c.Line}, Dir: c.Dir, Env: env, Stdin: append(bytes.Clone(input), '\n'),
-		Stdout: printed, Stderr: complaint, Grace: commandGrace}, nil)
-	if err != nil {
-		return Result{}, fmt.Errorf("the command of the tool cannot be run: %w", err)
+	complaint := &ending{}
+	line := process.Shell{Line: c.Line, Dir: c.Dir, Env: append(c.environment(), KeyVariable+"="+call.Key), Input: append(bytes.Clone(input), '\n'),
+		Limit: maxPrinted, Grace: commandGrace, Stderr: complaint}
+	if call.Key != "" {
+		line.Session = session(call.Key)
 	}
-	over := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-over:
-			return
-		case <-ctx.Done():
-		case <-full: // it may print for ever
-		}
-		p.Stop(commandGrace)
-	})
-	exit := p.Wait()
-	close(over)
-	watch.Wait()
+	printed, err := line.Run(ctx)
 	switch {
-	case ctx.Err() != nil:
-		return Result{}, ctx.Err()
-	case printed.over:
+	case err != nil && ctx.Err() == nil:
+		return Result{}, fmt.Errorf("the command of the tool cannot be run: %w", err)
+	case err != nil:
+		return Result{}, err
+	case printed.Over:
 		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was ended", maxPrinted),
-			Hint: "ask for less at once; it began with:\n" + cut(valid(printed.String()), maxComplaint)}
-	case exit.Err != nil:
-		return Result{}, exit.Err
-	case exit.Code != 0:
-		return Result{}, errors.New(complaintOf(exit, complaint.String(), printed.String()))
+			Hint: "ask for less at once; it began with:\n" + Cut(valid(printed.Output), maxComplaint)}
+	case printed.Exit.Err != nil:
+		return Result{}, printed.Exit.Err
+	case printed.Exit.Code != 0:
+		return Result{}, errors.New(complaintOf(printed.Exit, complaint.String(), printed.Output))
 	}
-	return Result{Text: strings.TrimRight(printed.String(), "\n")}, nil
+	return Result{Text: strings.TrimRight(printed.Output, "\n")}, nil
 }
 
 // environment is what it sees of that of this process.
@@ -144,24 +120,6 @@ func complaintOf(exit process.Exit, said, printed string) string {
 		}
 	}
 	return text + " and said nothing"
-}
-
-// beginning keeps the first of what is written.
-type beginning struct {
-	bytes.Buffer
-	over bool
-	full chan struct{} // closed when there is more than is kept
-}
-
-// Write takes all and never fails.
-func (b *beginning) Write(p []byte) (int, error) {
-	room := maxPrinted - b.Len()
-	if len(p) > room && !b.over {
-		b.over = true
-		close(b.full)
-	}
-	b.Buffer.Write(p[:max(min(room, len(p)), 0)])
-	return len(p), nil
 }
 
 // ending keeps the last of what is written.

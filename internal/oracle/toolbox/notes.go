@@ -212,7 +212,7 @@ func (n *notes) show(query string, words []string, ix *sections.Index, limit int
 	for i, entry := range ranked[:min(len(ranked), limit)] {
 		name := path.Join(n.opts.Prefix, entry.Path)
 		body, at := entry.Excerpt(words, maxExcerpt)
-		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, cut(entry.FullTitle(), 300), valid(name), at, body)
+		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, Cut(entry.FullTitle(), 300), valid(name), at, body)
 		if text.Len()+len(part) > maxNotesText-200 && i > 0 {
 			break
 		}
@@ -234,7 +234,7 @@ func nothingNoted(query string, ix *sections.Index) string {
 	text := fmt.Sprintf("Nothing in %s has a word of %.200q. Try other words for it", count(ix.Notes(), "note", "notes"), valid(query))
 	if titles := ix.Titles(10); len(titles) > 0 {
 		for i := range titles {
-			titles[i] = cut(titles[i], 80)
+			titles[i] = Cut(titles[i], 80)
 		}
 		text += ". There are notes such as: " + strings.Join(titles, "; ")
 	}

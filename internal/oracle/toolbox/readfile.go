@@ -189,7 +189,7 @@ func (w *window) end() {
 	if w.lines >= w.from && w.lines <= w.to && !w.full {
 		line := valid(string(bytes.TrimRight(w.line, "\r\n")))
 		if len(line) > maxReadLine {
-			line = cut(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)", w.length)
+			line = Cut(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)", w.length)
 		}
 		numbered := fmt.Sprintf("%d\t%s\n", w.lines, line)
 		if w.text.Len()+len(numbered) > maxReadText && w.shown > 0 {

@@ -143,11 +143,11 @@ func bounded(text string) string {
 		return text
 	}
 	note := fmt.Sprintf("\n(cut here: the result has %d bytes; ask for less at once)", len(text))
-	return cut(text, MaxResult-len(note)) + note
+	return Cut(text, MaxResult-len(note)) + note
 }
 
-// cut is the beginning of a text, of at most so many bytes and of whole runes.
-func cut(text string, limit int) string {
+// Cut is the beginning of a text, of at most so many bytes and of whole runes.
+func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

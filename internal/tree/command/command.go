@@ -19,7 +19,7 @@ import (
 // Environment variables of the programs.
 const (
 	// KeyVariable is the same for each try of the same work, so that a program can tell that it did it before.
-	KeyVariable = "SIGNALBOX_TREE_KEY"
+	KeyVariable = process.KeyVariable
 	// SettingsVariable has the arguments of a model call but the prompt, as JSON.
 	SettingsVariable = "SIGNALBOX_TREE_SETTINGS"
 )
@@ -109,67 +109,31 @@ func SplitReplies(text string) []string {
 func session(key string) string { return process.Within("tree-" + strings.ReplaceAll(key, "/", "-")) }
 
 func run(ctx context.Context, key, command, input string, env ...string) (string, error) {
-	own := session(key)
-	// A process of this run that was killed may have left the program behind. Two of them would get in each other's way.
-	if _, err := process.EndSession(own, grace); err != nil {
+	complaint := &clipped{limit: maxErrors}
+	printed, err := process.Shell{Line: command, Env: append(append(process.Environ(), env...), KeyVariable+"="+key), Input: []byte(input),
+		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: complaint}.Run(ctx)
+	switch said := strings.TrimSpace(complaint.String()); {
+	case err != nil:
 		return "", err
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err() // the tree left the node meanwhile
-	}
-	full := make(chan struct{})
-	output, errors := &clipped{limit: maxOutput, full: full}, &clipped{limit: maxErrors}
-	p, err := process.Start(process.Spec{Argv: []string{"sh", "-c", command}, Stdin: []byte(input), Stdout: output, Stderr: errors, Grace: grace,
-		Env: append(append(process.Environ(), env...), KeyVariable+"="+key, process.SessionVariable+"="+own)}, nil)
-	if err != nil {
-		return "", err
-	}
-	ended, end := context.WithCancel(ctx)
-	defer end()
-	go func() {
-		select {
-		case <-ended.Done():
-			if ctx.Err() == nil {
-				return
-			}
-		case <-full: // it may print for ever
-		}
-		p.Stop(grace)
-	}()
-	exit := p.Wait()
-	switch said := strings.TrimSpace(errors.String()); {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case exit.Err != nil:
-		return "", exit.Err
-	case output.over:
+	case printed.Exit.Err != nil:
+		return "", printed.Exit.Err
+	case printed.Over:
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
-	case exit.Code != 0 && said != "":
-		return "", fmt.Errorf("exit status %d: %s", exit.Code, said)
-	case exit.Code != 0:
-		return "", fmt.Errorf("exit status %d", exit.Code)
+	case printed.Exit.Code != 0 && said != "":
+		return "", fmt.Errorf("exit status %d: %s", printed.Exit.Code, said)
+	case printed.Exit.Code != 0:
+		return "", fmt.Errorf("exit status %d", printed.Exit.Code)
 	}
-	return output.String(), nil
+	return printed.Output, nil
 }
 
 // clipped keeps the beginning of what is written.
 type clipped struct {
 	bytes.Buffer
 	limit int
-	over  bool
-	// full, if not nil, is closed when more was written than is kept.
-	full chan struct{}
 }
 
 func (c *clipped) Write(b []byte) (int, error) {
-	room := c.limit - c.Len()
-	if len(b) > room {
-		if !c.over && c.full != nil {
-			close(c.full)
-		}
-		c.over = true
-		c.Buffer.Write(b[:max(room, 0)])
-		return len(b), nil
-	}
-	return c.Buffer.Write(b)
+	c.Buffer.Write(b[:max(min(c.limit-c.Len(), len(b)), 0)])
+	return len(b), nil
 }
