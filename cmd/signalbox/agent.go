@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/setup"
-	"signalbox/internal/oracle/tell"
 )
 
 // agentFolder is where a box keeps the conversations of agents.
@@ -79,7 +79,7 @@ func (c *agentCommand) Run(p *program) error {
 		}
 		defer closeSession(s)
 		said := false
-		turns := tell.NewWholeTurns(func(one chunk.Chunk) error {
+		turns := console.NewWholeTurns(func(one chunk.Chunk) error {
 			text, is := one.(chunk.Content)
 			said = said || is && strings.TrimSpace(text.Text) != ""
 			return p.printChunk(one)

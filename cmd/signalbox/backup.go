@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 type backupCommand struct {

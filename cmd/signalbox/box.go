@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 // Environment variables that commands about a box look at.

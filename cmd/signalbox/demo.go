@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
-	"signalbox/internal/crew/agent"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/rehearsal"
-	"signalbox/internal/rules"
+	"signalbox/internal/run/agent"
 )
 
 type demoCommand struct {

@@ -7,8 +7,8 @@ import (
 	"io"
 	"testing"
 
-	"signalbox/internal/box"
-	"signalbox/internal/progress"
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/progress"
 )
 
 func openTestBox(t *testing.T) *box.Box {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 )
 
 type doctorCommand struct {

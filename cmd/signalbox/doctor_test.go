@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 )
 
 // TestAgentCommands has a tree among the agents, which is no program that could be missing.

@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
-	"signalbox/internal/crew"
-	"signalbox/internal/crew/process"
+	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/process"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
 )

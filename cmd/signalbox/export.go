@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 type ledgerExportCommand struct {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 )
 
 type initCommand struct {

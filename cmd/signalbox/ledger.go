@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/journal"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/ledger"
 )
 

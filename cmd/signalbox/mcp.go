@@ -10,7 +10,7 @@ import (
 	"net"
 
 	"signalbox"
-	"signalbox/internal/mcpserver"
+	"signalbox/internal/serve/mcpserver"
 )
 
 // tokenVariable has the token of a server over HTTP, so that it stands in no list of processes.

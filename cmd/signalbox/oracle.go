@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/decide"

@@ -13,9 +13,9 @@ import (
 	"signalbox"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
-	"signalbox/internal/oracle/tell"
 )
 
 const maxQuestion = 256 << 10
@@ -129,7 +129,7 @@ func (t *talk) answer(ctx context.Context, question string) error {
 	if err := outcomeOf(answer); err != nil || !t.c.Answer {
 		return err
 	}
-	fmt.Fprintln(t.p.out, tell.Printable(answer.Text)) // an error sticks
+	fmt.Fprintln(t.p.out, console.Printable(answer.Text)) // an error sticks
 	return t.p.out.Flush()
 }
 
@@ -144,7 +144,7 @@ func (t *talk) emit() oracle.Emit {
 	}
 	// What both streams write comes to the same place: neither may begin in the middle of the other's line.
 	together := isTerminal(p.stdout) || sameFile(p.stdout, p.stderr)
-	teller := tell.New(p.out, flushed{p}, &tell.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), Together: together, Reasoning: t.c.Thoughts})
+	teller := console.New(p.out, flushed{p}, &console.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), Together: together, Reasoning: t.c.Thoughts})
 	show := func(one chunk.Chunk) error {
 		if err := teller.Show(one); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (t *talk) emit() oracle.Emit {
 	if together {
 		return show
 	}
-	return tell.NewWholeTurns(show).Take
+	return console.NewWholeTurns(show).Take
 }
 
 // colors tells whether a stream shows colours.

@@ -12,10 +12,10 @@ import (
 
 	"signalbox"
 	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
-	"signalbox/internal/oracle/tell"
 )
 
 // listed is how many conversations --sessions shows without --all.
@@ -71,7 +71,7 @@ func (p *program) printTable(rows []string) error {
 		fmt.Fprintln(w, row)
 	}
 	w.Flush() // to memory
-	return tell.CutLines(p.out, cmp.Or(widthOf(p.stdout), math.MaxInt), table.String())
+	return console.CutLines(p.out, cmp.Or(widthOf(p.stdout), math.MaxInt), table.String())
 }
 
 func (c *oracleCommand) show(p *program, folder string) error {
@@ -87,17 +87,17 @@ func (c *oracleCommand) show(p *program, folder string) error {
 	}
 	all := questionsOf(entries)
 	if c.JSON {
-		return tell.TranscriptJSON(p.out, all)
+		return console.TranscriptJSON(p.out, all)
 	}
-	return tell.Transcript(p.out, all, &tell.Options{Color: p.colors(p.stdout), Width: widthOf(p.stdout)})
+	return console.Transcript(p.out, all, &console.Options{Color: p.colors(p.stdout), Width: widthOf(p.stdout)})
 }
 
 // questionsOf is a record as package tell shows it.
-func questionsOf(entries []session.Entry) []tell.Asked {
-	all := []tell.Asked{}
+func questionsOf(entries []session.Entry) []console.Asked {
+	all := []console.Asked{}
 	for _, e := range entries {
 		if e.Kind == session.Question {
-			all = append(all, tell.Asked{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
+			all = append(all, console.Asked{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
 			continue
 		}
 		if len(all) == 0 {

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/crew"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 )
 
 // orderFlags are those of the commands with which an operator steers a run.

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"signalbox"
-	"signalbox/internal/plan"
+	"signalbox/internal/run/plan"
 )
 
 type planCommands struct {

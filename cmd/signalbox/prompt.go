@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/crew"
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/crew"
 )
 
 type promptCommand struct {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
 	"signalbox/internal/config"
-	"signalbox/internal/crew"
-	"signalbox/internal/crew/workspace"
-	"signalbox/internal/plan"
-	"signalbox/internal/progress"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/run/progress"
+	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
 

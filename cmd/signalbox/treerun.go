@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/progress"
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/progress"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/command"
 	"signalbox/internal/tree/draw"

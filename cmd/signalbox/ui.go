@@ -20,7 +20,7 @@ import (
 	"syscall"
 
 	"signalbox"
-	"signalbox/internal/progress"
+	"signalbox/internal/run/progress"
 )
 
 // printError shows an error, and its hint on a line of its own.

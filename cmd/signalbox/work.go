@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 type workCommands struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // The lease that show prints lives as long as was said, counted from the claim that the ledger has.

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/crew"
-	"signalbox/internal/progress"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/progress"
 )
 
 type workerCommand struct {

@@ -6,8 +6,8 @@ import (
 	"errors"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/transcript"
 )
 

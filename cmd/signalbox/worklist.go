@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 type workListCommand struct {

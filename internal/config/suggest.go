@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 )
 
 // suggest is the hint for a name that is not among those there are: the nearest, or all of them after what is said
@@ -12,7 +12,7 @@ import (
 func suggest[T ~string](name string, known []T, what string) string {
 	nearest, least := "", 1+len(name)/3 // further away it is another word
 	for _, candidate := range known {
-		if d := spell.Distance(name, string(candidate)); d <= least && nearest == "" || d < least {
+		if d := text.EditDistance(name, string(candidate)); d <= least && nearest == "" || d < least {
 			nearest, least = string(candidate), d
 		}
 	}

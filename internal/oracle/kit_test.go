@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
@@ -27,7 +28,6 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
-	"signalbox/internal/rules"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/runner"

@@ -20,7 +20,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/engine"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"

@@ -15,9 +15,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/engine"
-	"signalbox/internal/journal"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"

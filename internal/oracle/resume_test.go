@@ -19,14 +19,14 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
-	"signalbox/internal/rules"
 )
 
 // world is what a conversation can change, and what is counted of it.

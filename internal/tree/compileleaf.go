@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 	"signalbox/internal/tree/blackboard"
 )
 
@@ -128,7 +128,7 @@ func nearest(what, name string, known []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	slices.Sort(known)
 	for _, k := range known {
-		if d := spell.Distance(strings.ToLower(name), strings.ToLower(k)); d < distance {
+		if d := text.EditDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
 			best, distance = k, d
 		}
 	}

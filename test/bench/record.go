@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"signalbox/internal/engine"
-	"signalbox/internal/journal"
-	"signalbox/internal/journal/sqlitejournal"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 
@@ -77,8 +77,8 @@ func openBox(dir string) (*benchBox, error) {
 func (b *benchBox) close() error { return errors.Join(b.engine.Close(), b.journal.Close()) }
 
 // openJournal opens the journal in a folder, and makes it if there is none.
-func openJournal(dir string) (*sqlitejournal.Journal, error) {
-	return sqlitejournal.Open(context.Background(), dir, &sqlitejournal.Options{Create: true})
+func openJournal(dir string) (*sqlite.Journal, error) {
+	return sqlite.Open(context.Background(), dir, &sqlite.Options{Create: true})
 }
 
 // Names in the folder of a journal.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // author makes the log of a box at which sixteen work items at a time go from DRAFT to COMPLETED, decided by the rules:

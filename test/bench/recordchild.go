@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"strconv"
 
-	"signalbox/internal/engine"
-	"signalbox/internal/journal"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 )
 
 // recordMode as the first argument makes this program a child of a measurement: another process at the same box, or

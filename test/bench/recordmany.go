@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"signalbox/internal/journal"
+	"signalbox/internal/core/journal"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/engine"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/rules"
 )
 
 const (

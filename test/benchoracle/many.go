@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle/chunk"
-	"signalbox/internal/rules"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/decide"

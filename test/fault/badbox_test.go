@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 const (

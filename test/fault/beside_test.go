@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 // TestBesideWriters opens, verifies and proves again and again while other processes write and sign. What is whole must not be

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 

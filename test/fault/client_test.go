@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 // operation is one thing that a client did: what it asked, when, and what it was told.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"signalbox/internal/box"
-	"signalbox/internal/journal"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
 )
 
 // TestEditedCheckpointIsFound edits the box's own checkpoint, byte by byte.

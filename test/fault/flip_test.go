@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/engine"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
 	"signalbox/ledger"
 )
 

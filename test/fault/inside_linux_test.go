@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 // insideVariable tells a test that it runs inside a world of its own, with mounts and limits that nobody else sees. Its

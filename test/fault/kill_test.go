@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/journal"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 

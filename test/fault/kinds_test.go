@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 	"signalbox/ledger"
 )
 

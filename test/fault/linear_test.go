@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // TestLinearizable lets many processes work on a few items, with leases that really run out, and checks that nobody was

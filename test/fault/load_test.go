@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 // loadChild works as fast as it can: it moves work, stores blobs, signs, and prints what was acknowledged. It goes on until it

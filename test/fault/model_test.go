@@ -11,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // workModel is one work item as a single, sequential process would see it.

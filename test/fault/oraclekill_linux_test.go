@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/session"
-	"signalbox/internal/rules"
 )
 
 // TestOracleKilled kills signalbox oracle while the model talks, while tools and a sub-agent work, and at any instant, and

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
-	"signalbox/internal/rules"
 )
 
 // claimChild claims each work item that it is told, as a session of its own, and says what came of it.

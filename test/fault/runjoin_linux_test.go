@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // joinedPlan is what several work on.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // TestRunMisbehaving has agents do what real ones do on bad days. Each ends as it should, and leaves no process behind.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // TestRunSpoofed has agents say what they may not: nothing moves, and each attempt is on the ledger with its reason.

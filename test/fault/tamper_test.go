@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/box"
-	"signalbox/internal/engine"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 

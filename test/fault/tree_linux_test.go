@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/rules"
+	"signalbox/internal/core/rules"
 )
 
 // TestTreeSpoofed has a tool of a tree give orders that are for the operator: each is refused, and the tool is told why.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/mcpserver/mcpclient"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/mcpclient"
 	"signalbox/internal/oracle/toolbox"
 )
 

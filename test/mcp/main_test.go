@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/box"
+	"signalbox/internal/core/box"
 )
 
 // program is signalbox, built once for all tests.

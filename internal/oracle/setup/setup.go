@@ -20,7 +20,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/engine"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"

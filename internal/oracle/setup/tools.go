@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/mcpserver/mcpclient"
 	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/mcpclient"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/portfolio"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 )
 
 // form is as much of a JSON schema as is checked here. What it does not know, or is written in another way, allows
@@ -217,7 +217,7 @@ func (f form) choices() string {
 func (f form) near(name string) string {
 	best, least := "", 1+len(name)/3
 	for _, known := range slices.Sorted(maps.Keys(f.properties)) {
-		d := spell.Distance(strings.ToLower(name), strings.ToLower(known))
+		d := text.EditDistance(strings.ToLower(name), strings.ToLower(known))
 		if strings.HasPrefix(name, known) || strings.HasPrefix(known, name) {
 			d = min(d, 1)
 		}

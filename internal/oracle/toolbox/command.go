@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/crew/process"
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/process"
 )
 
 // KeyVariable is the environment variable with the key of a call, which is the same for each try of it, so that a program

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/crew/process"
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/process"
 	"signalbox/internal/tree/command"
 )
 

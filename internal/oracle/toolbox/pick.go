@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 )
 
 // ReadOnlyTools is the name by which Pick takes all tools that change nothing.
@@ -39,7 +39,7 @@ func Pick(tools []Tool, names []string) (kept []Tool, unknown []string) {
 func Near(name string, tools []Tool) string {
 	best, least := "", 2+len(name)/4
 	for _, tool := range tools {
-		d := spell.Distance(strings.ToLower(name), strings.ToLower(tool.Name))
+		d := text.EditDistance(strings.ToLower(name), strings.ToLower(tool.Name))
 		if d < least || d == least && best != "" && tool.Name < best {
 			best, least = tool.Name, d
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/brief"
-	"signalbox/internal/mcpserver"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/serve/mcpserver"
 )
 
 // TestPortfolioAsOverMCP compares what the tools say of themselves with what they say to agents that speak MCP.

@@ -19,7 +19,7 @@ import (
 
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/prompt"
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 )
 
 const (
@@ -274,7 +274,7 @@ func alike(ctx context.Context, root *os.Root, name string) []string {
 	base := strings.ToLower(path.Base(name))
 	err := walk(ctx, root, ".", func() func(file) {
 		return func(f file) {
-			distance := spell.Distance(base, strings.ToLower(path.Base(f.path)))
+			distance := text.EditDistance(base, strings.ToLower(path.Base(f.path)))
 			if path.Dir(f.path) != path.Dir(name) {
 				distance = 2*distance + 1
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 )
 
 // vocabulary is what a broker's words mean, in the spelling that fold gives them.
@@ -38,7 +38,7 @@ func nearest(word string, known []string) string {
 		return ""
 	}
 	for _, k := range known {
-		if d := spell.Distance(word, k); d < least || d == least && best == "" {
+		if d := text.EditDistance(word, k); d < least || d == least && best == "" {
 			best, least = k, d
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/crew/process"
+	"signalbox/internal/process"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/runner"
 )

@@ -5,7 +5,7 @@ import (
 
 	lua "github.com/yuin/gopher-lua"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree/sandbox"
 )
@@ -84,7 +84,7 @@ func (f *form) llmCall() any {
 		o.common()
 		for _, name := range sortedKeys(o.fields) {
 			for _, ours := range []string{"prompt", "response_key"} {
-				if d := spell.Distance(strings.ToLower(name), ours); name != ours && d <= 2 {
+				if d := text.EditDistance(strings.ToLower(name), ours); name != ours && d <= 2 {
 					f.fail("llm_call has no option '%s': did you mean %s?", sandbox.Shorten(name), ours)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 
 	lua "github.com/yuin/gopher-lua"
 
-	"signalbox/internal/spell"
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree/sandbox"
 )
@@ -344,7 +344,7 @@ const maxHinted = 1000
 func nearest(name string, known []string, allowed func(string) bool) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, k := range known {
-		if d := spell.Distance(strings.ToLower(name), strings.ToLower(k)); d < distance && allowed(k) {
+		if d := text.EditDistance(strings.ToLower(name), strings.ToLower(k)); d < distance && allowed(k) {
 			best, distance = k, d
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"signalbox/internal/engine"
-	"signalbox/internal/rules"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )

@@ -1,0 +1,229 @@
+package box
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/core/rules"
+	"signalbox/ledger"
+)
+
+// checkWhole fails unless a box in the user's own place is as Init makes one.
+func checkWhole(t *testing.T, dir, keys string) {
+	t.Helper()
+	k := &kit{dir: dir}
+	checkVerified(t, k, 1)
+	if got := k.read(t, ".gitignore"); !strings.HasSuffix(got, "\n*\n") {
+		t.Errorf(".gitignore has %q", got)
+	}
+	if got := k.read(t, config.FileName); got != config.Template {
+		t.Errorf("the configuration has %q", got)
+	}
+	l := k.ledger(t)
+	private, err := os.ReadFile(filepath.Join(keys, l.ID()+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ledger.PublicKey(strings.TrimSpace(string(private)))
+	if got := k.read(t, publicKeyName); err != nil || got != public+"\n" {
+		t.Errorf("the public key is %q, want %q, %v", got, public, err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, name := range []string{".gitignore", config.FileName, "ledger.db", checkpointName, publicKeyName} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+func keyFiles(t *testing.T, keys string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(keys, "*.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestInit(t *testing.T) {
+	keys := atHome(t)
+	dir := filepath.Join(t.TempDir(), "deep", FolderName)
+	made, err := Init(t.Context(), dir, "ann", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWhole(t, dir, keys)
+	if want := []string{made.KeyFile}; len(keyFiles(t, keys)) != 1 || keyFiles(t, keys)[0] != want[0] {
+		t.Errorf("keys %q, want %q", keyFiles(t, keys), want)
+	}
+	if name, err := ledger.KeyName(made.PublicKey); err != nil || name != "signalbox/"+made.ID || made.Dir != dir {
+		t.Errorf("made %+v, with a key of %s, %v", made, name, err)
+	}
+
+	before := (&kit{dir: dir}).read(t, checkpointName)
+	_, err = Init(t.Context(), dir, "ann", nil)
+	checkCode(t, err, signalbox.CodeFailed)
+	if !strings.Contains(err.Error(), "there is a box in "+dir+" already") || len(keyFiles(t, keys)) != 1 {
+		t.Errorf("the second time: %v, keys %q", err, keyFiles(t, keys))
+	}
+	if after := (&kit{dir: dir}).read(t, checkpointName); after != before {
+		t.Errorf("the second time changed the checkpoint to %s", after)
+	}
+	checkWhole(t, dir, keys)
+}
+
+// begun does what Init does, up to where it is interrupted.
+func begun(t *testing.T, dir string, steps int) {
+	t.Helper()
+	if steps == 0 {
+		return
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if steps == 1 {
+		return
+	}
+	if err := makeFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	if steps == 2 {
+		return
+	}
+	l, err := openLedger(t.Context(), dir, nil, &sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := fold(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if steps == 3 {
+		return
+	}
+	keyFile, err := b.keyFile("box-interrupted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := createKey(keyFile, origin("box-interrupted")); err != nil {
+		t.Fatal(err)
+	}
+	if steps == 4 {
+		return
+	}
+	if _, err := b.Engine.Do(t.Context(), rules.OpenBox{Box: "box-interrupted", Actor: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInterruptedInit(t *testing.T) {
+	for steps := range 5 {
+		keys := atHome(t)
+		dir := filepath.Join(t.TempDir(), FolderName)
+		begun(t, dir, steps)
+		if _, err := Init(t.Context(), dir, "ann", nil); err != nil {
+			t.Errorf("interrupted after %d steps: %v", steps, err)
+			continue
+		}
+		checkWhole(t, dir, keys)
+	}
+}
+
+// Once its first event is there the box is open. What is missing then, the next signature makes up for.
+func TestInitInterruptedBeforeItSigned(t *testing.T) {
+	keys := atHome(t)
+	dir := filepath.Join(t.TempDir(), FolderName)
+	begun(t, dir, 5)
+	_, err := Init(t.Context(), dir, "ann", nil)
+	checkCode(t, err, signalbox.CodeFailed)
+	sign(t, (&kit{dir: dir}).open(t))
+	checkWhole(t, dir, keys)
+}
+
+// A key in a named file is never overwritten, also not one that an interrupted Init left: it may be another box's.
+func TestInitDoesNotTakeAKeyThatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	opts := &Options{KeyFile: filepath.Join(dir, "box.key")}
+	if err := os.WriteFile(opts.KeyFile, []byte("somebody's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts)
+	checkCode(t, err, signalbox.CodeFailed)
+	if text, err := os.ReadFile(opts.KeyFile); err != nil || string(text) != "somebody's" {
+		t.Errorf("the key is now %q, %v", text, err)
+	}
+	opts.KeyFile = filepath.Join(dir, "another.key")
+	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err != nil {
+		t.Errorf("with another file: %v", err)
+	}
+	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err == nil || !strings.Contains(err.Error(), "there is a box") {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// Of many that make one box, in one process and in several, one does; the others say so, and leave no key behind.
+func TestInitAtOnce(t *testing.T) {
+	for name, initOnce := range map[string]func(dir string) error{
+		"goroutines": func(dir string) error { _, err := Init(t.Context(), dir, "ann", nil); return err },
+		"processes":  initElsewhere,
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := atHome(t)
+			dir := filepath.Join(t.TempDir(), FolderName)
+			errs := make([]error, 4)
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() { errs[i] = initOnce(dir) })
+			}
+			all.Wait()
+			won := 0
+			for _, err := range errs {
+				switch {
+				case err == nil:
+					won++
+				case !strings.Contains(err.Error(), "there is a box in "+dir+" already"):
+					t.Errorf("a loser says: %v", err)
+				}
+			}
+			if won != 1 || len(keyFiles(t, keys)) != 1 {
+				t.Errorf("%d have made it, and there are the keys %q; want one", won, keyFiles(t, keys))
+			}
+			checkWhole(t, dir, keys)
+		})
+	}
+}
+
+func TestInitWhereNothingCanBe(t *testing.T) {
+	atHome(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Init(t.Context(), filepath.Join(file, FolderName), "ann", nil)
+	checkCode(t, err, signalbox.CodeFailed)
+	dir := filepath.Join(t.TempDir(), FolderName)
+	_, err = Init(t.Context(), dir, "ann", &Options{KeyFile: filepath.Join(file, "box.key")})
+	checkCode(t, err, signalbox.CodeFailed)
+	_, err = Init(t.Context(), dir, "not an id", &Options{KeyFile: filepath.Join(filepath.Dir(file), "box.key")})
+	checkCode(t, err, signalbox.CodeUsage)
+	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "box.key")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a key without a box: %v", err)
+	}
+}
+
+func TestNewID(t *testing.T) {
+	if a, b := NewID("s"), NewID("s"); a == b || signalbox.CheckID(a) != nil || !strings.HasPrefix(a, "s-") {
+		t.Errorf("ids %s and %s", a, b)
+	}
+}

@@ -1,0 +1,210 @@
+package box
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/ledger"
+)
+
+// childVariable makes this test binary init a box and end, as another process. Its value is the folder.
+const childVariable = "BOX_TEST_INIT"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(childVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := Init(context.Background(), dir, "ann", nil); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// initElsewhere is Init in another process.
+func initElsewhere(dir string) error {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+dir, "GORACE=atexit_sleep_ms=0")
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
+
+// atHome gives the test a home of its own, and returns the folder of its keys.
+func atHome(t *testing.T) (keys string) {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	t.Setenv("AppData", filepath.Join(home, "config"))
+	config, err := os.UserConfigDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(config, "signalbox", "keys")
+}
+
+// kit is a box for a test, with the key beside it.
+type kit struct {
+	dir  string
+	opts *Options
+	made *Created
+}
+
+func newKit(t *testing.T) *kit {
+	t.Helper()
+	dir := t.TempDir()
+	k := &kit{dir: filepath.Join(dir, FolderName), opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
+	made, err := Init(t.Context(), k.dir, "ann", k.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.made = made
+	return k
+}
+
+// copy returns a box with the same files and the same key.
+func (k *kit) copy(t *testing.T) *kit {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), FolderName)
+	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return &kit{dir, k.opts, k.made}
+}
+
+// forget takes from the signer what it remembers, as if its key had come to this host without it.
+func (k *kit) forget(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(k.made.KeyFile + signedSuffix); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (k *kit) open(t *testing.T) *Box {
+	t.Helper()
+	b, err := Open(t.Context(), k.dir, k.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func (k *kit) ledger(t *testing.T) *Ledger {
+	t.Helper()
+	l, err := OpenLedger(t.Context(), k.dir, k.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// write adds an event for each work.
+func write(t *testing.T, b *Box, works ...string) {
+	t.Helper()
+	for _, work := range works {
+		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: work, Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// writeAndSign does so in a box that is opened and closed for it.
+func (k *kit) writeAndSign(t *testing.T, works ...string) *Checkpoint {
+	t.Helper()
+	b := k.open(t)
+	write(t, b, works...)
+	checkpoint := sign(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return checkpoint
+}
+
+func sign(t *testing.T, b *Box) *Checkpoint {
+	t.Helper()
+	checkpoint, err := b.Sign(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checkpoint
+}
+
+func verify(t *testing.T, k *kit, opts VerifyOptions) ledger.Report {
+	t.Helper()
+	l := k.ledger(t)
+	defer l.Close()
+	report, err := l.Verify(t.Context(), opts)
+	if err != nil {
+		t.Error(err)
+	}
+	return report.Report
+}
+
+// checkVerified fails unless the box verifies against its own checkpoint, which has all its events.
+func checkVerified(t *testing.T, k *kit, events uint64) {
+	t.Helper()
+	report := verify(t, k, VerifyOptions{})
+	if !report.OK || report.Events != events || report.Checkpoint == nil || report.Checkpoint.Size != events {
+		t.Errorf("report %+v with checkpoint %+v, want %d events, all signed", report, report.Checkpoint, events)
+	}
+}
+
+func checkCode(t *testing.T, err error, code signalbox.Code) {
+	t.Helper()
+	classed := (*signalbox.Error)(nil)
+	if !errors.As(err, &classed) || classed.Code != code {
+		t.Errorf("error %v, want one of code %d", err, code)
+	}
+}
+
+// tamper changes the ledger behind signalbox's back.
+func (k *kit) tamper(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(k.dir, "ledger.db")) // the driver comes with the journal
+	if err == nil {
+		_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted")
+	}
+	if err == nil {
+		_, err = db.Exec(statement, args...)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (k *kit) read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(k.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (k *kit) put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (k *kit) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(k.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
+)
+
+// An answer is the present log's, also a refusal, and also of an engine that has missed what others did.
+func TestAnswersAreNotStale(t *testing.T) {
+	m := newMemory()
+	a := openBox(t, m, nil)
+	must(t, a, openWork("w"))
+	held := must(t, a, claim("w", "s1", 0))
+	b := open(t, m, nil)
+	must(t, a, release("w", held))
+	again := must(t, b, claim("w", "s2", 0)) // b has not heard of the release
+	if again.Lease.Epoch != 5 || again.Lease.Session != "s2" {
+		t.Errorf("lease %+v, want epoch 5 of session s2", again.Lease)
+	}
+	answer := mustRefuse(t, a, claim("w", "s1", 0), signalbox.CodeConflict) // a has not heard of the claim
+	if answer.Lease == nil || answer.Lease.Session != "s2" {
+		t.Errorf("the work is held by %+v, want s2", answer.Lease)
+	}
+	checkLog(t, m, a, b)
+}
+
+// A conflict is no answer, however many there are, and whether or not the log has moved. After the first the engine takes its
+// time, but not long.
+func TestConflictsAreNotAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		f := &faulty{Journal: m}
+		e := openBox(t, f, nil)
+		begin := time.Now()
+		f.appends.then(fails(journal.ErrConflict))
+		must(t, e, openWork("v"))
+		if d := time.Since(begin); d != 0 {
+			t.Errorf("it waited %s after one conflict", d)
+		}
+		f.appends.then(repeat(20, fails(journal.ErrConflict))...)
+		must(t, e, openWork("w"))
+		if d := time.Since(begin); d == 0 || d > 20*32*time.Millisecond {
+			t.Errorf("it waited %s after 20 conflicts", d)
+		}
+		f.heads.then(repeat(20, fails(journal.ErrConflict))...)
+		mustRefuse(t, e, claim("w", "", 0), signalbox.CodeUsage)
+		checkTypes(t, m, 1, "WorkOpened", "WorkOpened")
+	})
+}
+
+// A definite failure is an answer at once.
+func TestDefiniteFailure(t *testing.T) {
+	m := newMemory()
+	f := &faulty{Journal: m}
+	e := openBox(t, f, nil)
+	full := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: disk full", journal.ErrNotStored), Hint: "make room"}
+	f.appends.then(fails(full))
+	mustFail(t, e, openWork("w"), full)
+	if n := f.appends.calls(); n != 2 {
+		t.Errorf("%d appends, want 2: a definite failure is not tried again", n)
+	}
+	must(t, e, openWork("w"))
+	f.heads.then(fails(errCut))
+	mustFail(t, e, openWork("w"), errCut)
+	f.appends.then(fails(journal.ErrConflict))
+	f.reads.then(fails(errCut))
+	mustFail(t, e, openWork("v"), errCut)
+	f.appends.then(fails(journal.ErrConflict))
+	f.heads.then(fails(errCut))
+	mustFail(t, e, openWork("v"), errCut)
+	must(t, e, openWork("v"))
+	checkLog(t, m, e)
+}
+
+// Whichever engine is asked, and however far behind it is, the answer is what the rules say of the whole log.
+func TestEnginesAreOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMemory()
+		now := start
+		opts := &Options{Now: func() time.Time { return now }}
+		var engines []*Engine
+		for range rapid.IntRange(1, 3).Draw(t, "engines") {
+			e, err := Open(context.Background(), m, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			engines = append(engines, e)
+		}
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
+		r := &traffic{name: "s", pick: pick}
+		var reference rules.State
+		commands := []rules.Command{rules.OpenBox{Box: "box", Actor: "me"}, openWork("w0")}
+		for range rapid.IntRange(0, 40).Draw(t, "commands") {
+			commands = append(commands, nil)
+		}
+		for _, c := range commands {
+			if c == nil {
+				c = r.next()
+			}
+			now = now.Add(time.Duration(pick(3)) * 400 * time.Millisecond)
+			want := rules.Decide(&reference, now, c)
+			answer, err := engines[pick(len(engines))].Do(context.Background(), c)
+			if diff := cmp.Diff(outcomeText(want.Answer, want.Err), outcomeText(answer, err)); diff != "" {
+				t.Fatalf("%#v (-want +got):\n%s", c, diff)
+			}
+			r.heard(answer, err)
+			events, _ := m.stored()
+			if got := len(events) - int(reference.Seq()); got != len(want.Events) {
+				t.Fatalf("%#v made %d events, want %d", c, got, len(want.Events))
+			}
+			for reference.Seq() < uint64(len(events)) {
+				if err := reference.Apply(&events[reference.Seq()]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		checkLog(t, m, engines...)
+	})
+}
+
+func outcomeText(a rules.Answer, err error) string {
+	lease := ""
+	if a.Lease != nil {
+		lease = fmt.Sprintf("%+v", *a.Lease)
+	}
+	return fmt.Sprintf("%s %d %s %s %s [%s] %t: %v", a.At, a.Seq, a.Work, a.Phase, a.Session, lease, a.Repeated, err)
+}
+
+// call is a command with what was known before and after it.
+type call struct {
+	command       rules.Command
+	answer        rules.Answer
+	err           error
+	before, after uint64 // the head of the log
+}
+
+// Many engines with many callers: every answer is what the rules say of the log as it was at one moment between call
+// and return, and an answer that says that something was recorded is that event's.
+func TestManyEnginesAtOnce(t *testing.T) {
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			engines := make([]*Engine, 4)
+			opts := &Options{Now: time.Now}
+			for i := range engines {
+				engines[i] = open(t, m, opts)
+			}
+			must(t, engines[0], rules.OpenBox{Box: "box", Actor: "me"})
+			must(t, engines[1], openWork("w0"))
+			calls := make([][]call, 12)
+			var callers sync.WaitGroup
+			for i := range calls {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				callers.Go(func() {
+					calls[i] = giveCommands(m, engines[i%len(engines)], &traffic{name: fmt.Sprintf("s%d", i), pick: rng.IntN}, 40)
+				})
+			}
+			callers.Wait()
+			checkLog(t, m, engines...)
+			checkOneLease(t, m)
+			states := allStates(t, m)
+			for _, c := range calls {
+				for i := range c {
+					if !explained(states, &c[i]) {
+						t.Errorf("%#v between events %d and %d: %s: that was never true", c[i].command, c[i].before, c[i].after, outcomeText(c[i].answer, c[i].err))
+					}
+				}
+			}
+		})
+	}
+}
+
+func giveCommands(m *memory, e *Engine, r *traffic, n int) (calls []call) {
+	for range n {
+		if r.pick(4) == 0 {
+			time.Sleep(300 * time.Millisecond) // let leases run out; all who sleep wake together
+		}
+		c := call{command: r.next()}
+		c.before, _ = m.Head(context.Background())
+		c.answer, c.err = e.Do(context.Background(), c.command)
+		c.after, _ = m.Head(context.Background())
+		calls = append(calls, c)
+		r.heard(c.answer, c.err)
+	}
+	return calls
+}
+
+// allStates returns the state after each event, from none on.
+func allStates(t *testing.T, m *memory) []*rules.State {
+	t.Helper()
+	states := []*rules.State{{}}
+	events, _ := m.stored()
+	for i := range events {
+		next, err := rules.FromSnapshot(states[i].Snapshot())
+		if err == nil {
+			err = next.Apply(&events[i])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, next)
+	}
+	return states
+}
+
+func explained(states []*rules.State, c *call) bool {
+	for seq := c.before; seq <= c.after; seq++ {
+		d := rules.Decide(states[seq], c.answer.At, c.command)
+		if outcomeText(d.Answer, d.Err) == outcomeText(c.answer, c.err) && seq+uint64(len(d.Events)) <= c.after {
+			return true
+		}
+	}
+	return false
+}
+
+// checkOneLease checks, without the rules, that nobody got work that somebody held.
+func checkOneLease(t *testing.T, m *memory) {
+	t.Helper()
+	held, granted := map[string]bool{}, 0
+	events, _ := m.stored()
+	for _, e := range events {
+		switch e.Type {
+		case "LeaseGranted":
+			if granted++; held[e.Work] {
+				t.Errorf("event %d grants work %s, which is held", e.Seq, e.Work)
+			}
+			held[e.Work] = true
+		case "LeaseReleased", "LeaseExpired":
+			held[e.Work] = false
+		}
+	}
+	if granted == 0 {
+		t.Error("nothing was ever claimed: the traffic is broken")
+	}
+}

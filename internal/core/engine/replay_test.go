@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
+)
+
+func TestReplay(t *testing.T) {
+	m, good, before := smallLog(t)
+	ctx := context.Background()
+	if err := Replay(ctx, m, nil); err != nil {
+		t.Errorf("without a snapshot: %v", err)
+	}
+	for _, s := range []journal.Snapshot{good, before} {
+		m.snapshot = &s
+		if err := Replay(ctx, m, nil); err != nil {
+			t.Errorf("with a snapshot of event %d: %v", s.Seq, err)
+		}
+	}
+	if err := Replay(ctx, newMemory(), nil); err != nil {
+		t.Errorf("an empty log: %v", err)
+	}
+}
+
+// A snapshot that somebody made reads well, and an engine starts from it. Only a replay finds it.
+func TestReplayFindsAForgedSnapshot(t *testing.T) {
+	m, good, before := smallLog(t)
+	for _, s := range []journal.Snapshot{good, before} {
+		s.State = bytes.Replace(s.State, []byte("box"), []byte("fox"), 1)
+		m.snapshot = &s
+		open(t, m, nil).View(func(state *rules.State) {
+			if state.Box() != "fox" {
+				t.Fatal("the forgery is not good enough for an engine")
+			}
+		})
+		if err := Replay(context.Background(), m, nil); !errors.Is(err, ErrSnapshotDiffers) {
+			t.Errorf("a snapshot of event %d: error %v, want %v", s.Seq, err, ErrSnapshotDiffers)
+		}
+	}
+}
+
+func TestReplayFindsABrokenLog(t *testing.T) {
+	for _, tt := range brokenLogs {
+		m := newMemory()
+		e := openBox(t, m, nil)
+		must(t, e, openWork("w"))
+		must(t, e, openWork("v"))
+		m.change(tt.then)
+		if err := Replay(context.Background(), m, nil); err == nil || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: error %v, want %v", tt.name, err, tt.is)
+		}
+	}
+}
+
+func TestReplayThatFails(t *testing.T) {
+	m, _, _ := smallLog(t)
+	f := &faulty{Journal: m}
+	f.loads.then(fails(errCut))
+	if err := Replay(context.Background(), f, nil); !errors.Is(err, errCut) {
+		t.Errorf("load: error %v, want %v", err, errCut)
+	}
+	f.reads.then(fails(errCut))
+	if err := Replay(context.Background(), f, nil); !errors.Is(err, errCut) {
+		t.Errorf("read: error %v, want %v", err, errCut)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := Replay(ctx, f, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestReplayTellsHowFarItIs(t *testing.T) {
+	m := newMemory()
+	m.events = longLog(t, 2*readAtOnce+5)
+	var done []uint64
+	if err := Replay(context.Background(), m, func(n uint64) { done = append(done, n) }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]uint64{readAtOnce, 2 * readAtOnce}, done); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}

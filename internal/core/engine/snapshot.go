@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
+	"signalbox/ledger"
+)
+
+// A snapshot is saved when the log has grown by an eighth since the last, and by a thousand events at least: then
+// all snapshots together cost a constant for each event, and a start folds at most an eighth of the log.
+const (
+	snapshotShare  = 8
+	snapshotEvents = 1000
+)
+
+// worthSaving says whether it is time for a snapshot. The caller holds mu.
+func (e *Engine) worthSaving() bool {
+	grown := e.state.Seq() - e.saved
+	return e.broken == nil && !e.isSaving && grown >= max(snapshotEvents, e.state.Seq()/snapshotShare)
+}
+
+// snapshot encodes the fold. The caller holds mu.
+func (e *Engine) snapshot() journal.Snapshot { return encodeSnapshot(&e.tail, e.state) }
+
+// encodeSnapshot puts together the length of the tree, the tree, and the state.
+func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
+	tree, err := tail.Tree.MarshalBinary()
+	if err != nil {
+		panic("engine: a tree does not encode: " + err.Error())
+	}
+	data := binary.AppendUvarint(nil, uint64(len(tree)))
+	data = append(data, tree...)
+	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: append(data, state.Snapshot()...)}
+}
+
+// saveInBackground encodes and saves a snapshot beside the work. The caller holds mu.
+func (e *Engine) saveInBackground() {
+	e.isSaving = true
+	tail, state := e.tail, e.state.Still()
+	e.saving.Go(func() {
+		s := encodeSnapshot(&tail, state)
+		e.save(s)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.isSaving, e.saved = false, s.Seq
+	})
+}
+
+// save does without a snapshot if it must: the log is the truth.
+func (e *Engine) save(s journal.Snapshot) {
+	if err := e.journal.SaveSnapshot(context.Background(), s); err != nil {
+		e.log.Warn("cannot save a snapshot; the next start takes longer", "error", err)
+	}
+}
+
+var errSnapshot = errors.New("not a snapshot of this version")
+
+func decodeSnapshot(s journal.Snapshot, last *signalbox.Event) (ledger.Tail, *rules.State, error) {
+	length, size := binary.Uvarint(s.State)
+	if size <= 0 || length > uint64(len(s.State)-size) {
+		return ledger.Tail{}, nil, errSnapshot
+	}
+	tail := ledger.Tail{Seq: s.Seq, Time: last.Time, Hash: s.Hash}
+	rest := s.State[size:]
+	if err := tail.Tree.UnmarshalBinary(rest[:length]); err != nil {
+		return ledger.Tail{}, nil, err
+	}
+	state, err := rules.FromSnapshot(rest[length:])
+	if err != nil {
+		return ledger.Tail{}, nil, err
+	}
+	if state.Seq() != s.Seq || tail.Tree.Size() != s.Seq {
+		return ledger.Tail{}, nil, errSnapshot
+	}
+	return tail, state, nil
+}

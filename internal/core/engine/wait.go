@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"signalbox/internal/core/rules"
+)
+
+// DoWhenPossible is Do for a claim of whatever is next: while there is nothing to claim it follows the log, and tries
+// again whenever that has moved.
+func (e *Engine) DoWhenPossible(ctx context.Context, c rules.Command) (rules.Answer, error) {
+	following, stop := context.WithCancelCause(ctx)
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	defer stop(nil)
+	for first := true; ; first = false {
+		seen := e.Tail().Seq
+		answer, err := e.Do(ctx, c)
+		if !errors.Is(err, rules.ErrNothingToClaim) {
+			return answer, err
+		}
+		if first {
+			follower.Go(func() { stop(e.Follow(following)) })
+		}
+		if err := e.Wait(following, seen); err != nil {
+			if following.Err() != nil && ctx.Err() == nil {
+				err = context.Cause(following) // why the log cannot be followed
+			}
+			return rules.Answer{}, err
+		}
+	}
+}

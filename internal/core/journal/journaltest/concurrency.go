@@ -1,0 +1,216 @@
+package journaltest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+)
+
+var concurrencyTests = map[string]func(*testing.T, *log){
+	"ConcurrentWriters":   testContention,
+	"ConcurrentConflicts": testOneWinner,
+	"DurableAfterReopen":  testReopen,
+	"DurableAfterKill":    testKill,
+}
+
+// Contend appends n events, each by itself and after whatever others append meanwhile. It returns when all are
+// acknowledged, or with the first error that is no conflict.
+func Contend(ctx context.Context, j journal.Journal, who string, n int) error {
+	var end chain
+	for i := range n {
+		for {
+			e := []signalbox.Event{{Type: "Contended", Session: who, Actor: who, Work: strconv.Itoa(i)}}
+			e[0].Time = end.peek(1)[0].Time
+			end.seal(e)
+			err := j.Append(ctx, end.seq, e)
+			if err == nil {
+				end.follow(e)
+				break
+			}
+			if !errors.Is(err, journal.ErrConflict) {
+				return err
+			}
+			if err := end.catchUp(ctx, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// catchUp moves to the end of the log.
+func (c *chain) catchUp(ctx context.Context, j journal.Journal) error {
+	for {
+		events, err := j.Read(ctx, c.seq, 1000)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		c.follow(events)
+	}
+}
+
+// CheckContention fails the test unless the log is one chain that has each event of each contender exactly once, each
+// contender's in order.
+func CheckContention(t testing.TB, j journal.Journal, contenders []string, n int) {
+	t.Helper()
+	events := readAll(t, j, 0)
+	checkChain(t, events)
+	count := map[string]int{}
+	for _, e := range events {
+		if e.Work != strconv.Itoa(count[e.Session]) {
+			t.Fatalf("event %d is number %s of %s, want %d", e.Seq, e.Work, e.Session, count[e.Session])
+		}
+		count[e.Session]++
+	}
+	for _, who := range contenders {
+		if count[who] != n {
+			t.Errorf("%s has %d events, acknowledged were %d", who, count[who], n)
+		}
+	}
+	if len(events) != n*len(contenders) {
+		t.Errorf("the log has %d events, acknowledged were %d", len(events), n*len(contenders))
+	}
+}
+
+func testContention(t *testing.T, l *log) {
+	const handles, writersEach, events = 3, 3, 12
+	var (
+		wg         sync.WaitGroup
+		contenders []string
+		ctx        = testContext(t)
+	)
+	for h := range handles {
+		j := l.open(t)
+		for w := range writersEach {
+			who := fmt.Sprintf("writer-%d-%d", h, w)
+			contenders = append(contenders, who)
+			wg.Go(func() {
+				if err := Contend(ctx, j, who, events); err != nil {
+					t.Errorf("%s: %v", who, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	j := l.open(t)
+	CheckContention(t, j, contenders, events)
+	if err := l.chain.catchUp(ctx, j); err != nil {
+		t.Error(err)
+	}
+}
+
+// testOneWinner lets several handles append after the same event at the same time.
+func testOneWinner(t *testing.T, l *log) {
+	var handles []journal.Journal
+	for range 4 {
+		handles = append(handles, l.open(t))
+	}
+	for range 10 {
+		events := l.chain.peek(5)
+		errs := make([]error, len(handles))
+		var wg sync.WaitGroup
+		for i, j := range handles {
+			wg.Go(func() { errs[i] = j.Append(testContext(t), l.chain.seq, events) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else {
+				wantError(t, "append of a loser", err, journal.ErrConflict)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d appends after the same event succeeded, want 1", won)
+		}
+		l.chain.follow(events)
+	}
+}
+
+func testReopen(t *testing.T, l *log) {
+	var want []signalbox.Event
+	for range 5 {
+		j := l.Open(t)
+		wantEvents(t, readAll(t, j, 0), want)
+		want = append(want, l.grow(t, j, 3)...)
+		if err := j.Close(); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+	}
+}
+
+// AppendForever appends one event after the other, and writes the sequence of each to w, a line each, when it is
+// acknowledged. It is for the process of Log.AppendAndKill.
+func AppendForever(ctx context.Context, j journal.Journal, w io.Writer) error {
+	var end chain
+	if err := end.catchUp(ctx, j); err != nil {
+		return err
+	}
+	for {
+		events := end.peek(1 + int(end.seq%3))
+		if err := j.Append(ctx, end.seq, events); err != nil {
+			return err
+		}
+		end.follow(events)
+		if _, err := fmt.Fprintln(w, end.seq); err != nil {
+			return err
+		}
+	}
+}
+
+// KillAfter starts a process that writes as AppendForever does, kills it after it has written so many lines, and
+// returns the sequence in the last one.
+func KillAfter(t testing.TB, cmd *exec.Cmd, lines int) (acknowledged uint64) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What it wrote before it died was acknowledged, also if we read it later.
+	scanner := bufio.NewScanner(out)
+	for n := 0; scanner.Scan(); n++ {
+		if acknowledged, err = strconv.ParseUint(scanner.Text(), 10, 64); err != nil {
+			t.Errorf("the process wrote: %s", scanner.Text())
+		}
+		if n == lines {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // killed
+	if acknowledged < uint64(lines) {
+		t.Fatalf("the process ended by itself, at event %d", acknowledged)
+	}
+	return acknowledged
+}
+
+func testKill(t *testing.T, l *log) {
+	if l.AppendAndKill == nil {
+		t.Skip("the driver has no AppendAndKill")
+	}
+	for range 3 {
+		acknowledged := l.AppendAndKill(t, 5)
+		j := l.open(t)
+		events := readAll(t, j, 0)
+		checkChain(t, events)
+		if n := uint64(len(events)); n < acknowledged || n > acknowledged+3 {
+			t.Fatalf("the log has %d events, acknowledged were %d and at most 3 more were under way", n, acknowledged)
+		}
+		l.chain.follow(events)
+		l.grow(t, j, 1)
+	}
+}

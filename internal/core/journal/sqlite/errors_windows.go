@@ -1,0 +1,9 @@
+package sqlite
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+var noRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}

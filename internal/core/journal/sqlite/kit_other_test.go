@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sqlite
+
+func systemChildren() map[string]childFunc { return nil }

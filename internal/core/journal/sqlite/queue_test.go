@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"signalbox/internal/core/journal"
+	"signalbox/internal/durable"
+)
+
+// holdQueue takes the turn in a queue as another process would, and returns how to give it back.
+func holdQueue(t *testing.T, path string) (release func()) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = durable.LockFile(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestGiveUpWaiting lets a writer lose its patience in each way that it can; later ones must not notice.
+func TestGiveUpWaiting(t *testing.T) {
+	dir := closedBox(t, 1)
+	j := open(t, dir, &Options{patience: 20 * time.Millisecond})
+	release := holdQueue(t, j.path(queueFile))
+
+	err := j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
+	wantError(t, err, "another process has kept", journal.ErrNotStored)
+	wantError(t, err, "look for a signalbox process")
+
+	j.opts.patience = time.Hour
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		err = j.Append(ctx, 1, eventsAfter(1, 1, 10))
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, journal.ErrNotStored) {
+			t.Errorf("append while another process writes: %v", err)
+		}
+	}
+	wantCount(t, j, 1) // reading goes on
+
+	release()
+	holdQueue(t, j.path(queueFile))() // nobody who gave up has kept it
+	if err := grow(t.Context(), j, 2, 10); err != nil {
+		t.Errorf("append after the other process is done: %v", err)
+	}
+	wantCount(t, j, 3)
+}
+
+// TestSnapshotsQueue lets only one at a time save a snapshot.
+func TestSnapshotsQueue(t *testing.T) {
+	j := open(t, t.TempDir(), nil)
+	release := holdQueue(t, j.path(snapshotLockFile))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if err := j.SaveSnapshot(ctx, journal.Snapshot{Seq: 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("save while another process saves: %v", err)
+	}
+	if _, err := j.LoadSnapshot(t.Context()); !errors.Is(err, journal.ErrNoSnapshot) {
+		t.Errorf("load: %v", err)
+	}
+	release()
+	if err := j.SaveSnapshot(t.Context(), journal.Snapshot{Seq: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseEndsWaiting closes a journal while calls wait for another process.
+func TestCloseEndsWaiting(t *testing.T) {
+	dir := closedBox(t, 1)
+	j := open(t, dir, nil)
+	release := holdQueue(t, j.path(queueFile))
+	defer release()
+	ended := make(chan error)
+	for range 2 { // one waits for the other process, one for the first
+		go func() { ended <- j.Append(t.Context(), 1, eventsAfter(1, 1, 10)) }()
+	}
+	for len(j.appends.turn) > 0 {
+		runtime.Gosched()
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-ended; !errors.Is(err, errClosed) || !errors.Is(err, journal.ErrNotStored) {
+			t.Errorf("an append that waited when the journal was closed: %v", err)
+		}
+	}
+}
+
+// TestBusyDatabase has another program, which does not queue, keep SQLite's own lock.
+func TestBusyDatabase(t *testing.T) {
+	dir := closedBox(t, 1)
+	j := open(t, dir, &Options{patience: 10 * time.Millisecond})
+	other, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	if err := other.exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	err = j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
+	wantError(t, err, "other processes keep the ledger busy", journal.ErrNotStored)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	j.opts.patience = time.Hour
+	ended := make(chan error)
+	go func() { ended <- j.Append(ctx, 1, eventsAfter(1, 1, 10)) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || !errors.Is(err, journal.ErrNotStored) {
+		t.Errorf("append whose context ended: %v", err)
+	}
+	wantCount(t, j, 1)
+
+	go func() { ended <- j.Append(t.Context(), 1, eventsAfter(1, 1, 10)) }()
+	third, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.close()
+	for range 3 { // each try takes as long as SQLite waits, so the append has to try more than once
+		if err := third.exec("BEGIN IMMEDIATE"); !isBusy(err) {
+			t.Fatalf("the database is not busy: %v", err)
+		}
+	}
+	if err := other.exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("append after the other program is done: %v", err)
+	}
+	wantCount(t, j, 2)
+}

@@ -1,0 +1,263 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"signalbox/internal/core/journal"
+)
+
+// sql runs statements on the database of a closed journal, as somebody with other tools might.
+func sql(t testing.TB, dir, statements string) error {
+	t.Helper()
+	c, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	return c.exec(statements)
+}
+
+func mustSQL(t testing.TB, dir, statements string) {
+	t.Helper()
+	if err := sql(t, dir, statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEventsAreNeverChanged(t *testing.T) {
+	dir := closedBox(t, 3)
+	for statement, want := range map[string]string{
+		"UPDATE events SET actor = 'me' WHERE seq = 2": "events of a ledger are never changed",
+		"UPDATE events SET seq = 9 WHERE seq = 3":      "events of a ledger are never changed",
+		"DELETE FROM events WHERE seq = 3":             "events of a ledger are never deleted",
+		"DELETE FROM events":                           "events of a ledger are never deleted",
+	} {
+		if err := sql(t, dir, statement); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %q", statement, err, want)
+		}
+	}
+	wantCount(t, open(t, dir, nil), 3)
+}
+
+func TestForeignDatabases(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change string
+		want   string
+		is     []error
+	}{
+		"newer":         {"PRAGMA user_version=7", "made by a newer signalbox (schema 7, this one knows 1)", nil},
+		"newer, hint":   {"PRAGMA user_version=7", "upgrade", nil},
+		"older":         {"PRAGMA user_version=0", "schema 0", []error{journal.ErrDamaged}},
+		"not ours":      {"PRAGMA application_id=42", "no ledger of signalbox (application id 42)", []error{journal.ErrDamaged}},
+		"no table":      {"DROP TABLE events", "no such table", []error{journal.ErrDamaged}},
+		"another table": {"DROP TABLE events; CREATE TABLE events (seq)", "no column named", []error{journal.ErrDamaged}},
+	} {
+		for _, readOnly := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				dir := closedBox(t, 1)
+				mustSQL(t, dir, tt.change)
+				_, err := Open(t.Context(), dir, &Options{ReadOnly: readOnly})
+				wantError(t, err, tt.want, tt.is...)
+			})
+		}
+	}
+}
+
+func TestMissingEvents(t *testing.T) {
+	for name, condition := range map[string]string{"first": "seq <= 2", "middle": "seq BETWEEN 20 AND 30"} {
+		t.Run(name, func(t *testing.T) {
+			dir := closedBox(t, 50)
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_deleted; DELETE FROM events WHERE "+condition)
+			j := open(t, dir, nil)
+			_, err := j.Read(t.Context(), 0, 100)
+			wantError(t, err, "missing", journal.ErrDamaged)
+			for _, err := range j.Watch(t.Context(), 0) {
+				if err != nil {
+					wantError(t, err, "missing", journal.ErrDamaged)
+				}
+			}
+		})
+	}
+}
+
+// TestMangledRows stores what no append stores.
+func TestMangledRows(t *testing.T) {
+	for name, change := range map[string]string{
+		"short hashes":  "prev = x'', hash = x'', data = x'01'",
+		"hash too long": "prev = x'', hash = zeroblob(100), type = zeroblob(0), data = x''",
+		"not a time":    "time = 'yesterday'",
+		"half a time":   "time = 1.5",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := closedBox(t, 5)
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+" WHERE seq = 3")
+			j := open(t, dir, nil)
+			events, err := j.Read(t.Context(), 0, 10)
+			if err == nil && events[2].Hash != hashOf(3) {
+				return // as mangled as it is stored, for the hash chain to find
+			}
+			wantError(t, err, "event 3", journal.ErrDamaged)
+		})
+	}
+}
+
+// TestInterruptedCreation leaves what a process leaves that is killed while it makes the database.
+func TestInterruptedCreation(t *testing.T) {
+	whole := filepath.Join(closedBox(t, 0), ledgerFile)
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, left := range map[string]map[string]string{
+		"queue only":        {"ledger.lock": ""},
+		"empty draft":       {"ledger.lock": "", "ledger.db.new": ""},
+		"half a draft":      {"ledger.db.new": string(content[:5000]), "ledger.db.new-journal": "half a journal"},
+		"draft with a log":  {"ledger.db.new": string(content), "ledger.db.new-wal": "half a log", "ledger.db.new-shm": "x"},
+		"draft not renamed": {"ledger.db.new": string(content)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, content := range left {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Open(t.Context(), dir, nil); err == nil {
+				t.Error("the journal opened before it was made")
+			}
+			j := open(t, dir, nil)
+			if err := grow(t.Context(), j, 3, 10); err != nil {
+				t.Fatal(err)
+			}
+			wantCount(t, j, 3)
+			if drafts, _ := filepath.Glob(filepath.Join(dir, "*.new*")); len(drafts) != 0 {
+				t.Errorf("left behind: %q", drafts)
+			}
+		})
+	}
+}
+
+// TestLostDatabase refuses to begin a new log beside the write-ahead log of the old one.
+func TestLostDatabase(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ledger.db-wal"), []byte("frames"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), dir, &Options{Create: true})
+	wantError(t, err, "ledger.db is gone", journal.ErrDamaged)
+}
+
+// TestReplacedDatabase does not write to a file that nobody will find again.
+func TestReplacedDatabase(t *testing.T) {
+	dir, other := t.TempDir(), closedBox(t, 3)
+	j := open(t, dir, nil)
+	if err := grow(t.Context(), j, 3, 10); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, ledgerFile)
+	for _, move := range [][2]string{{path, path + ".old"}, {filepath.Join(other, ledgerFile), path}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Skipf("the system does not let go of the file: %v", err)
+		}
+		wantError(t, j.Append(t.Context(), 3, eventsAfter(3, 1, 10)), "removed or replaced", journal.ErrNotStored)
+	}
+	if err := os.Rename(path+".old", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := grow(t.Context(), j, 1, 10); err != nil {
+		t.Errorf("after it was put back: %v", err)
+	}
+}
+
+// TestEmptyDatabase does not take a ledger that was cut to nothing for a new one.
+func TestEmptyDatabase(t *testing.T) {
+	dir := closedBox(t, 3)
+	if err := os.Truncate(filepath.Join(dir, ledgerFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), dir, &Options{Create: true})
+	wantError(t, err, "no ledger of signalbox", journal.ErrDamaged)
+}
+
+func TestConcurrentCreation(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			j, err := Open(t.Context(), dir, &Options{Create: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	wantCount(t, open(t, dir, nil), 0)
+}
+
+// TestLateCreation makes the log while another who wants to make it waits.
+func TestLateCreation(t *testing.T) {
+	made, err := os.ReadFile(filepath.Join(closedBox(t, 3), ledgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	late, err := newJournal(dir, &Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := holdQueue(t, filepath.Join(dir, queueFile))
+	opened := make(chan error)
+	go func() { opened <- late.open(t.Context()) }()
+	for len(late.appends.turn) > 0 {
+		runtime.Gosched()
+	}
+	if err := os.WriteFile(filepath.Join(dir, ledgerFile), made, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	wantCount(t, late, 3)
+}
+
+func TestFilesArePrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	dir := t.TempDir()
+	j := open(t, dir, nil)
+	if err := grow(t.Context(), j, 1, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.PutBlob(t.Context(), strings.NewReader("blob")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.SaveSnapshot(t.Context(), journal.Snapshot{}); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		files++
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return nil
+	})
+	if err != nil || files < 8 {
+		t.Errorf("found %d files: %v", files, err)
+	}
+}

@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+)
+
+// A snapshot file is the magic text, the SHA-256 of what follows, the sequence in eight bytes with the highest first, the hash of
+// that event, and the state.
+const (
+	snapshotMagic  = "signalbox snapshot 1\n"
+	snapshotHeader = len(snapshotMagic) + sha256.Size + 8 + len(signalbox.Hash{})
+)
+
+// SaveSnapshot replaces the snapshot unless the stored one is newer. The file is not synced: after a power cut its
+// checksum tells whether it is whole.
+func (j *Journal) SaveSnapshot(ctx context.Context, s journal.Snapshot) error {
+	err := j.enter(ctx)
+	if err == nil {
+		err = j.saveSnapshot(ctx, s)
+		j.leave()
+	}
+	if err != nil {
+		return fmt.Errorf("save the snapshot: %w", explain(err))
+	}
+	return nil
+}
+
+func (j *Journal) saveSnapshot(ctx context.Context, s journal.Snapshot) error {
+	if j.opts.ReadOnly {
+		return nil // it is only a cache
+	}
+	if err := j.snapshots.enter(ctx, j); err != nil {
+		return err
+	}
+	defer j.snapshots.leave()
+	path := j.path(snapshotFile)
+	if stored, err := readSnapshot(path); err == nil && stored.Seq > s.Seq {
+		return nil
+	}
+	// One name does for all, since only one at a time is here: nothing piles up of those who are killed.
+	if err := os.WriteFile(path+".new", encodeSnapshot(s), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// LoadSnapshot returns the snapshot; one that is not whole counts as none.
+func (j *Journal) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
+	if err := j.enter(ctx); err != nil {
+		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w", err)
+	}
+	defer j.leave()
+	s, err := readSnapshot(j.path(snapshotFile))
+	if err != nil {
+		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w: %w", journal.ErrNoSnapshot, err)
+	}
+	return s, nil
+}
+
+func readSnapshot(path string) (journal.Snapshot, error) {
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return journal.Snapshot{}, err
+	}
+	return decodeSnapshot(file)
+}
+
+func encodeSnapshot(s journal.Snapshot) []byte {
+	file := make([]byte, 0, snapshotHeader+len(s.State))
+	file = append(file, snapshotMagic...)
+	file = append(file, make([]byte, sha256.Size)...)
+	file = binary.BigEndian.AppendUint64(file, s.Seq)
+	file = append(file, s.Hash[:]...)
+	file = append(file, s.State...)
+	sum, content := file[len(snapshotMagic):][:sha256.Size], file[len(snapshotMagic)+sha256.Size:]
+	digest := sha256.Sum256(content)
+	copy(sum, digest[:])
+	return file
+}
+
+func decodeSnapshot(file []byte) (s journal.Snapshot, err error) {
+	if len(file) < snapshotHeader || !bytes.HasPrefix(file, []byte(snapshotMagic)) {
+		return s, errors.New("the file is no snapshot that this program knows")
+	}
+	sum, content := file[len(snapshotMagic):][:sha256.Size], file[len(snapshotMagic)+sha256.Size:]
+	if digest := sha256.Sum256(content); !bytes.Equal(sum, digest[:]) {
+		return s, errors.New("the file is damaged")
+	}
+	s.Seq = binary.BigEndian.Uint64(content)
+	s.Hash = signalbox.Hash(content[8:])
+	s.State = content[8+len(s.Hash):]
+	return s, nil
+}

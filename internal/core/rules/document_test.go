@@ -1,0 +1,224 @@
+package rules
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+const document = "../../../docs/state-machine.md"
+
+var update = flag.Bool("update", false, "rewrite the generated parts of the document")
+
+// TestStateMachineDocument: what the document shows of the code is what the code does.
+func TestStateMachineDocument(t *testing.T) {
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(data)
+	for _, part := range []struct{ name, text string }{
+		{"diagram", diagram(t)}, {"phases", phaseTable()}, {"events", eventList(t)},
+	} {
+		want = replacePart(t, want, part.name, part.text)
+	}
+	if *update {
+		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("docs/state-machine.md is out of date; run go test ./internal/core/rules -run TestStateMachineDocument -update (-want +got):\n%s", diff)
+	}
+}
+
+// replacePart puts text between the markers of a part.
+func replacePart(t *testing.T, doc, name, text string) string {
+	t.Helper()
+	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end of "+name+" -->\n"
+	before, rest, ok := strings.Cut(doc, begin)
+	_, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		t.Fatalf("the document has no part %q between %q and %q", name, begin, end)
+	}
+	return before + begin + "\n" + text + "\n" + end + after
+}
+
+// moves returns where a work item in a phase may go; from BLOCKED that is wherever work can be blocked.
+func moves(phase signalbox.Phase) (to []signalbox.Phase) {
+	if phase != signalbox.PhaseBlocked {
+		return nextPhases(&Work{Phase: phase})
+	}
+	for _, from := range signalbox.Phases() {
+		if from != phase && slices.Contains(nextPhases(&Work{Phase: from}), phase) {
+			to = append(to, nextPhases(&Work{Phase: phase, BlockedFrom: from})...)
+		}
+	}
+	return to
+}
+
+func diagram(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("```mermaid\nstateDiagram-v2\n    direction LR\n")
+	fmt.Fprintf(&b, "    [*] --> %s: opened\n", newBox(t).do(OpenWork{Work: "w", Actor: "op"}).Phase)
+	for _, phase := range signalbox.Phases() {
+		for _, to := range moves(phase) {
+			fmt.Fprintf(&b, "    %s --> %s: %s\n", phase, to, why(phase, to))
+		}
+		if len(moves(phase)) == 0 {
+			fmt.Fprintf(&b, "    %s --> [*]\n", phase)
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// why names the exit reasons that move work from a phase to another, and who can give them.
+func why(from, to signalbox.Phase) string {
+	var reasons []string
+	for _, reason := range signalbox.ExitReasons() {
+		signal := signalbox.ExitSignal{PhaseCompleted: from, ExitReason: reason}
+		if next, ok := signal.NextPhase(); ok && next == to {
+			reasons = append(reasons, string(reason))
+		}
+	}
+	if from == signalbox.PhaseBlocked {
+		return "unblock"
+	}
+	return strings.Join(reasons, " or ") + " (" + string(from.ClaimableBy()) + ")"
+}
+
+func phaseTable() string {
+	rows := [][]string{{"phase", "who may claim it", "`completed` leads to", "`blocked` and `error` lead to", "`unblock` leads to"}}
+	for _, phase := range signalbox.Phases() {
+		row := []string{string(phase), string(phase.ClaimableBy()), "", "", ""}
+		for _, to := range moves(phase) {
+			switch why(phase, to) {
+			case "unblock":
+				row[4] = "the phase it was blocked in"
+			case "completed (" + row[1] + ")":
+				row[2] = string(to)
+			default:
+				row[3] = string(to)
+			}
+		}
+		rows = append(rows, row)
+	}
+	var b strings.Builder
+	for i, row := range rows {
+		for j, cell := range row {
+			if cell == "" {
+				row[j] = "–"
+			}
+		}
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString("|---|---|---|---|---|\n")
+		}
+	}
+	return b.String()
+}
+
+// eventList describes each type of event: what its comment says, and its fields.
+func eventList(t *testing.T) string {
+	comments := typeComments(t)
+	var b strings.Builder
+	for _, body := range bodies {
+		name := body.eventType()
+		if comments[name] == "" {
+			t.Errorf("%s has no comment", name)
+		}
+		fmt.Fprintf(&b, "`%s` %s\n\n", name, strings.TrimPrefix(comments[name], name+" "))
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(body)) {
+			if f.Anonymous {
+				continue
+			}
+			tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			kind := kindOf(t, f.Type)
+			if options != "" {
+				kind += ", may be absent"
+			}
+			if said := comments[name+"."+f.Name]; said != "" {
+				kind += "; " + strings.TrimSuffix(said, ".")
+			}
+			fmt.Fprintf(&b, "- `%s`: %s\n", tag, kind)
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func kindOf(t *testing.T, typ reflect.Type) string {
+	switch typ {
+	case reflect.TypeFor[time.Time]():
+		return "time"
+	case reflect.TypeFor[signalbox.Hash]():
+		return "digest"
+	case reflect.TypeFor[signalbox.Phase]():
+		return "phase"
+	case reflect.TypeFor[signalbox.Role]():
+		return "role"
+	}
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return kindOf(t, typ.Elem()) + " or null"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "list of " + kindOf(t, typ.Elem())
+	case reflect.Struct:
+		return "object"
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		return "number"
+	}
+	t.Fatalf("nobody has said how to call a %s", typ)
+	return ""
+}
+
+// typeComments returns the comments of the types of events, and of their fields as "Type.Field", each as one line.
+func typeComments(t *testing.T) map[string]string {
+	t.Helper()
+	var decls []ast.Decl
+	for _, name := range []string{"event.go", "deliveryevent.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decls = append(decls, file.Decls...)
+	}
+	comments := map[string]string{}
+	note := func(name, subject string, doc *ast.CommentGroup) {
+		comments[name] = strings.TrimPrefix(strings.Join(strings.Fields(doc.Text()), " "), subject+" is ")
+	}
+	for _, decl := range decls {
+		d, ok := decl.(*ast.GenDecl)
+		if !ok || d.Tok != token.TYPE {
+			continue
+		}
+		spec := d.Specs[0].(*ast.TypeSpec)
+		note(spec.Name.Name, "", d.Doc)
+		if s, ok := spec.Type.(*ast.StructType); ok {
+			for _, field := range s.Fields.List {
+				for _, name := range field.Names {
+					note(spec.Name.Name+"."+name.Name, name.Name, field.Doc)
+				}
+			}
+		}
+	}
+	return comments
+}

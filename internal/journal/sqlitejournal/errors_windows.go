@@ -1,9 +1,0 @@
-package sqlitejournal
-
-import (
-	"syscall"
-
-	"golang.org/x/sys/windows"
-)
-
-var noRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sqlitejournal
-
-func systemChildren() map[string]childFunc { return nil }

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"signalbox/internal/oracle/chunk"
+)
+
+// Asked is a question of a conversation that is over, and what happened on it.
+type Asked struct {
+	Number int
+	Text   string
+	Chunks []chunk.Chunk
+	// Error and Done are how it ended. Nil Done: it was cut off.
+	Error *chunk.Error
+	Done  *chunk.Done
+}
+
+// Transcript writes a conversation to one writer, for people.
+func Transcript(w io.Writer, all []Asked, opts *Options) error {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Together, o.Errors = true, true
+	for i, q := range all {
+		apart := "\n"
+		if i == 0 {
+			apart = ""
+		}
+		if _, err := fmt.Fprintf(w, "%s> %s\n\n", apart, strings.ReplaceAll(Printable(q.Text), "\n", "\n> ")); err != nil {
+			return err
+		}
+		t := New(w, w, &o)
+		for _, c := range q.chunks() {
+			if err := t.Show(c); err != nil {
+				return err
+			}
+		}
+		if q.Done == nil {
+			t.remark("!", "it was cut off here")
+		}
+	}
+	return nil
+}
+
+func (q *Asked) chunks() []chunk.Chunk {
+	all := q.Chunks[:len(q.Chunks):len(q.Chunks)]
+	if q.Error != nil {
+		all = append(all, *q.Error)
+	}
+	if q.Done != nil {
+		all = append(all, *q.Done)
+	}
+	return all
+}
+
+// question is the line before the chunks of a question.
+type question struct {
+	Type   string `json:"type"`
+	Number int    `json:"question"`
+	Text   string `json:"text"`
+}
+
+// TranscriptJSON writes a conversation as lines of JSON: for each question one that has it, and its chunks.
+func TranscriptJSON(w io.Writer, all []Asked) error {
+	for _, q := range all {
+		var line bytes.Buffer
+		enc := json.NewEncoder(&line)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(question{"question", q.Number, q.Text}); err != nil {
+			return err
+		}
+		if _, err := w.Write(line.Bytes()); err != nil {
+			return err
+		}
+		for _, c := range q.chunks() {
+			line, err := chunk.Line(c)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

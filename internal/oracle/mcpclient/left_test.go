@@ -1,0 +1,107 @@
+//go:build linux || darwin
+
+package mcpclient
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/process"
+)
+
+// TestSessionOfAServer: a server is ended with the session of the process that started it, and apart from others.
+func TestSessionOfAServer(t *testing.T) {
+	t.Setenv(process.SessionVariable, "T1-developer")
+	sessions := map[string]bool{}
+	for range 2 {
+		r, err := use(t, start(t, command("good"), nil), "environment", `{}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(r.Text) {
+			if value, found := strings.CutPrefix(strings.TrimSpace(line), process.SessionVariable+"="); found {
+				sessions[value] = true
+				if !strings.HasPrefix(value, process.Within("mcp-test-")) || !strings.HasPrefix(value, "T1-developer") {
+					t.Errorf("its session is %s", value)
+				}
+			}
+		}
+	}
+	if len(sessions) != 2 {
+		t.Errorf("sessions %v", sessions)
+	}
+}
+
+// TestEndOfACall: what a killed process left behind is ended by the one that goes on, and nothing else is.
+func TestEndOfACall(t *testing.T) {
+	stderr := listen()
+	server := command("good")
+	server.Stderr = stderr
+	options := &Options{Calls: filepath.Join(t.TempDir(), "calls"), Grace: short}
+	left, now := start(t, server, options), start(t, command("good"), options)
+	waiting := make(chan error)
+	go func() {
+		_, err := find(t, left, "test__wait").Use(t.Context(), toolbox.Call{Key: "s/1", Arguments: json.RawMessage(`{}`)})
+		waiting <- err
+	}()
+	<-stderr.lines // it has begun
+	old, _ := left.current()
+	own, _ := now.current()
+	end := find(t, now, "test__wait").End
+	if err := end("s/2"); err != nil || !old.program.process.ID().Alive() {
+		t.Fatalf("the end of another call: %v", err)
+	}
+	if err := find(t, left, "test__wait").End("s/1"); err != nil || !old.program.process.ID().Alive() {
+		t.Fatalf("it ends its own server: %v", err)
+	}
+	if err := end("s/1"); err != nil {
+		t.Fatal(err)
+	}
+	if old.program.process.ID().Alive() || !own.program.process.ID().Alive() {
+		t.Errorf("what was left is alive: %v; the other: %v", old.program.process.ID().Alive(), own.program.process.ID().Alive())
+	}
+	wantFault(t, <-waiting, "lost during the call")
+
+	if err := end("s/1"); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// Of a call that has ended there is no file, and of one that changes nothing there never is.
+func TestCallsAreNoted(t *testing.T) {
+	options := &Options{Calls: filepath.Join(t.TempDir(), "calls")}
+	c := start(t, command("good"), options)
+	call := func(name, arguments string) {
+		t.Helper()
+		if _, err := find(t, c, "test__"+name).Use(t.Context(), toolbox.Call{Key: "s/1", Arguments: json.RawMessage(arguments)}); err != nil {
+			t.Error(err)
+		}
+	}
+	call("echo", `{"message":"1"}`)
+	if _, err := os.Stat(options.Calls); err == nil {
+		t.Error("a call that changes nothing was noted")
+	}
+	call("set", `{}`)
+	if files, err := os.ReadDir(options.Calls); err != nil || len(files) > 0 {
+		t.Errorf("files %v, %v", files, err)
+	}
+}
+
+// A file that was not written whole is of a call that was not made.
+func TestEndOfACallThatWasNotMade(t *testing.T) {
+	options := &Options{Calls: t.TempDir(), Grace: short}
+	c := start(t, command("good"), options)
+	if err := os.WriteFile(c.markName("s/1"), []byte(`{"pid":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.endCall("s/1"); err != nil {
+		t.Error(err)
+	}
+	if files, _ := os.ReadDir(options.Calls); len(files) > 0 {
+		t.Errorf("files %v", files)
+	}
+}

@@ -1,0 +1,119 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/run/agent"
+)
+
+// command returns how the agent of a role is started, and its name in the configuration.
+func (c *Crew) command(role signalbox.Role, expert string) (string, agent.Command, error) {
+	name, configured := c.box.Config.AgentFor(role, expert)
+	command, err := CommandOf(configured)
+	return name, command, err
+}
+
+// CommandOf returns how a configured agent is started. The error says what kept the settings of a preset from being written.
+func CommandOf(a config.Agent) (agent.Command, error) {
+	if a.Tree != "" {
+		return treeCommand(a), nil
+	}
+	if a.Preset != "" {
+		command, err := agent.PresetAt(a.Preset, a.BaseURL, a.Model)
+		end := len(command.Argv)
+		if command.Argv[end-1] == "-" { // which says where the prompt comes from, and stays last
+			end--
+		}
+		command.Argv = slices.Insert(slices.Clone(command.Argv), end, a.Args...)
+		command.Env = merged(command.Env, a.Env)
+		return command, err
+	}
+	if a.Interactive && (a.Format == "" || a.Format == signalbox.FormatAuto) {
+		a.Format = signalbox.FormatPlain // what is not yet recognised could not be answered
+	}
+	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}, nil
+}
+
+// treeCommand is how this program itself plays an agent that is a tree: in a process of its own, so that it is bounded,
+// heard and ended as any other agent is.
+func treeCommand(a config.Agent) agent.Command {
+	self, err := agent.Own()
+	if err != nil {
+		self = "signalbox" // which is found, or not, as any other program
+	}
+	argv := []string{self, "agent", "--tree", a.Tree, "--model", "{model}"}
+	if len(a.Tools) > 0 {
+		argv = append(argv, "--tools", strings.Join(a.Tools, ","))
+	}
+	return agent.Command{Argv: argv, Format: signalbox.FormatOracle, Prompt: agent.DeliverStdin, Env: a.Env, Linger: linger}
+}
+
+// linger is how long an agent of one's own may go on after its stream said that the turn is over.
+const linger = 10 * time.Second
+
+func merged(a, b map[string]string) map[string]string {
+	all := map[string]string{}
+	for k, v := range a {
+		all[k] = v
+	}
+	for k, v := range b {
+		all[k] = v
+	}
+	return all
+}
+
+func (c *Crew) model(role signalbox.Role, expert string) string {
+	_, configured := c.box.Config.AgentFor(role, expert)
+	return configured.Model
+}
+
+func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {
+	if e, known := c.box.Config.ExpertNamed(expert); known && role == signalbox.RoleExpert && e.Timeout > 0 {
+		return e.Timeout
+	}
+	return c.box.Config.RoleOf(role).Timeout
+}
+
+// CheckAgents tells whether the programs of all roles that will be needed can be started.
+func CheckAgents(c *config.Config, roles []signalbox.Role) error {
+	seen := map[string]bool{}
+	for _, role := range roles {
+		name, configured := c.AgentFor(role, "")
+		if role == signalbox.RoleCI || role == signalbox.RoleMerger || seen[name] {
+			continue
+		}
+		seen[name] = true
+		command, err := CommandOf(configured)
+		if err == nil {
+			err = command.Check()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blob returns the bytes of a blob, nil for the zero digest, and a note in their place if they were redacted.
+func (c *Crew) blob(ctx context.Context, digest signalbox.Hash) ([]byte, error) {
+	if digest == (signalbox.Hash{}) {
+		return nil, nil
+	}
+	r, err := c.box.Journal.GetBlob(ctx, digest)
+	if errors.Is(err, journal.ErrNoBlob) {
+		return []byte("(this text was redacted)"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}

@@ -1,0 +1,512 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox/internal/core/rules"
+)
+
+func TestHappyPath(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: "checks:\n  - {name: unit, command: test -f ok}\n",
+		files:    map[string]string{"ok": "", "README": "hello\n"},
+		script: `
+on developer *:
+    write {task}.txt done by {task}
+    signal READY_FOR_REVIEW: {task}
+        Summary: written
+`})
+	s.run()
+	s.wantCompleted("T1", "T2")
+	for _, id := range []string{"T1", "T2"} {
+		if got := strings.TrimSpace(s.file(id + ".txt")); got != "done by "+id {
+			t.Errorf("%s.txt has %q", id, got)
+		}
+		if checks := only[rules.ChecksRan](s, id); len(checks.Body.Rows) != 1 || !checks.Body.Rows[0].Passed {
+			t.Errorf("checks of %s: %+v", id, checks.Body)
+		}
+	}
+	if got := s.git("log", "--first-parent", "--format=%s"); got != "T2: The task T2\nT1: The task T1\nstart" {
+		t.Errorf("history:\n%s", got)
+	}
+	if got := s.git("branch", "--format=%(refname:short)"); got != "main" {
+		t.Errorf("branches are left: %q", got)
+	}
+	if got := s.git("status", "--porcelain"); got != "" {
+		t.Errorf("the checkout is not clean: %s", got)
+	}
+	if merged := only[rules.Merged](s, "T1").Body; len(merged.Unblocked) != 1 || merged.Unblocked[0] != "T2" {
+		t.Errorf("T1 unblocks %v", merged.Unblocked)
+	}
+}
+
+// The output of the check is in the prompt of who has to mend it.
+func TestFailingCheckIsRework(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "checks:\n  - {name: unit, command: 'if test -f broken; then echo the widget is crooked; exit 3; fi'}\n",
+		script: `
+on developer T1 attempt 1:
+    touch broken
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    expect "the widget is crooked"
+    expect "unit in local: exit status 3"
+    run rm broken
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	rework := only[rules.ReworkOrdered](s, "T1").Body
+	if rework.Cause != "checks" || rework.Count != 1 || rework.Summary != "failing: unit|local" {
+		t.Errorf("rework: %+v", rework)
+	}
+	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 || checks[0].Body.Rows[0].Exit != 3 || !checks[1].Body.Rows[0].Passed {
+		t.Errorf("checks: %+v", checks)
+	}
+	if n := len(s.prompts("T1", "critic")); n != 1 {
+		t.Errorf("%d reviews, want one: what fails its checks is not reviewed", n)
+	}
+}
+
+// A check that fails on the base too is nobody's fault: it is mended first, once, and the task returns to where it was.
+func TestPreexistingFailureIsRemedied(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1") + task("T2"),
+		settings: "checks:\n  - {name: unit, command: '! test -f broken'}\nslots: 2\n",
+		files:    map[string]string{"broken": "x"},
+		script: `
+on remediation R-1 attempt 1:
+    expect "these checks fail on the base too: unit|local"
+    signal REMEDIATION_COMPLETE
+on remediation R-1 attempt 2:
+    expect "the checks fail"
+    run git rm -q broken
+    signal REMEDIATION_COMPLETE
+        Issues Fixed: it is gone
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
+on developer *:
+    write {task}.txt done
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1", "T2", "R-1")
+	audits := all[rules.HealthAudited](s, "R-1")
+	if len(audits) != 2 || !audits[0].Body.Contradiction || audits[1].Body.Contradiction {
+		t.Errorf("health audits: %+v", audits)
+	}
+	if n := len(all[rules.RemediationEnded](s, "")); n == 0 {
+		t.Error("no task waited for the remediation")
+	}
+	if n := len(all[rules.ReworkOrdered](s, "")); n != 0 {
+		t.Errorf("%d times rework for what was broken before", n)
+	}
+	if n := len(all[rules.ChecksRan](s, "B-2")); n != 1 {
+		t.Errorf("the base was checked %d times after it was mended", n)
+	}
+	if got := s.git("ls-files"); got != "T1.txt\nT2.txt" {
+		t.Errorf("the base has %q", got)
+	}
+}
+
+func TestInfraBlockedEntersRemediation(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on developer T1 attempt 1:
+    signal INFRA_BLOCKED: {task}
+        Issue: the compiler is missing
+        Command: cc
+on remediation *:
+    expect "the compiler is missing"
+    signal REMEDIATION_COMPLETE
+on health-auditor R-1 attempt 1:
+    expect "the compiler is missing"
+    signal HEALTH_AUDIT: UNHEALTHY
+        Failed Checks: still no cc
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
+`})
+	s.run()
+	s.wantCompleted("T1", "R-1")
+	if retried := only[rules.RemediationRetried](s, "R-1").Body; retried.Attempt != 1 || retried.Reason != "still no cc" {
+		t.Errorf("retried: %+v", retried)
+	}
+	wantIn(t, s.prompts("R-1", "remediation")[1], "still no cc")
+}
+
+func TestReviewFindingsReachTheDeveloper(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - main.go:3: the name lies
+        Required Fixes: rename it
+on auditor T1 attempt 1:
+    signal AUDIT_FAILED: {task}
+        Failed Criteria: it does not do it
+on developer T1 attempt 2:
+    expect "main.go:3: the name lies"
+    expect "rename it"
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "it does not do it"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	var causes []string
+	for _, r := range all[rules.ReworkOrdered](s, "T1") {
+		causes = append(causes, r.Body.Cause)
+	}
+	if strings.Join(causes, " ") != "review audit" {
+		t.Errorf("rework for %v", causes)
+	}
+	if n := len(s.prompts("T1", "developer")); n != 3 {
+		t.Errorf("%d developers, want 3", n)
+	}
+}
+
+func TestThreeFailedReviewsAreAQuestion(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1") + task("T2"),
+		script: `
+on critic T1 attempt 4:
+    signal REVIEW_PASSED: {task}
+on critic T1:
+    signal REVIEW_FAILED: {task}
+        Issues Found: never good enough
+on developer T1 attempt 4:
+    expect "What should be done?"
+    expect "leave it as it is"
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	if q := s.answer("leave it as it is"); q.Kind != rules.AskedReview || q.Work != "T1" {
+		t.Errorf("question: %+v", q)
+	}
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	s.wantCompleted("T1", "T2")
+}
+
+func TestProtectedFilesAreAFinding(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1"),
+		settings: "protected: ['ci/**']\n",
+		files:    map[string]string{"ci/run.sh": "true\n"},
+		script: `
+on developer T1 attempt 1:
+    expect "Do not edit these files, on which the checks stand: ci/**"
+    write ci/run.sh exit 0
+    write new.txt x
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    expect "protected files were edited: ci/run.sh"
+    run git checkout -q main -- ci/run.sh
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 || strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" || checks[1].Body.Protected != nil {
+		t.Errorf("checks: %+v", checks)
+	}
+	if got := s.file("ci/run.sh"); got != "true\n" {
+		t.Errorf("the base has %q", got)
+	}
+}
+
+func TestClaimedMatrixIsCompared(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "checks:\n  - {name: unit tests, command: '! test -f broken'}\n  - {name: lint, command: 'true'}\n",
+		script: `
+on developer T1 attempt 1:
+    touch broken
+    signal READY_FOR_REVIEW: {task}
+        Environment Verification Matrix:
+        | Check | Environment | Exit Code | Result |
+        |---|---|---|---|
+        | unit tests | local | 0 | PASS |
+        | lint | local | 0 | PASS |
+on developer T1 attempt 2:
+    run rm broken
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	checks := all[rules.ChecksRan](s, "T1")
+	if len(checks) == 0 || strings.Join(checks[0].Body.Differs, "; ") != "unit tests in local: said PASS (0), is FAIL (1)" {
+		t.Errorf("checks: %+v", checks)
+	}
+}
+
+func TestMergeConflictIsRework(t *testing.T) {
+	s := set(t, scene{
+		git:   true,
+		plan:  task("T1") + task("T2"),
+		files: map[string]string{"same.txt": "one\n"},
+		script: `
+on developer T1:
+    write same.txt first
+    signal READY_FOR_REVIEW: {task}
+on developer T2 attempt 1:
+    write same.txt second
+    touch ../../../T2-is-there
+    signal READY_FOR_REVIEW: {task}
+on auditor T1:
+    wait for ../../../T2-is-there
+    signal AUDIT_PASSED: {task}
+on auditor T2 attempt 1:
+    wait for ../../../same.txt.merged
+    signal AUDIT_PASSED: {task}
+on developer T2 attempt 3:
+    expect "What you left cannot be kept: the tree of T2 has conflicts that are not solved in same.txt"
+    run git add same.txt
+    signal READY_FOR_REVIEW: {task}
+on developer T2:
+    expect "conflicts with the base in same.txt"
+    expect "Merge the base into your branch, resolve them, and commit that: same.txt"
+    run git -c user.name=d -c user.email=d@localhost merge -q main
+    write same.txt both
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
+	s.write("project/same.txt.merged", "")
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	s.wantCompleted("T1", "T2")
+	if rework := only[rules.ReworkOrdered](s, "T2").Body; rework.Cause != "merge" || rework.Summary != "it conflicts with the base in same.txt" {
+		t.Errorf("rework: %+v", rework)
+	}
+	if got := strings.TrimSpace(s.file("same.txt")); got != "both" {
+		t.Errorf("same.txt has %q", got)
+	}
+}
+
+// What passes for itself and fails merged does not reach the base.
+func TestMergedResultIsChecked(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1") + task("T2"),
+		settings: "checks:\n  - {name: unit, command: '! test -f a || ! test -f b || test -f both'}\n",
+		script: `
+on developer T1:
+    write a x
+    signal READY_FOR_REVIEW: {task}
+on developer T2 attempt 1:
+    write b x
+    touch ../../../T2-is-there
+    signal READY_FOR_REVIEW: {task}
+on auditor T1:
+    wait for ../../../T2-is-there
+    signal AUDIT_PASSED: {task}
+on auditor T2 attempt 1:
+    wait for ../../../a.merged
+    signal AUDIT_PASSED: {task}
+on developer T2:
+    expect "merged into the base it fails: unit in local"
+    write both x
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
+	s.write("project/a.merged", "")
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	s.wantCompleted("T1", "T2")
+	if rework := only[rules.ReworkOrdered](s, "T2").Body; rework.Cause != "merge" {
+		t.Errorf("rework: %+v", rework)
+	}
+}
+
+func TestApproveMerge(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), settings: "approve: merge\n", script: `
+on developer *:
+    write new.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("T1 waits for approval", func() bool { return len(s.status().Approvals) == 1 })
+	if got := s.git("ls-files", "new.txt"); got != "" {
+		t.Error("it was merged without a yes")
+	}
+	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	s.wantCompleted("T1")
+	if got := s.git("ls-files", "new.txt"); got != "new.txt" {
+		t.Error("it was not merged")
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1") + task("T2", "**Blocked By**: T1", "**Budget**: 10 tokens"),
+		settings: "budget: {run: {cost: 0.50}}\nroles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1:
+    usage 1000 1000 0.60
+    signal READY_FOR_REVIEW: {task}
+on developer T2:
+    usage 30 30 0.01
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" {
+		t.Errorf("first question: %+v", q)
+	}
+	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "T2" {
+		t.Errorf("second question: %+v", q)
+	}
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	s.wantCompleted("T1", "T2")
+	if spent := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent; spent.Tokens != 2000 || spent.CostMicros != 600_000 {
+		t.Errorf("T1 spent %+v", spent)
+	}
+}
+
+// Whatever a critic does to the files, in whatever way, does not count.
+func TestReviewersChangeNothing(t *testing.T) {
+	s := set(t, scene{
+		git:  true,
+		plan: task("T1"),
+		script: `
+on developer T1:
+    write new.txt good
+    signal READY_FOR_REVIEW: {task}
+on critic T1:
+    write new.txt bad
+    write more.txt bad
+    run git add -A && git -c user.name=c -c user.email=c@localhost commit -q -m sneaky
+    write evenmore.txt bad
+    signal REVIEW_PASSED: {task}
+on auditor T1:
+    run git checkout -q -b mine; echo bad > new.txt
+    signal AUDIT_PASSED: {task}
+`})
+	s.run()
+	if got := s.git("ls-files"); got != "new.txt" {
+		t.Errorf("the base has %q", got)
+	}
+	if got := strings.TrimSpace(s.file("new.txt")); got != "good" {
+		t.Errorf("new.txt has %q", got)
+	}
+	if log := s.git("log", "--format=%s"); strings.Contains(log, "sneaky") {
+		t.Errorf("history:\n%s", log)
+	}
+}
+
+// An author may commit, and even be on another branch: what is there counts.
+func TestAuthorsMayCommit(t *testing.T) {
+	s := set(t, scene{
+		git:  true,
+		plan: task("T1") + task("T2"),
+		script: `
+on developer T1:
+    write a.txt x
+    run git add -A && git -c user.name=d -c user.email=d@localhost commit -q -m mine
+    write b.txt x
+    signal READY_FOR_REVIEW: {task}
+on developer T2:
+    run git checkout -q -b elsewhere
+    write c.txt x
+    run git add -A && git -c user.name=d -c user.email=d@localhost commit -q -m there
+    write d.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1", "T2")
+	if got := strings.Fields(s.git("ls-files")); strings.Join(got, " ") != "a.txt b.txt c.txt d.txt" {
+		t.Errorf("the base has %v", got)
+	}
+}
+
+// Every format is heard, and an exit signal does as well as a line.
+func TestFormatsAndExitSignals(t *testing.T) {
+	for _, agent := range []string{"as-plain", "as-claude", "as-codex", "as-gemini", "as-opencode"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1") + task("T2"),
+				settings: "agent: " + agent + "\n",
+				options:  Options{ExitSignals: true},
+				script: `
+on developer T2:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on critic T2 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on critic T2 attempt 2:
+    expect "phase mismatch"
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}
+on auditor T2:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"READY_FOR_MERGE","exit_reason":"completed"}
+`})
+			s.run()
+			s.wantCompleted("T1", "T2")
+			if n := len(all[rules.AgentSessionCompleted](s, "T2")); n != 3 {
+				t.Errorf("%d exit signals count, want 3", n)
+			}
+			if n := len(all[rules.UnknownSignalRecovery](s, "T2")); n != 1 {
+				t.Errorf("asked again %d times, want once", n)
+			}
+		})
+	}
+}
+
+// An exit signal that says that the work is blocked is a question; so is one of a role of which it cannot say enough.
+// Where the agent exit protocol is not enabled, an exit signal moves nothing, and its sender is told.
+func TestExitSignalsAreOff(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on developer *:
+    expect "exit signal validation is disabled (AGENT_EXIT_PROTOCOL_ENABLED=false)"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+}
+
+func TestExitSignalsThatAsk(t *testing.T) {
+	s := set(t, scene{
+		plan:    task("T1"),
+		options: Options{ExitSignals: true},
+		script: `
+on developer T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"blocked","notes":"no idea"}
+on developer T1 attempt 2:
+    expect "have one"
+    signal INFRA_BLOCKED: {task}
+        Issue: it is broken
+on remediation R-1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on remediation *:
+    signal REMEDIATION_COMPLETE
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
+`})
+	r := s.begin()
+	if q := s.answer("have one"); q.Kind != rules.AskedBlocked || !strings.Contains(q.Text, "no idea") {
+		t.Errorf("question: %+v", q)
+	}
+	if q := s.answer("say it in full"); q.Kind != rules.AskedBlocked || q.Work != "R-1" {
+		t.Errorf("question: %+v", q)
+	}
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	wantIn(t, s.prompts("R-1", "remediation")[1], "say it in full")
+}

@@ -1,0 +1,225 @@
+package crew
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+)
+
+// A program that can be talked to is asked for a checkpoint, and then for its signal, without being started again.
+func TestInteractiveNearMiss(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker}}\n",
+		script: `
+on developer T1:
+    expect "You are a developer"
+    say - READY_FOR_REVIEW: {task}
+    listen "CHECKPOINT: T1"
+    signal CHECKPOINT: {task}
+        Current Activity: I am here
+    listen "Now send your signal again"
+    signal READY_FOR_REVIEW: {task}
+        Summary: there
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers were started, want one", n)
+	}
+	if recovery := only[rules.UnknownSignalRecovery](s, "T1").Body; recovery.Attempt != 1 {
+		t.Errorf("recovery: %+v", recovery)
+	}
+	if progress := only[rules.ProgressReported](s, "T1").Body; progress.Activity != "I am here" {
+		t.Errorf("progress: %+v", progress)
+	}
+}
+
+func TestInteractiveThatDoesNotAnswer(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker}}\nlimits: {checkpoint_answer: 1s}\n",
+		script: `
+on developer T1 attempt 1:
+    say - READY_FOR_REVIEW: {task}
+    hang
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) {
+		t.Errorf("failed: %+v", failed)
+	}
+}
+
+// An interactive agent that asks an expert and waits for the answer is ended, and started again with the advice.
+func TestInteractiveAsker(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker}}\nexperts: [{name: database}]\n",
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+    listen
+on expert *:
+    expect "a query"
+    signal EXPERT_ADVICE: {task}
+        Summary: go on
+on developer T1 attempt 2:
+    expect "go on"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+}
+
+// The third time in a row it is started afresh.
+func TestInteractiveThatNeverLearns(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker-claude}}\n",
+		script: `
+on developer T1 attempt 1:
+    say **READY_FOR_REVIEW: {task}**
+    listen "CHECKPOINT: T1"
+    signal CHECKPOINT: {task}
+    listen "Now send your signal again"
+    say **READY_FOR_REVIEW: {task}**
+    listen "CHECKPOINT: T1"
+    signal CHECKPOINT: {task}
+    listen "Now send your signal again"
+    say **READY_FOR_REVIEW: {task}**
+    hang
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(all[rules.UnknownSignalRecovery](s, "T1")); n != 2 {
+		t.Errorf("asked again %d times, want twice", n)
+	}
+	only[rules.AgentSignalFailure](s, "T1")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) {
+		t.Errorf("failed: %+v", failed)
+	}
+	ended, first := all[rules.AgentTurnEnded](s, "T1")[0], all[rules.AgentStarted](s, "T1")[0].Session
+	if ended.Session != first || !strings.Contains(s.text(ended.Body.Output), "READY_FOR_REVIEW") || ended.Body.Spent.Time == 0 {
+		t.Errorf("the turn that failed is not recorded: %+v", ended)
+	}
+	if n := len(s.prompts("T1", "developer")); n != 2 {
+		t.Errorf("%d developers were started, want two", n)
+	}
+}
+
+// What a checkpoint says is in the ledger while the agent runs.
+func TestCheckpointIsHeardLive(t *testing.T) {
+	for _, agent := range []string{"as-plain", "as-claude", "as-opencode"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "roles: {developer: {agent: " + agent + "}}\n",
+				script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+        Current Activity: counting sheep
+        Estimated Progress: 40%
+    wait for go-on
+    signal READY_FOR_REVIEW: {task}
+`})
+			r := s.begin()
+			s.until("the checkpoint is heard", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+			if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
+				t.Error("it was heard only at the end")
+			}
+			if p := s.work("T1").Task.Progress; p == nil || p.Activity != "counting sheep" || p.Percent != 40 {
+				t.Errorf("progress: %+v", p)
+			}
+			s.write("project/go-on", "")
+			r.end()
+			s.wantCompleted("T1")
+		})
+	}
+}
+
+func TestLive(t *testing.T) {
+	var heard lockedBuffer
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "checks:\n  - {name: unit, command: 'true'}\n",
+		script:   "on developer T1:\n    say I think about it.\n    signal READY_FOR_REVIEW: {task}\n",
+		options: Options{Live: func(a Activity) {
+			heard.Write([]byte(a.Work + " " + string(a.Role) + " " + a.Text + "\n"))
+		}},
+	})
+	s.run()
+	wantIn(t, heard.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n", "T1 critic REVIEW_PASSED: T1\n")
+	if strings.Contains(heard.String(), "\n\n") {
+		t.Error("empty lines are shown")
+	}
+}
+
+// Of a stream of objects whole ones are shown, however it comes in pieces.
+func TestLiveObjects(t *testing.T) {
+	for _, test := range []struct {
+		format signalbox.Format
+		pieces []string
+		want   string
+	}{
+		{signalbox.FormatClaude, []string{`{"a":`, "1}\n{\"b\"", `:2}`, "\n"}, `{"a":1}|{"b":2}`},
+		{signalbox.FormatClaude, []string{"{\"a\":1}\n{\"b\":2}\n{\"c\""}, `{"b":2}`},
+		{signalbox.FormatCodex, []string{"warning: x\n", "tail {\"a\":1}\n", "{\"b\":2}\r\n\n"}, `{"b":2}`},
+		{signalbox.FormatCodex, []string{`{"long":"`, strings.Repeat("x", maxLine), strings.Repeat("x", maxLine), "\"}\n{\"b\":2}\n"}, `{"b":2}`},
+		{signalbox.FormatAuto, []string{`{"a":`, "1}\n"}, `{"a":1}`},
+		{signalbox.FormatAuto, []string{"I think", " {about\nit"}, "I think|it"},
+		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},
+	} {
+		var shown []string
+		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, pauses: usualPauses()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		h, err := newHearer(&session{crew: crew}, test.format, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range test.pieces {
+			if _, err := h.Write([]byte(piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.close()
+		if got := strings.Join(shown, "|"); got != test.want {
+			t.Errorf("%s %.60q: shown %q, want %q", test.format, test.pieces, got, test.want)
+		}
+	}
+}
+
+// An agent knows who it is, and has nothing that is not its own.
+func TestEnvironmentOfAgents(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1:
+    run env > developer.env
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    crash
+on critic T1:
+    run env > critic.env
+    signal REVIEW_PASSED: {task}
+`})
+	s.run()
+	env := s.file("developer.env")
+	started := all[rules.AgentStarted](s, "T1")
+	wantIn(t, env, "SIGNALBOX_SESSION="+started[0].Session+"\n", "SIGNALBOX_ROLE=developer\n", "SIGNALBOX_WORK=T1\n", "SIGNALBOX_ATTEMPT=1\n",
+		"SIGNALBOX_EPOCH=", "SIGNALBOX_BOX="+filepath.Join(s.root, ".signalbox")+"\n")
+	wantIn(t, s.file("critic.env"), "SIGNALBOX_ATTEMPT=2\n", "SIGNALBOX_ROLE=critic\n")
+	for line := range strings.Lines(env) {
+		name, _, _ := strings.Cut(line, "=")
+		switch name {
+		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_BOX":
+		default:
+			if strings.HasPrefix(name, "SIGNALBOX_") {
+				t.Errorf("it has %s", line)
+			}
+		}
+	}
+}

@@ -1,0 +1,541 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/rehearsal"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/run/workspace"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Variables that make this test binary an agent.
+const (
+	scriptVariable      = "CREW_TEST_SCRIPT"
+	formatVariable      = "CREW_TEST_FORMAT"
+	interactiveVariable = "CREW_TEST_INTERACTIVE"
+)
+
+func TestMain(m *testing.M) {
+	if script := os.Getenv(scriptVariable); script != "" {
+		playAgent(script)
+		return
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // tests here wait more than they work
+		flag.Set("test.parallel", "8")
+	}
+	code := m.Run()
+	if left := leftGoroutines(); code == 0 && left != "" {
+		fmt.Fprintln(os.Stderr, "goroutines were left behind:\n"+left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// playAgent is the agent of a script: signalbox rehearse agent, without the program.
+func playAgent(name string) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	script, err := rehearsal.Parse(name, text)
+	if err != nil {
+		panic(err)
+	}
+	attempt, err := strconv.Atoi(os.Getenv("SIGNALBOX_ATTEMPT"))
+	if err != nil {
+		panic(err)
+	}
+	err = script.Play(context.Background(), rehearsal.Options{
+		Format: signalbox.Format(os.Getenv(formatVariable)), Role: os.Getenv("SIGNALBOX_ROLE"), Task: os.Getenv("SIGNALBOX_WORK"), Attempt: attempt,
+		Session: os.Getenv("SIGNALBOX_SESSION"), Interactive: os.Getenv(interactiveVariable) != "", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	if exit := (*rehearsal.Exit)(nil); errors.As(err, &exit) {
+		os.Exit(exit.Code)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// leftGoroutines are those of this package that run on after all tests, "" if there are none.
+func leftGoroutines() string {
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		var left []string
+		for _, stack := range strings.Split(string(buf), "\n\n")[1:] { // the first is this one
+			if strings.Contains(stack, "signalbox/internal/") && !strings.Contains(stack, "testing.(*T)") {
+				left = append(left, stack)
+			}
+		}
+		if left == nil || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+		runtime.Gosched()
+	}
+}
+
+// patience is how long a test waits for what should come at once.
+const patience = 30 * time.Second
+
+// scene is what a test is played in.
+type scene struct {
+	plan string // Markdown, see task
+	// script is what agents do; developers, critics and auditors whom it does not mention have nothing to say against anything.
+	script string
+	// settings are added to the configuration.
+	settings string
+	// files are in the repository, or in the folder, from the beginning.
+	files map[string]string
+	// git gives each task a tree of its own; else all work in one folder, which is quicker.
+	git     bool
+	options Options
+}
+
+const friendly = `
+on developer *:
+    signal READY_FOR_REVIEW: {task}
+        Summary: done
+on critic *:
+    signal REVIEW_PASSED: {task}
+on auditor *:
+    signal AUDIT_PASSED: {task}
+`
+
+// task is a task of a plan; fields are further lines such as "**Blocked By**: T1".
+func task(id string, fields ...string) string {
+	text := fmt.Sprintf("\n#### Task %s: The task %s\n\n**Work**: Do what %s asks for.\n\n**Acceptance Criteria**\n\n- [ ] %s is done\n", id, id, id, id)
+	for _, field := range fields {
+		text += "\n" + field + "\n"
+	}
+	return text
+}
+
+// stage is a box in which a plan is carried out.
+type stage struct {
+	t     *testing.T
+	scene scene
+	dir   string // of everything
+	root  string // of the project
+	box   *box.Box
+	place Place
+	log   *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// set makes the project, the agents and the box, and loads the plan.
+func set(t *testing.T, sc scene) *stage {
+	t.Helper()
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, scene: sc, dir: dir, root: filepath.Join(dir, "project"), log: &lockedBuffer{}}
+	s.script(sc.script)
+	for name, text := range sc.files {
+		s.write(filepath.Join("project", name), text)
+	}
+	s.write(filepath.Join("project", box.FolderName, config.FileName), s.settings())
+	s.place = Place{Root: s.root}
+	opts := &box.Options{KeyFile: filepath.Join(dir, "key")}
+	if _, err := box.Init(t.Context(), filepath.Join(s.root, box.FolderName), "me", opts); err != nil {
+		t.Fatal(err)
+	}
+	if sc.git {
+		s.commit()
+	}
+	s.box = s.open()
+	t.Cleanup(func() {
+		for _, failed := range all[rules.AgentFailed](s, "") { // the status by which a scripted agent says so
+			if strings.HasPrefix(failed.Body.Detail, "exit status 3") {
+				t.Errorf("an agent was not told what it expects: %s: %s", failed.Work, failed.Body.Detail)
+			}
+		}
+		if left := leftProcesses(s.box.Dir); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+		if t.Failed() {
+			t.Logf("ledger:\n%s\nlog:\n%s", s.story(), s.log)
+		}
+	})
+	s.load(sc.plan)
+	return s
+}
+
+// open opens the box once more, as another process would.
+func (s *stage) open() *box.Box {
+	s.t.Helper()
+	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "key")})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// script sets what agents do from here on.
+func (s *stage) script(text string) {
+	s.t.Helper()
+	if _, err := rehearsal.Parse("script", []byte(text+friendly)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("agents.script", text+friendly)
+}
+
+func (s *stage) write(name, text string) {
+	s.t.Helper()
+	name = filepath.Join(s.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// settings have the agents player (plain), talker (interactive) and one for each format.
+func (s *stage) settings() string {
+	program, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var b strings.Builder
+	agent := func(name, format, more string) {
+		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q%s}\n",
+			name, program, format, scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, format, os.DevNull, more)
+	}
+	b.WriteString("agents:\n")
+	agent("player", "plain", "")
+	agent("talker", "plain", ", "+interactiveVariable+": 1")
+	b.WriteString("    interactive: true\n")
+	agent("talker-claude", "claude", ", "+interactiveVariable+": 1")
+	b.WriteString("    interactive: true\n")
+	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n")
+	for _, format := range signalbox.Formats()[1:] {
+		agent("as-"+string(format), string(format), "")
+	}
+	for setting, value := range map[string]string{"agent": "player", "grace": "1s", "workspace": "shared"} {
+		if setting == "workspace" && s.scene.git {
+			value = "worktree"
+		}
+		if !slices.ContainsFunc(strings.Split(s.scene.settings, "\n"), func(line string) bool { return strings.HasPrefix(line, setting+":") }) {
+			fmt.Fprintf(&b, "%s: %s\n", setting, value)
+		}
+	}
+	return b.String() + s.scene.settings
+}
+
+// commit makes a repository of the project.
+func (s *stage) commit() {
+	s.t.Helper()
+	s.git("init", "-q", "-b", "main")
+	s.git("add", "-A")
+	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty", "-m", "start")
+	repo, err := workspace.Find(s.t.Context(), s.root, filepath.Join(s.root, box.FolderName, "trees"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.place.Repo = repo
+}
+
+// git returns what a git command prints, without the last line end.
+func (s *stage) git(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = s.root
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+// load makes the tasks those of a plan.
+func (s *stage) load(text string) rules.PlanChange {
+	s.t.Helper()
+	text = "# The plan\n" + text
+	p, err := plan.Parse("plan.md", []byte(text), &plan.Options{Drafts: s.box.Config.Analyst()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	change, err := Load(s.t.Context(), s.box, p, []byte(text), "me", s.place.Repo == nil, false)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return change
+}
+
+// running is a crew at work.
+type running struct {
+	*stage
+	crew    *Crew
+	stop    context.CancelCauseFunc
+	over    chan struct{}
+	outcome Outcome
+	err     error
+}
+
+// begin sets a crew to work. It is stopped, at the latest, when the test ends.
+func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
+
+func (s *stage) beginIn(b *box.Box, options Options) *running {
+	s.t.Helper()
+	if options.pauses == nil {
+		options.pauses = &pauses{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}, place: []time.Duration{1, 1}}
+	}
+	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	c, err := New(s.t.Context(), b, s.place, &options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	r := &running{stage: s, crew: c, stop: stop, over: make(chan struct{})}
+	go func() {
+		defer close(r.over)
+		r.outcome, r.err = c.Run(ctx)
+		r.err = errors.Join(r.err, c.Close())
+	}()
+	s.t.Cleanup(func() {
+		stop(nil)
+		<-r.over
+	})
+	return r
+}
+
+// end waits for the end of the run.
+func (r *running) end() Outcome {
+	r.t.Helper()
+	select {
+	case <-r.over:
+	case <-time.After(patience):
+		r.t.Fatalf("the run does not end: %+v", r.status())
+	}
+	if r.err != nil {
+		r.t.Fatal(r.err)
+	}
+	if left := r.crew.runningSessions(); len(left) > 0 {
+		r.t.Errorf("sessions are left: %v", left)
+	}
+	return r.outcome
+}
+
+// run carries the plan out, and wants it completed.
+func (s *stage) run() {
+	s.t.Helper()
+	if o := s.begin().end(); o.Standing != rules.StandingComplete {
+		s.t.Fatalf("the run ends %s: %v", o.Standing, o.Reasons)
+	}
+}
+
+func (s *stage) status() (st rules.Status) {
+	s.box.Engine.View(func(state *rules.State) { st = state.Status(time.Now()) })
+	return st
+}
+
+// work is a work item as it is now.
+func (s *stage) work(id string) (w *rules.Work) {
+	s.t.Helper()
+	s.box.Engine.View(func(state *rules.State) { w, _ = state.Work(id) })
+	if w == nil {
+		s.t.Fatalf("there is no work %s", id)
+	}
+	return w
+}
+
+// do gives a command, as an operator.
+func (s *stage) do(c rules.Command) {
+	s.t.Helper()
+	if _, err := s.box.Engine.Do(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until waits for something to be so, looking again whenever the ledger has moved.
+func (s *stage) until(what string, so func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for {
+		seen := s.box.Engine.Tail().Seq
+		if so() {
+			return
+		}
+		if err := s.box.Engine.Wait(ctx, seen); err != nil {
+			s.t.Fatalf("it does not happen that %s: %v", what, err)
+		}
+	}
+}
+
+// answer answers the next question when it is asked, and returns it.
+func (s *stage) answer(text string) (asked rules.Question) {
+	s.t.Helper()
+	s.until("a question is asked", func() bool {
+		s.box.Engine.View(func(state *rules.State) {
+			for _, q := range state.Questions() {
+				if q.Open() {
+					asked = *q
+				}
+			}
+		})
+		return asked.ID != ""
+	})
+	s.do(rules.AnswerQuestion{Question: asked.ID, Answer: text, Actor: "me"})
+	return asked
+}
+
+// recorded is an event with its body.
+type recorded[T any] struct {
+	Seq           uint64
+	Work, Session string
+	Body          T
+}
+
+// all returns the events of a type, in order, of one work item or with "" of all.
+func all[T any](s *stage, work string) (found []recorded[T]) {
+	s.t.Helper()
+	kind := reflect.TypeFor[T]().Name()
+	for e, err := range s.box.Events(context.Background(), 0) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Type != kind || work != "" && e.Work != work {
+			continue
+		}
+		r := recorded[T]{Seq: e.Seq, Work: e.Work, Session: e.Session}
+		if err := json.Unmarshal(e.Data, &r.Body); err != nil {
+			s.t.Fatal(err)
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// only returns the one event of a type there is about a work item.
+func only[T any](s *stage, work string) recorded[T] {
+	s.t.Helper()
+	found := all[T](s, work)
+	if len(found) != 1 {
+		s.t.Fatalf("there are %d events %s about %q, want 1", len(found), reflect.TypeFor[T]().Name(), work)
+	}
+	return found[0]
+}
+
+// text is a blob.
+func (s *stage) text(digest signalbox.Hash) string {
+	s.t.Helper()
+	text, err := (&Crew{box: s.box}).blob(context.Background(), digest)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// prompts are what agents of a role were told about a work item.
+func (s *stage) prompts(work, role string) (texts []string) {
+	s.t.Helper()
+	for _, started := range all[rules.AgentStarted](s, work) {
+		var session *rules.Session
+		s.box.Engine.View(func(state *rules.State) { session, _ = state.Session(started.Session) })
+		if session != nil && string(session.Role) == role {
+			texts = append(texts, s.text(started.Body.Prompt))
+		}
+	}
+	return texts
+}
+
+// story is the ledger, a line an event.
+func (s *stage) story() string {
+	var b strings.Builder
+	for e, err := range s.box.Events(context.Background(), 0) {
+		if err != nil {
+			fmt.Fprintln(&b, err)
+			break
+		}
+		fmt.Fprintf(&b, "%3d %s %s %s %s %.300s\n", e.Seq, e.Time.Format("05.000"), e.Type, e.Work, e.Session, e.Data)
+	}
+	return b.String()
+}
+
+func (s *stage) file(name string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.root, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// wantCompleted wants each of the tasks to be completed, once.
+func (s *stage) wantCompleted(ids ...string) {
+	s.t.Helper()
+	for _, id := range ids {
+		if w := s.work(id); w.Phase != signalbox.PhaseCompleted {
+			s.t.Errorf("%s is in %s", id, w.Phase)
+		}
+		if n := len(all[rules.Merged](s, id)); n != 1 {
+			s.t.Errorf("%s was completed %d times", id, n)
+		}
+	}
+}
+
+// wantIn wants a text to hold others.
+func wantIn(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("this lacks %q:\n%s", part, text)
+		}
+	}
+}
+
+// runningSessions returns what the crew is doing, in order.
+func (c *Crew) runningSessions() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for id := range c.sessions {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,108 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/plan"
+)
+
+// Load makes the box's tasks those of a plan, under the box's configuration. It may be done again at any time.
+func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, actor string, shared, replace bool) (rules.PlanChange, error) {
+	var all rules.PlanChange
+	if _, err := b.Engine.Do(ctx, rules.Configure{Policy: PolicyOf(b.Config, shared), Actor: actor}); err != nil {
+		return all, err
+	}
+	digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(text))
+	if err != nil {
+		return all, err
+	}
+	tasks, err := storeTasks(ctx, b, p)
+	if err != nil {
+		return all, err
+	}
+	for !all.Loaded {
+		answer, err := b.Engine.Do(ctx, rules.LoadPlan{Plan: digest, Name: p.Name, Tasks: tasks, Actor: actor, Replace: replace})
+		if err != nil {
+			return all, err
+		}
+		part := answer.Plan
+		all.Loaded, all.Stale = part.Loaded, part.Stale
+		all.Added, all.Changed, all.Removed = append(all.Added, part.Added...), append(all.Changed, part.Changed...), append(all.Removed, part.Removed...)
+		replace = true // the first part said yes
+	}
+	return all, nil
+}
+
+// storeTasks keeps the text of each task that the ledger does not know yet.
+func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.PlanTask, err error) {
+	for _, t := range p.Tasks {
+		text, err := json.Marshal(t)
+		if err != nil {
+			return nil, err
+		}
+		digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		task := rules.PlanTask{ID: t.ID, Title: t.Title, Priority: t.Priority, BlockedBy: t.BlockedBy, Files: t.Files, Draft: t.Draft, Text: digest}
+		if t.Budget != nil {
+			task.Budget = rules.Budget{Tokens: t.Budget.Tokens, CostMicros: t.Budget.CostMicros, Time: t.Budget.Time}
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, nil
+}
+
+// checksAtOnce is how many tasks' checks run at the same time where each has a folder of its own.
+const checksAtOnce = 2
+
+// PolicyOf is what a configuration says to the rules.
+func PolicyOf(c *config.Config, shared bool) rules.Policy {
+	l := c.Limits
+	p := rules.Policy{
+		Slots: c.Slots, Checks: checksAtOnce, CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
+		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task),
+		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks, Merges: l.Merges, Incompletes: l.Incompletes,
+			Timeouts: l.Timeouts, Unknown: l.Unknown, Waits: l.Waits, FileWaits: l.FileWaits, Remediations: l.Remediations,
+			ExpertRequests: l.ExpertRequests, FileWait: l.FileWait},
+	}
+	if shared {
+		p.Checks = 1
+	}
+	for _, role := range config.AgentRoles() {
+		_, configured := c.Roles[role]
+		switch role {
+		case signalbox.RoleExpert: // each expert has slots of its own
+			continue
+		case signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst: // they are there only if somebody wants them
+			if !configured {
+				continue
+			}
+		}
+		p.Roles = append(p.Roles, rules.RoleSlots{Role: role, Slots: c.RoleOf(role).Slots})
+	}
+	for _, e := range c.Experts {
+		p.Experts = append(p.Experts, rules.Expert{Name: e.Name, Keywords: e.Keywords, Slots: e.Slots})
+	}
+	return p
+}
+
+// checkSet is the digest of what is checked and where.
+func checkSet(c *config.Config) signalbox.Hash {
+	text, err := json.Marshal([]any{c.Checks, c.Environments})
+	if err != nil {
+		panic("crew: checks do not encode: " + err.Error()) // they are texts and numbers
+	}
+	return sha256.Sum256(text)
+}
+
+func budgetOf(b config.Budget) rules.Budget {
+	return rules.Budget{Tokens: b.Tokens, CostMicros: b.CostMicros, Time: b.Time}
+}

@@ -1,0 +1,326 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+func TestPauseAndResume(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2"), script: `
+on developer T1:
+    wait for go-on
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.do(rules.Order{What: rules.OrderPause, Work: "T2", Actor: "me"})
+	r := s.begin()
+	s.until("T1 is in hand", func() bool { return len(all[rules.AgentStarted](s, "T1")) > 0 })
+	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
+	s.write("project/go-on", "")
+	s.until("the developer is done", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending && s.work("T1").Lease == nil })
+	if st := s.status(); st.Standing != rules.StandingPaused {
+		t.Errorf("it is %s", st.Standing)
+	}
+	s.do(rules.Order{What: rules.OrderResume, Actor: "me"})
+	s.until("T1 is completed", func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted })
+	if n := len(all[rules.AgentStarted](s, "T2")); n != 0 {
+		t.Error("T2 was begun though it is paused")
+	}
+	s.do(rules.Order{What: rules.OrderResume, Work: "T2", Actor: "me"})
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	s.wantCompleted("T1", "T2")
+}
+
+// Who works on what is cancelled is ended, with all it started; a retry begins anew.
+func TestCancelAndRetry(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), script: `
+on developer T1 attempt 1:
+    run sleep 600 >/dev/null 2>&1 &
+    signal CHECKPOINT: {task}
+    hang
+`})
+	r := s.begin()
+	s.awaitWord("T1")
+	s.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "me", Reason: "no longer wanted"})
+	o := r.end()
+	if o.Standing != rules.StandingStuck || len(o.Reasons) != 1 || o.Reasons[0] != "T2 waits for T1; T1 is cancelled (no longer wanted)" {
+		t.Errorf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	if left := leftProcesses(s.box.Dir); left != nil {
+		t.Errorf("processes are left: %v", left)
+	}
+	s.do(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "me"})
+	s.run()
+	s.wantCompleted("T1", "T2")
+}
+
+func TestCancelTheRun(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    signal CHECKPOINT: {task}\n    hang\n"})
+	r := s.begin()
+	s.awaitWord("T1")
+	s.do(rules.Order{What: rules.OrderCancel, Actor: "me"})
+	if o := r.end(); o.Standing != rules.StandingStuck {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
+	s.run()
+	s.wantCompleted("T1")
+}
+
+// awaitWord waits for a checkpoint of an agent, which it sends when it is where the test wants it.
+func (s *stage) awaitWord(work string) {
+	s.t.Helper()
+	s.until("the agent of "+work+" reports", func() bool { return len(all[rules.ProgressReported](s, work)) > 0 })
+}
+
+// A crew that is told to stop ends its agents and frees what they held; the next goes on with what they did.
+func TestStoppedAndContinued(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: `
+on developer T1 attempt 1:
+    write half.txt half
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    run test -f half.txt && echo whole > whole.txt
+    signal READY_FOR_REVIEW: {task}
+`})
+	why := errors.New("enough for today")
+	r := s.begin()
+	s.awaitWord("T1")
+	r.stop(why)
+	<-r.over
+	if !errors.Is(r.err, context.Canceled) {
+		t.Errorf("the run ends with %v", r.err)
+	}
+	if w := s.work("T1"); w.Lease != nil || w.Phase != signalbox.PhaseImplementation {
+		t.Errorf("T1 is in %s, held by %+v", w.Phase, w.Lease)
+	}
+	if left := leftProcesses(s.box.Dir); left != nil {
+		t.Errorf("processes are left: %v", left)
+	}
+	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+		t.Error("being stopped counts as a failure")
+	}
+	s.run()
+	s.wantCompleted("T1", "T2")
+	s.file("whole.txt")
+}
+
+// Two crews on one box share the work, and nothing is done twice.
+func TestTwoCrews(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1") + task("T2") + task("T3") + task("T4"), script: `
+on developer *:
+    write {task}.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	one, two := s.begin(), s.beginIn(s.open(), Options{Actor: "other"})
+	for _, r := range []*running{one, two} {
+		if o := r.end(); o.Standing != rules.StandingComplete {
+			t.Errorf("it ends %s: %v", o.Standing, o.Reasons)
+		}
+	}
+	if err := s.box.Engine.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCompleted("T1", "T2", "T3", "T4")
+	if n := len(all[rules.AgentStarted](s, "")); n != 12 {
+		t.Errorf("%d agents were started, want 12", n)
+	}
+	if got := strings.Fields(s.git("ls-files")); strings.Join(got, " ") != "T1.txt T2.txt T3.txt T4.txt" {
+		t.Errorf("the base has %v", got)
+	}
+}
+
+// A crew of one role leaves the rest to others.
+func TestCrewOfOneRole(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	critics := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleCritic}, Stay: true})
+	others := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI, signalbox.RoleAuditor}})
+	others.end()
+	s.wantCompleted("T1")
+	critics.stop(nil)
+	<-critics.over
+	for _, granted := range all[rules.LeaseGranted](s, "T1") {
+		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
+			t.Errorf("%s was given to the wrong crew", granted.Body.Role)
+		}
+	}
+}
+
+// With Stay a crew waits for more when all is done.
+func TestStay(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{Stay: true}})
+	r := s.begin()
+	s.until("T1 is completed", func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted && s.work("T1").Lease == nil })
+	s.load(task("T1") + task("T2"))
+	s.until("T2 is completed", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
+	select {
+	case <-r.over:
+		t.Error("it did not stay")
+	default:
+	}
+	r.stop(nil)
+	<-r.over
+	s.wantCompleted("T1", "T2")
+}
+
+func TestLeaveQuestions(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), options: Options{LeaveQuestions: true}, script: `
+on developer T1 attempt 1:
+    signal SEEKING_DIVINE_CLARIFICATION
+        Question: Why?
+`})
+	o := s.begin().end()
+	if o.Standing != rules.StandingAsking || len(o.Questions) != 1 || strings.Join(o.Reasons, "; ") != "T1 waits for an answer to Q-1; T2 waits for that" {
+		t.Errorf("it ends %s: %q", o.Standing, o.Reasons)
+	}
+	s.do(rules.AnswerQuestion{Question: "Q-1", Answer: "Because.", Actor: "me"})
+	s.run()
+	wantIn(t, s.prompts("T1", "developer")[1], "Because.")
+}
+
+// What changed between two runs counts; what is completed is not done again.
+func TestPlanChanged(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1")})
+	s.run()
+	change := s.load(strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T3", "**Blocked By**: T1"))
+	if strings.Join(change.Added, " ") != "T3" || strings.Join(change.Stale, " ") != "T1" || len(change.Changed) > 0 {
+		t.Errorf("change: %+v", change)
+	}
+	s.run()
+	s.wantCompleted("T1", "T3")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("T1 was done %d times", n)
+	}
+	if again := s.load(strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T3", "**Blocked By**: T1")); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
+		t.Errorf("the same plan changes something: %+v", again)
+	}
+}
+
+// A question is told to a webhook and a command, and stands whatever comes of it.
+func TestNotify(t *testing.T) {
+	got := make(chan []byte, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		got <- text
+		if r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("content type %q", r.Header.Get("Content-Type"))
+		}
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	s := set(t, scene{
+		plan:     task("T1"),
+		options:  Options{LeaveQuestions: true},
+		settings: "notify:\n  webhook: " + server.URL + "\n  command: [sh, -c, 'cat > " + dir + "/told; exit 3']\n",
+		script:   "on developer T1:\n    signal SEEKING_DIVINE_CLARIFICATION\n        Question: Why?\n",
+	})
+	s.begin().end()
+	text := <-got
+	var q struct{ Box, Question, Kind, Work, Text string }
+	if err := json.Unmarshal(text, &q); err != nil || q.Box != s.box.ID() || q.Question != "Q-1" || q.Kind != "clarification" || q.Work != "T1" || q.Text != "Why?" {
+		t.Errorf("the webhook got %s", text)
+	}
+	told, err := os.ReadFile(filepath.Join(dir, "told"))
+	if err != nil || string(told) != string(text) {
+		t.Errorf("the command got %s (%v)", told, err)
+	}
+	wantIn(t, s.log.String(), "418", "exit status 3")
+	if len(got) > 0 {
+		t.Error("it was told twice")
+	}
+}
+
+// A failure of the workspace is no word about the work, and is told.
+func TestWorkspaceFailure(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true}, script: `
+on developer T1:
+    run git init -q inner && echo x > inner/file
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.begin().end()
+	if q := all[rules.QuestionAsked](s, "T1"); len(q) != 1 {
+		t.Fatalf("questions: %+v", q)
+	}
+	wantIn(t, s.prompts("T1", "developer")[1], "What you left cannot be kept", "another git repository in it: inner")
+}
+
+// Leases are renewed while an agent works longer than they last.
+func TestLeaseIsKept(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 1s}\n", script: `
+on developer T1:
+    wait for go-on
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("the lease was renewed past its time", func() bool { return len(all[rules.LeaseRenewed](s, "T1")) >= 4 })
+	s.write("project/go-on", "")
+	r.end()
+	s.wantCompleted("T1")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers", n)
+	}
+}
+
+// CheckAgents finds a program that is missing before anything is started.
+func TestCheckAgents(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: missing}}\n"})
+	err := CheckAgents(s.box.Config, rules.DispatchRoles())
+	if err == nil || !strings.Contains(err.Error(), "no-such-program-anywhere") {
+		t.Errorf("error %v", err)
+	}
+	if err := CheckAgents(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}); err != nil {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Sign signs all that is written before it is told to stop, and hands it out.
+func TestSign(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: handed-out}\n"})
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		Sign(ctx, s.box, slog.New(slog.NewTextHandler(s.log, nil)))
+	}()
+	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
+	cancel()
+	<-over
+	lines := strings.Split(s.file(".signalbox/handed-out"), "\n")
+	if want := strconv.FormatUint(s.box.Engine.Tail().Seq, 10); len(lines) < 2 || lines[1] != want {
+		t.Errorf("the checkpoint is %q, want one of size %s", lines, want)
+	}
+	if s.log.String() != "" {
+		t.Errorf("log: %s", s.log)
+	}
+}
+
+// A text that was redacted is missing from prompts, and says so.
+func TestRedactedText(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text, Actor: "me", Reason: "secret"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := Prompt(t.Context(), s.box, signalbox.RoleDeveloper, "T1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIn(t, string(text), "(this text was redacted)", "    READY_FOR_REVIEW: T1\n")
+	s.run()
+	s.wantCompleted("T1")
+}

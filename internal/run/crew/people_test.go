@@ -1,0 +1,365 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// Who asks an expert frees the slot, and goes on under the same lease with the advice. The expert sees what the asker did.
+func TestExpertAdvises(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1", "**Notes**: mind the SQL"),
+		settings: "slots: 1\nexperts: [{name: database, keywords: [sql], instructions: You know it all.}]\n",
+		script: `
+on developer T1 attempt 1:
+    expect "- database"
+    write query.sql select 1
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Request Type: advice
+        Context Snapshot: a query
+        ---DELEGATION PROMPT START---
+        Is this query fast?
+        ---DELEGATION PROMPT END---
+on developer T1 attempt 2:
+    expect "The expert database said"
+    expect "add an index"
+    signal READY_FOR_REVIEW: {task}
+on expert X-1:
+    expect "You are the expert database"
+    expect "You know it all."
+    expect "Is this query fast?"
+    run cat query.sql
+    run test -f query.sql && echo seen > ../../seen
+    write query.sql drop table
+    signal EXPERT_ADVICE: {task}
+        Summary: add an index
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if got := s.file("query.sql"); strings.TrimSpace(got) != "select 1" {
+		t.Errorf("query.sql has %q", got)
+	}
+	s.file(".signalbox/seen")
+	started := all[rules.AgentStarted](s, "T1")
+	if started[0].Body.Epoch != started[1].Body.Epoch {
+		t.Error("who asked lost its lease")
+	}
+	if n := len(all[rules.SessionResumed](s, "T1")); n != 1 {
+		t.Errorf("resumed %d times", n)
+	}
+	if w := s.work("X-1"); w.Phase != signalbox.PhaseCompleted {
+		t.Errorf("X-1 is in %s", w.Phase)
+	}
+}
+
+// An asker that does not end its turn is ended, and that is no failure.
+func TestAskerThatDoesNotEnd(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "experts: [{name: database}]\nroles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+    say And now I wait.
+    hang
+on expert *:
+    signal EXPERT_ADVICE: {task}
+        Summary: go on
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+	wantIn(t, s.prompts("T1", "developer")[1], "go on")
+}
+
+func TestExpertUnsuccessful(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "experts: [{name: database}]\n",
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+on expert *:
+    signal EXPERT_UNSUCCESSFUL: {task}
+        Summary: I only know birds
+on developer T1 attempt 2:
+    expect "I only know birds"
+    expect "use a table"
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	if q := s.answer("use a table"); q.Kind != rules.AskedExpert || q.Work != "T1" || !strings.Contains(q.Text, "I only know birds") {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1")
+}
+
+func TestUnknownExpertIsAQuestion(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: astrologer
+        Context Snapshot: the stars
+`})
+	r := s.begin()
+	if q := s.answer("no"); q.Kind != rules.AskedExpert || !strings.Contains(q.Text, "astrologer") {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1")
+}
+
+func TestExpertCreator(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1") + task("T2", "**Blocked By**: T1", "**Notes**: a horoscope"),
+		settings: "roles: {expert-creator: {}}\n",
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: astrologer
+        Context Snapshot: the stars
+on expert-creator X-1:
+    expect "the stars"
+    signal EXPERT_CREATED: astrologer
+        Gap: nobody reads the stars
+        Keywords: horoscope, stars
+on expert X-1:
+    expect "You are the expert astrologer"
+    signal EXPERT_ADVICE: {task}
+        Summary: Venus is up
+on developer T1 attempt 2:
+    expect "Venus is up"
+    signal READY_FOR_REVIEW: {task}
+on developer T2:
+    expect "- astrologer: nobody reads the stars"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1", "T2")
+	if e := only[rules.ExpertRegistered](s, "X-1").Body.Expert; e.Name != "astrologer" || strings.Join(e.Keywords, ",") != "horoscope,stars" {
+		t.Errorf("expert: %+v", e)
+	}
+}
+
+func TestQuestionIsAnswered(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1") + task("T2"),
+		script: `
+on developer T1 attempt 1:
+    signal SEEKING_DIVINE_CLARIFICATION
+        Task: T1
+        Question: Which colour?
+        Options Considered: red, green
+on developer T1 attempt 2:
+    expect "Which colour?"
+    expect "Heliotrope."
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("the rest goes on", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
+	q := s.answer("Heliotrope.")
+	if q.Kind != rules.AskedClarification || q.Work != "T1" || q.Text != "Which colour?" {
+		t.Errorf("question: %+v", q)
+	}
+	wantIn(t, s.text(q.Body), "red, green")
+	r.end()
+	s.wantCompleted("T1", "T2")
+}
+
+func TestIncompleteIsRouted(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1") + task("T2"),
+		script: `
+on developer T1 attempt 1:
+    signal TASK_INCOMPLETE: {task}
+        Blocker: T2 has to come first
+        Blocked By: T2
+on developer T1 attempt 2:
+    signal TASK_INCOMPLETE: {task}
+        Blocker: it is unclear which one is meant
+on developer T1 attempt 3:
+    expect "the other one"
+    signal TASK_INCOMPLETE: {task}
+        Blocker: I ran out of breath
+        Progress: half is done
+on developer T1 attempt 4:
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	if q := s.answer("the other one"); q.Kind != rules.AskedIncomplete {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1", "T2")
+	var causes []string
+	for _, i := range all[rules.IncompleteLogged](s, "T1") {
+		causes = append(causes, string(i.Body.Cause))
+	}
+	if strings.Join(causes, " ") != "waiting missing_information other" {
+		t.Errorf("causes: %v", causes)
+	}
+	if on := only[rules.BlockerAdded](s, "T1"); strings.Join(on.Body.On, " ") != "T2" {
+		t.Errorf("waits for %v", on.Body.On)
+	}
+	if only[rules.Merged](s, "T2").Seq > all[rules.AgentStarted](s, "T1")[1].Seq {
+		t.Error("T1 went on before T2 was done")
+	}
+}
+
+func TestAnalystExpandsADraft(t *testing.T) {
+	draft := "\n#### Task T1: Something\n\n**Work**: make it nice\n"
+	s := set(t, scene{
+		plan:     draft + task("T2", "**Blocked By**: T1"),
+		settings: "roles: {business-analyst: {}}\n",
+		script: `
+on business-analyst T1 attempt 1:
+    expect "make it nice"
+    signal EXPANDED_TASK_SPECIFICATION: {task}
+        Confidence: LOW
+        Expanded Specification: no idea
+on business-analyst T1 attempt 2:
+    expect "with flowers"
+    signal EXPANDED_TASK_SPECIFICATION: {task}
+        Confidence: HIGH
+        Expanded Specification: flowers on every page
+        Acceptance Criteria:
+        - there are flowers
+        SUB-TASK: T1-a Plant them
+        Expanded Specification: dig first
+        Acceptance Criteria:
+        - planted
+        SUB-TASK: T1-b Water them
+        Acceptance Criteria:
+        - wet
+        Blocked By: T1-a
+on developer T1:
+    expect "flowers on every page"
+    signal READY_FOR_REVIEW: {task}
+on developer T1-a:
+    expect "dig first"
+    expect "planted"
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	if q := s.answer("with flowers"); q.Kind != rules.AskedExpansion {
+		t.Errorf("question: %+v", q)
+	}
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	s.wantCompleted("T1", "T1-a", "T1-b", "T2")
+	if x := all[rules.TaskExpanded](s, "T1"); strings.Join(x[len(x)-1].Body.SubTasks, " ") != "T1-a T1-b" {
+		t.Errorf("expanded: %+v", x)
+	}
+	if only[rules.Merged](s, "T1-a").Seq > all[rules.AgentStarted](s, "T1-b")[0].Seq {
+		t.Error("T1-b did not wait for T1-a")
+	}
+}
+
+// In a shared folder a file is granted, or waited for.
+func TestFileConflicts(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1", "**Target Files**: a.txt") + task("T2", "**Target Files**: b.txt"),
+		script: `
+on developer T1 attempt 1:
+    signal FILE CONFLICT: free.txt
+    wait for T2-waits
+    write a.txt x
+    signal READY_FOR_REVIEW: {task}
+on developer T2 attempt 1:
+    signal FILE CONFLICT: a.txt
+on developer T2 attempt 2:
+    run test -f a.txt && echo yes > T2-saw
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("T2 waits and T1 has its file", func() bool {
+		return s.work("T2").Task.Parked != nil && len(s.work("T1").Task.Locks) == 2
+	})
+	s.write("project/T2-waits", "")
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	s.wantCompleted("T1", "T2")
+	heard := 0
+	for _, h := range all[rules.SignalHeard](s, "") {
+		if h.Body.Signal == "file_conflict" {
+			heard++
+		}
+	}
+	if heard != 2 || len(all[rules.SignalRefused](s, "")) != 0 {
+		t.Errorf("%d conflicts were heard, want each once", heard)
+	}
+	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" || waited.Holder != "T1" {
+		t.Errorf("waited: %+v", waited)
+	}
+	if only[rules.Merged](s, "T1").Seq > only[rules.SessionResumed](s, "T2").Seq {
+		t.Error("T2 went on before T1 was done")
+	}
+	s.file("T2-saw")
+}
+
+// Two that wait for each other: the younger yields, and its agent is ended.
+func TestFileCircle(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1", "**Target Files**: a.txt") + task("T2", "**Target Files**: b.txt"),
+		script: `
+on developer T2 attempt 1:
+    signal FILE CONFLICT: a.txt
+on developer T1 attempt 1:
+    wait for T2-waits
+    signal FILE CONFLICT: b.txt
+    say I have it.
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("T2 waits", func() bool { return s.work("T2").Task.Parked != nil })
+	s.write("project/T2-waits", "")
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+	}
+	s.wantCompleted("T1", "T2")
+	if why := only[rules.LocksYielded](s, "T2").Body.Reason; !strings.Contains(why, "circle") {
+		t.Errorf("T2 yields because of %q", why)
+	}
+}
+
+// Where each has a tree of its own the overlap is noted, and nobody waits.
+func TestFileOverlapInTrees(t *testing.T) {
+	s := set(t, scene{
+		git:  true,
+		plan: task("T1", "**Target Files**: a.txt") + task("T2"),
+		script: `
+on developer T1 attempt 1:
+    wait for ../../../noted
+    signal READY_FOR_REVIEW: {task}
+on developer T2 attempt 1:
+    signal FILE CONFLICT: a.txt
+    signal READY_FOR_REVIEW: {task}
+on critic T1:
+    expect "a.txt (also T2)"
+    signal REVIEW_PASSED: {task}
+`})
+	r := s.begin()
+	s.until("the overlap is noted", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	s.write("project/noted", "")
+	r.end()
+	s.wantCompleted("T1", "T2")
+	if n := len(all[rules.SessionParked](s, "")); n != 0 {
+		t.Errorf("%d had to wait", n)
+	}
+}

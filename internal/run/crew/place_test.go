@@ -1,0 +1,368 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/rules"
+)
+
+// What is checked, reviewed and audited is what is merged, whatever a developer told git about the files in its tree.
+func TestReviewersSeeWhatIsMerged(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1"),
+		files:    map[string]string{"f.txt": "start\n", ".gitignore": "ignored.txt\n"},
+		settings: "checks:\n  - {name: committed, command: 'grep -q start f.txt || grep -q evil f.txt && ! test -e ignored.txt'}\n",
+		script: `
+on developer T1:
+    write f.txt evil
+    run git -c user.name=d -c user.email=d@localhost commit -qam mine
+    run git update-index --skip-worktree f.txt && git config core.sparseCheckout true
+    run git config --worktree core.checkStat minimal
+    write ignored.txt mine
+    signal READY_FOR_REVIEW: {task}
+on critic T1:
+    run cat f.txt > "$SIGNALBOX_BOX/critic-saw"; ls >> "$SIGNALBOX_BOX/critic-saw"
+    signal REVIEW_PASSED: {task}
+on auditor T1:
+    run cat f.txt > "$SIGNALBOX_BOX/auditor-saw"; ls >> "$SIGNALBOX_BOX/auditor-saw"
+    signal AUDIT_PASSED: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	for _, role := range []string{"critic", "auditor"} {
+		if saw := s.file(".signalbox/" + role + "-saw"); saw != "evil\nf.txt\n" {
+			t.Errorf("the %s saw %q", role, saw)
+		}
+	}
+	if n := len(all[rules.ChecksRan](s, "T1")); n != 1 {
+		t.Errorf("checked %d times", n)
+	}
+}
+
+// A developer that was ended in the middle leaves its tree as it is. The next one gets it, whatever its state.
+func TestTreeOfAnEndedDeveloper(t *testing.T) {
+	for name, test := range map[string]struct{ leave, expect, mend string }{
+		"an edit in the way of the base": {
+			"write f.txt mine", `expect "these files conflict with it"`, "run git merge -q main; echo both > f.txt; git commit -qam both"},
+		"a detached head": {
+			"run git checkout -q --detach", "write g.txt x", "run git symbolic-ref HEAD > on"},
+		"an unfinished rebase": {
+			"run echo mine > f.txt; git commit -qam mine; git checkout -q -b other HEAD~1; echo theirs > f.txt; git commit -qam theirs; git checkout -q signalbox/T1; git rebase -q other",
+			`expect "has conflicts that are not solved in f.txt (solve it and commit, or undo it). Bring it into order first."`, "run git rebase --abort; git checkout -q signalbox/T1; git merge -q main; echo both > f.txt; git commit -qam both"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"), files: map[string]string{"f.txt": "start\n"}, script: `
+on developer T1 attempt 1:
+    run git config user.name d; git config user.email d@localhost
+    ` + test.leave + `
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    ` + test.expect + `
+    ` + test.mend + `
+    signal READY_FOR_REVIEW: {task}
+`})
+			r := s.begin()
+			s.awaitWord("T1")
+			r.stop(errors.New("enough"))
+			<-r.over
+			s.write("project/f.txt", "moved\n")
+			s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-qam", "meanwhile")
+			s.run()
+			s.wantCompleted("T1")
+			if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
+				t.Errorf("failures: %+v", failed)
+			}
+		})
+	}
+}
+
+// What a remediation does to protected files is recorded as what a task does.
+func TestRemediationOfProtectedFiles(t *testing.T) {
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1"),
+		settings: "protected: ['ci/**']\n",
+		files:    map[string]string{"ci/run.sh": "true\n"},
+		script: `
+on developer T1 attempt 1:
+    signal INFRA_BLOCKED: {task}
+        Issue: it fails
+on remediation * attempt 1:
+    write ci/run.sh exit 0
+    signal REMEDIATION_COMPLETE
+on remediation *:
+    run git checkout -q main -- ci/run.sh
+    signal REMEDIATION_COMPLETE
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
+`})
+	s.run()
+	if checks := all[rules.ChecksRan](s, "R-1"); len(checks) == 0 || strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" {
+		t.Errorf("checks: %+v", checks)
+	}
+}
+
+// A branch that an earlier box left is not gone on with.
+func TestBranchOfAnEarlierBox(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1 attempt 1:
+    run ls > "$SIGNALBOX_BOX/saw"
+    write mine.txt x
+    signal TASK_INCOMPLETE: {task}
+        Blocker: I ran out of breath
+on developer T1 attempt 2:
+    run ls > "$SIGNALBOX_BOX/saw-then"
+    signal READY_FOR_REVIEW: {task}
+`})
+	tree, err := s.place.Repo.Open(t.Context(), "T1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree.Dir, "old.txt"), []byte("old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old, _, err := tree.Keep(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	if saw, then := s.file(".signalbox/saw"), s.file(".signalbox/saw-then"); saw != "" || then != "mine.txt\n" {
+		t.Errorf("the developer found %q, the next %q", saw, then)
+	}
+	if got := s.git("for-each-ref", "--format=%(refname)", "refs/signalbox/left"); got != "refs/signalbox/left/T1/"+old {
+		t.Errorf("put aside: %q", got)
+	}
+	if got := s.git("ls-files"); got != "mine.txt" {
+		t.Errorf("the base has %q", got)
+	}
+}
+
+// A crew that was killed between the merge and the tidying leaves a tree, and prompts; the next one removes them.
+func TestLeftoversAreSwept(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: "on developer *:\n    write {task}.txt x\n    signal READY_FOR_REVIEW: {task}\n"})
+	s.run()
+	for _, name := range []string{"T1", "other"} {
+		tree, err := s.place.Repo.Open(t.Context(), name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(tree.Dir, "more.txt"), []byte("x"), 0o644)
+		}
+		if err == nil {
+			_, _, err = tree.Keep(t.Context(), "more")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.git("branch", "signalbox/T2", "main")
+	s.write("project/.signalbox/tmp/prompt-1.md", "secret")
+	s.write("project/.signalbox/tmp/prompt-2.md", "young")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-1.md"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	next := func() {
+		t.Helper()
+		c, err := New(t.Context(), s.box, s.place, nil)
+		if err == nil {
+			err = c.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	living, err := New(t.Context(), s.box, s.place, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads"); got != "main\nsignalbox/other" {
+		t.Errorf("branches: %q", got)
+	}
+	if got := s.git("for-each-ref", "--format=%(contents:subject)", "refs/signalbox/left"); got != "more" {
+		t.Errorf("put aside: %q", got)
+	}
+	prompts := func(want string) {
+		t.Helper()
+		names, _ := filepath.Glob(filepath.Join(s.root, ".signalbox/tmp/*"))
+		for i := range names {
+			names[i] = filepath.Base(names[i])
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("in tmp is %q, want %q", got, want)
+		}
+	}
+	prompts("prompt-2.md")
+	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-2.md"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	prompts("prompt-2.md") // it may be the living one's
+	if err := living.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	prompts("")
+}
+
+// What is wrong with the place for a while is nobody's failure.
+func TestPlaceThatRecovers(t *testing.T) {
+	pauses := &pauses{park: time.Second, quiet: time.Second, place: make([]time.Duration, 10_000)}
+	for i := range pauses.place {
+		pauses.place[i] = time.Millisecond
+	}
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{pauses: pauses}})
+	s.write("project/.git/worktrees", "in the way") // of a folder
+	r := s.begin()
+	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "trying again"); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried again")
+		}
+	}
+	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	s.wantCompleted("T1")
+	if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
+		t.Errorf("failures: %+v", failed)
+	}
+}
+
+// What stays wrong with it is told, with what to do about it.
+func TestPlaceThatDoesNotRecover(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true}, script: `
+on developer T1:
+    run rm .git && mkdir .git && echo 'ref: refs/heads/x' > .git/HEAD
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.begin().end()
+	failed := all[rules.AgentFailed](s, "T1")
+	if len(failed) == 0 {
+		t.Fatal("nothing failed")
+	}
+	wantIn(t, failed[0].Body.Detail, "was replaced: git is not run there (look at what is in it, and remove it")
+	wantIn(t, s.log.String(), "trying again")
+}
+
+func TestPersist(t *testing.T) {
+	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{pauses: &pauses{place: []time.Duration{1, 1, 1}}}}}
+	lasting := errors.New("lasting")
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	for _, test := range []struct {
+		ctx   context.Context
+		err   error
+		tries int
+	}{{t.Context(), errors.New("passing"), 4}, {t.Context(), lasting, 1}, {t.Context(), nil, 1}, {over, errors.New("passing"), 1}} {
+		tries := 0
+		err := s.persist(test.ctx, func(err error) bool { return errors.Is(err, lasting) }, func() error { tries++; return test.err })
+		if tries != test.tries || !errors.Is(err, test.err) {
+			t.Errorf("%v: tried %d times, want %d: %v", test.err, tries, test.tries, err)
+		}
+	}
+	if usual := usualPauses().place; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
+		t.Errorf("pauses: %v", usual)
+	}
+}
+
+func TestDetail(t *testing.T) {
+	for want, err := range map[string]error{
+		"broken":                 errors.New("broken"),
+		"git add: a b (mend it)": fmt.Errorf("git add: %w", &signalbox.Error{Err: errors.New("a\n  b"), Hint: "mend\nit"}),
+		"no space left on device: git commit: error: unable to write file: No space left on device": errors.New("git commit: error: unable to write file:\nNo space left on device"),
+		"no space left on device: write x: no space left on device":                                 &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC},
+	} {
+		if got := detail(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Only the rules' own answer ends a session: not a clock that jumps, nor a ledger that cannot be written.
+func TestRefused(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	_, stale := s.box.Engine.Do(t.Context(), rules.Renew{Work: "T1", Session: "nobody", Epoch: 1, TTL: time.Minute})
+	for _, err := range []error{
+		stale, // no session of that name: that is a mistake of the caller
+		&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the clock jumped by 1h", engine.ErrClockSkew)},
+		&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger was removed")},
+		nil,
+	} {
+		if refused(err) {
+			t.Errorf("%v is taken for a refusal", err)
+		}
+	}
+	if !refused(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict, Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
+		t.Error("a refusal is not taken for one")
+	}
+}
+
+// An expert gets what its asker has kept, and does not touch the asker's tree.
+func TestExpertLeavesTheTreeAlone(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), settings: "experts: [{name: database}]\n", script: `
+on developer T1 attempt 1:
+    write new.txt x
+    run echo '{"To":"main","Discard":true}' > "$(git rev-parse --git-dir)/signalbox-moving"
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+on expert *:
+    run ls > "$SIGNALBOX_BOX/expert-saw"
+    signal EXPERT_ADVICE: {task}
+        Summary: go on
+on developer T1 attempt 2:
+    run ls > "$SIGNALBOX_BOX/developer-saw"; rm "$(git rev-parse --git-dir)/signalbox-moving"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	for _, role := range []string{"expert", "developer"} {
+		if saw := s.file(".signalbox/" + role + "-saw"); saw != "new.txt\n" {
+			t.Errorf("the %s saw %q", role, saw)
+		}
+	}
+}
+
+// Who says that it is ready and changed nothing is contradicted.
+func TestNothingIsChanged(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on critic T1 attempt 1:
+    expect "the branch changes nothing"
+    signal REVIEW_FAILED: {task}
+        Issues Found: nothing was done
+on developer T1 attempt 2:
+    write new.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	checks := all[rules.ChecksRan](s, "T1")
+	if len(checks) != 2 || len(checks[0].Body.Differs) != 1 || len(checks[1].Body.Differs) != 0 {
+		t.Errorf("checks: %+v", checks)
+	}
+}
+
+// A checkpoint that was signed and could not be handed out is not called unsigned.
+func TestHandOutFails(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: no/such/folder}\n"})
+	err := sign(s.box)
+	if err == nil || unsigned(err) != "the checkpoint is signed, but it could not be handed out" {
+		t.Errorf("%v: %s", err, unsigned(err))
+	}
+	if got := unsigned(box.ErrNoKey); got != "what was done is recorded, but it is not signed" {
+		t.Error(got)
+	}
+}

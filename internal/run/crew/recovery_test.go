@@ -1,0 +1,264 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// An agent whose signal does not count is asked again, under the same lease, with what was wrong.
+func TestNearMissIsAskedAgain(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on developer T1 attempt 1:
+    say I did it.
+    say **READY_FOR_REVIEW: {task}**
+on developer T1 attempt 2:
+    expect "Your last answer could not be understood"
+    expect "**READY_FOR_REVIEW: T1**"
+    expect "I did it."
+    expect "column 0"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	recovery := only[rules.UnknownSignalRecovery](s, "T1")
+	if b := recovery.Body; b.Attempt != 1 || b.Level != "warning" || !strings.HasPrefix(b.Preview, "I did it.") || !strings.Contains(b.Advice, "READY_FOR_REVIEW: T1") {
+		t.Errorf("recovery: %+v", b)
+	}
+	started := all[rules.AgentStarted](s, "T1")
+	if started[0].Session != started[1].Session || started[0].Body.Epoch != started[1].Body.Epoch {
+		t.Errorf("it was another lease: %+v", started[:2])
+	}
+	if s.work("T1").Task.Counts.Unknown != 0 {
+		t.Error("a valid signal did not reset the counter")
+	}
+}
+
+// The words of another role, or about another task, count no more than none.
+func TestOutOfRoleAndWrongWork(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		script: `
+on developer T1 attempt 1:
+    signal AUDIT_PASSED: {task}
+on developer T1 attempt 2:
+    signal READY_FOR_REVIEW: T2
+`})
+	s.run()
+	s.wantCompleted("T1", "T2")
+	var reasons []string
+	for _, r := range all[rules.SignalRefused](s, "T1") {
+		reasons = append(reasons, string(r.Body.Reason))
+	}
+	if strings.Join(reasons, " ") != "out_of_role wrong_work" {
+		t.Errorf("refused as %v", reasons)
+	}
+}
+
+func TestThirdUnknownIsDispatchedAfresh(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on developer T1 attempt 1:
+    say hello
+on developer T1 attempt 2:
+    say hello again
+on developer T1 attempt 3:
+    say and again
+on developer T1 attempt 4:
+    expect "Agent produced 3 unrecognized signals. Re-dispatching with explicit format requirements."
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	var levels []string
+	for _, r := range all[rules.UnknownSignalRecovery](s, "T1") {
+		levels = append(levels, r.Body.Level)
+	}
+	if strings.Join(levels, " ") != "warning error" {
+		t.Errorf("recoveries: %v", levels)
+	}
+	if got := only[rules.AgentSignalFailure](s, "T1").Body.Reason; got != "3_consecutive_unknown_signals" {
+		t.Errorf("reason %q", got)
+	}
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) || failed.Count != 1 {
+		t.Errorf("failed: %+v", failed)
+	}
+	started := all[rules.AgentStarted](s, "T1")
+	if started[2].Body.Epoch == started[3].Body.Epoch {
+		t.Error("the fourth has the lease of the third")
+	}
+	if strings.Contains(s.prompts("T1", "developer")[3], "Your last answer") {
+		t.Error("the fourth is told of an answer that was another's")
+	}
+}
+
+func TestCrashes(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on developer T1 attempt 1:
+    stderr out of cheese
+    crash 7
+on developer T1 attempt 2:
+    signal-kill
+on critic T1 attempt 1:
+    crash
+on developer T1 attempt 3:
+    exit-code 5
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run() // an exit status beside a verdict is no crash
+	s.wantCompleted("T1")
+	var failed []string
+	for _, f := range all[rules.AgentFailed](s, "T1") {
+		failed = append(failed, string(f.Body.Role)+" "+f.Body.Cause+" "+f.Body.Detail)
+	}
+	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1"
+	if got := strings.Join(failed, "; "); got != want {
+		t.Errorf("failures:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestThirdCrashIsAQuestion(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on critic T1 attempt 4:
+    expect "try once more"
+    signal REVIEW_PASSED: {task}
+on critic T1:
+    crash
+`})
+	r := s.begin()
+	if q := s.answer("try once more"); q.Kind != rules.AskedTimeout || !strings.Contains(q.Text, "critic on T1 failed 3 times") {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers: a critic's crash is no verdict", n)
+	}
+}
+
+func TestTimeoutEndsTheGroup(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {timeout: 1s}}\n",
+		script: `
+on developer T1 attempt 1:
+    run sleep 600 >/dev/null 2>&1 &
+    say I take my time.
+    hang
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) || failed.Detail != "I take my time." {
+		t.Errorf("failed: %+v", failed)
+	}
+}
+
+func TestStall(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {checkpoint: 1s}}\nlimits: {checkpoints_missed: 1}\n",
+		script: `
+on developer T1 attempt 1:
+    say busy
+    hang
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) {
+		t.Errorf("failed: %+v", failed)
+	}
+}
+
+// A program that is not there will not be there in a second either.
+func TestMissingProgram(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {critic: {agent: missing}}\n",
+		options:  Options{LeaveQuestions: true},
+	})
+	if o := s.begin().end(); o.Standing != rules.StandingAsking {
+		t.Errorf("it ends %s", o.Standing)
+	}
+	q := only[rules.QuestionAsked](s, "T1").Body
+	if q.Kind != rules.AskedTimeout || !strings.Contains(q.Text, "no-such-program-anywhere") {
+		t.Errorf("question: %+v", q)
+	}
+	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 3 || failed[0].Body.Cause != string(rules.FailStart) {
+		t.Errorf("failures: %+v", failed)
+	}
+}
+
+func TestRateLimitParksTheRole(t *testing.T) {
+	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode", "as-plain"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "roles: {critic: {agent: " + agent + "}}\n",
+				script: `
+on critic T1 attempt 1:
+    ratelimit 2s
+`})
+			s.run()
+			s.wantCompleted("T1")
+			limited := only[rules.RoleLimited](s, "")
+			if limited.Body.Role != signalbox.RoleCritic {
+				t.Errorf("limited: %+v", limited.Body)
+			}
+			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+				t.Errorf("a rate limit counts as %d failures", n)
+			}
+			granted := all[rules.LeaseGranted](s, "T1")
+			for _, e := range granted {
+				if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic && s.timeOf(e.Seq).Before(limited.Body.Until) {
+					t.Error("a critic was started before the limit ended")
+				}
+			}
+		})
+	}
+}
+
+func (s *stage) timeOf(seq uint64) time.Time {
+	s.t.Helper()
+	events, err := s.box.Journal.Read(s.t.Context(), seq-1, 1)
+	if err != nil || len(events) != 1 {
+		s.t.Fatal(err)
+	}
+	return events[0].Time
+}
+
+// A program that does not end after its last word is ended, and that is no failure.
+func TestHangAfterResult(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", script: `
+on developer T1:
+    signal READY_FOR_REVIEW: {task}
+    hang after result
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+}
+
+func TestFloodIsKeptInPart(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1:
+    flood 3MB in one line
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Bytes < 3_000_000 || len(s.text(ended.Output)) != int(ended.Bytes) {
+		t.Errorf("turn: %+v", ended)
+	}
+}

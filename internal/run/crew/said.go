@@ -1,0 +1,192 @@
+package crew
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/plan"
+)
+
+// said takes out of a signal's body what the rules act on.
+func (c *Crew) said(sig signalbox.Signal) (rules.Said, error) {
+	b := body(sig.Body)
+	said := rules.Said{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
+		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
+	if said.Summary == "" {
+		said.Summary = sig.Title
+	}
+	switch sig.Name {
+	case "task_incomplete":
+		said.BlockedBy = b.ids("Blocked By")
+		said.Cause = causeOf(b, said.BlockedBy)
+		said.Summary = b.join("Blocker", "Needed", "Progress", "text")
+	case "review_failed":
+		said.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
+	case "audit_failed":
+		said.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "text")
+	case "infra_blocked", "audit_blocked":
+		said.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
+	case "health_unhealthy":
+		said.Summary = b.join("Failed Checks", "Issues Found", "text")
+	case "divine_clarification":
+		said.Summary = b.first("Question", "text")
+	case "expert_request":
+		said.Expert, said.Request = b.first("Target Agent"), b.first("Request Type")
+		said.Summary = b.first("Context Snapshot", "Delegation Prompt", "text")
+	case "expert_created":
+		said.Expert, said.Gap, said.Keywords = sig.TaskID, b.first("Gap"), b.words("Keywords")
+	case "file_conflict":
+		said.File = sig.TaskID
+	case "checkpoint":
+		said.Summary = b.first("Current Activity", "Progress", "text")
+		said.Percent = percent(b.first("Estimated Progress"))
+		if said.Summary == "" {
+			said.Summary = sig.Title
+		}
+	case "expanded_spec":
+		said.Confidence = firstWord(b.first("Confidence"))
+		var err error
+		if said.SubTasks, err = c.subTasks(sig.Body); err != nil {
+			return said, err
+		}
+	}
+	return said, nil
+}
+
+// subTasks reads the SUB-TASK blocks of a specification, and stores each as a plan's task is.
+func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err error) {
+	blocks, _ := fields["SUB-TASK"].([]map[string]any)
+	for _, block := range blocks {
+		b := body(block)
+		t := plan.Task{ID: b.first("id"), Title: b.first("title"), Work: b.first("Expanded Specification", "Summary", "Work", "text"),
+			Criteria: b.list("Acceptance Criteria"), BlockedBy: b.ids("Blocked By"), Files: b.list("Target Files")}
+		text, err := json.Marshal(t)
+		if err != nil {
+			return nil, err
+		}
+		digest, err := c.put(text)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest})
+	}
+	return tasks, nil
+}
+
+// body is the labelled block after a line signal.
+type body map[string]any
+
+// text is a field as text: a list becomes lines, a table is left out.
+func (b body) text(label string) string {
+	switch v := b[label].(type) {
+	case string:
+		return strings.TrimSpace(v)
+	case []string:
+		return strings.Join(v, "\n")
+	}
+	return ""
+}
+
+// first is the first field that says something.
+func (b body) first(labels ...string) string {
+	for _, label := range labels {
+		if text := b.text(label); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// join is all the fields that say something.
+func (b body) join(labels ...string) string {
+	var texts []string
+	for _, label := range labels {
+		if text := b.text(label); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (b body) list(label string) []string {
+	if items, ok := b[label].([]string); ok {
+		return items
+	}
+	var items []string
+	for line := range strings.Lines(b.text(label)) {
+		if line = strings.TrimSpace(line); line != "" {
+			items = append(items, line)
+		}
+	}
+	return items
+}
+
+// words are what is written with commas or line ends between.
+func (b body) words(label string) (words []string) {
+	for _, item := range b.list(label) {
+		for word := range strings.SplitSeq(item, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				words = append(words, word)
+			}
+		}
+	}
+	return words
+}
+
+// ids are the ids in a field; what begins with "none" names none.
+func (b body) ids(label string) (ids []string) {
+	if strings.EqualFold(firstWord(strings.Join(b.list(label), " ")), "none") {
+		return nil
+	}
+	for _, word := range strings.FieldsFunc(strings.Join(b.list(label), " "), func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune(",;()[]`*", r)
+	}) {
+		if word = strings.Trim(word, ".:"); signalbox.CheckID(word) == nil && !strings.EqualFold(word, "none") {
+			ids = append(ids, word)
+		}
+	}
+	return ids
+}
+
+var causes = []struct {
+	cause rules.Cause
+	words *regexp.Regexp
+}{
+	{rules.CauseInfrastructure, regexp.MustCompile(`(?i)\b(infrastructure|environment|network|docker|container|toolchain|disk|permission denied|connection refused|service|credentials?|not installed|command not found)\b`)},
+	{rules.CauseScope, regexp.MustCompile(`(?i)\b(out of scope|outside (of )?(the|my) scope|beyond the scope|scope)\b`)},
+	{rules.CauseInformation, regexp.MustCompile(`(?i)\b(missing information|information|unclear|unspecified|not specified|ambiguous|clarification|clarify|undefined requirement|need to know|decision|which of)\b`)},
+}
+
+// causeOf tells why a developer could not finish, by what it wrote.
+func causeOf(b body, blockedBy []string) rules.Cause {
+	if len(blockedBy) > 0 {
+		return rules.CauseWaiting
+	}
+	text := b.join("Blocker", "Needed", "text")
+	for _, c := range causes {
+		if c.words.MatchString(text) {
+			return c.cause
+		}
+	}
+	return rules.CauseOther
+}
+
+func percent(text string) int {
+	n := 0
+	for _, r := range text {
+		if r < '0' || r > '9' || n > 100 {
+			break
+		}
+		n = n*10 + int(r-'0')
+	}
+	return min(n, 100)
+}
+
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return strings.Trim(word, ".,;:*")
+}

@@ -1,0 +1,175 @@
+package crew
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/plan"
+	"signalbox/transcript"
+)
+
+// heardAs is what a scanner hears in a text: its one signal.
+func heardAs(t *testing.T, text string) signalbox.Signal {
+	t.Helper()
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
+	signals := slices.Concat(scanner.Push([]byte(text)), scanner.Close())
+	if len(signals) != 1 || !signals[0].Taken() {
+		t.Fatalf("heard %+v in %q", signals, text)
+	}
+	return signals[0]
+}
+
+func TestSaid(t *testing.T) {
+	covered := map[string]bool{}
+	for _, test := range []struct {
+		text string
+		want rules.Said
+	}{
+		{"READY_FOR_REVIEW: T1\nSummary: it counts\n", rules.Said{Summary: "it counts"}},
+		{"READY_FOR_REVIEW: T1 all done\n", rules.Said{Summary: "all done"}},
+		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n", rules.Said{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
+		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.Said{Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
+		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.Said{Summary: "no compiler; cc x.c"}},
+		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.Said{}},
+		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: mend\n", rules.Said{Summary: "a.go:1: bad\nb.go:2: worse; mend"}},
+		{"AUDIT_PASSED: T1\n", rules.Said{}},
+		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n", rules.Said{Summary: "the second"}},
+		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n", rules.Said{Summary: "the tests"}},
+		{"EXPANDED_TASK_SPECIFICATION: T1\nConfidence: HIGH (sure)\nExpanded Specification: do it\n", rules.Said{Summary: "do it", Confidence: "HIGH"}},
+		{"REMEDIATION_COMPLETE\nIssues Fixed: all\n", rules.Said{}},
+		{"HEALTH_AUDIT: HEALTHY\n", rules.Said{}},
+		{"HEALTH_AUDIT: UNHEALTHY\nFailed Checks: unit\nIssues Found: it rots\n", rules.Said{Summary: "unit; it rots"}},
+		{"SEEKING_DIVINE_CLARIFICATION\nTask: T1\nQuestion: why?\nContext: life\n", rules.Said{Summary: "why?"}},
+		{"EXPERT_REQUEST\nTarget Agent: database\nRequest Type: advice\nContext Snapshot: a query\n", rules.Said{Expert: "database", Request: "advice", Summary: "a query"}},
+		{"EXPERT_ADVICE: X-1\nSummary: an index\n", rules.Said{Summary: "an index"}},
+		{"EXPERT_UNSUCCESSFUL: X-1\nSummary: no idea\n", rules.Said{Summary: "no idea"}},
+		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n", rules.Said{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
+		{"FILE CONFLICT: src/a.go\n", rules.Said{File: "src/a.go"}},
+		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.Said{Summary: "reading", Percent: 40}},
+	} {
+		sig := heardAs(t, test.text)
+		covered[sig.Name] = true
+		got, err := (&Crew{}).said(sig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", test.text, diff)
+		}
+	}
+	for _, row := range signalbox.LineSignals() {
+		if !covered[row.Name] {
+			t.Errorf("no test of %s", row.Name)
+		}
+	}
+}
+
+func TestCauses(t *testing.T) {
+	for text, want := range map[string]rules.Cause{
+		"Blocker: the docker daemon does not run":            rules.CauseInfrastructure,
+		"Blocker: Connection refused by port 5432":           rules.CauseInfrastructure,
+		"Blocker: go: command not found":                     rules.CauseInfrastructure,
+		"Blocker: that is out of scope of this task":         rules.CauseScope,
+		"Blocker: the requirement is ambiguous":              rules.CauseInformation,
+		"Needed: a decision on the colour":                   rules.CauseInformation,
+		"Blocker: not enough time\nBlocked By: none":         rules.CauseOther,
+		"Blocker: too hard\nBlocked By: None (all is there)": rules.CauseOther,
+		"Blocker: the parser\nBlocked By: T7":                rules.CauseWaiting,
+		"Blocker: the docker image\nBlocked By:\n- T7":       rules.CauseWaiting,
+	} {
+		got, err := (&Crew{}).said(heardAs(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
+		if err != nil || got.Cause != want {
+			t.Errorf("%q: cause %s, want %s (%v)", text, got.Cause, want, err)
+		}
+	}
+}
+
+func TestSubTasks(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	c := &Crew{box: s.box}
+	said, err := c.said(heardAs(t, `EXPANDED_TASK_SPECIFICATION: T1
+Confidence: MEDIUM
+SUB-TASK: T1-a Dig the hole
+Expanded Specification: deep
+Acceptance Criteria:
+- it is deep
+- it is round
+Target Files: hole.go
+SUB-TASK: T1-b Fill it
+Blocked By: T1-a, T9
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said.SubTasks) != 2 || said.Confidence != "MEDIUM" {
+		t.Fatalf("said %+v", said)
+	}
+	var got plan.Task
+	if err := json.Unmarshal([]byte(s.text(said.SubTasks[0].Text)), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Task{ID: "T1-a", Title: "Dig the hole", Work: "deep", Criteria: []string{"it is deep", "it is round"}, Files: []string{"hole.go"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if b := said.SubTasks[1]; b.ID != "T1-b" || strings.Join(b.BlockedBy, " ") != "T1-a T9" {
+		t.Errorf("second: %+v", b)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "40%": 40, "7": 7, "100%": 100, "400%": 100, "99999999999999999999%": 100, "about 40": 0} {
+		if got := percent(text); got != want {
+			t.Errorf("percent(%q) is %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestDotted(t *testing.T) {
+	for text, want := range map[string]string{
+		"":             ".\n",
+		"a":            "a\n.\n",
+		"a\n":          "a\n.\n",
+		".":            "..\n.\n",
+		"a\n.\n.\nb":   "a\n..\n..\nb\n.\n",
+		"a\n.":         "a\n..\n.\n",
+		"a\r\n.\r\nb":  "a\r\n..\r\nb\n.\n",
+		"...\n. .\n.x": "...\n. .\n.x\n.\n",
+	} {
+		if got := string(dotted([]byte(text))); got != want {
+			t.Errorf("dotted(%q) is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	h := &hearer{signals: []signalbox.Signal{
+		{Name: "ready_for_review"},
+		{Name: "ready_for_review", Refused: signalbox.ReasonNearMiss, Detail: "bold"},
+		{Name: "ready_for_review", Refused: signalbox.ReasonNearMiss, Detail: "a bullet"},
+		{Name: "audit_passed", TaskID: "T2", Refused: signalbox.ReasonWrongWork},
+		{Refused: signalbox.ReasonMalformed, Detail: "no JSON"},
+		{Name: "checkpoint", Refused: signalbox.ReasonDuplicate},
+		{Name: "checkpoint", Refused: signalbox.ReasonSuperseded},
+	}}
+	want := []rules.Refused{
+		{Said: "ready_for_review", Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
+		{Said: "audit_passed", Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
+		{Said: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
+	}
+	if diff := cmp.Diff(want, h.refusals()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range 100 {
+		h.signals = append(h.signals, signalbox.Signal{Name: strings.Repeat("x", i+1), Refused: signalbox.ReasonOutOfRole})
+	}
+	if n := len(h.refusals()); n != 50 {
+		t.Errorf("%d refusals are recorded, want 50 at most", n)
+	}
+}

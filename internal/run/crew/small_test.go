@@ -1,0 +1,197 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
+)
+
+func TestDifferences(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	c := &Crew{box: s.box}
+	rows := []rules.CheckRow{
+		{Check: "unit tests", Environment: "local", Exit: 0, Passed: true},
+		{Check: "unit tests", Environment: "go 1.26", Exit: -1, Passed: false},
+		{Check: "lint", Environment: "local", Exit: 2, Passed: false},
+	}
+	for _, test := range []struct {
+		table string
+		want  []string
+	}{
+		{"", nil},
+		{"| Unit Tests | LOCAL | 0 | pass |\n| unit tests | go 1.26 | -1 | FAIL |\n| lint | local | 2 | FAIL |", nil},
+		{"| lint | local | 0 | PASS |", []string{"lint in local: said PASS (0), is FAIL (2)"}},
+		{"| lint | local | 1 | FAIL |", []string{"lint in local: said FAIL (1), is FAIL (2)"}},
+		{"| lint | | 0 | PASS |", []string{"lint in local: said PASS (0), is FAIL (2)"}},
+		{"| unit tests | | 0 | PASS |", []string{"unit tests in go 1.26: said PASS (0), is FAIL (-1)"}},
+		{"| something else | local | 0 | PASS |", nil},
+	} {
+		text := "READY_FOR_REVIEW: T1\n"
+		if test.table != "" {
+			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
+		}
+		hear := rules.Hear{}
+		if err := (&session{crew: c}).describe(&hear, heardAs(t, text)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, c.differences(t.Context(), hear.Body, rows)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.table, diff)
+		}
+	}
+	if got := c.differences(t.Context(), signalbox.Hash{}, rows); got != nil {
+		t.Errorf("nothing was said, and it differs: %v", got)
+	}
+}
+
+func TestPolicyOf(t *testing.T) {
+	c, err := config.Parse([]byte(`
+slots: 7
+approve: merge
+roles: {developer: {slots: 6}, business-analyst: {}}
+experts: [{name: database, keywords: [sql], slots: 4}]
+budget: {run: {cost: 2.5}, task: {tokens: 10, time: 1h}}
+limits: {reviews: 9, file_wait: 1m}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := PolicyOf(c, false)
+	limits := rules.DefaultLimits()
+	limits.Reviews, limits.FileWait = 9, time.Minute
+	want := rules.Policy{
+		Slots: 7, Checks: 2, CheckSet: checkSet(c), ApproveMerge: true, Limits: limits,
+		Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 6}, {Role: signalbox.RoleCritic, Slots: 2}, {Role: signalbox.RoleAuditor, Slots: 2},
+			{Role: signalbox.RoleBusinessAnalyst, Slots: 1}, {Role: signalbox.RoleRemediation, Slots: 1}, {Role: signalbox.RoleHealthAuditor, Slots: 1}},
+		Experts: []rules.Expert{{Name: "database", Keywords: []string{"sql"}, Slots: 4}},
+		Run:     rules.Budget{CostMicros: 2_500_000}, Task: rules.Budget{Tokens: 10, Time: time.Hour},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if other := PolicyOf(&config.Config{Checks: []config.Check{{Name: "test", Command: "true"}}}, false); other.CheckSet == got.CheckSet {
+		t.Error("other checks have the same digest")
+	}
+	if shared := PolicyOf(config.Default(), true); !shared.Shared || shared.Checks != 1 {
+		t.Errorf("shared: %+v", shared)
+	}
+}
+
+func TestCommandOf(t *testing.T) {
+	commandOf := func(a config.Agent) agent.Command {
+		command, err := CommandOf(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command
+	}
+	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"}, Env: map[string]string{"A": "1"}})
+	if n := len(codex.Argv); codex.Argv[n-1] != "-" || codex.Argv[n-2] != "--oss" || codex.Env["A"] != "1" {
+		t.Errorf("codex: %+v", codex)
+	}
+	claude := commandOf(config.Agent{Preset: "claude", Args: []string{"--max-turns", "3"}})
+	if n := len(claude.Argv); claude.Argv[n-1] != "3" || claude.Linger == 0 {
+		t.Errorf("claude: %+v", claude)
+	}
+	if _, kept := claude.Env["CLAUDECODE"]; !kept {
+		t.Errorf("the preset's environment is gone: %v", claude.Env)
+	}
+	tree := commandOf(config.Agent{Tree: "/a.lua"})
+	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"}, tree.Argv[1:]); diff != "" {
+		t.Errorf("a tree (-want +got):\n%s", diff)
+	}
+	armed := commandOf(config.Agent{Tree: "/a.lua", Tools: []string{"write", "files__*"}})
+	if diff := cmp.Diff([]string{"--tools", "write,files__*"}, armed.Argv[len(tree.Argv):]); diff != "" {
+		t.Errorf("a tree with tools (-want +got):\n%s", diff)
+	}
+	again, _ := agent.Preset("claude")
+	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
+		t.Errorf("a preset was changed by its use:\n%s", diff)
+	}
+}
+
+func TestLimitIn(t *testing.T) {
+	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"429 rate limit reached, resets at 2026-11-15T12:00:05Z":              5 * time.Second,
+		"Rate limit reached for gpt. Please try again in 1.5s.":               1500 * time.Millisecond,
+		"You've hit your usage limit. Try again in 2 days 3 hours 4 minutes.": 51*time.Hour + 4*time.Minute,
+		"Quota exceeded. Please retry in 33s":                                 33 * time.Second,
+		"too many requests: retry after 250 ms":                               250 * time.Millisecond,
+		"exit status 1":                                                       -1,
+		"rate limit reached":                                                  -1,
+		"it failed at 2026-11-15T12:00:05Z":                                   -1,
+		"HTTP 500, try again in 5s":                                           -1,
+		"error 14290: try again in 5s":                                        -1,
+	} {
+		until, limited := limitIn(text, now)
+		if limited != (want >= 0) || limited && until.Sub(now) != want {
+			t.Errorf("%q: %v, until %v later", text, limited, until.Sub(now))
+		}
+	}
+}
+
+// What cannot be started is tried four times, unless its error says that it is for good, or somebody stops it.
+func TestStartIsTriedAgain(t *testing.T) {
+	owner, err := agent.Join(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Leave(); err != nil { // so that nothing can be noted any more
+		t.Fatal(err)
+	}
+	c := &Crew{owner: owner, opts: Options{pauses: &pauses{start: []time.Duration{1, 1, 1}}}}
+	s := &session{crew: c, id: "s-1"}
+	spec := process.Spec{Argv: []string{"true"}}
+	if _, err := s.startAgent(t.Context(), spec); err == nil {
+		t.Error("it was started")
+	}
+	c.opts.pauses.start = []time.Duration{time.Hour}
+	stopped, stop := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	stop(why)
+	if _, err := s.startAgent(stopped, spec); !errors.Is(err, why) {
+		t.Errorf("error %v", err)
+	}
+	classed := (*signalbox.Error)(nil)
+	if _, err := s.startAgent(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
+		t.Errorf("error %v", err) // and at once, not in an hour
+	}
+	c.opts.pauses.start = []time.Duration{1, 1, 1}
+	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		tries := 0
+		c.opts.start = func(process.Spec, func(process.ID) error) (*process.Process, error) {
+			if tries++; tries < 4 {
+				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", passing), Hint: "run fewer"}
+			}
+			return nil, nil
+		}
+		if _, err := s.startAgent(t.Context(), spec); err != nil || tries != 4 {
+			t.Errorf("%v: tried %d times: %v", passing, tries, err)
+		}
+	}
+	if usual := usualPauses(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
+		t.Errorf("pauses: %v", usual.start)
+	}
+}
+
+// What checks print is shown so that nothing in it can end the block it is in, and no more than fits.
+func TestIndented(t *testing.T) {
+	if got := indented([]byte("a\n```\n# b\xff\n\n")); got != "    a\n    ```\n    # b\ufffd" {
+		t.Errorf("%q", got)
+	}
+	if n := len(indented(bytes.Repeat([]byte("x"), 1<<20))); n > maxShown+4 {
+		t.Errorf("%d bytes are shown", n)
+	}
+}

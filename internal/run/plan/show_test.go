@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var update = flag.Bool("update", false, "write the golden texts and pictures anew")
+
+// checkShown checks that what is shown steers no terminal, and that the picture is XML with nothing but its own elements.
+func checkShown(t *testing.T, p *Plan) {
+	t.Helper()
+	for line := range strings.Lines(p.Text()) {
+		if line = strings.TrimSuffix(line, "\n"); printable(line) != line {
+			t.Fatalf("not printable: %q", line)
+		}
+	}
+	own := map[string]bool{"svg": true, "title": true, "desc": true, "style": true, "defs": true, "marker": true, "path": true, "rect": true, "text": true, "g": true}
+	svg := p.SVG()
+	decoder := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		if start, ok := token.(xml.StartElement); ok && !own[start.Name.Local] {
+			t.Fatalf("element %s in\n%s", start.Name.Local, svg)
+		}
+		if text, ok := token.(xml.CharData); ok && strings.ContainsAny(string(text), "\u202e\u2066\u0085\x1b") {
+			t.Fatalf("hostile text %q", text)
+		}
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"example", "hostile", "wide"} {
+		t.Run(name, func(t *testing.T) {
+			file := "testdata/" + name + ".md"
+			if name == "example" {
+				file = "../../../examples/plan.md"
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := Parse(file, text, &Options{Drafts: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkShown(t, plan)
+			compare(t, "testdata/"+name+".txt", []byte(plan.Text()))
+			compare(t, "testdata/"+name+".svg", plan.SVG())
+		})
+	}
+}
+
+func compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got); go test -update writes it anew\n%s", file, diff)
+	}
+}
+
+// Boxes stand apart, and lines run from left to right.
+func TestLayoutHasRoom(t *testing.T) {
+	p := graphPlan("A B C:A D:A,B E:C,D,A F:B G:F,E,A,C H:A I:H,B,C")
+	l := newLayout(p.network())
+	for _, layer := range l.layers {
+		for i, at := range layer[1:] {
+			above, c := l.cells[layer[i]], l.cells[at]
+			if c.y < above.y+above.height+boxGap {
+				t.Errorf("cell %d at %v is too near to cell %d at %v", at, c.y, layer[i], above.y)
+			}
+		}
+	}
+	edges := 0
+	for _, line := range l.lines {
+		edges++
+		for i := 1; i < len(line); i++ {
+			if l.cells[line[i]].layer != l.cells[line[i-1]].layer+1 {
+				t.Errorf("line %v skips a layer", line)
+			}
+		}
+	}
+	if edges != 15 {
+		t.Errorf("%d lines", edges)
+	}
+}
+
+// A plan as big as anybody may write it is read and shown completely; work that grew with the square of the tasks
+// would make this test the slowest by far.
+func TestManyTasks(t *testing.T) {
+	const n = 4000
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "#### Task T%d: title %d\n**Work**: do\n**Acceptance Criteria**:\n- [ ] done\n", i, i)
+		if i >= 10 {
+			fmt.Fprintf(&b, "**Blocked By**: T%d, T%d\n", i-10, i/2)
+		}
+		b.WriteString("\n")
+	}
+	p, err := Parse("plan.md", []byte(b.String()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Tasks) != n || len(p.Order()) != n || len(p.Startable()) != 10 || bytes.Count(p.SVG(), []byte(`<g class="task`)) != n {
+		t.Errorf("%d tasks", len(p.Tasks))
+	}
+	again, err := Parse("plan.md", []byte(render(p, true)), nil)
+	if diff := cmp.Diff(p, again, cmpopts.IgnoreFields(Task{}, "Line"), cmpopts.IgnoreFields(Plan{}, "Name")); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

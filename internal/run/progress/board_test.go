@@ -1,0 +1,166 @@
+package progress
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// tellAll makes a story of n events.
+func tellAll(n int) (story []event) {
+	for i := range n {
+		story = append(story, event{fmt.Sprintf("09:14:%02d", i%60), "T2", fmt.Sprintf("event %d of a story that is longer than some lines of it are wide, which is why it is cut", i+1)})
+	}
+	return story
+}
+
+func TestBoardTellsTheStoryWhereThereIsRoom(t *testing.T) {
+	p := manyTasks(t, 4)
+	p.start(signalbox.RoleDeveloper, "T1")
+	v := p.look(nil)
+	v.story = tellAll(maxStory)
+	for _, size := range [][2]int{{110, 32}, {80, 24}, {60, 20}} {
+		drawn := board(v, size[0], size[1], p.now, drawing{})
+		checkSize(t, drawn, size[0], size[1])
+		compareGolden(t, fmt.Sprintf("board-story-%dx%d", size[0], size[1]), drawn)
+	}
+	for height := 1; height < 12; height++ {
+		drawn := board(v, 80, height, p.now, drawing{})
+		checkSize(t, drawn, 80, height)
+		lanes, _, told := strings.Cut(drawn, "T4")
+		if strings.Contains(drawn, "event") && (!told || strings.Contains(lanes, "event")) {
+			t.Errorf("a story in place of lanes:\n%s", drawn)
+		}
+	}
+}
+
+func TestBoardFootOfNarrowTerminals(t *testing.T) {
+	p := manyTasks(t, 2)
+	v := p.look(nil)
+	v.notices = []string{"stuck: T1 waits for an answer to nobody knows what, and T2 waits for that as well, for it needs what T1 makes"}
+	var all strings.Builder
+	for _, width := range []int{110, 80, 60, 40} {
+		for _, d := range []drawing{{}, {asks: true}, {rests: true, final: true}, {legend: true}} {
+			b := boardOf{v, d, width, p.now}
+			foot := strings.Join(b.foot(24), "\n")
+			checkSize(t, foot, width, 24)
+			if strings.HasSuffix(foot, "…") {
+				t.Errorf("cut at %d: %s", width, foot)
+			}
+			all.WriteString(foot + "\n")
+		}
+	}
+	compareGolden(t, "board-foot", all.String())
+}
+
+func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
+	b := boardOf{now: playBegins.Add(99 * time.Second)}
+	l := lane{is: laneAtWork, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, mishaps: 2}
+	for width, want := range map[int]string{40: "health auditor (2nd) 1m39s ↺1 !2", 26: "health auditor 1m39s ↺1 !2", 20: "health … 1m39s ↺1 !2"} {
+		if got := b.whoOf(l, width); got != want {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+}
+
+func TestBoxSaysWhatIsWanted(t *testing.T) {
+	question, merge := asked{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}, asked{"", "T2", "waits", "signalbox approve T2"}
+	for want, questions := range map[string][]asked{
+		"1 question for you":                      {question},
+		"1 merge to approve":                      {merge},
+		"2 merges to approve":                     {merge, merge},
+		"2 questions for you, 1 merge to approve": {question, question, merge},
+	} {
+		b := boardOf{v: view{questions: questions}, width: 80}
+		if got := b.box(12)[0]; !strings.HasPrefix(got, "╭ "+want+" ─") {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestLegendKey(t *testing.T) {
+	p := manyTasks(t, 2)
+	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil), width: 80, height: 24}
+	shown := func() bool {
+		return strings.Contains(board(m.view, m.width, m.height, p.now, m.drawing), "✕ cancelled")
+	}
+	if shown() {
+		t.Error("the legend is shown at first")
+	}
+	if m.press("?"); !shown() {
+		t.Error("? does not show the legend")
+	}
+	m.press("q")
+	if m.press("?"); !shown() || m.drawing.asks {
+		t.Error("? at the question whether to stop does more than go on")
+	}
+	if m.press("?"); shown() {
+		t.Error("? does not hide the legend")
+	}
+}
+
+// TestRestingShowsOnlyWhatHasChanged has a run come to rest three times.
+func TestRestingShowsOnlyWhatHasChanged(t *testing.T) {
+	b := boxWithPlan(t)
+	out := &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, nil, "counter")
+	m := &screenModel{width: 80, height: 24}
+	shown := func(v view) string {
+		before := len(out.String())
+		s.drawRest(m, v)
+		return out.String()[before:]
+	}
+	v, _ := s.look()
+	v.standing, v.story = rules.StandingAsking, tellAll(3)
+	v.questions = []asked{{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}}
+	if got := shown(v); !strings.Contains(got, "guard the counter") || !strings.Contains(got, "how many?") {
+		t.Errorf("at first: %q", got)
+	}
+	if got := shown(v); got != "" {
+		t.Errorf("nothing has changed: %q", got)
+	}
+	v.story = tellAll(4)
+	v.questions = []asked{{"Q-2", "T1", "how wide?", "signalbox answer Q-2 TEXT"}}
+	if got := shown(v); strings.Contains(got, "guard the counter") || strings.Contains(got, "event 3") || !strings.Contains(got, "event 4") || !strings.Contains(got, "how wide?") {
+		t.Errorf("another question: %q", got)
+	}
+}
+
+func TestScreenTellsWhatHappens(t *testing.T) {
+	b := boxWithPlan(t)
+	out := &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, nil, "counter")
+	s.told = b.Engine.Tail().Seq
+	for range maxStory {
+		for _, what := range []rules.OrderKind{rules.OrderPause, rules.OrderResume} {
+			if _, err := b.Engine.Do(t.Context(), rules.Order{What: what, Work: "T1", Reason: "lunch \u202e", Actor: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.catchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, _ := s.look()
+	if len(v.story) != maxStory || v.story[maxStory-1].text != "resumed by ann" || v.story[maxStory-2].text != `paused by ann  lunch \u202e` || v.story[0].work != "T1" {
+		t.Errorf("%d events: %q", len(v.story), v.story)
+	}
+}
+
+func TestScreenLeavesNoBoardWhenTheRunIsInterrupted(t *testing.T) {
+	b := boxWithPlan(t)
+	out := &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, nil, "counter")
+	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, interrupted: true})
+	if got := out.String(); got != "" {
+		t.Errorf("%q", got)
+	}
+	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, settled: true})
+	if got := out.String(); !strings.Contains(got, "guard the counter") {
+		t.Errorf("at rest: %q", got)
+	}
+}

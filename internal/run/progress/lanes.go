@@ -1,0 +1,308 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"signalbox/internal/core/rules"
+)
+
+// layout is where the columns of the lanes are.
+type layout struct {
+	ids, title, step, who int
+	names                 []string
+	first                 stage
+}
+
+// layoutFor spreads the columns over a width: the track is the same for all lanes, titles and what happens share the rest.
+func (b *boardOf) layoutFor(lanes []lane) layout {
+	l := layout{ids: 2, step: 6, first: stageImplement}
+	names := []string{"DRAFT", "IMPL", "CHECK", "REV", "AUDIT", "MERGE", "DONE"}
+	switch {
+	case b.width >= 130:
+		l.step, names = 11, []string{"DRAFT", "IMPLEMENT", "CHECKS", "REVIEW", "AUDIT", "MERGE", "DONE"}
+	case b.width >= 100:
+		l.step, names = 8, []string{"DRAFT", "IMPL", "CHECKS", "REVIEW", "AUDIT", "MERGE", "DONE"}
+	case b.width < 72:
+		l.step, names = 2, []string{"D", "I", "C", "R", "A", "M", "✓"}
+	}
+	if b.v.drafts {
+		l.first = stageDraft
+		if b.width < 100 {
+			l.step = min(l.step, 5)
+			names = []string{"DRFT", "IMPL", "CHCK", "REV", "AUD", "MRG", "DONE"}
+			if b.width < 72 {
+				l.step, names = 2, []string{"D", "I", "C", "R", "A", "M", "✓"}
+			}
+		}
+	}
+	l.names = names[l.first:]
+	for _, lane := range lanes {
+		l.ids = max(l.ids, min(lipgloss.Width(lane.id), 10))
+	}
+	rest := b.width - 1 - l.ids - 2 - 2 - l.track() - 2 - 1
+	longest := 0
+	for _, lane := range lanes {
+		longest = max(longest, lipgloss.Width(lane.title))
+	}
+	l.title = min(max(rest-max(rest*5/12, 18), 0), max(longest, 16))
+	l.who = rest - l.title
+	return l
+}
+
+// track is how wide the track is.
+func (l layout) track() int { return l.step*(len(l.names)-1) + 1 }
+
+// lanes draws the tasks: all in the order of the plan where there is room, else first those that move or wait for
+// something, and how many more there are.
+func (b *boardOf) lanes(room int) []string {
+	if len(b.v.lanes) == 0 {
+		text := "no tasks"
+		if b.v.standing == rules.StandingEmpty {
+			text = noPlan
+		}
+		return []string{"", " " + b.faint(cut(text, b.width-2))}[:min(2, room)]
+	}
+	l := b.layoutFor(b.v.lanes)
+	lines := []string{b.columns(l)}
+	if b.fits(room) {
+		for _, lane := range b.v.lanes {
+			lines = append(lines, b.drawOne(l, lane)...)
+		}
+		return lines
+	}
+	lanes := slices.Clone(b.v.lanes)
+	slices.SortStableFunc(lanes, func(x, y lane) int { return cmp.Compare(urgency(x), urgency(y)) })
+	offset, shown := min(b.d.offset, b.maxOffset(room)), 0
+	for _, lane := range lanes[offset:] {
+		free := room - 1 - len(lines) // the last line says how many more there are
+		if free <= 0 {
+			break
+		}
+		drawn := b.drawOne(l, lane)
+		lines, shown = append(lines, drawn[:min(len(drawn), free)]...), shown+1
+	}
+	hidden := slices.Concat(lanes[:offset], lanes[offset+shown:])
+	return append(lines, " "+b.faint(cut(more(hidden, offset), b.width-2)))
+}
+
+// fits tells whether there is room for all lanes and the names of the columns.
+func (b *boardOf) fits(room int) bool {
+	lines := 1
+	for _, lane := range b.v.lanes {
+		lines++
+		if lane.speaks() {
+			lines++
+		}
+	}
+	return lines <= room
+}
+
+// maxOffset is how far the lanes can be scrolled.
+func (b *boardOf) maxOffset(room int) int {
+	if b.fits(room) {
+		return 0
+	}
+	return min(max(len(b.v.lanes)-(room-2), 0), len(b.v.lanes)-1)
+}
+
+// urgency is the order of lanes where there is no room for all.
+func urgency(l lane) int {
+	switch l.is {
+	case laneAsking:
+		return 0
+	case laneAtWork:
+		return 1
+	case laneParked, laneRemedied:
+		return 2
+	case laneReady:
+		return 3
+	case laneWaiting, lanePaused:
+		return 4
+	}
+	return 5
+}
+
+// more says what is not shown.
+func more(hidden []lane, above int) string {
+	counts := map[string]int{}
+	for _, l := range hidden {
+		switch l.is {
+		case laneDone:
+			counts["done"]++
+		case laneCancelled:
+			counts["cancelled"]++
+		case laneAtWork, laneParked:
+			counts["running"]++
+		default:
+			counts["waiting"]++
+		}
+	}
+	var parts []string
+	for _, what := range []string{"running", "waiting", "done", "cancelled"} {
+		if counts[what] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+		}
+	}
+	text := fmt.Sprintf("… %d more: %s", len(hidden), strings.Join(parts, ", "))
+	if above > 0 {
+		text += fmt.Sprintf(" (%d above)", above)
+	}
+	return text
+}
+
+// columns names the stops of the track.
+func (b *boardOf) columns(l layout) string {
+	var names strings.Builder
+	for i, name := range l.names {
+		if i == len(l.names)-1 {
+			names.WriteString(name)
+			break
+		}
+		names.WriteString(fit(name, l.step))
+	}
+	return strings.TrimRight(strings.Repeat(" ", 1+l.ids+2+l.title+2)+b.faint(names.String()), " ")
+}
+
+// speaks tells whether there is something to show of what an agent does.
+func (l lane) speaks() bool { return l.is == laneAtWork && (l.note != "" || l.percent > 0) }
+
+// drawOne draws a task's track, and below it what its agent does.
+func (b *boardOf) drawOne(l layout, lane lane) []string {
+	id, title := fit(lane.id, l.ids), fit(lane.title, l.title)
+	if lane.is == laneDone || lane.is == laneCancelled {
+		id, title = b.faint(id), b.faint(title)
+	} else {
+		id = b.strong(id)
+	}
+	line := " " + id + "  " + title + "  " + b.trackOf(l, lane) + "  " + b.whoOf(lane, l.who)
+	lines := []string{strings.TrimRight(line, " ")}
+	if lane.speaks() {
+		said := lane.note
+		if lane.percent > 0 {
+			said = fmt.Sprintf("%d%% %s", lane.percent, said)
+		}
+		indent := 1 + l.ids + 2
+		lines = append(lines, strings.Repeat(" ", indent)+b.faint("╰ "+cut(said, b.width-indent-3)))
+	}
+	return lines
+}
+
+// spinner turns while somebody is at work.
+var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+func (b *boardOf) trackOf(l layout, lane lane) string {
+	if lane.kind == rules.KindExpert || lane.kind == rules.KindBaseline {
+		return b.sole(l, lane)
+	}
+	var track strings.Builder
+	for at := l.first; at <= stageDone; at++ {
+		switch {
+		case at == lane.at:
+			track.WriteString(b.stop(lane))
+		case at < lane.at:
+			track.WriteString(b.good("●"))
+		default:
+			track.WriteString(b.faint("·"))
+		}
+		if at == stageDone {
+			break
+		}
+		if at < lane.at {
+			track.WriteString(b.good(strings.Repeat("━", l.step-1)))
+		} else {
+			track.WriteString(b.faint(strings.Repeat("─", l.step-1)))
+		}
+	}
+	return track.String()
+}
+
+// sole is the track of what makes only one stop: a request to an expert, and the checks on the base.
+func (b *boardOf) sole(l layout, lane lane) string {
+	before := l.step * int(lane.at-l.first)
+	return strings.Repeat(" ", before) + b.stop(lane) + strings.Repeat(" ", l.track()-before-1)
+}
+
+// stop marks where a task is.
+func (b *boardOf) stop(lane lane) string {
+	switch lane.is {
+	case laneAtWork:
+		if b.d.final {
+			return b.busy("◉")
+		}
+		return b.busy(spinner[b.d.frame%len(spinner)])
+	case laneAsking:
+		return b.warn("?")
+	case laneRemedied:
+		return b.bad("!")
+	case laneParked:
+		return b.warn("‖")
+	case lanePaused:
+		return b.warn("‖")
+	case laneCancelled:
+		return b.bad("✕")
+	case laneDone:
+		return b.good("✓")
+	case laneWaiting:
+		return b.faint("○")
+	}
+	return b.strong("◎")
+}
+
+// whoOf says who is at work and for how long, or what is waited for, and how often it went wrong.
+func (b *boardOf) whoOf(lane lane, width int) string {
+	marks := ""
+	if lane.reworks > 0 {
+		marks += fmt.Sprintf(" ↺%d", lane.reworks)
+	}
+	if lane.mishaps > 0 {
+		marks += fmt.Sprintf(" !%d", lane.mishaps)
+	}
+	width -= lipgloss.Width(marks)
+	if lane.is == laneAtWork {
+		return b.busy(b.atWork(lane, width)) + b.warn(marks)
+	}
+	text, paint := b.fares(lane)
+	return paint(cut(text, width)) + b.warn(marks)
+}
+
+// atWork is who is at work, and for how long: that is never cut off.
+func (b *boardOf) atWork(lane lane, width int) string {
+	age := " " + b.age(lane.since)
+	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 && lipgloss.Width(who+age) <= width {
+		return who + age
+	}
+	return cut(lane.who, width-lipgloss.Width(age)) + age
+}
+
+func (b *boardOf) fares(lane lane) (string, func(string) string) {
+	switch lane.is {
+	case laneAsking:
+		return lane.note, b.warn
+	case laneRemedied:
+		return "held back by " + lane.note, b.bad
+	case laneParked:
+		return "parked for " + lane.note, b.warn
+	case laneWaiting:
+		return "waits for " + lane.note, b.faint
+	case lanePaused:
+		return "paused", b.warn
+	case laneCancelled:
+		return "cancelled", b.bad
+	case laneDone:
+		return took(lane.took), b.faint
+	}
+	return "ready", b.strong
+}
+
+func (b *boardOf) age(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return took(b.now.Sub(since))
+}

@@ -1,0 +1,210 @@
+package progress
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+)
+
+// Outcome writes how a run that began at a time has ended: what became of each task, and what to do next. It is for people.
+func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) error {
+	var text strings.Builder
+	now := time.Now()
+	b.Engine.View(func(s *rules.State) {
+		status := statusOf(s, outcome, now)
+		if status.Standing == rules.StandingEmpty {
+			text.WriteString("\n" + noPlan + "\n")
+			return
+		}
+		writeTasks(&text, s)
+		writeTotals(&text, s, status, now.Sub(began))
+		writeNext(&text, s, status)
+	})
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// noPlan is said of a box without a plan.
+const noPlan = "there is no plan yet; signalbox run plan.md loads one"
+
+// statusOf is how a run stood at its end. One that was interrupted before it looked stands as the state says.
+func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status {
+	if outcome.Standing == "" {
+		return s.Status(now)
+	}
+	return outcome.Status
+}
+
+// OutcomeJSON writes how a run has ended as one JSON object on a line, for programs: after the last event of a display that
+// writes JSON.
+func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool) error {
+	var st rules.Status
+	b.Engine.View(func(s *rules.State) { st = statusOf(s, outcome, time.Now()) })
+	end := struct {
+		Run       string   `json:"run"`
+		Tasks     int      `json:"tasks"`
+		Completed int      `json:"completed"`
+		Questions []string `json:"questions"`
+		Approvals []string `json:"approvals"`
+		Reasons   []string `json:"reasons"`
+	}{string(st.Standing), st.Tasks, st.Completed, orNone(st.Questions), orNone(st.Approvals), orNone(st.Reasons)}
+	if interrupted && st.Standing != rules.StandingComplete {
+		end.Run = "interrupted"
+	}
+	text, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(PrintableJSON(text), '\n'))
+	return err
+}
+
+// orNone is a list that is written as [] if it is empty.
+func orNone(list []string) []string { return append([]string{}, list...) }
+
+// maxTasksPrinted is how many tasks the last words list; of more they list those that are not done.
+const maxTasksPrinted = 200
+
+func writeTasks(text *strings.Builder, s *rules.State) {
+	var works []*rules.Work
+	done := 0
+	for w := range s.Works() {
+		if w.Task != nil && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) {
+			works = append(works, w)
+		}
+	}
+	if len(works) > maxTasksPrinted {
+		kept := works[:0]
+		for _, w := range works {
+			if w.Done() {
+				done++
+			} else if len(kept) < maxTasksPrinted {
+				kept = append(kept, w)
+			}
+		}
+		works = kept
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nTASK\tNOW\tAGENTS\tREWORKS\tTIME\tCOST\tTITLE")
+	approvals := s.Approvals()
+	for _, w := range works {
+		trip, now := tripOf(w), whereabouts(w)
+		if slices.Contains(approvals, w.ID) {
+			now = "waits for your yes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, trip.agents, trip.reworks, orDash(trip.took > 0, took(trip.took)),
+			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
+	}
+	table.Flush()
+	if done > 0 {
+		fmt.Fprintf(text, "and %d that are done\n", done)
+	}
+}
+
+func orDash(there bool, text string) string {
+	if !there {
+		return "-"
+	}
+	return text
+}
+
+// trip is a task's way so far.
+type trip struct {
+	agents, reworks int
+	took            time.Duration // that agents worked on it
+}
+
+func tripOf(w *rules.Work) trip {
+	var t trip
+	for _, n := range w.Task.Starts {
+		t.agents += n
+	}
+	judged := false // whether somebody looked at it since a developer last had it
+	for _, tenure := range w.Tenures() {
+		switch tenure.Role {
+		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
+			if judged {
+				t.reworks++
+			}
+			judged = false
+		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
+			judged = true
+		}
+		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger && !tenure.To.IsZero() {
+			t.took += tenure.To.Sub(tenure.From)
+		}
+	}
+	return t
+}
+
+// whereabouts is where a task is, in a word or two.
+func whereabouts(w *rules.Work) string {
+	switch {
+	case w.Phase == signalbox.PhaseCompleted:
+		return "done"
+	case w.Task.Cancelled != "":
+		return "cancelled"
+	case len(w.Task.Questions) > 0:
+		return "asks " + strings.Join(w.Task.Questions, ", ")
+	case w.Task.Remedy != "":
+		return "waits for " + w.Task.Remedy
+	case w.Task.Paused:
+		return "paused"
+	case len(w.Past) == 0 && w.Lease == nil:
+		return "not begun"
+	}
+	return strings.ToLower(strings.ReplaceAll(string(w.Phase), "_", " "))
+}
+
+func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
+	agents, reworks := 0, 0
+	for w := range s.Works() {
+		if w.Task != nil {
+			trip := tripOf(w)
+			agents, reworks = agents+trip.agents, reworks+trip.reworks
+		}
+	}
+	fmt.Fprintf(text, "\n%d of %s done; this run took %s; %s in all, with %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent"), count(reworks, "rework"))
+	spent := s.Spent()
+	if spent.Tokens > 0 {
+		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
+	}
+	if spent.CostMicros > 0 {
+		fmt.Fprintf(text, ", %s", dollars(spent.CostMicros))
+	}
+	text.WriteString("\n")
+}
+
+// writeNext says what is asked, and what to do about it. Why a run is stuck is said by the error that it ends with.
+func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
+	for _, q := range s.Questions() {
+		if q.Open() {
+			fmt.Fprintf(text, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work), oneLine(q.Text), q.ID)
+		}
+	}
+	for _, id := range st.Approvals {
+		fmt.Fprintf(text, "\n%s waits for your yes to its merge\n    signalbox approve %s\n", id, id)
+	}
+	switch st.Standing {
+	case rules.StandingComplete:
+		text.WriteString("\nThe record of it: signalbox ledger verify, signalbox ledger tail\n")
+	case rules.StandingLimited:
+		fmt.Fprintf(text, "\nA rate limit ends at %s; the same command goes on then.\n", st.Wake.Local().Format(time.TimeOnly))
+	}
+}
+
+func about(work string) string {
+	if work == "" {
+		return ""
+	}
+	return work + ": "
+}

@@ -1,0 +1,109 @@
+package progress
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// plainLines returns what the plain display shows of a play.
+func plainLines(p *play) *strings.Builder {
+	l := &plainDisplay{teller: teller{zone: time.UTC, began: p.now, standing: rules.StandingWorking}, o: Options{Title: "counter"}}
+	var text strings.Builder
+	l.write(&text, p.s, nil, nil)
+	p.heard = func(events []signalbox.Event) { l.write(&text, p.s, events, nil) }
+	return &text
+}
+
+func TestPlainLinesOfAWholeRun(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"), planned("T2", "count in hexadecimal", "T1"), planned("T3", "document it", "T1"))
+	text := plainLines(p)
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.hear("T1", "checkpoint", rules.Said{Summary: "writing tests", Percent: 50})
+	p.say("T1", "ready_for_review", rules.Said{})
+	p.check("T1", "vet")
+	p.develop("T1")
+	p.start(signalbox.RoleCritic, "T1")
+	p.say("T1", "review_failed", rules.Said{Summary: "counter.go:12: not guarded"})
+	p.develop("T1")
+	p.approve("T1")
+	p.start(signalbox.RoleDeveloper, "T2")
+	p.say("T2", "divine_clarification", rules.Said{Summary: "how many digits?\n\x1b[31mred\u202e"})
+	p.develop("T3")
+	p.approve("T3")
+	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
+	p.develop("T2")
+	p.approve("T2")
+	compareGolden(t, "plain-run", text.String())
+
+	var words strings.Builder
+	writeTasks(&words, p.s)
+	writeTotals(&words, p.s, p.s.Status(p.now), 98*time.Second)
+	writeNext(&words, p.s, p.s.Status(p.now))
+	compareGolden(t, "outcome-complete", words.String())
+}
+
+func TestPlainLinesOfTrouble(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true, Experts: []rules.Expert{{Name: "sqlite"}}}, planned("T1", "guard the counter"),
+		planned("T2", "count"), planned("T3", "document it"))
+	text := plainLines(p)
+	p.check("B-1", "vet")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.say("T1", "unknown", rules.Said{Summary: "**READY_FOR_REVIEW: T1**", Advice: "send the line bare"})
+	p.say("T1", "unknown", rules.Said{Summary: "I am done!"})
+	p.say("T1", "unknown", rules.Said{Summary: "Really."})
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.hear("T1", "expert_request", rules.Said{Expert: "sqlite", Request: "advice", Summary: "which index?"})
+	p.start(signalbox.RoleExpert, "X-1")
+	p.say("X-1", "expert_advice", rules.Said{})
+	a := p.held["T1"]
+	p.do(rules.Unpark{Session: a.Session, Epoch: a.Lease.Epoch})
+	p.say("T1", "infra_blocked", rules.Said{Summary: "the disk is full"})
+	p.start(signalbox.RoleRemediation, "R-1")
+	p.say("R-1", "remediation_complete", rules.Said{})
+	p.check("R-1")
+	p.start(signalbox.RoleHealthAuditor, "R-1")
+	p.say("R-1", "health_unhealthy", rules.Said{Summary: "still full"})
+	p.start(signalbox.RoleRemediation, "R-1")
+	p.say("R-1", "remediation_complete", rules.Said{})
+	p.check("R-1")
+	p.start(signalbox.RoleHealthAuditor, "R-1")
+	p.say("R-1", "health_healthy", rules.Said{})
+	p.do(rules.Order{What: rules.OrderApprove, Work: "R-1", Actor: "ann"})
+	p.merge("R-1")
+	p.check("B-2")
+	p.start(signalbox.RoleDeveloper, "T1")
+	a = p.held["T1"]
+	p.do(rules.Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailTimeout, Detail: "no answer in 15m0s"})
+	p.start(signalbox.RoleDeveloper, "T1")
+	a = p.held["T1"]
+	p.do(rules.Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
+	p.do(rules.Order{What: rules.OrderPause, Work: "T2", Reason: "not yet", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T3", Reason: "nobody needs it", Actor: "ann"})
+	compareGolden(t, "plain-trouble", text.String())
+}
+
+func TestOutcomeSaysWhatToDo(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"), planned("T2", "count\n\u202etwice", "T1"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.say("T1", "divine_clarification", rules.Said{Summary: "how many digits?"})
+	var words strings.Builder
+	writeTasks(&words, p.s)
+	writeTotals(&words, p.s, p.s.Status(p.now), 98*time.Second)
+	writeNext(&words, p.s, p.s.Status(p.now))
+	compareGolden(t, "outcome-asking", words.String())
+}
+
+func TestOutcomeOfManyTasksListsWhatIsOpen(t *testing.T) {
+	p := manyTasks(t, maxTasksPrinted+1)
+	var words strings.Builder
+	writeTasks(&words, p.s)
+	if lines := strings.Count(words.String(), "\n"); lines != maxTasksPrinted+2 {
+		t.Errorf("%d lines", lines)
+	}
+}

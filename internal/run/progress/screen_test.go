@@ -1,0 +1,278 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+)
+
+// manyTasks is a plan of n tasks, of which the first three are at work.
+func manyTasks(t *testing.T, n int) *play {
+	var tasks []rules.PlanTask
+	for i := range n {
+		task := planned(fmt.Sprintf("T%d", i+1), fmt.Sprintf("task number %d", i+1))
+		if i >= 5 {
+			task.BlockedBy = []string{fmt.Sprintf("T%d", i-4)}
+		}
+		tasks = append(tasks, task)
+	}
+	p := newPlay(t, rules.Policy{Slots: 5}, tasks...)
+	p.check("B-1")
+	return p
+}
+
+// everyState is a run with a task in every state there is.
+func everyState(t *testing.T) *play {
+	p := newPlay(t, rules.Policy{Slots: 9, Experts: []rules.Expert{{Name: "sqlite"}}},
+		planned("T1", "guard the counter"), planned("T2", "count in hexadecimal"), planned("T3", "document what it counts and why it does so"),
+		planned("T4", "store it"), planned("T5", "show it"), planned("T6", "format it"), planned("T7", "ship it", "T6", "T2"),
+		planned("T8", "sing about it"), planned("T9", "sell it"), planned("T10", "mend it"))
+	p.check("B-1")
+	p.develop("T2") // it and T6 unblock most
+	p.start(signalbox.RoleCritic, "T2")
+	p.develop("T6")
+	p.start(signalbox.RoleCritic, "T6")
+	p.say("T6", "review_failed", rules.Said{Summary: "not rounded"})
+	p.start(signalbox.RoleDeveloper, "T6")
+	p.say("T6", "divine_clarification", rules.Said{Summary: "how many decimals does a price have, and are they rounded to even or away from zero as in the old program?"})
+	p.develop("T1")
+	p.approve("T1")
+	p.start(signalbox.RoleDeveloper, "T3")
+	p.hear("T3", "checkpoint", rules.Said{Summary: "writing the second chapter", Percent: 40})
+	p.start(signalbox.RoleDeveloper, "T4")
+	p.hear("T4", "expert_request", rules.Said{Expert: "sqlite", Request: "advice", Summary: "which index?"})
+	p.start(signalbox.RoleExpert, "X-1")
+	p.start(signalbox.RoleDeveloper, "T5")
+	p.say("T5", "ready_for_review", rules.Said{})
+	p.start(signalbox.RoleCI, "T5")
+	p.do(rules.Order{What: rules.OrderPause, Work: "T8", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "nobody buys it", Actor: "ann"})
+	p.start(signalbox.RoleDeveloper, "T10")
+	p.say("T10", "infra_blocked", rules.Said{Summary: "the disk is full"})
+	p.start(signalbox.RoleRemediation, "R-1")
+	return p
+}
+
+func (p *play) look(live map[string]string) view {
+	return look(p.s, "counter", playBegins, p.now, live)
+}
+
+// checkSize fails if a board does not keep to its size.
+func checkSize(t *testing.T, drawn string, width, height int) {
+	t.Helper()
+	lines := strings.Split(drawn, "\n")
+	if len(lines) > height {
+		t.Errorf("%d lines, at most %d", len(lines), height)
+	}
+	for _, line := range lines {
+		if w := lipgloss.Width(line); w > width {
+			t.Errorf("%d wide, at most %d: %q", w, width, line)
+		}
+	}
+}
+
+func TestBoard(t *testing.T) {
+	every := everyState(t)
+	v := every.look(map[string]string{every.held["T2"].Session: "reading counter.go", every.held["T5"].Session: "test: PASS"})
+	for _, size := range [][2]int{{200, 60}, {120, 40}, {80, 24}, {60, 20}} {
+		name := fmt.Sprintf("board-every-%dx%d", size[0], size[1])
+		drawn := board(v, size[0], size[1], every.now.Add(98*time.Second), drawing{})
+		checkSize(t, drawn, size[0], size[1])
+		compareGolden(t, name, drawn)
+	}
+	compareGolden(t, "board-last", board(v, 100, 40, every.now.Add(98*time.Second), drawing{final: true}))
+	compareGolden(t, "board-stop", board(v, 100, 30, every.now.Add(98*time.Second), drawing{asks: true}))
+}
+
+func TestBoardOfNothing(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5})
+	compareGolden(t, "board-empty", board(p.look(nil), 80, 24, p.now, drawing{}))
+}
+
+func TestBoardOfDrafts(t *testing.T) {
+	draft := planned("T1", "something about counting")
+	draft.Draft = true
+	p := newPlay(t, rules.Policy{Slots: 5}, draft, planned("T2", "count", "T1"))
+	compareGolden(t, "board-draft", board(p.look(nil), 80, 24, p.now, drawing{}))
+}
+
+func TestBoardOfAThousandTasks(t *testing.T) {
+	p := manyTasks(t, 1000)
+	p.develop("T1")
+	p.approve("T1")
+	for i := range 3 {
+		p.start(signalbox.RoleDeveloper, fmt.Sprintf("T%d", i+2))
+	}
+	v := p.look(nil)
+	for offset, name := range map[int]string{0: "board-thousand", 500: "board-thousand-scrolled", 999: "board-thousand-end"} {
+		drawn := board(v, 80, 24, p.now, drawing{offset: offset})
+		checkSize(t, drawn, 80, 24)
+		compareGolden(t, name, drawn)
+	}
+}
+
+func TestBoardOfHostileAndWideText(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "計数器を守る、そして十六進数で数える、さらに文書を書く"), planned("T2", strings.Repeat("very long title ", 50)),
+		planned("T3", "👍👍👍👍👍👍👍👍👍👍👍👍👍👍👍"), planned("a-task-with-a-very-long-id-that-nobody-would-type", "x"), planned("T5", "bidi \u202e override"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.start(signalbox.RoleDeveloper, "T2")
+	p.start(signalbox.RoleDeveloper, "T3")
+	p.say("T3", "divine_clarification", rules.Said{Summary: strings.Repeat("質問", 200)})
+	v := p.look(map[string]string{
+		p.held["T1"].Session: "\x1b[2J\x1b]0;title\a\u202e" + strings.Repeat("書", 300),
+		p.held["T2"].Session: "e" + strings.Repeat("\u0301", 500) + "\xff\r\n",
+	})
+	for width := 1; width < 150; width++ {
+		drawn := board(v, width, 24, p.now, drawing{})
+		checkSize(t, drawn, max(width, minWidth), 24)
+		if strings.ContainsFunc(strings.ReplaceAll(drawn, "\n", ""), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Fatalf("%q", drawn)
+		}
+	}
+	for height := 1; height < 40; height++ {
+		checkSize(t, board(v, 80, height, p.now, drawing{}), 80, height)
+	}
+	compareGolden(t, "board-hostile", board(v, 80, 24, p.now, drawing{}))
+}
+
+func TestNothingTicksWhileNobodyWorks(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil)}
+	if m.tick() != nil {
+		t.Error("it ticks though nobody works")
+	}
+	if m.view.rests() {
+		t.Error("it rests though somebody could work")
+	}
+	p.start(signalbox.RoleDeveloper, "T1")
+	if _, next := m.Update(looked{p.look(nil)}); next == nil {
+		t.Error("it does not tick though somebody works")
+	}
+	if _, next := m.Update(looked{p.look(nil)}); next != nil {
+		t.Error("it ticks twice")
+	}
+	p.say("T1", "divine_clarification", rules.Said{Summary: "how many?"})
+	m.ticking = false
+	m.Update(looked{p.look(nil)})
+	if m.ticking || !m.resting {
+		t.Error("it ticks while only a question is open, or does not come to rest")
+	}
+	if m.Update(rested{m.view.seq - 1}); m.settled || !m.resting {
+		t.Error("it comes to rest though the ledger has just moved")
+	}
+	if _, quit := m.Update(rested{m.view.seq}); quit == nil || !m.settled {
+		t.Error("it does not come to rest")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	p := manyTasks(t, 100)
+	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil), width: 80, height: 24}
+	for _, step := range []struct {
+		key    string
+		offset int
+	}{{"down", 1}, {"pgdown", 13}, {"up", 12}, {"pgup", 0}, {"up", 0}, {"end", 81}, {"down", 81}, {"home", 0}} {
+		if m.press(step.key); m.drawing.offset != step.offset {
+			t.Errorf("after %s at %d, want %d", step.key, m.drawing.offset, step.offset)
+		}
+	}
+	for _, keys := range [][2]string{{"q", "q"}, {"ctrl+c", "ctrl+c"}, {"q", "ctrl+c"}} {
+		m.interrupted = false
+		m.press(keys[0])
+		if m.press("x"); m.drawing.asks || m.interrupted {
+			t.Error("another key does not go on")
+		}
+		m.press(keys[0])
+		if _, quit := m.press(keys[1]); quit == nil || !m.interrupted {
+			t.Errorf("%v does not stop", keys)
+		}
+		m.drawing.asks = false
+	}
+}
+
+// screenOn is what New returns for a terminal.
+func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *Sideline, title string) *screen {
+	t.Helper()
+	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: stderr, Getenv: environment("TERM", "xterm")}).(*screen)
+	if !ok {
+		t.Fatal("no screen for a terminal")
+	}
+	return s
+}
+
+func TestScreenEndsInOrder(t *testing.T) {
+	b := boxWithPlan(t)
+	out := &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, nil, "counter")
+	stop := showing(s)
+	<-out.written
+	var agents sync.WaitGroup
+	for i := range 4 {
+		agents.Go(func() {
+			for n := range 1000 {
+				s.Live(crew.Activity{Session: fmt.Sprint("s-", i), Text: fmt.Sprint(n)})
+			}
+		})
+	}
+	agents.Wait()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := out.String(); strings.LastIndex(got, "\x1b[?25h") < strings.LastIndex(got, "\x1b[?25l") {
+		t.Errorf("the cursor is left hidden: %q", got)
+	}
+}
+
+func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
+	b := boxWithPlan(t)
+	out, stderr := &lines{written: make(chan struct{}, 1)}, &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, NewSideline(stderr), "counter")
+	stop := showing(s)
+	<-out.written
+	io.WriteString(s.o.Stderr, "warning: no room\n")
+	if meanwhile := stderr.String(); meanwhile != "" {
+		t.Errorf("%q while the screen is in use", meanwhile)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := stderr.String(); got != "warning: no room\n" {
+		t.Errorf("%q afterwards", got)
+	}
+}
+
+func TestScreenRestsUntilSomethingCanGoOn(t *testing.T) {
+	b := boxWithPlan(t)
+	order := func(what rules.OrderKind) {
+		t.Helper()
+		if _, err := b.Engine.Do(t.Context(), rules.Order{What: what, Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order(rules.OrderPause)
+	out := &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, nil, "")
+	ended := make(chan error, 1)
+	go func() { ended <- s.rest(t.Context(), &screenModel{width: 80, height: 24}) }()
+	<-out.written
+	if got := out.String(); !strings.Contains(got, "the run is paused: signalbox resume goes on") || !strings.Contains(got, "nothing runs") {
+		t.Errorf("%q", got)
+	}
+	order(rules.OrderResume)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,215 @@
+package progress
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+)
+
+// eventAbout is an event with a body.
+func eventAbout(t *testing.T, kind, work, session string, body any) *signalbox.Event {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &signalbox.Event{Type: kind, Work: work, Session: session, Data: data}
+}
+
+func TestRefusalsSayWhy(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	session := p.held["T1"].Session
+	for _, tt := range []struct {
+		said   string
+		reason signalbox.Reason
+		detail string
+		count  int
+		want   string
+	}{
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1, "AUDIT_PASSED: a developer may not send it"},
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12, "AUDIT_PASSED (12 times): a developer may not send it"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: ready_for_review as developer about 'T9', which holds 'T1'", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "", 1, "READY_FOR_REVIEW: it is not about T1"},
+		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1, "READY_FOR_REVIEW: it stands in a code block"},
+		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1, "READY_FOR_REVIEW: it is in a prompt for somebody else"},
+		{"ready_for_review", signalbox.ReasonNearMiss, "no colon after the name: send the line bare, at column 0: READY_FOR_REVIEW: T1", 1,
+			"READY_FOR_REVIEW: almost (no colon after the name): send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		{"agent_exit", signalbox.ReasonMalformed, "line 3: no such field", 1, "agent_exit: it cannot be read: line 3: no such field"},
+		{"ready_for_review", signalbox.ReasonTooLarge, "about T1", 1, "READY_FOR_REVIEW: it is too large"},
+		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1, "signal: there is no such signal: the types are a and b"},
+		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1, "READY_FOR_REVIEW: it does not carry the key of the session"},
+		{"review_passed", signalbox.ReasonAmbiguous, "about T1", 1, "REVIEW_PASSED: the turn contradicts itself"},
+		{"renew", signalbox.ReasonStaleLease, "stale lease: epoch 3 of work 'T1' is over, and nobody holds the work", 1,
+			"renew: stale lease: epoch 3 of work 'T1' is over, and nobody holds the work"},
+		{"agent_exit", signalbox.ReasonPhaseMismatch, "", 1, "agent_exit: phase mismatch"},
+	} {
+		e := eventAbout(t, "SignalRefused", "T1", session, rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail, Count: tt.count})
+		if got, detail := (saying{s: p.s}).line(e); got != "refused "+tt.want || detail != "" {
+			t.Errorf("%s: %q, %q; want %q", tt.reason, got, detail, tt.want)
+		}
+	}
+}
+
+func TestChecksSayWhatIsWrong(t *testing.T) {
+	good := rules.CheckRow{Check: "vet", Environment: "linux", Passed: true}
+	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1}, Millis: 10}
+	slow := rules.CheckRow{Check: "slow", Environment: "linux", Exit: 143, Millis: 60_001}
+	y := saying{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
+		printed: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
+	for _, tt := range []struct {
+		ran          rules.ChecksRan
+		text, detail string
+	}{
+		{rules.ChecksRan{Rows: []rules.CheckRow{good}}, "checks passed (1 of 1)", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good, bad}}, "checks failed (1 of 2): test on linux (exit status 2)", "1 of 5 failed"},
+		{rules.ChecksRan{Rows: []rules.CheckRow{slow, bad}}, "checks failed (2 of 2): slow on linux (timed out after 1m00s), test on linux (exit status 2)", "1 of 5 failed"},
+		{rules.ChecksRan{}, "no checks to run", ""},
+		{rules.ChecksRan{Protected: []string{"plan.md"}}, "refused: it edited protected files: plan.md", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}}, "refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
+	} {
+		if text, detail := y.line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
+		}
+	}
+	ready := eventAbout(t, "SignalHeard", "T1", "", rules.SignalHeard{Signal: "ready_for_review"})
+	if text, _ := y.line(ready); text != "ready for review, checks run" {
+		t.Errorf("with checks: %q", text)
+	}
+	y.limits = map[string]time.Duration{}
+	if text, _ := y.line(ready); text != "ready for review" {
+		t.Errorf("without checks: %q", text)
+	}
+}
+
+func TestTurnSignalsSayWhy(t *testing.T) {
+	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
+	if text, detail := (saying{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
+		t.Errorf("%q, %q", text, detail)
+	}
+}
+
+// The line of a turn signal is about the task of the agent that played the tree.
+func TestTurnSignalsNameTheTask(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	for actor, want := range map[string]string{p.held["T1"].Session: "T1", "ann": ""} {
+		e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "agent", Turn: 1, Signal: "need_turn"})
+		e.Actor = actor
+		teller := teller{zone: time.UTC, standing: rules.StandingWorking}
+		if story := teller.tell(p.s, []signalbox.Event{*e}, nil); len(story) == 0 || story[0].work != want {
+			t.Errorf("%s: %+v, want %q", actor, story, want)
+		}
+	}
+}
+
+func TestLastLineOfWhatACheckPrinted(t *testing.T) {
+	b := boxWithPlan(t)
+	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("ok a\nok c\nFAIL b\n\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []rules.CheckRow{{Check: "test", Output: digest}, {Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8}, Passed: true}}
+	teller := newTeller(b)
+	printed := teller.printed([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
+	if len(printed) != 2 || printed[digest] != "FAIL b" || printed[signalbox.Hash{9}] != "" {
+		t.Errorf("%v", printed)
+	}
+}
+
+func TestPreviewOfAStreamIsWhatItSays(t *testing.T) {
+	stream := `{"type":"system","subtype":"init"}` + "\n" + `{"type":"assistant","message":{"content":[{"type":"text","text":"I am done!"}]}}` + "\n" + `{"type":"resu`
+	for preview, want := range map[string]string{stream: "I am done!", "I am\ndone!": "I am\ndone!", `{"type":"system","subty`: ""} {
+		if got := gist(preview); got != want {
+			t.Errorf("%q: %q, want %q", preview, got, want)
+		}
+	}
+}
+
+func TestOutcomeJSON(t *testing.T) {
+	b := boxWithPlan(t)
+	asking := crew.Outcome{Status: rules.Status{Standing: rules.StandingAsking, Tasks: 3, Completed: 1, Questions: []string{"Q-1"}, Approvals: []string{"T2"},
+		Reasons: []string{"T1 waits\u202e"}}}
+	complete := crew.Outcome{Status: rules.Status{Standing: rules.StandingComplete, Tasks: 3, Completed: 3}}
+	for _, tt := range []struct {
+		outcome     crew.Outcome
+		interrupted bool
+		want        string
+	}{
+		{asking, false, `{"run":"asking","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
+		{asking, true, `{"run":"interrupted","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
+		{complete, true, `{"run":"complete","tasks":3,"completed":3,"questions":[],"approvals":[],"reasons":[]}`},
+		{crew.Outcome{}, true, `{"run":"interrupted","tasks":1,"completed":0,"questions":[],"approvals":[],"reasons":[]}`},
+	} {
+		var out strings.Builder
+		if err := OutcomeJSON(&out, b, tt.outcome, tt.interrupted); err != nil || out.String() != tt.want+"\n" {
+			t.Errorf("%s%v, want %s", &out, err, tt.want)
+		}
+	}
+	if err := OutcomeJSON(closedPipe{}, b, complete, false); err == nil {
+		t.Error("no error of a closed pipe")
+	}
+}
+
+func TestOutcomeWithoutAPlan(t *testing.T) {
+	b := boxWithPlan(t)
+	var words strings.Builder
+	if err := Outcome(&words, b, crew.Outcome{Status: rules.Status{Standing: rules.StandingEmpty}}, playBegins); err != nil || words.String() != "\n"+noPlan+"\n" {
+		t.Errorf("%q, %v", &words, err)
+	}
+}
+
+func TestTimeIsWhatAgentsWorked(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.say("T1", "divine_clarification", rules.Said{Summary: "how many?"})
+	p.now = p.now.Add(time.Hour) // until somebody answers
+	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
+	p.develop("T1")
+	w, _ := p.s.Work("T1")
+	if trip := tripOf(w); trip.agents != 2 || trip.took != 4*time.Second {
+		t.Errorf("%+v", trip)
+	}
+}
+
+func TestWaitsForWhatIsCancelled(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"), planned("T2", "show", "T1"))
+	p.check("B-1")
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T1", Reason: "no", Actor: "ann"})
+	v := p.look(nil)
+	if i := slices.IndexFunc(v.lanes, func(l lane) bool { return l.id == "T2" }); i < 0 || v.lanes[i].note != "T1 (cancelled)" {
+		t.Errorf("%+v", v.lanes)
+	}
+}
+
+func TestTableSaysWhatWaitsForAYes(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true}, planned("T1", "count"))
+	p.check("B-1")
+	p.develop("T1")
+	p.start(signalbox.RoleCritic, "T1")
+	p.say("T1", "review_passed", rules.Said{})
+	p.start(signalbox.RoleAuditor, "T1")
+	p.say("T1", "audit_passed", rules.Said{})
+	var words strings.Builder
+	writeTasks(&words, p.s)
+	if !strings.Contains(words.String(), "T1    waits for your yes  3 ") {
+		t.Error(&words)
+	}
+}
+
+func TestPlainLinesWithoutAPlan(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5})
+	if text := plainLines(p); !strings.HasSuffix(text.String(), "counter: "+noPlan+"\n") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,132 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/brief"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/mcpserver/files"
+	"signalbox/internal/serve/mcpserver/schema"
+)
+
+// listInput chooses what is listed; what is empty does not restrict.
+type listInput struct {
+	Phase signalbox.Phase `json:"phase"`
+	Role  signalbox.Role  `json:"claimable_by"`
+	Held  string          `json:"held_by"`
+}
+
+// listSnapshot is the work that was asked for.
+type listSnapshot struct {
+	head
+	Total     int                     `json:"total"`
+	Matching  int                     `json:"matching"`
+	Shown     int                     `json:"shown" jsonschema:"the file has the rest"`
+	Claimable int                     `json:"claimable"`
+	Phases    phaseCounts             `json:"phases"`
+	Work      schema.List[listedWork] `json:"work" jsonschema:"at most 10"`
+}
+
+// listedWork is a work item in a list.
+type listedWork struct {
+	ID        string          `json:"id"`
+	Title     string          `json:"title"`
+	Phase     signalbox.Phase `json:"phase"`
+	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"empty if nobody may"`
+	HeldBy    *string         `json:"held_by"`
+}
+
+func (s *listSnapshot) flags() (flags []brief.Flag) {
+	switch {
+	case s.Problem != nil:
+	case s.Matching == 0:
+		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info, Message: "No work is as you asked for"})
+	case s.Shown < s.Matching:
+		flags = append(flags, brief.Flag{Flag: "list_shortened", Severity: brief.Info,
+			Message: fmt.Sprintf("%d of %d are shown; the file has all", s.Shown, s.Matching)})
+	}
+	return flags
+}
+
+func (s *Server) addListWork() {
+	add(s, definition{
+		name: "list_work", title: "List work", reads: true,
+		description: "The work items of the box, those first that can be claimed, else as they were opened. At most 10 are shown; the rest is in a file.",
+		input: schema.Object(
+			schema.Choice("phase", signalbox.Phases(), "Only work in this phase."),
+			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
+			schema.ID("held_by", "Only work that this session holds."),
+		),
+	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Rest, err error) {
+		now := s.opts.Now()
+		var all []rules.ShownWork
+		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
+		if err == nil && found.Shown < found.Matching {
+			rest = &files.Rest{Prefix: "work", Result: all}
+		}
+		return found, rest, err
+	})
+}
+
+// claimRoles are the roles that claim work by themselves.
+func claimRoles() (roles []signalbox.Role) {
+	seen := map[signalbox.Role]bool{"": true}
+	for _, phase := range signalbox.Phases() {
+		if role := phase.ClaimableBy(); !seen[role] {
+			seen[role] = true
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// find returns the list in short and in full.
+func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.ShownWork) {
+	var free, others schema.List[listedWork]
+	for w := range state.Works() {
+		found.Total++
+		listed := listedWork{ID: w.ID, Title: line(w.Title, maxTitle), Phase: w.Phase}
+		if lease := w.LiveLease(now); lease != nil {
+			listed.HeldBy = &lease.Session
+		} else {
+			listed.Claimable = claimable(state, w, now)
+		}
+		if in.Phase != "" && w.Phase != in.Phase || in.Role != "" && listed.Claimable != in.Role ||
+			in.Held != "" && (listed.HeldBy == nil || *listed.HeldBy != in.Held) {
+			continue
+		}
+		found.Matching++
+		found.Phases.count(w.Phase)
+		all = append(all, w.Shown(now))
+		if listed.Claimable != "" {
+			found.Claimable++
+			free = append(free, listed)
+		} else if len(others) < maxListed {
+			others = append(others, listed)
+		}
+	}
+	found.Work = append(free[:min(len(free), maxListed)], others...)
+	found.Work = found.Work[:min(len(found.Work), maxListed)]
+	found.Shown = len(found.Work)
+	found.Verdict = found.verdict(in)
+	return found, all
+}
+
+func (s *listSnapshot) verdict(in listInput) string {
+	switch {
+	case s.Total == 0:
+		return "There is no work yet: add some with open_work, or run a plan"
+	case s.Matching == 0:
+		return fmt.Sprintf("None of the %d work items is as you asked for: ask for another phase or role", s.Total)
+	case s.Claimable > 0:
+		first := s.Work[0]
+		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching, first.ID, first.Claimable)
+	case in.Held != "":
+		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, brief.Plural(s.Matching))
+	}
+	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, brief.Plural(s.Matching))
+}

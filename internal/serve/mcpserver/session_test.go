@@ -1,0 +1,178 @@
+package mcpserver
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+)
+
+// TestOwnSession has a server inside an agent's process.
+func TestOwnSession(t *testing.T) {
+	dir := newBox(t)
+	mine, other := planned(t, dir, "s-1"), order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1"}))
+	c.fails("open_work", "not_allowed", args{"work": "x"})
+	c.fails("claim_work", "not_allowed", args{"role": "developer"})
+	c.fails("renew_lease", "not_allowed", args{"work": "w", "session": "s-2", "epoch": other.Lease.Epoch})
+	c.fails("submit_exit", "not_allowed", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	c.fails("emit_signal", "not_allowed", args{"session": "s-2", "signal": "checkpoint"})
+	c.fails("ask_human", "not_allowed", args{"session": "s-2", "question": "which?"})
+	c.fails("renew_lease", "stale_lease", args{"work": "w", "epoch": other.Lease.Epoch})
+
+	if a := c.ok("get_status", nil); a.string("session") != "s-1" || !strings.Contains(a.string("verdict"), "You hold T1") {
+		t.Errorf("status: %s", a.text)
+	}
+	if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"), "You hold T1") {
+		t.Errorf("work: %s", a.text)
+	}
+	c.ok("list_work", nil)
+	c.ok("renew_lease", args{"work": "T1", "epoch": mine.Lease.Epoch})
+	c.ok("renew_lease", args{"work": "T1", "session": "s-1", "epoch": mine.Lease.Epoch})
+	c.ok("emit_signal", args{"signal": "ready_for_review"})
+	if a := c.ok("get_status", nil); !strings.Contains(a.string("verdict"), "holds no work") {
+		t.Errorf("status: %s", a.text)
+	}
+}
+
+// TestCrewHearsTheEnd has a server of an agent that a crew started.
+func TestCrewHearsTheEnd(t *testing.T) {
+	dir := newBox(t)
+	planned(t, dir, "s-1")
+	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1", Crew: true}))
+	if a := c.fails("emit_signal", "say_it_at_the_end", args{"signal": "ready_for_review", "work": "T1"}); !strings.Contains(a.text, "READY_FOR_REVIEW: T1") {
+		t.Errorf("does not say what to write: %s", a.text)
+	}
+	c.fails("ask_human", "say_it_at_the_end", args{"question": "which?"})
+	c.fails("submit_exit", "say_it_at_the_end", args{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	c.ok("emit_signal", args{"signal": "checkpoint", "percent": 10})
+	if a := c.ok("get_work", args{"work": "T1"}); a.string("phase") != "IMPLEMENTATION" || a.Snapshot["lease"] == nil {
+		t.Errorf("T1 moved: %s", a.text)
+	}
+}
+
+func TestSessionMustBeAnID(t *testing.T) {
+	if _, err := New(func() (string, error) { return "", nil }, &Options{Session: "../x"}); err == nil {
+		t.Error("took a session that is no id")
+	}
+	if _, err := New(nil, nil); err == nil {
+		t.Error("took no way to find a box")
+	}
+}
+
+// TestRaceForOneLease has servers on one box, with several callers each, who all want the same work.
+func TestRaceForOneLease(t *testing.T) {
+	dir := newBox(t)
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"})
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	got := map[string]int{}
+	for range 2 {
+		s := newServer(t, dir, nil)
+		for i := range 8 {
+			c := newCaller(t, s)
+			group.Go(func() {
+				result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "claim_work", Arguments: args{"work": "w", "role": "developer"}})
+				if err != nil {
+					t.Error(i, err)
+					return
+				}
+				a, err := readAnswer(result)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if a.failed {
+					got[a.Flags[0].Flag]++
+				} else {
+					got["won"]++
+				}
+			})
+		}
+	}
+	group.Wait()
+	if got["won"] != 1 || got["held_by_another"] != 15 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestConcurrentCalls mixes readers and writers on one connection, and closes the server under them.
+func TestConcurrentCalls(t *testing.T) {
+	dir := newBox(t)
+	s := newServer(t, dir, nil)
+	c := newCaller(t, s)
+	var group sync.WaitGroup
+	for i := range 24 {
+		group.Go(func() {
+			for _, call := range []struct {
+				tool string
+				in   args
+			}{
+				{"open_work", args{"work": fmt.Sprintf("w%d", i)}}, {"list_work", nil}, {"claim_work", args{"role": "developer", "session": fmt.Sprintf("s%d", i)}},
+				{"get_status", nil}, {"scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"}}, {"verify_ledger", nil},
+			} {
+				result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: call.tool, Arguments: call.in})
+				if err != nil {
+					t.Errorf("%s: %v", call.tool, err)
+				} else if result.IsError {
+					t.Errorf("%s: %+v", call.tool, result.Content[0])
+				}
+			}
+		})
+	}
+	group.Wait()
+	if a := c.ok("get_status", nil); a.number("held") != 24 {
+		t.Errorf("status: %s", a.text)
+	}
+}
+
+// TestCloseUnderCalls closes the server while calls are under way: each is answered in full or not at all.
+func TestCloseUnderCalls(t *testing.T) {
+	dir := newBox(t)
+	s := newServer(t, dir, nil)
+	c := newCaller(t, s)
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "open_work", Arguments: args{"work": fmt.Sprintf("w%d", i)}})
+			if err == nil && result.IsError {
+				if a, err := readAnswer(result); err != nil || !a.has("stopping") && !a.has("cancelled") {
+					t.Errorf("got %+v, %v", a, err)
+				}
+			}
+		})
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+	if err := s.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+	withBox(t, dir, func(*box.Box) {}) // which folds the ledger anew
+}
+
+// TestLeaseThatRanOut has a clock that goes on.
+func TestLeaseThatRanOut(t *testing.T) {
+	dir := newBox(t)
+	later := time.Now()
+	c := newCaller(t, newServer(t, dir, &Options{Now: func() time.Time { return later }}))
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob", Lease: "l", TTL: time.Second})
+	if a := c.ok("get_work", args{"work": "w"}); a.Snapshot["lease"] == nil {
+		t.Errorf("held: %s", a.text)
+	}
+	later = later.Add(time.Hour)
+	if a := c.ok("get_work", args{"work": "w"}); a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" {
+		t.Errorf("ran out: %s", a.text)
+	}
+}

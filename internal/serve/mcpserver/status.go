@@ -1,0 +1,240 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"signalbox"
+	"signalbox/brief"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/mcpserver/files"
+	"signalbox/internal/serve/mcpserver/schema"
+)
+
+// Caps of the lists in snapshots.
+const (
+	maxListed = 10 // work items
+	maxFew    = 5  // everything else
+	maxTitle  = 80 // characters of a title or a summary
+)
+
+// statusSnapshot is how the whole box stands.
+type statusSnapshot struct {
+	head
+	Box       string                `json:"box"`
+	Session   *string               `json:"session" jsonschema:"the server's own, or as asked"`
+	Standing  rules.Standing        `json:"standing" jsonschema:"empty, by_hand (work and no plan), working, asking, limited, paused, stuck, complete"`
+	Events    uint64                `json:"events"`
+	Work      int                   `json:"work" jsonschema:"work items"`
+	ByHand    int                   `json:"by_hand" jsonschema:"of no plan, not done"`
+	Held      int                   `json:"held"`
+	Claimable int                   `json:"claimable"`
+	Tasks     int                   `json:"tasks" jsonschema:"of the plan"`
+	Completed int                   `json:"completed" jsonschema:"of these tasks"`
+	Phases    phaseCounts           `json:"phases"`
+	Mine      schema.List[heldWork] `json:"mine" jsonschema:"what you hold"`
+	Exits     bool                  `json:"exit_enabled" jsonschema:"submit_exit works"`
+	Questions int                   `json:"open_questions"`
+	Approvals int                   `json:"approvals"`
+	Waiting   schema.List[string]   `json:"waiting_for"`
+}
+
+// standingByHand is how a box stands that has work and no plan.
+const standingByHand rules.Standing = "by_hand"
+
+// phaseCounts is a number for each phase, whether there is work in it or not.
+type phaseCounts struct {
+	Draft          int `json:"DRAFT"`
+	Implementation int `json:"IMPLEMENTATION"`
+	CIPending      int `json:"CI_PENDING"`
+	ReadyForReview int `json:"READY_FOR_REVIEW"`
+	Review         int `json:"REVIEW"`
+	ReadyForMerge  int `json:"READY_FOR_MERGE"`
+	Completed      int `json:"COMPLETED"`
+	Blocked        int `json:"BLOCKED"`
+}
+
+func (c *phaseCounts) count(phase signalbox.Phase) {
+	switch phase {
+	case signalbox.PhaseDraft:
+		c.Draft++
+	case signalbox.PhaseImplementation:
+		c.Implementation++
+	case signalbox.PhaseCIPending:
+		c.CIPending++
+	case signalbox.PhaseReadyForReview:
+		c.ReadyForReview++
+	case signalbox.PhaseReview:
+		c.Review++
+	case signalbox.PhaseReadyForMerge:
+		c.ReadyForMerge++
+	case signalbox.PhaseCompleted:
+		c.Completed++
+	case signalbox.PhaseBlocked:
+		c.Blocked++
+	}
+}
+
+// heldWork is work that a session holds.
+type heldWork struct {
+	Work    string          `json:"work"`
+	Phase   signalbox.Phase `json:"phase"`
+	Session string          `json:"session"`
+	Epoch   uint64          `json:"epoch"`
+	Expires time.Time       `json:"expires"`
+	Planned bool            `json:"planned"`
+}
+
+func (s *statusSnapshot) flags() (flags []brief.Flag) {
+	if s.Problem != nil {
+		return nil
+	}
+	if s.Questions > 0 {
+		flags = append(flags, brief.Flag{Flag: "human_needed", Severity: brief.Warning,
+			Message: fmt.Sprintf("%d question%s for the human", s.Questions, brief.Plural(s.Questions))})
+	}
+	if s.Approvals > 0 {
+		flags = append(flags, brief.Flag{Flag: "approval_needed", Severity: brief.Warning,
+			Message: fmt.Sprintf("%d merge%s for the human's yes", s.Approvals, brief.Plural(s.Approvals))})
+	}
+	switch {
+	case s.Standing == rules.StandingStuck:
+		flags = append(flags, brief.Flag{Flag: "stuck", Severity: brief.Warning, Message: "Nothing runs, and nothing can start"})
+	case s.Standing == rules.StandingPaused:
+		flags = append(flags, brief.Flag{Flag: "paused", Severity: brief.Info, Message: "Nothing is dispatched, by order"})
+	case s.Standing == rules.StandingComplete:
+		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success, Message: "Every task of the plan is completed"})
+	}
+	if s.Standing == standingByHand {
+		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
+			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, brief.Plural(s.Work))})
+	}
+	if !s.Exits && s.meetsWorkByHand() {
+		flags = append(flags, exitWarning())
+	}
+	if s.Claimable > 0 {
+		flags = append(flags, brief.Flag{Flag: "work_available", Severity: brief.Info,
+			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable, brief.Plural(s.Claimable))})
+	}
+	return flags
+}
+
+// meetsWorkByHand tells whether who asks has work outside a plan, or could claim some. A session has only what it holds.
+func (s *statusSnapshot) meetsWorkByHand() bool {
+	byHand := slices.ContainsFunc(s.Mine, func(m heldWork) bool { return !m.Planned })
+	return byHand || s.Session == nil && s.ByHand > 0
+}
+
+// statusInput is whose status it is.
+type statusInput struct {
+	Session string `json:"session"`
+}
+
+func (s *Server) addStatus() {
+	add(s, definition{
+		name: "get_status", title: "Status of the box", reads: true,
+		description: "How the box stands and what to do next: what can be claimed, what you hold, what waits for the human. Ask it first.",
+		input:       schema.Object(askingSession()),
+	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Rest, err error) {
+		asks, err := s.whose(ctx, in.Session)
+		if err != nil {
+			return status, nil, err
+		}
+		now, unknown := s.opts.Now(), error(nil)
+		err = s.view(ctx, func(b *box.Box, state *rules.State) {
+			if unknown = asks.check(s, state); unknown == nil {
+				status = s.status(b, state, asks, now)
+			}
+		})
+		return status, nil, cmp.Or(err, unknown)
+	})
+}
+
+func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Time) statusSnapshot {
+	run := state.Status(now)
+	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: state.Seq(), Tasks: run.Tasks, Completed: run.Completed,
+		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled()}
+	if asks.named != "" {
+		status.Session = &asks.named
+	}
+	more := 0
+	for w := range state.Works() {
+		status.Work++
+		status.Phases.count(w.Phase)
+		if w.Task == nil && !w.Done() {
+			status.ByHand++
+		}
+		lease := w.LiveLease(now)
+		switch {
+		case lease == nil && claimable(state, w, now) != "":
+			status.Claimable++
+		case lease != nil:
+			status.Held++
+			if !asks.owns(lease.Session) {
+				continue
+			}
+			if len(status.Mine) == maxFew {
+				more++
+				continue
+			}
+			status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Session, lease.Epoch, lease.Expires.UTC(), w.Task != nil})
+		}
+	}
+	if run.Standing == rules.StandingEmpty && status.Work > 0 {
+		status.Standing, run.Reasons = standingByHand, nil // which say that there is no plan
+	}
+	for _, reason := range run.Reasons[:min(len(run.Reasons), maxFew)] {
+		status.Waiting = append(status.Waiting, line(reason, 2*maxTitle))
+	}
+	status.Verdict = s.statusVerdict(&status, more)
+	return status
+}
+
+// statusVerdict says what whoever asks should do. What is held beside what is listed is told as a number.
+func (s *Server) statusVerdict(status *statusSnapshot, more int) string {
+	if len(status.Mine) == 0 {
+		return status.verdict()
+	}
+	m, others := slices.MinFunc(status.Mine, func(a, b heldWork) int { return a.Expires.Compare(b.Expires) }), ""
+	if more += len(status.Mine) - 1; more > 0 {
+		others = fmt.Sprintf(", and %d more", more)
+	}
+	return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s%s: work on it, %s",
+		m.Work, m.Phase, m.Session, m.Epoch, m.Expires.Format(time.RFC3339), others, s.howToEnd(m.Planned))
+}
+
+// verdict is for who holds nothing.
+func (s *statusSnapshot) verdict() string {
+	switch {
+	case s.Session != nil:
+		return fmt.Sprintf("Session %s holds no work: stop, whatever it says now moves nothing", *s.Session)
+	case s.Claimable > 0:
+		return fmt.Sprintf("%d of %d work items can be claimed: call claim_work with your role", s.Claimable, s.Work)
+	case s.Questions > 0 || s.Approvals > 0:
+		return "Nothing can be claimed before the human answers: wait"
+	case s.Work == 0:
+		return "There is no work yet: add some with open_work, or run a plan"
+	case s.Held > 0:
+		return fmt.Sprintf("Nothing can be claimed now, %d held by others: try again later", s.Held)
+	case s.Phases.Completed == s.Work:
+		return "All work is completed: nothing is to be done"
+	}
+	return "Nothing can be claimed now: see what it waits for"
+}
+
+// claimable is the role that may claim work that nobody holds, "" if nobody may now. What the rules say to a claim stands; this is
+// what a list can tell without trying.
+func claimable(state *rules.State, w *rules.Work, now time.Time) signalbox.Role {
+	if w.Task == nil {
+		return w.Phase.ClaimableBy()
+	}
+	answer := rules.Decide(state, now, rules.Claim{Work: w.ID, Role: w.Phase.ClaimableBy(), Session: "mcp-looks", Actor: "mcp", Lease: "mcp-looks"})
+	if answer.Err != nil {
+		return ""
+	}
+	return w.Phase.ClaimableBy()
+}

@@ -1,0 +1,259 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/brief"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/mcpserver/files"
+	"signalbox/internal/serve/mcpserver/schema"
+)
+
+// workInput names one work item.
+type workInput struct {
+	Work    string `json:"work"`
+	Session string `json:"session"`
+}
+
+// workSnapshot is one work item.
+type workSnapshot struct {
+	head
+	ID          string                   `json:"id"`
+	Title       string                   `json:"title"`
+	Phase       signalbox.Phase          `json:"phase"`
+	Claimable   signalbox.Role           `json:"claimable_by" jsonschema:"empty if nobody may"`
+	BlockedFrom *signalbox.Phase         `json:"blocked_from"`
+	WaitsFor    *string                  `json:"waits_for"`
+	Lease       *shownLease              `json:"lease"`
+	Sessions    int                      `json:"sessions"`
+	Last        schema.List[pastSession] `json:"last_sessions"`
+	BlockedBy   schema.List[string]      `json:"blocked_by"`
+	Findings    schema.List[finding]     `json:"findings" jsonschema:"to be mended"`
+	Questions   schema.List[askedAbout]  `json:"questions" jsonschema:"the last first"`
+	LeftOut     bool                     `json:"left_out" jsonschema:"the file has more"`
+}
+
+// shownLease is a lease in an answer.
+type shownLease struct {
+	ID      string         `json:"id"`
+	Epoch   uint64         `json:"epoch"`
+	Session string         `json:"session"`
+	Role    signalbox.Role `json:"role"`
+	Expires time.Time      `json:"expires"`
+}
+
+func leaseFrom(l *signalbox.Lease) *shownLease {
+	if l == nil {
+		return nil
+	}
+	return &shownLease{l.ID, l.Epoch, l.Session, l.Role, l.Expires.UTC()}
+}
+
+type pastSession struct {
+	Session string          `json:"session"`
+	Role    signalbox.Role  `json:"role"`
+	Phase   signalbox.Phase `json:"phase"`
+	Ended   string          `json:"ended" jsonschema:"empty while it holds the work"`
+}
+
+type finding struct {
+	Cause   string `json:"cause"`
+	Summary string `json:"summary"`
+}
+
+type askedAbout struct {
+	ID     string  `json:"id"`
+	Text   string  `json:"text"`
+	Answer *string `json:"answer" jsonschema:"null while it is open"`
+}
+
+func (s *workSnapshot) flags() (flags []brief.Flag) {
+	if s.Problem != nil {
+		return nil
+	}
+	if s.Phase == signalbox.PhaseBlocked {
+		flags = append(flags, brief.Flag{Flag: "blocked", Severity: brief.Warning, Message: fmt.Sprintf("%s is blocked", s.ID)})
+	}
+	if len(s.Findings) > 0 {
+		flags = append(flags, brief.Flag{Flag: "findings", Severity: brief.Warning,
+			Message: fmt.Sprintf("%d finding%s to mend", len(s.Findings), brief.Plural(len(s.Findings)))})
+	}
+	if s.Phase == signalbox.PhaseCompleted {
+		flags = append(flags, brief.Flag{Flag: "completed", Severity: brief.Success, Message: fmt.Sprintf("%s is completed", s.ID)})
+	}
+	return flags
+}
+
+// fullWork is all that is known of a work item.
+type fullWork struct {
+	rules.ShownWork
+	Opened    time.Time         `json:"opened"`
+	WaitsFor  *string           `json:"waits_for"`
+	Task      *rules.Task       `json:"task"`
+	Questions []*rules.Question `json:"questions"`
+}
+
+func (s *Server) addGetWork() {
+	add(s, definition{
+		name: "get_work", title: "Look at one work item", reads: true,
+		description: "One work item: its phase, who holds it or may claim it, what it waits for, what is to be mended, and what was asked about it.",
+		input:       schema.Object(schema.ID("work", "The work item.").Must(), askingSession()),
+	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Rest, err error) {
+		asks, err := s.whose(ctx, in.Session)
+		if err != nil {
+			return found, nil, err
+		}
+		now, unknown := s.opts.Now(), error(nil)
+		var full *fullWork
+		err = s.view(ctx, func(_ *box.Box, state *rules.State) {
+			unknown = asks.check(s, state)
+			if w, known := state.Work(in.Work); known && unknown == nil {
+				found, full = s.workFrom(state, w, asks, now)
+			}
+		})
+		switch err = cmp.Or(err, unknown); {
+		case err != nil:
+		case full == nil:
+			err = unknownWork(in.Work)
+		case found.LeftOut:
+			rest = &files.Rest{Prefix: "work_item", Result: full}
+		}
+		return found, rest, err
+	})
+}
+
+func unknownWork(work string) error {
+	return problemf("unknown_work", "see what there is with list_work", "there is no work '%s'", work)
+}
+
+// workFrom returns a work item in short and in full.
+func (s *Server) workFrom(state *rules.State, w *rules.Work, asks whose, now time.Time) (workSnapshot, *fullWork) {
+	full := &fullWork{ShownWork: w.Shown(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
+	short := workSnapshot{ID: w.ID, Title: line(w.Title, 3*maxTitle), Phase: w.Phase, Lease: leaseFrom(full.Lease), Sessions: len(full.Sessions)}
+	short.LeftOut = short.Title != w.Title || w.Task != nil
+	if full.Lease == nil {
+		short.Claimable = claimable(state, w, now)
+	}
+	if w.Phase == signalbox.PhaseBlocked {
+		short.BlockedFrom = &w.BlockedFrom
+		short.waitFor(w.Notes)
+	}
+	for _, t := range full.Sessions[max(0, len(full.Sessions)-maxFew):] {
+		past := pastSession{Session: t.Session, Role: t.Role, Phase: t.Phase}
+		if t.Ended != nil {
+			past.Ended = string(*t.Ended)
+		}
+		short.Last = append(short.Last, past)
+	}
+	short.LeftOut = short.LeftOut || len(full.Sessions) > maxFew
+	if w.Task != nil {
+		short.addTask(state, w, full)
+	}
+	full.WaitsFor = short.WaitsFor
+	short.Verdict = s.workVerdict(&short, asks, w.Task != nil)
+	return short, full
+}
+
+func (s *workSnapshot) waitFor(reason string) {
+	if reason != "" {
+		text := line(reason, 3*maxTitle)
+		s.WaitsFor = &text
+		s.LeftOut = s.LeftOut || text != reason
+	}
+}
+
+// addTask adds what the delivery loop knows.
+func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork) {
+	if s.Claimable == "" && s.Lease == nil && !w.Done() {
+		s.waitFor(state.Reason(w))
+	}
+	s.BlockedBy = w.Task.Blockers[:min(len(w.Task.Blockers), maxListed)]
+	for _, f := range w.Task.Findings[max(0, len(w.Task.Findings)-maxFew):] {
+		s.Findings = append(s.Findings, finding{f.Cause, line(f.Summary, 2*maxTitle)})
+	}
+	for _, q := range state.Questions() {
+		if q.Work == w.ID {
+			full.Questions = append(full.Questions, q)
+		}
+	}
+	for i := len(full.Questions) - 1; i >= 0 && len(s.Questions) < maxFew; i-- {
+		q := full.Questions[i]
+		about := askedAbout{ID: q.ID, Text: line(q.Text, 2*maxTitle)}
+		if !q.Open() {
+			answer := line(q.Answer, 2*maxTitle)
+			about.Answer = &answer
+		}
+		s.Questions = append(s.Questions, about)
+	}
+}
+
+func (s *Server) workVerdict(w *workSnapshot, asks whose, planned bool) string {
+	switch {
+	case w.Lease != nil && asks.owns(w.Lease.Session):
+		return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s: work on it, %s", w.ID, w.Phase, w.Lease.Session, w.Lease.Epoch,
+			w.Lease.Expires.Format(time.RFC3339), s.howToEnd(planned))
+	case w.Lease != nil:
+		return fmt.Sprintf("%s is in %s, held by session %s until %s: leave it", w.ID, w.Phase, w.Lease.Session, w.Lease.Expires.Format(time.RFC3339))
+	case w.Claimable != "":
+		return fmt.Sprintf("%s is in %s and free: claim it as %s", w.ID, w.Phase, w.Claimable)
+	case w.Phase == signalbox.PhaseCompleted:
+		return fmt.Sprintf("%s is completed: nothing is to be done", w.ID)
+	case w.WaitsFor != nil:
+		return fmt.Sprintf("%s is in %s and cannot be claimed: %s", w.ID, w.Phase, *w.WaitsFor)
+	}
+	return fmt.Sprintf("%s is in %s and cannot be claimed now: do other work", w.ID, w.Phase)
+}
+
+type openInput struct {
+	Work  string          `json:"work"`
+	Title string          `json:"title"`
+	Phase signalbox.Phase `json:"phase"`
+	Actor string          `json:"actor"`
+}
+
+// openSnapshot is work that was added.
+type openSnapshot struct {
+	head
+	Work  string          `json:"work"`
+	Phase signalbox.Phase `json:"phase"`
+	Seq   uint64          `json:"seq"`
+}
+
+func (s *Server) addOpenWork() {
+	add(s, definition{
+		name: "open_work", title: "Add a work item", again: true,
+		description: "Adds a work item by hand, outside any plan. An id that is taken is refused, so calling it twice adds one. Only an operator's server may.",
+		input: schema.Object(
+			schema.ID("work", "An id of its own: letters, digits, '.', '_' and '-'.").Must(),
+			schema.Text("title", 1000, "What it is about, in one line."),
+			schema.Choice("phase", openPhases(), "The phase it starts in.").Or(signalbox.PhaseImplementation),
+			schema.ID("actor", "Who adds it; else who started the server."),
+		),
+	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Rest, err error) {
+		if err := s.operatorOnly("open work"); err != nil {
+			return opened, nil, err
+		}
+		answer, err := s.order(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: s.actor(in.Actor)})
+		opened.Work, opened.Phase, opened.Seq = in.Work, answer.Phase, answer.Seq
+		if is(err, signalbox.CodeConflict) {
+			err = &problem{"work_exists", err, "claim it, or give new work an id of its own"}
+		}
+		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase, answer.Phase.ClaimableBy())
+		return opened, nil, err
+	})
+}
+
+// openPhases are the phases that work can start in.
+func openPhases() (phases []signalbox.Phase) {
+	for _, phase := range signalbox.Phases() {
+		if phase.ClaimableBy() != "" {
+			phases = append(phases, phase)
+		}
+	}
+	return phases
+}
