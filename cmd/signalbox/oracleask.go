@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/text"
 )
 
 const maxQuestion = 256 << 10
@@ -129,7 +130,7 @@ func (t *talk) answer(ctx context.Context, question string) error {
 	if err := outcomeOf(answer); err != nil || !t.c.Answer {
 		return err
 	}
-	fmt.Fprintln(t.p.out, console.Printable(answer.Text)) // an error sticks
+	fmt.Fprintln(t.p.out, text.PrintableLines(answer.Text)) // an error sticks
 	return t.p.out.Flush()
 }
 

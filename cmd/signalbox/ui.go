@@ -20,7 +20,7 @@ import (
 	"syscall"
 
 	"signalbox"
-	"signalbox/internal/run/progress"
+	"signalbox/internal/text"
 )
 
 // printError shows an error, and its hint on a line of its own.
@@ -55,12 +55,12 @@ func (p *program) printJSON(v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := p.out.Write(progress.PrintableJSON(buf.Bytes()))
+	_, err := p.out.Write(text.PrintableJSON(buf.Bytes()))
 	return err
 }
 
 // printable escapes what a terminal does not print, as a run's display does.
-func printable(s string) string { return progress.Printable(s) }
+func printable(s string) string { return text.Printable(s) }
 
 // answer is standard output: its write errors say so, and what they mean for the answer.
 type answer struct{ w io.Writer }

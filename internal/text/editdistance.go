@@ -1,4 +1,3 @@
-// Package text holds the small text helpers that several packages share. It is pure and imports the standard library only.
 package text
 
 // maxWord bounds the words that EditDistance compares, because its cost grows with the product of their lengths.

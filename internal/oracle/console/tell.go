@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox/internal/oracle/chunk"
-	"signalbox/internal/run/progress"
+	"signalbox/internal/text"
 )
 
 // Options say how it is shown.
@@ -103,7 +103,7 @@ func (t *Teller) content(c chunk.Content) {
 		}
 	}
 	t.turn, t.said = c.Turn, true
-	t.write(Printable(c.Text))
+	t.write(text.PrintableLines(c.Text))
 	t.open = !strings.HasSuffix(c.Text, "\n")
 	t.blank = strings.HasSuffix(c.Text, "\n\n")
 }
@@ -122,7 +122,7 @@ func (t *Teller) endLine() {
 	}
 }
 
-func (t *Teller) reasoning(text string) {
+func (t *Teller) reasoning(thought string) {
 	if !t.opts.Reasoning {
 		return
 	}
@@ -130,7 +130,7 @@ func (t *Teller) reasoning(text string) {
 		t.endLine()
 	}
 	t.think = true
-	fmt.Fprint(t.aside, t.styled(dim, Printable(text)))
+	fmt.Fprint(t.aside, t.styled(dim, text.PrintableLines(thought)))
 }
 
 func (t *Teller) endThought() {
@@ -141,11 +141,11 @@ func (t *Teller) endThought() {
 }
 
 // remark writes a line beside the answer.
-func (t *Teller) remark(mark, text string) {
+func (t *Teller) remark(mark, remark string) {
 	if t.opts.Together {
 		t.endLine()
 	}
-	line := "  " + mark + " " + progress.Printable(text)
+	line := "  " + mark + " " + text.Printable(remark)
 	if t.opts.Width > 0 {
 		line = Cut(line, t.opts.Width)
 	}
@@ -316,19 +316,4 @@ func brief(text string, most int) string {
 		return text
 	}
 	return string([]rune(text)[:most-1]) + "…"
-}
-
-// Printable escapes what could steer a terminal; line ends and tabs stay.
-func Printable(text string) string {
-	var b strings.Builder
-	for {
-		i := strings.IndexAny(text, "\n\t")
-		if i < 0 {
-			b.WriteString(progress.Printable(text))
-			return b.String()
-		}
-		b.WriteString(progress.Printable(text[:i]))
-		b.WriteByte(text[i])
-		text = text[i+1:]
-	}
 }

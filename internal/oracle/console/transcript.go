@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/text"
 )
 
 // Asked is a question of a conversation that is over, and what happened on it.
@@ -32,7 +33,7 @@ func Transcript(w io.Writer, all []Asked, opts *Options) error {
 		if i == 0 {
 			apart = ""
 		}
-		if _, err := fmt.Fprintf(w, "%s> %s\n\n", apart, strings.ReplaceAll(Printable(q.Text), "\n", "\n> ")); err != nil {
+		if _, err := fmt.Fprintf(w, "%s> %s\n\n", apart, strings.ReplaceAll(text.PrintableLines(q.Text), "\n", "\n> ")); err != nil {
 			return err
 		}
 		t := New(w, w, &o)

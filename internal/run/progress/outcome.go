@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
 )
 
 // Outcome writes how a run that began at a time has ended: what became of each task, and what to do next. It is for people.
@@ -60,11 +61,11 @@ func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool
 	if interrupted && st.Standing != rules.StandingComplete {
 		end.Run = "interrupted"
 	}
-	text, err := json.Marshal(end)
+	doc, err := json.Marshal(end)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(PrintableJSON(text), '\n'))
+	_, err = w.Write(append(text.PrintableJSON(doc), '\n'))
 	return err
 }
 

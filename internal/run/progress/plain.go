@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
 )
 
 // plainDisplay shows a run as lines for people, one for each thing that they want to know: in the log of a CI job, under
@@ -76,7 +77,7 @@ func (l *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 const textWidth = 34
 
 func (l *plainDisplay) line(lines *strings.Builder, t told) {
-	line := fmt.Sprintf("%s  %-*s  ", t.at.In(l.zone).Format(time.TimeOnly), l.ids, Printable(t.work))
+	line := fmt.Sprintf("%s  %-*s  ", t.at.In(l.zone).Format(time.TimeOnly), l.ids, text.Printable(t.work))
 	if t.detail == "" {
 		line += oneLine(t.text)
 	} else {

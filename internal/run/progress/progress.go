@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
 )
 
 // Display shows a run while it goes on.
@@ -128,11 +129,11 @@ func (j *jsonDisplay) Show(ctx context.Context) error {
 	return followEvents(ctx, j.b, j.from, func(events []signalbox.Event) error {
 		var lines bytes.Buffer
 		for _, e := range events {
-			text, err := e.MarshalJSON()
+			doc, err := e.MarshalJSON()
 			if err != nil {
 				return err
 			}
-			lines.Write(PrintableJSON(text))
+			lines.Write(text.PrintableJSON(doc))
 			lines.WriteByte('\n')
 		}
 		_, err := j.out.Write(lines.Bytes())

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
 )
 
 // screen shows a run on a terminal.
@@ -106,7 +107,7 @@ func (s *screen) Show(ctx context.Context) error {
 		m, err := s.animate(ctx)
 		if err != nil { // lines need less of a terminal
 			s.o.Stderr.letGo()
-			fmt.Fprintf(s.o.Stderr, "note: this terminal shows plain lines only: %s\n", Printable(err.Error()))
+			fmt.Fprintf(s.o.Stderr, "note: this terminal shows plain lines only: %s\n", text.Printable(err.Error()))
 			return newPlain(s.b, s.o).Show(ctx)
 		}
 		s.leave(ctx, m)

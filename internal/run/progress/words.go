@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"signalbox/internal/text"
 )
 
 // took is a time as people say it: 1m38s, 2h05m.
@@ -66,6 +68,6 @@ func count(n int, thing string) string {
 }
 
 // oneLine is printable text on one line: its ends of lines are spaces.
-func oneLine(text string) string {
-	return Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(text)))
+func oneLine(s string) string {
+	return text.Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(s)))
 }

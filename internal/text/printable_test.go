@@ -1,4 +1,4 @@
-package progress
+package text
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package progress
+package text
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes what a terminal does not print: control characters, line ends, text direction overrides,
-// and bytes that are no UTF-8.
+// Printable escapes everything in s that is not a printable character: control characters, line ends, text direction
+// overrides and invalid UTF-8. Text that an agent wrote goes through it before it reaches a terminal.
 func Printable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -29,8 +29,23 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// PrintableLines is like Printable, but keeps line ends and tabs.
+func PrintableLines(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexAny(s, "\n\t")
+		if i < 0 {
+			b.WriteString(Printable(s))
+			return b.String()
+		}
+		b.WriteString(Printable(s[:i]))
+		b.WriteByte(s[i])
+		s = s[i+1:]
+	}
+}
+
 // PrintableJSON escapes the controls that JSON allows in a string but a terminal may obey: DEL, the C1 set, and
-// text direction overrides. The value is the same; line ends and indentation are left alone.
+// text direction overrides. The JSON value stays the same, and so do line ends and indentation.
 func PrintableJSON(doc []byte) []byte {
 	if bytes.IndexFunc(doc, steersTerminal) < 0 {
 		return doc

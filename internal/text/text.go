@@ -1,0 +1,85 @@
+// Package text holds the small text helpers that several packages share: shortening, escaping for terminals, plurals and
+// spelling hints. It is pure and imports the standard library only.
+package text
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Truncate returns the longest prefix of s that has at most limit bytes and does not cut a character.
+func Truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	limit = max(limit, 0)
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// Tail returns the longest suffix of s that has at most limit bytes and does not cut a character.
+func Tail(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	from := len(s) - max(limit, 0)
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[from:]
+}
+
+// Shorten returns s if it has at most limit characters, and otherwise as many of its first characters as leave room for a
+// closing "…".
+func Shorten(s string, limit int) string {
+	count, end := 0, 0
+	for i := range s {
+		if count == limit-1 {
+			end = i
+		}
+		if count == limit {
+			return s[:end] + "…"
+		}
+		count++
+	}
+	return s
+}
+
+// OneLine returns s on a single line that is safe to print: every run of white space, control characters and text direction
+// overrides becomes one space, and invalid UTF-8 becomes U+FFFD.
+func OneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	}), " ")
+}
+
+// Count returns a number with its noun: "1 task", "2 tasks".
+func Count(n int, noun string) string { return fmt.Sprintf("%d %s%s", n, noun, Plural(n)) }
+
+// Plural returns the plural ending "s", or "" if n is 1.
+func Plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// Ordinal returns "1st", "2nd", "3rd", "4th" and so on.
+func Ordinal(n int) string {
+	ending := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return fmt.Sprintf("%d%s", n, ending)
+}
