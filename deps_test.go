@@ -44,6 +44,8 @@ var groups = []group{
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
 	{"text", []string{"internal/text"}, none, none},
 	{"shared", []string{"internal/config", "internal/durable", "internal/process"}, []string{"vocabulary", "text"}, nil},
+	// Listed as an import of no group: only tests import it.
+	{"testkit", []string{"internal/testkit"}, none, nil},
 
 	{"rules", []string{"internal/core/rules"}, []string{"vocabulary"}, none},
 	{"core", []string{"internal/core"}, []string{"vocabulary", "ledger", "text", "shared", "rules"}, nil},
@@ -67,7 +69,7 @@ var groups = []group{
 var (
 	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
 		"github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/joeycumines/go-behaviortree"}
-	testSupport = []string{"internal/core/journal/journaltest", "test"}
+	testSupport = []string{"internal/core/journal/journaltest", "internal/testkit", "test"}
 )
 
 // groupOf returns the group of a package: the one with the longest matching directory.
@@ -144,6 +146,11 @@ func TestImportDirection(t *testing.T) {
 
 func TestPackageComments(t *testing.T) {
 	report(t, commentFaults(moduleSources(t)))
+}
+
+// TestPropertiesAreSeeded checks that all property tests run through property.Check, which gives them fixed seeds.
+func TestPropertiesAreSeeded(t *testing.T) {
+	report(t, seedFaults(moduleSources(t)))
 }
 
 // TestGroupsRunOneWay checks that the table itself has no cycle.
@@ -227,6 +234,25 @@ func importFault(s source, imported string, g *group) string {
 // within returns a function that reports whether a package lies in a directory or module.
 func within(pkg string) func(dir string) bool {
 	return func(dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+}
+
+func seedFaults(sources []source) (faults []string) {
+	for _, s := range sources {
+		if s.pkg() == "internal/testkit/property" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "rapid" && (call.Sel.Name == "Check" || call.Sel.Name == "MakeCheck") {
+				faults = append(faults, s.path+": uses rapid."+call.Sel.Name+", whose cases are random; use property.Check")
+			}
+			return true
+		})
+	}
+	return faults
 }
 
 func commentFaults(sources []source) (faults []string) {
@@ -338,6 +364,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"module elsewhere", imports("cmd/signalbox/a.go", "github.com/alecthomas/kong"), nil},
 		{"test module", imports("a.go", "pgregory.net/rapid"), []string{"a.go: imports pgregory.net/rapid: it is for tests only"}},
 		{"test module in a test", imports("a_test.go", "pgregory.net/rapid"), nil},
+		{"test package", imports("internal/run/crew/a.go", "signalbox/internal/testkit/property"), []string{"internal/run/crew/a.go: imports signalbox/internal/testkit/property: run must not import testkit"}},
+		{"random property", seedFaults(parse("a_test.go", "package p\nfunc f() { rapid.Check(nil, nil) }\n")), []string{"a_test.go: uses rapid.Check, whose cases are random; use property.Check"}},
 		{"cgo", imports("a.go", "C"), []string{"a.go: imports C: the program is built without cgo"}},
 		{"no comment", commentFaults(parse("a.go", "package p\n")), []string{"package . has 0 package comments [], want one"}},
 		{"two comments", commentFaults(append(parse("a.go", doc), parse("b.go", doc)...)), []string{`package . has 2 package comments ["a.go" "b.go"], want one`}},

@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 func TestHashTextRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var h, read signalbox.Hash
 		copy(h[:], rapid.SliceOfN(rapid.Byte(), len(h), len(h)).Draw(t, "bytes"))
 		text, err := h.MarshalText()

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/property"
 )
 
 func TestSort(t *testing.T) {
@@ -46,7 +47,7 @@ func TestSortProperties(t *testing.T) {
 		}
 	})
 	rank := map[brief.Severity]int{"error": 0, "warning": 1, "info": 2, "odd": 2, "success": 3}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		flags := rapid.SliceOfN(flag, 0, 20).Draw(t, "flags")
 		sorted := brief.Sort(flags)
 		var want []brief.Flag

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/property"
 )
 
 // fitted is the answer as JSON, after checks that hold for every answer.
@@ -183,7 +184,7 @@ func TestFitProperties(t *testing.T) {
 			Message:  text.Draw(t, "message"),
 		}
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in := brief.Answer{
 			Status: brief.StatusSuccess, Format: brief.FormatAgent,
 			Snapshot: value(3).Draw(t, "snapshot"), Flags: rapid.SliceOfN(flag, 0, 20).Draw(t, "flags"),

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/brief"
+	"signalbox/internal/testkit/property"
 )
 
 // The wanted texts are what CPython 3 prints for the same format.
@@ -68,7 +69,7 @@ func TestFiniteAndPercent(t *testing.T) {
 }
 
 func TestNumberIsAlwaysJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)})).Draw(t, "f")
 		data, err := json.Marshal(brief.Number(f))
 		if err != nil {

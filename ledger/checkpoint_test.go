@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 const testOrigin = "signalbox.example/test"
@@ -57,7 +58,7 @@ func codeOf(err error) signalbox.Code {
 }
 
 func TestKeys(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		seed := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed")
 		private, public, err := GenerateKey(bytes.NewReader(seed), testOrigin)
 		if err != nil {

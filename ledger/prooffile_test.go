@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // hostileText has every kind of character that a proof file escapes.
@@ -146,7 +147,7 @@ func TestParseProofRefusesOtherSpellings(t *testing.T) {
 }
 
 func TestProofFileComesBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
 		e.Data = []byte(rapid.String().Draw(t, "data"))
 		e.Time = e.Time.UTC()

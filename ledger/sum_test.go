@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // makeLog returns a whole log of n events and its tail. Some events are too long for the short way of hashing.
@@ -59,7 +60,7 @@ func drawEvent(t *rapid.T) signalbox.Event {
 }
 
 func TestSumByTheBook(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
 		if got, want := Sum(&e), plainSum(&e); got != want {
 			t.Fatalf("Sum = %v, want %v", got, want)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // storedTree keeps all hashes of a tree, as package tlog wants them.
@@ -63,7 +64,7 @@ func TestTreeIsThatOfTlog(t *testing.T) {
 }
 
 func TestTreeRandomLeaves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var tree Tree
 		var stored storedTree
 		size := rapid.IntRange(0, 100).Draw(t, "size")

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // readFrom reads from memory, at most page events at a time (0: as many as asked for).
@@ -182,7 +183,7 @@ func TestVerifyFindsEveryDamage(t *testing.T) {
 	whole, _ := makeLog(70)
 	for _, d := range damages() {
 		t.Run(d.name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
+			property.Check(t, func(t *rapid.T) {
 				n := rapid.IntRange(2, len(whole)).Draw(t, "events")
 				i := rapid.IntRange(0, n-2).Draw(t, "place")
 				events := d.apply(t, slices.Clone(whole[:n]), i)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 	"signalbox/transcript/internal/lines"
 )
@@ -118,7 +119,7 @@ func drawPieces(t *rapid.T, text string) (pieces []string) {
 }
 
 func TestEveryCutGivesTheSameContent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := drawReply(t)
 		checkContent(t, text)
 		checkContent(t, cutEvery(text, 1)...)

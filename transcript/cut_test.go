@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -113,7 +114,7 @@ func drawText(t *rapid.T) string {
 }
 
 func TestAnyCuttingGivesTheSameSignals(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
 		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: transcript.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
 	})
@@ -124,7 +125,7 @@ func TestAnyCuttingGivesTheSameSignalsAtTheLimits(t *testing.T) {
 	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000), strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
 		strings.Repeat(" ", 17_000), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
 	pool := append(append([]string(nil), long...), fragments...)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")
 		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 3).Draw(t, "long")...)
 		parts = rapid.Permutation(parts).Draw(t, "order")
@@ -142,7 +143,7 @@ func TestCapturesCutAnyway(t *testing.T) {
 
 // A stray brace, quote, fence or tag somewhere must not hide a signal on a line of its own later on.
 func TestNothingHidesALaterSignal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		noise := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "noise")
 		if bytes.Contains(noise, []byte("```")) || bytes.Contains(noise, []byte("~~~")) {
 			t.Skip("a fence hides what follows, and should")

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -219,7 +220,7 @@ func TestMarshalledExitParsesToItself(t *testing.T) {
 	version := rapid.StringMatching(`1\.[0-9]{1,4}\.[0-9]{1,4}`)
 	address := rapid.StringMatching(`https://[a-z][a-z0-9.-]{0,20}(:[0-9]{1,5})?(/[^;|$\x60\pC]{0,40})?`)
 	path := rapid.StringMatching(`[^/\\:.\pC][^/\\:\pC]{0,10}(/[^/\\.\pC][^/\\\pC]{0,10}){0,3}`)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := &signalbox.ExitSignal{
 			Protocol:          signalbox.ExitProtocol,
 			Version:           version.Draw(t, "version"),

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -40,7 +41,7 @@ func oracleOptions(key string) *transcript.Options {
 
 // A conversation is heard as the texts of its replies are, one after the other, however it was cut and whatever was void.
 func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var stream, said strings.Builder
 		turns := rapid.IntRange(0, 4).Draw(t, "turns")
 		reply := func(turn int) string {
@@ -88,7 +89,7 @@ func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
 // Chunks in any order, as no program writes them.
 func TestAnyCuttingOfAnyChunksGivesTheSameSignals(t *testing.T) {
 	long := strings.Repeat("some more text\n", 4400) + "CHECKPOINT: t1\n"
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var stream strings.Builder
 		for range rapid.IntRange(0, 30).Draw(t, "lines") {
 			text := rapid.SampledFrom(fragments).Draw(t, "text")

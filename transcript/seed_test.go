@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -33,7 +34,7 @@ func seedParse(text string) (name, task string) {
 func TestSeedPolicyIsTheSeeds(t *testing.T) {
 	pool := append([]string{"READY_FOR_REVIEW:", "AUDIT_PASSED:", "CHECKPOINT:\n\n", "HEALTH_AUDIT: HEALTHY", "REMEDIATION_COMPLETE", "EXPERT_REQUEST", " ",
 		"\u00a0", "\u2028", "\x1c", "x"}, fragments...)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := strings.ToValidUTF8(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pool), 0, 20).Draw(t, "parts"), ""), "?")
 		name, task := seedParse(text)
 		got, err := transcript.ResolveSeed(strings.NewReader(text), &transcript.Options{Format: transcript.FormatPlain})

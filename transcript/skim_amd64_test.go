@@ -3,13 +3,13 @@ package transcript
 import (
 	"testing"
 
-	"pgregory.net/rapid"
+	"signalbox/internal/testkit/property"
 )
 
 func TestSkimmerWithoutAVX2(t *testing.T) {
 	defer func(has bool) { hasAVX2 = has }(hasAVX2)
 	hasAVX2 = false
-	rapid.Check(t, checkSkimmer)
+	property.Check(t, checkSkimmer)
 }
 
 // Every byte must be met by the tables as it is by the classes.

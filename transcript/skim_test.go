@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 var lineStarts = []string{"READY_FOR_REVIEW", "ready for review", "FILE CONFLICT", "file-conflict", "CHECKPOINT", "Expert_Request", "```", "~~~", "---DELEGATION",
@@ -18,7 +20,7 @@ func drawLine(t *rapid.T) string {
 
 // suspicious must not depend on what follows the line.
 func TestSuspiciousLooksAtOneLine(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		line, next := drawLine(t), drawLine(t)
 		if suspicious([]byte(line)) != suspicious([]byte(line+"\n"+next)) {
 			t.Errorf("%q is judged otherwise when %q follows", line, next)
@@ -26,7 +28,7 @@ func TestSuspiciousLooksAtOneLine(t *testing.T) {
 	})
 }
 
-func TestSkimmerStopsAtLinesThatMatter(t *testing.T) { rapid.Check(t, checkSkimmer) }
+func TestSkimmerStopsAtLinesThatMatter(t *testing.T) { property.Check(t, checkSkimmer) }
 
 func checkSkimmer(t *rapid.T) {
 	lines := rapid.SliceOfN(rapid.Custom(drawLine), 1, 200).Draw(t, "lines")
@@ -61,7 +63,7 @@ func naiveOrdinary(p []byte, i int) (start, passed int) {
 }
 
 func TestLineEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var b [block]byte
 		copy(b[:], rapid.SliceOfN(rapid.SampledFrom([]byte{'\n', '\v', '\t', 0, 1, 0x8A, 0xFF, 'x'}), block, block).Draw(t, "bytes"))
 		var want uint64

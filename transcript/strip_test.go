@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -21,7 +22,7 @@ func FuzzStrip(f *testing.F) {
 }
 
 func TestStripTakesTurnSignalsOnly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkStrip(t, drawText(t)) })
+	property.Check(t, func(t *rapid.T) { checkStrip(t, drawText(t)) })
 }
 
 func checkStrip(t interface{ Errorf(string, ...any) }, text string) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestProtects(t *testing.T) {
@@ -39,7 +41,7 @@ func TestMatchesAsDefined(t *testing.T) {
 		ok, err := path.Match(pattern[0], segments[0])
 		return err == nil && ok && defined(pattern[1:], segments[1:])
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"**", "a", "b", "*", "a*"}), 1, 4).Draw(t, "pattern")
 		segments := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab"}), 1, 5).Draw(t, "segments")
 		c := &Config{Protected: []string{strings.Join(pattern, "/")}}

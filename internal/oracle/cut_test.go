@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -53,7 +54,7 @@ func reply(t *rapid.T) (string, modelserver.Turn) {
 // TestContentHoweverCut: however the bytes of a reply are cut, what is shown of it is what package transcript says is
 // its content: no signal outside a fence, and nothing lost. The record shows the same.
 func TestContentHoweverCut(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	property.Check(t, func(r *rapid.T) {
 		p := rapid.SampledFrom([]model.Provider{model.OpenAI, model.Anthropic}).Draw(r, "protocol")
 		text, turn := reply(r)
 		want := map[int]string{}

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/testkit/property"
 )
 
 // monthEnds are the last trading days from January to May 2026.
@@ -287,7 +288,7 @@ func TestIncompleteHistoryOfAnExit(t *testing.T) {
 
 // TestHoldingsAreTheLots: in a complete history, the shares that are counted are those of the lots.
 func TestHoldingsAreTheLots(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		data := &Data{Rules: tax.Rules{Accounts: []tax.Account{{ID: "a"}, {ID: "b", Method: tax.HIFO}}}}
 		data.transactions = history(t)
 		day := data.transactions[len(data.transactions)-1].Date

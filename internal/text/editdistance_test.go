@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestDistance(t *testing.T) {
@@ -24,7 +26,7 @@ func TestDistance(t *testing.T) {
 // It is a distance: nothing from a word to itself, the same both ways, and no way round is shorter.
 func TestDistanceIsOne(t *testing.T) {
 	word := rapid.StringMatching(`[abc]{0,8}`)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
 		if EditDistance(a, a) != 0 || EditDistance(a, b) != EditDistance(b, a) || EditDistance(a, c) > EditDistance(a, b)+EditDistance(b, c) || (a != b) != (EditDistance(a, b) > 0) {
 			t.Fatalf("%d, %d, %d, %d", EditDistance(a, a), EditDistance(a, b), EditDistance(b, c), EditDistance(a, c))

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestPrintable(t *testing.T) {
@@ -28,7 +30,7 @@ func TestPrintable(t *testing.T) {
 }
 
 func TestPrintableLeavesNothingToObey(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := Printable(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, steersTerminal) || strings.Contains(text, "\n") {
 			t.Fatalf("%q", text)
@@ -38,7 +40,7 @@ func TestPrintableLeavesNothingToObey(t *testing.T) {
 
 func TestPrintableJSONKeepsTheValue(t *testing.T) {
 	alphabet := rapid.SampledFrom([]rune{'a', '"', '\\', '<', '\n', 0, 0x7f, 0x80, 0x9b, 0x202e, 0x2066, '漢', '👍'})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := string(rapid.SliceOf(alphabet).Draw(t, "text"))
 		doc, err := json.Marshal(want)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestShortening(t *testing.T) {
@@ -30,7 +32,7 @@ func TestShortening(t *testing.T) {
 }
 
 func TestShorteningNeverCutsACharacter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		s, limit := rapid.String().Draw(t, "s"), rapid.IntRange(1, 20).Draw(t, "limit")
 		prefix, suffix, short := Truncate(s, limit), Tail(s, limit), Shorten(s, limit)
 		switch {

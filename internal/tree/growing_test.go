@@ -7,11 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // Lists of any making, in any order of growing, sliding and beginning anew, are replayed as they were.
 func TestListsAreReplayed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		items := rapid.SampledFrom([]any{int64(1), 1.5, "a", nil, []any{"x"}, map[string]any{"k": "v"}})
 		lists := rapid.SliceOfN(rapid.SliceOfN(items, 0, 5), 1, 12).Draw(t, "lists")
 		next := 0

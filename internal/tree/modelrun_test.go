@@ -11,13 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // TestModel does the same with random trees in a Run and in the naive interpreter, and compares all that can be seen
 // after every step. Now and then the run is saved and restored, or replayed from its journal, and goes on as that.
 func TestModel(t *testing.T) {
 	kinds := map[Kind]bool{}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		def := randomTree(t, seed)
 		d := newDuo(t, seed, def)

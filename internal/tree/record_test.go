@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 var update = flag.Bool("update", false, "rewrite the recorded journal")
@@ -148,7 +150,7 @@ func TestChainTampering(t *testing.T) {
 	if err := check(lines); err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		bad := slices.Clone(lines)
 		i := rapid.IntRange(0, len(lines)-1).Draw(t, "line")
 		switch what := rapid.IntRange(0, 5).Draw(t, "what"); {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript"
 )
 
@@ -71,7 +72,7 @@ func TestEnvelopesCarryTheAgentsText(t *testing.T) {
 }
 
 func TestEscapedTextReadsBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
 		var got string
 		if err := json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`), &got); err != nil {

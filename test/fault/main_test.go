@@ -88,10 +88,11 @@ func sized[T any](short, full T) T {
 // times is how often to do something. Under the race detector the short form does with less.
 func times(short, full int) int { return sized(max(1, short/slowdown), full) }
 
-// newRand returns random numbers that the seed in the log repeats.
+// newRand returns random numbers: the same in every run of the short form, and others each time in the full form, which
+// logs the seed that repeats them.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	seed := sized(1, uint64(time.Now().UnixNano()))
 	if text := os.Getenv(seedVariable); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {

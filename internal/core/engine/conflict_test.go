@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/property"
 )
 
 // An answer is the present log's, also a refusal, and also of an engine that has missed what others did.
@@ -86,7 +87,7 @@ func TestDefiniteFailure(t *testing.T) {
 
 // Whichever engine is asked, and however far behind it is, the answer is what the rules say of the whole log.
 func TestEnginesAreOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := newMemory()
 		now := start
 		opts := &Options{Now: func() time.Time { return now }}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // company is a crew that does right and wrong things at random, on a plan that changes at random. After every step it checks
@@ -404,7 +405,7 @@ func (c *company) step() {
 
 // TestCompany lets a company do random things, and folds the log again in the end.
 func TestCompany(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		c := newCompany(t)
 		for range c.between(10, 120) {
 			if c.oneIn(12) {
@@ -505,7 +506,7 @@ func (c *company) goodHuman() bool {
 // TestEveryRunEnds brings a company anywhere. From there a crew that does everything right comes to a point where only the human
 // can help, or time, and says so; with a human's help it delivers the whole plan.
 func TestEveryRunEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		c := newCompany(t)
 		for range c.between(10, 100) {
 			c.step()

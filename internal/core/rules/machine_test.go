@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 // machine is a box beside the model of it.
@@ -40,7 +41,7 @@ var (
 // TestRulesFollowTheModel gives random commands of several actors at random times, one by one and in batches that are kept
 // or taken back, and compares everything with the model after each.
 func TestRulesFollowTheModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := &machine{box: newBox(t), t: t, model: newModel()}
 		for _, work := range workIDs[:3] {
 			m.carryOut(OpenWork{Work: work, Actor: "op", Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/testkit/property"
 )
 
 func TestLines(t *testing.T) {
@@ -104,7 +105,7 @@ func checkLine(t rapid.TB, c chunk.Chunk) {
 }
 
 func TestAnyTextMakesOneLine(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		for _, c := range []chunk.Chunk{chunk.Content{Text: text}, chunk.ToolCall{ID: text, Arguments: json.RawMessage(text)}, chunk.ToolResult{Text: text, OK: true},
 			chunk.Signal{Name: text, Fields: map[string]any{text: text, "n": int64(len(text)), "l": []any{text}}}} {

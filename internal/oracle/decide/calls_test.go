@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/oracle/decide"
+	"signalbox/internal/testkit/property"
 )
 
 // verdicts plays calls, each a letter that stands for its arguments.
@@ -120,7 +121,7 @@ func FuzzCanonical(f *testing.F) {
 
 // The tracker against the rule said plainly, over the whole history.
 func TestCallsFollowTheRule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		history := rapid.StringMatching(`[abcd]{0,40}`).Draw(t, "calls")
 		var c decide.Calls
 		told := map[byte]bool{}

@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/oracle/decide"
+	"signalbox/internal/testkit/property"
 )
 
 func signal(name string, confidence float64, fields ...string) *decide.Signal {
@@ -194,7 +195,7 @@ func drawSituation(t *rapid.T) decide.Situation {
 }
 
 func TestDecideIsTotalAndDeterministic(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		s := drawSituation(t)
 		d := decide.Decide(s)
 		if d.Do == "" || d.Reason == "" {
@@ -215,7 +216,7 @@ func TestDecideIsTotalAndDeterministic(t *testing.T) {
 // A conversation keeps its situation as the fields say, with a model that says anything.
 func TestEveryConversationEnds(t *testing.T) {
 	longest := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 31).Draw(t, "limit")
 		s := decide.Situation{TurnLimit: limit}
 		if limit == 31 {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func linked() *mcp.CallToolResult {
@@ -54,7 +56,7 @@ func TestSourcesAreBounded(t *testing.T) {
 }
 
 func TestCutIsShortAndValid(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		limit := rapid.IntRange(3, 40).Draw(t, "limit")
 		got := cut(text, limit, "…")
@@ -83,7 +85,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	pattern := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		server := rapid.StringMatching(`[a-zA-Z0-9_-]{1,32}`).Draw(t, "server")
 		names := rapid.SliceOfDistinct(rapid.OneOf(rapid.StringMatching(`[a.:/_]{1,4}`), rapid.StringMatching(`.{1,80}`)), rapid.ID).Draw(t, "names")
 		full := fullNames(server, tools(names...))

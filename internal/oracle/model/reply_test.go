@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/property"
 )
 
 func call(id, name, arguments string) modelserver.Part {
@@ -219,7 +220,7 @@ func TestWhateverHappensTheTextIsWhole(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		var current atomic.Pointer[modelserver.Server]
 		c, _ := serve(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }), &Options{Tries: 20})
-		rapid.Check(t, func(t *rapid.T) {
+		property.Check(t, func(t *rapid.T) {
 			text := rapid.StringN(1, 40, -1).Draw(t, "text")
 			thought := rapid.StringN(0, 10, -1).Draw(t, "thought")
 			turn := modelserver.Turn{Faults: rapid.SliceOfN(faults(), 0, 4).Draw(t, "faults")}

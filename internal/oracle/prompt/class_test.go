@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/testkit/property"
 )
 
 func newSet(t rapid.TB, opts *prompt.Options) *prompt.Set {
@@ -85,7 +86,7 @@ func TestWordsMatchWhole(t *testing.T) {
 
 func TestClassifyDoesNotDependOnCaseOrSpacing(t *testing.T) {
 	s := newSet(t, nil)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"thanks", "code", "cat", "run", "notes", "how", "are", "you", "σίσυφος", "ありがとう", "danke", "schön", "x"}), 0, 8).Draw(t, "words")
 		class := s.Classify(strings.Join(parts, " "))
 		if got := s.Classify(strings.ToUpper(strings.Join(parts, ",\n\t—"))); got != class {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/testkit/property"
 )
 
 func TestLast(t *testing.T) {
@@ -97,7 +98,7 @@ func drawEntries(t *rapid.T) []Entry {
 // TestEveryCallHasAResult: whatever happened, after each message with calls comes one with a result for each of them, in order,
 // and a result is the one that came after the call.
 func TestEveryCallHasAResult(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
 		messages := Messages(entries)
 		replies, asked := 0, 0

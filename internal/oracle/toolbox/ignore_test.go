@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestIgnore(t *testing.T) {
@@ -84,7 +86,7 @@ func TestIgnoreAsGit(t *testing.T) {
 	if out, err := exec.Command("git", "init", "-q", "--bare", "--template=", empty).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "ignore")
 		if err != nil {
 			t.Fatal(err)

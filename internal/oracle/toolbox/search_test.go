@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // places are the lines that a search shows, with their paths and numbers, in order. Those around them are not counted.
@@ -343,7 +345,7 @@ func TestWalkPanics(t *testing.T) {
 
 // TestMatcherIsTheExpression compares the search with what the expression says of each line by itself.
 func TestMatcherIsTheExpression(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		atom := rapid.SampledFrom([]string{"a", "b", "K", "s", "ſ", "k", "ab", "Key", "é", ".", "\\w", "[ab]", "(?:ab|ba)", "(a|K)", "(?i:key)", "(?i:ask)", "a*", "b+", "(ab)?", "^", "$", "\\s", "x{2}", "x{0,2}"})
 		query := strings.Join(rapid.SliceOfN(atom, 1, 4).Draw(t, "atoms"), "")
 		if rapid.Bool().Draw(t, "either") {
@@ -388,7 +390,7 @@ func TestExcerpt(t *testing.T) {
 }
 
 func TestLower(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOf(rapid.Byte()).Draw(t, "in")
 		want := slices.Clone(in)
 		for i, c := range want {

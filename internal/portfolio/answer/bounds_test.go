@@ -11,6 +11,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
+	"signalbox/internal/testkit/property"
 )
 
 // wantBrief wants an agent's answer that is short and keeps its form, whatever the result.
@@ -58,7 +59,7 @@ func anyStatus() *rapid.Generator[string] {
 }
 
 func TestExitBriefIsShort(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		r := answer.ExitResult{
 			Status: anyStatus().Draw(t, "status"), Ticker: anyText().Draw(t, "ticker"), Error: anyText().Draw(t, "error"),
 			OverallAssessment: rapid.SampledFrom([]string{"", "HOLD ", "EXIT ", "ERROR ", "STRONG EXIT "}).Draw(t, "prefix") + anyText().Draw(t, "overall"),
@@ -86,7 +87,7 @@ func TestExitBriefIsShort(t *testing.T) {
 }
 
 func TestHarvestBriefIsShort(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		r := answer.HarvestResult{
 			Status: anyStatus().Draw(t, "status"), Error: anyText().Draw(t, "error"),
 			TotalHarvestableLoss: anyAmount().Draw(t, "total"), ShortTermLoss: anyAmount().Draw(t, "short"), LongTermLoss: anyAmount().Draw(t, "long"),

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestOverall(t *testing.T) {
@@ -257,7 +259,7 @@ func drawDecimal(t *rapid.T, label string) decimal.Decimal {
 }
 
 func TestPropertySaleWithinThePosition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		shares := drawDecimal(t, "shares")
 		gap := rapid.Float64Range(-1, 0).Draw(t, "gap")
 		part := rapid.Int64Range(1, 100).Draw(t, "min")
@@ -283,7 +285,7 @@ func TestPropertySaleWithinThePosition(t *testing.T) {
 
 // TestPropertyEvaluate asks random questions: whatever comes in, the parts of the answer agree.
 func TestPropertyEvaluate(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in := Input{Ticker: "SLV", AsOf: date("2024-06-10"), Config: bothRules(), Prices: map[string][]Price{}}
 		in.Config.Stop.Price = dec("65")
 		for _, ticker := range in.Config.Rules[0].Tickers {

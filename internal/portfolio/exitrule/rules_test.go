@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestMomentumCheckValues(t *testing.T) {
@@ -198,7 +200,7 @@ func TestAdjustedClosesAreUsed(t *testing.T) {
 }
 
 func TestPropertySignals(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		returns := rapid.SliceOfN(rapid.Float64Range(-0.99, 5), 2, 30).Draw(t, "returns")
 		for name, s := range map[string]Signal{"momentum": momentumOf(returns), "regime": regimeOf(returns)} {
 			if s.Severity < 0 || s.Severity > 1 || math.IsNaN(s.Severity) {
@@ -215,7 +217,7 @@ func TestPropertySignals(t *testing.T) {
 }
 
 func TestPropertyEqualReturnsNeverTrigger(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		r := rapid.Float64Range(-0.9, 2).Draw(t, "return")
 		noise := rapid.SliceOfN(rapid.Float64Range(-1e-13, 1e-13), 2, 30).Draw(t, "noise")
 		for i := range noise {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // sameAgain holds that rows survive the own columns, all but their lines.
@@ -61,7 +63,7 @@ func TestFormatProperty(t *testing.T) {
 	positive := rapid.Custom(func(t *rapid.T) string {
 		return decimal.MustNew(rapid.Int64Range(1, 1<<50).Draw(t, "coefficient"), rapid.IntRange(0, 9).Draw(t, "scale")).Trim(0).String()
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var b strings.Builder
 		b.WriteString(strings.TrimSpace(ownHead) + ",to_account,ratio,donor_basis,donor_date,value,id\n")
 		quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // readSized reads as Read or, if take is not nil, as ReadBatches does, in parts of a size; 0 means in order.
@@ -68,7 +70,7 @@ func TestPartsProperty(t *testing.T) {
 	wrong := []string{"2024-02-30,brk,buy,VTI,x,1,,,", "nonsense", "2024-02-01,brk,buy,KO,1,2,,,,,,,,,,,,", "2024-01-01,brk,\"bu\ny\",KO,-1,1,,,",
 		"2024-01-01,b\"rk,buy,KO,1,1,,,", "\"2024-01-01", strings.Repeat("2024-01-01,brk,buy,KO,x,1,,,\n", 60)}
 	refused, read := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.SampledFrom(lines), 0, 30).Draw(t, "rows")
 		for i, l := range list { // an id that comes twice is a fault
 			if strings.HasSuffix(l, "one") {

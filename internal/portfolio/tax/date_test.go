@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // TestLongTermFrom holds the project's own examples; Rev. Rul. 66-7 has the rule for the last day of a month.
@@ -29,7 +31,7 @@ func TestLongTermFrom(t *testing.T) {
 }
 
 func TestDateIsTheCalendars(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := Date(rapid.Int32Range(1, 200000).Draw(t, "days"))
 		back, err := ParseDate(d.String())
 		if err != nil || back != d {

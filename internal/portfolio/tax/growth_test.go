@@ -9,6 +9,8 @@ import (
 
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // hardHistory is n rows that are made to cost more than their number: each once made some loop go through all lots,
@@ -249,7 +251,7 @@ func TestQuickArithmetic(t *testing.T) {
 		}
 		return d
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		a, b, whole := number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "whole")
 		var c, slow calc
 		if got, want := c.add(a, b), slow.keep(a.Add(b)); got != want || (c.err == nil) != (slow.err == nil) {
@@ -284,7 +286,7 @@ func TestQuickArithmetic(t *testing.T) {
 
 // TestLotListKeepsOrder: however lots come and go, the list is what sorting would give.
 func TestLotListKeepsOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		var l lotList
 		var model []int32
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // drawHarvest draws a history, a later day and prices, and harvests. No row is on that day: shares sold on it would
@@ -68,7 +70,7 @@ func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date
 
 // TestHarvestIsTheModels: each candidate sold alone, its first clean day, and all candidates sold together.
 func TestHarvestIsTheModels(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
 		m := modelOf(d, b.AsOf)
 		together := m.clone()
@@ -161,7 +163,7 @@ func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 
 // TestHarvestIsWhatSellingDoes: the figures of a harvest are those of the book with the sells added as rows.
 func TestHarvestIsWhatSellingDoes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
 		row := int32(len(d.txs))
 		for i := range r.Candidates {
@@ -194,7 +196,7 @@ func TestHarvestIsWhatSellingDoes(t *testing.T) {
 // TestDoNotBuyBefore: once all candidates are sold, a purchase on the day before makes the wash sale larger, on the day itself
 // not; the same for losses that were made already.
 func TestDoNotBuyBefore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
 		checkEmbargoes(t, d, r.StillClosed, b, 0)
 		sold := drawn{d.rules, slices.Clone(d.txs), b.AsOf}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // The model is section 1091 and Reg. 1.1091-1 read aloud, on one list of the smallest parts of shares. A part is as large as
@@ -472,7 +474,7 @@ func tallyOf(b *Book) tally {
 // TestBookIsTheModels compares random histories with the model: every method and named lots, transfers, splits, gifts,
 // inheritances, calls bought, exercised and written, groups, a spouse and retirement accounts.
 func TestBookIsTheModels(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
 		b := d.build(t, d.last)
 		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {
@@ -483,7 +485,7 @@ func TestBookIsTheModels(t *testing.T) {
 
 // TestExercisedCallsAreTheModels: the same for histories of little but calls and their shares.
 func TestExercisedCallsAreTheModels(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawCalls(t)
 		b := d.build(t, d.last)
 		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {

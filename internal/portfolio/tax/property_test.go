@@ -8,12 +8,14 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // TestDisallowedNeverExceedsLoss: of no lot and of no row is more disallowed than was lost, or for more shares than were
 // sold; and it is the same part of the loss as of the shares.
 func TestDisallowedNeverExceedsLoss(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		var c calc
@@ -77,7 +79,7 @@ func opened(txs []Transaction) map[int]decimal.Decimal {
 // TestNoReplacementShareIsUsedTwice: all losses together take no more shares of a day's purchases than were bought, counted
 // in shares of that day; and each purchase is within 30 days of the loss.
 func TestNoReplacementShareIsUsedTwice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		type purchases struct {
@@ -129,7 +131,7 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 // TestBasisIsConserved: what was paid, given and inherited, less capital returned, plus the losses that were moved, is what
 // was sold plus what is open; to the last digit, in each group of tickers.
 func TestBasisIsConserved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		var c calc
@@ -182,7 +184,7 @@ func TestBasisIsConserved(t *testing.T) {
 // TestOrderOfRowsDoesNotMatter: rows of one day that have different kinds, or different accounts, may come in any
 // order; only among acquisitions, and among sells of one account and ticker, is the order a fact.
 func TestOrderOfRowsDoesNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
 		seen := make(map[any]bool)
 		txs := slices.DeleteFunc(d.txs, func(x Transaction) bool {
@@ -212,7 +214,7 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 
 // TestPortion: the quick way and the long way agree, and parts add up.
 func TestPortion(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		amount := decimal.MustNew(rapid.Int64Range(-1_000_000_000, 1_000_000_000).Draw(t, "amount"), rapid.IntRange(0, 8).Draw(t, "scale"))
 		whole := rapid.Int64Range(1, 1_000_000).Draw(t, "whole")
 		part := rapid.Int64Range(0, whole).Draw(t, "part")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,7 +75,7 @@ func golden(t *testing.T, name, got string) {
 
 // TestStreamIsWhole: however an answer is cut, its stream and its whole say the same.
 func TestStreamIsWhole(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		turn := Turn{Times: 99, Parts: rapid.SliceOfN(rapid.Custom(drawPart), 0, 5).Draw(rt, "parts"),
 			Finish: rapid.SampledFrom([]string{"", "stop", "length", "tool_calls", "content_filter"}).Draw(rt, "finish")}
 		script, err := ParseScript("drawn", marshal(Script{Conversations: []Conversation{{Turns: []Turn{turn}}}}))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // graphPlan makes a plan of ids with blockers: "A B:A C:A,B".
@@ -91,7 +93,7 @@ func drawGraph(t *rapid.T) [][]int {
 
 // Every circle that is named exists, is as short as it says, and every group of tasks in a circle is named once.
 func TestCyclesAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
 		way := reaches(graph)
 		named := map[int]bool{}
@@ -126,7 +128,7 @@ func TestCyclesAgainstModel(t *testing.T) {
 
 // The order has every task once, none before its blockers, and always the ready one that unblocks most.
 func TestOrderAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
 		for i := range graph { // only to earlier nodes, so there is no circle
 			graph[i] = slices.DeleteFunc(graph[i], func(j int) bool { return j > i })

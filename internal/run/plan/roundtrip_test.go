@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // genPlan draws plans; their texts are Markdown that must come back as it is.
@@ -121,7 +123,7 @@ func render(p *Plan, list bool) string {
 }
 
 func TestParseGivesBackWhatWasWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := genPlan(t)
 		text := render(want, rapid.Bool().Draw(t, "list"))
 		got, err := Parse("plan.md", []byte(text), &Options{Drafts: true})

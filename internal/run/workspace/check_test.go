@@ -20,6 +20,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/property"
 )
 
 var anyDuration = cmpopts.IgnoreFields(CheckResult{}, "Duration")
@@ -162,7 +163,7 @@ func TestCheckThatFloods(t *testing.T) {
 
 // TestClipped writes pieces of any size, and compares with what was written.
 func TestClipped(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(3*clipRoom, 6*clipRoom).Draw(t, "limit")
 		c := newClipped(limit)
 		var whole bytes.Buffer

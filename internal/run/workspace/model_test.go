@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // model is what should be in base and in the tasks' trees: one letter per file, and each commit with what it has.
@@ -52,7 +54,7 @@ func merge(ancestor, ours, theirs map[string]string) (merged map[string]string, 
 func TestModel(t *testing.T) {
 	t.Parallel()
 	runs, finished, failed := 0, true, false
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		failed = failed || !finished // rapid now looks for the shortest way to fail
 		if runs++; runs > modelRuns && !failed {
 			return // rapid wants a hundred, of a hundred gits each

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // failer is what testing.TB and rapid's T have in common.
@@ -258,7 +260,7 @@ func drawValue(t *rapid.T, nest int) any {
 
 // TestValueRoundTrip: what is formatted and parsed is the value that the board keeps, of the same type.
 func TestValueRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		kept, size, err := normal(drawValue(t, 3), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -301,7 +303,7 @@ func TestParse(t *testing.T) {
 
 // TestBoardAccounting: however keys are written, the count of bytes is the sum of the sizes.
 func TestBoardAccounting(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		b := mustBoard(t, Key{Name: "any"}, Key{Name: "int", Type: Int, Default: 1}, Key{Name: "map", Type: Map, Default: map[string]any{"a": 1}})
 		names := []string{"any", "int", "map", "_a", "_b", "unknown", "tool_results"}
 		for range rapid.IntRange(1, 30).Draw(t, "writes") {

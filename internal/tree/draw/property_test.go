@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree"
 )
 
@@ -113,7 +114,7 @@ func readSVG(picture string) (*shown, error) {
 }
 
 func TestSVGProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		f, o := drawTree(t)
 		picture := SVG(f, o)
 		if picture != SVG(f, o) {
@@ -173,7 +174,7 @@ func checkFamily(t *rapid.T, f *fake, cards []box, i int) {
 var ansi = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
 func TestTextProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		f, o := drawTree(t)
 		o.ASCII = rapid.Bool().Draw(t, "ascii")
 		plain := Text(f, o)
@@ -213,7 +214,7 @@ var (
 )
 
 func TestDotProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		f, o := drawTree(t)
 		graph := Dot(f, o)
 		nodes, edges, others := 0, 0, 0
@@ -246,7 +247,7 @@ func TestDotProperties(t *testing.T) {
 
 // What is cut says so, takes no more room than there is, and is cut no more than needed.
 func TestFit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		s, limit := drawText(t, "text"), rapid.IntRange(1, 60).Draw(t, "limit")
 		got, whole := fit(s, limit, columns), fit(s, 1<<20, columns)
 		if n := measure(got, columns); n > limit {

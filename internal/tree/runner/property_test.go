@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree"
 )
 
@@ -150,7 +151,7 @@ func keysOf(w *world) []string {
 func TestStoppedRunsGoTheSameWay(t *testing.T) {
 	dir := t.TempDir()
 	runs, stops := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		root := drawTree(rt, 4)
 		var kills []kill
 		for range rapid.IntRange(1, 5).Draw(rt, "kills") {

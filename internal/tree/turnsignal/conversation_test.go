@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
 )
@@ -155,7 +156,7 @@ func TestOldSignalIsNotCountedAgain(t *testing.T) {
 
 // The counters equal those of a model that knows what each reply means.
 func TestCountersInRandomConversations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		conv := converse(t, inOrder...)
 		previous, same, without, emitted := "", int64(0), int64(0), 0
 		for range rapid.IntRange(1, 30).Draw(t, "turns") {

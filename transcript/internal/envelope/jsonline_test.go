@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // recorder keeps what a jsonLine hands over.
@@ -83,7 +85,7 @@ func anyLine(t *rapid.T, object map[string]any) []byte {
 }
 
 func TestJSONLineReadsWhatEncodingJSONWrites(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		object := anyObject(4).Draw(t, "object")
 		line := anyLine(t, object)
 		j, got := newRecorder()
@@ -113,7 +115,7 @@ func TestJSONLineReadsWhatEncodingJSONWrites(t *testing.T) {
 }
 
 func TestJSONLineIsNotCompleteBeforeItsEnd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		line := anyLine(t, anyObject(3).Draw(t, "object"))
 		j, _ := newRecorder()
 		feedPieces(t, j, line[:rapid.IntRange(0, len(line)-1).Draw(t, "end")])

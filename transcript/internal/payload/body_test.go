@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox/internal/testkit/property"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -300,7 +301,7 @@ func wantBody(t *testing.T, body string, want bodyFields) {
 var bodyItemLine = rapid.StringMatching(`[-+*|#a-zA-Z0-9:.é]([-+*|a-z0-9:.é ]{0,12}[-a-z:|])?`)
 
 func TestBodyListsAreReadAsWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		labels := rapid.SliceOfNDistinct(rapid.OneOf(
 			rapid.SampledFrom(slices.DeleteFunc(slices.Clone(bodyLabels[:]), func(l string) bool { return l == bodySubTask })),
 			rapid.StringMatching(`X[a-z]{0,5}( [A-Za-z0-9_/()-]{1,8}){0,4}`),
@@ -335,7 +336,7 @@ func TestBodyListsAreReadAsWritten(t *testing.T) {
 
 func TestBodyTablesAreReadAsWritten(t *testing.T) {
 	cell := rapid.StringMatching(`([a-z0-9|\\é-]([a-z0-9| é-]{0,8}[a-z0-9|é])?)?`)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		header := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z][a-z ]{0,5}[a-z]`), 1, 5, rapid.ID).Draw(t, "header")
 		n := rapid.IntRange(0, 5).Draw(t, "rows")
 		lines := []string{"| " + strings.Join(header, " | ") + " |", strings.Repeat("|---", len(header)) + "|"}

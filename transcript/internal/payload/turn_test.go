@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/property"
 )
 
 func TestTurnOfTheSeed(t *testing.T) {
@@ -320,7 +321,7 @@ func mustReadTurn(t *testing.T, raw string) Turn {
 var turnEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&#62;", `"`, "&quot;", "'", "&#x27;")
 
 func TestTurnIsReadAsWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(TurnTypes()).Draw(t, "type")
 		key := rapid.StringMatching(`[a-f0-9&<>"']{0,8}`).Draw(t, "key")
 		attrs := []string{` type="` + typ.Name + `"`, ` key='` + turnEscaper.Replace(key) + `'`}

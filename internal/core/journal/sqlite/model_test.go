@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/property"
 )
 
 // TestModel does random things to a journal through several handles and compares it with a slice.
@@ -24,7 +25,7 @@ func TestModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := newModel(t, empty)
 		defer m.close(t)
 		steps := map[string]func(*rapid.T){

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 // reader is what the reader of this package and that of encoding/csv have in common.
@@ -57,7 +59,7 @@ func texts() *rapid.Generator[string] {
 
 // TestReaderAgrees holds that the records, places and errors are those of encoding/csv.
 func TestReaderAgrees(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := []byte(texts().Draw(t, "text"))
 		r := NewReader(text, 7)
 		r.size = rapid.IntRange(1, 200).Draw(t, "window")
@@ -96,7 +98,7 @@ func TestRest(t *testing.T) {
 // fault, and that one of them has a fault if the whole has one.
 func TestPartsAgree(t *testing.T) {
 	cut := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := []byte(texts().Draw(t, "text"))
 		var joined []byte
 		var got []string

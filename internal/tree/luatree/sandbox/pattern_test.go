@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 type patternFailure string
@@ -120,7 +122,7 @@ func TestPatternsSameAsPlain(t *testing.T) {
 	}
 	item := rapid.SampledFrom([]string{"a", "b", ".", "%a", "%d", "[ab]", "[^a]", "[a-c1]"})
 	quantifier := rapid.SampledFrom([]string{"", "", "*", "+", "-", "?"})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		src := rapid.StringMatching(`[abc12]{0,12}`).Draw(t, "src")
 		pat := "x"[1:]
 		for range rapid.IntRange(1, 5).Draw(t, "items") {

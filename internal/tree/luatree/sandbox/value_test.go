@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
 	"pgregory.net/rapid"
+
+	"signalbox/internal/testkit/property"
 )
 
 func TestFromLua(t *testing.T) {
@@ -95,7 +97,7 @@ func value(depth int) *rapid.Generator[any] {
 func TestValuesSurvive(t *testing.T) {
 	s := New(Limits{})
 	defer s.Close()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		v := value(3).Draw(t, "value")
 		got, err := s.FromLua(s.ToLua(v))
 		if err != nil {
