@@ -122,7 +122,7 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 	if c.log = c.opts.Log; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if err := c.prompter().check(); err != nil {
+	if err := c.validateTemplates(); err != nil {
 		return nil, err
 	}
 	if err := c.inherit(ctx); err != nil {

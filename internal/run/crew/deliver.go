@@ -69,7 +69,7 @@ type ended struct {
 
 // turn runs the agent once and hands in what it said.
 func (s *session) turn(ctx context.Context, p place, left time.Duration, last lastTurn) (rules.Answer, ended, error) {
-	prompt, err := s.crew.Prompt(ctx, s.role, s.work, p.dir, last)
+	prompt, err := s.crew.prompt(ctx, s.role, s.work, p.dir, last)
 	if err != nil {
 		return rules.Answer{}, ended{}, err
 	}

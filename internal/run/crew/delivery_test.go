@@ -206,7 +206,7 @@ func TestProtectedFilesAreAFinding(t *testing.T) {
 		files:    map[string]string{"ci/run.sh": "true\n"},
 		script: `
 on developer T1 attempt 1:
-    expect "Do not edit these files, on which the checks stand: ci/**"
+    expect "Do not edit these files, which the checks depend on: ci/**"
     write ci/run.sh exit 0
     write new.txt x
     signal READY_FOR_REVIEW: {task}
@@ -274,7 +274,7 @@ on developer T2 attempt 3:
     signal READY_FOR_REVIEW: {task}
 on developer T2:
     expect "conflicts with the base in same.txt"
-    expect "Merge the base into your branch, resolve them, and commit that: same.txt"
+    expect "resolve the conflicts, and commit: same.txt"
     run git -c user.name=d -c user.email=d@localhost merge -q main
     write same.txt both
     signal READY_FOR_REVIEW: {task}

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/prompts"
 )
 
 // overseer watches over a program that runs.
@@ -116,7 +117,7 @@ func (o *overseer) askAgain(ctx context.Context, over <-chan struct{}, said rule
 		return rules.FailTimeout
 	}
 	var lines []string
-	for _, sig := range signalsFor(s.role, s.work) {
+	for _, sig := range prompts.SignalsFor(s.role, s.work) {
 		lines = append(lines, sig.Line)
 	}
 	o.running.Say(strings.TrimSpace(said.Advice + " Now send your signal again, as a line of its own. One of: " + strings.Join(lines, " | ")))

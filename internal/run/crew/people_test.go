@@ -26,7 +26,7 @@ on developer T1 attempt 1:
         Is this query fast?
         ---DELEGATION PROMPT END---
 on developer T1 attempt 2:
-    expect "The expert database said"
+    expect "From the expert database"
     expect "add an index"
     signal READY_FOR_REVIEW: {task}
 on expert X-1:

@@ -57,7 +57,7 @@ on auditor T1:
 func TestTreeOfAnEndedDeveloper(t *testing.T) {
 	for name, test := range map[string]struct{ leave, expect, mend string }{
 		"an edit in the way of the base": {
-			"write f.txt mine", `expect "these files conflict with it"`, "run git merge -q main; echo both > f.txt; git commit -qam both"},
+			"write f.txt mine", `expect "your branch conflicts with it in these files"`, "run git merge -q main; echo both > f.txt; git commit -qam both"},
 		"a detached head": {
 			"run git checkout -q --detach", "write g.txt x", "run git symbolic-ref HEAD > on"},
 		"an unfinished rebase": {

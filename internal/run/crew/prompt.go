@@ -1,273 +1,217 @@
 package crew
 
 import (
-	"bytes"
 	"context"
-	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"text/template"
 
 	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/plan"
+	"signalbox/internal/run/prompts"
+	"signalbox/internal/text"
 )
 
-// The prompts: one for each role, and parts that they share. A file of the configuration can take the place of a role's.
-//
-//go:embed prompts/*.md
-var prompts embed.FS
-
-// Brief is what a prompt's template is given.
-type Brief struct {
-	Role signalbox.Role
-	// Work is the id that the signals have to name, and Dir the folder that the agent works in.
-	Work, Title, Phase, Dir string
-	// Task is the task of the plan: the one that the work is, or that an expert is asked about.
-	Task plan.Task
-	// Specification is what a business analyst made of the task, "" if there is none.
-	Specification string
-	Checks        []BriefCheck
-	Environments  []string
-	Protected     []string
-	Experts       []rules.Expert
-	Findings      []BriefFinding
-	Answers       []BriefAnswer
-	Advice        []BriefAdvice
-	Overlaps      []string
-	Conflicts     []string
-	// Context is what went wrong with the agent before.
-	Context string
-	// Results are the checks that fail, and Differs what the developer said about the checks that is not so, for those who
-	// review.
-	Results, Differs []string
-	// Issues are what a remediation is about.
-	Issues []BriefFinding
-	// Request is what an expert is asked, by the task Asker.
-	Request, Asker, Expert, Instructions string
-	// Signals are the exact signals that this role may send, with the work filled in.
-	Signals []BriefSignal
-	// Again is set when the turn before said nothing that counts: Output is the end of it, and Wrong what was wrong.
-	Again         bool
-	Output, Wrong string
-}
-
-// Parts of a Brief.
-type (
-	BriefCheck   struct{ Name, Command string }
-	BriefFinding struct{ Cause, Work, Summary, Text string }
-	BriefAnswer  struct{ Question, Answer string }
-	BriefAdvice  struct{ Expert, Text string }
-	BriefSignal  struct {
-		Line, When string
-		Labels     []string
+// Prompt returns the prompt that an agent of a role would get for a work item now. It changes nothing.
+func Prompt(ctx context.Context, b *box.Box, role signalbox.Role, work string) ([]byte, error) {
+	c := &Crew{box: b}
+	if err := c.checkRole(role, work); err != nil {
+		return nil, err
 	}
-)
-
-// Prompt builds the prompt for a role about work.
-func (c *Crew) Prompt(ctx context.Context, role signalbox.Role, work, dir string, last lastTurn) ([]byte, error) {
-	return c.prompter().prompt(ctx, role, work, dir, last)
+	dir := filepath.Join(b.Dir, TreesFolder, work)
+	if b.Config.Workspace == config.WorkspaceShared {
+		dir = filepath.Dir(b.Dir)
+	} else if role != signalbox.RoleDeveloper && role != signalbox.RoleRemediation {
+		dir = "a copy of " + dir // its name is different each time
+	}
+	return c.prompt(ctx, role, work, dir, lastTurn{})
 }
 
-func (p *prompter) prompt(ctx context.Context, role signalbox.Role, work, dir string, last lastTurn) ([]byte, error) {
-	brief, err := p.brief(ctx, role, work)
+// checkRole refuses a role that never works on this kind of work. Unknown work is refused later.
+func (c *Crew) checkRole(role signalbox.Role, work string) error {
+	var w *rules.Work
+	c.box.Engine.View(func(s *rules.State) { w, _ = s.Work(work) })
+	if w == nil || w.Task == nil {
+		return nil
+	}
+	roles := map[rules.Kind][]signalbox.Role{
+		rules.KindTask:        {signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst},
+		rules.KindRemediation: {signalbox.RoleRemediation, signalbox.RoleHealthAuditor},
+		rules.KindExpert:      {signalbox.RoleExpert, signalbox.RoleExpertCreator},
+	}[w.Task.Kind]
+	if slices.Contains(roles, role) {
+		return nil
+	}
+	hint := "no agent works on it"
+	if len(roles) > 0 {
+		hint = fmt.Sprintf("the roles that work on it are: %s", strings.Trim(fmt.Sprint(roles), "[]"))
+	}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("no %s works on '%s', which is a %s", role, work, w.Task.Kind), Hint: hint}
+}
+
+// prompt renders the prompt for a turn. A custom template is read anew each time, so that edits take effect in the next turn.
+func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir string, last lastTurn) ([]byte, error) {
+	data, err := c.promptData(ctx, role, work)
 	if err != nil {
 		return nil, err
 	}
-	brief.Context = strings.TrimPrefix(brief.Context+"\n\n"+last.disorder, "\n\n")
-	brief.Dir, brief.Conflicts, brief.Again, brief.Output, brief.Wrong = dir, lines(last.conflicts), last.again, last.output, last.advice
-	return p.render(role, brief)
-}
-
-func (p *prompter) render(role signalbox.Role, brief *Brief) ([]byte, error) {
-	t, err := p.template(role)
+	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.disorder, "\n\n")
+	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
+	custom, err := c.customTemplate(role)
 	if err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	if err := t.Execute(&text, brief); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the prompt of %s: %w", role, err),
-			Hint: "mend the template that the configuration names; docs/prompts.md has the fields"}
-	}
-	return text.Bytes(), nil
+	return prompts.Render(role, custom, data)
 }
 
-func (p *prompter) template(role signalbox.Role) (*template.Template, error) {
-	t := template.New("prompt").Funcs(template.FuncMap{"indent": indent, "line": line, "join": strings.Join})
-	t, err := t.ParseFS(prompts, "prompts/_*.md")
-	if err != nil {
-		return nil, err
-	}
-	name := p.config.RoleOf(role).Prompt
-	var text []byte
+// customTemplate returns the template that the configuration names for a role, or "" if it names none.
+func (c *Crew) customTemplate(role signalbox.Role) (string, error) {
+	name := c.box.Config.RoleOf(role).Prompt
 	if name == "" {
-		text, err = prompts.ReadFile("prompts/" + string(role) + ".md")
-	} else {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(p.dir, name)
-		}
-		text, err = os.ReadFile(name)
+		return "", nil
 	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.box.Dir, name)
+	}
+	template, err := os.ReadFile(name)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the prompt of %s: %w", role, err), Hint: "name a file that is there, or none for the prompt that is built in"}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w", role, err),
+			Hint: "name an existing file, or remove the setting to use the built-in prompt"}
 	}
-	t, err = t.Parse(string(text))
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the prompt of %s: %w", role, err), Hint: "mend the template; docs/prompts.md says how they are written"}
-	}
-	return t, nil
+	return string(template), nil
 }
 
-// line makes one line of a text.
-func line(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
-
-// indent makes a block of a text that nothing in it can end.
-func indent(text string) string {
-	lines := strings.Split(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n")
-	for i, line := range lines {
-		if line != "" {
-			lines[i] = "    " + line
+// validateTemplates finds mistakes in the configured templates before any agent is started.
+func (c *Crew) validateTemplates() error {
+	for _, role := range config.AgentRoles() {
+		custom, err := c.customTemplate(role)
+		if err == nil && custom != "" {
+			err = prompts.Validate(role, custom)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return strings.Join(lines, "\n")
+	return nil
 }
 
-// lines makes one line of each text.
-func lines(texts []string) (list []string) {
-	for _, text := range texts {
-		list = append(list, line(text))
-	}
-	return list
-}
-
-// fence makes of a task that an agent wrote one of which nothing can pass for a part of the prompt.
-func fence(t *plan.Task) {
-	t.Title, t.Phase = line(t.Title), line(t.Phase)
-	t.Criteria, t.Reading, t.Files, t.Environments = lines(t.Criteria), lines(t.Reading), lines(t.Files), lines(t.Environments)
-	for _, text := range []*string{&t.Work, &t.Notes} {
-		if *text != "" {
-			*text = indent(*text)
-		}
-	}
-}
-
-// brief collects what is known about the work.
-func (p *prompter) brief(ctx context.Context, role signalbox.Role, work string) (*Brief, error) {
+// promptData collects what is known about the work.
+func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string) (*prompts.Data, error) {
 	var w, asker *rules.Work
 	var questions []*rules.Question
 	var experts []rules.Expert
-	p.view(func(s *rules.State) {
+	c.box.Engine.View(func(s *rules.State) {
 		if w, _ = s.Work(work); w != nil && w.Task != nil && w.Task.Asker != "" {
 			asker, _ = s.Work(w.Task.Asker)
 		}
 		questions, experts = s.Questions(), s.Experts()
 	})
 	if w == nil || w.Task == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no planned work '%s'", work), Hint: "see what is there with signalbox work list"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no planned work '%s'", work), Hint: "list the work items with signalbox work list"}
 	}
 	t := w.Task
-	b := &Brief{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: p.config.Protected,
-		Overlaps: lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Signals: signalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
-	for _, check := range p.config.Checks {
-		b.Checks = append(b.Checks, BriefCheck{check.Name, check.Command})
+	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: c.box.Config.Protected,
+		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Signals: prompts.SignalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
+	for _, check := range c.box.Config.Checks {
+		d.Checks = append(d.Checks, prompts.Check{Name: check.Name, Command: check.Command})
 	}
-	for _, e := range p.config.Environments {
-		b.Environments = append(b.Environments, e.Name)
+	for _, e := range c.box.Config.Environments {
+		d.Environments = append(d.Environments, e.Name)
 	}
 	if len(t.Failing) > 0 {
-		b.Results = t.Failing
+		d.Results = t.Failing
 	}
-	if err := p.texts(ctx, b, w, asker); err != nil {
+	if err := c.loadTexts(ctx, d, w, asker); err != nil {
 		return nil, err
 	}
 	for _, q := range questions {
 		if !q.Open() && !q.Withdrawn && (q.Work == work || asker != nil && q.Work == asker.ID) {
-			b.Answers = append(b.Answers, BriefAnswer{q.Text, q.Answer})
+			d.Answers = append(d.Answers, prompts.Answer{Question: q.Text, Answer: q.Answer})
 		}
 	}
-	b.Experts = matching(experts, b)
-	if e, known := p.config.ExpertNamed(t.Expert); known {
-		b.Instructions = e.Instructions
+	d.Experts = matching(experts, d)
+	if e, known := c.box.Config.ExpertNamed(t.Expert); known {
+		d.Instructions = e.Instructions
 	}
-	return b, nil
+	return d, nil
 }
 
-// texts fills in what is kept in blobs.
-func (p *prompter) texts(ctx context.Context, b *Brief, w, asker *rules.Work) error {
+// loadTexts fills in what is stored in blobs.
+func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.Work) error {
 	t := w.Task
 	about := t
 	if asker != nil {
 		about = asker.Task
-		request, err := p.signalText(ctx, t.Text)
+		request, err := c.signalText(ctx, t.Text)
 		if err != nil {
 			return err
 		}
-		b.Request = request
+		d.Request = request
 	}
 	if about.Kind == rules.KindTask {
-		text, err := p.blob(ctx, about.Text)
+		text, err := c.blob(ctx, about.Text)
 		if err != nil {
 			return err
 		}
-		if json.Unmarshal(text, &b.Task) != nil {
-			b.Task.Work = string(text)
+		if json.Unmarshal(text, &d.Task) != nil {
+			d.Task.Work = string(text)
 		}
 	}
 	if about.Parent != "" { // an agent wrote it
-		fence(&b.Task)
-		b.Title = line(b.Title)
+		prompts.Quote(&d.Task)
+		d.Title = text.OneLine(d.Title)
 	}
 	var err error
-	if b.Specification, err = p.signalText(ctx, about.Specification); err != nil {
+	if d.Specification, err = c.signalText(ctx, about.Specification); err != nil {
 		return err
 	}
-	if b.Findings, err = p.findings(ctx, t.Findings); err != nil {
+	if d.Findings, err = c.promptFindings(ctx, t.Findings); err != nil {
 		return err
 	}
-	if b.Issues, err = p.findings(ctx, t.Issues); err != nil {
+	if d.Issues, err = c.promptFindings(ctx, t.Issues); err != nil {
 		return err
 	}
 	for _, a := range t.Advice {
-		text, err := p.signalText(ctx, a.Body)
+		text, err := c.signalText(ctx, a.Body)
 		if err != nil {
 			return err
 		}
-		b.Advice = append(b.Advice, BriefAdvice{a.Expert, text})
+		d.Advice = append(d.Advice, prompts.Advice{Expert: a.Expert, Text: text})
 	}
 	return nil
 }
 
-func (p *prompter) findings(ctx context.Context, findings []rules.Finding) (list []BriefFinding, err error) {
+func (c *Crew) promptFindings(ctx context.Context, findings []rules.Finding) (list []prompts.Finding, err error) {
 	for _, f := range findings {
-		text, err := p.signalText(ctx, f.Body)
+		text, err := c.signalText(ctx, f.Body)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, BriefFinding{f.Cause, f.Work, f.Summary, text})
+		list = append(list, prompts.Finding{Cause: f.Cause, Work: f.Work, Summary: f.Summary, Text: text})
 	}
 	return list, nil
 }
 
-// signalText is what a stored signal said, as it was written; other texts are as they are.
-func (p *prompter) signalText(ctx context.Context, digest signalbox.Hash) (string, error) {
-	text, err := p.blob(ctx, digest)
+// signalText returns the body of a stored signal as text, and any other blob unchanged.
+func (c *Crew) signalText(ctx context.Context, digest signalbox.Hash) (string, error) {
+	text, err := c.blob(ctx, digest)
 	if err != nil {
 		return "", err
 	}
 	if fields := storedBody(text); fields != nil {
-		return bodyText(fields), nil
+		return FieldsText(fields), nil
 	}
 	return string(text), nil
 }
 
-// matching are the experts of whom a keyword is in the task.
-func matching(experts []rules.Expert, b *Brief) (found []rules.Expert) {
-	text := strings.ToLower(strings.Join([]string{b.Title, b.Task.Work, b.Task.Notes, b.Specification, strings.Join(b.Task.Criteria, " "), strings.Join(b.Task.Files, " ")}, " "))
+// matching returns the experts that have a keyword in the task.
+func matching(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {
+	text := strings.ToLower(strings.Join([]string{d.Title, d.Task.Work, d.Task.Notes, d.Specification, strings.Join(d.Task.Criteria, " "), strings.Join(d.Task.Files, " ")}, " "))
 	for _, e := range experts {
 		for _, keyword := range e.Keywords {
 			if strings.Contains(text, strings.ToLower(keyword)) {

@@ -18,7 +18,7 @@ on developer T1 attempt 1:
     say I did it.
     say **READY_FOR_REVIEW: {task}**
 on developer T1 attempt 2:
-    expect "Your last answer could not be understood"
+    expect "Your last answer had no valid signal"
     expect "**READY_FOR_REVIEW: T1**"
     expect "I did it."
     expect "column 0"

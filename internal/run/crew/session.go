@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
 var (
@@ -93,14 +94,14 @@ const noSpace = "no space left on device"
 
 // detail is an error for people, on one line, with what to do about it.
 func detail(err error) string {
-	text := line(err.Error())
-	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(text), noSpace); full && !strings.HasPrefix(text, noSpace) {
-		text = noSpace + ": " + text
+	msg := text.OneLine(err.Error())
+	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(msg), noSpace); full && !strings.HasPrefix(msg, noSpace) {
+		msg = noSpace + ": " + msg
 	}
 	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
-		text += " (" + line(classed.Hint) + ")"
+		msg += " (" + text.OneLine(classed.Hint) + ")"
 	}
-	return text
+	return msg
 }
 
 func (s *session) do(ctx context.Context) error {

@@ -1,0 +1,156 @@
+// Package prompts renders the prompt of an agent. A prompt is a function of a template and of Data: nothing here reads the
+// ledger, the configuration or a file, so a prompt can be rendered again from what was recorded.
+//
+// There is one built-in template for each role, and parts that they share. Data contains text that agents, checks and people
+// wrote; the templates indent it, so that no line of it can pass for a heading of the prompt or for a signal.
+package prompts
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/text"
+)
+
+//go:embed templates/*.md
+var templates embed.FS
+
+// Data is what a template can use. docs/prompts.md describes each field.
+type Data struct {
+	Role signalbox.Role
+	// Work is the id that signals must name, and Dir the folder that the agent works in.
+	Work, Title, Phase, Dir string
+	// Task is the task of the plan: the work itself, or the task that an expert is asked about.
+	Task plan.Task
+	// Specification is what a business analyst wrote about the task, or "".
+	Specification string
+	Checks        []Check
+	Environments  []string
+	Protected     []string
+	Experts       []rules.Expert
+	Findings      []Finding
+	Answers       []Answer
+	Advice        []Advice
+	Overlaps      []string
+	Conflicts     []string
+	// Context is what went wrong with the previous agent.
+	Context string
+	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
+	Results, Differs []string
+	// Issues are the problems that a remediation must fix.
+	Issues []Finding
+	// Request is the question to an expert, and Asker the task that asks it.
+	Request, Asker, Expert, Instructions string
+	// Signals are the signals that this role may send, with the work filled in.
+	Signals []Signal
+	// Again reports that the previous turn had no valid signal. Output is the end of that turn, and Wrong the mistake.
+	Again         bool
+	Output, Wrong string
+}
+
+// Parts of Data.
+type (
+	Check   struct{ Name, Command string }
+	Finding struct{ Cause, Work, Summary, Text string }
+	Answer  struct{ Question, Answer string }
+	Advice  struct{ Expert, Text string }
+	Signal  struct {
+		Line, When string
+		Labels     []string
+	}
+)
+
+// Render executes a role's template. An empty custom means the built-in template; a custom one may use the shared parts.
+func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
+	t, err := parse(role, custom)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, invalid(role, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Validate reports what is wrong with a custom template, before any agent is started. It renders the template with a value
+// in every field, so that every branch is executed.
+func Validate(role signalbox.Role, custom string) error {
+	_, err := Render(role, custom, sample(role))
+	return err
+}
+
+func parse(role signalbox.Role, custom string) (*template.Template, error) {
+	t := template.New("prompt").Funcs(template.FuncMap{"indent": Indent, "line": text.OneLine, "join": strings.Join})
+	t, err := t.ParseFS(templates, "templates/_*.md")
+	if err != nil {
+		return nil, err
+	}
+	if custom == "" {
+		builtIn, err := templates.ReadFile("templates/" + string(role) + ".md")
+		if err != nil {
+			return nil, fmt.Errorf("no built-in prompt for %s: %w", role, err)
+		}
+		custom = string(builtIn)
+	}
+	if t, err = t.Parse(custom); err != nil {
+		return nil, invalid(role, err)
+	}
+	return t, nil
+}
+
+func invalid(role signalbox.Role, err error) error {
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w", role, err),
+		Hint: "fix the template; docs/prompts.md lists its fields and parts"}
+}
+
+// sample returns data with a value in every field.
+func sample(role signalbox.Role) *Data {
+	text := []string{"text"}
+	finding := []Finding{{"review", "T0", "text", "text"}}
+	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
+		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
+			Files: text, Budget: &plan.Budget{}, Notes: "text"},
+		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
+		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
+		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Results: text, Differs: text, Issues: finding,
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1"), Again: true, Output: "text", Wrong: "text"}
+}
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// Indent indents each line of s by four spaces, which makes it a code block that nothing in s can end.
+func Indent(s string) string {
+	lines := strings.Split(strings.TrimRight(lineEnds.Replace(s), "\n"), "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = "    " + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Lines puts each of the texts on a single line.
+func Lines(texts []string) (lines []string) {
+	for _, s := range texts {
+		lines = append(lines, text.OneLine(s))
+	}
+	return lines
+}
+
+// Quote changes a task that an agent wrote so that no part of it can pass for a part of the prompt.
+func Quote(t *plan.Task) {
+	t.Title, t.Phase = text.OneLine(t.Title), text.OneLine(t.Phase)
+	t.Criteria, t.Reading, t.Files, t.Environments = Lines(t.Criteria), Lines(t.Reading), Lines(t.Files), Lines(t.Environments)
+	for _, s := range []*string{&t.Work, &t.Notes} {
+		if *s != "" {
+			*s = Indent(*s)
+		}
+	}
+}
