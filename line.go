@@ -27,30 +27,61 @@ const (
 	PathArgument                 // a file, in double quotes if it holds spaces
 )
 
-// FamilyEvery marks the one signal that belongs to every family of verdicts about a task.
-const FamilyEvery = "*"
+// The names of the line signals, as in Signal.Name.
+const (
+	NameReadyForReview      = "ready_for_review"
+	NameTaskIncomplete      = "task_incomplete"
+	NameInfraBlocked        = "infra_blocked"
+	NameReviewPassed        = "review_passed"
+	NameReviewFailed        = "review_failed"
+	NameAuditPassed         = "audit_passed"
+	NameAuditFailed         = "audit_failed"
+	NameAuditBlocked        = "audit_blocked"
+	NameExpandedSpec        = "expanded_spec"
+	NameRemediationComplete = "remediation_complete"
+	NameHealthHealthy       = "health_healthy"
+	NameHealthUnhealthy     = "health_unhealthy"
+	NameDivineClarification = "divine_clarification"
+	NameExpertRequest       = "expert_request"
+	NameExpertAdvice        = "expert_advice"
+	NameExpertUnsuccessful  = "expert_unsuccessful"
+	NameExpertCreated       = "expert_created"
+	NameFileConflict        = "file_conflict"
+	NameCheckpoint          = "checkpoint"
+)
+
+// Families of more than one line signal. A signal that is in no family has its own name as Family.
+const (
+	FamilyDelivery = "delivery"
+	FamilyReview   = "review"
+	FamilyAudit    = "audit"
+	FamilyHealth   = "health"
+
+	// FamilyEvery is the family of the one signal that corrects the verdicts of every other family.
+	FamilyEvery = "*"
+)
 
 // The order is the precedence between families.
 var lineSignals = [...]LineSignal{
-	{"ready_for_review", "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, "delivery", false},
-	{"task_incomplete", "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, "delivery", false},
-	{"infra_blocked", "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, "delivery", false},
-	{"review_passed", "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, "review", false},
-	{"review_failed", "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, "review", false},
-	{"audit_passed", "AUDIT_PASSED", "MARK_COMPLETE", TaskArgument, "audit", false},
-	{"audit_failed", "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, "audit", false},
-	{"audit_blocked", "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, "audit", false},
-	{"expanded_spec", "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument, "expanded_spec", false},
-	{"remediation_complete", "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument, "remediation_complete", false},
-	{"health_healthy", "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, "health", false},
-	{"health_unhealthy", "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, "health", false},
-	{"divine_clarification", "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument, FamilyEvery, false},
-	{"expert_request", "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, "expert_request", true},
-	{"expert_advice", "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument, "expert_advice", false},
-	{"expert_unsuccessful", "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument, "expert_unsuccessful", false},
-	{"expert_created", "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, "expert_created", false},
-	{"file_conflict", "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, "file_conflict", true},
-	{"checkpoint", "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, "checkpoint", true},
+	{NameReadyForReview, "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, FamilyDelivery, false},
+	{NameTaskIncomplete, "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, FamilyDelivery, false},
+	{NameInfraBlocked, "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyDelivery, false},
+	{NameReviewPassed, "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, FamilyReview, false},
+	{NameReviewFailed, "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyReview, false},
+	{NameAuditPassed, "AUDIT_PASSED", "MARK_COMPLETE", TaskArgument, FamilyAudit, false},
+	{NameAuditFailed, "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyAudit, false},
+	{NameAuditBlocked, "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyAudit, false},
+	{NameExpandedSpec, "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument, NameExpandedSpec, false},
+	{NameRemediationComplete, "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument, NameRemediationComplete, false},
+	{NameHealthHealthy, "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, FamilyHealth, false},
+	{NameHealthUnhealthy, "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, FamilyHealth, false},
+	{NameDivineClarification, "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument, FamilyEvery, false},
+	{NameExpertRequest, "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, NameExpertRequest, true},
+	{NameExpertAdvice, "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument, NameExpertAdvice, false},
+	{NameExpertUnsuccessful, "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument, NameExpertUnsuccessful, false},
+	{NameExpertCreated, "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, NameExpertCreated, false},
+	{NameFileConflict, "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, NameFileConflict, true},
+	{NameCheckpoint, "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, NameCheckpoint, true},
 }
 
 // LineSignals returns the nineteen line signals in the table's order, which is their precedence.

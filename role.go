@@ -26,25 +26,25 @@ func Roles() []Role {
 // MaySend reports whether the role may send the line signal of that name.
 func (r Role) MaySend(name string) bool {
 	switch name {
-	case "ready_for_review", "task_incomplete", "infra_blocked":
+	case NameReadyForReview, NameTaskIncomplete, NameInfraBlocked:
 		return r == RoleDeveloper
-	case "review_passed", "review_failed":
+	case NameReviewPassed, NameReviewFailed:
 		return r == RoleCritic
-	case "audit_passed", "audit_failed", "audit_blocked":
+	case NameAuditPassed, NameAuditFailed, NameAuditBlocked:
 		return r == RoleAuditor
-	case "expanded_spec":
+	case NameExpandedSpec:
 		return r == RoleBusinessAnalyst
-	case "remediation_complete":
+	case NameRemediationComplete:
 		return r == RoleRemediation
-	case "health_healthy", "health_unhealthy":
+	case NameHealthHealthy, NameHealthUnhealthy:
 		return r == RoleHealthAuditor
-	case "expert_advice", "expert_unsuccessful":
+	case NameExpertAdvice, NameExpertUnsuccessful:
 		return r == RoleExpert
-	case "divine_clarification", "expert_request", "file_conflict":
+	case NameDivineClarification, NameExpertRequest, NameFileConflict:
 		return r.known() && r != RoleExpert
-	case "checkpoint":
+	case NameCheckpoint:
 		return r.known()
-	case "expert_created":
+	case NameExpertCreated:
 		return r == RoleExpertCreator || r == RoleOperator
 	}
 	return false

@@ -2,7 +2,17 @@ package signalbox
 
 import "slices"
 
-var turnTypes = [...]string{"need_turn", "context_sufficient", "stuck", "need_capability", "partial_answer", "delegation_recommended"}
+// The names of the turn signals, as in Signal.Name.
+const (
+	NameNeedTurn              = "need_turn"
+	NameContextSufficient     = "context_sufficient"
+	NameStuck                 = "stuck"
+	NameNeedCapability        = "need_capability"
+	NamePartialAnswer         = "partial_answer"
+	NameDelegationRecommended = "delegation_recommended"
+)
+
+var turnTypes = [...]string{NameNeedTurn, NameContextSufficient, NameStuck, NameNeedCapability, NamePartialAnswer, NameDelegationRecommended}
 
 // TurnTypes returns the names of the six turn signals. Package transcript has what each of them says.
 func TurnTypes() []string { return slices.Clone(turnTypes[:]) }

@@ -90,7 +90,7 @@ func standingLine(signals []signalbox.Signal, verdictsOnly bool) int {
 		}
 	}
 	every, asks := last[signalbox.FamilyEvery]
-	for _, family := range []string{"delivery", "review", "audit", "health"} {
+	for _, family := range []string{signalbox.FamilyDelivery, signalbox.FamilyReview, signalbox.FamilyAudit, signalbox.FamilyHealth} {
 		if i, ok := last[family]; ok && asks && every > i {
 			delete(last, family)
 		}
@@ -141,15 +141,15 @@ func isDropped(s signalbox.Signal) bool {
 // verdictPhase returns the phase a verdict brings its work to, "" if it brings it to none.
 func verdictPhase(name string) signalbox.Phase {
 	switch name {
-	case "ready_for_review":
+	case signalbox.NameReadyForReview:
 		return signalbox.PhaseCIPending
-	case "review_passed":
+	case signalbox.NameReviewPassed:
 		return signalbox.PhaseReadyForMerge
-	case "audit_passed":
+	case signalbox.NameAuditPassed:
 		return signalbox.PhaseCompleted
-	case "expanded_spec", "task_incomplete", "review_failed", "audit_failed":
+	case signalbox.NameExpandedSpec, signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed:
 		return signalbox.PhaseImplementation
-	case "infra_blocked", "audit_blocked", "divine_clarification":
+	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked, signalbox.NameDivineClarification:
 		return signalbox.PhaseBlocked
 	}
 	return ""

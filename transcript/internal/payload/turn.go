@@ -381,29 +381,29 @@ type TurnType struct {
 
 // The one table that drives recognition and validation.
 var turnTable = [...]TurnType{
-	{"need_turn", TurnContinue, []TurnField{
+	{signalbox.NameNeedTurn, TurnContinue, []TurnField{
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "expected_turns", Form: TurnCount, Min: 1, Max: 10},
 	}},
-	{"context_sufficient", TurnFinal, []TurnField{
+	{signalbox.NameContextSufficient, TurnFinal, []TurnField{
 		{Name: "sources_found", Required: true, Form: TurnCount},
 		{Name: "source_types", Form: TurnList},
 	}},
-	{"stuck", TurnFinal, []TurnField{
+	{signalbox.NameStuck, TurnFinal, []TurnField{
 		{Name: "attempted", Required: true, Form: TurnList, Min: 1},
 		{Name: "blocker", Required: true, Min: 1, Max: 500},
 		{Name: "suggestions", Form: TurnList},
 	}},
-	{"need_capability", TurnContinue, []TurnField{
+	{signalbox.NameNeedCapability, TurnContinue, []TurnField{
 		{Name: "capability", Required: true, Min: 1, Max: 100},
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "workaround", Max: 500},
 	}},
-	{"partial_answer", TurnFinal, []TurnField{
+	{signalbox.NamePartialAnswer, TurnFinal, []TurnField{
 		{Name: "missing", Required: true, Min: 1, Max: 500},
 		{Name: "caveat", Max: 500},
 	}},
-	{"delegation_recommended", TurnContinue, []TurnField{
+	{signalbox.NameDelegationRecommended, TurnContinue, []TurnField{
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "scope", Required: true, Min: 1, Max: 500},
 		{Name: "estimated_tokens"},
