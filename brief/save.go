@@ -83,39 +83,30 @@ func (s Saved) flags() []Flag {
 	}}
 }
 
-// CheckTicker refuses a ticker that may not become part of a file's name: it has 1 to 16 of A-Z, 0-9, '.', '^', '='
-// and '-'.
-func CheckTicker(ticker string) error {
-	allowed := func(r rune) bool {
-		return r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-", r)
-	}
-	wrong := strings.ContainsFunc(ticker, func(r rune) bool { return !allowed(r) })
-	if wrong || len(ticker) < 1 || len(ticker) > 16 {
-		return fmt.Errorf("ticker %q is not valid: use 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'", cut(ticker, 40))
-	}
-	return nil
-}
-
-// FileName is <prefix>_<TICKER>_<yyyymmdd_hhmmss>-<random>.json, or without the ticker's part if ticker is empty. The time is
-// written in its own zone; prefix and random are letters, digits and '_', and random keeps two answers of one
-// second apart.
-func FileName(prefix, ticker string, at time.Time, random string) (string, error) {
-	for _, part := range []struct{ what, text string }{{"prefix", prefix}, {"random text", random}} {
+// FileName returns <prefix>_<subject>_<yyyymmdd_hhmmss>-<random>.json, without the subject if that is empty. The time is
+// formatted in its own location. The prefix and random have 1 to 32 letters, digits and '_'; random distinguishes two
+// answers of the same second. The subject, such as a ticker, has 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'.
+func FileName(prefix, subject string, at time.Time, random string) (string, error) {
+	for _, part := range []struct{ what, text string }{{"prefix", prefix}, {"random part", random}} {
 		if !isWord(part.text) {
-			return "", fmt.Errorf("%s %q of a file's name is not valid: use 1 to 32 letters, digits and '_'", part.what, cut(part.text, 40))
+			return "", fmt.Errorf("file name: invalid %s %q: use 1 to 32 letters, digits and '_'", part.what, cut(part.text, 40))
 		}
 	}
 	if year := at.Year(); year < 0 || year > 9999 {
-		return "", fmt.Errorf("year %d does not fit into a file's name: check the clock", year)
+		return "", fmt.Errorf("file name: the year %d has more than four digits: check the clock", year)
 	}
 	name := prefix
-	if ticker != "" {
-		if err := CheckTicker(ticker); err != nil {
-			return "", err
+	if subject != "" {
+		if len(subject) > 16 || strings.ContainsFunc(subject, notInSubject) {
+			return "", fmt.Errorf("file name: invalid subject %q: use 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'", cut(subject, 40))
 		}
-		name += "_" + ticker
+		name += "_" + subject
 	}
 	return name + "_" + at.Format("20060102_150405") + "-" + random + ".json", nil
+}
+
+func notInSubject(r rune) bool {
+	return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-", r))
 }
 
 func isWord(text string) bool {

@@ -14,6 +14,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/config"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/text"
 )
 
 // portfolioVariable names the portfolio's folder where no flag does.
@@ -230,4 +231,4 @@ func (p *program) printLots(lots []portfolio.Lot) error {
 }
 
 // money is an amount in cents, with commas.
-func money(a portfolio.Amount) string { return brief.Group(a.Rescale(2).String()) }
+func money(a portfolio.Amount) string { return text.Group(a.Rescale(2).String()) }

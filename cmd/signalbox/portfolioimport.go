@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 
 	"signalbox"
-	"signalbox/brief"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/portfolio/example"
 	"signalbox/internal/portfolio/importer"
+	"signalbox/internal/text"
 )
 
 // portfolioName is the folder that portfolio init makes, and that the other commands look for.
@@ -136,7 +136,7 @@ func (p *program) refused(file string, faults *importer.FaultsError) error {
 	case strings.Contains(first, "folder prices"):
 		hint = "copy it into the folder prices of the portfolio"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, brief.Plural(n)), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, text.Plural(n)), Hint: hint}
 }
 
 func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {
@@ -175,7 +175,7 @@ func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) er
 	for _, row := range r.New {
 		actions[string(row.Action)]++
 	}
-	fmt.Fprintf(p.out, "%s: %s, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), brief.Plural(len(r.New)), r.Known, len(r.Skipped))
+	fmt.Fprintf(p.out, "%s: %s, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), text.Plural(len(r.New)), r.Known, len(r.Skipped))
 	for _, action := range slices.Sorted(maps.Keys(actions)) {
 		fmt.Fprintf(p.out, "  %-18s %d\n", action, actions[action])
 	}

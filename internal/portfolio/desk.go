@@ -169,7 +169,7 @@ func failed(kind string, err error) Answer {
 
 // save writes a full result into a file of its own.
 func (d *Desk) save(result any, prefix, ticker string) brief.Saved {
-	if brief.CheckTicker(ticker) != nil {
+	if answer.CheckTicker(ticker) != nil {
 		ticker = "" // none, or one that names no file; the answer says what is wrong with it
 	}
 	random := make([]byte, 4)

@@ -34,7 +34,7 @@ func failedExit(known answer.ExitResult, problem *Problem) answer.ExitResult {
 func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Problem) {
 	ticker := strings.ToUpper(strings.TrimSpace(q.Ticker))
 	failed := answer.ExitResult{Ticker: ticker}
-	if err := brief.CheckTicker(ticker); err != nil {
+	if err := answer.CheckTicker(ticker); err != nil {
 		return answer.ExitResult{Ticker: "unknown"}, problemf(BadArgument, "name a ticker such as SLV", "%v", err)
 	}
 	var shares Decimal

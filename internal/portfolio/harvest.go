@@ -356,7 +356,7 @@ func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCand
 	return answer.HarvestCandidate{
 		Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(), HoldingStart: c.HoldingStart.String(),
 		Shares: amount(c.Quantity), BasisTotal: amount(c.Basis), Price: amount(c.Price), MarketValue: amount(c.Value),
-		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(brief.Round(-c.LossPct, 4)), DaysHeld: c.DaysHeld, HoldingPeriod: term,
+		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(answer.Round(-c.LossPct, 4)), DaysHeld: c.DaysHeld, HoldingPeriod: term,
 		LongTermFrom: long.String(), WashSaleRisk: !c.DisallowedShares.IsZero(), DisallowedShares: amount(c.DisallowedShares),
 		DisallowedLoss: amount(c.DisallowedLoss), PermanentLoss: amount(c.PermanentLoss), AllowedLoss: loss(allowed),
 		WashSalePurchases: purchases(c.Causes), CleanDate: clean,

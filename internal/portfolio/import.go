@@ -11,9 +11,9 @@ import (
 	"unicode"
 
 	"signalbox"
-	"signalbox/brief"
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio/importer"
+	"signalbox/internal/text"
 )
 
 // ImportOptions say how a file is imported.
@@ -136,7 +136,7 @@ func (r *ImportReport) unclear() *Problem {
 		return nil
 	}
 	return problemf(NotUnderstood, "write them as rows in the own columns into a file in "+transactionsFolder+", then import the rest with --leave-out",
-		"not all that moves shares was understood: %d record%s, the first in line %d: %s", n, brief.Plural(n), first.Line, first.Why)
+		"not all that moves shares was understood: %d record%s, the first in line %d: %s", n, text.Plural(n), first.Line, first.Why)
 }
 
 // elsewhere says that most of the rows are there already, in another account: the file was given to the wrong one.

@@ -83,3 +83,22 @@ func Ordinal(n int) string {
 	}
 	return fmt.Sprintf("%d%s", n, ending)
 }
+
+// Group inserts commas between the thousands of a decimal number: "-1234.5" becomes "-1,234.5".
+func Group(number string) string {
+	digits := strings.TrimLeft(number, "+-")
+	sign := number[:len(number)-len(digits)]
+	whole, fraction, hasFraction := strings.Cut(digits, ".")
+	var out strings.Builder
+	out.WriteString(sign)
+	for i := range len(whole) {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteByte(whole[i])
+	}
+	if hasFraction {
+		out.WriteString("." + fraction)
+	}
+	return out.String()
+}

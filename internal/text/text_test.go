@@ -54,3 +54,25 @@ func TestCounting(t *testing.T) {
 		}
 	}
 }
+
+func TestGroup(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "1": "1", "123": "123", "1234": "1,234", "-123": "-123", "-1234.5678": "-1,234.5678", "123456": "123,456", "0.5": "0.5",
+	} {
+		if got := Group(in); got != want {
+			t.Errorf("Group(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzGroup(f *testing.F) {
+	for _, seed := range []string{"", "-1234.5", "1,234", "+12345678901234567890", "....", "é"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, number string) {
+		got := Group(number)
+		if without, want := strings.ReplaceAll(got, ",", ""), strings.ReplaceAll(number, ",", ""); without != want {
+			t.Errorf("Group(%q) = %q lost something", number, got)
+		}
+	})
+}

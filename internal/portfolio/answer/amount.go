@@ -6,7 +6,7 @@ import (
 
 	"github.com/govalues/decimal"
 
-	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // Amount is money or a quantity. In JSON it is a number with just the digits that it needs.
@@ -54,17 +54,17 @@ func (a Amount) float() float64 {
 }
 
 // dollars is the absolute amount without cents, such as $1,234.
-func dollars(a Amount) string { return "$" + brief.Group(a.Abs().Round(0).String()) }
+func dollars(a Amount) string { return "$" + text.Group(a.Abs().Round(0).String()) }
 
 // exactDollars is the absolute amount, with cents unless there are none.
 func exactDollars(a Amount) string {
 	if a.IsInt() {
 		return dollars(a)
 	}
-	return "$" + brief.Group(a.Abs().Rescale(2).String())
+	return "$" + text.Group(a.Abs().Rescale(2).String())
 }
 
 // percentOf is how much of the whole the part is, both without sign.
 func percentOf(part, whole Amount) float64 {
-	return brief.Percent(Amount{part.Abs()}.float(), Amount{whole.Abs()}.float())
+	return percent(Amount{part.Abs()}.float(), Amount{whole.Abs()}.float())
 }

@@ -162,7 +162,7 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 	s.SignalCount = len(r.Signals)
 	for _, signal := range first(r.Signals, maxSignals) {
 		s.Signals = append(s.Signals, SignalSummary{
-			RuleName: or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: brief.Round(finite(signal.Severity), 4),
+			RuleName: or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: Round(finite(signal.Severity), 4),
 			IsPrimary: signal.IsPrimary, Status: or(signal.Status, "ok"),
 		})
 	}

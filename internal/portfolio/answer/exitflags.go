@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // FlagsExit are the flags of a snapshot, sorted.
@@ -16,7 +17,7 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 	var flags []brief.Flag
 	if n := len(s.ErroredRules); n > 0 {
 		flags = append(flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
-			Message: fmt.Sprintf("Rule%s failed to evaluate: %s", brief.Plural(n), strings.Join(s.ErroredRules, ", "))})
+			Message: fmt.Sprintf("Rule%s failed to evaluate: %s", text.Plural(n), strings.Join(s.ErroredRules, ", "))})
 	}
 	for _, known := range assessments() {
 		if strings.HasPrefix(s.OverallAssessment, known.prefix) {
@@ -30,7 +31,7 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 			percent = percentOf(s.SellQuantity, s.Shares)
 		}
 		flags = append(flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
-			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity, brief.Whole(percent))})
+			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity, whole(percent))})
 	}
 	if s.StopAboveMarket {
 		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,

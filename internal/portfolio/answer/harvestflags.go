@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // Thresholds of coverage, in percent.
@@ -54,20 +55,20 @@ func dataFlags(s HarvestSnapshot) []brief.Flag {
 		flags = append(flags, brief.Flag{Flag: name, Severity: brief.Warning, Message: fmt.Sprintf(format, args...)})
 	}
 	if n := s.StalePriceCount; n > 0 {
-		warn("stale_prices", "Prices of %d ticker%s are more than a week old: %s%s", n, brief.Plural(n), strings.Join(first(s.StalePriceTickers, 3), ", "), moreThan(n, 3))
+		warn("stale_prices", "Prices of %d ticker%s are more than a week old: %s%s", n, text.Plural(n), strings.Join(first(s.StalePriceTickers, 3), ", "), moreThan(n, 3))
 	}
 	if n := s.IncompleteHistoryCount; n > 0 {
-		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted", n, brief.Plural(n))
+		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted", n, text.Plural(n))
 	}
 	if n := s.NotUnderstoodCount; n > 0 {
-		warn("records_not_understood", "%d record%s of brokers' files that move shares gave no transaction — lots may be wrong until they are written by hand", n, brief.Plural(n))
+		warn("records_not_understood", "%d record%s of brokers' files that move shares gave no transaction — lots may be wrong until they are written by hand", n, text.Plural(n))
 	}
 	if n := s.PossibleDuplicates; n > 0 {
-		warn("possible_duplicates", "%d row%s may stand in two kinds of brokers' files — if so they are counted twice; remove one of the files", n, brief.Plural(n))
+		warn("possible_duplicates", "%d row%s may stand in two kinds of brokers' files — if so they are counted twice; remove one of the files", n, text.Plural(n))
 	}
 	if n := s.DuplicatesLeftOut; n > 0 {
 		flags = append(flags, brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
-			Message: fmt.Sprintf("%d row%s of the transactions stood in another file already and counted once", n, brief.Plural(n))})
+			Message: fmt.Sprintf("%d row%s of the transactions stood in another file already and counted once", n, text.Plural(n))})
 	}
 	return flags
 }
@@ -101,14 +102,14 @@ func candidateFlags(s HarvestSnapshot) []brief.Flag {
 		add("significant_harvest", brief.Info, "%s", significantHarvest(s))
 	}
 	if percent := percentOf(s.ShortTermLoss, loss); percent >= mostlyShortTerm {
-		add("mostly_short_term", brief.Info, "%s%% of losses are short-term (higher tax offset value)", brief.Whole(percent))
+		add("mostly_short_term", brief.Info, "%s%% of losses are short-term (higher tax offset value)", whole(percent))
 	}
 	if n := s.WashSaleTickerCount; n > 0 {
 		const named = 3
 		add("wash_sale_risk", brief.Warning, "Wash sale risk on %d ticker%s: %s%s",
-			n, brief.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), moreThan(n, named))
+			n, text.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), moreThan(n, named))
 	}
-	switch coverage := brief.Whole(s.DataCoveragePct); {
+	switch coverage := whole(s.DataCoveragePct); {
 	case s.DataCoveragePct < lowCoverage:
 		add("low_coverage", brief.Warning, "Only %s%% of positions have FIFO lot data — losses may be understated", coverage)
 	case s.DataCoveragePct < moderateCoverage:

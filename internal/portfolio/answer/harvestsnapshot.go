@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // HarvestSnapshot is what a decision about losses needs. Money is in cents, lots are summed by ticker.
@@ -80,7 +81,7 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		ShortTermLoss: r.ShortTermLoss.cents(), LongTermLoss: r.LongTermLoss.cents(),
 		CandidateCount: r.CandidateCount, TopCandidates: top,
 		WashSaleTickerCount: len(r.WashSaleWarnings), WashSaleTickers: []string{},
-		DataCoveragePct:   brief.Round(float64(r.DataCoveragePct), 1),
+		DataCoveragePct:   Round(float64(r.DataCoveragePct), 1),
 		PositionsAnalyzed: r.Metadata.PositionsAnalyzed, PositionsWithLots: r.Metadata.PositionsWithLots,
 		DisallowedLoss: r.DisallowedLoss.cents(), PermanentlyDisallowed: r.PermanentlyDisallowed.cents(),
 		DeductionLimit: DeductionLimit(""), NetAfterHarvest: Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
@@ -97,7 +98,7 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		s.WashSaleTickers = append(s.WashSaleTickers, warning.Ticker)
 	}
 	if r.ValueCoveragePct != nil {
-		pct := brief.Round(float64(*r.ValueCoveragePct), 1)
+		pct := Round(float64(*r.ValueCoveragePct), 1)
 		s.ValueCoveragePct = &pct
 	}
 	if r.Net != nil {
@@ -122,9 +123,9 @@ func harvestVerdict(r HarvestResult) string {
 	// In cents, as the flags have it: else they could differ by a dollar.
 	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
 		dollars(r.TotalHarvestableLoss.cents()), r.CandidateCount,
-		brief.Whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), brief.Whole(float64(r.DataCoveragePct)))
+		whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), whole(float64(r.DataCoveragePct)))
 	if n := len(r.WashSaleWarnings); n > 0 {
-		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, brief.Plural(n))
+		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, text.Plural(n))
 	}
 	return verdict
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // ReportExit is the result as Markdown.
@@ -147,7 +148,7 @@ func (m *markdown) washSales(r HarvestResult) {
 
 // cash is an amount with its sign and cents.
 func cash(a Amount) string {
-	text := "$" + brief.Group(a.Abs().Rescale(2).String())
+	text := "$" + text.Group(a.Abs().Rescale(2).String())
 	if a.IsNeg() {
 		return "-" + text
 	}

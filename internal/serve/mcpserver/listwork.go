@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
+	"signalbox/internal/text"
 )
 
 // listInput chooses what is listed; what is empty does not restrict.
@@ -126,7 +127,7 @@ func (s *listSnapshot) verdict(in listInput) string {
 		first := s.Work[0]
 		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching, first.ID, first.Claimable)
 	case in.Held != "":
-		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, brief.Plural(s.Matching))
+		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, text.Plural(s.Matching))
 	}
-	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, brief.Plural(s.Matching))
+	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, text.Plural(s.Matching))
 }

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
+	"signalbox/internal/text"
 )
 
 // Caps of the lists in snapshots.
@@ -95,11 +96,11 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	}
 	if s.Questions > 0 {
 		flags = append(flags, brief.Flag{Flag: "human_needed", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d question%s for the human", s.Questions, brief.Plural(s.Questions))})
+			Message: fmt.Sprintf("%d question%s for the human", s.Questions, text.Plural(s.Questions))})
 	}
 	if s.Approvals > 0 {
 		flags = append(flags, brief.Flag{Flag: "approval_needed", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d merge%s for the human's yes", s.Approvals, brief.Plural(s.Approvals))})
+			Message: fmt.Sprintf("%d merge%s for the human's yes", s.Approvals, text.Plural(s.Approvals))})
 	}
 	switch {
 	case s.Standing == rules.StandingStuck:
@@ -111,14 +112,14 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	}
 	if s.Standing == standingByHand {
 		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
-			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, brief.Plural(s.Work))})
+			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, text.Plural(s.Work))})
 	}
 	if !s.Exits && s.meetsWorkByHand() {
 		flags = append(flags, exitWarning())
 	}
 	if s.Claimable > 0 {
 		flags = append(flags, brief.Flag{Flag: "work_available", Severity: brief.Info,
-			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable, brief.Plural(s.Claimable))})
+			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable, text.Plural(s.Claimable))})
 	}
 	return flags
 }

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
+	"signalbox/internal/text"
 )
 
 // workInput names one work item.
@@ -81,7 +82,7 @@ func (s *workSnapshot) flags() (flags []brief.Flag) {
 	}
 	if len(s.Findings) > 0 {
 		flags = append(flags, brief.Flag{Flag: "findings", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d finding%s to mend", len(s.Findings), brief.Plural(len(s.Findings)))})
+			Message: fmt.Sprintf("%d finding%s to mend", len(s.Findings), text.Plural(len(s.Findings)))})
 	}
 	if s.Phase == signalbox.PhaseCompleted {
 		flags = append(flags, brief.Flag{Flag: "completed", Severity: brief.Success, Message: fmt.Sprintf("%s is completed", s.ID)})
