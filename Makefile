@@ -17,11 +17,6 @@ help: ## list the targets
 build: ## build bin/signalbox
 	$(BUILD) -o bin/signalbox ./cmd/signalbox
 
-# The clients of models are a third of a million lines of Go. Without optimisation they compile in half the time, and nothing that the
-# tests do depends on it.
-QUICKLY := '-gcflags=github.com/openai/openai-go/v3/...=-N -l' '-gcflags=github.com/anthropics/anthropic-sdk-go/...=-N -l'
-check test test-agents: export GOFLAGS := $(GOFLAGS) $(QUICKLY)
-
 test: ## run all tests
 	$(GO) test ./...
 

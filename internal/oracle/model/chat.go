@@ -1,185 +1,213 @@
 package model
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-	"github.com/openai/openai-go/v3/shared"
 )
 
 // chat is OpenAI's chat completions protocol.
-type chat struct{ client openai.Client }
+type chat struct{}
 
-// newChat does without openai.NewClient, which reads OPENAI_* from the environment, headers and organisation included.
-func newChat(c *Client) chat {
-	options := []option.RequestOption{
-		option.WithBaseURL(c.base.String()),
-		option.WithHTTPClient(c.http),
-		option.WithMaxRetries(0),
-		option.WithHeader("Accept", "text/event-stream"),
+type chatRequest struct {
+	Model               string        `json:"model"`
+	Messages            []chatMessage `json:"messages"`
+	Tools               []chatTool    `json:"tools,omitempty"`
+	MaxTokens           int64         `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int64         `json:"max_completion_tokens,omitempty"`
+	Stream              bool          `json:"stream"`
+	StreamOptions       struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    *string    `json:"content,omitempty"` // nil for an assistant that only calls tools
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type chatCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type chatTool struct {
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+func (chat) path() string { return "chat/completions" }
+
+func (chat) setHeader(h http.Header, key string) {
+	if key != "" {
+		h.Set("Authorization", "Bearer "+key)
 	}
-	if c.opts.Key != "" {
-		options = append(options, option.WithAPIKey(c.opts.Key))
-	}
-	return chat{openai.Client{Options: options}}
 }
 
 func (chat) encode(c *Client, h *history) ([]byte, error) {
-	p := openai.ChatCompletionNewParams{Model: c.model}
-	p.StreamOptions.IncludeUsage = openai.Bool(true)
-	if c.opts.MaxTokens > 0 {
-		// Other servers know the old name only, and OpenAI's newer models the new one only.
-		if c.official {
-			p.MaxCompletionTokens = openai.Int(c.opts.MaxTokens)
-		} else {
-			p.MaxTokens = openai.Int(c.opts.MaxTokens)
-		}
+	r := chatRequest{Model: c.model, Stream: true}
+	r.StreamOptions.IncludeUsage = true
+	// OpenAI's newer models accept only the new name of the limit, other servers only the old one.
+	if c.official {
+		r.MaxCompletionTokens = c.opts.MaxTokens
+	} else {
+		r.MaxTokens = c.opts.MaxTokens
 	}
 	if h.system != "" {
-		p.Messages = append(p.Messages, openai.SystemMessage(h.system))
+		r.Messages = append(r.Messages, chatMessage{Role: "system", Content: &h.system})
 	}
 	for _, m := range h.messages {
 		switch m.Role {
 		case User:
-			p.Messages = append(p.Messages, openai.UserMessage(m.Text))
+			r.Messages = append(r.Messages, chatMessage{Role: "user", Content: &m.Text})
 		case Assistant:
-			p.Messages = append(p.Messages, chatAssistant(m))
+			r.Messages = append(r.Messages, chatAssistant(m))
 		case Tool:
-			for _, r := range m.Results {
-				if r.Failed && r.Text == "" {
-					r.Text = "failed" // the protocol has no other way to say so
+			for _, result := range m.Results {
+				if result.Failed && result.Text == "" {
+					result.Text = "failed" // the protocol has no other way to mark it
 				}
-				p.Messages = append(p.Messages, openai.ToolMessage(r.Text, r.CallID))
+				r.Messages = append(r.Messages, chatMessage{Role: "tool", ToolCallID: result.CallID, Content: &result.Text})
 			}
 		}
 	}
 	for _, t := range h.tools {
-		p.Tools = append(p.Tools, chatTool(t))
+		r.Tools = append(r.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
 	}
-	return json.Marshal(p)
+	return encodeJSON(r)
 }
 
-func chatAssistant(m Message) openai.ChatCompletionMessageParamUnion {
-	var out openai.ChatCompletionAssistantMessageParam
+func chatAssistant(m Message) chatMessage {
+	out := chatMessage{Role: "assistant"}
 	if m.Text != "" {
-		out.Content.OfString = openai.String(m.Text)
+		out.Content = &m.Text
 	}
 	for _, c := range m.Calls {
-		out.ToolCalls = append(out.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-				ID:       c.ID,
-				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: c.Arguments},
-			},
-		})
+		call := chatCall{ID: c.ID, Type: "function"}
+		call.Function.Name, call.Function.Arguments = c.Name, c.Arguments
+		out.ToolCalls = append(out.ToolCalls, call)
 	}
-	return openai.ChatCompletionMessageParamUnion{OfAssistant: &out}
+	return out
 }
 
-// chatTool gives the schema as it is: the client's own type is a map, which loses the order that the model would see.
-func chatTool(t ToolSpec) openai.ChatCompletionToolUnionParam {
-	return openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters"`
-	}{t.Name, t.Description, t.Schema}))
+type chatChunk struct {
+	Object  string          `json:"object"`
+	Error   json.RawMessage `json:"error"`
+	Model   string          `json:"model"`
+	Choices []chatChoice    `json:"choices"`
+	Usage   *struct {
+		PromptTokens        int64 `json:"prompt_tokens"`
+		CompletionTokens    int64 `json:"completion_tokens"`
+		PromptTokensDetails struct {
+			CachedTokens int64 `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+		CompletionTokensDetails struct {
+			ReasoningTokens int64 `json:"reasoning_tokens"`
+		} `json:"completion_tokens_details"`
+	} `json:"usage"`
 }
 
-func (w chat) post(ctx context.Context, body []byte, m middleware) (*events, error) {
-	var res *http.Response
-	err := w.client.Post(ctx, "chat/completions", body, &res, option.WithJSONSet("stream", true), option.WithMiddleware(m))
-	if err != nil {
-		return nil, err
-	}
-	decoder := ssestream.NewDecoder(res)
-	next := func() (string, []byte, bool) {
-		more := decoder.Next()
-		return decoder.Event().Type, decoder.Event().Data, more
-	}
-	return &events{next: next, err: decoder.Err}, nil
+type chatChoice struct {
+	Index int `json:"index"`
+	Delta struct {
+		Content string `json:"content"`
+		Refusal string `json:"refusal"`
+		// OpenAI's protocol has no reasoning. Servers that add it use one of these names, and some use both.
+		ReasoningContent string         `json:"reasoning_content"`
+		Reasoning        string         `json:"reasoning"`
+		ToolCalls        []chatFragment `json:"tool_calls"`
+	} `json:"delta"`
+	FinishReason string `json:"finish_reason"`
 }
 
-func (chat) read(g *gather, _ string, data []byte) (last bool, err error) {
+// chatFragment is a piece of a tool call.
+type chatFragment struct {
+	Index int64 `json:"index"`
+	chatCall
+}
+
+func (chat) decode(b *replyBuilder, _ string, data []byte) (last bool, err error) {
 	if strings.TrimSpace(string(data)) == "[DONE]" {
-		if g.stop == "" {
-			g.stop = StopEnd
-		}
+		b.end()
 		return true, nil
 	}
-	var chunk openai.ChatCompletionChunk
-	if err := json.Unmarshal(data, &chunk); err != nil {
+	var chunk chatChunk
+	if !decodeJSON(data, &chunk) {
 		return false, errEvent
 	}
-	wrong := chunk.JSON.ExtraFields["error"].Raw()
-	if wrong != "" && wrong != "null" || chunk.Object == "error" {
+	if !blank(chunk.Error) || chunk.Object == "error" {
 		return false, &eventError{parseComplaint(data)}
 	}
 	if chunk.Model != "" {
-		g.model = chunk.Model
+		b.model = chunk.Model
 	}
-	if u := chunk.Usage; chunk.JSON.Usage.Valid() {
-		g.usage = Usage{Known: true, Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.PromptTokensDetails.CachedTokens,
+	if u := chunk.Usage; u != nil {
+		b.usage = Usage{Known: true, Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.PromptTokensDetails.CachedTokens,
 			Reasoning: u.CompletionTokensDetails.ReasoningTokens}
 	}
 	for _, choice := range chunk.Choices {
 		if choice.Index == 0 {
-			chatDelta(g, choice)
+			choice.addTo(b)
 		}
 	}
 	return false, nil
 }
 
-func chatDelta(g *gather, choice openai.ChatCompletionChunkChoice) {
-	d := choice.Delta
-	// Not in OpenAI's protocol, and called one or the other by those who have it; some send both.
-	for _, name := range []string{"reasoning_content", "reasoning"} {
-		var thought string
-		if json.Unmarshal([]byte(d.JSON.ExtraFields[name].Raw()), &thought) == nil && thought != "" {
-			g.think(thought)
-			break
-		}
+func (c *chatChoice) addTo(b *replyBuilder) {
+	d := &c.Delta
+	if d.ReasoningContent != "" {
+		b.addReasoning(d.ReasoningContent)
+	} else {
+		b.addReasoning(d.Reasoning)
 	}
-	g.say(d.Content)
+	b.addText(d.Content)
 	if d.Refusal != "" {
-		g.refused = true
-		g.say(d.Refusal)
+		b.refused = true
+		b.addText(d.Refusal)
 	}
-	for _, c := range d.ToolCalls {
-		chatFragment(g, c)
+	for _, f := range d.ToolCalls {
+		f.addTo(b)
 	}
-	switch choice.FinishReason {
+	switch c.FinishReason {
 	case "":
 		return
 	case "tool_calls", "function_call":
-		g.stop = StopCalls
+		b.stop = StopCalls
 	case "length":
-		g.stop = StopLength
+		b.stop = StopLength
 	case "content_filter":
-		g.stop = StopRefusal
+		b.stop = StopRefusal
 	default:
-		g.stop = StopEnd
+		b.stop = StopEnd
 	}
-	g.finished = true
+	b.finished = true
 }
 
-func chatFragment(g *gather, c openai.ChatCompletionChunkChoiceDeltaToolCall) {
-	p := g.call(c.Index)
+func (f *chatFragment) addTo(b *replyBuilder) {
+	p := b.call(f.Index)
 	switch {
-	case p == nil || c.ID != "" && p.id != "" && c.ID != p.id: // servers exist that number all calls 0
-		p = g.newCall(c.Index, c.ID, c.Function.Name)
-	case c.ID == "":
-		g.size += len(c.Function.Name)
-		p.name += c.Function.Name
+	case p == nil || f.ID != "" && p.id != "" && f.ID != p.id: // some servers give every call the index 0
+		p = b.addCall(f.Index, f.ID, f.Function.Name)
+	case f.ID == "":
+		b.size += len(f.Function.Name)
+		p.name += f.Function.Name
 	default:
-		p.id = c.ID
+		p.id = f.ID
 		if p.name == "" {
-			p.name = c.Function.Name // and servers that repeat id and name with every fragment
+			p.name = f.Function.Name // some servers repeat id and name in every fragment
 		}
 	}
-	g.argue(p, c.Function.Arguments)
+	b.appendArguments(p, f.Function.Arguments)
 }

@@ -76,7 +76,7 @@ func TestSilence(t *testing.T) {
 			if got := time.Since(start); r.Text != "Hello." || r.Tries != 3 || got != want {
 				t.Errorf("%+v after %v, want it after %v", r, got, want)
 			}
-			if got, want := l.retries[0].Text, "the server fell silent for "+silence.String(); got != want {
+			if got, want := l.retries[0].Text, "the server sent nothing for "+silence.String(); got != want {
 				t.Errorf("reason %q, want %q", got, want)
 			}
 		})
@@ -136,7 +136,7 @@ func TestEndThatDoesNotCome(t *testing.T) {
 	inBubble(t, h, Options{}, func(t *testing.T, c *Client) {
 		start := time.Now()
 		r, err := c.Reply(t.Context(), ask("hello"), nil)
-		if took := time.Since(start); err != nil || r.Text != "Yes." || took > afterwards {
+		if took := time.Since(start); err != nil || r.Text != "Yes." || took > endTimeout {
 			t.Errorf("%+v, %v after %v", r, err, took)
 		}
 	})

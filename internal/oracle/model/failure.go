@@ -46,14 +46,14 @@ func (c *Client) cancelled(ctx context.Context, err error) *failure {
 }
 
 // explain classes an error of a try.
-func (c *Client) explain(ctx context.Context, t *try, err error) *failure {
+func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 	if ended := ctx.Err(); ended != nil {
 		return c.cancelled(ctx, ended)
 	}
-	if errors.Is(context.Cause(t.ctx), errSilent) {
-		return &failure{kind: ErrorDropped, retry: true, err: fmt.Errorf("%w for %v", errSilent, t.silence)}
+	if errors.Is(context.Cause(a.ctx), errSilent) {
+		return &failure{kind: ErrorDropped, retry: true, err: fmt.Errorf("%w for %v", errSilent, a.timeout)}
 	}
-	var answer *answerError
+	var answer *responseError
 	var event *eventError
 	var dial *net.OpError
 	switch {
@@ -91,23 +91,23 @@ func bare(err error) error {
 }
 
 // answered classes an answer that is no stream.
-func (c *Client) answered(a *answerError) *failure {
-	said := parseComplaint(a.body)
+func (c *Client) answered(r *responseError) *failure {
+	said := parseComplaint(r.body)
 	switch {
-	case a.status < 300 && said.isError:
+	case r.status < 300 && said.isError:
 		return c.byStatus(said.standsFor(), said) // gateways pass on what went wrong behind them
-	case a.status < 300:
-		return &failure{kind: ErrorNotFound, status: a.status,
-			err: fmt.Errorf("it answered with %s instead of a stream: %s", cmp.Or(a.kind, "something"), c.hide(string(a.body)))}
-	case a.status < 400:
-		return &failure{kind: ErrorNotFound, status: a.status, hint: "set the base URL to where the server is now",
-			err: fmt.Errorf("it redirects to %s", c.hide(a.header.Get("Location")))}
+	case r.status < 300:
+		return &failure{kind: ErrorNotFound, status: r.status,
+			err: fmt.Errorf("it answered with %s instead of a stream: %s", cmp.Or(r.mediaType, "something"), c.hide(string(r.body)))}
+	case r.status < 400:
+		return &failure{kind: ErrorNotFound, status: r.status, hint: "set the base URL to where the server is now",
+			err: fmt.Errorf("it redirects to %s", c.hide(r.header.Get("Location")))}
 	}
-	f := c.byStatus(a.status, said)
-	if a.header.Get("X-Should-Retry") == "false" {
+	f := c.byStatus(r.status, said)
+	if r.header.Get("X-Should-Retry") == "false" {
 		f.retry = false
 	}
-	f.after = retryAfter(a.header, time.Now())
+	f.after = retryAfter(r.header, time.Now())
 	return f
 }
 

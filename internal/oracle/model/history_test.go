@@ -123,7 +123,7 @@ func TestOfficialNameOfTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := c.wire.encode(c, h)
+	body, err := c.protocol.encode(c, h)
 	if err != nil || !strings.Contains(string(body), `"max_completion_tokens":5`) || strings.Contains(string(body), `"max_tokens"`) {
 		t.Errorf("%s, %v", body, err)
 	}

@@ -1,212 +1,250 @@
 package model
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"net/http"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 )
 
-// messages is Anthropic's protocol.
-type messages struct{ client anthropic.Client }
+// messages is Anthropic's messages protocol.
+type messages struct{}
 
 const defaultMaxTokens = 8192
 
-func newMessages(c *Client) messages {
-	options := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(), // ANTHROPIC_* and the profiles in the user's files
-		option.WithBaseURL(c.base.String()),
-		option.WithHTTPClient(c.http),
-		option.WithMaxRetries(0),
-		option.WithHeader("Accept", "text/event-stream"),
+type messagesRequest struct {
+	Model      string              `json:"model"`
+	MaxTokens  int64               `json:"max_tokens"`
+	System     []messagesBlock     `json:"system,omitempty"`
+	Messages   []messagesMessage   `json:"messages"`
+	Tools      []messagesTool      `json:"tools,omitempty"`
+	ToolChoice *messagesToolChoice `json:"tool_choice,omitempty"`
+	Stream     bool                `json:"stream"`
+}
+
+type messagesMessage struct {
+	Role    string          `json:"role"`
+	Content []messagesBlock `json:"content"`
+}
+
+// messagesBlock is a block of content, in a request or in a reply. Its type determines which of the other fields it has.
+type messagesBlock struct {
+	Type     string `json:"type"`
+	Text     string `json:"text,omitempty"`     // text
+	Thinking string `json:"thinking,omitempty"` // thinking
+
+	// tool_use
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+
+	// tool_result
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   []messagesBlock `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+}
+
+type messagesTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+type messagesToolChoice struct {
+	Type string `json:"type"`
+}
+
+func (messages) path() string { return "v1/messages" }
+
+func (messages) setHeader(h http.Header, key string) {
+	h.Set("Anthropic-Version", "2023-06-01")
+	if key != "" {
+		h.Set("X-Api-Key", key)
 	}
-	if c.opts.Key != "" {
-		options = append(options, option.WithAPIKey(c.opts.Key))
-	}
-	return messages{anthropic.NewClient(options...)}
 }
 
 func (messages) encode(c *Client, h *history) ([]byte, error) {
-	p := anthropic.MessageNewParams{Model: anthropic.Model(c.model), MaxTokens: defaultMaxTokens}
-	if c.opts.MaxTokens > 0 {
-		p.MaxTokens = c.opts.MaxTokens
-	}
+	r := messagesRequest{Model: c.model, MaxTokens: cmp.Or(c.opts.MaxTokens, defaultMaxTokens), Stream: true}
 	if h.system != "" {
-		p.System = []anthropic.TextBlockParam{{Text: h.system}}
+		r.System = []messagesBlock{textBlock(h.system)}
 	}
 	for i, m := range h.messages {
 		switch m.Role {
 		case User:
-			block := anthropic.NewTextBlock(m.Text)
 			if i > 0 && h.messages[i-1].Role == Tool {
-				// Results and what the user says after them are one message, results first.
-				last := &p.Messages[len(p.Messages)-1]
-				last.Content = append(last.Content, block)
+				// Tool results and what the user says after them are one message, results first.
+				last := &r.Messages[len(r.Messages)-1]
+				last.Content = append(last.Content, textBlock(m.Text))
 				continue
 			}
-			p.Messages = append(p.Messages, anthropic.NewUserMessage(block))
+			r.Messages = append(r.Messages, messagesMessage{"user", []messagesBlock{textBlock(m.Text)}})
 		case Assistant:
-			p.Messages = append(p.Messages, messagesAssistant(m))
+			r.Messages = append(r.Messages, messagesMessage{"assistant", assistantBlocks(m)})
 		case Tool:
-			p.Messages = append(p.Messages, messagesResults(m))
+			r.Messages = append(r.Messages, messagesMessage{"user", resultBlocks(m)})
 		}
 	}
 	for _, t := range h.tools {
-		p.Tools = append(p.Tools, messagesTool(t))
+		r.Tools = append(r.Tools, messagesTool{t.Name, t.Description, t.Schema})
 	}
 	if len(h.tools) == 0 {
-		messagesPastTools(&p, h)
+		r.declarePastTools(h)
 	}
-	return json.Marshal(p)
+	return encodeJSON(r)
 }
 
-// messagesPastTools declares what was called before and may not be called now: the server wants to know of the tools that
-// a conversation mentions.
-func messagesPastTools(p *anthropic.MessageNewParams, h *history) {
+// declarePastTools declares the tools that were called earlier, and forbids to call them now: the server refuses a conversation
+// that mentions undeclared tools.
+func (r *messagesRequest) declarePastTools(h *history) {
 	seen := map[string]bool{}
 	for _, m := range h.messages {
 		for _, c := range m.Calls {
 			if !seen[c.Name] {
 				seen[c.Name] = true
-				p.Tools = append(p.Tools, messagesTool(ToolSpec{Name: c.Name, Schema: json.RawMessage(`{"type":"object"}`)}))
+				r.Tools = append(r.Tools, messagesTool{Name: c.Name, InputSchema: json.RawMessage(`{"type":"object"}`)})
 			}
 		}
 	}
 	if len(seen) > 0 {
-		none := anthropic.NewToolChoiceNoneParam()
-		p.ToolChoice = anthropic.ToolChoiceUnionParam{OfNone: &none}
+		r.ToolChoice = &messagesToolChoice{"none"}
 	}
 }
 
-func messagesAssistant(m Message) anthropic.MessageParam {
-	var blocks []anthropic.ContentBlockParamUnion
+func textBlock(text string) messagesBlock { return messagesBlock{Type: "text", Text: text} }
+
+func assistantBlocks(m Message) []messagesBlock {
+	var blocks []messagesBlock
 	if m.Text != "" {
-		blocks = append(blocks, anthropic.NewTextBlock(m.Text))
+		blocks = append(blocks, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
 		input, ok := object([]byte(c.Arguments))
 		if !ok {
 			input, _ = json.Marshal(map[string]string{"_raw": c.Arguments}) // a map of strings always marshals
 		}
-		blocks = append(blocks, anthropic.NewToolUseBlock(c.ID, input, c.Name))
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: input})
 	}
-	return anthropic.NewAssistantMessage(blocks...)
+	return blocks
 }
 
-func messagesResults(m Message) anthropic.MessageParam {
-	var blocks []anthropic.ContentBlockParamUnion
+func resultBlocks(m Message) []messagesBlock {
+	var blocks []messagesBlock
 	for _, r := range m.Results {
-		b := anthropic.ToolResultBlockParam{ToolUseID: r.CallID}
+		b := messagesBlock{Type: "tool_result", ToolUseID: r.CallID, IsError: r.Failed}
 		if r.Text != "" {
-			b.Content = []anthropic.ToolResultBlockParamContentUnion{{OfText: &anthropic.TextBlockParam{Text: r.Text}}}
+			b.Content = []messagesBlock{textBlock(r.Text)}
 		}
-		if r.Failed {
-			b.IsError = anthropic.Bool(true)
-		}
-		blocks = append(blocks, anthropic.ContentBlockParamUnion{OfToolResult: &b})
+		blocks = append(blocks, b)
 	}
-	return anthropic.NewUserMessage(blocks...)
+	return blocks
 }
 
-func messagesTool(t ToolSpec) anthropic.ToolUnionParam {
-	tool := anthropic.ToolParam{Name: t.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](t.Schema)}
-	if t.Description != "" {
-		tool.Description = anthropic.String(t.Description)
-	}
-	return anthropic.ToolUnionParam{OfTool: &tool}
+// messagesEvent is an event of the stream. Its type determines which of the other fields it has.
+type messagesEvent struct {
+	Type    string `json:"type"`
+	Message struct {
+		Model string         `json:"model"`
+		Usage *messagesUsage `json:"usage"`
+	} `json:"message"`
+	Index        int64         `json:"index"`
+	ContentBlock messagesBlock `json:"content_block"`
+	Delta        struct {
+		Text        string `json:"text"`
+		Thinking    string `json:"thinking"`
+		PartialJSON string `json:"partial_json"`
+		StopReason  string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage *messagesUsage `json:"usage"`
 }
 
-func (w messages) post(ctx context.Context, body []byte, m middleware) (*events, error) {
-	var res *http.Response
-	err := w.client.Post(ctx, "v1/messages", body, &res, option.WithJSONSet("stream", true), option.WithMiddleware(m))
-	if err != nil {
-		return nil, err
-	}
-	decoder := ssestream.NewDecoder(res)
-	next := func() (string, []byte, bool) {
-		more := decoder.Next()
-		return decoder.Event().Type, decoder.Event().Data, more
-	}
-	return &events{next: next, err: decoder.Err}, nil
+type messagesUsage struct {
+	InputTokens              *int64 `json:"input_tokens"` // nil in a message_delta that does not repeat the counts of the input
+	CacheCreationInputTokens int64  `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int64  `json:"cache_read_input_tokens"`
+	OutputTokens             int64  `json:"output_tokens"`
+	OutputTokensDetails      struct {
+		ThinkingTokens int64 `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
 }
 
-func (messages) read(g *gather, kind string, data []byte) (last bool, err error) {
-	if kind == "ping" {
+func (messages) decode(b *replyBuilder, name string, data []byte) (last bool, err error) {
+	if name == "ping" {
 		return false, nil
 	}
-	var e anthropic.MessageStreamEventUnion
-	if err := json.Unmarshal(data, &e); err != nil {
+	var e messagesEvent
+	if !decodeJSON(data, &e) {
 		return false, errEvent
 	}
 	switch e.Type {
 	case "error":
 		return false, &eventError{parseComplaint(data)}
 	case "message_start":
-		u := e.Message.Usage
-		g.model = string(e.Message.Model)
-		g.usage = Usage{Known: e.Message.JSON.Usage.Valid(), Input: sum(u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens),
-			Cached: u.CacheReadInputTokens, Output: u.OutputTokens, Reasoning: u.OutputTokensDetails.ThinkingTokens}
+		b.model = e.Message.Model
+		if u := e.Message.Usage; u != nil {
+			b.usage = Usage{Known: true, Input: u.input(), Cached: u.CacheReadInputTokens, Output: u.OutputTokens,
+				Reasoning: u.OutputTokensDetails.ThinkingTokens}
+		}
 	case "content_block_start":
-		messagesBlock(g, e)
+		e.startBlock(b)
 	case "content_block_delta":
-		g.say(e.Delta.Text)
-		g.think(e.Delta.Thinking)
-		if p := g.call(e.Index); p != nil {
-			g.argue(p, e.Delta.PartialJSON)
+		b.addText(e.Delta.Text)
+		b.addReasoning(e.Delta.Thinking)
+		if p := b.call(e.Index); p != nil {
+			b.appendArguments(p, e.Delta.PartialJSON)
 		}
 	case "message_delta":
-		messagesEnd(g, e)
+		e.finish(b)
 	case "message_stop":
-		if g.stop == "" {
-			g.stop = StopEnd
-		}
+		b.end()
 		return true, nil
 	}
 	return false, nil
 }
 
-func messagesBlock(g *gather, e anthropic.MessageStreamEventUnion) {
-	b := e.ContentBlock
-	switch b.Type {
+func (u *messagesUsage) input() int64 {
+	if u.InputTokens == nil {
+		return 0
+	}
+	return sum(*u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens)
+}
+
+func (e *messagesEvent) startBlock(b *replyBuilder) {
+	block := &e.ContentBlock
+	switch block.Type {
 	case "text":
-		g.say(b.Text)
+		b.addText(block.Text)
 	case "thinking":
-		g.think(b.Thinking)
+		b.addReasoning(block.Thinking)
 	case "tool_use":
-		p := g.newCall(e.Index, b.ID, b.Name)
-		// As a rule this is {} and the arguments follow; a server may as well give them here.
-		if raw := b.JSON.Input.Raw(); raw != "{}" && raw != "null" {
-			g.argue(p, raw)
+		p := b.addCall(e.Index, block.ID, block.Name)
+		// The input is usually {} and the arguments follow in deltas, but a server may send them here.
+		if raw := string(block.Input); raw != "{}" && raw != "null" {
+			b.appendArguments(p, raw)
 		}
 	}
 }
 
-func messagesEnd(g *gather, e anthropic.MessageStreamEventUnion) {
+func (e *messagesEvent) finish(b *replyBuilder) {
 	switch e.Delta.StopReason {
 	case "":
 	case "tool_use":
-		g.stop = StopCalls
+		b.stop = StopCalls
 	case "max_tokens", "model_context_window_exceeded":
-		g.stop = StopLength
+		b.stop = StopLength
 	case "refusal":
-		g.stop = StopRefusal
+		b.stop = StopRefusal
 	default:
-		g.stop = StopEnd
+		b.stop = StopEnd
 	}
 	u := e.Usage
-	if !e.JSON.Usage.Valid() {
+	if u == nil {
 		return
 	}
-	g.usage.Known = true
-	g.usage.Output = u.OutputTokens
-	g.usage.Reasoning = max(g.usage.Reasoning, u.OutputTokensDetails.ThinkingTokens)
-	// The counts are of the whole message; of the input they repeat, or correct, what the start said.
-	if u.JSON.InputTokens.Valid() && (u.InputTokens != 0 || u.CacheReadInputTokens != 0) {
-		g.usage.Input = sum(u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens)
-		g.usage.Cached = u.CacheReadInputTokens
+	b.usage.Known = true
+	b.usage.Output = u.OutputTokens
+	b.usage.Reasoning = max(b.usage.Reasoning, u.OutputTokensDetails.ThinkingTokens)
+	// The counts are of the whole message. Those of the input, if given, repeat or correct the counts of message_start.
+	if input := u.input(); input != 0 {
+		b.usage.Input = input
+		b.usage.Cached = u.CacheReadInputTokens
 	}
 }

@@ -59,7 +59,7 @@ type Client struct {
 	base     *url.URL
 	official bool // the base URL is the provider's own
 	http     *http.Client
-	wire     wire
+	protocol protocol
 }
 
 // idlePerHost lets a thousand conversations keep their connections between turns.
@@ -100,10 +100,9 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 			Err: fmt.Errorf("no key for %s: %s is not set", c.base.Host, c.opts.KeyName)}
 	}
 	c.setTransport()
+	c.protocol = chat{}
 	if provider == Anthropic {
-		c.wire = newMessages(c)
-	} else {
-		c.wire = newChat(c)
+		c.protocol = messages{}
 	}
 	return c, nil
 }

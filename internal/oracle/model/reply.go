@@ -1,7 +1,10 @@
 package model
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -9,23 +12,33 @@ import (
 	"time"
 )
 
-// wire is a protocol.
-type wire interface {
-	// encode makes the body of a request.
+// protocol is a wire protocol of model servers.
+type protocol interface {
+	// path returns the path of the endpoint under the base URL.
+	path() string
+	// setHeader sets the headers of a request that only this protocol has. key may be empty.
+	setHeader(h http.Header, key string)
+	// encode returns the body of a request.
 	encode(*Client, *history) ([]byte, error)
-	// post sends a body and returns the events of the answer.
-	post(context.Context, []byte, middleware) (*events, error)
-	// read takes one event of the answer and says whether it was the last.
-	read(g *gather, kind string, data []byte) (last bool, err error)
+	// decode adds one event of the response to b and reports whether it was the last. The data is valid during the call only.
+	decode(b *replyBuilder, name string, data []byte) (last bool, err error)
 }
 
-// middleware is what both clients call around each request.
-type middleware = func(*http.Request, func(*http.Request) (*http.Response, error)) (*http.Response, error)
+// encodeJSON is json.Marshal without the escapes for HTML: code is full of <, > and &.
+func encodeJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return out.Bytes(), err
+}
 
-// events is a stream of server-sent events; the clients' decoders differ in the type of an event only.
-type events struct {
-	next func() (kind string, data []byte, more bool)
-	err  func() error
+// decodeJSON decodes an event and reports whether it is a JSON object. A field of an unexpected type is left out: servers that extend a
+// protocol do so in their own ways.
+func decodeJSON(data []byte, v any) bool {
+	err := json.Unmarshal(data, v)
+	var mismatch *json.UnmarshalTypeError
+	return err == nil || errors.As(err, &mismatch) && mismatch.Field != ""
 }
 
 // Reply asks for a reply and hands its parts to on, if that is not nil, in the goroutine of the caller and as soon as they
@@ -38,7 +51,7 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 	if err != nil {
 		return nil, &Error{Kind: ErrorRequest, Err: err}
 	}
-	body, err := c.wire.encode(c, h)
+	body, err := c.protocol.encode(c, h)
 	if err != nil {
 		return nil, &Error{Kind: ErrorRequest, Err: err}
 	}
@@ -48,10 +61,10 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 		on(e)
 	}
 	for n := 1; ; n++ {
-		g := &gather{on: tell, turn: len(req.Messages)}
-		f := c.ask(ctx, body, g)
+		b := &replyBuilder{on: tell, turn: len(req.Messages)}
+		f := c.try(ctx, body, b)
 		if f == nil {
-			reply := g.reply()
+			reply := b.reply()
 			reply.Tries = n
 			if !reply.Usage.believable() {
 				reply.Usage = estimate(h, reply)
@@ -75,46 +88,41 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 	}
 }
 
-// ask makes one try.
-func (c *Client) ask(ctx context.Context, body []byte, g *gather) *failure {
+// try makes one attempt.
+func (c *Client) try(ctx context.Context, body []byte, b *replyBuilder) *failure {
 	if err := ctx.Err(); err != nil {
 		return c.cancelled(ctx, err)
 	}
-	t := newTry(ctx, c.opts.Timeout)
-	defer t.close()
-	stream, err := c.wire.post(t.ctx, body, t.middleware)
+	a := newAttempt(ctx, c.opts.Timeout)
+	defer a.close()
+	events, err := a.post(c, body)
 	if err != nil {
-		return c.explain(ctx, t, err)
+		return c.explain(ctx, a, err)
 	}
 	for {
-		kind, data, more := stream.next()
-		if !more {
-			err = stream.err()
-			break
-		}
-		last, err := c.wire.read(g, kind, data)
+		name, data, err := events.next()
 		if err != nil {
-			return c.explain(ctx, t, err)
+			if b.finished && ctx.Err() == nil {
+				return nil // the stream ended, or broke, after the reply
+			}
+			return c.explain(ctx, a, err)
 		}
-		if g.size > mostReply {
-			return c.explain(ctx, t, errTooBig)
+		last, err := c.protocol.decode(b, name, data)
+		if err != nil {
+			return c.explain(ctx, a, err)
+		}
+		if b.size > maxReply {
+			return c.explain(ctx, a, errTooBig)
 		}
 		if last {
-			t.drain()
+			a.drain()
 			return nil
 		}
-		if g.finished {
-			// All is said. What may follow is the usage, and a server that forgets to end its stream is not waited for.
-			t.silence = min(t.silence, afterwards)
+		if b.finished {
+			// Only the usage may follow. Do not wait long for a server that forgets to end its stream.
+			a.timeout = min(a.timeout, endTimeout)
 		}
 	}
-	if g.finished && ctx.Err() == nil {
-		return nil
-	}
-	if err == nil {
-		err = errCut
-	}
-	return c.explain(ctx, t, err)
 }
 
 const (

@@ -96,7 +96,7 @@ func TestLongReply(t *testing.T) {
 				}
 			}), nil)
 			e := failed(t, c, ask("hello"))
-			if e.Kind != ErrorServer || e.Tries != 1 || !errors.Is(e, errTooBig) || sent.Load() > mostBody/2 {
+			if e.Kind != ErrorServer || e.Tries != 1 || !errors.Is(e, errTooBig) || sent.Load() > maxBody/2 {
 				t.Errorf("%+v after %d bytes", e, sent.Load())
 			}
 		})
