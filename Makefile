@@ -1,15 +1,17 @@
-# make demo shows it, make test tries it, make check is what CI runs. make alone lists the rest.
+# make demo runs a plan with scripted agents, make test runs the tests, make check is what CI runs. make alone lists the rest.
 
 # The program needs no C compiler; only the race detector does.
 export CGO_ENABLED = 0
 
 GO       ?= go
 FUZZTIME ?= 60s
-BUILD    := $(GO) build -trimpath
+PREFIX   ?= /usr/local
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD    := $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-agents check format bench fault fuzz demo cross clean
+.PHONY: help build install test test-agents check format bench fault fuzz demo cross clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,13 +19,21 @@ help: ## list the targets
 build: ## build bin/signalbox
 	$(BUILD) -o bin/signalbox ./cmd/signalbox
 
+install: build ## install the program and its shell completions below PREFIX (/usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	install -m 755 bin/signalbox $(DESTDIR)$(PREFIX)/bin/signalbox
+	bin/signalbox completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/signalbox
+	bin/signalbox completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_signalbox
+	bin/signalbox completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/signalbox.fish
+
 test: ## run all tests
 	$(GO) test ./...
 
-test-agents: ## have real agent programs carry out a plan, without a network
+test-agents: ## run a plan with real agent programs, without a network
 	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents
 
-check: format ## all that CI checks: format, vet, staticcheck, go.mod, tests under the race detector
+check: format ## run what CI checks: format, vet, staticcheck, go.mod, tests under the race detector
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
@@ -33,7 +43,7 @@ format:
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 
-bench: ## measure speed side by side with other tools
+bench: ## measure speed beside other tools
 	$(GO) run ./test/bench
 	$(GO) run ./test/benchtree
 	$(GO) run ./test/benchportfolio
@@ -46,17 +56,19 @@ fault: ## kill, race, tamper and starve the real program, at length
 fuzz: ## run every fuzz target for FUZZTIME (60s) each
 	@scripts/fuzz $(FUZZTIME)
 
-demo: build ## see a plan run, with rehearsal agents in a throw-away repository
+demo: build ## run a plan with rehearsal agents in a temporary repository
 	@scripts/need git
 	@bin/signalbox demo
 
-cross: ## build for every platform into dist/
+cross: ## build for every platform into dist/, with the licences of what is linked
 	@set -e; for platform in $(PLATFORMS); do \
 		os=$${platform%/*} arch=$${platform#*/} ext=; \
 		if [ $$os = windows ]; then ext=.exe; fi; \
 		echo "dist/signalbox-$$os-$$arch$$ext"; \
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o dist/signalbox-$$os-$$arch$$ext ./cmd/signalbox; \
 	done
+	$(GO) run ./scripts/licenses dist/THIRD_PARTY_LICENSES
+	cp LICENSE dist/
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -63,7 +63,11 @@ type commands struct {
 	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
 	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
 	Rehearse rehearseCommands `cmd:"" help:"Play a scripted agent, or a scripted model."`
-	Version  versionCommand   `cmd:"" help:"Say which signalbox this is."`
+	Version  versionCommand   `cmd:"" help:"Print the version and how it was built."`
+
+	Completion completionCommand `cmd:"" help:"Print a script that completes commands in your shell."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
 const description = `signalbox runs and hears AI agents, moves their work, and keeps a record that nobody can quietly change. Give it a plan, and it has agents develop, review and audit each task, runs the checks itself, merges what passes, asks you what only you can decide, and writes everything to a ledger of hashes.
@@ -102,7 +106,7 @@ func (p *program) execute() error {
 		kong.Exit(func(int) { helped = true }), // kong exits after --help only
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(p),
-		kong.Vars{"formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles()),
+		kong.Vars{"version": "signalbox " + currentBuild().Version, "formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles()),
 			"briefFormats": commaList(brief.Formats()), "briefOutputs": commaList(brief.Outputs())},
 	)
 	if err != nil {

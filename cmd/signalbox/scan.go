@@ -183,11 +183,7 @@ func oneOf[T ~string](flag string, got T, allowed []T) error {
 }
 
 func commaList[T ~string](values []T) string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = string(v)
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(names(values), ", ")
 }
 
 func isToken(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -19,7 +20,10 @@ Examples:
     signalbox version --json`
 }
 
-// build is what the binary knows about its own making.
+// version is set by the linker for releases. Empty, the version is the one that Go recorded.
+var version string
+
+// build describes how the binary was built.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
@@ -42,12 +46,12 @@ func (c *versionCommand) Run(p *program) error {
 }
 
 func currentBuild() build {
-	b := build{Version: "unknown", Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: cmp.Or(version, "unknown"), Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if info.Main.Version != "" {
+	if version == "" && info.Main.Version != "" {
 		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
