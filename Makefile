@@ -53,7 +53,7 @@ bench: ## measure speed beside other tools
 fault: ## kill, race, tamper and starve the real program, at length
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault
 
-fuzz: ## run every fuzz target for FUZZTIME (60s) each
+fuzz: ## run every fuzz target for FUZZTIME (60s) each, and the property tests with random cases
 	@scripts/fuzz $(FUZZTIME)
 
 demo: build ## run a plan with rehearsal agents in a temporary repository
