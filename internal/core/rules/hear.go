@@ -272,7 +272,7 @@ func (s *State) unblockedBy(id string) []string {
 		if i >= len(s.works) || s.works[i].Task == nil || s.works[i].Done() {
 			continue // it was taken back, or needs nothing any more
 		}
-		if open := s.openBlockers(s.works[i]); len(open) == 1 && open[0] == id {
+		if open := s.OpenBlockers(s.works[i]); len(open) == 1 && open[0] == id {
 			unblocked = append(unblocked, s.works[i].ID)
 		}
 	}

@@ -484,6 +484,39 @@ func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "a")
 }
 
+// A task must not wait for one that a plan update removed: nothing in the plan would ever complete it.
+func TestRemovedTaskBlocksNothing(t *testing.T) {
+	t.Run("a task that is retried though it was removed first", func(t *testing.T) {
+		b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3", "t2"))
+		b.do(plan(2, todo("t1"), todo("t2")))
+		b.do(plan(3, todo("t1")))
+		b.bring("t1", signalbox.PhaseCompleted)
+		b.do(Order{What: OrderRetry, Work: "t3", Actor: "op"})
+		b.wantDispatch(signalbox.RoleDeveloper, "t3")
+	})
+	t.Run("a sub-task of a task that is still in the plan", func(t *testing.T) {
+		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
+		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
+			h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+		})
+		b.do(plan(2, unspecified("t1")))
+		b.wantDispatch(signalbox.RoleDeveloper, "a")
+	})
+	t.Run("but one that comes back does, and so does one that the operator cancelled", func(t *testing.T) {
+		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
+		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
+			h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+		})
+		b.do(plan(2, unspecified("t1")))
+		b.do(plan(3, unspecified("t1"), todo("t2")))
+		b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
+		b.wantNothing(signalbox.RoleDeveloper)
+		b.do(Order{What: OrderRetry, Work: "t2", Actor: "op"})
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
+		b.wantNothing(signalbox.RoleDeveloper)
+	})
+}
+
 func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })

@@ -139,7 +139,7 @@ func (s *State) reasons() []string {
 		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
 		case w.Done():
 			cancelled = append(cancelled, s.Reason(w))
-		case len(s.openBlockers(w)) > 0 && !w.held() && s.standsSomewhere(w):
+		case len(s.OpenBlockers(w)) > 0 && !w.held() && s.standsSomewhere(w):
 			waiting = append(waiting, w.ID)
 		default:
 			reasons = append(reasons, s.Reason(w))
@@ -163,7 +163,7 @@ func (s *State) standsSomewhere(w *Work) bool {
 	seen := map[string]bool{}
 	for !seen[w.ID] {
 		seen[w.ID] = true
-		open := s.openBlockers(w)
+		open := s.OpenBlockers(w)
 		if w.held() || len(open) == 0 {
 			return w.Task.Cancelled == ""
 		}
@@ -198,7 +198,7 @@ func (s *State) Reason(w *Work) string {
 	for !seen[w.ID] {
 		seen[w.ID] = true
 		t := w.Task
-		open := s.openBlockers(w)
+		open := s.OpenBlockers(w)
 		switch {
 		case t.Cancelled != "":
 			return strings.Join(append(chain, w.ID+" is cancelled ("+t.Cancelled+")"), "; ")

@@ -189,15 +189,17 @@ func (w *Work) held() bool {
 
 // startable tells whether the work could be given to its claimant, as far as the work itself goes.
 func (s *State) startable(w *Work) bool {
-	return w.Lease == nil && !w.held() && w.claimant() != "" && len(s.openBlockers(w)) == 0 && !s.waitsForApproval(w)
+	return w.Lease == nil && !w.held() && w.claimant() != "" && len(s.OpenBlockers(w)) == 0 && !s.waitsForApproval(w)
 }
 
-// openBlockers returns what a task waits for that is not completed. A blocker that only an agent met no longer counts when
-// nobody wants it.
-func (s *State) openBlockers(w *Work) []string {
+// OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no
+// longer counts: the plan that asked for it is gone, and waiting for it would never end. One that the operator cancelled
+// counts, unless only an agent named it: the operator has to say what becomes of the tasks that depend on it.
+func (s *State) OpenBlockers(w *Work) []string {
 	var open []string
 	for _, id := range w.Task.Blockers {
-		if b, known := s.Work(id); !known || b.Phase != signalbox.PhaseCompleted {
+		b, known := s.Work(id)
+		if !known || b.Phase != signalbox.PhaseCompleted && (b.Task == nil || b.Task.Cancelled != removedFromPlan) {
 			open = append(open, id)
 		}
 	}

@@ -226,17 +226,11 @@ const maxMarks = 3
 // waitsFor tells a task that could be worked on from one that waits for others.
 func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
 	var open []string
-	for _, id := range append(slices.Clone(w.Task.Blockers), w.Task.Waits...) {
-		b, known := s.Work(id)
-		if known && b.Done() && (b.Phase == signalbox.PhaseCompleted || !slices.Contains(w.Task.Blockers, id)) {
-			continue
-		}
-		if known && b.Task != nil && b.Task.Cancelled != "" {
+	for _, id := range s.OpenBlockers(w) {
+		if b, known := s.Work(id); known && b.Task != nil && b.Task.Cancelled != "" {
 			id += " (cancelled)"
 		}
-		if !slices.Contains(open, id) {
-			open = append(open, id)
-		}
+		open = append(open, id)
 	}
 	if len(open) > 0 {
 		return laneWaiting, strings.Join(open, ", ")
