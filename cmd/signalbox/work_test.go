@@ -29,7 +29,7 @@ func TestLeaseLivesAsLongAsWasSaid(t *testing.T) {
 			}
 			b.must("work", "open", "t1")
 			b.must(append([]string{"work", "claim", "t1", "--role=developer"}, tt.flags...)...)
-			var shown rules.ShownWork
+			var shown rules.WorkView
 			if err := json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")), &shown); err != nil {
 				t.Fatal(err)
 			}
@@ -44,10 +44,10 @@ func TestLeaseLivesAsLongAsWasSaid(t *testing.T) {
 func TestLeaseThatRanOutIsNotShown(t *testing.T) {
 	expires := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	w := &rules.Work{ID: "t1", Lease: &signalbox.Lease{Session: "dev", Expires: expires}, Present: &rules.Tenure{Session: "dev"}}
-	if shown := w.Shown(expires.Add(-1)); shown.Lease == nil || shown.Lease.Session != "dev" {
+	if shown := w.View(expires.Add(-1)); shown.Lease == nil || shown.Lease.Session != "dev" {
 		t.Errorf("just before it expires: lease %+v", shown.Lease)
 	}
-	if shown := w.Shown(expires); shown.Lease != nil || shown.Sessions[0].Ended != nil {
+	if shown := w.View(expires); shown.Lease != nil || shown.Sessions[0].Ended != nil {
 		t.Errorf("when it expires: lease %+v, ended %v; want none, and no word of its end", shown.Lease, shown.Sessions[0].Ended)
 	}
 }

@@ -43,10 +43,10 @@ Examples:
 
 func (c *workListCommand) Run(p *program) error {
 	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
-		list, now := []rules.ShownWork{}, time.Now()
+		list, now := []rules.WorkView{}, time.Now()
 		b.Engine.View(func(s *rules.State) {
 			for w := range s.Works() {
-				list = append(list, w.Shown(now))
+				list = append(list, w.View(now))
 			}
 		})
 		if c.JSON {
@@ -60,7 +60,7 @@ func (c *workListCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printWork(list []rules.ShownWork) error {
+func (p *program) printWork(list []rules.WorkView) error {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
 	for _, w := range list {
@@ -87,7 +87,7 @@ func (c *workShowCommand) Run(p *program) error {
 			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
 				Hint: "see what is there with signalbox work list"}
 		}
-		shown := w.Shown(time.Now())
+		shown := w.View(time.Now())
 		if c.JSON {
 			return p.printJSON(shown, "")
 		}
@@ -95,7 +95,7 @@ func (c *workShowCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printShown(w rules.ShownWork) error {
+func (p *program) printShown(w rules.WorkView) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})

@@ -41,7 +41,7 @@ func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
 // saveInBackground encodes and saves a snapshot beside the work. The caller holds mu.
 func (e *Engine) saveInBackground() {
 	e.isSaving = true
-	tail, state := e.tail, e.state.Still()
+	tail, state := e.tail, e.state.ForSnapshot()
 	e.saving.Go(func() {
 		s := encodeSnapshot(&tail, state)
 		e.save(s)

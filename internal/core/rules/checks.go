@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// Check hands in what the checks gave, by the system principal that ran them.
-type Check struct {
+// ReportChecks hands in what the checks gave, by the system principal that ran them.
+type ReportChecks struct {
 	Session   string
 	Epoch     uint64
 	Commit    string
@@ -19,7 +19,7 @@ type Check struct {
 	Body signalbox.Hash
 }
 
-func (c Check) decide(d *decider) error {
+func (c ReportChecks) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, "checks")
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c Check) decide(d *decider) error {
 }
 
 // judge tells a task's own failures, which are rework, from those that the base has too, which are nobody's fault.
-func (c Check) judge(d *decider, h hearing) {
+func (c ReportChecks) judge(d *decider, h hearing) {
 	failing := failing(c.Rows)
 	own := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
 	switch {
@@ -71,9 +71,9 @@ func failing(rows []CheckRow) []string {
 	return names
 }
 
-// Merge hands in what came of a merge, by the system principal that tried it. Refusal is why the base could not take the
+// ReportMerge hands in what came of a merge, by the system principal that tried it. Refusal is why the base could not take the
 // work, "" if it did.
-type Merge struct {
+type ReportMerge struct {
 	Session        string
 	Epoch          uint64
 	Commit, Before string
@@ -82,7 +82,7 @@ type Merge struct {
 	Body           signalbox.Hash
 }
 
-func (c Merge) decide(d *decider) error {
+func (c ReportMerge) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, "merge")
 	if err != nil {
 		return err

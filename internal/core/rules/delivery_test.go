@@ -296,16 +296,16 @@ func wantRefusedAs(t failer, d Decision, code signalbox.Code) {
 }
 
 // hear is a signal of who was dispatched, about the work it holds.
-func hear(a Answer, signal string) Hear {
-	return Hear{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work, Said: Said{Summary: "said " + signal}}
+func hear(a Answer, signal string) ReportSignal {
+	return ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work, Fields: SignalFields{Summary: "said " + signal}}
 }
 
 func (b *box) say(a Answer, signal string) Decision {
 	b.t.Helper()
-	return b.sayMore(a, signal, func(*Hear) {})
+	return b.sayMore(a, signal, func(*ReportSignal) {})
 }
 
-func (b *box) sayMore(a Answer, signal string, more func(*Hear)) Decision {
+func (b *box) sayMore(a Answer, signal string, more func(*ReportSignal)) Decision {
 	b.t.Helper()
 	h := hear(a, signal)
 	more(&h)
@@ -319,7 +319,7 @@ func (b *box) sayMore(a Answer, signal string, more func(*Hear)) Decision {
 // checked hands in the checks; those named fail.
 func (b *box) checked(a Answer, failing ...string) Decision {
 	b.t.Helper()
-	c := Check{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c0ffee"}
+	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c0ffee"}
 	for _, name := range []string{"lint", "test", "vet"} {
 		bad := slices.Contains(failing, name)
 		row := CheckRow{Check: name, Environment: "local", Passed: !bad, Millis: 10}
@@ -337,7 +337,7 @@ func (b *box) checked(a Answer, failing ...string) Decision {
 
 func (b *box) merged(a Answer) Decision {
 	b.t.Helper()
-	d := b.try(Merge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: "c0ffee"})
+	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: "c0ffee"})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -562,13 +562,13 @@ func benchmarkDispatch(b *testing.B, n int) {
 		carryOut(b, s, t0, []Command{plan(1, tasks...)})
 	}
 	carryOut(b, s, t0, []Command{Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "ci", Actor: "ci", Lease: "L"}})
-	carryOut(b, s, t0, []Command{Check{Session: "ci", Epoch: s.Seq()}})
+	carryOut(b, s, t0, []Command{ReportChecks{Session: "ci", Epoch: s.Seq()}})
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		id := fmt.Sprintf("s%d", i)
 		at := t0.Add(time.Duration(i) * time.Millisecond)
 		carryOut(b, s, at, []Command{Dispatch{Roles: DispatchRoles(), Session: id, Actor: "a", Lease: "L"}})
-		granted := s.sessions[len(s.sessions)-1].Held[0]
+		granted := s.sessions[len(s.sessions)-1].Leases[0]
 		carryOut(b, s, at, []Command{Release{Work: granted.Work, Session: id, Epoch: granted.Epoch, Reason: "benchmark"}})
 	}
 }

@@ -12,8 +12,8 @@ import (
 // askExpert has the holder of a task ask an expert.
 func (b *box) askExpert(a Answer, expert string) Decision {
 	b.t.Helper()
-	return b.sayMore(a, "expert_request", func(h *Hear) {
-		h.Said.Expert, h.Said.Request, h.Said.Summary, h.Body = expert, "review", "is it right?", signalbox.Hash{6}
+	return b.sayMore(a, "expert_request", func(h *ReportSignal) {
+		h.Fields.Expert, h.Fields.Request, h.Fields.Summary, h.Body = expert, "review", "is it right?", signalbox.Hash{6}
 	})
 }
 
@@ -29,7 +29,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 	if !d.Answer.Parked || d.Answer.Lease == nil || b.work("t1").Lease == nil {
 		t.Errorf("answer %+v", d.Answer)
 	}
-	wantRefusedAs(t, b.try(Unpark{a.Session, a.Lease.Epoch}), signalbox.CodeNotFound)
+	wantRefusedAs(t, b.try(ResumeSession{a.Session, a.Lease.Epoch}), signalbox.CodeNotFound)
 	again := b.try(hear(a, "expert_request"))
 	if r := refusedBy(again.Err); r == nil || r.Reason != signalbox.ReasonDuplicate {
 		t.Errorf("asking while it waits: %v", again.Err)
@@ -52,7 +52,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 		for range 3 {
 			b.askExpert(a, "sql")
 			b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
-			b.do(Unpark{a.Session, a.Lease.Epoch})
+			b.do(ResumeSession{a.Session, a.Lease.Epoch})
 		}
 		wantTypes(t, b.askExpert(a, "sql"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 		b.question("t1", AskedExpert)
@@ -76,7 +76,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
 		b.do(Order{What: OrderCancel, Work: "X-1", Actor: "op"})
-		b.do(Unpark{a.Session, a.Lease.Epoch})
+		b.do(ResumeSession{a.Session, a.Lease.Epoch})
 	})
 }
 
@@ -87,13 +87,13 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.askExpert(a, "sql")
 	x := b.dispatch(signalbox.RoleExpert)
-	d := b.sayMore(x, "expert_advice", func(h *Hear) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
+	d := b.sayMore(x, "expert_advice", func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
 	wantTypes(t, d, "SignalHeard X-1", "ExpertAdvised t1", "PhaseChanged X-1", "LeaseReleased X-1")
 	wantBody(t, d, ExpertAdvised{"X-1", "sql", signalbox.Hash{8}, signalbox.Hash{9}})
 	b.wantPhase("X-1", signalbox.PhaseCompleted)
 	b.wantNothing(signalbox.RoleDeveloper) // the asker goes before others
-	wantTypes(t, b.try(Unpark{a.Session, a.Lease.Epoch}), "SessionResumed t1")
-	if got := b.do(Unpark{a.Session, a.Lease.Epoch}); !got.Repeated {
+	wantTypes(t, b.try(ResumeSession{a.Session, a.Lease.Epoch}), "SessionResumed t1")
+	if got := b.do(ResumeSession{a.Session, a.Lease.Epoch}); !got.Repeated {
 		t.Errorf("again: %+v", got)
 	}
 	task := b.work("t1").Task
@@ -106,7 +106,7 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
-		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
 		b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 		if got := b.work("t1").Task.Advice; len(got) != 1 {
@@ -134,7 +134,7 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
-		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
 		other := b.dispatch(signalbox.RoleDeveloper)
 		wantTypes(t, b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful"), "SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1")
 		b.say(other, "ready_for_review")
@@ -147,7 +147,7 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		b.askExpert(b.dispatch(signalbox.RoleDeveloper), "sql")
 		for range 3 {
 			x := b.dispatch(signalbox.RoleExpert)
-			b.do(Fail{Session: x.Session, Epoch: x.Lease.Epoch, Cause: FailTimeout})
+			b.do(ReportFailure{Session: x.Session, Epoch: x.Lease.Epoch, Cause: FailTimeout})
 		}
 		b.question("t1", AskedExpert)
 		b.wantPhase("X-1", signalbox.PhaseCompleted)
@@ -158,8 +158,8 @@ func TestHandlerRegisterExpert(t *testing.T) {
 	b := deliver(t, withCreator(policy()), todo("t1"))
 	b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css")
 	maker := b.dispatch(signalbox.RoleExpertCreator)
-	d := b.sayMore(maker, "expert_created", func(h *Hear) {
-		h.Named, h.Said.Expert, h.Said.Gap, h.Said.Keywords = "stylist", "stylist", "layout", []string{"flex", "grid\x00"}
+	d := b.sayMore(maker, "expert_created", func(h *ReportSignal) {
+		h.Named, h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "stylist", "layout", []string{"flex", "grid\x00"}
 	})
 	wantTypes(t, d, "SignalHeard X-1", "ExpertRegistered X-1", "LeaseReleased X-1")
 	wantBody(t, d, ExpertRegistered{Expert{Name: "stylist", Gap: "layout", Keywords: []string{"flex", "grid "}}})
@@ -172,7 +172,7 @@ func TestHandlerRegisterExpert(t *testing.T) {
 	t.Run("a name that cannot be used", func(t *testing.T) {
 		b := deliver(t, withCreator(policy()), todo("t1"))
 		b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css")
-		b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *Hear) { h.Said.Expert = "../../x" })
+		b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *ReportSignal) { h.Fields.Expert = "../../x" })
 		b.question("t1", AskedExpert)
 	})
 }
@@ -180,7 +180,7 @@ func TestHandlerRegisterExpert(t *testing.T) {
 // wants has the holder of a task want a file.
 func (b *box) wants(a Answer, file string) Decision {
 	b.t.Helper()
-	return b.sayMore(a, "file_conflict", func(h *Hear) { h.Named, h.Said.File = file, file })
+	return b.sayMore(a, "file_conflict", func(h *ReportSignal) { h.Named, h.Fields.File = file, file })
 }
 
 func TestHandlerQueueOrCoordinate(t *testing.T) {
@@ -212,8 +212,8 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		if locks := b.work("t2").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) || !b.work("t2").Task.Parked.Ready || b.work("t3").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
-		b.do(Unpark{two.Session, two.Lease.Epoch})
-		wantRefusedAs(t, b.try(Unpark{three.Session, three.Lease.Epoch}), signalbox.CodeNotFound)
+		b.do(ResumeSession{two.Session, two.Lease.Epoch})
+		wantRefusedAs(t, b.try(ResumeSession{three.Session, three.Lease.Epoch}), signalbox.CodeNotFound)
 		wantRefusedAs(t, b.try(hear(one, "ready_for_review")), signalbox.CodeConflict)
 	})
 	t.Run("at most 30 minutes", func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		b.pass(10 * time.Minute)
 		b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch, TTL: time.Hour})
 		b.pass(20 * time.Minute)
-		wantTypes(t, b.try(Unpark{two.Session, two.Lease.Epoch}), "SessionResumed t2")
+		wantTypes(t, b.try(ResumeSession{two.Session, two.Lease.Epoch}), "SessionResumed t2")
 	})
 	t.Run("the third time", func(t *testing.T) {
 		b, one, two := inHand(t)
@@ -233,7 +233,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 				b.do(Renew{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, TTL: time.Hour})
 				b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch, TTL: time.Hour})
 			}
-			b.do(Unpark{two.Session, two.Lease.Epoch})
+			b.do(ResumeSession{two.Session, two.Lease.Epoch})
 		}
 		wantTypes(t, b.wants(two, "a.go"), "SignalHeard t2", "FileWaited t2", "QuestionAsked t2", "PhaseChanged t2", "LeaseReleased t2")
 		b.question("t2", AskedFile)
@@ -245,7 +245,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		if locks := b.work("t1").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) || !b.work("t1").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
-		b.do(Unpark{one.Session, one.Lease.Epoch})
+		b.do(ResumeSession{one.Session, one.Lease.Epoch})
 		b.wantDispatch(signalbox.RoleDeveloper, "t3") // t2 needs b.go
 		if got := b.s.Reason(b.work("t2")); got != "t2 waits for files that t1 has" {
 			t.Errorf("reason %q", got)
@@ -274,7 +274,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 	})
 	t.Run("who waits for a task gives its files to it", func(t *testing.T) {
 		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "a.go"))
-		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 		d := b.try(b.dispatchOf(signalbox.RoleDeveloper))
 		wantTypes(t, d, "LeaseGranted t2", "LocksYielded t1", "FilesLocked t2")
 	})
@@ -284,7 +284,7 @@ func TestHandlerProcessCheckpoint(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.pass(time.Minute)
-	d := b.sayMore(a, "checkpoint", func(h *Hear) { h.Said.Summary, h.Said.Percent = "writing tests", 140 })
+	d := b.sayMore(a, "checkpoint", func(h *ReportSignal) { h.Fields.Summary, h.Fields.Percent = "writing tests", 140 })
 	wantTypes(t, d, "SignalHeard t1", "ProgressReported t1")
 	wantBody(t, d, ProgressReported{a.Lease.Epoch, "writing tests", 100})
 	if p := b.work("t1").Task.Progress; p == nil || *p != (Progress{"writing tests", 100, b.now}) || b.work("t1").Lease == nil {
@@ -305,7 +305,9 @@ func TestHandlerProcessCheckpoint(t *testing.T) {
 func TestHandlerRequestClarification(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	d := b.sayMore(a, "unknown", func(h *Hear) { h.Said.Summary, h.Said.Advice = "**READY_FOR_REVIEW: t1**", "send the line bare" })
+	d := b.sayMore(a, "unknown", func(h *ReportSignal) {
+		h.Fields.Summary, h.Fields.Advice = "**READY_FOR_REVIEW: t1**", "send the line bare"
+	})
 	wantTypes(t, d, "UnknownSignalRecovery t1")
 	wantBody(t, d, UnknownSignalRecovery{1, "warning", "**READY_FOR_REVIEW: t1**", "send the line bare"})
 	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseImplementation, Session: a.Session,

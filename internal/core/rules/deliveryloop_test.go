@@ -15,14 +15,14 @@ func TestParkedGoOnInTurn(t *testing.T) {
 	var askers []Answer
 	for range 4 {
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.sayMore(a, "expert_request", func(h *Hear) { h.Said.Expert = p.Experts[0].Name })
+		b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
 		askers = append(askers, a)
 	}
 	for range askers {
 		b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
 	}
 	for _, a := range askers {
-		b.do(Unpark{Session: a.Session, Epoch: a.Lease.Epoch})
+		b.do(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
 		b.say(a, "ready_for_review") // which frees the slot for the next
 	}
 }
@@ -69,7 +69,7 @@ func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
 	ci := b.dispatch(signalbox.RoleCI)
-	b.do(Check{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Passed: true}}, Protected: []string{"check.sh"}})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Passed: true}}, Protected: []string{"check.sh"}})
 	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
 	b.wantPhase("R-1", signalbox.PhaseImplementation)
 }
@@ -80,7 +80,7 @@ func TestFileConflictsForgiveNothing(t *testing.T) {
 	for i := range policy().Limits.Timeouts {
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.wants(a, fmt.Sprintf("%d.go", i))
-		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
 	}
 	b.question("t1", AskedTimeout)
 }
@@ -91,7 +91,7 @@ func TestFileConflictsDoNotFlood(t *testing.T) {
 	before := len(b.log)
 	for range 3 {
 		for i := range 500 {
-			b.try(Hear{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict", Named: "x", Said: Said{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
+			b.try(ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict", Named: "x", Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
 		}
 	}
 	if n := len(b.log) - before; n > 2*maxOverlaps+3 {
@@ -127,7 +127,7 @@ func TestBudgetAnswers(t *testing.T) {
 	p := policy()
 	p.Task = Budget{Tokens: 100}
 	spend := func(b *box, signal string, tokens int64) {
-		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal, func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
+		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal, func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
 	}
 	t.Run("no", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))
@@ -160,7 +160,7 @@ func TestLimitedBeforeAsking(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
 	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(time.Hour)) {
 		t.Errorf("wakes at %s", st.Wake)
 	}
@@ -170,7 +170,7 @@ func TestLimitedBeforeAsking(t *testing.T) {
 func TestCancelledAskerCancelsItsRequest(t *testing.T) {
 	p := policy()
 	b := deliver(t, p, todo("t1"))
-	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request", func(h *Hear) { h.Said.Expert = p.Experts[0].Name })
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request", func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
 	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
 	b.wantNothing(signalbox.RoleExpert)
 }

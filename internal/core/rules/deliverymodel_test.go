@@ -224,7 +224,7 @@ func (c *company) speak() {
 	if c.oneIn(20) {
 		signal, named = chooseOne(c, signalNames...), chooseOne(c, "t1", w.ID)
 	}
-	h := Hear{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: signal, Named: named, Said: c.drawSaid()}
+	h := ReportSignal{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: signal, Named: named, Fields: c.drawSaid()}
 	if c.oneIn(2) {
 		h.Turn = &Turn{Spent: Spent{Tokens: int64(c.between(0, 200))}}
 	}
@@ -240,8 +240,8 @@ func (c *company) speak() {
 	}
 }
 
-func (c *company) drawSaid() Said {
-	said := Said{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther),
+func (c *company) drawSaid() SignalFields {
+	said := SignalFields{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther),
 		Confidence: chooseOne(c, "HIGH", "medium", "LOW"), Expert: chooseOne(c, "sql", "nobody", "new one"),
 		File: chooseOne(c, "a", "b", "./c", "d\xff"), Percent: 50}
 	for _, t := range c.tasks {
@@ -262,11 +262,11 @@ func (c *company) drawSaid() Said {
 
 func (c *company) check(w *Work, fails bool) {
 	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
-	c.try(Check{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows})
+	c.try(ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows})
 }
 
 func (c *company) merge(w *Work, conflict bool) {
-	m := Merge{Session: w.Lease.Session, Epoch: w.Lease.Epoch}
+	m := ReportMerge{Session: w.Lease.Session, Epoch: w.Lease.Epoch}
 	if conflict {
 		m.Refusal = "conflict"
 	}
@@ -279,15 +279,15 @@ func (c *company) fail() {
 		return
 	}
 	w := chooseOne(c, held...)
-	c.try(Begin{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: "agent"})
+	c.try(StartAgent{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: "agent"})
 	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailRateLimit)
-	c.try(Fail{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d", Until: c.now.Add(time.Minute)})
+	c.try(ReportFailure{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d", Until: c.now.Add(time.Minute)})
 }
 
 func (c *company) unpark() {
 	for _, w := range c.held() {
 		if w.Task.Parked != nil {
-			c.try(Unpark{Session: w.Lease.Session, Epoch: w.Lease.Epoch})
+			c.try(ResumeSession{Session: w.Lease.Session, Epoch: w.Lease.Epoch})
 		}
 	}
 }
@@ -454,7 +454,7 @@ func (c *company) doGood() bool {
 			if !park.Ready {
 				c.now = park.Until
 			}
-			if d := c.try(Unpark{Session: w.Lease.Session, Epoch: w.Lease.Epoch}); d.Err != nil {
+			if d := c.try(ResumeSession{Session: w.Lease.Session, Epoch: w.Lease.Epoch}); d.Err != nil {
 				continue // no slot is free
 			}
 		case park != nil:
@@ -464,8 +464,8 @@ func (c *company) doGood() bool {
 		case w.Lease.Role == signalbox.RoleMerger:
 			c.merge(w, false)
 		default:
-			c.try(Hear{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: good[w.Lease.Role], Named: w.ID,
-				Said: Said{Confidence: "HIGH", Expert: fmt.Sprintf("expert-%d", c.s.Seq())}})
+			c.try(ReportSignal{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: good[w.Lease.Role], Named: w.ID,
+				Fields: SignalFields{Confidence: "HIGH", Expert: fmt.Sprintf("expert-%d", c.s.Seq())}})
 		}
 		return true
 	}

@@ -31,11 +31,11 @@ func deliveredTasks(b *box) {
 	planned(b, policy(), todo("t1"), todo("t2", "t1"))
 	for _, task := range []string{"t1", "t2"} {
 		a := b.wantDispatch(signalbox.RoleDeveloper, task)
-		b.do(Begin{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent", Prompt: signalbox.Hash{1}})
+		b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent", Prompt: signalbox.Hash{1}})
 		b.pass(time.Minute)
 		b.say(a, "checkpoint")
 		b.pass(time.Minute)
-		b.sayMore(a, "ready_for_review", func(h *Hear) {
+		b.sayMore(a, "ready_for_review", func(h *ReportSignal) {
 			h.Blob, h.Offset, h.Body = signalbox.Hash{2}, 700, signalbox.Hash{3}
 			h.Turn = &Turn{Output: signalbox.Hash{2}, Bytes: 900, Spent: Spent{Tokens: 1200, CostMicros: 3400, Time: 2 * time.Minute}}
 		})
@@ -56,7 +56,7 @@ func reworked(b *box) {
 	b.checked(b.dispatch(signalbox.RoleCI), "test")
 	for range 2 {
 		b.bring("t1", signalbox.PhaseReadyForReview)
-		b.sayMore(b.dispatch(signalbox.RoleCritic), "review_failed", func(h *Hear) { h.Body = signalbox.Hash{4} })
+		b.sayMore(b.dispatch(signalbox.RoleCritic), "review_failed", func(h *ReportSignal) { h.Body = signalbox.Hash{4} })
 	}
 	b.answer("t1", AskedReview, "leave the names as they are")
 	b.bring("t1", signalbox.PhaseReadyForMerge)
@@ -64,7 +64,7 @@ func reworked(b *box) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	m := b.dispatch(signalbox.RoleMerger)
-	b.do(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go", Body: signalbox.Hash{5}})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go", Body: signalbox.Hash{5}})
 	b.bring("t1", signalbox.PhaseCompleted)
 }
 
@@ -72,15 +72,17 @@ func unknownSignals(b *box) {
 	planned(b, policy(), todo("t1"), todo("t2"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	for range 3 {
-		b.sayMore(a, "unknown", func(h *Hear) { h.Said.Summary, h.Said.Advice = "Done! ✅ **READY_FOR_REVIEW: t1**", "send it bare" })
+		b.sayMore(a, "unknown", func(h *ReportSignal) {
+			h.Fields.Summary, h.Fields.Advice = "Done! ✅ **READY_FOR_REVIEW: t1**", "send it bare"
+		})
 	}
 	a = b.dispatch(signalbox.RoleDeveloper)
 	b.try(hear(a, "review_passed"))
-	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall, Detail: "no checkpoint for 15m"})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall, Detail: "no checkpoint for 15m"})
 	a = b.dispatch(signalbox.RoleDeveloper)
-	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Detail: "signal: killed", Turn: &Turn{Exit: -1}})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Detail: "signal: killed", Turn: &Turn{Exit: -1}})
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
 	b.answer("t1", AskedTimeout, "it needs more memory; it has it now")
 	b.pass(time.Hour)
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -96,7 +98,7 @@ func remediation(b *box) {
 	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
 	two := b.dispatch(signalbox.RoleDeveloper)
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-	b.sayMore(two, "task_incomplete", func(h *Hear) { h.Said.Cause = CauseInfrastructure })
+	b.sayMore(two, "task_incomplete", func(h *ReportSignal) { h.Fields.Cause = CauseInfrastructure })
 	b.say(b.remedied("test"), "health_healthy")
 	b.say(b.remedied(), "health_unhealthy")
 	b.say(b.remedied(), "unknown")
@@ -116,12 +118,12 @@ func experts(b *box) {
 	b.askExpert(one, "sql")
 	b.askExpert(two, "css")
 	b.askExpert(three, "sql")
-	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice", func(h *Hear) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
-	b.do(Unpark{one.Session, one.Lease.Epoch})
+	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice", func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
+	b.do(ResumeSession{one.Session, one.Lease.Epoch})
 	b.say(one, "ready_for_review")
 	b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful")
-	b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *Hear) {
-		h.Said.Expert, h.Said.Gap, h.Said.Keywords = "stylist", "layout", []string{"flex", "grid"}
+	b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *ReportSignal) {
+		h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "layout", []string{"flex", "grid"}
 	})
 	b.say(b.wantDispatch(signalbox.RoleExpert, "X-2"), "expert_advice")
 	b.answer("t3", AskedExpert, "it is right")
@@ -132,18 +134,18 @@ func questions(b *box) {
 	p.Task, p.Run = Budget{Tokens: 1000}, Budget{Tokens: 1500}
 	planned(b, p, todo("t1"), todo("t2", "t1"), todo("t3"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
-	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
 	b.answer("t1", AskedClarification, "The \"Julian\" one: <a&b>\nand no other")
 	b.answer("", AskedBudget, "yes")
 	b.answer("t3", AskedBudget, "yes")
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t3"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t3"} })
 	b.checked(b.dispatch(signalbox.RoleCI))
 	a := b.dispatch(signalbox.RoleCritic)
 	b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 5}}})
 	b.say(a, "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.merged(b.dispatch(signalbox.RoleMerger))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause = CauseScope })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause = CauseScope })
 }
 
 func files(b *box) {
@@ -161,7 +163,7 @@ func files(b *box) {
 	three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
 	b.wants(three, "c.go")
 	b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
-	b.do(Unpark{three.Session, three.Lease.Epoch})
+	b.do(ResumeSession{three.Session, three.Lease.Epoch})
 	b.say(three, "ready_for_review")
 }
 
@@ -175,8 +177,8 @@ func overlaps(b *box) {
 
 func planChanges(b *box) {
 	planned(b, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
-	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
-		h.Said.Confidence, h.Said.SubTasks, h.Body = "MEDIUM", []PlanTask{todo("a"), todo("b", "a")}, signalbox.Hash{5}
+	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
+		h.Fields.Confidence, h.Fields.SubTasks, h.Body = "MEDIUM", []PlanTask{todo("a"), todo("b", "a")}, signalbox.Hash{5}
 	})
 	b.bring("a", signalbox.PhaseCompleted)
 	b.dispatch(signalbox.RoleDeveloper)

@@ -68,7 +68,7 @@ func (c Exit) fault() string {
 }
 
 // lease finds the lease that the signal is sent under. The zero Held.Work means that the session never had it.
-func (c Exit) lease(d *decider, session *Session) (Held, error) {
+func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	if c.Epoch != 0 {
 		return session.held(c.Epoch), nil
 	}
@@ -77,22 +77,22 @@ func (c Exit) lease(d *decider, session *Session) (Held, error) {
 	})
 	switch len(live) {
 	case 0:
-		return session.Held[len(session.Held)-1], nil // stale, unless it sent this very signal before
+		return session.Leases[len(session.Leases)-1], nil // stale, unless it sent this very signal before
 	case 1:
 		return session.held(live[0]), nil
 	}
-	return Held{}, refusef(signalbox.CodeUsage, "name one of them with --epoch",
+	return LeaseRef{}, refusef(signalbox.CodeUsage, "name one of them with --epoch",
 		"session '%s' holds %d leases: %d", session.ID, len(live), live)
 }
 
-func (session *Session) held(epoch uint64) Held {
-	i, found := slices.BinarySearchFunc(session.Held, epoch, func(h Held, epoch uint64) int {
+func (session *Session) held(epoch uint64) LeaseRef {
+	i, found := slices.BinarySearchFunc(session.Leases, epoch, func(h LeaseRef, epoch uint64) int {
 		return cmp.Compare(h.Epoch, epoch)
 	})
 	if !found {
-		return Held{Epoch: epoch}
+		return LeaseRef{Epoch: epoch}
 	}
-	return session.Held[i]
+	return session.Leases[i]
 }
 
 // repeated answers a signal that the session sent before under the same lease, with the first result.
@@ -125,7 +125,7 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 
 // acceptPlanned takes an exit signal about planned work for the line signal that says the same.
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
-	h := hearing{Hear: Hear{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
+	h := hearing{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.endTurn(h)
 	d.record(w.ID, h.session, h.actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,

@@ -10,13 +10,13 @@ import (
 // processExpansion attaches a business analyst's specification and adds the sub-tasks; the task itself comes after them. If
 // the analyst is not sure, or what it wrote cannot be a plan, the human is asked.
 func (d *decider) processExpansion(h hearing) {
-	confidence := strings.ToUpper(h.Said.Confidence)
-	subTasks, fault := d.s.subTasks(h.w.ID, h.Said.SubTasks)
+	confidence := strings.ToUpper(h.Fields.Confidence)
+	subTasks, fault := d.s.subTasks(h.w.ID, h.Fields.SubTasks)
 	if confidence != "HIGH" && confidence != "MEDIUM" {
 		fault = "the analyst's confidence is low"
 	}
 	if fault != "" {
-		d.block(h.w, h.w.Phase, h.holder, AskedExpansion, h.Body, "the specification of %s is not used: %s. %s", h.w.ID, fault, h.Said.Summary)
+		d.block(h.w, h.w.Phase, h.holder, AskedExpansion, h.Body, "the specification of %s is not used: %s. %s", h.w.ID, fault, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	}

@@ -10,28 +10,28 @@ import (
 // dispatchExpert makes a request to an expert a work item of its own, and parks who asked.
 func (d *decider) dispatchExpert(h hearing) {
 	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.delivery.Policy
-	_, known := d.s.expert(h.Said.Expert)
+	_, known := d.s.expert(h.Fields.Expert)
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
 	case count > p.Limits.ExpertRequests:
 		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asked experts %d times already, and now '%s': %s",
-			h.w.ID, count-1, h.Said.Expert, h.Said.Summary)
+			h.w.ID, count-1, h.Fields.Expert, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	case !known && !creates:
 		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asks the expert '%s', and there is none of that name: %s",
-			h.w.ID, h.Said.Expert, h.Said.Summary)
+			h.w.ID, h.Fields.Expert, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	}
 	request := fmt.Sprintf("X-%d", d.s.delivery.Requests+1)
-	expert := h.Said.Expert
+	expert := h.Fields.Expert
 	if !known {
 		expert = "" // to be made first
 	}
-	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: clip("asked by "+h.w.ID+": "+h.Said.Summary, 200),
+	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: clip("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
 		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
-	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, clip(h.Said.Expert, 64), clip(h.Said.Request, 100), count, h.Body})
+	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, clip(h.Fields.Expert, 64), clip(h.Fields.Request, 100), count, h.Body})
 	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: request})
 	d.answer.Parked = true
 }
@@ -46,7 +46,7 @@ func (d *decider) deliverToRequestingAgent(h hearing) {
 }
 
 func (d *decider) escalateToDivine(h hearing) {
-	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Said.Summary))
+	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
 }
 
 // giveUpRequest ends a request without advice, and asks the human in the expert's place.
@@ -72,26 +72,26 @@ func (d *decider) giveUpRequest(h hearing, why string) {
 
 // registerExpert adds an expert, and gives it the request that it was made for.
 func (d *decider) registerExpert(h hearing) {
-	name := h.Said.Expert
+	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
 		d.giveUpRequest(h, fmt.Sprintf("an expert was to be made for %s, and its name cannot be used: %q", h.w.Task.Asker, name))
 		return
 	}
 	var keywords []string
-	for _, k := range h.Said.Keywords[:min(len(h.Said.Keywords), 32)] {
+	for _, k := range h.Fields.Keywords[:min(len(h.Fields.Keywords), 32)] {
 		keywords = append(keywords, clip(k, 64))
 	}
-	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: clip(h.Said.Gap, 1000), Keywords: keywords}})
+	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: clip(h.Fields.Gap, 1000), Keywords: keywords}})
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// Unpark asks for a slot again, for a holder whose waiting is over.
-type Unpark struct {
+// ResumeSession asks for a slot again, for a holder whose waiting is over.
+type ResumeSession struct {
 	Session string
 	Epoch   uint64
 }
 
-func (c Unpark) decide(d *decider) error {
+func (c ResumeSession) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, "resume")
 	if err != nil {
 		return err

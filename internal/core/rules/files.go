@@ -10,7 +10,7 @@ import (
 // queueOrCoordinate deals with a file that a task wants and did not declare. Where each task has its own workspace the merge
 // decides, and both are told; in a shared one the file is granted or waited for.
 func (d *decider) queueOrCoordinate(h hearing) {
-	file := cleanFile(h.Said.File)
+	file := cleanFile(h.Fields.File)
 	if d.s.delivery.Policy.Shared {
 		d.lockOrWait(h, file)
 		return
@@ -34,7 +34,7 @@ func (s *State) fileKnown(h hearing) (known, many bool) {
 	if h.Signal != "file_conflict" {
 		return false, false
 	}
-	file, t := cleanFile(h.Said.File), h.w.Task
+	file, t := cleanFile(h.Fields.File), h.w.Task
 	if s.delivery.Policy.Shared {
 		return slices.Contains(t.Locks, file), len(t.Locks) >= maxOverlaps
 	}

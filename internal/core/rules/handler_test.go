@@ -62,7 +62,7 @@ func (b *box) answer(work string, kind QuestionKind, answer string) Decision {
 func TestHandlerDispatchCritic(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	d := b.sayMore(a, "ready_for_review", func(h *Hear) { h.Body = signalbox.Hash{9} })
+	d := b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Body = signalbox.Hash{9} })
 	wantTypes(t, d, "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
 	want := heard("ready_for_review", "DISPATCH_CRITIC", a.Lease.Epoch)
 	want.Body = signalbox.Hash{9}
@@ -100,7 +100,7 @@ func TestHandlerLogAndFillSlots(t *testing.T) {
 		t.Run(fmt.Sprint(tt.cause, tt.blockers), func(t *testing.T) {
 			b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3", "t1"))
 			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-			d := b.sayMore(a, "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = tt.cause, tt.blockers })
+			d := b.sayMore(a, "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = tt.cause, tt.blockers })
 			var types []string
 			for _, e := range d.Events {
 				types = append(types, e.Type)
@@ -126,11 +126,11 @@ func TestHandlerLogAndFillSlots(t *testing.T) {
 	t.Run("the third wait", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
 		for i, blocker := range []string{"t2", "t3"} {
-			d := b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{blocker} })
+			d := b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{blocker} })
 			wantBody(t, d, BlockerAdded{[]string{blocker}, i + 1})
 			b.bring(blocker, signalbox.PhaseCompleted)
 		}
-		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t4"} })
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t4"} })
 		b.question("t1", AskedWait)
 		b.wantPhase("t1", signalbox.PhaseBlocked)
 	})
@@ -201,7 +201,7 @@ func TestHandlerDispatchDeveloperRework(t *testing.T) {
 			for i := 1; i <= 3; i++ {
 				b.bring("t1", map[signalbox.Role]signalbox.Phase{signalbox.RoleCritic: signalbox.PhaseReadyForReview, signalbox.RoleAuditor: signalbox.PhaseReadyForMerge}[tt.role])
 				a := b.wantDispatch(tt.role, "t1")
-				d := b.sayMore(a, tt.signal, func(h *Hear) { h.Body = signalbox.Hash{byte(i)} })
+				d := b.sayMore(a, tt.signal, func(h *ReportSignal) { h.Body = signalbox.Hash{byte(i)} })
 				wantBody(t, d, ReworkOrdered{tt.cause, i, "said " + tt.signal, signalbox.Hash{byte(i)}})
 				task := b.work("t1").Task
 				if task.Checked || task.Reviewed || tt.count(task.Counts) != i || len(task.Findings) != 1 || task.Findings[0].Body != (signalbox.Hash{byte(i)}) {
@@ -260,7 +260,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 	for _, confidence := range []string{"HIGH", "Medium"} {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"))
 		a := b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1")
-		d := b.sayMore(a, "expanded_spec", func(h *Hear) { h.Said.Confidence, h.Body = confidence, signalbox.Hash{5} })
+		d := b.sayMore(a, "expanded_spec", func(h *ReportSignal) { h.Fields.Confidence, h.Body = confidence, signalbox.Hash{5} })
 		wantTypes(t, d, "SignalHeard t1", "TaskExpanded t1", "PhaseChanged t1", "LeaseReleased t1")
 		wantBody(t, d, TaskExpanded{strings.ToUpper(confidence), signalbox.Hash{5}, nil})
 		if w := b.wantPhase("t1", signalbox.PhaseImplementation); w.Task.Specification != (signalbox.Hash{5}) {
@@ -286,7 +286,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"))
-			d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) { h.Said.Confidence, h.Said.SubTasks = tt.confidence, tt.subs })
+			d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = tt.confidence, tt.subs })
 			wantTypes(t, d, "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 			if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseDraft {
 				t.Errorf("blocked from %s", w.BlockedFrom)
@@ -297,8 +297,8 @@ func TestHandlerProcessExpansion(t *testing.T) {
 	}
 	t.Run("sub-tasks", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
-		d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
-			h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{withFiles(todo("a"), "./x.go"), todo("t3", "a")}
+		d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
+			h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{withFiles(todo("a"), "./x.go"), todo("t3", "a")}
 		})
 		wantTypes(t, d, "SignalHeard t1", "TaskPlanned a", "TaskPlanned t1.t3", "TaskExpanded t1", "PhaseChanged t1", "LeaseReleased t1")
 		a, sub := b.work("a").Task, b.work("t1.t3").Task
@@ -373,7 +373,7 @@ func TestHandlerExitRemediation(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.remedied(), "health_healthy")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in go.mod"})
+		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in go.mod"})
 		wantTypes(t, d, "HealthAudited R-1", "RemediationRetried R-1", "PhaseChanged R-1", "LeaseReleased R-1")
 		b.say(b.remedied(), "health_healthy")
 		b.merged(b.dispatch(signalbox.RoleMerger))
@@ -433,7 +433,7 @@ func TestHandlerAwaitDivineResponse(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	a := b.dispatch(signalbox.RoleCritic)
-	d := b.sayMore(a, "divine_clarification", func(h *Hear) { h.Said.Summary, h.Body = "Which calendar?", signalbox.Hash{4} })
+	d := b.sayMore(a, "divine_clarification", func(h *ReportSignal) { h.Fields.Summary, h.Body = "Which calendar?", signalbox.Hash{4} })
 	wantTypes(t, d, "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 	wantBody(t, d, QuestionAsked{"Q-1", AskedClarification, "Which calendar?", signalbox.Hash{4}})
 	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseBlocked, Session: a.Session, Questions: []string{"Q-1"}}, d.Answer)

@@ -102,7 +102,7 @@ func (m *model) step(now time.Time, c Command) verdict {
 		m.unblock(now, c)
 	case Expire:
 		m.expireAll(now)
-	case HearTurn:
+	case ReportTurnSignal:
 		m.hearTurn(now, c)
 	case RedactBlob:
 		if seq, done := m.redacted[c.Blob]; done {
@@ -115,7 +115,7 @@ func (m *model) step(now time.Time, c Command) verdict {
 	return m.turn
 }
 
-func (m *model) hearTurn(now time.Time, c HearTurn) {
+func (m *model) hearTurn(now time.Time, c ReportTurnSignal) {
 	switch heard := m.runs[c.Run]; {
 	case c.Turn <= uint64(len(heard)):
 		m.turn.Seq, m.turn.Repeated = heard[len(heard)-1], true

@@ -62,7 +62,7 @@ func TestValidSignalResetsUnknown(t *testing.T) {
 func TestPreviewOfUnknownOutput(t *testing.T) {
 	for _, text := range []string{strings.Repeat("€", 300), strings.Repeat("a", 199) + "😀😀", "\x1b[31m\xff", ""} {
 		b := deliver(t, policy(), todo("t1"))
-		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown", func(h *Hear) { h.Said.Summary = text })
+		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown", func(h *ReportSignal) { h.Fields.Summary = text })
 		preview := mustDecode(&d.Events[0]).(UnknownSignalRecovery).Preview
 		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(preview) != want || !utf8.ValidString(preview) {
 			t.Errorf("preview of %q: %q", text, preview)
@@ -75,10 +75,10 @@ func TestFailures(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
 		for i := 1; i <= 3; i++ {
 			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-			if got := b.do(Begin{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"}); got.Attempt != i {
+			if got := b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"}); got.Attempt != i {
 				t.Errorf("attempt %d, want %d", got.Attempt, i)
 			}
-			d := b.try(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: "exit status 7"})
+			d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: "exit status 7"})
 			wantBody(t, d, AgentFailed{a.Lease.Epoch, string(cause), signalbox.RoleDeveloper, i, "exit status 7"})
 			if i < 3 {
 				wantTypes(t, d, "AgentFailed t1", "LeaseReleased t1")
@@ -102,7 +102,7 @@ func TestFailuresOfGates(t *testing.T) {
 	fail := func(role signalbox.Role) {
 		t.Helper()
 		a := b.dispatch(role)
-		b.do(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
 	}
 	fail(signalbox.RoleDeveloper)
 	fail(signalbox.RoleDeveloper)
@@ -128,7 +128,7 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	until := b.now.Add(40 * time.Minute)
-	d := b.try(Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
 	wantTypes(t, d, "RoleLimited ", "LeaseReleased t1")
 	if b.work("t1").Task.Timeouts != nil {
 		t.Error("it counts as a failure")
@@ -141,7 +141,7 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 
 	two := b.dispatch(signalbox.RoleDeveloper)
-	b.do(Fail{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
+	b.do(ReportFailure{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
 	if got := b.s.Limited(signalbox.RoleDeveloper); !got.Equal(b.now.Add(defaultLimit)) {
 		t.Errorf("without a time: %s", got)
 	}
@@ -174,8 +174,8 @@ func TestSignalsOutOfPlace(t *testing.T) {
 	}
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 	wantRefusedAs(t, b.try(hear(a, "nonsense")), signalbox.CodeUsage)
-	d := b.sayMore(a, "unknown", func(h *Hear) {
-		h.Refused = []Refused{{Said: "READY_FOR_REVIEW t9", Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
+	d := b.sayMore(a, "unknown", func(h *ReportSignal) {
+		h.Refused = []RefusedSignal{{Signal: "READY_FOR_REVIEW t9", Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
 	})
 	wantTypes(t, d, "SignalRefused t1", "UnknownSignalRecovery t1")
 }
@@ -197,9 +197,9 @@ func TestDuplicateSignals(t *testing.T) {
 		t.Errorf("stale: %v", d.Err)
 	}
 	wantTypes(t, d, "SignalRefused t1")
-	for _, c := range []Command{Fail{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash}, Check{Session: a.Session, Epoch: a.Lease.Epoch},
-		Merge{Session: a.Session, Epoch: a.Lease.Epoch}, Unpark{a.Session, a.Lease.Epoch}, Begin{Session: a.Session, Epoch: a.Lease.Epoch},
-		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch}, Hear{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
+	for _, c := range []Command{ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash}, ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch},
+		ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}, ResumeSession{a.Session, a.Lease.Epoch}, StartAgent{Session: a.Session, Epoch: a.Lease.Epoch},
+		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch}, ReportSignal{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
 		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
 			t.Errorf("%#v: %+v", c, r)
 		}
@@ -210,10 +210,10 @@ func TestDuplicateSignals(t *testing.T) {
 func TestOnlySystemPrincipalsCheckAndMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	wantRefusedAs(t, b.try(Check{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
-	wantRefusedAs(t, b.try(Merge{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
 	b.say(a, "ready_for_review")
-	wantRefusedAs(t, b.try(Merge{Session: b.dispatch(signalbox.RoleCI).Session, Epoch: b.s.Seq()}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportMerge{Session: b.dispatch(signalbox.RoleCI).Session, Epoch: b.s.Seq()}), signalbox.CodeFailed)
 }
 
 func TestBaseline(t *testing.T) {
@@ -251,7 +251,7 @@ func TestProtectedFilesAreAFinding(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
 	ci := b.dispatch(signalbox.RoleCI)
-	d := b.try(Check{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}},
+	d := b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}},
 		Protected: []string{".github/ci.yml", "b\xff"}})
 	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "protected files were edited: .github/ci.yml, b\ufffd"})
 	b.wantPhase("t1", signalbox.PhaseImplementation)
@@ -263,7 +263,7 @@ func TestMergeConflictIsRework(t *testing.T) {
 		b.bring("t1", signalbox.PhaseReadyForMerge)
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
+		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
 		wantBody(t, d, ReworkOrdered{"merge", i + 1, "conflict in a.go", signalbox.Hash{2}})
 		if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
 			t.Errorf("task %+v", task)
@@ -302,7 +302,7 @@ func TestApproveMerge(t *testing.T) {
 		t.Error("approved twice")
 	}
 	m := b.dispatch(signalbox.RoleMerger)
-	b.try(Merge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+	b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
 	if b.work("t1").Task.Approved {
 		t.Error("another implementation is approved")
 	}
@@ -315,7 +315,7 @@ func TestBudgetOfATask(t *testing.T) {
 	b := deliver(t, p, todo("t1"), todo("t2"))
 	spend := func(a Answer, signal string, tokens int64) Decision {
 		t.Helper()
-		return b.sayMore(a, signal, func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
+		return b.sayMore(a, signal, func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
 	}
 	wantTypes(t, spend(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", 99), "AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.checked(b.dispatch(signalbox.RoleCI))
@@ -343,7 +343,7 @@ func TestBudgetOfATask(t *testing.T) {
 	t.Run("completed work asks nothing", func(t *testing.T) {
 		b := deliver(t, shared(p), todo("t1"))
 		b.bring("t1", signalbox.PhaseReadyForMerge)
-		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
 		b.wantStanding(StandingComplete)
 		if len(b.s.Questions()) != 0 {
 			t.Errorf("questions %+v", b.s.Questions())
@@ -356,10 +356,10 @@ func TestBudgetOfTheRun(t *testing.T) {
 	p.Run = Budget{Time: time.Hour}
 	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
-	d := b.try(Fail{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout, Turn: &Turn{Spent: Spent{Time: time.Hour}}})
+	d := b.try(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout, Turn: &Turn{Spent: Spent{Time: time.Hour}}})
 	wantTypes(t, d, "AgentTurnEnded t1", "AgentFailed t1", "LeaseReleased t1", "QuestionAsked ")
 	b.wantNothing(signalbox.RoleDeveloper)
-	b.sayMore(two, "ready_for_review", func(h *Hear) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
+	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.wantNothing(signalbox.RoleCritic)
 	if st := b.wantStanding(StandingAsking); st.Reasons[0] != "the run waits for an answer to Q-1" {
@@ -474,7 +474,7 @@ func TestChangedPlan(t *testing.T) {
 
 func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) { h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a")} })
+	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a")} })
 	if a := b.do(plan(2, todo("t2"))); !slices.Equal(a.Plan.Removed, []string{"t1", "a"}) {
 		t.Errorf("removed %v", a.Plan.Removed)
 	}
@@ -496,16 +496,16 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 	})
 	t.Run("a sub-task of a task that is still in the plan", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
-			h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
+			h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
 		})
 		b.do(plan(2, unspecified("t1")))
 		b.wantDispatch(signalbox.RoleDeveloper, "a")
 	})
 	t.Run("but one that comes back does, and so does one that the operator cancelled", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *Hear) {
-			h.Said.Confidence, h.Said.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
+			h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
 		})
 		b.do(plan(2, unspecified("t1")))
 		b.do(plan(3, unspecified("t1"), todo("t2")))
@@ -519,13 +519,13 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 
 func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(plan(3, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
 
 	b = deliver(t, policy(), todo("t1"), todo("t2"))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *Hear) { h.Said.Cause, h.Said.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 	b.do(plan(2, todo("t1")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1") // what it waited for is not in the plan any more
 }

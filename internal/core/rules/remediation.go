@@ -10,7 +10,7 @@ import (
 const maxRemedies = 3
 
 func (d *decider) enterRemediation(h hearing) {
-	d.remedy(h, h.Said.Summary)
+	d.remedy(h, h.Fields.Summary)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
@@ -74,7 +74,7 @@ func moved(w *Work, phase signalbox.Phase) *Work {
 }
 
 func (d *decider) retryRemediation(h hearing) {
-	d.unhealthy(h, HealthAudited{Reason: clip(h.Said.Summary, 1000)})
+	d.unhealthy(h, HealthAudited{Reason: clip(h.Fields.Summary, 1000)})
 }
 
 // unhealthy begins another attempt, or asks the human after too many.

@@ -31,9 +31,9 @@ func (s *State) Snapshot() []byte {
 	return w.out
 }
 
-// Still returns a copy of the state as it is, for Snapshot alone. Taking it is quick, and it may be used beside
+// ForSnapshot returns a copy of the state as it is, for Snapshot alone. Taking it is quick, and it may be used beside
 // further changes of the state.
-func (s *State) Still() *State {
+func (s *State) ForSnapshot() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
 		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
@@ -120,7 +120,7 @@ func (s *State) index(w *walker) {
 
 // consistent says whether a session has had leases of works that there are, and holds those that it says it holds.
 func (s *State) consistent(session *Session) bool {
-	for _, held := range session.Held {
+	for _, held := range session.Leases {
 		if _, known := s.workIndex[held.Work]; !known {
 			return false
 		}
@@ -131,7 +131,7 @@ func (s *State) consistent(session *Session) bool {
 			return false
 		}
 	}
-	return len(session.Held) > 0
+	return len(session.Leases) > 0
 }
 
 func (w *walker) work(x *Work) {
@@ -177,7 +177,7 @@ func (w *walker) session(s *Session) {
 	text(w, &s.ID)
 	text(w, &s.Actor)
 	text(w, &s.Role)
-	list(w, &s.Held, func(h *Held) {
+	list(w, &s.Leases, func(h *LeaseRef) {
 		w.number(&h.Epoch)
 		text(w, &h.Work)
 	})
@@ -190,7 +190,7 @@ func (w *walker) session(s *Session) {
 	})
 	list(w, &s.Refused, func(r *RefusalRecord) {
 		text(w, &r.Reason)
-		text(w, &r.Said)
+		text(w, &r.Signal)
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)

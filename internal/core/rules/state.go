@@ -98,16 +98,16 @@ type Session struct {
 	ID, Actor string
 	Role      signalbox.Role
 	// Held are all leases it ever had, Live those it has, both in order.
-	Held []Held
-	Live []uint64
+	Leases []LeaseRef
+	Live   []uint64
 	// Exits are the exit signals it sent that were accepted.
 	Exits []ExitRecord
 	// Refused is what it said that did not count, once for each thing said and reason.
 	Refused []RefusalRecord
 }
 
-// Held is a lease that a session had.
-type Held struct {
+// LeaseRef is a lease that a session had.
+type LeaseRef struct {
 	Epoch uint64
 	Work  string
 }
@@ -123,7 +123,7 @@ type ExitRecord struct {
 // RefusalRecord is the last record of one thing that was said and refused for one reason.
 type RefusalRecord struct {
 	Reason signalbox.Reason
-	Said   string
+	Signal string
 	Seq    uint64
 	Count  int
 }

@@ -7,9 +7,9 @@ import (
 	"signalbox"
 )
 
-// HearTurn records a turn signal that a tree heard. It needs no lease: a tree's run is no work item. A run that is
+// ReportTurnSignal records a turn signal that a tree heard. It needs no lease: a tree's run is no work item. A run that is
 // resumed gives what it gave before once more, which is answered with Repeated and not recorded again.
-type HearTurn struct {
+type ReportTurnSignal struct {
 	// Run is the id of the tree's run, and Node the path of the node that logs the signal.
 	Run, Tree, Node string
 	// Turn counts the signals that the run logs, from 1.
@@ -23,7 +23,7 @@ type HearTurn struct {
 	Actor string
 }
 
-func (c HearTurn) decide(d *decider) error {
+func (c ReportTurnSignal) decide(d *decider) error {
 	if err := firstOf(checkIDs("run", c.Run, "actor", c.Actor), c.check()); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c HearTurn) decide(d *decider) error {
 	return nil
 }
 
-func (c HearTurn) check() error {
+func (c ReportTurnSignal) check() error {
 	switch {
 	case strings.TrimSpace(c.Tree) == "" || strings.TrimSpace(c.Node) == "":
 		return refusef(signalbox.CodeUsage, "name the tree and the node that logs the signal", "the tree or the node is empty")

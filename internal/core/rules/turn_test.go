@@ -12,8 +12,8 @@ import (
 )
 
 // turnOf is a turn signal that a run may log.
-func turnOf(run string, turn uint64) HearTurn {
-	return HearTurn{Run: run, Tree: "oracle", Node: "main/turn/log_signal", Turn: turn, Signal: "need_turn", Confidence: 0.8,
+func turnOf(run string, turn uint64) ReportTurnSignal {
+	return ReportTurnSignal{Run: run, Tree: "oracle", Node: "main/turn/log_signal", Turn: turn, Signal: "need_turn", Confidence: 0.8,
 		Reason: "the code search failed", Body: signalbox.Hash{7}, Actor: "oracle"}
 }
 
@@ -33,7 +33,7 @@ func TestTurnIsHeard(t *testing.T) {
 		t.Errorf("after: %d, %t", last, ok)
 	}
 	for i, signal := range signalbox.TurnTypes() {
-		c := HearTurn{Run: "run-2", Tree: "t", Node: "n", Turn: uint64(i + 1), Signal: signal, Confidence: float64(i % 2), Actor: "op"}
+		c := ReportTurnSignal{Run: "run-2", Tree: "t", Node: "n", Turn: uint64(i + 1), Signal: signal, Confidence: float64(i % 2), Actor: "op"}
 		wantEvents(t, b.try(c), fmt.Sprintf(`TurnSignalHeard {"run":"run-2","tree":"t","node":"n","turn":%d,"signal":"%s","confidence":%d}`, i+1, signal, i%2))
 	}
 }
@@ -56,23 +56,23 @@ func TestTurnRefused(t *testing.T) {
 	usage := func(msg string) refused { return refused{Code: signalbox.CodeUsage, Msg: msg} }
 	const badID = `id "a/b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`
 	for name, tt := range map[string]struct {
-		change func(*HearTurn)
+		change func(*ReportTurnSignal)
 		want   refused
 	}{
-		"no run":             {func(c *HearTurn) { c.Run = "" }, usage("run: an id must not be empty")},
-		"a path as run":      {func(c *HearTurn) { c.Run = "a/b" }, usage("run: " + badID)},
-		"no actor":           {func(c *HearTurn) { c.Actor = "" }, usage("actor: an id must not be empty")},
-		"no tree":            {func(c *HearTurn) { c.Tree = " " }, usage("the tree or the node is empty")},
-		"no node":            {func(c *HearTurn) { c.Node = "" }, usage("the tree or the node is empty")},
-		"no signal":          {func(c *HearTurn) { c.Signal = "" }, usage("there is no turn signal ''")},
-		"a line signal":      {func(c *HearTurn) { c.Signal = "ready_for_review" }, usage("there is no turn signal 'ready_for_review'")},
-		"another case":       {func(c *HearTurn) { c.Signal = "STUCK\x1b" }, usage("there is no turn signal 'STUCK '")},
-		"too sure":           {func(c *HearTurn) { c.Confidence = math.Nextafter(1, 2) }, usage("a confidence cannot be 1.0000000000000002")},
-		"less than not sure": {func(c *HearTurn) { c.Confidence = -0.1 }, usage("a confidence cannot be -0.1")},
-		"no number":          {func(c *HearTurn) { c.Confidence = math.NaN() }, usage("a confidence cannot be NaN")},
-		"infinite":           {func(c *HearTurn) { c.Confidence = math.Inf(1) }, usage("a confidence cannot be +Inf")},
-		"turn 0":             {func(c *HearTurn) { c.Turn = 0 }, usage("there is no turn 0")},
-		"a gap":              {func(c *HearTurn) { c.Turn = 4 }, refused{Code: signalbox.CodeConflict, Msg: "turn 4 of run 'run-1' does not follow turn 2"}},
+		"no run":             {func(c *ReportTurnSignal) { c.Run = "" }, usage("run: an id must not be empty")},
+		"a path as run":      {func(c *ReportTurnSignal) { c.Run = "a/b" }, usage("run: " + badID)},
+		"no actor":           {func(c *ReportTurnSignal) { c.Actor = "" }, usage("actor: an id must not be empty")},
+		"no tree":            {func(c *ReportTurnSignal) { c.Tree = " " }, usage("the tree or the node is empty")},
+		"no node":            {func(c *ReportTurnSignal) { c.Node = "" }, usage("the tree or the node is empty")},
+		"no signal":          {func(c *ReportTurnSignal) { c.Signal = "" }, usage("there is no turn signal ''")},
+		"a line signal":      {func(c *ReportTurnSignal) { c.Signal = "ready_for_review" }, usage("there is no turn signal 'ready_for_review'")},
+		"another case":       {func(c *ReportTurnSignal) { c.Signal = "STUCK\x1b" }, usage("there is no turn signal 'STUCK '")},
+		"too sure":           {func(c *ReportTurnSignal) { c.Confidence = math.Nextafter(1, 2) }, usage("a confidence cannot be 1.0000000000000002")},
+		"less than not sure": {func(c *ReportTurnSignal) { c.Confidence = -0.1 }, usage("a confidence cannot be -0.1")},
+		"no number":          {func(c *ReportTurnSignal) { c.Confidence = math.NaN() }, usage("a confidence cannot be NaN")},
+		"infinite":           {func(c *ReportTurnSignal) { c.Confidence = math.Inf(1) }, usage("a confidence cannot be +Inf")},
+		"turn 0":             {func(c *ReportTurnSignal) { c.Turn = 0 }, usage("there is no turn 0")},
+		"a gap":              {func(c *ReportTurnSignal) { c.Turn = 4 }, refused{Code: signalbox.CodeConflict, Msg: "turn 4 of run 'run-1' does not follow turn 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -214,7 +214,7 @@ func TestSnapshotFormats(t *testing.T) {
 	if whole[0] != turnsFormat {
 		t.Errorf("with a run the format is %d", whole[0])
 	}
-	still := b.s.Still()
+	still := b.s.ForSnapshot()
 	b.do(turnOf("run-1", 2))
 	if !bytes.Equal(whole, still.Snapshot()) {
 		t.Error("what was taken of the state changed with it")

@@ -66,7 +66,7 @@ func (s *session) checkIn(ctx context.Context, w *rules.Work, dir, commit string
 	if err != nil {
 		return err
 	}
-	command := rules.Check{Session: s.id, Epoch: s.epoch, Commit: commit, Rows: rows, Body: body}
+	command := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Commit: commit, Rows: rows, Body: body}
 	if w.Task.Kind == rules.KindTask {
 		command.Differs = s.crew.differences(ctx, w.Task.Claimed, rows)
 		if commit != "" && len(changed) == 0 {
@@ -183,7 +183,7 @@ func (s *session) merge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	command := rules.Merge{Session: s.id, Epoch: s.epoch}
+	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch}
 	if !landed {
 		// What is merged is what was checked, reviewed and audited, whatever somebody did to the branch since.
 		tree, err := repo.Open(ctx, w.ID)

@@ -81,7 +81,7 @@ func (s *session) turn(ctx context.Context, p place, left time.Duration, last la
 	if err != nil {
 		return rules.Answer{}, ended{}, err
 	}
-	begun, err := s.crew.box.Engine.Do(ctx, rules.Begin{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
+	begun, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
 	if err != nil {
 		return rules.Answer{}, ended{}, lost(err)
 	}
@@ -192,28 +192,28 @@ func (s *session) handIn(e *ended) (rules.Answer, error) {
 		_, err := s.order(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *turn, Refused: refusals})
 		return rules.Answer{Parked: true}, lost(err)
 	case e.heard.asks != nil:
-		return s.ask(e, rules.Hear{Blob: e.output, Refused: refusals, Turn: turn})
+		return s.ask(e, rules.ReportSignal{Blob: e.output, Refused: refusals, Turn: turn})
 	case !verdict && limited:
-		_, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: rules.FailRateLimit, Until: until, Turn: turn})
+		_, err := s.order(rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: rules.FailRateLimit, Until: until, Turn: turn})
 		return rules.Answer{}, lost(err)
 	case e.cause != "":
-		_, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: e.cause, Detail: e.advice, Turn: turn})
+		_, err := s.order(rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: e.cause, Detail: e.advice, Turn: turn})
 		return rules.Answer{}, lost(err)
 	case name == signalbox.NameUnknown && !e.givenUp && (e.exit.Code != 0 || e.exit.Signal != ""):
-		_, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: rules.FailCrash, Detail: e.crash(), Turn: turn})
+		_, err := s.order(rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: rules.FailCrash, Detail: e.crash(), Turn: turn})
 		return rules.Answer{}, lost(err)
 	case e.said.Dialect == signalbox.DialectExit:
 		answer, err := s.order(rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *e.said.Exit, Blob: e.output, Offset: e.said.Offset, Turn: turn})
 		if moved := (*rules.RefusedError)(nil); errors.As(err, &moved) && moved.Reason != signalbox.ReasonStaleLease {
 			e.advice = moved.Msg // it moved nothing, so the turn said nothing that counts
-			answer, err = s.order(rules.Hear{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Blob: e.output,
-				Said: rules.Said{Summary: e.head, Advice: moved.Msg}, Refused: refusals, Turn: turn})
+			answer, err = s.order(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Blob: e.output,
+				Fields: rules.SignalFields{Summary: e.head, Advice: moved.Msg}, Refused: refusals, Turn: turn})
 		}
 		return answer, lost(err)
 	}
-	hear := rules.Hear{Session: s.id, Epoch: s.epoch, Signal: name, Named: e.said.TaskID, Blob: e.output, Offset: e.said.Offset, Refused: refusals, Turn: turn}
+	hear := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: name, Named: e.said.TaskID, Blob: e.output, Offset: e.said.Offset, Refused: refusals, Turn: turn}
 	if hear.Signal == signalbox.NameUnknown {
-		hear.Said = rules.Said{Summary: e.head, Advice: e.advice}
+		hear.Fields = rules.SignalFields{Summary: e.head, Advice: e.advice}
 	} else if err := s.describe(&hear, e.said); err != nil {
 		return rules.Answer{}, err
 	}
@@ -222,7 +222,7 @@ func (s *session) handIn(e *ended) (rules.Answer, error) {
 }
 
 // ask hands in a request to an expert. What the agent did is kept by then, so the expert finds it.
-func (s *session) ask(e *ended, hear rules.Hear) (rules.Answer, error) {
+func (s *session) ask(e *ended, hear rules.ReportSignal) (rules.Answer, error) {
 	sig := *e.heard.asks
 	hear.Session, hear.Epoch, hear.Signal, hear.Named, hear.Offset = s.id, s.epoch, sig.Name, sig.TaskID, sig.Offset
 	if err := s.describe(&hear, sig); err != nil {
@@ -247,7 +247,7 @@ func (e *ended) crash() string {
 }
 
 // describe puts into a hearing what the signal's body says.
-func (s *session) describe(hear *rules.Hear, said signalbox.Signal) error {
+func (s *session) describe(hear *rules.ReportSignal, said signalbox.Signal) error {
 	text, err := json.Marshal(said)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (s *session) describe(hear *rules.Hear, said signalbox.Signal) error {
 	if hear.Body, err = s.crew.put(text); err != nil {
 		return err
 	}
-	hear.Said, err = s.crew.said(said)
+	hear.Fields, err = s.crew.said(said)
 	return err
 }
 

@@ -167,15 +167,15 @@ func isVerdict(sig signalbox.Signal) bool {
 }
 
 // verdict tells whether what an interactive agent said so far counts, and else what to tell it.
-func (h *hearer) verdict() (counts bool, said rules.Said) {
+func (h *hearer) verdict() (counts bool, said rules.SignalFields) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if pending, ok := h.scanner.Pending(); ok && isVerdict(pending) && transcript.Restrict(pending, h.session.role, h.session.work) == "" {
-		return true, rules.Said{}
+		return true, rules.SignalFields{}
 	}
 	resolved := resolve(slices.Clone(h.signals), h.session.role, h.session.work)
 	h.answered = len(h.signals)
-	return resolved.Name != signalbox.NameUnknown, rules.Said{Summary: string(h.head), Advice: resolved.Detail}
+	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: string(h.head), Advice: resolved.Detail}
 }
 
 func poke(c chan struct{}) {
@@ -218,10 +218,10 @@ func (h *hearer) act(sig signalbox.Signal) {
 	if sig.Name == "checkpoint" {
 		poke(h.checkpointed)
 	}
-	hear := rules.Hear{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
+	hear := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
 	var err error
 	if sig.Name == "checkpoint" {
-		hear.Said, err = s.crew.said(sig)
+		hear.Fields, err = s.crew.said(sig)
 	} else {
 		err = s.describe(&hear, sig)
 	}
@@ -326,8 +326,8 @@ func (h *hearer) finish(e *ended) error {
 }
 
 // refusals are what the turn said that does not count, once for each thing and reason.
-func (h *hearer) refusals() []rules.Refused {
-	var list []rules.Refused
+func (h *hearer) refusals() []rules.RefusedSignal {
+	var list []rules.RefusedSignal
 	at := map[string]int{}
 	for _, sig := range h.signals {
 		switch sig.Refused {
@@ -348,7 +348,7 @@ func (h *hearer) refusals() []rules.Refused {
 		if sig.TaskID != "" && detail == "" {
 			detail = "about " + sig.TaskID
 		}
-		list = append(list, rules.Refused{Said: said, Reason: sig.Refused, Detail: detail, Times: 1})
+		list = append(list, rules.RefusedSignal{Signal: said, Reason: sig.Refused, Detail: detail, Times: 1})
 	}
 	return list[:min(len(list), 50)]
 }

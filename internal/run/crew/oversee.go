@@ -89,14 +89,14 @@ func (o *overseer) turnOver(ctx context.Context, over <-chan struct{}) rules.Fai
 
 // askAgain asks a running agent for a checkpoint, to see whether it hears, and then for its signal. One that does not answer
 // in time is gone.
-func (o *overseer) askAgain(ctx context.Context, over <-chan struct{}, said rules.Said) rules.FailCause {
+func (o *overseer) askAgain(ctx context.Context, over <-chan struct{}, said rules.SignalFields) rules.FailCause {
 	s := o.session
 	if s.lastChance() { // the lease ends with what is handed in then, and that has to be the turn
 		o.givenUp = true
 		o.running.Stop(s.crew.box.Config.Grace)
 		return ""
 	}
-	answer, err := s.order(rules.Hear{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Said: said})
+	answer, err := s.order(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: said})
 	if err != nil || !answer.Again { // it failed, or the lease is gone: either way this agent's time is over
 		s.cancel(errLeaseLost)
 		return ""

@@ -12,9 +12,9 @@ import (
 )
 
 // said takes out of a signal's body what the rules act on.
-func (c *Crew) said(sig signalbox.Signal) (rules.Said, error) {
+func (c *Crew) said(sig signalbox.Signal) (rules.SignalFields, error) {
 	b := body(sig.Body)
-	said := rules.Said{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
+	said := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
 		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
 	if said.Summary == "" {
 		said.Summary = sig.Title

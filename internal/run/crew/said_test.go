@@ -29,29 +29,29 @@ func TestSaid(t *testing.T) {
 	covered := map[string]bool{}
 	for _, test := range []struct {
 		text string
-		want rules.Said
+		want rules.SignalFields
 	}{
-		{"READY_FOR_REVIEW: T1\nSummary: it counts\n", rules.Said{Summary: "it counts"}},
-		{"READY_FOR_REVIEW: T1 all done\n", rules.Said{Summary: "all done"}},
-		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n", rules.Said{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
-		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.Said{Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
-		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.Said{Summary: "no compiler; cc x.c"}},
-		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.Said{}},
-		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: mend\n", rules.Said{Summary: "a.go:1: bad\nb.go:2: worse; mend"}},
-		{"AUDIT_PASSED: T1\n", rules.Said{}},
-		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n", rules.Said{Summary: "the second"}},
-		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n", rules.Said{Summary: "the tests"}},
-		{"EXPANDED_TASK_SPECIFICATION: T1\nConfidence: HIGH (sure)\nExpanded Specification: do it\n", rules.Said{Summary: "do it", Confidence: "HIGH"}},
-		{"REMEDIATION_COMPLETE\nIssues Fixed: all\n", rules.Said{}},
-		{"HEALTH_AUDIT: HEALTHY\n", rules.Said{}},
-		{"HEALTH_AUDIT: UNHEALTHY\nFailed Checks: unit\nIssues Found: it rots\n", rules.Said{Summary: "unit; it rots"}},
-		{"SEEKING_DIVINE_CLARIFICATION\nTask: T1\nQuestion: why?\nContext: life\n", rules.Said{Summary: "why?"}},
-		{"EXPERT_REQUEST\nTarget Agent: database\nRequest Type: advice\nContext Snapshot: a query\n", rules.Said{Expert: "database", Request: "advice", Summary: "a query"}},
-		{"EXPERT_ADVICE: X-1\nSummary: an index\n", rules.Said{Summary: "an index"}},
-		{"EXPERT_UNSUCCESSFUL: X-1\nSummary: no idea\n", rules.Said{Summary: "no idea"}},
-		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n", rules.Said{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
-		{"FILE CONFLICT: src/a.go\n", rules.Said{File: "src/a.go"}},
-		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.Said{Summary: "reading", Percent: 40}},
+		{"READY_FOR_REVIEW: T1\nSummary: it counts\n", rules.SignalFields{Summary: "it counts"}},
+		{"READY_FOR_REVIEW: T1 all done\n", rules.SignalFields{Summary: "all done"}},
+		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n", rules.SignalFields{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
+		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.SignalFields{Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
+		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.SignalFields{Summary: "no compiler; cc x.c"}},
+		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.SignalFields{}},
+		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: mend\n", rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; mend"}},
+		{"AUDIT_PASSED: T1\n", rules.SignalFields{}},
+		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n", rules.SignalFields{Summary: "the second"}},
+		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n", rules.SignalFields{Summary: "the tests"}},
+		{"EXPANDED_TASK_SPECIFICATION: T1\nConfidence: HIGH (sure)\nExpanded Specification: do it\n", rules.SignalFields{Summary: "do it", Confidence: "HIGH"}},
+		{"REMEDIATION_COMPLETE\nIssues Fixed: all\n", rules.SignalFields{}},
+		{"HEALTH_AUDIT: HEALTHY\n", rules.SignalFields{}},
+		{"HEALTH_AUDIT: UNHEALTHY\nFailed Checks: unit\nIssues Found: it rots\n", rules.SignalFields{Summary: "unit; it rots"}},
+		{"SEEKING_DIVINE_CLARIFICATION\nTask: T1\nQuestion: why?\nContext: life\n", rules.SignalFields{Summary: "why?"}},
+		{"EXPERT_REQUEST\nTarget Agent: database\nRequest Type: advice\nContext Snapshot: a query\n", rules.SignalFields{Expert: "database", Request: "advice", Summary: "a query"}},
+		{"EXPERT_ADVICE: X-1\nSummary: an index\n", rules.SignalFields{Summary: "an index"}},
+		{"EXPERT_UNSUCCESSFUL: X-1\nSummary: no idea\n", rules.SignalFields{Summary: "no idea"}},
+		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n", rules.SignalFields{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
+		{"FILE CONFLICT: src/a.go\n", rules.SignalFields{File: "src/a.go"}},
+		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.SignalFields{Summary: "reading", Percent: 40}},
 	} {
 		sig := heardAs(t, test.text)
 		covered[sig.Name] = true
@@ -158,10 +158,10 @@ func TestRefusals(t *testing.T) {
 		{Name: "checkpoint", Refused: signalbox.ReasonDuplicate},
 		{Name: "checkpoint", Refused: signalbox.ReasonSuperseded},
 	}}
-	want := []rules.Refused{
-		{Said: "ready_for_review", Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
-		{Said: "audit_passed", Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
-		{Said: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
+	want := []rules.RefusedSignal{
+		{Signal: "ready_for_review", Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
+		{Signal: "audit_passed", Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
+		{Signal: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
 	}
 	if diff := cmp.Diff(want, h.refusals()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

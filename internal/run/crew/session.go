@@ -135,7 +135,7 @@ func (s *session) letGo(reason string) {
 }
 
 func (s *session) fail(cause rules.FailCause, detail string, turn *rules.Turn) {
-	if _, err := s.order(rules.Fail{Session: s.id, Epoch: s.epoch, Cause: cause, Detail: detail, Turn: turn}); err != nil && !refused(err) {
+	if _, err := s.order(rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: cause, Detail: detail, Turn: turn}); err != nil && !refused(err) {
 		s.crew.log.Warn("cannot record a failure; the work comes free when its lease runs out", "work", s.work, "error", err)
 	}
 }
@@ -179,7 +179,7 @@ func (s *session) view() (w *rules.Work) {
 // park waits until what the agent asked for is there and a slot is free.
 func (s *session) park(ctx context.Context) error {
 	for {
-		_, err := s.crew.box.Engine.Do(ctx, rules.Unpark{Session: s.id, Epoch: s.epoch})
+		_, err := s.crew.box.Engine.Do(ctx, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
 		if !errors.Is(err, rules.ErrNothingToClaim) {
 			return lost(err)
 		}

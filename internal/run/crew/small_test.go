@@ -42,7 +42,7 @@ func TestDifferences(t *testing.T) {
 		if test.table != "" {
 			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
 		}
-		hear := rules.Hear{}
+		hear := rules.ReportSignal{}
 		if err := (&session{crew: c}).describe(&hear, heardAs(t, text)); err != nil {
 			t.Fatal(err)
 		}

@@ -103,22 +103,22 @@ func (p *play) start(role signalbox.Role, work string) {
 	}
 	p.held[work] = answer
 	if role != signalbox.RoleCI && role != signalbox.RoleMerger {
-		p.do(rules.Begin{Session: session, Epoch: answer.Lease.Epoch, Agent: "claude"})
+		p.do(rules.StartAgent{Session: session, Epoch: answer.Lease.Epoch, Agent: "claude"})
 	}
 }
 
 // hear hands in what the holder of work says.
-func (p *play) hear(work, signal string, said rules.Said) {
+func (p *play) hear(work, signal string, said rules.SignalFields) {
 	p.t.Helper()
 	a := p.held[work]
-	p.do(rules.Hear{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Said: said})
+	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said})
 }
 
 // say is hear for the end of a turn that cost something.
-func (p *play) say(work, signal string, said rules.Said) {
+func (p *play) say(work, signal string, said rules.SignalFields) {
 	p.t.Helper()
 	a := p.held[work]
-	p.do(rules.Hear{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Said: said,
+	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said,
 		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
 }
 
@@ -135,21 +135,21 @@ func (p *play) check(work string, failed ...string) {
 		}
 	}
 	a := p.held[work]
-	p.do(rules.Check{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c", Rows: rows})
+	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c", Rows: rows})
 }
 
 func (p *play) merge(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleMerger, work)
 	a := p.held[work]
-	p.do(rules.Merge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: "0"})
+	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: "0"})
 }
 
 // develop brings work as far as its review.
 func (p *play) develop(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleDeveloper, work)
-	p.say(work, "ready_for_review", rules.Said{})
+	p.say(work, "ready_for_review", rules.SignalFields{})
 	p.check(work)
 }
 
@@ -157,9 +157,9 @@ func (p *play) develop(work string) {
 func (p *play) approve(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleCritic, work)
-	p.say(work, "review_passed", rules.Said{})
+	p.say(work, "review_passed", rules.SignalFields{})
 	p.start(signalbox.RoleAuditor, work)
-	p.say(work, "audit_passed", rules.Said{})
+	p.say(work, "audit_passed", rules.SignalFields{})
 	p.merge(work)
 }
 

@@ -43,23 +43,23 @@ func everyState(t *testing.T) *play {
 	p.start(signalbox.RoleCritic, "T2")
 	p.develop("T6")
 	p.start(signalbox.RoleCritic, "T6")
-	p.say("T6", "review_failed", rules.Said{Summary: "not rounded"})
+	p.say("T6", "review_failed", rules.SignalFields{Summary: "not rounded"})
 	p.start(signalbox.RoleDeveloper, "T6")
-	p.say("T6", "divine_clarification", rules.Said{Summary: "how many decimals does a price have, and are they rounded to even or away from zero as in the old program?"})
+	p.say("T6", "divine_clarification", rules.SignalFields{Summary: "how many decimals does a price have, and are they rounded to even or away from zero as in the old program?"})
 	p.develop("T1")
 	p.approve("T1")
 	p.start(signalbox.RoleDeveloper, "T3")
-	p.hear("T3", "checkpoint", rules.Said{Summary: "writing the second chapter", Percent: 40})
+	p.hear("T3", "checkpoint", rules.SignalFields{Summary: "writing the second chapter", Percent: 40})
 	p.start(signalbox.RoleDeveloper, "T4")
-	p.hear("T4", "expert_request", rules.Said{Expert: "sqlite", Request: "advice", Summary: "which index?"})
+	p.hear("T4", "expert_request", rules.SignalFields{Expert: "sqlite", Request: "advice", Summary: "which index?"})
 	p.start(signalbox.RoleExpert, "X-1")
 	p.start(signalbox.RoleDeveloper, "T5")
-	p.say("T5", "ready_for_review", rules.Said{})
+	p.say("T5", "ready_for_review", rules.SignalFields{})
 	p.start(signalbox.RoleCI, "T5")
 	p.do(rules.Order{What: rules.OrderPause, Work: "T8", Actor: "ann"})
 	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "nobody buys it", Actor: "ann"})
 	p.start(signalbox.RoleDeveloper, "T10")
-	p.say("T10", "infra_blocked", rules.Said{Summary: "the disk is full"})
+	p.say("T10", "infra_blocked", rules.SignalFields{Summary: "the disk is full"})
 	p.start(signalbox.RoleRemediation, "R-1")
 	return p
 }
@@ -129,7 +129,7 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.start(signalbox.RoleDeveloper, "T2")
 	p.start(signalbox.RoleDeveloper, "T3")
-	p.say("T3", "divine_clarification", rules.Said{Summary: strings.Repeat("質問", 200)})
+	p.say("T3", "divine_clarification", rules.SignalFields{Summary: strings.Repeat("質問", 200)})
 	v := p.look(map[string]string{
 		p.held["T1"].Session: "\x1b[2J\x1b]0;title\a\u202e" + strings.Repeat("書", 300),
 		p.held["T2"].Session: "e" + strings.Repeat("\u0301", 500) + "\xff\r\n",
@@ -164,7 +164,7 @@ func TestNothingTicksWhileNobodyWorks(t *testing.T) {
 	if _, next := m.Update(looked{p.look(nil)}); next != nil {
 		t.Error("it ticks twice")
 	}
-	p.say("T1", "divine_clarification", rules.Said{Summary: "how many?"})
+	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
 	m.ticking = false
 	m.Update(looked{p.look(nil)})
 	if m.ticking || !m.resting {

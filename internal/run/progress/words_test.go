@@ -172,7 +172,7 @@ func TestTimeIsWhatAgentsWorked(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
-	p.say("T1", "divine_clarification", rules.Said{Summary: "how many?"})
+	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
 	p.now = p.now.Add(time.Hour) // until somebody answers
 	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
 	p.develop("T1")
@@ -197,9 +197,9 @@ func TestTableSaysWhatWaitsForAYes(t *testing.T) {
 	p.check("B-1")
 	p.develop("T1")
 	p.start(signalbox.RoleCritic, "T1")
-	p.say("T1", "review_passed", rules.Said{})
+	p.say("T1", "review_passed", rules.SignalFields{})
 	p.start(signalbox.RoleAuditor, "T1")
-	p.say("T1", "audit_passed", rules.Said{})
+	p.say("T1", "audit_passed", rules.SignalFields{})
 	var words strings.Builder
 	writeTasks(&words, p.s)
 	if !strings.Contains(words.String(), "T1    waits for your yes  3 ") {

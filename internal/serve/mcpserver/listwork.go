@@ -64,7 +64,7 @@ func (s *Server) addListWork() {
 		),
 	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Rest, err error) {
 		now := s.opts.Now()
-		var all []rules.ShownWork
+		var all []rules.WorkView
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
 		if err == nil && found.Shown < found.Matching {
 			rest = &files.Rest{Prefix: "work", Result: all}
@@ -86,7 +86,7 @@ func claimRoles() (roles []signalbox.Role) {
 }
 
 // find returns the list in short and in full.
-func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.ShownWork) {
+func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.WorkView) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		found.Total++
@@ -102,7 +102,7 @@ func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot,
 		}
 		found.Matching++
 		found.Phases.count(w.Phase)
-		all = append(all, w.Shown(now))
+		all = append(all, w.View(now))
 		if listed.Claimable != "" {
 			found.Claimable++
 			free = append(free, listed)

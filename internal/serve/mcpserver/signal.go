@@ -182,8 +182,8 @@ func (in *signalInput) words(row signalbox.LineSignal) string {
 }
 
 // hear makes the command of the signal, and stores what it says in full.
-func (in *signalInput) hear(ctx context.Context, b *box.Box, row signalbox.LineSignal, h held) (rules.Hear, error) {
-	hear := rules.Hear{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Said: in.said()}
+func (in *signalInput) hear(ctx context.Context, b *box.Box, row signalbox.LineSignal, h held) (rules.ReportSignal, error) {
+	hear := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.said()}
 	switch row.Argument {
 	case signalbox.TaskArgument:
 		hear.Named = in.Work
@@ -204,7 +204,7 @@ func (in *signalInput) hear(ctx context.Context, b *box.Box, row signalbox.LineS
 		if err != nil {
 			return hear, err
 		}
-		hear.Said.SubTasks = append(hear.Said.SubTasks, planned)
+		hear.Fields.SubTasks = append(hear.Fields.SubTasks, planned)
 	}
 	text, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: hear.Named, Body: in.body(row), Raw: in.words(row), Line: 1})
 	if err != nil {
@@ -215,8 +215,8 @@ func (in *signalInput) hear(ctx context.Context, b *box.Box, row signalbox.LineS
 }
 
 // said is what the rules act on.
-func (in *signalInput) said() rules.Said {
-	said := rules.Said{
+func (in *signalInput) said() rules.SignalFields {
+	said := rules.SignalFields{
 		Summary: in.Summary, Cause: in.Cause, BlockedBy: in.BlockedBy, Confidence: in.Confidence,
 		Expert: in.Expert, Request: in.Request, Gap: in.Gap, Keywords: in.Keywords, File: in.File, Percent: in.Percent,
 	}

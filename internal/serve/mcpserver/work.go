@@ -92,7 +92,7 @@ func (s *workSnapshot) flags() (flags []brief.Flag) {
 
 // fullWork is all that is known of a work item.
 type fullWork struct {
-	rules.ShownWork
+	rules.WorkView
 	Opened    time.Time         `json:"opened"`
 	WaitsFor  *string           `json:"waits_for"`
 	Task      *rules.Task       `json:"task"`
@@ -134,7 +134,7 @@ func unknownWork(work string) error {
 
 // workFrom returns a work item in short and in full.
 func (s *Server) workFrom(state *rules.State, w *rules.Work, asks whose, now time.Time) (workSnapshot, *fullWork) {
-	full := &fullWork{ShownWork: w.Shown(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
+	full := &fullWork{WorkView: w.View(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
 	short := workSnapshot{ID: w.ID, Title: line(w.Title, 3*maxTitle), Phase: w.Phase, Lease: leaseFrom(full.Lease), Sessions: len(full.Sessions)}
 	short.LeftOut = short.Title != w.Title || w.Task != nil
 	if full.Lease == nil {

@@ -55,7 +55,7 @@ func Put(ctx context.Context, e *engine.Engine, s Signal, actor string) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Do(ctx, rules.HearTurn{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Heard.Type,
+	_, err = e.Do(ctx, rules.ReportTurnSignal{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Heard.Type,
 		Confidence: s.Heard.Confidence, Reason: s.Heard.Reason(), Body: digest, Actor: actor})
 	return err
 }

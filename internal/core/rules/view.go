@@ -6,19 +6,19 @@ import (
 	"signalbox"
 )
 
-// ShownWork is a work item as programs get to see it, on the command line and over MCP.
-type ShownWork struct {
+// WorkView is a work item as programs get to see it, on the command line and over MCP.
+type WorkView struct {
 	ID          string           `json:"id"`
 	Title       string           `json:"title"`
 	Phase       signalbox.Phase  `json:"phase"`
 	BlockedFrom *signalbox.Phase `json:"blocked_from"`
 	Notes       *string          `json:"notes"`
 	Lease       *signalbox.Lease `json:"lease"`
-	Sessions    []ShownSession   `json:"sessions"`
+	Sessions    []SessionView    `json:"sessions"`
 }
 
-// ShownSession is one that held the work, or holds it.
-type ShownSession struct {
+// SessionView is one that held the work, or holds it.
+type SessionView struct {
 	Session string          `json:"session"`
 	Actor   string          `json:"actor"`
 	Role    signalbox.Role  `json:"role"`
@@ -38,14 +38,14 @@ func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 	return nil
 }
 
-// Shown is the work as it stands at a time. It shares memory with the work.
-func (w *Work) Shown(now time.Time) ShownWork {
-	shown := ShownWork{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []ShownSession{}}
+// View is the work as it stands at a time. It shares memory with the work.
+func (w *Work) View(now time.Time) WorkView {
+	shown := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}}
 	if w.Phase == signalbox.PhaseBlocked {
 		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
 	}
 	for _, t := range w.Tenures() {
-		held := ShownSession{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
+		held := SessionView{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
 		if t.Ended != "" {
 			held.To, held.Ended = &t.To, &t.Ended
 		}

@@ -8,28 +8,28 @@ import (
 	"signalbox"
 )
 
-// Hear hands in a line signal under a session's lease: one that acts while the agent runs, or at the end of its turn what the
+// ReportSignal hands in a line signal under a session's lease: one that acts while the agent runs, or at the end of its turn what the
 // turn said.
-type Hear struct {
+type ReportSignal struct {
 	Session string
 	Epoch   uint64
 	// Signal is a name of the table of line signals, or "unknown" for a turn that said nothing that counts.
 	Signal string
 	// Named is the work that the signal names, "" for signals that name none.
-	Named string
-	Said  Said
+	Named  string
+	Fields SignalFields
 	// Blob is where the signal was read, Offset where in it, and Body the signal's fields in full.
 	Blob   signalbox.Hash
 	Offset int64
 	Body   signalbox.Hash
 	// Refused is what the turn said that does not count.
-	Refused []Refused
+	Refused []RefusedSignal
 	// Turn is set at the end of a turn.
 	Turn *Turn
 }
 
-// Said is what the rules act on of what a signal's body says. What does not apply is zero.
-type Said struct {
+// SignalFields is what the rules act on of what a signal's body says. What does not apply is zero.
+type SignalFields struct {
 	// Summary is one line for people; of unknown output it is the output, and Advice what to send instead.
 	Summary, Advice string
 	// Cause and BlockedBy are of an incomplete task.
@@ -56,9 +56,9 @@ const (
 	CauseOther          Cause = "other"
 )
 
-// Refused is something a turn said that does not count.
-type Refused struct {
-	Said   string
+// RefusedSignal is something a turn said that does not count.
+type RefusedSignal struct {
+	Signal string
 	Reason signalbox.Reason
 	Detail string
 	Times  int
@@ -81,12 +81,12 @@ type holder struct {
 
 // hearing is a signal that counts, about the work that its sender holds.
 type hearing struct {
-	Hear
+	ReportSignal
 	holder
 	w *Work
 }
 
-func (c Hear) decide(d *decider) error {
+func (c ReportSignal) decide(d *decider) error {
 	session, err := d.session(c.Session)
 	if err != nil {
 		return err
@@ -172,9 +172,9 @@ func (d *decider) heardBefore(session *Session, w *Work, heard SignalHeard) bool
 	return false
 }
 
-func (d *decider) refuseAll(session *Session, w *Work, c Hear) {
+func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
 	for _, r := range c.Refused {
-		d.refuse(session, w.ID, refusal{said: clip(r.Said, 100), epoch: c.Epoch, blob: c.Blob, times: r.Times, reason: r.Reason,
+		d.refuse(session, w.ID, refusal{said: clip(r.Signal, 100), epoch: c.Epoch, blob: c.Blob, times: r.Times, reason: r.Reason,
 			detail: clip(r.Detail, 1000)}, signalbox.CodeFailed, "")
 	}
 }
@@ -231,9 +231,9 @@ func (d *decider) dispatchAuditor(h hearing) {
 func (d *decider) dispatchDeveloperRework(h hearing) {
 	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
 	if h.Signal == "review_failed" {
-		d.rework(h, "review", counts.Reviews+1, limits.Reviews, AskedReview, h.Said.Summary, h.Body)
+		d.rework(h, "review", counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
 	} else {
-		d.rework(h, "audit", counts.Audits+1, limits.Audits, AskedAudit, h.Said.Summary, h.Body)
+		d.rework(h, "audit", counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
 	}
 	d.release(h.w.ID, h.holder, h.Signal)
 }
@@ -282,27 +282,27 @@ func (s *State) unblockedBy(id string) []string {
 // logAndFillSlots routes a task that a developer could not finish by why it could not.
 func (d *decider) logAndFillSlots(h hearing) {
 	t, limits := h.w.Task, d.s.delivery.Policy.Limits
-	if h.Said.Cause == "" {
-		h.Said.Cause = CauseOther
+	if h.Fields.Cause == "" {
+		h.Fields.Cause = CauseOther
 	}
 	count := t.Counts.Incompletes + 1
-	d.record(h.w.ID, h.session, h.actor, IncompleteLogged{h.Said.Cause, count, clip(h.Said.Summary, maxText), h.Body})
-	blockers := d.s.mayWaitFor(h.w, h.Said.BlockedBy)
+	d.record(h.w.ID, h.session, h.actor, IncompleteLogged{h.Fields.Cause, count, clip(h.Fields.Summary, maxText), h.Body})
+	blockers := d.s.mayWaitFor(h.w, h.Fields.BlockedBy)
 	switch {
-	case h.Said.Cause == CauseInfrastructure:
-		d.remedy(h, h.Said.Summary)
-	case h.Said.Cause == CauseInformation, h.Said.Cause == CauseScope:
-		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Said.Cause, h.Said.Summary)
-	case h.Said.Cause == CauseWaiting && len(blockers) == 0:
+	case h.Fields.Cause == CauseInfrastructure:
+		d.remedy(h, h.Fields.Summary)
+	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
+		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
+	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
 		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s says that it waits for %s, which cannot be waited for: %s",
-			h.w.ID, listed(h.Said.BlockedBy), h.Said.Summary)
-	case h.Said.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
+			h.w.ID, listed(h.Fields.BlockedBy), h.Fields.Summary)
+	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
 		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
-			h.w.ID, ordinal(t.Counts.Waits+1), listed(blockers), h.Said.Summary)
-	case h.Said.Cause == CauseWaiting:
+			h.w.ID, ordinal(t.Counts.Waits+1), listed(blockers), h.Fields.Summary)
+	case h.Fields.Cause == CauseWaiting:
 		d.record(h.w.ID, h.session, h.actor, BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
-		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s was left incomplete %d times, last: %s", h.w.ID, count, h.Said.Summary)
+		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s was left incomplete %d times, last: %s", h.w.ID, count, h.Fields.Summary)
 	}
 	d.release(h.w.ID, h.holder, h.Signal)
 }
@@ -357,7 +357,7 @@ func (s *State) waitsFor(w *Work, id string) bool {
 const minBetweenCheckpoints = 5 * time.Second
 
 func (d *decider) processCheckpoint(h hearing) {
-	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, clip(h.Said.Summary, 300), min(max(h.Said.Percent, 0), 100)})
+	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, clip(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
 }
 
 // tooSoon tells whether a checkpoint comes so shortly after another that it need not be recorded.
@@ -367,6 +367,6 @@ func (h hearing) tooSoon(at time.Time) bool {
 }
 
 func (d *decider) awaitDivineResponse(h hearing) {
-	d.block(h.w, h.w.Phase, h.holder, AskedClarification, h.Body, "%s", h.Said.Summary)
+	d.block(h.w, h.w.Phase, h.holder, AskedClarification, h.Body, "%s", h.Fields.Summary)
 	d.release(h.w.ID, h.holder, h.Signal)
 }

@@ -9,15 +9,15 @@ import (
 	"signalbox"
 )
 
-// Begin records that an agent is about to be started under a lease. The answer has the number of the attempt.
-type Begin struct {
+// StartAgent records that an agent is about to be started under a lease. The answer has the number of the attempt.
+type StartAgent struct {
 	Session string
 	Epoch   uint64
 	Agent   string
 	Prompt  signalbox.Hash
 }
 
-func (c Begin) decide(d *decider) error {
+func (c StartAgent) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, "begin")
 	if err != nil {
 		return err
@@ -27,8 +27,8 @@ func (c Begin) decide(d *decider) error {
 	return nil
 }
 
-// Fail records that an agent ended without a word that counts.
-type Fail struct {
+// ReportFailure records that an agent ended without a word that counts.
+type ReportFailure struct {
 	Session string
 	Epoch   uint64
 	Cause   FailCause
@@ -59,7 +59,7 @@ const (
 	maxLimit     = 31 * 24 * 60 * time.Minute
 )
 
-func (c Fail) decide(d *decider) error {
+func (c ReportFailure) decide(d *decider) error {
 	h, err := d.holding(c.Session, c.Epoch, string(c.Cause))
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (d *decider) requestClarification(h hearing) {
 	if attempt < limit {
 		d.answer.Again = true
 		d.answer.Seq = d.record(h.w.ID, h.session, h.actor,
-			UnknownSignalRecovery{attempt, level, firstRunes(clip(h.Said.Summary, utf8.UTFMax*len(h.Said.Summary)), previewRunes), clip(h.Said.Advice, 500)})
+			UnknownSignalRecovery{attempt, level, firstRunes(clip(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), clip(h.Fields.Advice, 500)})
 		return
 	}
 	d.record(h.w.ID, h.session, h.actor, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
@@ -198,7 +198,7 @@ type EndTurn struct {
 	Session string
 	Epoch   uint64
 	Turn    Turn
-	Refused []Refused
+	Refused []RefusedSignal
 }
 
 func (c EndTurn) decide(d *decider) error {
@@ -208,7 +208,7 @@ func (c EndTurn) decide(d *decider) error {
 	}
 	h.Turn = &c.Turn
 	if session, known := d.s.Session(c.Session); known {
-		d.refuseAll(session, h.w, Hear{Epoch: c.Epoch, Blob: c.Turn.Output, Refused: c.Refused})
+		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output, Refused: c.Refused})
 	}
 	d.endTurn(h)
 	d.askBudget(h)
