@@ -120,7 +120,6 @@ func (d *dsl) object() lua.LValue {
 			if len(d.faults) == maxFaults {
 				d.box.Raise(L, "there may be more: the first %d faults are told", maxFaults)
 			}
-			d.box.Allocate(L, 512)
 			f := &form{dsl: d, L: L, what: name, at: d.box.Where(L)}
 			for i := range L.GetTop() {
 				f.args = append(f.args, L.Get(i+1))

@@ -196,14 +196,13 @@ func (f *form) atTable() bool {
 func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LValue) {
 	n := t.Len()
 	f.box.Spend(f.L, n/8+1)
-	f.box.Allocate(f.L, 64*n) // the item here, and what will be made of it
 	items := make([]lua.LValue, n)
 	for i := range items {
 		items[i] = t.RawGetInt(i + 1)
 	}
 	fields := map[string]lua.LValue{}
-	for k, v := sandbox.HashNext(t, n, lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		f.box.Allocate(f.L, sandbox.HashBytes)
+	for k, v := sandbox.FirstField(t, n); k != lua.LNil; k, v = t.Next(k) {
+		f.box.Spend(f.L, 1)
 		switch k := k.(type) {
 		case lua.LString:
 			fields[string(k)] = v

@@ -544,11 +544,11 @@ for i = 1, 499 do m[i] = s end
 	}
 }
 
-// What the constructors copy counts, because a file may hand the same table to them over and over.
+// The memory that constructors use counts: a file may pass the same large table to many of them.
 func TestDeclaringIsBounded(t *testing.T) {
 	for _, source := range []string{
-		`local l = {} for i = 1, 5000 do l[i] = i end for i = 1, 1000 do BT.action("x", {fn="do", args={l=l}}) end`,
-		`local a, l = BT.wait(1), {} for i = 1, 5000 do l[i] = a end for i = 1, 1000 do BT.sequence(l) end`,
+		`local l = {} for i = 1, 5000 do l[i] = i end local n = {} for i = 1, 1000 do n[i] = BT.action("x", {fn="do", args={l=l}}) end`,
+		`local a, l = BT.wait(1), {} for i = 1, 5000 do l[i] = a end local n = {} for i = 1, 1000 do n[i] = BT.sequence(l) end`,
 		`local a, l = BT.wait(1), {} for i = 1, 5000 do l["k" .. i] = "int" end for i = 1, 1000 do BT.tree("t" .. i, {root=a, blackboard=l}) end`,
 		`local l = 1 for i = 1, 45 do l = {l, l} end BT.llm_call({l=l})`,
 		`local l = 1 for i = 1, 45 do l = {a=l, b=l} end BT.llm_call({l=l})`,

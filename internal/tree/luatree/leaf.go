@@ -106,6 +106,7 @@ func (o *leafObjects) get(l *leafObject, L *lua.LState) int {
 		o.refuse(L, err, key, l.call.Get)
 	}
 	L.Push(o.box.ToLua(v))
+	o.box.Check(L)
 	return 1
 }
 
@@ -114,7 +115,7 @@ func (o *leafObjects) set(l *leafObject, L *lua.LState) int {
 	if err := l.call.Set(key, wantValue(o.box, L, 3, "key '"+key+"'")); err != nil {
 		o.refuse(L, err, key, l.call.Get)
 	}
-	o.box.Look(L)
+	o.box.Check(L)
 	return 0
 }
 
@@ -162,7 +163,7 @@ func (o *leafObjects) emit(l *leafObject, L *lua.LState) int {
 	if err := l.call.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
 		o.box.Raise(L, "%v", err)
 	}
-	o.box.Look(L)
+	o.box.Check(L)
 	return 0
 }
 
@@ -206,7 +207,7 @@ func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Sta
 	if err != nil {
 		o.box.Raise(L, "%v", err)
 	}
-	o.box.Look(L)
+	o.box.Check(L)
 	return st
 }
 
@@ -256,33 +257,14 @@ func wantString(box *sandbox.Sandbox, L *lua.LState, n int, what string) string 
 	return string(s)
 }
 
-// wantValue reads a value for the blackboard. It counts what the value takes, because a tick may be recorded with
-// all that was set in it.
+// wantValue reads a value for the blackboard.
 func wantValue(box *sandbox.Sandbox, L *lua.LState, n int, what string) any {
 	v, err := box.FromLua(L.Get(n))
 	if err != nil {
 		box.Raise(L, "the value for %s: %v", what, err)
 	}
-	box.Allocate(L, weight(v))
+	box.Check(L)
 	return v
-}
-
-// weight estimates the memory of a value.
-func weight(v any) int {
-	n := 32
-	switch v := v.(type) {
-	case string:
-		n += len(v)
-	case []any:
-		for _, item := range v {
-			n += weight(item)
-		}
-	case map[string]any:
-		for key, item := range v {
-			n += len(key) + 64 + weight(item)
-		}
-	}
-	return n
 }
 
 const maxSeconds = 10 * 366 * 24 * 60 * 60

@@ -244,11 +244,17 @@ return BT.tree("t", {blackboard={count="int", list="list"}, globals={global_one=
 	}
 }
 
-// What a leaf sets or emits counts, because a tick may be recorded with all of it.
+// A leaf's writes, and the copies that it keeps, are limited.
 func TestLeafIsBounded(t *testing.T) {
-	for _, script := range []string{`t:set("_l", l)`, `t:emit("l", l)`, `t:get("big")`, `t:args()`} {
+	const memory = "memory limit of 4194304 bytes reached"
+	for script, want := range map[string]string{
+		`t:set("_l", l)`:         "mistyped value for key '_l': one tick writes more than 33554432 bytes",
+		`t:emit("l", l)`:         memory,
+		`kept[i] = t:get("big")`: memory,
+		`kept[i] = t:args()`:     memory,
+	} {
 		source := `return BT.tree("t", {blackboard={big="list"}, root=BT.script("x", {args={l=BT.key("big")}, fn=function(t)
-local l = t:get("big")
+local l, kept = t:get("big"), {}
 for i = 1, 1000 do ` + script + ` end end})})`
 		f, err := Load(t.Context(), "t.lua", []byte(source), &Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
 		if err != nil {
@@ -259,7 +265,7 @@ for i = 1, 1000 do ` + script + ` end end})})`
 			big[i] = "x"
 		}
 		run, _ := ticked(t, f, map[string]any{"big": big})
-		if got, want := run.Look(0).Err, "t.lua:3: memory limit of 4194304 bytes reached"; got != want {
+		if got, want := run.Look(0).Err, "t.lua:3: "+want; got != want {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
 	}

@@ -158,7 +158,6 @@ func (s *suite) declare(L *lua.LState) int {
 			s.box.Raise(L, "test '%s' is declared twice, first at %s", sandbox.Shorten(name), other.at)
 		}
 	}
-	s.box.Allocate(L, 1024)
 	s.box.Spend(L, len(s.tests))
 	s.tests = append(s.tests, newTestObject(s, name, s.box.Where(L), fn))
 	return 0

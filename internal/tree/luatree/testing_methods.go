@@ -230,7 +230,7 @@ func (t *testObject) doEmitted(L *lua.LState) int {
 func (t *testObject) doEqual(L *lua.LState) int {
 	got, gotErr := t.box.FromLua(L.Get(2))
 	want, wantErr := t.box.FromLua(L.Get(3))
-	t.box.Allocate(L, weight(got)+weight(want))
+	t.box.Check(L)
 	same := L.Get(2) == L.Get(3)
 	if gotErr == nil && wantErr == nil {
 		same = reflect.DeepEqual(got, want)

@@ -160,10 +160,9 @@ func (t *testObject) tick(L *lua.LState) tree.Status {
 	t.ticking = nil
 	t.ticks++
 	for _, e := range run.Emitted() {
-		t.box.Allocate(L, weight(e.Value))
 		t.emitted[e.Topic] = append(t.emitted[e.Topic], e.Value)
 	}
-	t.box.Look(L)
+	t.box.Check(L)
 	for _, job := range run.Pending() {
 		t.box.Raise(L, "%s takes time, which a test cannot wait for: replace '%s:%s'", job.Request.Path, job.Request.Kind,
 			t.tree.Info(job.Node).Name)

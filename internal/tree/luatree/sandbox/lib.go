@@ -11,8 +11,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// removed are names that Lua programs use and that a tree must not: whatever reaches outside, reads the clock or
-// chance, loads code, or changes what other code is.
+// removed lists the names of Lua 5.1 that a tree must not use, because they reach outside the sandbox, depend on time or
+// chance, load code, or change other code.
 var removed = []string{
 	"_G", "collectgarbage", "coroutine", "debug", "dofile", "getfenv", "getmetatable", "io", "load", "loadfile",
 	"loadstring", "module", "newproxy", "os", "package", "print", "rawequal", "rawget", "rawset", "require",
@@ -21,46 +21,58 @@ var removed = []string{
 	"table.foreach", "table.foreachi", "table.getn", "table.setn",
 }
 
+// openLibraries opens the interpreter's own library where it is correct and its cost is bounded, and ours for the rest.
 func (s *Sandbox) openLibraries() {
 	L := s.Root
-	L.Push(L.NewFunction(lua.OpenMath))
-	L.Call(0, 0)
-	mathLib := s.Globals.RawGetString("math").(*lua.LTable)
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenString, lua.OpenMath} {
+		L.Push(L.NewFunction(open))
+		L.Call(0, 0)
+	}
+	original := L.G.Global
+	s.Globals = L.CreateTable(0, 64)
+	L.G.Global, L.G.Registry = s.Globals, L.CreateTable(0, 0) // the registry has every library too, for require
+
+	s.copyFunctions(s.Globals, original, "ipairs", "next", "pairs", "select", "type")
+	s.Register(s.Globals, map[string]lua.LGFunction{"assert": s.assert, "error": s.error, "pcall": s.pcall,
+		"tonumber": s.tonumber, "tostring": s.tostring, "unpack": s.unpack})
+
+	mathLib := original.RawGetString("math").(*lua.LTable)
 	mathLib.RawSetString("random", lua.LNil)
 	mathLib.RawSetString("randomseed", lua.LNil)
 	mathLib.RawSetString("huge", lua.LNumber(math.Inf(1)))
-	// The registry holds the library too, for require, which there is none of.
-	L.G.Registry = L.CreateTable(0, 0)
 
-	s.Register(s.Globals, s.baseLibrary())
-	s.Globals.RawSetString("ipairs", L.NewClosure(s.ipairs, L.NewFunction(s.ipairsNext)))
-	s.Globals.RawSetString("pairs", L.NewClosure(s.pairs, s.Globals.RawGetString("next")))
 	s.strings = L.CreateTable(0, 16)
+	s.copyFunctions(s.strings, original.RawGetString("string").(*lua.LTable), "len", "reverse", "sub")
 	s.Register(s.strings, s.stringLibrary())
-	s.Globals.RawSetString("string", s.strings)
-	tables := L.CreateTable(0, 8)
-	s.Register(tables, s.tableLibrary())
-	s.Globals.RawSetString("table", tables)
-
 	methods := L.CreateTable(0, 1)
 	methods.RawSetString("__index", s.strings)
 	L.SetMetatable(lua.LString(""), methods)
 
+	tables := L.CreateTable(0, 8)
+	s.Register(tables, s.tableLibrary())
+
 	s.explainMissing(s.Globals, "")
-	s.explainMissing(s.strings, "string.")
-	s.explainMissing(tables, "table.")
-	s.explainMissing(mathLib, "math.")
+	for name, library := range map[string]*lua.LTable{"math": mathLib, "string": s.strings, "table": tables} {
+		s.Globals.RawSetString(name, library)
+		s.explainMissing(library, name+".")
+	}
 }
 
-// Register puts functions into a table.
+func (s *Sandbox) copyFunctions(to, from *lua.LTable, names ...string) {
+	for _, name := range names {
+		to.RawSetString(name, from.RawGetString(name))
+	}
+}
+
+// Register adds functions to a table.
 func (s *Sandbox) Register(t *lua.LTable, fns map[string]lua.LGFunction) {
 	for name, fn := range fns {
 		t.RawSetString(name, s.Root.NewFunction(fn))
 	}
 }
 
-// explainMissing makes the use of a removed name an error that says so. A global that was never assigned is an error
-// too: a child of a node would otherwise go missing for a misspelled name.
+// explainMissing makes it an error to use a removed name. Reading a global that was never assigned is an error too:
+// otherwise a misspelled name would silently remove a child from a node.
 func (s *Sandbox) explainMissing(t *lua.LTable, prefix string) {
 	meta := s.Root.CreateTable(0, 1)
 	meta.RawSetString("__index", s.Root.NewFunction(func(L *lua.LState) int {
@@ -77,18 +89,11 @@ func (s *Sandbox) explainMissing(t *lua.LTable, prefix string) {
 	t.Metatable = meta
 }
 
-func (s *Sandbox) baseLibrary() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		"assert": s.assert, "error": s.error, "next": s.next, "pcall": s.pcall, "select": s.choose,
-		"tonumber": s.tonumber, "tostring": s.tostring, "type": s.typeOf, "unpack": s.unpack,
-	}
-}
+// maxProtected is the number of nested pcalls. Each has its own stack.
+const maxProtected = 50
 
-// maxCatching bounds pcall within pcall: each has a stack of its own.
-const maxCatching = 50
-
-// manyValues bounds what a Go function may return at once.
-const manyValues = 8000
+// maxResults is the number of values that a library function may return.
+const maxResults = 8000
 
 func (s *Sandbox) assert(L *lua.LState) int {
 	if lua.LVAsBool(L.CheckAny(1)) {
@@ -121,8 +126,8 @@ func (s *Sandbox) error(L *lua.LState) int {
 	return 0
 }
 
-// pcall runs a function in a state of its own. In the same one, an error would part the callers' variables from the
-// closures that share them. A limit that was hit is not caught, nor is a failure of the interpreter.
+// pcall calls a function in a new state. In the same state, the interpreter would separate the callers' variables from
+// the closures that share them when there is an error. Exceeded limits and failures of the interpreter are not caught.
 func (s *Sandbox) pcall(L *lua.LState) int {
 	fn, ok := L.CheckAny(1).(*lua.LFunction)
 	if !ok {
@@ -131,9 +136,9 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 		return 2
 	}
 	s.Spend(L, 200)
-	if len(s.outer) >= maxCatching || 2*len(s.outer)+2 >= s.limits.Depth {
-		s.meter.end("stack overflow: pcall within pcall is limited to %d", min(maxCatching, s.limits.Depth/2))
-		s.stopIfOver(L)
+	if len(s.outer) >= maxProtected || 2*len(s.outer)+2 >= s.limits.Depth {
+		s.meter.exceed("stack overflow: more than %d nested pcalls", min(maxProtected, s.limits.Depth/2))
+		s.raiseIfExceeded(L)
 	}
 	th := s.thread(s.limits.Depth - 2*len(s.outer))
 	th.Push(fn)
@@ -145,7 +150,7 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 	err := th.PCall(nargs, lua.MultRet, nil)
 	s.outer = s.outer[:len(s.outer)-1]
 	if err == nil {
-		s.stopIfOver(L)
+		s.raiseIfExceeded(L)
 		L.Push(lua.LTrue)
 		for i := 1; i <= th.GetTop(); i++ {
 			L.Push(th.Get(i))
@@ -153,10 +158,10 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 		return 1 + th.GetTop()
 	}
 	api, ok := err.(*lua.ApiError)
-	if !ok || api.Type == lua.ApiErrorPanic || s.meter.over != nil {
-		if s.meter.over == nil {
-			s.meter.end("the interpreter failed: %v", cause(err))
-			s.stopIfOver(L)
+	if !ok || api.Type == lua.ApiErrorPanic || s.meter.exceeded != nil {
+		if s.meter.exceeded == nil {
+			s.meter.exceed("the interpreter failed: %v", cause(err))
+			s.raiseIfExceeded(L)
 		}
 		panic(err)
 	}
@@ -165,7 +170,7 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 	return 2
 }
 
-// caught counts a message, which the interpreter may have made of a large string.
+// caught returns the value of a caught error. A message may contain a large string.
 func (s *Sandbox) caught(L *lua.LState, v lua.LValue) lua.LValue {
 	msg, ok := v.(lua.LString)
 	if !ok {
@@ -174,104 +179,8 @@ func (s *Sandbox) caught(L *lua.LState, v lua.LValue) lua.LValue {
 	if len(msg) > s.limits.StringSize {
 		msg = msg[:s.limits.StringSize]
 	}
-	s.fits(L, len(msg))
-	s.Allocate(L, 4*len(msg)) // it was copied to add the position, and to pass it on
-	return lua.LString(strings.Clone(strings.TrimPrefix(string(msg), " ")))
-}
-
-func (s *Sandbox) next(L *lua.LState) int {
-	t := L.CheckTable(1)
-	k, v := s.following(L, t, L.Get(2))
-	if k == lua.LNil {
-		L.Push(lua.LNil)
-		return 1
-	}
-	L.Push(k)
-	L.Push(v)
-	return 2
-}
-
-// following returns the entry after a key. The list part is gone through here, to count the holes in it. In the
-// hash part the interpreter passes over deleted keys, of which the number is not known, so the clock is read.
-func (s *Sandbox) following(L *lua.LState, t *lua.LTable, key lua.LValue) (lua.LValue, lua.LValue) {
-	n := t.Len()
-	at := -1
-	switch k := key.(type) {
-	case *lua.LNilType:
-		at = 0
-	case lua.LNumber:
-		if IsWhole(k) && k >= 1 && k < maxArray {
-			at = int(k)
-		}
-	}
-	if at >= 0 {
-		for i := at + 1; i <= n; i++ {
-			if v := t.RawGetInt(i); v != lua.LNil {
-				s.Spend(L, (i-at)/8)
-				return lua.LNumber(i), v
-			}
-		}
-		s.Spend(L, max(n-at, 0)/8)
-		key = lua.LNil
-	}
-	k, v := HashNext(t, n, key)
-	s.Look(L)
-	return k, v
-}
-
-// HashNext goes on in the hash part of a table whose list has n entries; a nil key asks for the first.
-func HashNext(t *lua.LTable, n int, key lua.LValue) (lua.LValue, lua.LValue) {
-	if key == lua.LNil && n > 0 {
-		key = lua.LNumber(n)
-	}
-	return t.Next(key)
-}
-
-func (s *Sandbox) pairs(L *lua.LState) int {
-	t := L.CheckTable(1)
-	L.Push(L.Get(lua.UpvalueIndex(1)))
-	L.Push(t)
-	L.Push(lua.LNil)
-	return 3
-}
-
-func (s *Sandbox) ipairs(L *lua.LState) int {
-	t := L.CheckTable(1)
-	L.Push(L.Get(lua.UpvalueIndex(1)))
-	L.Push(t)
-	L.Push(lua.LNumber(0))
-	return 3
-}
-
-func (s *Sandbox) ipairsNext(L *lua.LState) int {
-	i := s.integer(L, 2) + 1
-	v := L.CheckTable(1).RawGet(lua.LNumber(i))
-	if v == lua.LNil {
-		L.Push(lua.LNil)
-		return 1
-	}
-	L.Push(lua.LNumber(i))
-	L.Push(v)
-	return 2
-}
-
-// choose is select, which is a word of Go.
-func (s *Sandbox) choose(L *lua.LState) int {
-	n := L.GetTop()
-	s.Spend(L, n/8)
-	if L.Get(1) == lua.LString("#") {
-		L.Push(lua.LNumber(n - 1))
-		return 1
-	}
-	i := s.integer(L, 1)
-	if i < 0 {
-		i = n + i
-	}
-	i = min(i, n)
-	if i < 1 {
-		L.ArgError(1, "index out of range")
-	}
-	return n - i
+	s.checkString(L, len(msg))
+	return lua.LString(strings.TrimPrefix(string(msg), " "))
 }
 
 func (s *Sandbox) tonumber(L *lua.LState) int {
@@ -296,11 +205,11 @@ func (s *Sandbox) tonumber(L *lua.LState) int {
 	return 1
 }
 
-// parseNumber reads a number as Lua does; nil if it is none.
+// parseNumber parses a number as Lua 5.1 does. It returns LNil if the text is not a number.
 func parseNumber(text string, base int) lua.LValue {
 	text = strings.Trim(text, " \t\n\v\f\r")
 	if strings.ContainsAny(text, "_nNpPtT") && base == 10 {
-		return lua.LNil // inf, nan and the like, which Go would read
+		return lua.LNil // such as inf, nan and 1_000, which Go accepts
 	}
 	digits, negative := strings.CutPrefix(text, "-")
 	if hex := strings.ToLower(digits[:min(2, len(digits))]); hex == "0x" && (base == 10 || base == 16) {
@@ -327,7 +236,7 @@ func (s *Sandbox) tostring(L *lua.LState) int {
 	return 1
 }
 
-// Text shows a value. It shows no address, since that would differ from run to run.
+// Text formats a value. It omits addresses, because they differ from run to run.
 func (s *Sandbox) Text(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
@@ -338,7 +247,7 @@ func (s *Sandbox) Text(v lua.LValue) string {
 	return v.Type().String()
 }
 
-// NumberString writes a number as Lua does, a whole one without a point.
+// NumberString formats a number as Lua does: a whole number has no decimal point.
 func NumberString(n lua.LNumber) string {
 	f := float64(n)
 	switch {
@@ -354,11 +263,6 @@ func NumberString(n lua.LNumber) string {
 	return fmt.Sprint(f)
 }
 
-func (s *Sandbox) typeOf(L *lua.LState) int {
-	L.Push(lua.LString(L.CheckAny(1).Type().String()))
-	return 1
-}
-
 func (s *Sandbox) unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
 	first, last := 1, t.Len()
@@ -371,7 +275,7 @@ func (s *Sandbox) unpack(L *lua.LState) int {
 	if first > last {
 		return 0
 	}
-	if last-first >= manyValues {
+	if last-first >= maxResults {
 		s.Raise(L, "too many results to unpack")
 	}
 	s.Spend(L, (last-first)/8)
@@ -381,7 +285,7 @@ func (s *Sandbox) unpack(L *lua.LState) int {
 	return last - first + 1
 }
 
-// integer reads an argument as a whole number, cut to what a float64 holds exactly.
+// integer returns argument n as an integer, limited to the range that a float64 represents exactly.
 func (s *Sandbox) integer(L *lua.LState, n int) int {
 	f := float64(L.CheckNumber(n))
 	if math.IsNaN(f) {

@@ -7,8 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// strFormat is string.format. A width or a precision has at most two digits, as in Lua, so that a directive
-// cannot ask for much.
+// strFormat implements string.format. As in Lua, a width or a precision has at most two digits, which bounds the size of
+// the result.
 func (s *Sandbox) strFormat(L *lua.LState) int {
 	format := L.CheckString(1)
 	s.Spend(L, len(format)/16)
@@ -31,12 +31,12 @@ func (s *Sandbox) strFormat(L *lua.LState) int {
 		s.grow(L, &out, s.formatted(L, d, arg))
 		format = rest
 	}
-	s.fits(L, out.Len())
+	s.checkString(L, out.Len())
 	L.Push(lua.LString(out.String()))
 	return 1
 }
 
-// directive is what follows a '%': "-5.2f" has the flags "-", the size "5.2" and the verb 'f'.
+// directive is a parsed directive: "%-5.2f" has the flags "-", the size "5.2" and the verb 'f'.
 type directive struct {
 	flags, size string
 	verb        byte
@@ -86,23 +86,23 @@ func (s *Sandbox) formatted(L *lua.LState, d directive, arg int) string {
 		if (d.verb == 'g' || d.verb == 'G') && !strings.Contains(d.size, ".") {
 			goFormat += ".6"
 		}
-		return goNumber(fmt.Sprintf(goFormat+string(d.verb), float64(L.CheckNumber(arg))))
+		return formatInfinite(fmt.Sprintf(goFormat+string(d.verb), float64(L.CheckNumber(arg))))
 	case 'q':
-		return quoted(L.CheckString(arg))
+		return quote(L.CheckString(arg))
 	case 's':
 		text := s.Text(L.CheckAny(arg))
 		if d.flags == "" && d.size == "" {
 			return text
 		}
-		s.fits(L, len(text)+100)
-		return padded(text, d)
+		s.checkString(L, len(text)+100)
+		return pad(text, d)
 	}
 	s.Raise(L, "invalid option '%%%s' to 'format'", Clean(string([]byte{d.verb})))
 	return ""
 }
 
-// goNumber writes infinity and not-a-number as C does.
-func goNumber(text string) string {
+// formatInfinite replaces Go's names for infinity and not-a-number with those of C.
+func formatInfinite(text string) string {
 	if !strings.ContainsAny(text, "IN") {
 		return text
 	}
@@ -117,8 +117,8 @@ func goNumber(text string) string {
 	return fmt.Sprintf("%*s", len(text), sign+word)
 }
 
-// padded counts bytes, where Go would count characters.
-func padded(text string, d directive) string {
+// pad pads and truncates a string. It counts bytes, where Go counts characters.
+func pad(text string, d directive) string {
 	width, precision, cut := strings.Cut(d.size, ".")
 	if cut {
 		text = text[:min(len(text), atoi(precision))]
@@ -138,8 +138,8 @@ func atoi(digits string) int {
 	return n
 }
 
-// quoted writes a string so that Lua reads it back.
-func quoted(text string) string {
+// quote formats a string as a Lua literal.
+func quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, c := range []byte(text) {

@@ -9,12 +9,11 @@ import (
 func (s *Sandbox) stringLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"byte": s.strByte, "char": s.strChar, "find": s.strFind, "format": s.strFormat, "gmatch": s.strGmatch,
-		"gsub": s.strGsub, "len": s.strLen, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep,
-		"reverse": s.strReverse, "sub": s.strSub, "upper": s.strUpper,
+		"gsub": s.strGsub, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep, "upper": s.strUpper,
 	}
 }
 
-// span reads the arguments first and last, which count from the end if they are negative, as offsets.
+// span converts the arguments first and last, of which negative ones count from the end, to offsets.
 func span(size, first, last int) (int, int) {
 	if first < 0 {
 		first = size + first + 1
@@ -33,7 +32,7 @@ func (s *Sandbox) strByte(L *lua.LState) int {
 	str := L.CheckString(1)
 	first := s.integerOr(L, 2, 1)
 	from, to := span(len(str), first, s.integerOr(L, 3, first))
-	if to-from > manyValues {
+	if to-from > maxResults {
 		s.Raise(L, "string slice too long")
 	}
 	s.Spend(L, (to-from)/8)
@@ -45,7 +44,7 @@ func (s *Sandbox) strByte(L *lua.LState) int {
 
 func (s *Sandbox) strChar(L *lua.LState) int {
 	n := L.GetTop()
-	s.fits(L, n)
+	s.checkString(L, n)
 	b := make([]byte, n)
 	for i := range b {
 		c := s.integer(L, i+1)
@@ -55,11 +54,6 @@ func (s *Sandbox) strChar(L *lua.LState) int {
 		b[i] = byte(c)
 	}
 	L.Push(lua.LString(b))
-	return 1
-}
-
-func (s *Sandbox) strLen(L *lua.LState) int {
-	L.Push(lua.LNumber(len(L.CheckString(1))))
 	return 1
 }
 
@@ -83,7 +77,7 @@ func (s *Sandbox) strUpper(L *lua.LState) int {
 
 func (s *Sandbox) mapped(L *lua.LState, to func(byte) byte) int {
 	str := L.CheckString(1)
-	s.fits(L, len(str))
+	s.checkString(L, len(str))
 	b := []byte(str)
 	for i, c := range b {
 		b[i] = to(c)
@@ -98,27 +92,8 @@ func (s *Sandbox) strRep(L *lua.LState) int {
 		L.Push(lua.LString(""))
 		return 1
 	}
-	s.fits(L, len(str)*min(n, s.limits.StringSize/len(str)+1))
+	s.checkString(L, len(str)*min(n, s.limits.StringSize/len(str)+1))
 	L.Push(lua.LString(strings.Repeat(str, n)))
-	return 1
-}
-
-func (s *Sandbox) strReverse(L *lua.LState) int {
-	str := L.CheckString(1)
-	s.fits(L, len(str))
-	b := make([]byte, len(str))
-	for i := range b {
-		b[i] = str[len(str)-1-i]
-	}
-	L.Push(lua.LString(b))
-	return 1
-}
-
-func (s *Sandbox) strSub(L *lua.LState) int {
-	str := L.CheckString(1)
-	from, to := span(len(str), s.integer(L, 2), s.integerOr(L, 3, -1))
-	s.Allocate(L, 16)
-	L.Push(lua.LString(str[from:to]))
 	return 1
 }
 
@@ -130,7 +105,7 @@ func (s *Sandbox) matcher(L *lua.LState, src, pat string) *matcher {
 	}
 }
 
-// capture returns a capture, or the whole match if it is the first and there is none.
+// capture returns capture i. Without captures, capture 0 is the whole match.
 func (s *Sandbox) capture(m *matcher, i, start, end int) lua.LValue {
 	if i >= len(m.caps) {
 		if i != 0 {
@@ -149,10 +124,9 @@ func (s *Sandbox) capture(m *matcher, i, start, end int) lua.LValue {
 	}
 }
 
-// pushCaptures pushes all captures, or the whole match if there is none.
+// pushCaptures pushes all captures, or the whole match if the pattern has none.
 func (s *Sandbox) pushCaptures(L *lua.LState, m *matcher, start, end int) int {
 	n := max(len(m.caps), 1)
-	s.Allocate(L, 16*n)
 	for i := range n {
 		L.Push(s.capture(m, i, start, end))
 	}
@@ -172,7 +146,7 @@ func (s *Sandbox) search(L *lua.LState, find bool) int {
 	if find && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(pat, "^$*+?.([%-")) {
 		s.Spend(L, len(str)/64)
 		i := strings.Index(str[from:], pat)
-		s.Look(L)
+		s.Check(L)
 		if i < 0 {
 			L.Push(lua.LNil)
 			return 1
@@ -199,14 +173,13 @@ func (s *Sandbox) search(L *lua.LState, find bool) int {
 	return 2 + s.pushCaptures(L, m, start, end)
 }
 
-// strGmatch returns an iterator. It has state, so one that was made while loading must not be used in a call.
+// strGmatch returns an iterator. It has state, so a call must not use one that was created while loading.
 func (s *Sandbox) strGmatch(L *lua.LState) int {
 	str, pat := L.CheckString(1), L.CheckString(2)
 	sealed, from := s.sealed, 0
-	s.Allocate(L, 512)
 	L.Push(L.NewFunction(func(L *lua.LState) int {
 		if s.sealed != sealed {
-			s.Raise(L, "an iterator made while loading is used in a call: %s", keepsNothing)
+			s.Raise(L, "an iterator that was created while loading is used in a call: %s", keepsNothing)
 		}
 		m := s.matcher(L, str, pat)
 		for ; from <= len(str); from++ {
@@ -271,21 +244,21 @@ func (s *Sandbox) strGsub(L *lua.LState) int {
 	if from < len(str) {
 		s.grow(L, &out, str[from:])
 	}
-	s.fits(L, out.Len())
+	s.checkString(L, out.Len())
 	L.Push(lua.LString(out.String()))
 	L.Push(lua.LNumber(count))
 	return 2
 }
 
-// grow appends, and stops before the string gets too large.
+// grow appends a piece, and raises an error if the string becomes too large.
 func (s *Sandbox) grow(L *lua.LState, out *strings.Builder, piece string) {
 	if out.Len()+len(piece) > s.limits.StringSize {
-		s.fits(L, s.limits.StringSize+1)
+		s.checkString(L, s.limits.StringSize+1)
 	}
 	out.WriteString(piece)
 }
 
-// replacement returns what takes the place of a match.
+// replacement returns the replacement of a match.
 func (s *Sandbox) replacement(L *lua.LState, m *matcher, repl lua.LValue, start, end int) string {
 	var v lua.LValue
 	switch r := repl.(type) {
@@ -312,7 +285,7 @@ func (s *Sandbox) replacement(L *lua.LState, m *matcher, repl lua.LValue, start,
 	return m.src[start:end]
 }
 
-// expand puts captures in the place of %0 to %9.
+// expand replaces %0 to %9 with captures.
 func (s *Sandbox) expand(L *lua.LState, m *matcher, repl string, start, end int) string {
 	if !strings.Contains(repl, "%") {
 		return repl

@@ -32,14 +32,14 @@ func (s *Sandbox) tabConcat(L *lua.LState) int {
 			s.grow(L, &out, sep)
 		}
 	}
-	s.fits(L, out.Len())
+	s.checkString(L, out.Len())
 	L.Push(lua.LString(out.String()))
 	return 1
 }
 
 func (s *Sandbox) tabInsert(L *lua.LState) int {
 	t := L.CheckTable(1)
-	s.mayChange(L, t)
+	s.checkNotFrozen(L, t)
 	n := t.Len()
 	switch L.GetTop() {
 	case 2:
@@ -54,7 +54,6 @@ func (s *Sandbox) tabInsert(L *lua.LState) int {
 			return 0
 		}
 		s.Spend(L, (n-at)/16)
-		s.Allocate(L, entryBytes)
 		t.Insert(at, v)
 	default:
 		s.Raise(L, "wrong number of arguments to 'insert'")
@@ -64,50 +63,41 @@ func (s *Sandbox) tabInsert(L *lua.LState) int {
 
 func (s *Sandbox) tabRemove(L *lua.LState) int {
 	t := L.CheckTable(1)
-	s.mayChange(L, t)
+	s.checkNotFrozen(L, t)
 	n := t.Len()
 	at := s.integerOr(L, 2, n)
 	if at < 1 || at > n {
 		L.Push(lua.LNil)
 		return 1
 	}
-	v := t.RawGetInt(at)
-	if at == n {
-		s.set(L, t, lua.LNumber(at), lua.LNil)
-	} else {
-		s.Spend(L, (n-at)/16)
-		t.Remove(at)
-	}
-	L.Push(v)
+	s.Spend(L, (n-at)/16)
+	L.Push(t.Remove(at))
 	return 1
 }
 
 func (s *Sandbox) tabMaxn(L *lua.LState) int {
 	t := L.CheckTable(1)
 	n := lua.LNumber(t.Len())
-	for k, _ := HashNext(t, int(n), lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
 		s.Spend(L, 1)
 		if f, ok := k.(lua.LNumber); ok && f > n {
 			n = f
 		}
 	}
-	s.Look(L)
 	L.Push(n)
 	return 1
 }
 
-// tabSort sorts a copy and writes it back: an order function may change the table, raise an error or contradict
-// itself.
+// tabSort sorts a copy and writes it back, because the order function may change the table or raise an error.
 func (s *Sandbox) tabSort(L *lua.LState) int {
 	t := L.CheckTable(1)
-	s.mayChange(L, t)
+	s.checkNotFrozen(L, t)
 	var less *lua.LFunction
 	if L.Get(2) != lua.LNil {
 		less = L.CheckFunction(2)
 	}
 	n := t.Len()
 	s.Spend(L, n)
-	s.Allocate(L, 16*n)
 	values := make([]lua.LValue, n)
 	for i := range values {
 		values[i] = t.RawGetInt(i + 1)

@@ -2,20 +2,20 @@ package sandbox
 
 import "strings"
 
-// matcher matches a Lua 5.1 pattern against a subject. It counts its steps, because a short pattern can take a time
-// that is exponential in the subject, and it bounds how deep it recurses, which is as deep as the pattern has items.
+// matcher matches a Lua 5.1 pattern against a subject. The interpreter's own matcher cannot be stopped, and a short
+// pattern may take exponential time, so this one counts its steps. It recurses once for each item of the pattern.
 type matcher struct {
 	src, pat string
 	caps     []captured
 	depth    int
 	steps    int
-	// spend is told of steps every now and then. fail is called with an error in the pattern. Both may panic, and
-	// fail must.
+	// spend is called with the number of steps since its last call, and may panic. fail is called with an error in the
+	// pattern, and must panic.
 	spend func(steps int)
 	fail  func(msg string)
 }
 
-// captured is a part of the subject. size may also be one of the following.
+// captured is a captured part of the subject. Its size may also be captureOpen or capturePosition.
 type captured struct{ start, size int }
 
 const (
@@ -35,7 +35,7 @@ func (m *matcher) step() {
 	}
 }
 
-// find looks for the pattern from an offset on and returns where the match begins and ends, or noMatch.
+// find returns the start and end of the first match at or after an offset, or noMatch.
 func (m *matcher) find(from int) (start, end int) {
 	p := 0
 	anchored := strings.HasPrefix(m.pat, "^")
@@ -54,7 +54,7 @@ func (m *matcher) find(from int) (start, end int) {
 	return noMatch, noMatch
 }
 
-// match matches the pattern from p on at s and returns where that ends, or noMatch.
+// match matches the pattern from p against the subject at s. It returns the end of the match, or noMatch.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxPatternDepth {
 		m.fail("pattern too complex")
@@ -91,7 +91,7 @@ func (m *matcher) match(s, p int) int {
 			p = end
 			continue
 		case c == '%' && p+1 < len(m.pat) && isDigit(m.pat[p+1]):
-			if s = m.again(s, m.pat[p+1]); s == noMatch {
+			if s = m.backReference(s, m.pat[p+1]); s == noMatch {
 				return noMatch
 			}
 			p += 2
@@ -129,7 +129,7 @@ func (m *matcher) match(s, p int) int {
 	return s
 }
 
-// longest takes as many as it can, at least up to least, and gives back one by one.
+// longest matches as many characters as possible, at least up to least, before the rest of the pattern.
 func (m *matcher) longest(s, least, p, end int) int {
 	e := least
 	for m.one(e, p, end) {
@@ -143,6 +143,7 @@ func (m *matcher) longest(s, least, p, end int) int {
 	return noMatch
 }
 
+// shortest matches as few characters as possible before the rest of the pattern.
 func (m *matcher) shortest(s, p, end int) int {
 	for {
 		if e := m.match(s, end+1); e != noMatch {
@@ -184,8 +185,8 @@ func (m *matcher) close(s, p int) int {
 	return noMatch
 }
 
-// again matches what a capture caught.
-func (m *matcher) again(s int, digit byte) int {
+// backReference matches the text of an earlier capture.
+func (m *matcher) backReference(s int, digit byte) int {
 	i := int(digit) - '1'
 	if i < 0 || i >= len(m.caps) || m.caps[i].size == captureOpen {
 		m.fail("invalid capture index")
@@ -224,7 +225,7 @@ func (m *matcher) balanced(s, p int) int {
 	return noMatch
 }
 
-// classEnd returns where the single character class at p ends.
+// classEnd returns the end of the character class at p.
 func (m *matcher) classEnd(p int) int {
 	if p >= len(m.pat) {
 		return p
@@ -276,7 +277,7 @@ func (m *matcher) one(s, p, end int) bool {
 	return m.pat[p] == c
 }
 
-// inSet matches a set from its '[' to its ']'.
+// inSet reports whether c is in the set whose '[' is at p and whose ']' is at last.
 func (m *matcher) inSet(c byte, p, last int) bool {
 	in := true
 	if m.pat[p+1] == '^' {
@@ -303,7 +304,7 @@ func (m *matcher) inSet(c byte, p, last int) bool {
 	return !in
 }
 
-// at and before treat the ends of the subject as a zero byte, as %f wants.
+// at and before return a zero byte beyond the ends of the subject, as %f requires.
 func (m *matcher) at(s int) byte {
 	if s < len(m.src) {
 		return m.src[s]
@@ -322,7 +323,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// inClass matches what follows a '%': a letter names a class, and its capital the others; anything else is itself.
+// inClass reports whether c matches the class after a '%': a letter names a class, its capital the complement, and any
+// other character stands for itself.
 func inClass(c, class byte) bool {
 	in := false
 	switch class | 0x20 {

@@ -14,7 +14,7 @@ import (
 
 type patternFailure string
 
-// matchAll returns the match and its captures as text, or why there is none.
+// matchAll returns the match and its captures as text, nil if there is no match, or an error message.
 func matchAll(src, pat string, from, budget int) (found []string) {
 	defer func() {
 		switch p := recover().(type) {
@@ -113,7 +113,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestPatternsSameAsPlain compares with the interpreter's own matcher where that is known to be right.
+// TestPatternsSameAsPlain compares the matcher with that of gopher-lua, for patterns that the latter handles correctly.
 func TestPatternsSameAsPlain(t *testing.T) {
 	L := lua.NewState()
 	defer L.Close()
@@ -156,7 +156,7 @@ func TestPatternDepth(t *testing.T) {
 	}
 }
 
-// FuzzPattern matches any pattern within a number of steps.
+// FuzzPattern checks that any pattern ends within its steps and captures only parts of the subject.
 func FuzzPattern(f *testing.F) {
 	f.Add("hello world", "(%w+) (%w+)", 0)
 	f.Add("aaaaaaaaaaaaaaaaaaaaaaa", "a*a*a*a*b", 3)

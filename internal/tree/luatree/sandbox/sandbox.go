@@ -1,9 +1,10 @@
-// Package sandbox runs Lua code that nobody vouches for. It reaches nothing outside, and is stopped, with file and line,
-// when it has used up its instructions, memory or time; nothing it does can catch that. After Freeze, nothing that
-// exists can be changed by a call, so that no state hides between calls.
+// Package sandbox runs Lua code with limits. The code has no access to files, processes, the network or the clock. A
+// call that exceeds its limit of instructions, time or memory ends with an error that names file and line, and that the
+// code cannot catch. After Freeze, a call cannot change anything that existed before it, so nothing is kept between
+// calls.
 //
-// Values of package lua go in and out: a Sandbox's functions must be called from Go functions that Lua code called, or
-// between calls, by one goroutine at a time.
+// The methods of a Sandbox may be called between calls, or by a Go function that the running Lua code called. One
+// goroutine at a time may use a Sandbox.
 package sandbox
 
 import (
@@ -14,28 +15,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	lua "github.com/yuin/gopher-lua"
 
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 )
 
-// Limits bound what a Lua file may use. Zero fields mean the default.
+// Limits bounds the resources of each call; loading a file is a call. A zero field means its default.
 type Limits struct {
-	// Instructions per call, and for loading a file; default 5,000,000.
+	// Instructions is the number of instructions; default 5,000,000.
 	Instructions int64
-	// Memory is how many bytes a call may allocate; default 64 MiB. What is freed meanwhile counts too.
+	// Memory is the number of bytes by which the heap of the process may grow; default 64 MiB. It is measured every 128
+	// instructions, so a call may exceed it by some megabytes before it is stopped.
 	Memory int64
-	// StringSize is the length of the largest string; default 1 MiB.
+	// StringSize is the length of the longest string in bytes; default 1 MiB.
 	StringSize int
-	// Depth is how many calls may be within calls; default 200, at most 1,000.
+	// Depth is the number of nested function calls; default 200, at most 1,000.
 	Depth int
-	// Time per call; default 2 s.
+	// Time is the duration; default 2 s.
 	Time time.Duration
 }
 
-// maxDepth keeps what the interpreter puts on the Go stack far below the size at which Go ends the process.
+// maxDepth keeps the interpreter's use of the Go stack far below the size at which Go ends the process.
 const maxDepth = 1000
 
 func (l Limits) withDefaults() Limits {
@@ -58,7 +60,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Error is what went wrong in a Lua file. Line 0: no line is to blame.
+// Error is an error in a Lua file. A Line of 0 means that the error has no line.
 type Error struct {
 	File string
 	Line int
@@ -72,55 +74,55 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// Sandbox runs Lua code that nobody vouches for. One goroutine at a time may use it.
+// Sandbox runs Lua code with limits.
 //
-// The interpreter has no hooks. What bounds it instead: a context that counts instructions (meter), a rewriting of
-// the source that leads whatever allocates or assigns through functions of ours (guard), and a library of our own.
+// The interpreter has no hooks for that. Instead, its context counts instructions and measures the heap (meter), the
+// source is rewritten so that concatenations and assignments call Go functions (rewriter), and library functions that
+// could run for long or allocate much are our own.
 type Sandbox struct {
 	limits Limits
 	meter  *meter
-	// Root makes functions and tables. It never runs: the states that do are made from it. A context on it would cost a goroutine for each.
+	// Root creates functions, tables and threads. It never runs code itself: its context would cost a goroutine for each
+	// thread.
 	Root *lua.LState
-	// state runs calls. A call that a limit ended leaves it in disorder, and it is replaced.
+	// state runs calls. It is replaced after a call that was stopped, because its stack is then inconsistent.
 	state *lua.LState
-	// outer are the states that wait, in pcall, for the one that runs.
+	// outer holds the states that wait in pcall for the running one.
 	outer []*lua.LState
 
-	// env stands between Lua code and globals, so that reads of what is missing and all writes can be seen.
+	// env is the environment of Lua code. It is empty and has a metatable, which intercepts reads of undefined globals
+	// and all assignments to globals.
 	env     *lua.LTable
 	Globals *lua.LTable
 	strings *lua.LTable
 	files   []string
 
-	// sealed: loading has ended. frozen are the tables that existed then.
-	sealed bool
-	frozen map[*lua.LTable]struct{}
-	// hashed are tables whose hash part was counted already in the call that runs.
-	hashed  map[*lua.LTable]struct{}
+	// sealed reports whether loading has ended. frozen holds the tables that existed then.
+	sealed  bool
+	frozen  map[*lua.LTable]struct{}
 	running bool
 }
 
-// New returns a sandbox with the library and nothing else.
+// New returns a sandbox that defines the library only.
 func New(limits Limits) *Sandbox {
 	lowerArrays()
 	limits = limits.withDefaults()
-	s := &Sandbox{limits: limits, meter: newMeter(limits), frozen: map[*lua.LTable]struct{}{}, hashed: map[*lua.LTable]struct{}{}}
+	s := &Sandbox{limits: limits, meter: newMeter(limits), frozen: map[*lua.LTable]struct{}{}}
 	s.Root = lua.NewState(lua.Options{
 		SkipOpenLibs:  true,
 		CallStackSize: limits.Depth,
 		RegistrySize:  1024, RegistryMaxSize: 1 << 17, RegistryGrowStep: 4096,
 	})
 	s.Root.G.MainThread = s.Root
-	s.Globals = s.Root.G.Global
 	s.env = s.Root.CreateTable(0, 8)
 	s.openLibraries()
-	s.guardEnvironment()
+	s.openGuards()
 	s.Root.Env = s.env
 	s.state = s.thread(limits.Depth)
 	return s
 }
 
-// Close frees it. It must not be used afterwards.
+// Close frees the sandbox, which must not be used afterwards.
 func (s *Sandbox) Close() {
 	s.state, s.outer = nil, nil
 	if !s.Root.IsClosed() {
@@ -128,7 +130,7 @@ func (s *Sandbox) Close() {
 	}
 }
 
-// thread makes a state that shares all globals and may hold that many calls within calls.
+// thread returns a state that shares all globals and allows the given number of nested calls.
 func (s *Sandbox) thread(depth int) *lua.LState {
 	s.Root.Options.CallStackSize = depth
 	th, _ := s.Root.NewThread()
@@ -136,13 +138,13 @@ func (s *Sandbox) thread(depth int) *lua.LState {
 	return th
 }
 
-// Load compiles and runs a file's chunk with these extra globals and returns its first result (LNil if none).
+// Load compiles and runs a file with additional globals and returns its first result, or LNil if it has none.
 func (s *Sandbox) Load(ctx context.Context, file, source string, globals map[string]lua.LValue) (lua.LValue, *Error) {
 	if s.sealed {
-		return lua.LNil, &Error{File: file, Msg: "loading has ended: make a new sandbox"}
+		return lua.LNil, &Error{File: file, Msg: "the sandbox is frozen: create a new one"}
 	}
 	if s.running {
-		return lua.LNil, &Error{File: file, Msg: "load within a call"}
+		return lua.LNil, &Error{File: file, Msg: "a file is loaded during a call"}
 	}
 	if !slices.Contains(s.files, file) {
 		s.files = append(s.files, file)
@@ -150,20 +152,19 @@ func (s *Sandbox) Load(ctx context.Context, file, source string, globals map[str
 	for name, v := range globals {
 		s.Globals.RawSetString(name, v)
 	}
-	proto, err := s.compile(file, source)
+	proto, err := compile(file, source)
 	if err != nil {
-		s.meter.reset()
 		return lua.LNil, err
 	}
 	fn := s.state.NewFunctionFromProto(proto)
 	return s.run(ctx, fn)
 }
 
-// Call runs a function. The context may end it early.
+// Call calls a function. It stops early if ctx is done.
 func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (lua.LValue, *Error) {
 	if s.running {
 		e := s.errorAt(fn)
-		e.Msg = "call within a call: the sandbox runs one function at a time"
+		e.Msg = "a function is called during another call"
 		return lua.LNil, e
 	}
 	return s.run(ctx, fn, args...)
@@ -171,21 +172,20 @@ func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValu
 
 func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (result lua.LValue, fail *Error) {
 	s.running = true
-	s.meter.begin(ctx)
+	s.meter.start(ctx)
 	L := s.state
-	whole := false
+	consistent := false
 	defer func() {
 		if p := recover(); p != nil {
 			result, fail = lua.LNil, s.errorAt(fn)
 			fail.Msg = Clean(fmt.Sprintf("the interpreter failed: %v", p))
 		}
-		if !whole {
+		if !consistent {
 			s.outer = nil
 			s.state = s.thread(s.limits.Depth)
 		}
 		s.running = false
-		s.hashed = map[*lua.LTable]struct{}{}
-		s.meter.reset()
+		s.meter.stop()
 	}()
 	L.Push(fn)
 	for _, a := range args {
@@ -194,27 +194,27 @@ func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction, args ...lua.LValue
 	err := L.PCall(len(args), 1, nil)
 	if err != nil {
 		var api *lua.ApiError
-		whole = errors.As(err, &api) && api.Type != lua.ApiErrorPanic && s.meter.over == nil
+		consistent = errors.As(err, &api) && api.Type != lua.ApiErrorPanic && s.meter.exceeded == nil
 		return lua.LNil, s.Describe(err, fn)
 	}
 	result = L.Get(-1)
 	L.SetTop(0)
-	// A limit may have been hit in the very last instruction.
-	if over := s.meter.over; over != nil {
+	// The last instruction may have exceeded a limit.
+	if s.meter.exceeded != nil {
 		fail = s.errorAt(fn)
-		fail.Msg = over.Error()
+		fail.Msg = s.meter.exceeded.Error()
 		return lua.LNil, fail
 	}
-	whole = true
+	consistent = true
 	return result, nil
 }
 
-// Where returns file and line of the Lua code that called the running Go function.
+// Where returns the position of the Lua code that called the running Go function.
 func (s *Sandbox) Where(L *lua.LState) tree.Position {
 	if p := position(L); p.File != "" {
 		return p
 	}
-	// A Go function that pcall called directly has nobody above it in its own state.
+	// A Go function that pcall called directly has no caller in its own state.
 	for _, th := range slices.Backward(s.outer) {
 		if p := position(th); p.File != "" {
 			return p
@@ -232,7 +232,8 @@ func position(L *lua.LState) tree.Position {
 	}
 }
 
-// positionAt returns where the code that many calls up stands: nowhere if it is a Go function.
+// positionAt returns the position of the caller at a level, which is zero for a Go function. It returns false if there is
+// no such level.
 func positionAt(L *lua.LState, level int) (tree.Position, bool) {
 	dbg, ok := L.GetStack(level)
 	if !ok {
@@ -244,7 +245,7 @@ func positionAt(L *lua.LState, level int) (tree.Position, bool) {
 	return tree.Position{File: dbg.Source, Line: dbg.CurrentLine}, true
 }
 
-// Raise stops the Lua code with a message at the position of the caller.
+// Raise raises an error at the position of the Lua code that called the running Go function. It does not return.
 func (s *Sandbox) Raise(L *lua.LState, format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	if p := s.Where(L); p.File != "" {
@@ -253,7 +254,7 @@ func (s *Sandbox) Raise(L *lua.LState, format string, args ...any) {
 	L.Error(lua.LString(msg), 0)
 }
 
-// errorAt blames the line on which a function begins, for errors that come without a position.
+// errorAt returns an error at the first line of a function, for failures without a position.
 func (s *Sandbox) errorAt(fn *lua.LFunction) *Error {
 	if fn == nil || fn.Proto == nil {
 		return &Error{File: s.lastFile()}
@@ -268,7 +269,7 @@ func (s *Sandbox) lastFile() string {
 	return s.files[len(s.files)-1]
 }
 
-// Describe makes one clean line of what the interpreter reports.
+// Describe converts an error of the interpreter to an Error with a message of one line.
 func (s *Sandbox) Describe(err error, fn *lua.LFunction) *Error {
 	var api *lua.ApiError
 	if !errors.As(err, &api) {
@@ -294,18 +295,18 @@ func (s *Sandbox) Describe(err error, fn *lua.LFunction) *Error {
 	}
 	text = strings.TrimPrefix(text, " ")
 	switch {
-	case s.meter.over != nil:
-		text = s.meter.over.Error()
+	case s.meter.exceeded != nil:
+		text = s.meter.exceeded.Error()
 	case api.Type == lua.ApiErrorPanic:
 		text = "the interpreter failed: " + text
 	case text == "stack overflow":
-		text = fmt.Sprintf("stack overflow: calls within calls are limited to %d", s.limits.Depth)
+		text = fmt.Sprintf("stack overflow: more than %d nested calls", s.limits.Depth)
 	}
 	e.Msg = Clean(text)
 	return e
 }
 
-// cause is what failed in the interpreter, without its stack trace.
+// cause returns the message of an error of the interpreter, without its stack trace.
 func cause(err error) string {
 	if api, ok := err.(*lua.ApiError); ok {
 		return Clean(api.Object.String())
@@ -313,7 +314,7 @@ func cause(err error) string {
 	return Clean(err.Error())
 }
 
-// positioned splits "file:line: message" if the file is one of ours.
+// positioned splits "file:line: message" if the file was loaded.
 func (s *Sandbox) positioned(text string) (tree.Position, string, bool) {
 	for _, file := range s.files {
 		rest, ok := strings.CutPrefix(text, file+":")
@@ -331,7 +332,7 @@ func (s *Sandbox) positioned(text string) (tree.Position, string, bool) {
 	return tree.Position{}, text, false
 }
 
-// traced finds the innermost Lua code in a stack trace.
+// traced returns the innermost position of Lua code in a stack trace.
 func (s *Sandbox) traced(trace string) (tree.Position, bool) {
 	for line := range strings.Lines(trace) {
 		if p, _, ok := s.positioned(strings.TrimSpace(line)); ok {
@@ -341,26 +342,15 @@ func (s *Sandbox) traced(trace string) (tree.Position, bool) {
 	return tree.Position{}, false
 }
 
-const maxMessage = 500
+const (
+	maxMessage = 500
+	maxQuoted  = 60
+)
 
-// Clean returns one line of at most maxMessage characters without control characters.
+// Clean returns a message as one line of at most maxMessage characters, without control characters.
 func Clean(msg string) string {
-	var b strings.Builder
-	n := 0
-	for i := 0; i < len(msg); {
-		r, size := utf8.DecodeRuneInString(msg[i:])
-		piece := msg[i : i+size]
-		if r == utf8.RuneError && size == 1 {
-			piece = fmt.Sprintf(`\x%02x`, msg[i])
-		} else if !strconv.IsPrint(r) {
-			piece = strings.Trim(strconv.QuoteRune(r), "'")
-		}
-		if n += utf8.RuneCountInString(piece); n >= maxMessage {
-			b.WriteString("…")
-			break
-		}
-		b.WriteString(piece)
-		i += size
-	}
-	return b.String()
+	return text.Shorten(text.Printable(text.Truncate(msg, 4*maxMessage)), maxMessage)
 }
+
+// Shorten shortens a piece of a file, so that a message can quote it.
+func Shorten(s string) string { return text.Shorten(s, maxQuoted) }

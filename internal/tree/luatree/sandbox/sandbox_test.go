@@ -10,7 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// innocent programs return one string. They must run in the sandbox as in Lua 5.1; want is what that gives.
+// innocent programs return a string. In the sandbox, want is the result, as in Lua 5.1.
 var innocent = []struct{ name, source, want string }{
 	{"swap", `local a, b = 1, 2; a, b = b, a; return a .. "," .. b`, "2,1"},
 	{"assignment evaluates targets first", `local i, a = 1, {}; i, a[i] = i + 1, 20; return i .. "," .. a[1]`, "2,20"},
@@ -95,7 +95,7 @@ return table.concat(t, ",") .. "|" .. r .. e .. tostring(table.remove({}))`, "0,
 	{"sparse keys", `local t = {}; t[20261017] = "date"; t[-1] = "m"; t[0] = "z"; t[1.5] = "f"; return t[20261017] .. t[-1] .. t[0] .. t[1.5]`, "datemzf"},
 }
 
-// plainDiffers are programs that plain gopher-lua gets wrong, so that only want is compared.
+// plainDiffers lists the programs that gopher-lua itself runs wrongly.
 var plainDiffers = map[string]bool{
 	"swap":                               true,
 	"assignment to object and its field": true,
@@ -119,7 +119,7 @@ func TestInnocentPrograms(t *testing.T) {
 	}
 }
 
-// TestSameAsPlain runs the same programs in the interpreter without the sandbox.
+// TestSameAsPlain runs the same programs in gopher-lua without the sandbox.
 func TestSameAsPlain(t *testing.T) {
 	for _, p := range innocent {
 		if plainDiffers[p.name] {
@@ -213,13 +213,13 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestMessageIsShort(t *testing.T) {
+func TestMessageIsShortened(t *testing.T) {
 	err := loadError(t, New(Limits{Time: time.Hour}), `error(("é\n"):rep(1000))`)
 	if n := len([]rune(err.Msg)); n > maxMessage || n < maxMessage-5 {
-		t.Errorf("message of %d characters", n)
+		t.Errorf("the message has %d characters", n)
 	}
 	if strings.ContainsAny(err.Msg, "\n") {
-		t.Error("message of several lines")
+		t.Error("the message has several lines")
 	}
 }
 
@@ -251,12 +251,12 @@ func TestPositionOfGoFunctions(t *testing.T) {
 	}
 }
 
-// frozen loads a file, freezes it with its result as root, and returns that.
+// frozen loads a file that returns a function, freezes the sandbox with that function as root, and returns it.
 func frozen(t testing.TB, s *Sandbox, source string) *lua.LFunction {
 	t.Helper()
 	fn, ok := mustLoad(t, s, source).(*lua.LFunction)
 	if !ok {
-		t.Fatal("no function")
+		t.Fatal("the result is not a function")
 	}
 	if err := s.Freeze([]*lua.LFunction{fn}); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestNothingIsKeptBetweenCalls(t *testing.T) {
 		{"method definition", "local t = {}\nreturn function() function t:m() end end", "p.lua:2: a table that exists between calls is changed: " + keepsNothing},
 		{"library", "return function() string.x = 1 end", "p.lua:1: a table that exists between calls is changed: " + keepsNothing},
 		{"hidden library", "local s = string; string = nil\nreturn function() s.x = 1 end", "p.lua:2: a table that exists between calls is changed: " + keepsNothing},
-		{"iterator", "local it = ('abc'):gmatch('.')\nreturn function() return it() end", "p.lua:2: an iterator made while loading is used in a call: " + keepsNothing},
+		{"iterator", "local it = ('abc'):gmatch('.')\nreturn function() return it() end", "p.lua:2: an iterator that was created while loading is used in a call: " + keepsNothing},
 		{"caught is still refused", "local t = {}\nreturn function() pcall(function() t.n = 1 end); return error(tostring(t.n)) end", "p.lua:2: nil"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestFreezeRefusesAssignedVariables(t *testing.T) {
 			fn := mustLoad(t, s, tc.source).(*lua.LFunction)
 			err := s.Freeze([]*lua.LFunction{fn})
 			if err == nil {
-				t.Fatal("not refused")
+				t.Fatal("no error")
 			}
 			if err.Line != tc.line || !strings.Contains(err.Msg, "'"+tc.variable) || !strings.HasSuffix(err.Msg, keepsNothing) {
 				t.Errorf("got %v, want line %d and '%s'", err, tc.line, tc.variable)
@@ -331,7 +331,7 @@ func TestFreezeAllowsLocalState(t *testing.T) {
 	defer s.Close()
 	fn := frozen(t, s, `
 local loads = 0
-local function atLoad() loads = loads + 1 end  -- nobody calls it later
+local function atLoad() loads = loads + 1 end  -- not called later
 function alsoAtLoad() loads = loads + 1 end
 atLoad(); alsoAtLoad()
 string.trim = function(s) return (s:gsub("^%s+", "")) end
@@ -360,12 +360,12 @@ end`)
 func TestLoadAfterFreeze(t *testing.T) {
 	s := New(Limits{Time: time.Hour})
 	frozen(t, s, "return function() end")
-	if err := loadError(t, s, "return 1"); err.Msg != "loading has ended: make a new sandbox" {
+	if err := loadError(t, s, "return 1"); err.Msg != "the sandbox is frozen: create a new one" {
 		t.Error(err)
 	}
 }
 
-func TestContextEndsACall(t *testing.T) {
+func TestContextStopsCall(t *testing.T) {
 	s := New(Limits{Instructions: 1 << 60, Time: time.Hour})
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -375,7 +375,7 @@ func TestContextEndsACall(t *testing.T) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	if _, err := s.Load(ctx, "p.lua", "return 1", nil); err == nil || err.Msg != "stopped: context canceled" {
-		t.Errorf("ran with an ended context: %v", err)
+		t.Errorf("it ran although the context is done: %v", err)
 	}
 }
 
@@ -387,15 +387,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// TestNoTableOfArguments: the interpreter would make a table of the arguments, uncounted, for a function that takes
-// any number and does not use them.
-func TestNoTableOfArguments(t *testing.T) {
-	if v := mustLoad(t, New(Limits{Time: time.Hour}), "local function f(...) return arg end; return f(1, 2)"); v != lua.LNil {
-		t.Errorf("got %v", v)
-	}
-}
-
-func TestFirstLineOfAScript(t *testing.T) {
+func TestHashBang(t *testing.T) {
 	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	if err := loadError(t, s, "#!/usr/bin/env lua\nerror('x')"); err.Error() != "p.lua:2: x" {
@@ -403,7 +395,7 @@ func TestFirstLineOfAScript(t *testing.T) {
 	}
 }
 
-func TestCallWithinCall(t *testing.T) {
+func TestNestedCall(t *testing.T) {
 	s := New(Limits{Time: time.Hour})
 	defer s.Close()
 	var inner *Error
@@ -434,7 +426,7 @@ func TestGoPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestLimitsAreForEachCall(t *testing.T) {
+func TestLimitsApplyToEachCall(t *testing.T) {
 	s := New(Limits{Instructions: 10_000, Memory: 1 << 20})
 	defer s.Close()
 	fn := frozen(t, s, `return function() local t = {}; for i = 1, 500 do t[i] = {} end; return #t end`)

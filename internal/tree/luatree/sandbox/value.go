@@ -13,8 +13,7 @@ const (
 	maxExact        = 1 << 53
 )
 
-// ToLua converts a value of the blackboard. It copies: Lua code that changes what it got changes nothing else.
-// What the copy takes counts for the call that runs, or for the next one.
+// ToLua converts a value of the blackboard to Lua. The result is a copy, so Lua code can change it.
 func (s *Sandbox) ToLua(v any) lua.LValue {
 	switch v := v.(type) {
 	case nil:
@@ -28,10 +27,8 @@ func (s *Sandbox) ToLua(v any) lua.LValue {
 	case float64:
 		return lua.LNumber(v)
 	case string:
-		s.meter.charge(int64(len(v)) + 32)
 		return lua.LString(v)
 	case []any:
-		s.meter.charge(128 + entryBytes*int64(len(v)))
 		n := len(v)
 		for n > 0 && v[n-1] == nil {
 			n--
@@ -42,24 +39,23 @@ func (s *Sandbox) ToLua(v any) lua.LValue {
 		}
 		return t
 	case map[string]any:
-		s.meter.charge(128 + HashBytes*int64(len(v)))
 		t := s.Root.CreateTable(0, len(v))
 		for _, k := range sortedKeys(v) {
 			t.RawSetString(k, s.ToLua(v[k]))
 		}
 		return t
 	}
-	// Nothing else is on a blackboard.
+	// A blackboard has no other types.
 	return lua.LString(fmt.Sprint(v))
 }
 
-// FromLua is the way back. Its error names the place that has no counterpart.
+// FromLua converts a value from Lua. Its error names the part that cannot be converted.
 func (s *Sandbox) FromLua(v lua.LValue) (any, error) {
 	c := &converter{left: s.limits.Memory, above: map[*lua.LTable]bool{}}
 	return c.value(v, "")
 }
 
-// converter bounds the size of the result: a few tables that hold each other twice make a value of any size.
+// converter bounds the size of the result: a few tables that contain each other twice make a value of any size.
 type converter struct {
 	left  int64
 	above map[*lua.LTable]bool
@@ -121,7 +117,7 @@ func (c *converter) table(t *lua.LTable, place string) (any, error) {
 		list = append(list, v)
 	}
 	fields := map[string]any{}
-	for k, e := HashNext(t, n, lua.LNil); k != lua.LNil; k, e = t.Next(k) {
+	for k, e := FirstField(t, n); k != lua.LNil; k, e = t.Next(k) {
 		name, ok := k.(lua.LString)
 		if !ok {
 			return nil, c.fail(place+"["+Shorten(k.String())+"]", "a key must be a string, or a list's 1, 2, 3 …")
@@ -141,4 +137,12 @@ func (c *converter) table(t *lua.LTable, place string) (any, error) {
 		return fields, nil
 	}
 	return list, nil
+}
+
+// FirstField returns the first key and value after the list of a table, which has n entries; t.Next returns the others.
+func FirstField(t *lua.LTable, n int) (key, value lua.LValue) {
+	if n == 0 {
+		return t.Next(lua.LNil)
+	}
+	return t.Next(lua.LNumber(n))
 }

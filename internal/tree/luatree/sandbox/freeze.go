@@ -6,21 +6,21 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Freeze ends loading: from here on nothing that exists may be changed by Lua code. roots are the functions that
-// will be called. A function that they reach and that assigns to a variable from outside itself is refused: the
-// variable would hide state between calls that no other process could restore.
+// Freeze ends loading. From then on, Lua code cannot change any table that exists. roots are the functions that will be
+// called. Freeze returns an error if they reach a function that assigns to a variable outside itself: such a variable
+// would keep state between calls, which a resumed run could not restore.
 func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 	w := &walker{s: s, seen: map[any]struct{}{}}
 	w.strict = true
 	for _, fn := range roots {
 		w.add(fn)
 	}
-	w.add(s.strings) // every string leads there: ("x"):trim()
+	w.add(s.strings) // the methods of strings: ("x"):trim()
 	if err := w.walk(); err != nil {
 		return err
 	}
-	// What only the globals reach is never called, since a global is reached by its name, in the code of a
-	// function. It is frozen all the same.
+	// Functions that only the globals reach are never called, because code refers to a global by name (globalsOf). Their
+	// tables are frozen all the same.
 	w.strict = false
 	w.add(s.Globals)
 	if err := w.walk(); err != nil {
@@ -30,7 +30,8 @@ func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 	return nil
 }
 
-// walker goes through what Lua code can reach. It keeps a list, because a chain of tables may be long.
+// walker visits all values that Lua code can reach. It uses a list instead of recursion, because a chain of tables may be
+// long.
 type walker struct {
 	s      *Sandbox
 	strict bool
@@ -80,7 +81,7 @@ func (w *walker) function(fn *lua.LFunction) *Error {
 	if fn.Proto == nil || !w.strict {
 		return nil
 	}
-	// Many closures may share their code.
+	// Closures may share their code.
 	if _, ok := w.seen[fn.Proto]; ok {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (w *walker) function(fn *lua.LFunction) *Error {
 		Msg: fmt.Sprintf("variable '%s' is assigned by a function that is called later: %s", first.name, keepsNothing)}
 }
 
-// globalsOf adds the globals that a function names. There is no other way to them.
+// globalsOf adds the globals that the code of a function refers to.
 func (w *walker) globalsOf(p *lua.FunctionProto) {
 	for _, inst := range p.Code {
 		if int(inst>>26) == lua.OP_GETGLOBAL {
@@ -120,12 +121,11 @@ type assignment struct {
 	line int
 }
 
-// assigned returns which of its variables from outside a function assigns to, itself or in a function within that
-// takes them from it.
+// assigned returns the upvalues that a function assigns to, itself or in a function that it contains.
 //
-// An instruction has its code in the upper 6 bits, then A (8), C (9) and B (9); Bx is C and B together. After
-// the instruction that makes a closure stands one for each of its variables from outside: a move if it is a local
-// of the function at hand, a read of that function's own variable from outside if not.
+// An instruction has its code in the upper 6 bits, then A (8 bits), C (9) and B (9); Bx is C and B together. The
+// instruction that creates a closure is followed by one instruction for each upvalue of the closure: MOVE for a local
+// variable of the current function, GETUPVAL for an upvalue of it.
 func assigned(p *lua.FunctionProto) map[int]assignment {
 	found := map[int]assignment{}
 	for pc := 0; pc < len(p.Code); pc++ {
