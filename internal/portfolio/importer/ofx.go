@@ -1,373 +1,340 @@
 package importer
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"math/big"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/aclindsa/ofxgo"
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/importer/ofx"
 )
 
-// maxOFX bounds an OFX file more tightly than others: its decoder recurses with the depth of the elements.
+// maxOFX bounds an OFX file more tightly than others, because all of its elements are in memory together.
 const maxOFX = 16 << 20
 
-const ofxHeader = "OFXHEADER:100 DATA:OFXSGML VERSION:102 SECURITY:NONE ENCODING:USASCII CHARSET:1252 COMPRESSION:NONE " +
-	"OLDFILEUID:NONE NEWFILEUID:NONE "
-
-// readOFX reads the investment statements of an OFX or QFX file.
+// readOFX reads the investment statements of an OFX or QFX file. Other message sets, such as sign-on and bank
+// statements, are ignored.
 func (in *intake) readOFX(text []byte) {
 	if len(text) > maxOFX {
 		in.add(place{1, 1}, "the OFX file is larger than %d MB: export it in parts", maxOFX>>20)
 		return
 	}
-	body := bytes.TrimLeft(text, " \t\n")
-	above := bytes.Count(text[:len(text)-len(body)], []byte("\n"))
-	if !bytes.Contains(body[:min(len(body), 1024)], []byte("OFXHEADER")) {
-		// Some servers leave the header out. It has no line of its own, so that the lines stay right.
-		body = append([]byte(ofxHeader), body...)
-	}
-	response, line, err := decodeOFX(body)
-	if err != nil {
-		in.add(place{above + line, 1}, "this is not OFX that can be read: %s; the fault is in this line or just before it", err.Error())
+	root, err := ofx.Parse(string(text))
+	if syntax, ok := errors.AsType[*ofx.SyntaxError](err); ok {
+		in.add(place{syntax.Line, syntax.Column}, "the OFX cannot be read: %s", syntax.Message)
 		return
 	}
-	o := &ofxFile{intake: in, securities: make(map[ofxgo.String]ofxgo.Security), lines: fitidLines(text)}
-	for _, m := range response.SecList {
-		list, ok := m.(*ofxgo.SecurityList)
-		if !ok {
-			continue
-		}
-		for _, s := range list.Securities {
-			o.securities[secInfo(s).SecID.UniqueID] = s
-		}
+	o := &ofxFile{intake: in, securities: make(map[string]*ofx.Element)}
+	for info := range elements(root, "SECLISTMSGSRSV1", "SECLIST", "") {
+		o.securities[info.Child("SECINFO").Child("SECID").Value("UNIQUEID")] = info
 	}
-	statements := 0
-	for _, m := range response.InvStmt {
-		if s, ok := m.(*ofxgo.InvStatementResponse); ok {
-			statements++
-			o.statement(s)
-		}
+	found := false
+	for response := range elements(root, "INVSTMTMSGSRSV1", "INVSTMTTRNRS") {
+		found = true
+		o.statements(response)
 	}
-	if statements == 0 {
+	if !found {
 		in.add(place{1, 1}, "the OFX file has no investment statement, expected the export of a brokerage account, not of a bank or card")
 	}
 }
 
-// decodeOFX also finds the line of an error, which the decoder does not tell: it reads byte by byte, so the bytes it
-// has taken show how far it came.
-func decodeOFX(text []byte) (response *ofxgo.Response, line int, err error) {
-	r := &slowReader{text: text}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the decoder broke down: %v", p)
+// elements iterates over the elements at a path below e. An empty name matches every element.
+func elements(e *ofx.Element, path ...string) iter.Seq[*ofx.Element] {
+	return func(yield func(*ofx.Element) bool) {
+		walk(e, path, yield)
+	}
+}
+
+func walk(e *ofx.Element, path []string, yield func(*ofx.Element) bool) bool {
+	if e == nil {
+		return true
+	}
+	if len(path) == 0 {
+		return yield(e)
+	}
+	for i := range e.Children {
+		if c := &e.Children[i]; (path[0] == "" || c.Name == path[0]) && !walk(c, path[1:], yield) {
+			return false
 		}
-		line = 1 + bytes.Count(text[:r.read], []byte("\n"))
-	}()
-	response, err = ofxgo.DecodeResponse(r)
-	return response, 0, err
-}
-
-type slowReader struct {
-	text []byte
-	read int
-}
-
-func (r *slowReader) Read(p []byte) (int, error) {
-	if r.read == len(r.text) {
-		return 0, io.EOF
 	}
-	if len(p) == 0 {
-		return 0, nil
-	}
-	p[0] = r.text[r.read]
-	r.read++
-	return 1, nil
+	return true
 }
 
-var fitidForm = regexp.MustCompile(`<FITID>\s*([^<\n]*)`)
-
-// fitidLines finds the lines of the transactions by their ids, in order.
-func fitidLines(text []byte) map[string][]int {
-	lines := make(map[string][]int)
-	line, from := 1, 0
-	for _, m := range fitidForm.FindAllSubmatchIndex(text, -1) {
-		line += bytes.Count(text[from:m[0]], []byte("\n"))
-		from = m[0]
-		id := strings.TrimSpace(string(text[m[2]:m[3]]))
-		lines[id] = append(lines[id], line)
-	}
-	return lines
-}
-
-func secInfo(s ofxgo.Security) ofxgo.SecInfo {
-	switch s := s.(type) {
-	case ofxgo.StockInfo:
-		return s.SecInfo
-	case ofxgo.MFInfo:
-		return s.SecInfo
-	case ofxgo.OptInfo:
-		return s.SecInfo
-	case ofxgo.DebtInfo:
-		return s.SecInfo
-	case ofxgo.OtherInfo:
-		return s.SecInfo
-	}
-	return ofxgo.SecInfo{}
-}
-
+// ofxFile is the file, and the statement in it that is being read.
 type ofxFile struct {
 	*intake
-	securities map[ofxgo.String]ofxgo.Security
-	lines      map[string][]int
+	// securities holds the elements of SECLIST, such as STOCKINFO, by UNIQUEID.
+	securities map[string]*ofx.Element
 	account    string
 	currency   string
 }
 
-func (o *ofxFile) statement(s *ofxgo.InvStatementResponse) {
-	o.account = string(s.InvAcctFrom.AcctID)
-	o.currency = symbolOf(s.CurDef)
-	if s.InvTranList == nil {
-		o.note("account %s has a statement without transactions", o.account)
-		return
-	}
-	for _, t := range s.InvTranList.InvTransactions {
-		o.transaction(t)
-	}
-	for _, b := range s.InvTranList.BankTransactions {
-		for _, t := range b.Transactions {
-			o.skip(o.lineOf(t.FiTID).line, "INVBANKTRAN "+string(t.FiTID)+" "+string(t.Name), whyCash, false)
+func placeOfElement(e *ofx.Element) place { return place{int(e.Line), int(e.Column)} }
+
+func (o *ofxFile) statements(response *ofx.Element) {
+	transactions := false
+	for s := range elements(response, "INVSTMTRS") {
+		o.account = s.Child("INVACCTFROM").Value("ACCTID")
+		o.currency = currencySymbol(s.Value("CURDEF"))
+		for list := range elements(s, "INVTRANLIST") {
+			transactions = true
+			for i := range list.Children {
+				o.transaction(&list.Children[i])
+			}
 		}
 	}
-}
-
-// lineOf takes the next line with the id.
-func (o *ofxFile) lineOf(id ofxgo.String) place {
-	lines := o.lines[string(id)]
-	if len(lines) == 0 {
-		return place{1, 1}
+	if !transactions {
+		o.note("account %s has a statement without transactions", response.Child("INVSTMTRS").Child("INVACCTFROM").Value("ACCTID"))
 	}
-	o.lines[string(id)] = lines[1:]
-	return place{lines[0], 1}
 }
 
-// symbolOf is the currency's letters, empty for none; XXX is how the library spells none.
-func symbolOf(c ofxgo.CurrSymbol) string {
-	if s := c.String(); s != "XXX" {
+// currencySymbol returns a currency in upper case. XXX is how ISO 4217 writes no currency.
+func currencySymbol(s string) string {
+	if s = strings.ToUpper(s); s != "XXX" {
 		return s
 	}
 	return ""
 }
 
-func (o *ofxFile) event(t ofxgo.InvTransaction, tran ofxgo.InvTran, k kind) event {
-	e := event{faults: o.count(), meaning: meaning{kind: k}, at: o.lineOf(tran.FiTID), ref: string(tran.FiTID), account: o.account, currency: o.currency,
-		date: tran.DtTrade.Format(time.DateOnly),
-		text: oneLine(fmt.Sprintf("%s %s %s %s", t.TransactionType(), tran.FiTID, tran.DtTrade.Format(time.DateOnly), tran.Memo))}
-	if y := tran.DtTrade.Year(); y < 1900 || y >= 2200 {
-		o.add(e.at, "DTTRADE: the transaction has no date, expected something like 20240131")
+func (o *ofxFile) transaction(t *ofx.Element) {
+	switch t.Name {
+	case "DTSTART", "DTEND":
+	case "INVBANKTRAN":
+		for s := range elements(t, "STMTTRN") {
+			at := s
+			if id := s.Child("FITID"); id != nil {
+				at = id
+			}
+			o.skip(int(at.Line), "INVBANKTRAN "+s.Value("FITID")+" "+s.Value("NAME"), whyCash, false)
+		}
+	case "BUYSTOCK", "BUYMF", "BUYOTHER", "BUYOPT":
+		e := o.event(t, t.Child("INVBUY"), buy)
+		covers := o.word(t, "BUYTYPE", "BUY", "BUYTOCOVER") == "BUYTOCOVER"
+		if closes := o.word(t, "OPTBUYTYPE", "BUYTOOPEN", "BUYTOCLOSE") == "BUYTOCLOSE"; covers || closes {
+			e.kind = short
+		}
+		o.recordTrade(e, t, t.Child("INVBUY"))
+	case "SELLSTOCK", "SELLMF", "SELLOTHER", "SELLOPT":
+		e := o.event(t, t.Child("INVSELL"), sell)
+		shorts := o.word(t, "SELLTYPE", "SELL", "SELLSHORT") == "SELLSHORT"
+		if opens := o.word(t, "OPTSELLTYPE", "SELLTOCLOSE", "SELLTOOPEN") == "SELLTOOPEN"; shorts || opens {
+			e.kind = short
+		}
+		o.recordTrade(e, t, t.Child("INVSELL"))
+	case "REINVEST":
+		o.recordTrade(o.event(t, t, reinvest), t, t)
+	case "RETOFCAP":
+		o.recordTrade(o.event(t, t, capital), t, t)
+	case "SPLIT":
+		o.stockSplit(t)
+	case "CLOSUREOPT":
+		o.optionClosure(t)
+	case "INVEXPENSE", "JRNLFUND", "MARGININTEREST":
+		o.leftOut(t, t, meaning{cash, whyCash})
+	case "INCOME":
+		o.leftOut(t, t, meaning{cash, whyDividend})
+	case "JRNLSEC":
+		o.leftOut(t, t, meaning{cash, "shares moved between parts of one account"})
+	case "TRANSFER":
+		o.leftOut(t, t, meaning{shares, whyTransfer})
+	case "BUYDEBT":
+		o.leftOut(t, t.Child("INVBUY"), meaning{shares, whyBond})
+	case "SELLDEBT":
+		o.leftOut(t, t.Child("INVSELL"), meaning{shares, whyBond})
+	default:
+		o.add(placeOfElement(t), "transaction %s is not known, expected those of OFX 1 and 2", t.Name)
 	}
-	if tran.ReversalFiTID != "" {
-		o.add(e.at, "REVERSALFITID: the transaction takes %s back: take both out of the file", tran.ReversalFiTID)
+}
+
+// event starts the event of a transaction. Body is the element that contains INVTRAN.
+func (o *ofxFile) event(t, body *ofx.Element, k kind) event {
+	e := event{faults: o.count(), meaning: meaning{kind: k}, at: placeOfElement(t), account: o.account, currency: o.currency}
+	tran := body.Child("INVTRAN")
+	if tran == nil {
+		o.add(e.at, "%s has no INVTRAN: is an end tag missing?", t.Name)
+		return e
+	}
+	if id := tran.Child("FITID"); id != nil {
+		e.ref, e.at = id.Text, placeOfElement(id)
+	}
+	e.date = o.date(tran, "DTTRADE", e.at)
+	e.text = oneLine(fmt.Sprintf("%s %s %s %s", t.Name, e.ref, e.date, tran.Value("MEMO")))
+	if back := tran.Child("REVERSALFITID"); back != nil && back.Text != "" {
+		o.add(placeOfElement(back), "REVERSALFITID: the transaction takes %s back: take both out of the file", back.Text)
 	}
 	return e
 }
 
-func (o *ofxFile) transaction(t ofxgo.InvTransaction) {
-	switch t := t.(type) {
-	case ofxgo.BuyStock:
-		o.buy(t, t.InvBuy, t.BuyType == ofxgo.BuyTypeBuyToCover, 0)
-	case ofxgo.BuyMF:
-		o.buy(t, t.InvBuy, t.BuyType == ofxgo.BuyTypeBuyToCover, 0)
-	case ofxgo.BuyOther:
-		o.buy(t, t.InvBuy, false, 0)
-	case ofxgo.BuyOpt:
-		o.buy(t, t.InvBuy, t.OptBuyType == ofxgo.OptBuyTypeBuyToClose, t.ShPerCtrct)
-	case ofxgo.SellStock:
-		o.sell(t, t.InvSell, t.SellType == ofxgo.SellTypeSellShort, 0)
-	case ofxgo.SellMF:
-		o.sell(t, t.InvSell, t.SellType == ofxgo.SellTypeSellShort, 0)
-	case ofxgo.SellOther:
-		o.sell(t, t.InvSell, false, 0)
-	case ofxgo.SellOpt:
-		o.sell(t, t.InvSell, t.OptSellType == ofxgo.OptSellTypeSellToOpen, t.ShPerCtrct)
-	case ofxgo.Reinvest:
-		e := o.event(t, t.InvTran, reinvest)
-		o.transact(e, t.SecID, t.Currency, t.Units, t.UnitPrice, t.Total, 0, t.Commission, t.Taxes, t.Fees, t.Load)
-	case ofxgo.RetOfCap:
-		e := o.event(t, t.InvTran, capital)
-		o.transact(e, t.SecID, t.Currency, ofxgo.Amount{}, ofxgo.Amount{}, t.Total, 0)
-	case ofxgo.Split:
-		o.stockSplit(t)
-	case ofxgo.ClosureOpt:
-		// Who was assigned had written the option, and who exercised had bought it, whatever the sign.
-		e := o.event(t, t.InvTran, exercise)
-		switch {
-		case t.OptAction == ofxgo.OptActionAssign || t.SubAcctSec == ofxgo.SubAcctTypeShort:
-			e.kind = short
-		case t.OptAction == ofxgo.OptActionExpire:
-			e.kind = expire
-		default:
-			e.held = true
-		}
-		o.transact(e, t.SecID, ofxgo.Currency{}, t.Units, ofxgo.Amount{}, ofxgo.Amount{}, t.ShPerCtrct)
-	default:
-		o.leftOut(t)
-	}
-}
-
-// leftOut lists what gives no row.
-func (o *ofxFile) leftOut(t ofxgo.InvTransaction) {
-	var tran ofxgo.InvTran
-	m := meaning{cash, whyCash}
-	switch t := t.(type) {
-	case ofxgo.InvExpense:
-		tran = t.InvTran
-	case ofxgo.JrnlFund:
-		tran = t.InvTran
-	case ofxgo.MarginInterest:
-		tran = t.InvTran
-	case ofxgo.Income:
-		tran, m.why = t.InvTran, whyDividend
-	case ofxgo.JrnlSec:
-		tran, m.why = t.InvTran, "shares moved between parts of one account"
-	case ofxgo.Transfer:
-		tran, m = t.InvTran, meaning{shares, whyTransfer}
-	case ofxgo.BuyDebt:
-		tran, m = t.InvBuy.InvTran, meaning{shares, whyBond}
-	case ofxgo.SellDebt:
-		tran, m = t.InvSell.InvTran, meaning{shares, whyBond}
-	default:
-		o.add(place{1, 1}, "transaction %s is not known, expected those of OFX 1 and 2", t.TransactionType())
-		return
-	}
-	e := o.event(t, tran, m.kind)
+// leftOut records a transaction that gives no row.
+func (o *ofxFile) leftOut(t, body *ofx.Element, m meaning) {
+	e := o.event(t, body, m.kind)
 	e.why = m.why
 	o.record(e)
 }
 
-func (o *ofxFile) buy(t ofxgo.InvTransaction, b ofxgo.InvBuy, cover bool, contract ofxgo.Int) {
-	e := o.event(t, b.InvTran, buy)
-	if cover {
-		e.kind = short
-	}
-	o.transact(e, b.SecID, b.Currency, b.Units, b.UnitPrice, b.Total, contract, b.Commission, b.Taxes, b.Fees, b.Load)
-}
-
-func (o *ofxFile) sell(t ofxgo.InvTransaction, s ofxgo.InvSell, opens bool, contract ofxgo.Int) {
-	e := o.event(t, s.InvTran, sell)
-	if opens {
-		e.kind = short
-	}
-	// Tax withheld and penalties come out of the cash, but they are no cost of the sale.
-	total := ofxgo.Amount{}
-	total.Set(&s.Total.Rat)
-	for _, held := range []ofxgo.Amount{s.Withholding, s.StateWithholding, s.Penalty} {
-		total.Add(&total.Rat, held.Abs(&held.Rat))
-	}
-	o.transact(e, s.SecID, s.Currency, s.Units, s.UnitPrice, total, contract, s.Commission, s.Taxes, s.Fees, s.Load)
-}
-
-// transact fills an event with a transaction's numbers and records it.
-func (o *ofxFile) transact(e event, id ofxgo.SecurityID, currency ofxgo.Currency, units, unitPrice, total ofxgo.Amount,
-	contract ofxgo.Int, costs ...ofxgo.Amount) {
-	if s := symbolOf(currency.CurSym); s != "" {
+// recordTrade fills the event of transaction t with the numbers in body and records it.
+func (o *ofxFile) recordTrade(e event, t, body *ofx.Element) {
+	if s := currencySymbol(body.Child("CURRENCY").Value("CURSYM")); s != "" {
 		e.currency = s
 	}
-	e.quantity = o.number(e.at, "UNITS", units)
-	e.price = o.number(e.at, "UNITPRICE", unitPrice)
-	e.amount = o.number(e.at, "TOTAL", total)
+	e.amount = o.number(body, "TOTAL")
 	c := &calc{}
-	for _, cost := range costs {
-		e.fees = c.add(e.fees, o.number(e.at, "FEES", cost).Abs())
+	if t.Name != "RETOFCAP" {
+		e.quantity = o.number(body, "UNITS")
+		e.price = o.number(body, "UNITPRICE")
+		for _, name := range []string{"COMMISSION", "TAXES", "FEES", "LOAD"} {
+			e.fees = c.add(e.fees, o.number(body, name).Abs())
+		}
+		// Tax withheld and penalties come out of the cash of a sale, but they are not a cost of it.
+		for _, name := range []string{"WITHHOLDING", "STATEWITHHOLDING", "PENALTY"} {
+			if strings.HasPrefix(t.Name, "SELL") {
+				e.amount.Decimal = c.add(e.amount.Decimal, o.number(body, name).Abs())
+				e.amount.present = !e.amount.IsZero()
+			}
+		}
 	}
 	if c.err != nil {
 		o.add(e.at, "FEES: %v", c.err)
 	}
 	if e.kind != short {
-		o.security(&e, id, contract)
+		o.security(&e, t, body)
 	}
 	o.record(e)
 }
 
-func (o *ofxFile) stockSplit(s ofxgo.Split) {
-	e := o.event(s, s.InvTran, split)
-	n, errN := decimal.New(int64(s.Numerator), 0)
-	d, errD := decimal.New(int64(s.Denominator), 0)
-	if errN != nil || errD != nil || !n.IsPos() || !d.IsPos() {
-		o.add(e.at, "NUMERATOR and DENOMINATOR are %d and %d, expected a ratio like 3 and 2", s.Numerator, s.Denominator)
+// optionClosure records an option that was exercised, assigned or expired. OPTACTION tells whether it was held or
+// written, because the sign of UNITS does not: assigned options were written, exercised ones were held.
+func (o *ofxFile) optionClosure(t *ofx.Element) {
+	e := o.event(t, t, exercise)
+	action := o.word(t, "OPTACTION", "EXERCISE", "ASSIGN", "EXPIRE")
+	switch {
+	case action == "ASSIGN" || o.word(t, "SUBACCTSEC", "CASH", "MARGIN", "SHORT", "OTHER") == "SHORT":
+		e.kind = short
+	case action == "EXPIRE":
+		e.kind = expire
+	case action == "":
+		o.add(e.at, "CLOSUREOPT has no OPTACTION, expected EXERCISE, ASSIGN or EXPIRE")
+	default:
+		e.held = true
 	}
-	e.ratio = Ratio{New: n, Old: d}
-	o.security(&e, s.SecID, 0)
+	e.quantity = o.number(t, "UNITS")
+	if e.kind != short {
+		o.security(&e, t, t)
+	}
 	o.record(e)
-	if s.FracCash.Sign() != 0 {
+}
+
+func (o *ofxFile) stockSplit(t *ofx.Element) {
+	e := o.event(t, t, split)
+	e.ratio = Ratio{New: o.number(t, "NUMERATOR").Decimal, Old: o.number(t, "DENOMINATOR").Decimal}
+	if !e.ratio.New.IsPos() || !e.ratio.Old.IsPos() {
+		o.add(e.at, "NUMERATOR and DENOMINATOR are %q and %q, expected a ratio like 3 and 2", t.Value("NUMERATOR"), t.Value("DENOMINATOR"))
+	}
+	o.security(&e, t, t)
+	o.record(e)
+	if !o.number(t, "FRACCASH").IsZero() {
 		o.skip(e.at.line, e.text, whyLieu, true)
 	}
 }
 
-// security finds the ticker in the file's list of securities.
-func (o *ofxFile) security(e *event, id ofxgo.SecurityID, contract ofxgo.Int) {
-	s, ok := o.securities[id.UniqueID]
-	ticker := string(secInfo(s).Ticker)
-	if !ok || ticker == "" {
-		o.add(e.at, "UNIQUEID: security %q has no ticker in the file's SECLIST: add <TICKER> to its SECINFO, or write the row in the own columns", string(id.UniqueID))
+// security finds the ticker of the security in body, and the size of the contract if it is an option.
+func (o *ofxFile) security(e *event, t, body *ofx.Element) {
+	at := e.at
+	id := body.Child("SECID").Child("UNIQUEID")
+	unique := ""
+	if id != nil {
+		at, unique = placeOfElement(id), id.Text
+	}
+	info := o.securities[unique]
+	ticker := info.Child("SECINFO").Value("TICKER")
+	if ticker == "" {
+		o.add(at, "UNIQUEID: security %q has no ticker in the file's SECLIST: add <TICKER> to its SECINFO, or write the row in the own columns", unique)
 		return
 	}
 	symbol, option, err := parseOption(ticker)
-	if info, isOption := s.(ofxgo.OptInfo); isOption {
-		if contract == 0 {
-			contract = info.ShPerCtrct
-		}
-		if !option {
-			symbol, err = o.optionOf(info)
-			option = true
-		}
-	} else if !option {
+	switch {
+	case option:
+	case info.Name == "OPTINFO":
+		option = true
+		symbol, err = o.optionOf(info)
+	default:
 		symbol, err = parseTicker(ticker)
 	}
-	if contract == 0 {
-		contract = 100
-	}
-	multiplier, newErr := decimal.New(int64(contract), 0)
-	if newErr != nil || !multiplier.IsPos() {
-		o.add(e.at, "SHPERCTRCT: %d is no number of shares per contract, expected 100", contract)
-	}
 	if err != nil {
-		o.add(e.at, "TICKER: %v", err)
+		o.add(at, "TICKER: %v", err)
 	}
-	e.ticker, e.option, e.multiplier = symbol, option, multiplier
+	e.ticker, e.option, e.multiplier = symbol, option, decimal.Hundred
+	for _, from := range []*ofx.Element{info, t} {
+		if n := o.number(from, "SHPERCTRCT"); n.present {
+			e.multiplier = n.Decimal
+		}
+	}
+	if !e.multiplier.IsPos() || !e.multiplier.IsInt() {
+		o.add(at, "SHPERCTRCT: %s is not a number of shares per contract, expected 100", e.multiplier)
+	}
 }
 
-// optionOf names an option by its parts, where its ticker is not spelled in a known way.
-func (o *ofxFile) optionOf(info ofxgo.OptInfo) (string, error) {
-	root := ""
-	if info.SecID != nil {
-		root = string(secInfo(o.securities[info.SecID.UniqueID]).Ticker)
-	}
-	right := "P"
-	if info.OptType == ofxgo.OptTypeCall {
-		right = "C"
-	}
-	return optionSymbol(root, info.DtExpire.Format(time.DateOnly), right, info.StrikePrice.FloatString(4))
+// optionOf builds the symbol of an option from its parts, because its ticker is not written in a known way.
+func (o *ofxFile) optionOf(info *ofx.Element) (string, error) {
+	underlying := o.securities[info.Child("SECID").Value("UNIQUEID")].Child("SECINFO").Value("TICKER")
+	strike := o.number(info, "STRIKEPRICE")
+	return optionSymbol(underlying, o.date(info, "DTEXPIRE", placeOfElement(info)), o.word(info, "OPTTYPE", "CALL", "PUT"), strike.String())
 }
 
-// number turns an amount into a decimal. The library has it as an exact fraction; what a decimal cannot hold exactly
-// is rounded to 10 places, since some servers send binary floats in full length.
-func (o *ofxFile) number(at place, name string, a ofxgo.Amount) number {
-	if a.Sign() == 0 {
+// word returns the text of a child that must be one of the given words or absent.
+func (o *ofxFile) word(e *ofx.Element, name string, words ...string) string {
+	c := e.Child(name)
+	if c == nil || c.Text == "" || slices.Contains(words, c.Text) {
+		return e.Value(name)
+	}
+	o.add(placeOfElement(c), "%s: %q is not known, expected %s", name, c.Text, strings.Join(words, " or "))
+	return ""
+}
+
+// ofxDate matches a date with an optional time and time zone. The date is the one in that time zone.
+var ofxDate = regexp.MustCompile(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
+
+// date reads a child that must be a date. Without the child, the fault is at the given place.
+func (o *ofxFile) date(e *ofx.Element, name string, at place) string {
+	c := e.Child(name)
+	if c != nil {
+		at = placeOfElement(c)
+	}
+	if m := ofxDate.FindStringSubmatch(e.Value(name)); m != nil {
+		if date, ok := parseDate(m[1], "20060102"); ok {
+			return date
+		}
+	}
+	o.add(at, "%s: %q is not a date, expected something like 20240131", name, e.Value(name))
+	return ""
+}
+
+// ofxNumber matches a number of OFX, in which a comma is a decimal point. Real numbers are much shorter than 64 digits.
+var ofxNumber = regexp.MustCompile(`^[+-]?(?:[0-9]{1,64}(?:[.,][0-9]{0,64})?|[.,][0-9]{1,64})(?:[eE][+-]?[0-9]{1,2})?$`)
+
+// number reads a child that must be a number. Zero counts as absent. Some servers send binary floats in full length, so
+// numbers are rounded to 10 places.
+func (o *ofxFile) number(e *ofx.Element, name string) number {
+	c := e.Child(name)
+	if c == nil || c.Text == "" {
 		return number{ok: true}
 	}
-	// Only sizes that can fit are written out: an exponent can make a number of a million digits.
-	if a.Num().BitLen()-a.Denom().BitLen() > 64 {
-		o.add(at, "%s: the number %v", name, errDigits)
+	if !ofxNumber.MatchString(c.Text) {
+		o.add(placeOfElement(c), "%s: %q is not a number, expected something like 1234.56", name, c.Text)
 		return number{}
 	}
-	text := strings.TrimRight(a.FloatString(10), "0")
-	d, scale, err := parseNumber(text)
+	exact, ok := new(big.Rat).SetString(strings.Replace(c.Text, ",", ".", 1))
+	if ok && exact.Sign() == 0 {
+		return number{ok: true}
+	}
+	d, scale, err := parseNumber(strings.TrimRight(exact.FloatString(10), "0"))
 	if err != nil {
-		o.add(at, "%s: %q %v", name, oneLine(text), err)
+		o.add(placeOfElement(c), "%s: %q %v", name, c.Text, err)
 		return number{}
 	}
 	return number{Decimal: d, scale: scale, present: true, ok: true}
