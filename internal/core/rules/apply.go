@@ -81,7 +81,7 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.complete(e, b.AgentSessionCompleted)
 	case SignalRefused:
 		s.changeSession(e.Session, func(session *Session) {
-			refused := slices.DeleteFunc(slices.Clone(session.Refused), func(r RefusalRecord) bool { return r.Reason == b.Reason && r.Signal == b.Said })
+			refused := slices.DeleteFunc(slices.Clone(session.Refused), func(r RefusalRecord) bool { return r.Reason == b.Reason && r.Said == b.Said })
 			session.Refused = append(refused, RefusalRecord{b.Reason, b.Said, e.Seq, b.Count})
 		})
 	case PhaseChanged:
@@ -119,7 +119,7 @@ func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Actor, session.Role = e.Actor, b.Role
-		session.Leases = append(session.Leases, LeaseRef{e.Seq, e.Work})
+		session.Held = append(session.Held, LeaseRef{e.Seq, e.Work})
 		session.Live = append(slices.Clone(session.Live), e.Seq)
 	})
 }

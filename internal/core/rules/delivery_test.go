@@ -568,7 +568,7 @@ func benchmarkDispatch(b *testing.B, n int) {
 		id := fmt.Sprintf("s%d", i)
 		at := t0.Add(time.Duration(i) * time.Millisecond)
 		carryOut(b, s, at, []Command{Dispatch{Roles: DispatchRoles(), Session: id, Actor: "a", Lease: "L"}})
-		granted := s.sessions[len(s.sessions)-1].Leases[0]
+		granted := s.sessions[len(s.sessions)-1].Held[0]
 		carryOut(b, s, at, []Command{Release{Work: granted.Work, Session: id, Epoch: granted.Epoch, Reason: "benchmark"}})
 	}
 }

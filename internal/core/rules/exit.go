@@ -77,7 +77,7 @@ func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	})
 	switch len(live) {
 	case 0:
-		return session.Leases[len(session.Leases)-1], nil // stale, unless it sent this very signal before
+		return session.Held[len(session.Held)-1], nil // stale, unless it sent this very signal before
 	case 1:
 		return session.held(live[0]), nil
 	}
@@ -86,13 +86,13 @@ func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 }
 
 func (session *Session) held(epoch uint64) LeaseRef {
-	i, found := slices.BinarySearchFunc(session.Leases, epoch, func(h LeaseRef, epoch uint64) int {
+	i, found := slices.BinarySearchFunc(session.Held, epoch, func(h LeaseRef, epoch uint64) int {
 		return cmp.Compare(h.Epoch, epoch)
 	})
 	if !found {
 		return LeaseRef{Epoch: epoch}
 	}
-	return session.Leases[i]
+	return session.Held[i]
 }
 
 // repeated answers a signal that the session sent before under the same lease, with the first result.

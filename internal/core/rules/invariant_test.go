@@ -155,11 +155,11 @@ func brokenSession(s *State, log []signalbox.Event) string {
 	}
 	for _, session := range s.sessions {
 		held := map[uint64]string{}
-		for _, h := range session.Leases {
+		for _, h := range session.Held {
 			held[h.Epoch] = h.Work
 		}
-		if len(held) == 0 || len(held) != len(session.Leases) || !slices.IsSorted(session.Live) {
-			return fmt.Sprintf("session %s held %v, holds %v", session.ID, session.Leases, session.Live)
+		if len(held) == 0 || len(held) != len(session.Held) || !slices.IsSorted(session.Live) {
+			return fmt.Sprintf("session %s held %v, holds %v", session.ID, session.Held, session.Live)
 		}
 		for _, epoch := range session.Live {
 			if live[epoch] != session.ID || held[epoch] == "" {
@@ -174,10 +174,10 @@ func brokenSession(s *State, log []signalbox.Event) string {
 		}
 		reasons := map[string]bool{}
 		for _, r := range session.Refused {
-			if e := log[r.Seq-1]; reasons[r.Signal+string(r.Reason)] || r.Count < 1 || e.Type != "SignalRefused" || e.Session != session.ID {
+			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 || e.Type != "SignalRefused" || e.Session != session.ID {
 				return fmt.Sprintf("session %s was refused %+v, which is event %+v", session.ID, session.Refused, e)
 			}
-			reasons[r.Signal+string(r.Reason)] = true
+			reasons[r.Said+string(r.Reason)] = true
 		}
 	}
 	if len(live) > 0 {

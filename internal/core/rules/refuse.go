@@ -29,7 +29,7 @@ type refusal struct {
 func (d *decider) refuse(session *Session, work string, r refusal, code signalbox.Code, hint string) error {
 	times, recorded := max(r.times, 1), 0
 	for _, before := range session.Refused {
-		if before.Reason == r.reason && before.Signal == r.said {
+		if before.Reason == r.reason && before.Said == r.said {
 			recorded, d.answer.Seq = before.Count, before.Seq
 		}
 	}

@@ -120,7 +120,7 @@ func (s *State) index(w *walker) {
 
 // consistent says whether a session has had leases of works that there are, and holds those that it says it holds.
 func (s *State) consistent(session *Session) bool {
-	for _, held := range session.Leases {
+	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {
 			return false
 		}
@@ -131,7 +131,7 @@ func (s *State) consistent(session *Session) bool {
 			return false
 		}
 	}
-	return len(session.Leases) > 0
+	return len(session.Held) > 0
 }
 
 func (w *walker) work(x *Work) {
@@ -177,7 +177,7 @@ func (w *walker) session(s *Session) {
 	text(w, &s.ID)
 	text(w, &s.Actor)
 	text(w, &s.Role)
-	list(w, &s.Leases, func(h *LeaseRef) {
+	list(w, &s.Held, func(h *LeaseRef) {
 		w.number(&h.Epoch)
 		text(w, &h.Work)
 	})
@@ -190,7 +190,7 @@ func (w *walker) session(s *Session) {
 	})
 	list(w, &s.Refused, func(r *RefusalRecord) {
 		text(w, &r.Reason)
-		text(w, &r.Signal)
+		text(w, &r.Said)
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)

@@ -68,8 +68,8 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		work := s.works[i]
 		session.Live = []uint64{work.Lease.Epoch}
 		work.Lease.Session = session.ID
-		for j := range session.Leases {
-			session.Leases[j].Work = work.ID
+		for j := range session.Held {
+			session.Held[j].Work = work.ID
 		}
 	}
 	read, err := FromSnapshot(s.Snapshot())
@@ -116,7 +116,7 @@ func TestNotASnapshot(t *testing.T) {
 	forged.sessions = append(forged.sessions, &Session{ID: "nobody"})
 	bad["a session without a lease"] = forged.Snapshot()
 	forged = lived(t).s
-	forged.sessions[0].Leases[0].Work = "nothing"
+	forged.sessions[0].Held[0].Work = "nothing"
 	bad["a lease of no work"] = forged.Snapshot()
 	forged = lived(t).s
 	forged.sessions[0].Live = append(forged.sessions[0].Live, 999)

@@ -98,8 +98,8 @@ type Session struct {
 	ID, Actor string
 	Role      signalbox.Role
 	// Held are all leases it ever had, Live those it has, both in order.
-	Leases []LeaseRef
-	Live   []uint64
+	Held []LeaseRef
+	Live []uint64
 	// Exits are the exit signals it sent that were accepted.
 	Exits []ExitRecord
 	// Refused is what it said that did not count, once for each thing said and reason.
@@ -123,7 +123,7 @@ type ExitRecord struct {
 // RefusalRecord is the last record of one thing that was said and refused for one reason.
 type RefusalRecord struct {
 	Reason signalbox.Reason
-	Signal string
+	Said   string
 	Seq    uint64
 	Count  int
 }

@@ -39,8 +39,8 @@ func (y saying) line(e *signalbox.Event) (text, detail string) {
 
 // about is the work that an event is about. What a tree heard names none: it is that of the agent which played it.
 func (y saying) about(e *signalbox.Event) string {
-	if session, known := y.s.Session(e.Actor); known && e.Type == "TurnSignalHeard" && len(session.Leases) > 0 {
-		return session.Leases[len(session.Leases)-1].Work
+	if session, known := y.s.Session(e.Actor); known && e.Type == "TurnSignalHeard" && len(session.Held) > 0 {
+		return session.Held[len(session.Held)-1].Work
 	}
 	return e.Work
 }

@@ -117,7 +117,7 @@ func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (held, 
 		})
 		switch len(live) {
 		case 0: // perhaps it says again what it said last
-			epoch = session.Leases[len(session.Leases)-1].Epoch
+			epoch = session.Held[len(session.Held)-1].Epoch
 		case 1:
 			epoch = live[0]
 		default:
@@ -132,7 +132,7 @@ func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (held, 
 }
 
 func workUnder(session *rules.Session, epoch uint64) string {
-	for _, h := range session.Leases {
+	for _, h := range session.Held {
 		if h.Epoch == epoch {
 			return h.Work
 		}
