@@ -225,8 +225,9 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) 
 	var n sums
 	var short, long, shortLoss, longLoss Decimal
 	year := book.AsOf.Year()
-	for sale := range book.Sales() {
-		if !sale.Taxable || sale.Date.Year() != year || !counted[book.Account(sale)] {
+	for i := range book.Sales {
+		sale := &book.Sales[i]
+		if !sale.Taxable || sale.Date.Year() != year || !counted[sale.Account] {
 			continue
 		}
 		into := &short
@@ -246,7 +247,7 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) 
 			into = &longLoss
 		}
 		n.add(into, c.Loss.Neg())
-		n.add(into, c.TogetherLoss)
+		n.add(into, c.CombinedLoss)
 	}
 	r := d.Config.Realized
 	n.add(&short, n.decimal(r.ShortTerm))
@@ -334,7 +335,7 @@ func harvestable(result *answer.HarvestResult, found *tax.HarvestResult, cover t
 		sold[found.Candidates[i].Ticker] = true
 	}
 	result.DoNotBuyBefore = embargoes(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
-	result.AlreadyClosed = embargoes(found.StillClosed, func(string) bool { return true })
+	result.AlreadyClosed = embargoes(found.DoNotBuyNow, func(string) bool { return true })
 }
 
 // candidate is one of them as an answer has it. Where nobody looked for wash sales, it does not know a clean date.
@@ -376,7 +377,7 @@ func purchases(list []tax.Replacement) []answer.Purchase {
 }
 
 // embargoes lists, for each ticker that is wanted, until when neither it nor what is identical may be bought.
-func embargoes(list []tax.Embargo, wanted func(ticker string) bool) []answer.DoNotBuy {
+func embargoes(list []tax.Restriction, wanted func(ticker string) bool) []answer.DoNotBuy {
 	var closed []answer.DoNotBuy
 	for _, e := range list {
 		for i, ticker := range e.Tickers {
@@ -411,11 +412,11 @@ func warnings(candidates []tax.Candidate) ([]answer.WashSaleWarning, *Problem) {
 			list = append(list, answer.WashSaleWarning{Ticker: c.Ticker})
 		}
 		w := &list[n]
-		shares, err := w.DisallowedShares.Add(c.TogetherShares)
+		shares, err := w.DisallowedShares.Add(c.CombinedShares)
 		if err != nil {
 			return nil, asProblem(err, NotComputable, "check quantities and prices")
 		}
-		loss, err := w.DisallowedLoss.Add(c.TogetherLoss)
+		loss, err := w.DisallowedLoss.Add(c.CombinedLoss)
 		if err != nil {
 			return nil, asProblem(err, NotComputable, "check quantities and prices")
 		}

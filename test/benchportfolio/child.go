@@ -106,7 +106,7 @@ func (f *figures) decide(h history) error {
 	}
 	f.Harvest = time.Since(began)
 	f.Lots, f.Washes, f.Candidates = len(book.Lots), len(book.WashSales), len(result.Candidates)
-	for range book.Sales() {
+	for range book.Sales {
 		f.Sales++
 	}
 	return nil

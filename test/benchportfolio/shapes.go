@@ -41,8 +41,8 @@ func shapes() []shape {
 		one("one ticker, all within 60 days", tax.MinTax, 60, nil),
 		one("one ticker, a small loss and a rebuy each time", tax.FIFO, tenYears, churn),
 		one("one ticker, dividends reinvested", tax.FIFO, tenYears, dividends),
-		one("one ticker, a split on most days, fifo", tax.FIFO, tenYears, splits),
-		one("one ticker, a split on most days, min_tax", tax.MinTax, tenYears, splits),
+		one("one ticker, a split twice a year, fifo", tax.FIFO, tenYears, splits),
+		one("one ticker, a split twice a year, min_tax", tax.MinTax, tenYears, splits),
 		one("one ticker, sells that take a tenth of all lots", tax.HIFO, tenYears, sweeps),
 		one("one ticker, its calls and puts", tax.FIFO, tenYears, options),
 		one("one ticker, old lots moved among new ones", tax.LIFO, tenYears, moves),
@@ -53,11 +53,9 @@ func shapes() []shape {
 type writer struct {
 	*rand.Rand
 	shape
-	n      int
-	rules  tax.Rules
-	lots   []string // names of lots that were bought
-	split  tax.Date // the day of the last one
-	splits int
+	n     int
+	rules tax.Rules
+	lots  []string // names of lots that were bought
 }
 
 // history is what a shape gives: the same for the same n.
@@ -173,16 +171,17 @@ func dividends(w *writer, t *tax.Transaction, i int) {
 	}
 }
 
-// splits doubles the shares and halves them again, once a day at most and not more often than in 100 rows.
+// splits doubles the shares and halves them again, twice a year. A split visits all lots.
 func splits(w *writer, t *tax.Transaction, i int) {
-	if i%100 != 99 || w.split == t.Date {
+	every := w.n / 20
+	if i%every != every-1 {
 		return
 	}
-	w.split, w.splits = t.Date, w.splits+1
 	t.Action, t.Account, t.ToAccount = tax.Split, "", ""
 	set(&t.Quantity, 0, 0)
-	set(&t.Ratio.New, 1+w.splits%2, 0)
-	set(&t.Ratio.Old, 2-w.splits%2, 0)
+	even := i / every % 2
+	set(&t.Ratio.New, 2-even, 0)
+	set(&t.Ratio.Old, 1+even, 0)
 }
 
 // sweeps buys small lots, and sells all of them ten times.

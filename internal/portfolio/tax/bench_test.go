@@ -63,7 +63,7 @@ func BenchmarkLots(b *testing.B) {
 					var m runtime.MemStats
 					runtime.ReadMemStats(&m)
 					peak = max(peak, m.HeapSys)
-					if len(result.Candidates) == 0 || book.sales.n == 0 {
+					if len(result.Candidates) == 0 || len(book.Sales) == 0 {
 						b.Fatal("nothing was found")
 					}
 				}

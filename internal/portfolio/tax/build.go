@@ -1,95 +1,79 @@
 package tax
 
 import (
-	"fmt"
-	"math"
-	"runtime"
-	"sync"
+	"cmp"
+	"slices"
+
+	"github.com/govalues/decimal"
 )
 
-// Build folds the rows up to and including asOf. Rows need no order; see the package comment for those of one day. The
-// error is a [*FaultsError].
+// Build applies the rows up to and including asOf. Rows may be in any order; see the package comment for those of one
+// day. The error is a [*FaultsError].
 func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
-	if len(txs) > math.MaxInt32 {
-		return nil, &FaultsError{Faults: []Fault{{Text: fmt.Sprintf("%d transactions are too many for one book: split the portfolio", len(txs))}}}
-	}
-	in, err := take(rules, txs, asOf)
+	p, err := prepare(rules, txs, asOf)
 	if err != nil {
 		return nil, err
 	}
-	return in.build(runtime.GOMAXPROCS(0))
-}
-
-// build folds in at most n parts at a time.
-func (in *intake) build(n int) (*Book, error) {
-	parts := in.share(n)
-	var wait sync.WaitGroup
-	for _, p := range parts {
-		wait.Go(p.fold)
-	}
-	wait.Wait()
-	for _, p := range parts {
-		if p.err != nil {
-			return nil, p.err
+	b := &Book{AsOf: asOf, accounts: p.accountByID, restricted: make(map[market]Date)}
+	var holdings []*holding
+	for _, g := range p.groups {
+		f := newFold(b)
+		if err := f.run(g.rows); err != nil {
+			return nil, err
+		}
+		g.rows = nil
+		b.steps += f.steps
+		for _, h := range f.holdings {
+			if len(h.openLots()) > 0 {
+				holdings = append(holdings, h)
+			}
 		}
 	}
-	b := &Book{AsOf: in.asOf, accounts: in.accounts, tickers: in.tickers, groups: in.names, kinds: make(map[string]Kind)}
-	for _, a := range in.accounts {
-		b.kinds[a.ID] = a.Kind
+	slices.SortFunc(holdings, func(x, y *holding) int {
+		return cmp.Or(cmp.Compare(x.account.index, y.account.index), cmp.Compare(x.ticker.name, y.ticker.name))
+	})
+	for _, h := range holdings {
+		for _, p := range h.openParts() {
+			b.Lots = append(b.Lots, p.export())
+		}
 	}
-	b.finish(in, parts)
+	slices.SortStableFunc(b.WashSales, func(x, y WashSale) int {
+		return cmp.Or(cmp.Compare(x.SaleDate, y.SaleDate), cmp.Compare(x.row, y.row))
+	})
+	slices.SortStableFunc(b.Incomplete, func(x, y Gap) int {
+		return cmp.Or(cmp.Compare(x.Date, y.Date), cmp.Compare(x.Row, y.Row))
+	})
 	return b, nil
 }
 
-// part is some groups, which one goroutine folds. The parts are in the order of the groups, so that the book is the
-// same however many there are.
-type part struct {
-	output
-	first, end int // groups
-	rows       int
-	work       int
-	err        error
+// export returns a part as a lot of the book.
+func (p *part) export() Lot {
+	h := p.lot.holding
+	l := Lot{Account: h.account.ID, Ticker: h.ticker.name, LotDate: p.lot.date, HoldingStart: p.holdStart, LotID: p.lot.name().String(),
+		Quantity: p.quantity.Trim(0), Basis: p.basis.Trim(0), BasisAdjustment: p.adjustment.Trim(0), AlwaysLong: p.alwaysLong,
+		Taxable: h.account.taxable(), row: p.lot.row, ticker: h.ticker, free: p.lot.purchase != nil && !p.used}
+	l.LossBasis, l.LossHoldingStart = l.Basis, l.HoldingStart
+	if p.lot.dual {
+		l.LossBasis, l.LossHoldingStart = p.lossBasis.Trim(0), p.lot.date+1
+	}
+	return l
 }
 
-// enoughRows is how many rows are worth a goroutine.
-const enoughRows = 20_000
-
-// share deals the groups to at most n parts of similar size.
-func (in *intake) share(n int) []*part {
-	rows := 0
-	for _, keys := range in.groups {
-		rows += len(keys)
-	}
-	n = max(1, min(n, rows/enoughRows))
-	parts := []*part{{}}
-	for g, keys := range in.groups {
-		p := parts[len(parts)-1]
-		if p.rows > 0 && p.rows+len(keys)/2 > rows/n && len(parts) < n {
-			p = &part{first: g}
-			parts = append(parts, p)
-		}
-		p.end = g + 1
-		p.rows += len(keys)
-	}
-	for _, p := range parts {
-		p.in, p.namer = in, &lotNamer{}
-	}
-	return parts
-}
-
-func (p *part) fold() {
-	g := &group{in: p.in, out: &p.output}
-	for id := p.first; id < p.end; id++ {
-		keys := p.in.groups[id]
-		if len(keys) == 0 {
+// Realized returns the gains of a year less its allowed losses in the taxable accounts, short-term and long-term.
+func (b *Book) Realized(year int) (short, long decimal.Decimal, err error) {
+	var c calc
+	from, to := DateOf(year, 1, 1), DateOf(year, 12, 31)
+	for i := range b.Sales {
+		s := &b.Sales[i]
+		if !s.Taxable || s.Date < from || s.Date > to {
 			continue
 		}
-		order(keys)
-		g.reset(int32(id))
-		if p.err = g.run(keys); p.err != nil {
-			return
+		gain := c.add(s.Gain, s.Disallowed)
+		if s.LongTerm {
+			long = c.add(long, gain)
+		} else {
+			short = c.add(short, gain)
 		}
-		p.take(g)
-		p.work = g.work
 	}
+	return short, long, c.err
 }

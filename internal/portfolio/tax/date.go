@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Date is a calendar day, as a number: 1800-01-01 is 1, so that zero is no date.
+// Date is a calendar day, counted from 1800-01-01, which is 1. Zero means no date.
 type Date int32
 
 const (
 	secondsPerDay = 24 * 60 * 60
-	dayZero       = -62092 // days from 1970-01-01 to 1799-12-31
+	dayZero       = -62092  // days from 1970-01-01 to 1799-12-31
+	maxDate       = 1 << 20 // in the year 4670
 )
 
-// DateOf returns the day with that year, month and day of the month; days that do not exist count on into the next
-// month.
+// DateOf returns a day of the calendar. Like [time.Date] it normalizes days that do not exist: 30 February is a day in
+// March.
 func DateOf(year int, month time.Month, day int) Date {
 	return Date(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()/secondsPerDay - dayZero)
 }
 
-// ParseDate reads 2024-01-31. Years before 1800 are refused: they are a typing error.
+// ParseDate parses a day such as 2024-01-31. It rejects years before 1800, which are typing errors.
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || t.Year() < 1800 {
@@ -30,16 +31,13 @@ func ParseDate(s string) (Date, error) {
 
 func (d Date) time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerDay, 0).UTC() }
 
-// String writes the day as 2024-01-31.
-func (d Date) String() string { return string(d.append(nil)) }
+// String formats the day as 2024-01-31.
+func (d Date) String() string { return d.time().Format(time.DateOnly) }
 
-// append is String for whoever writes many.
-func (d Date) append(b []byte) []byte { return d.time().AppendFormat(b, time.DateOnly) }
-
-// MarshalText writes the day as String does.
+// MarshalText implements [encoding.TextMarshaler], in the format of String.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText implements [encoding.TextUnmarshaler], in the format of ParseDate.
 func (d *Date) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDate(string(text))
 	return err
@@ -51,9 +49,13 @@ func (d Date) AddDays(n int) Date { return d + Date(n) }
 // Year returns the calendar year.
 func (d Date) Year() int { return d.time().Year() }
 
-// LongTermFrom returns the first day on which a sale is long-term, for shares whose holding period starts on that day,
-// which is the day after the purchase. It is the anniversary; one that does not exist, 29 February, becomes 1 March.
+// LongTermFrom returns the first day on which a sale is long-term, for a holding period that starts on the given day,
+// the day after the purchase. It is the anniversary of that day; 1 March if the anniversary is a 29 February that does
+// not exist.
 func LongTermFrom(holdingStart Date) Date {
 	y, m, d := holdingStart.time().Date()
 	return DateOf(y+1, m, d)
 }
+
+// longTerm reports whether a sale is long-term.
+func longTerm(holdingStart, sold Date) bool { return sold >= LongTermFrom(holdingStart) }

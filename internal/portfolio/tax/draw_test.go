@@ -379,9 +379,9 @@ func cases(txs []Transaction, b *Book) map[string]bool {
 			}
 		}
 	}
-	for _, s := range salesOf(b) {
-		note("chain", s.Disallowed.IsPos() && raised[fmt.Sprint(s.LotDate, b.Ticker(&s))])
-		note("loss of a gift or inheritance", s.Gain.IsNeg() && slices.Contains([]Action{GiftIn, Inherit}, txs[s.origin].Action))
+	for _, s := range b.Sales {
+		note("chain", s.Disallowed.IsPos() && raised[fmt.Sprint(s.LotDate, s.Ticker)])
+		note("loss of a gift or inheritance", s.Gain.IsNeg() && slices.Contains([]Action{GiftIn, Inherit}, txs[s.lotRow].Action))
 	}
 	return seen
 }

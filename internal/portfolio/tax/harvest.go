@@ -1,14 +1,15 @@
 package tax
 
 import (
+	"cmp"
+	"container/list"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/govalues/decimal"
 )
 
-// SortBy is the order of candidates, the largest first.
+// SortBy is the order of candidates. All orders are descending.
 type SortBy string
 
 // The orders.
@@ -18,20 +19,21 @@ const (
 	ByDaysHeld   SortBy = "days_held"
 )
 
-// HarvestOptions says which candidates are wanted.
+// HarvestOptions selects and orders candidates.
 type HarvestOptions struct {
-	// MinLoss leaves out lots with a smaller loss. Zero: all lots at a loss.
+	// MinLoss excludes lots with a smaller loss. Zero means all lots at a loss.
 	MinLoss decimal.Decimal
-	// SortBy is ByLossAmount if empty.
+	// SortBy is the order of candidates. Empty means ByLossAmount.
 	SortBy SortBy
-	// Accounts leaves out lots of other accounts. Empty: all taxable ones. Purchases count in all accounts in any case.
+	// Accounts excludes lots of other accounts. Empty means all taxable accounts. Purchases count in all accounts in any
+	// case.
 	Accounts []string
 	// SkipWashCheck counts every loss as allowed.
 	SkipWashCheck bool
 }
 
-// Candidate is an open lot at a loss. The wash sale figures are for selling this lot alone on the harvest's day,
-// but for the last two. Amounts are positive.
+// Candidate is an open lot at a loss. The wash sale figures are for selling this lot alone on the day of the harvest,
+// except for CombinedShares and CombinedLoss. Amounts are positive.
 type Candidate struct {
 	Account      string
 	Ticker       string
@@ -42,7 +44,7 @@ type Candidate struct {
 	LongTerm     bool
 	DaysHeld     int
 	Quantity     decimal.Decimal
-	Basis        decimal.Decimal // what the loss is counted from
+	Basis        decimal.Decimal // that the loss is counted from
 	Price        decimal.Decimal
 	Value        decimal.Decimal
 	Loss         decimal.Decimal
@@ -51,62 +53,50 @@ type Candidate struct {
 	DisallowedShares decimal.Decimal
 	DisallowedLoss   decimal.Decimal
 	PermanentLoss    decimal.Decimal
-	// Causes are the purchases that would take the loss, earliest first, 32 at most.
+	// Causes is the purchases that would replace the lot, earliest first, at most 32.
 	Causes []Replacement
-	// CleanFrom is the first day on which the whole loss would count, if nothing more is bought.
+	// CleanFrom is the first day on which the whole loss would be allowed, if nothing more is bought.
 	CleanFrom Date
 
-	// TogetherShares and TogetherLoss are what would be disallowed of this lot if all candidates are sold together.
-	TogetherShares decimal.Decimal
-	TogetherLoss   decimal.Decimal
+	// CombinedShares and CombinedLoss are what would be disallowed of this lot if all candidates were sold together.
+	CombinedShares decimal.Decimal
+	CombinedLoss   decimal.Decimal
 
-	lot int32
+	lot int // index in the book
 }
 
-// Embargo says that buying any of these tickers before a day makes a wash sale.
-type Embargo struct {
-	Tickers []string
-	Before  Date // the first day on which buying is harmless
-}
-
-// HarvestResult is what could be harvested. The totals are for selling all candidates together on AsOf.
+// HarvestResult is the losses that could be realized. The totals are for selling all candidates together on AsOf.
 type HarvestResult struct {
 	AsOf       Date
 	Candidates []Candidate
-	// BelowMinLoss is how many lots at a loss were left out because of MinLoss.
+	// BelowMinLoss is the number of lots at a loss that MinLoss excluded.
 	BelowMinLoss int
 
-	Loss           decimal.Decimal // all of it
-	AllowedLoss    decimal.Decimal // what counts: ShortTermLoss and LongTermLoss
+	Loss           decimal.Decimal // AllowedLoss + DisallowedLoss
+	AllowedLoss    decimal.Decimal // ShortTermLoss + LongTermLoss
 	ShortTermLoss  decimal.Decimal
 	LongTermLoss   decimal.Decimal
 	DisallowedLoss decimal.Decimal
-	PermanentLoss  decimal.Decimal // the part of DisallowedLoss that goes to retirement accounts
+	PermanentLoss  decimal.Decimal // the part of DisallowedLoss that is replaced in retirement accounts
 
-	// DoNotBuy holds once the candidates are sold; StillClosed holds already, for losses of the last 30 days.
-	DoNotBuy    []Embargo
-	StillClosed []Embargo
-	// NoPrice are the tickers whose lots could not be judged.
+	// DoNotBuy applies once the candidates are sold. DoNotBuyNow applies already, because of losses in the last 30 days.
+	DoNotBuy    []Restriction
+	DoNotBuyNow []Restriction
+	// NoPrice is the tickers of lots without a price.
 	NoPrice []string
 }
 
-// harvest is one call of Harvest.
+// harvest is the state of one call of Harvest.
 type harvest struct {
 	calc
-	book    *Book
-	opts    HarvestOptions
-	chosen  map[string]bool // accounts; nil: all taxable ones
-	windows []*window       // by ticker; nil without shares that could take a loss on it
-	quotes  []quote         // by ticker
-	result  *HarvestResult
+	book   *Book
+	opts   HarvestOptions
+	prices map[string]decimal.Decimal
+	recent map[market]*recentPurchases
+	result *HarvestResult
 }
 
-type quote struct {
-	price     decimal.Decimal
-	ok, asked bool
-}
-
-// Harvest looks for open lots at a loss in taxable accounts at these prices, by ticker, on the book's day.
+// Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given prices by ticker.
 func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*HarvestResult, error) {
 	h, err := newHarvest(b, prices, opts)
 	if err != nil {
@@ -116,27 +106,24 @@ func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*
 }
 
 func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*harvest, error) {
-	if opts.SortBy == "" {
-		opts.SortBy = ByLossAmount
-	}
+	opts.SortBy = cmp.Or(opts.SortBy, ByLossAmount)
 	if !slices.Contains([]SortBy{ByLossAmount, ByLossPct, ByDaysHeld}, opts.SortBy) {
 		return nil, fmt.Errorf("sort_by %q is not known: use loss_amount, loss_pct or days_held", opts.SortBy)
 	}
 	for _, id := range opts.Accounts {
-		if kind, ok := b.kinds[id]; !ok {
+		if a := b.accounts[id]; a == nil {
 			return nil, fmt.Errorf("account %q is not in the portfolio: name one that is", id)
-		} else if kind != Taxable {
+		} else if !a.taxable() {
 			return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", id)
 		}
 	}
-	h := &harvest{book: b, opts: opts, chosen: setOf(opts.Accounts), result: &HarvestResult{AsOf: b.AsOf}}
-	h.ask(prices)
-	if h.windows = make([]*window, len(b.tickers)); !opts.SkipWashCheck {
-		h.openWindows()
+	h := &harvest{book: b, opts: opts, prices: prices, result: &HarvestResult{AsOf: b.AsOf}}
+	if !opts.SkipWashCheck {
+		h.findRecent()
 	}
-	h.find()
-	h.together()
-	h.embargoes()
+	h.findCandidates()
+	h.combine()
+	h.restrict()
 	h.sort()
 	if h.err != nil {
 		return nil, fmt.Errorf("computing losses, check prices: %w", h.err)
@@ -144,100 +131,39 @@ func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions)
 	return h, nil
 }
 
-// ask looks up the prices that are needed.
-func (h *harvest) ask(prices map[string]decimal.Decimal) {
-	h.quotes = make([]quote, len(h.book.tickers))
+// findCandidates lists the lots at a loss, with the effects of selling each of them alone.
+func (h *harvest) findCandidates() {
+	r := h.result
 	for i := range h.book.Lots {
 		l := &h.book.Lots[i]
-		q := &h.quotes[l.ticker]
-		if q.asked || !h.wants(l) {
+		if !l.Taxable || len(h.opts.Accounts) > 0 && !slices.Contains(h.opts.Accounts, l.Account) {
 			continue
 		}
-		q.asked = true
-		if q.price, q.ok = prices[l.Ticker]; !q.ok {
-			h.result.NoPrice = append(h.result.NoPrice, l.Ticker)
+		price, ok := h.prices[l.Ticker]
+		if !ok {
+			r.NoPrice = append(r.NoPrice, l.Ticker)
+			continue
+		}
+		value := h.mul(l.Quantity, price)
+		loss := h.sub(l.LossBasis, value)
+		switch {
+		case !loss.IsPos():
+		case loss.Cmp(h.opts.MinLoss) < 0:
+			r.BelowMinLoss++
+		default:
+			c := candidate(l, h.book.AsOf, price, value.Trim(0), loss.Trim(0))
+			c.lot = i
+			if recent := h.recent[l.ticker.market()]; recent != nil {
+				h.sellAlone(&c, l, recent)
+			}
+			r.Candidates = append(r.Candidates, c)
 		}
 	}
-	slices.Sort(h.result.NoPrice)
+	slices.Sort(r.NoPrice)
+	r.NoPrice = slices.Compact(r.NoPrice)
 }
 
-func (h *harvest) wants(l *Lot) bool {
-	return l.Taxable && (h.chosen == nil || h.chosen[l.Account])
-}
-
-// setOf is nil if there are no accounts.
-func setOf(accounts []string) map[string]bool {
-	if len(accounts) == 0 {
-		return nil
-	}
-	set := make(map[string]bool, len(accounts))
-	for _, id := range accounts {
-		set[id] = true
-	}
-	return set
-}
-
-// find lists the lots at a loss, with what selling each alone would do.
-func (h *harvest) find() {
-	type finder struct {
-		calc
-		lots  []int32
-		below int
-	}
-	finders := make([]finder, workers(len(h.book.Lots)))
-	inParts(len(h.book.Lots), len(finders), func(part, from, to int) {
-		f := &finders[part]
-		for i := from; i < to; i++ {
-			l := &h.book.Lots[i]
-			if !h.wants(l) || !h.quotes[l.ticker].ok {
-				continue
-			}
-			loss := f.sub(l.LossBasis, f.mul(l.Quantity, h.quotes[l.ticker].price))
-			switch {
-			case !loss.IsPos():
-			case compare(loss, h.opts.MinLoss) < 0:
-				f.below++
-			default:
-				f.lots = append(f.lots, int32(i))
-			}
-		}
-	})
-	var found []int32
-	for i := range finders {
-		h.keep(decimal.Zero, finders[i].err)
-		h.result.BelowMinLoss += finders[i].below
-		found = append(found, finders[i].lots...)
-	}
-	h.result.Candidates = make([]Candidate, len(found))
-	judges := make([]judge, workers(len(found)))
-	inParts(len(found), len(judges), func(part, from, to int) {
-		j := &judges[part]
-		j.harvest = h
-		for i := from; i < to; i++ {
-			c := &h.result.Candidates[i]
-			*c = j.candidate(found[i], h.quotes[h.book.Lots[found[i]].ticker].price)
-			if w := h.windows[h.book.Lots[found[i]].ticker]; w != nil {
-				j.alone(c, w)
-			}
-		}
-	})
-	for i := range judges {
-		h.keep(decimal.Zero, judges[i].err)
-		h.work += judges[i].work
-	}
-}
-
-// judge fills in candidates; several work at a time.
-type judge struct {
-	calc
-	harvest *harvest
-	room    []Replacement // for causes
-}
-
-func (j *judge) candidate(n int32, price decimal.Decimal) Candidate {
-	l, asOf := &j.harvest.book.Lots[n], j.harvest.book.AsOf
-	value := j.mul(l.Quantity, price)
-	loss := j.sub(l.LossBasis, value)
+func candidate(l *Lot, asOf Date, price, value, loss decimal.Decimal) Candidate {
 	pct := 0.0
 	if basis, ok := l.LossBasis.Float64(); ok {
 		part, _ := loss.Float64()
@@ -247,45 +173,107 @@ func (j *judge) candidate(n int32, price decimal.Decimal) Candidate {
 		Account: l.Account, Ticker: l.Ticker, LotID: l.LotID, LotDate: l.LotDate, HoldingStart: l.LossHoldingStart,
 		LongTermFrom: LongTermFrom(l.LossHoldingStart), LongTerm: l.AlwaysLong || longTerm(l.LossHoldingStart, asOf),
 		DaysHeld: int(asOf - l.LossHoldingStart + 1), Quantity: l.Quantity, Basis: l.LossBasis, Price: price,
-		Value: trim(value), Loss: trim(loss), LossPct: pct, CleanFrom: asOf, lot: n}
+		Value: value, Loss: loss, LossPct: pct, CleanFrom: asOf}
 }
 
-// sort puts the candidates in the wanted order; equal ones stay in the order of the book.
+// combine computes the effects of selling all candidates together, in the order in which the lots were acquired. Shares
+// that are sold together replace nothing.
+func (h *harvest) combine() {
+	candidates := h.result.Candidates
+	available := make([]decimal.Decimal, len(h.book.Lots)) // shares of each lot that are not sold and replace nothing
+	for i := range available {
+		available[i] = h.book.Lots[i].Quantity
+	}
+	order := make([]int, len(candidates))
+	for i := range candidates {
+		order[i] = i
+		available[candidates[i].lot] = decimal.Zero
+	}
+	slices.SortFunc(order, func(x, y int) int { return h.book.compareAge(candidates[x].lot, candidates[y].lot) })
+	remaining := make(map[market]*list.List)
+	for m, recent := range h.recent {
+		remaining[m] = list.New()
+		for _, p := range recent.purchases {
+			remaining[m].PushBack(p)
+		}
+	}
+	r := h.result
+	for _, i := range order {
+		c := &candidates[i]
+		l := &h.book.Lots[c.lot]
+		permanent := decimal.Zero
+		if purchases := remaining[l.ticker.market()]; purchases != nil {
+			permanent = h.sellCombined(c, l, purchases, available)
+		}
+		allowed := h.sub(c.Loss, c.CombinedLoss)
+		r.Loss, r.AllowedLoss = h.add(r.Loss, c.Loss), h.add(r.AllowedLoss, allowed)
+		r.DisallowedLoss, r.PermanentLoss = h.add(r.DisallowedLoss, c.CombinedLoss), h.add(r.PermanentLoss, permanent)
+		if c.LongTerm {
+			r.LongTermLoss = h.add(r.LongTermLoss, allowed)
+		} else {
+			r.ShortTermLoss = h.add(r.ShortTermLoss, allowed)
+		}
+	}
+	for _, d := range []*decimal.Decimal{&r.Loss, &r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss, &r.DisallowedLoss, &r.PermanentLoss} {
+		*d = d.Trim(0)
+	}
+}
+
+// compareAge orders lots of the book by date, then by row, then by their order in the book.
+func (b *Book) compareAge(x, y int) int {
+	return cmp.Or(cmp.Compare(b.Lots[x].LotDate, b.Lots[y].LotDate), cmp.Compare(b.Lots[x].row, b.Lots[y].row), cmp.Compare(x, y))
+}
+
+// sellCombined matches a candidate with what the candidates before it left of the recent purchases. It returns the loss
+// that is permanent.
+func (h *harvest) sellCombined(c *Candidate, l *Lot, purchases *list.List, available []decimal.Decimal) (permanent decimal.Decimal) {
+	left, loss := c.Quantity, c.Loss
+	for e := purchases.Front(); e != nil && left.IsPos() && h.err == nil; {
+		h.steps++
+		p, this := e.Value.(recentPurchase), e
+		e = e.Next()
+		switch {
+		case available[p.lot].IsZero():
+			purchases.Remove(this)
+			continue
+		case h.book.Lots[p.lot].row == l.row:
+			continue // the rest of a lot does not replace what is sold of it
+		}
+		units := h.toUnits(left, p.perUnit, decimal.One).Min(available[p.lot])
+		shares := h.toShares(units, p.perUnit, decimal.One).Min(left)
+		part := h.portion(loss, shares, left)
+		available[p.lot] = h.sub(available[p.lot], units)
+		left, loss = h.sub(left, shares), h.sub(loss, part)
+		c.CombinedLoss = h.add(c.CombinedLoss, part)
+		if !h.book.Lots[p.lot].Taxable {
+			permanent = h.add(permanent, part)
+		}
+	}
+	c.CombinedShares, c.CombinedLoss = h.sub(c.Quantity, left).Trim(0), c.CombinedLoss.Trim(0)
+	return permanent
+}
+
+// sort puts the candidates in the order of the options; equal ones keep the order of the book.
 func (h *harvest) sort() {
-	list := h.result.Candidates
-	order := make([]place, len(list))
-	for i := range list {
-		key := uint64(0)
+	order := make([]*Candidate, len(h.result.Candidates))
+	for i := range order {
+		order[i] = &h.result.Candidates[i]
+	}
+	slices.SortFunc(order, func(a, b *Candidate) int {
+		descending := 0
 		switch h.opts.SortBy {
 		case ByLossPct:
-			key = math.Float64bits(list[i].LossPct) // which order as the numbers do, as long as they are positive
+			descending = cmp.Compare(b.LossPct, a.LossPct)
 		case ByDaysHeld:
-			key = uint64(list[i].DaysHeld)
+			descending = cmp.Compare(b.DaysHeld, a.DaysHeld)
 		default:
-			var ok bool
-			if key, ok = fixed(list[i].Loss); !ok {
-				slices.SortStableFunc(list, func(a, b Candidate) int { return b.Loss.Cmp(a.Loss) })
-				return
-			}
+			descending = b.Loss.Cmp(a.Loss)
 		}
-		order[i] = place{^key, int32(i)}
+		return cmp.Or(descending, cmp.Compare(a.lot, b.lot))
+	})
+	sorted := make([]Candidate, len(order))
+	for i, c := range order {
+		sorted[i] = *c
 	}
-	order = sortPlaces(order)
-	// Each candidate goes to its place; the places of a cycle are changed in turn, because the list is too large to copy.
-	for i := range order {
-		if order[i].index < 0 {
-			continue
-		}
-		moving, at := list[i], int32(i)
-		for {
-			from := order[at].index
-			order[at].index = -1
-			if from == int32(i) {
-				list[at] = moving
-				break
-			}
-			list[at] = list[from]
-			at = from
-		}
-	}
+	h.result.Candidates = sorted
 }

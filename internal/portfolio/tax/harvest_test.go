@@ -23,8 +23,8 @@ func tellHarvest(r *HarvestResult) string {
 		if len(c.Causes) > 0 {
 			fmt.Fprintf(&s, " by %s", tellReplacements(c.Causes))
 		}
-		if c.TogetherShares.Cmp(c.DisallowedShares) != 0 {
-			fmt.Fprintf(&s, "; together disallowed=%s for=%s", c.TogetherLoss, c.TogetherShares)
+		if c.CombinedShares.Cmp(c.DisallowedShares) != 0 {
+			fmt.Fprintf(&s, "; together disallowed=%s for=%s", c.CombinedLoss, c.CombinedShares)
 		}
 		if c.CleanFrom != r.AsOf {
 			fmt.Fprintf(&s, "; clean from %s", c.CleanFrom)
@@ -35,7 +35,7 @@ func tellHarvest(r *HarvestResult) string {
 	for _, e := range r.DoNotBuy {
 		fmt.Fprintf(&s, "then not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
-	for _, e := range r.StillClosed {
+	for _, e := range r.DoNotBuyNow {
 		fmt.Fprintf(&s, "now not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
 	return s.String()

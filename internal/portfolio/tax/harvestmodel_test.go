@@ -103,8 +103,8 @@ func TestHarvestIsTheModels(t *testing.T) {
 			all := together.tally[fmt.Sprintf("row %d disallowed", i)]
 			disallowed := all.dollars
 			want.add(all.shares, all.dollars, "disallowed of %d", i)
-			shares, _ := c.TogetherShares.Float64()
-			dollars, _ := c.TogetherLoss.Float64()
+			shares, _ := c.CombinedShares.Float64()
+			dollars, _ := c.CombinedLoss.Float64()
 			got.add(shares, dollars, "disallowed of %d", i)
 			want.add(0, loss, "loss")
 			want.add(0, loss-disallowed, "allowed")
@@ -154,7 +154,7 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 	for i := range b.Lots {
 		l := &b.Lots[i]
-		if int32(i) != c.lot && l.Account == c.Account && l.Ticker == c.Ticker && l.LotID == c.LotID {
+		if i != c.lot && l.Account == c.Account && l.Ticker == c.Ticker && l.LotID == c.LotID {
 			return Transaction{}, false // it is in parts, and a row cannot say which
 		}
 	}
@@ -165,7 +165,7 @@ func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 func TestHarvestIsWhatSellingDoes(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
-		row := int32(len(d.txs))
+		row := len(d.txs)
 		for i := range r.Candidates {
 			c := &r.Candidates[i]
 			for on := b.AsOf; on <= c.CleanFrom+1; on++ {
@@ -198,7 +198,7 @@ func TestHarvestIsWhatSellingDoes(t *testing.T) {
 func TestDoNotBuyBefore(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
-		checkEmbargoes(t, d, r.StillClosed, b, 0)
+		checkEmbargoes(t, d, r.DoNotBuyNow, b, 0)
 		sold := drawn{d.rules, slices.Clone(d.txs), b.AsOf}
 		for _, c := range ofBook(r.Candidates) {
 			sell, ok := sellRow(b, &c, b.AsOf)
@@ -234,12 +234,12 @@ func disallowedSince(t *rapid.T, b *Book, row int, tickers []string) decimal.Dec
 }
 
 // checkEmbargoes buys each ticker that is closed, in an account that has written no calls, on the last day of that and the day after.
-func checkEmbargoes(t *rapid.T, d drawn, closed []Embargo, b *Book, from int) {
+func checkEmbargoes(t *rapid.T, d drawn, closed []Restriction, b *Book, from int) {
 	for _, e := range closed {
 		before := disallowedSince(t, b, from, e.Tickers)
 		open := false // whether some loss of these rows has shares without a replacement
-		for _, s := range salesOf(b) {
-			open = open || int(s.Row) >= from && slices.Contains(e.Tickers, b.Ticker(&s)) && s.Taxable && s.Gain.IsNeg() && s.DisallowedShares.Cmp(s.Quantity) < 0 &&
+		for _, s := range b.Sales {
+			open = open || int(s.Row) >= from && slices.Contains(e.Tickers, s.Ticker) && s.Taxable && s.Gain.IsNeg() && s.DisallowedShares.Cmp(s.Quantity) < 0 &&
 				s.Date+31 == e.Before
 		}
 		for _, ticker := range e.Tickers {

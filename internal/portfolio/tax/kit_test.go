@@ -152,8 +152,8 @@ func tell(b *Book) string {
 		}
 		s.WriteString("\n")
 	}
-	for _, v := range salesOf(b) {
-		fmt.Fprintf(&s, "%s %s sold %s %s of=%s %s=%s", v.Date, b.Account(&v), b.Ticker(&v), v.Quantity.Trim(0), v.LotDate, term(v.LongTerm), v.Gain.Trim(0))
+	for _, v := range b.Sales {
+		fmt.Fprintf(&s, "%s %s sold %s %s of=%s %s=%s", v.Date, v.Account, v.Ticker, v.Quantity.Trim(0), v.LotDate, term(v.LongTerm), v.Gain.Trim(0))
 		if !v.Disallowed.IsZero() {
 			fmt.Fprintf(&s, " disallowed=%s for=%s", v.Disallowed.Trim(0), v.DisallowedShares.Trim(0))
 		}
@@ -203,12 +203,4 @@ func lines(text string) []string {
 	l := strings.Split(text, "\n")
 	slices.Sort(l)
 	return l
-}
-
-func salesOf(b *Book) []Sale {
-	var list []Sale
-	for s := range b.Sales() {
-		list = append(list, *s)
-	}
-	return list
 }

@@ -29,7 +29,7 @@ func TestLotMethods(t *testing.T) {
 			2024-06-01 ACCT `+tt.row, "ACCT", tt.account))
 		names := map[Date]string{day(t, "2023-01-10"): "a", day(t, "2023-02-10"): "b", day(t, "2023-06-01"): "c", day(t, "2023-12-10"): "d"}
 		var got []string
-		for _, s := range salesOf(b) {
+		for _, s := range b.Sales {
 			got = append(got, strings.Join([]string{s.Quantity.Trim(0).String(), names[s.LotDate], s.Gain.Trim(0).String(), term(s.LongTerm)}, " "))
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
@@ -205,7 +205,7 @@ func TestGifts(t *testing.T) {
 		b := build(t, `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2024-03-01 brk sell X 10 @`+tt.price)
-		s := salesOf(b)[0]
+		s := b.Sales[0]
 		if s.Gain.Trim(0).String() != tt.gain || s.Basis.Trim(0).String() != tt.basis || term(s.LongTerm) != tt.term {
 			t.Errorf("sold at %s: gain %s from %s, %s; want %s from %s, %s", tt.price, s.Gain, s.Basis, term(s.LongTerm), tt.gain, tt.basis, tt.term)
 		}
@@ -213,7 +213,7 @@ func TestGifts(t *testing.T) {
 	b := build(t, `
 		2024-01-10 brk gift_in X 10 donor=500 since=2010-01-01 value=800
 		2024-03-01 brk sell X 10 @40`)
-	if s := salesOf(b)[0]; s.Gain.Cmp(dec(t, "-100")) != 0 || !s.LongTerm {
+	if s := b.Sales[0]; s.Gain.Cmp(dec(t, "-100")) != 0 || !s.LongTerm {
 		t.Errorf("worth more than the donor's basis: gain %s, long-term %t", s.Gain, s.LongTerm)
 	}
 }
@@ -257,7 +257,7 @@ func TestRowsAfterTheDayAreNotThere(t *testing.T) {
 		2023-01-10 brk buy X 10 @10
 		2024-03-01 brk sell X 10 @8
 		2024-03-10 brk buy X 10 @8`
-	if b := buildAt(t, text, "2024-03-09"); len(b.WashSales) != 0 || len(b.Lots) != 0 || len(salesOf(b)) != 1 {
+	if b := buildAt(t, text, "2024-03-09"); len(b.WashSales) != 0 || len(b.Lots) != 0 || len(b.Sales) != 1 {
 		t.Errorf("the day before:\n%s", tell(b))
 	}
 	if b := buildAt(t, text, "2024-03-10"); len(b.WashSales) != 1 || len(b.Lots) != 1 {

@@ -455,7 +455,7 @@ func tallyOf(b *Book) tally {
 		t.add(number(l.Quantity), number(l.Basis), "open %s %s %s from %s", l.Account, l.Ticker, l.LotDate, l.HoldingStart)
 		t.add(0, number(l.BasisAdjustment), "raised %s %s %s", l.Account, l.Ticker, l.LotDate)
 	}
-	for _, s := range salesOf(b) {
+	for _, s := range b.Sales {
 		t.add(number(s.Quantity), number(s.Gain), "row %d sold what was acquired %s, %s-term", s.Row, s.LotDate, term(s.LongTerm))
 	}
 	for _, w := range b.WashSales {

@@ -19,7 +19,7 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		var c calc
-		for _, s := range salesOf(b) {
+		for _, s := range b.Sales {
 			loss := s.Gain.Neg().Max(decimal.Zero)
 			if s.Disallowed.IsNeg() || s.Disallowed.Cmp(loss) > 0 || s.DisallowedShares.Cmp(s.Quantity) > 0 || s.Permanent.Cmp(s.Disallowed) > 0 {
 				t.Fatalf("more is disallowed than was lost: %+v", s)
@@ -155,8 +155,8 @@ func TestBasisIsConserved(t *testing.T) {
 				}
 			}
 		}
-		for _, s := range salesOf(b) {
-			g := b.Ticker(&s) == "X"
+		for _, s := range b.Sales {
+			g := s.Ticker == "X"
 			out[g] = c.add(out[g], s.Basis)
 			in[g] = c.add(in[g], c.sub(s.Disallowed, s.Permanent))
 			if s.Quantity.IsZero() {
@@ -220,7 +220,7 @@ func TestPortion(t *testing.T) {
 		part := rapid.Int64Range(0, whole).Draw(t, "part")
 		scale := rapid.IntRange(0, 6).Draw(t, "unit")
 		p, w := decimal.MustNew(part, scale), decimal.MustNew(whole, scale)
-		quick, ok := quickPortion(amount, p, w)
+		quick, ok := exactPortion(amount, p, w)
 		if !ok {
 			t.Skip()
 		}

@@ -1,25 +1,49 @@
 package tax
 
-import "github.com/govalues/decimal"
+import (
+	"strings"
 
-// ticker is what matters of one: with which others it is matched, and how.
+	"github.com/govalues/decimal"
+)
+
+// ticker is a stock, fund or option.
 type ticker struct {
 	name       string
-	underlying int32 // the ticker an option is for; of a stock, itself
-	group      int32
-	local      int32 // number within its group
 	option     bool
 	call       bool
-	facts      facts
+	underlying *ticker // of a stock, the ticker itself
+	group      *group
 }
 
-// optionParts reads an OCC symbol, with or without spaces: AAPL240119C00150000. Not ok if it is none.
-func optionParts(s string) (underlying string, call, ok bool) {
+// group is the tickers whose purchases can replace each other: substantially identical ones, and the options on them.
+// Groups do not affect each other.
+type group struct {
+	tickers []*ticker
+	rows    []row // up to the day of the book, in the order in which they are applied
+}
+
+// market is the set of securities that a loss is matched in: a group, or, if the loss is on an option, that option
+// alone. Of the two fields, one is nil.
+type market struct {
+	group  *group
+	option *ticker
+}
+
+func (t *ticker) market() market {
+	if t.option {
+		return market{option: t}
+	}
+	return market{group: t.group}
+}
+
+// parseOption splits an OCC symbol such as AAPL240119C00150000, in which spaces may follow the underlying ticker. It
+// reports false for everything else.
+func parseOption(symbol string) (underlying string, call, ok bool) {
 	const tail = len("240119C00150000")
-	if len(s) <= tail {
+	if len(symbol) <= tail {
 		return "", false, false
 	}
-	root, rest := s[:len(s)-tail], s[len(s)-tail:]
+	root, rest := symbol[:len(symbol)-tail], symbol[len(symbol)-tail:]
 	for i := range len(rest) {
 		if i != 6 && (rest[i] < '0' || rest[i] > '9') {
 			return "", false, false
@@ -28,49 +52,53 @@ func optionParts(s string) (underlying string, call, ok bool) {
 	if rest[6] != 'C' && rest[6] != 'P' {
 		return "", false, false
 	}
-	for len(root) > 0 && root[len(root)-1] == ' ' {
-		root = root[:len(root)-1]
-	}
+	root = strings.TrimRight(root, " ")
 	return root, rest[6] == 'C', root != ""
 }
 
-// contractSize is how many shares an option contract is for. Contracts adjusted for corporate actions may differ; their
-// symbols do not say so.
-const contractSize = 100
-
-// replaces reports whether buying b can take a loss on a, two tickers of one group, and how many shares of a each unit
-// of b counts for.
-func replaces(a, b *ticker) (perUnit int64, ok bool) {
-	switch {
-	case a == b:
-		return 1, true
-	case a.option:
-		return 0, false
-	case b.option:
-		return contractSize, b.call
+// strikePrice returns the last eight digits of an option's symbol, which are thousandths of a dollar.
+func (c *calc) strikePrice(option *ticker) decimal.Decimal {
+	thousandths := int64(0)
+	for _, digit := range option.name[len(option.name)-8:] {
+		thousandths = thousandths*10 + int64(digit-'0')
 	}
-	return 1, true
+	return c.keep(decimal.New(thousandths, 3)).Trim(0)
 }
 
-// toUnits converts shares sold to units of the replacement. splits is how many shares of the purchase's day one of the
-// sale's day became.
-func (c *calc) toUnits(shares decimal.Decimal, perUnit int64, splits decimal.Decimal) decimal.Decimal {
-	if !splits.IsOne() {
-		shares = c.mul(shares, splits)
+// contractSize is the number of shares per option contract. Contracts adjusted for corporate actions can differ, but
+// their symbols do not tell.
+const contractSize = 100
+
+func sharesPerContract() decimal.Decimal { return decimal.MustNew(contractSize, 0) }
+
+// sharesPerUnit returns how many of the sold shares a unit of the purchased ticker replaces, for two tickers of which
+// the second can replace the first.
+func sharesPerUnit(sold, purchased *ticker) decimal.Decimal {
+	if purchased.option && !sold.option {
+		return sharesPerContract()
 	}
-	if perUnit != 1 {
-		return c.quo(shares, c.keep(decimal.New(perUnit, 0)))
+	return decimal.One
+}
+
+// toUnits converts shares sold to units of a purchase. split is the number of shares on the day of the purchase that
+// one share on the day of the sale became.
+func (c *calc) toUnits(shares, perUnit, split decimal.Decimal) decimal.Decimal {
+	if !split.IsOne() {
+		shares = c.mul(shares, split)
+	}
+	if !perUnit.IsOne() {
+		shares = c.quo(shares, perUnit)
 	}
 	return shares
 }
 
-// toShares is the way back.
-func (c *calc) toShares(units decimal.Decimal, perUnit int64, splits decimal.Decimal) decimal.Decimal {
-	if perUnit != 1 {
-		units = c.mul(units, c.keep(decimal.New(perUnit, 0)))
+// toShares is the inverse of toUnits.
+func (c *calc) toShares(units, perUnit, split decimal.Decimal) decimal.Decimal {
+	if !perUnit.IsOne() {
+		units = c.mul(units, perUnit)
 	}
-	if splits.IsOne() {
-		return units
+	if !split.IsOne() {
+		units = c.quo(units, split).Round(places)
 	}
-	return c.quo(units, splits).Round(places)
+	return units
 }

@@ -2,248 +2,197 @@ package tax
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 
 	"github.com/govalues/decimal"
 )
 
-// washDays is how far a purchase may be from a loss, before or after, to replace what was sold.
+// washDays is the largest number of days between a loss and a purchase that replaces what was sold.
 const washDays = 30
 
-// dayLoss is a sale at a loss that waits for the end of the day.
+// dayLoss is a sale at a loss, to be matched at the end of its day.
 type dayLoss struct {
-	when   uint64 // date and row of the lot: the order of matching
-	sale   int32  // its place in the sales
-	day    int32  // its row's place in the day's rows with a loss
-	acq    int32  // the purchase that is sold, -1 if it was none
-	always bool
+	sale       int // index in the book
+	lot        *lot
+	alwaysLong bool
+	wash       *WashSale
 }
 
-// lose notes a loss, which was just added to the sales. A row's losses on several lots are one wash sale.
-func (g *group) lose(s *Sale, c *chunk) {
-	if len(g.losses) == 0 {
-		g.day = g.day[:0]
+// recordLoss records that the last sale of the book is a loss. The losses of a row on several lots are one wash sale.
+func (f *fold) recordLoss(r *row, p *part) {
+	if last := len(f.washes) - 1; last < 0 || f.washes[last].row != r.index {
+		f.washes = append(f.washes, &WashSale{SaleDate: r.Date, Account: r.account.ID, Ticker: r.Ticker, row: r.index})
 	}
-	if last := len(g.day) - 1; last < 0 || g.day[last].row != s.Row {
-		g.day = append(g.day, WashSale{SaleDate: s.Date, Account: g.in.accounts[s.account].ID, Ticker: g.in.tickers[s.ticker].name, row: s.Row})
-	}
-	g.losses = append(g.losses, dayLoss{when: placeOf(c.date, c.row).key, sale: int32(g.out.sales.n - 1), day: int32(len(g.day) - 1),
-		acq: c.acq, always: c.always})
+	f.losses = append(f.losses, dayLoss{sale: len(f.book.Sales) - 1, lot: p.lot, alwaysLong: p.alwaysLong, wash: f.washes[len(f.washes)-1]})
 }
 
-// wash matches the losses of the day that ends. Held shares can be adjusted now; purchases to come get a promise.
-func (g *group) wash() {
-	slices.SortFunc(g.losses, func(a, b dayLoss) int { return cmp.Or(cmp.Compare(a.when, b.when), cmp.Compare(a.sale, b.sale)) })
-	for g.window < len(g.acqs) && g.acqs[g.window].date < g.today-washDays {
-		g.window++
+// matchLosses matches the losses of the day, in the order in which the sold lots were acquired.
+func (f *fold) matchLosses() {
+	slices.SortFunc(f.losses, func(a, b dayLoss) int {
+		return cmp.Or(cmp.Compare(a.lot.date, b.lot.date), cmp.Compare(a.lot.row, b.lot.row), cmp.Compare(a.sale, b.sale))
+	})
+	f.listed = make(map[listedKey]int)
+	for _, l := range f.losses {
+		s := &f.book.Sales[l.sale]
+		l.wash.Shares, l.wash.Loss = f.add(l.wash.Shares, s.Quantity), f.sub(l.wash.Loss, s.Gain)
+		f.matchLoss(&matching{dayLoss: l, sale: s, sold: l.lot.holding.ticker, shares: s.Quantity, loss: s.Gain.Neg(), days: s.Date - s.HoldingStart + 1})
 	}
-	clear(g.merged)
-	for i := range g.losses {
-		l := &g.losses[i]
-		s, w := g.out.sales.at(int(l.sale)), &g.day[l.day]
-		w.Shares, w.Loss = g.add(w.Shares, s.Quantity), g.sub(w.Loss, s.Gain)
-		g.match(&matching{dayLoss: l, sale: s, wash: w, left: s.Quantity, amount: s.Gain.Neg(), held: s.Date - s.HoldingStart + 1})
-	}
-	for i := range g.day {
-		if w := &g.day[i]; len(w.Replacements) > 0 {
+	for _, w := range f.washes {
+		if len(w.Replacements) > 0 {
 			w.trim()
-			g.out.washes.add(*w)
+			f.book.WashSales = append(f.book.WashSales, *w)
 		}
 	}
 }
 
+// trim removes zeros at the end of all decimals.
 func (w *WashSale) trim() {
 	for _, d := range []*decimal.Decimal{&w.Shares, &w.Loss, &w.DisallowedShares, &w.DisallowedLoss, &w.PermanentLoss} {
-		*d = trim(*d)
+		*d = d.Trim(0)
 	}
 	for i := range w.Replacements {
-		w.Replacements[i].Shares = trim(w.Replacements[i].Shares)
+		w.Replacements[i].Shares = w.Replacements[i].Shares.Trim(0)
 	}
 }
 
-// match finds the replacements for one loss: earliest purchase first, never more shares than were sold.
-func (g *group) match(m *matching) {
-	s := m.sale
-	sold := &g.in.tickers[s.ticker]
-	from, a := &g.shares, int32(g.window)
-	if sold.option {
-		from, a = g.options, g.options.start(g, sold.local)
-	}
-	for a = from.find(a); a < int32(len(g.acqs)) && g.acqs[a].date <= s.Date+washDays; a = from.find(from.after(a)) {
-		g.work++
-		if !m.left.IsPos() || g.err != nil {
-			break
-		}
-		p := &g.acqs[a]
-		perUnit, ok := replaces(sold, &g.in.tickers[p.ticker])
-		if a == m.acq || !ok {
-			continue
-		}
-		m.perUnit, m.splits = perUnit, decimal.One
-		if int(a) < g.made {
-			g.matchHeld(m, a)
-			continue
-		}
-		if g.splitting {
-			bought := p.ticker
-			if !sold.option {
-				bought = g.in.tickers[bought].underlying // a call is for shares of its own day
-			}
-			m.splits = g.splitFactor(bought, s.Date, p.date)
-		}
-		g.matchComing(m, a)
-	}
-}
-
-// matching is a loss that looks for replacements.
+// matching is a loss that is being matched with purchases.
 type matching struct {
-	*dayLoss
-	sale         *Sale
-	wash         *WashSale
-	left, amount decimal.Decimal // shares and loss without a replacement
-	held         Date            // days for which the sold shares were held
-	perUnit      int64
-	splits       decimal.Decimal
+	dayLoss
+	sale   *Sale
+	sold   *ticker
+	shares decimal.Decimal // not matched yet
+	loss   decimal.Decimal // of these shares
+	days   Date            // for which the sold shares were held
 }
 
-// matchHeld takes shares that are held at the end of the day.
-func (g *group) matchHeld(m *matching, a int32) {
-	p := &g.acqs[a]
-	before := &p.free
-	for *before >= 0 && m.left.IsPos() {
-		g.work++
-		n := *before
-		c := g.at(n)
-		if c.qty.IsZero() || c.used { // sold or moved since, or got what a call took
-			*before = c.free
-			continue
+// matchLoss matches one loss with purchases, the earliest first, and never with more shares than were sold.
+func (f *fold) matchLoss(m *matching) {
+	var purchases *list.List
+	if purchases = f.replaceShares; m.sold.option {
+		if purchases = f.replaceOption[m.sold]; purchases == nil {
+			return // the option was given or transferred
 		}
-		g.touch(c)
-		taxable := g.in.taxable[g.queues[c.queue].account]
-		units, loss := g.assignLoss(m, p, c.qty, g.queues[c.queue].account)
-		rest := c.free
-		if compare(units, c.qty) < 0 {
-			rest = g.part(n, units)
+	}
+	for e := purchases.Front(); e != nil && m.shares.IsPos() && f.err == nil; {
+		f.steps++
+		p, this := e.Value.(*purchase), e
+		e = e.Next()
+		switch {
+		case p.Date > f.today+washDays:
+			return
+		case p.Date < f.today-washDays || f.exhausted(p):
+			purchases.Remove(this)
+		case p == m.lot.purchase:
+			// The rest of a lot does not replace what was sold of it.
+		case p.bought:
+			f.matchHeld(m, p)
+		default:
+			f.matchLater(m, p)
 		}
-		*before = rest
-		c.used = true
-		g.block(a, units)
-		if taxable {
-			c.basis, c.adjustment = g.add(c.basis, loss), g.add(c.adjustment, loss)
-			c.hold -= m.held
-			c.always = c.always || m.always
+	}
+}
+
+// exhausted reports whether a purchase has no shares left that could replace others.
+func (f *fold) exhausted(p *purchase) bool {
+	if p.bought {
+		return p.unused() == nil
+	}
+	return p.reserved.Cmp(p.quantity) >= 0
+}
+
+// matchHeld matches a loss with the shares of a purchase that are held at the end of the day.
+func (f *fold) matchHeld(m *matching, p *purchase) {
+	for m.shares.IsPos() && f.err == nil {
+		f.steps++
+		q := p.unused()
+		if q == nil {
+			return
 		}
-		g.rank(n)
-	}
-	if p.free < 0 {
-		g.exhaust(a)
-	}
-}
-
-// part leaves qty in chunk n and puts the rest into a new one, which is still free, behind it. It returns the new one.
-func (g *group) part(n int32, qty decimal.Decimal) int32 {
-	p := g.cut(n, qty)
-	c := *g.at(n) // the rest
-	c.unranked = false
-	rest := g.addChunk(c)
-	first := g.at(n)
-	first.qty, first.basis, first.adjustment, first.lossBasis = p.qty, p.basis, p.adjustment, p.lossBasis
-	first.next, first.free = rest, rest
-	g.rank(rest)
-	return rest
-}
-
-// matchComing takes shares of a purchase after today.
-func (g *group) matchComing(m *matching, a int32) {
-	p := &g.acqs[a]
-	available := g.sub(p.qty, p.reserved)
-	if !available.IsPos() {
-		g.exhaust(a)
-		return
-	}
-	units, loss := g.assignLoss(m, p, available, p.account)
-	p.reserved = g.add(p.reserved, units)
-	g.block(a, units)
-	pr := promise{qty: units, next: -1}
-	if g.in.taxable[p.account] {
-		pr.loss, pr.days, pr.always = loss, m.held, m.always
-	}
-	n := g.spare
-	if n >= 0 {
-		g.spare = g.pending[n].next
-		g.pending[n] = pr
-	} else {
-		n = int32(len(g.pending))
-		g.pending = append(g.pending, pr)
-	}
-	if p.first < 0 {
-		p.first = n
-	} else {
-		g.pending[p.last].next = n
-	}
-	p.last = n
-	if compare(p.reserved, p.qty) >= 0 {
-		g.exhaust(a)
+		in := q.lot.holding.account
+		units, loss := f.disallow(m, p, q.quantity, in, decimal.One)
+		if units.Cmp(q.quantity) < 0 {
+			f.divide(q, units)
+		}
+		q.used = true
+		f.reserveCalled(p, units)
+		if in.taxable() {
+			q.basis, q.adjustment = f.add(q.basis, loss), f.add(q.adjustment, loss)
+			q.holdStart -= m.days
+			q.alwaysLong = q.alwaysLong || m.alwaysLong
+		}
+		f.rank(q)
 	}
 }
 
-// assignLoss gives as much of the loss as there is room for to available units of a purchase that are in account now,
-// and notes it. It returns the units and the loss.
-func (g *group) assignLoss(m *matching, p *purchase, available decimal.Decimal, account int32) (units, loss decimal.Decimal) {
-	shares := m.left
-	units = g.toUnits(shares, m.perUnit, m.splits)
-	if compare(units, available) > 0 {
+// matchLater matches a loss with shares of a purchase after today.
+func (f *fold) matchLater(m *matching, p *purchase) {
+	splitting := p.ticker
+	if !m.sold.option {
+		splitting = splitting.underlying // a call is for shares of its own day
+	}
+	units, loss := f.disallow(m, p, f.sub(p.quantity, p.reserved), p.account, f.splitFactor(splitting, f.today, p.Date))
+	p.reserved = f.add(p.reserved, units)
+	f.reserveCalled(p, units)
+	promised := promise{quantity: units}
+	if p.account.taxable() {
+		promised.loss, promised.days, promised.alwaysLong = loss, m.days, m.alwaysLong
+	}
+	p.promises = append(p.promises, promised)
+}
+
+// disallow disallows as much of a loss as available units of a purchase, which are in account in, can replace. It returns
+// the units that it took and the loss that they replace. splitFactor is for splits between the sale and the purchase.
+func (f *fold) disallow(m *matching, p *purchase, available decimal.Decimal, in *account, splitFactor decimal.Decimal) (units, loss decimal.Decimal) {
+	shares, perUnit := m.shares, sharesPerUnit(m.sold, p.ticker)
+	units = f.toUnits(shares, perUnit, splitFactor)
+	if units.Cmp(available) > 0 {
 		units = available
-		shares = g.toShares(units, m.perUnit, m.splits).Min(m.left)
+		shares = f.toShares(units, perUnit, splitFactor).Min(m.shares)
 	}
-	loss = g.portion(m.amount, shares, m.left)
-	m.left, m.amount = g.sub(m.left, shares), g.sub(m.amount, loss)
+	loss = f.portion(m.loss, shares, m.shares)
+	m.shares, m.loss = f.sub(m.shares, shares), f.sub(m.loss, loss)
 
 	s, w := m.sale, m.wash
-	s.DisallowedShares, s.Disallowed = g.add(s.DisallowedShares, shares), g.add(s.Disallowed, loss)
-	w.DisallowedShares, w.DisallowedLoss = g.add(w.DisallowedShares, shares), g.add(w.DisallowedLoss, loss)
-	if !g.in.taxable[account] {
-		s.Permanent, w.PermanentLoss = g.add(s.Permanent, loss), g.add(w.PermanentLoss, loss)
+	s.DisallowedShares, s.Disallowed = f.add(s.DisallowedShares, shares), f.add(s.Disallowed, loss)
+	w.DisallowedShares, w.DisallowedLoss = f.add(w.DisallowedShares, shares), f.add(w.DisallowedLoss, loss)
+	if !in.taxable() {
+		s.Permanent, w.PermanentLoss = f.add(s.Permanent, loss), f.add(w.PermanentLoss, loss)
 	}
-	g.replacement(m, p, shares)
+	f.listReplacement(w, p, shares)
 	return units, loss
 }
 
-// mergeKey is a day's wash sale, and the purchases that are one replacement in it.
-type mergeKey struct {
-	day     int32
+// listedKey identifies the purchases that are listed as one replacement of a wash sale.
+type listedKey struct {
+	wash    *WashSale
 	date    Date
-	account int32
-	ticker  int32
+	account *account
+	ticker  *ticker
 }
 
-// fewReplacements are looked through; more are looked up.
-const fewReplacements = 8
+// listReplacement adds shares to the replacements of a wash sale. Purchases of one day, account and ticker are listed
+// as one.
+func (f *fold) listReplacement(w *WashSale, p *purchase, shares decimal.Decimal) {
+	key := listedKey{w, p.Date, p.account, p.ticker}
+	i, ok := f.listed[key]
+	if !ok {
+		i = len(w.Replacements)
+		f.listed[key] = i
+		w.Replacements = append(w.Replacements, Replacement{Date: p.Date, Account: p.Account, Ticker: p.Ticker})
+	}
+	w.Replacements[i].Shares = f.add(w.Replacements[i].Shares, shares)
+}
 
-// replacement lists a purchase as one: those of one day, account and ticker together.
-func (g *group) replacement(m *matching, p *purchase, shares decimal.Decimal) {
-	w := m.wash
-	r := Replacement{Date: p.date, Account: g.in.accounts[p.account].ID, Ticker: g.in.tickers[p.ticker].name, Shares: shares}
-	g.work += min(len(w.Replacements), fewReplacements)
-	for i := range w.Replacements[:min(len(w.Replacements), fewReplacements)] {
-		if have := &w.Replacements[i]; have.Date == r.Date && have.Account == r.Account && have.Ticker == r.Ticker {
-			have.Shares = g.add(have.Shares, shares)
-			return
+// restrict records what the losses of today make a wash sale of in the coming days, if that is after the day of the
+// book. Shares that have a replacement already cannot be replaced again.
+func (f *fold) restrict() {
+	if f.today < f.book.AsOf-washDays {
+		return
+	}
+	for _, l := range f.losses {
+		if s := &f.book.Sales[l.sale]; s.DisallowedShares.Cmp(s.Quantity) < 0 {
+			f.book.restricted[l.lot.holding.ticker.market()] = f.today + washDays + 1
 		}
 	}
-	if len(w.Replacements) >= fewReplacements {
-		key := mergeKey{m.day, p.date, p.account, p.ticker}
-		if i, ok := g.merged[key]; ok {
-			w.Replacements[i].Shares = g.add(w.Replacements[i].Shares, shares)
-			return
-		}
-		if g.merged == nil {
-			g.merged = make(map[mergeKey]int32)
-		}
-		g.merged[key] = int32(len(w.Replacements))
-	}
-	if w.Replacements == nil {
-		w.Replacements = g.out.pair()
-	}
-	w.Replacements = append(w.Replacements, r)
 }

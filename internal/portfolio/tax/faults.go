@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxFaults bounds how many faults are listed: after that many, more help nobody.
+// maxFaults is the number of faults after which validation stops.
 const maxFaults = 50
 
-// Fault is a row that makes no sense, and what to do about it.
+// Fault is what is wrong with a row or with the rules, and how to correct it.
 type Fault struct {
 	Source Source
 	Text   string
 }
 
-// String writes file:line: text, as far as they are known.
+// String formats the fault as file:line: text, without the parts that are not known.
 func (f Fault) String() string {
 	switch {
 	case f.Source.File == "":
@@ -25,8 +25,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.Source.File, f.Source.Line, f.Text)
 }
 
-// FaultsError is why there is no book: all that is wrong with the rules and the rows, 50 faults at most. Correct them
-// and build again; a part of a tax history is worth nothing.
+// FaultsError is returned if there is no book: everything that is wrong with the rules and the rows, at most 50 faults.
+// Correct them and build again. There is no partial book, because missing rows would change the lots of all later ones.
 type FaultsError struct{ Faults []Fault }
 
 func (e *FaultsError) Error() string {
@@ -37,7 +37,7 @@ func (e *FaultsError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// add notes a fault; it returns false once there are enough.
+// add adds a fault. It reports whether there is room for more.
 func (e *FaultsError) add(source Source, format string, args ...any) bool {
 	e.Faults = append(e.Faults, Fault{Source: source, Text: fmt.Sprintf(format, args...)})
 	return len(e.Faults) < maxFaults

@@ -1,0 +1,42 @@
+package tax
+
+import "slices"
+
+// Restriction is tickers of which a purchase before a day makes a wash sale.
+type Restriction struct {
+	Tickers []string
+	Before  Date // the first day on which a purchase does no harm
+}
+
+// restrict lists what must not be bought, now and after the candidates are sold.
+func (h *harvest) restrict() {
+	b := h.book
+	after := make(map[market]Date)
+	for i := range h.result.Candidates {
+		after[b.Lots[h.result.Candidates[i].lot].ticker.market()] = b.AsOf + washDays + 1
+	}
+	h.result.DoNotBuy, h.result.DoNotBuyNow = restrictions(after), restrictions(b.restricted)
+}
+
+func restrictions(until map[market]Date) []Restriction {
+	var list []Restriction
+	for m, before := range until {
+		r := Restriction{Before: before}
+		if m.option != nil {
+			r.Tickers = []string{m.option.name}
+			if m.option.call { // buying a call replaces shares as well
+				r.Before = max(before, until[market{group: m.option.group}])
+			}
+		} else {
+			for _, t := range m.group.tickers {
+				if !t.option {
+					r.Tickers = append(r.Tickers, t.name)
+				}
+			}
+			slices.Sort(r.Tickers)
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(x, y Restriction) int { return slices.Compare(x.Tickers, y.Tickers) })
+	return list
+}

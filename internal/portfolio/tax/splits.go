@@ -1,0 +1,77 @@
+package tax
+
+import (
+	"sort"
+
+	"github.com/govalues/decimal"
+)
+
+// split is a split of a ticker on a day.
+type split struct {
+	date  Date
+	ratio Ratio
+}
+
+// addSplit determines the ratio of a split. Without one in the row, it follows from the shares that are held.
+func (f *fold) addSplit(r *row) {
+	ratio := r.Ratio
+	if !ratio.known() {
+		held := f.holding(r.account, r.ticker).projected
+		if !held.IsPos() {
+			return
+		}
+		ratio = Ratio{New: f.add(held, r.Quantity), Old: held}
+	}
+	f.ratios[r.index] = ratio
+	// Each account may have a row of its own for one split.
+	list := f.splits[r.ticker]
+	if len(list) == 0 || list[len(list)-1].date < r.Date {
+		f.splits[r.ticker] = append(list, split{r.Date, ratio})
+	}
+}
+
+// splitHoldings returns the holdings that a split row changes.
+func (f *fold) splitHoldings(r *row) []*holding {
+	if r.account != nil {
+		return []*holding{f.holding(r.account, r.ticker)}
+	}
+	return f.byTicker[r.ticker]
+}
+
+// split changes the number of shares of each lot. It visits every open lot: a ticker has few splits.
+func (f *fold) split(r *row) {
+	ratio, ok := f.ratios[r.index]
+	if !ok {
+		f.gap(r, r.account, r.Quantity, "split of shares that are not there")
+		return
+	}
+	for _, h := range f.splitHoldings(r) {
+		parts := h.openParts()
+		before := decimal.Zero
+		for _, p := range parts {
+			before = f.add(before, p.quantity)
+		}
+		// What rounding takes from one part goes to the next ones.
+		after := f.portion(before, ratio.New, ratio.Old)
+		for _, p := range parts {
+			quantity := f.portion(after, p.quantity, before)
+			before, after = f.sub(before, p.quantity), f.sub(after, quantity)
+			p.quantity = quantity
+		}
+		f.rankAgain(h)
+	}
+}
+
+// splitFactor returns how many shares of a later day one share of an earlier day became.
+func (f *fold) splitFactor(t *ticker, earlier, later Date) decimal.Decimal {
+	list, factor := f.splits[t], decimal.One
+	first := sort.Search(len(list), func(i int) bool { return list[i].date > earlier })
+	for _, s := range list[first:] {
+		if s.date > later {
+			break
+		}
+		f.steps++
+		factor = f.quo(f.keep(factor.Mul(s.ratio.New)), s.ratio.Old)
+	}
+	return factor
+}
