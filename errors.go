@@ -1,23 +1,23 @@
 package signalbox
 
-// Code classes an error once for every edge of the program: process exit status, HTTP status, MCP error.
+// Code classifies an error. Each interface of the program maps it once: to an exit status, an HTTP status, or an MCP error.
 type Code int
 
 const (
-	CodeFailed      Code = iota + 1 // refused, or failed for a reason of the outside world
-	CodeUsage                       // the call itself is wrong
-	CodeNotFound                    // what was named does not exist
-	CodeConflict                    // lost a race, or a stale lease
-	CodeUnverified                  // a verification did not succeed
-	CodeInterrupted                 // ended by whoever started it
+	CodeFailed      Code = iota + 1 // refused, or failed because of its environment
+	CodeUsage                       // the arguments are wrong
+	CodeNotFound                    // the named thing does not exist
+	CodeConflict                    // lost a race, or the lease is stale
+	CodeUnverified                  // verification failed
+	CodeInterrupted                 // canceled by the caller
 )
 
-// Error is an error made for people: what went wrong, and what to do about it. Callers find it with
-// errors.As and show Hint on a line of its own.
+// Error is an error to show to people: what went wrong, and what to do about it. Callers find it with errors.As and show
+// Hint on a separate line.
 type Error struct {
 	Code Code
 	Err  error
-	// Hint says what to do; it may be empty.
+	// Hint is what to do about it; it may be empty.
 	Hint string
 }
 

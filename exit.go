@@ -1,12 +1,12 @@
 package signalbox
 
-// ExitProtocol is the value that marks a JSON object as an exit signal.
+// ExitProtocol is the value of "protocol" that identifies a JSON object as an exit signal.
 const ExitProtocol = "apm2_agent_exit"
 
-// ExitFlag is the environment variable that lets exit signals act; see transcript.ExitEnabled.
+// ExitFlag is the environment variable that enables exit signals; see transcript.ExitEnabled.
 const ExitFlag = "AGENT_EXIT_PROTOCOL_ENABLED"
 
-// Phase is where a work item stands.
+// Phase is the stage that a work item is in.
 type Phase string
 
 const (
@@ -20,7 +20,7 @@ const (
 	PhaseBlocked        Phase = "BLOCKED"
 )
 
-// Phases returns all phases in the order work goes through them, BLOCKED last.
+// Phases returns all phases in the order in which work passes through them, BLOCKED last.
 func Phases() []Phase {
 	return []Phase{PhaseDraft, PhaseImplementation, PhaseCIPending, PhaseReadyForReview, PhaseReview,
 		PhaseReadyForMerge, PhaseCompleted, PhaseBlocked}
@@ -49,8 +49,8 @@ type ExitSignal struct {
 	Notes             *string    `json:"notes,omitempty"`
 }
 
-// NextPhase returns the phase the work enters when the signal is accepted. There is none when COMPLETED or
-// BLOCKED work is said to be completed: such a signal is valid but moves nothing.
+// NextPhase returns the phase that the work enters when the signal is accepted. It returns false for the reason "completed"
+// in the phases COMPLETED and BLOCKED: such a signal is valid but changes nothing.
 func (s *ExitSignal) NextPhase() (Phase, bool) {
 	if s.ExitReason == ExitBlocked || s.ExitReason == ExitError {
 		return PhaseBlocked, true

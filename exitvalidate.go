@@ -14,20 +14,20 @@ const (
 	maxExitRef   = 2048
 	maxExitNotes = 10240
 
-	// maxExitExcerpt is how much of a wrong value its error repeats. The rest would only fill prompts and logs.
+	// maxExitExcerpt is how many bytes of an invalid value its error quotes, to keep prompts and logs short.
 	maxExitExcerpt = 64
 )
 
-// ExitSignalError says why an exit signal is refused. Its text is made to be sent back to the agent: the agent
-// mends the signal and sends it again.
+// ExitSignalError is why an exit signal was refused. Its text is meant for the agent, which can correct the signal and send
+// it again.
 type ExitSignalError struct {
-	// Field is the JSON field at fault, "" when it is the signal as a whole.
+	// Field is the invalid JSON field, "" if the error is about the signal as a whole.
 	Field string
-	// Msg may quote what the agent wrote.
+	// Msg may quote the agent.
 	Msg string
 }
 
-// Error returns Msg as one line without control characters, whatever it quotes: it reaches terminals and prompts.
+// Error returns Msg with control characters escaped, because it is shown on terminals and in prompts.
 func (e *ExitSignalError) Error() string {
 	if strings.IndexFunc(e.Msg, unprintable) < 0 {
 		return e.Msg
@@ -45,8 +45,7 @@ func (e *ExitSignalError) Error() string {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
-// ExitExcerpt returns what an error about an exit signal repeats of a wrong value: all of it, or the first 64
-// bytes and an ellipsis.
+// ExitExcerpt returns the part of an invalid value that an error quotes: all of it, or its first 64 bytes and an ellipsis.
 func ExitExcerpt(value string) string {
 	if len(value) <= maxExitExcerpt {
 		return value
@@ -54,9 +53,9 @@ func ExitExcerpt(value string) string {
 	return strings.ToValidUTF8(value[:maxExitExcerpt], "") + "…"
 }
 
-// Validate checks the fields of a signal and returns an *ExitSignalError for the first that is wrong, in the order
-// of the protocol: protocol, version, pr_url, evidence_bundle_ref, notes. A signal that was parsed has a known
-// phase and reason already; for one built in Go they are checked last.
+// Validate returns an *ExitSignalError for the first invalid field, in the order of the protocol: protocol, version,
+// pr_url, evidence_bundle_ref, notes. Parsing has already checked the phase and the reason; for signals built in Go they
+// are checked last.
 func (s *ExitSignal) Validate() error {
 	if s.Protocol != ExitProtocol {
 		return &ExitSignalError{"protocol",
@@ -112,8 +111,8 @@ func asciiDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// pullRequestFault returns what is wrong with a pull request's address, or "". The characters it refuses would
-// be commands to a shell, should anybody ever paste the address into one.
+// pullRequestFault returns what is wrong with the URL of a pull request, or "". It refuses characters that a shell would
+// interpret if someone pasted the URL into one.
 func pullRequestFault(address string) string {
 	if len(address) > maxExitURL {
 		return overLimit(address, maxExitURL)
@@ -130,8 +129,7 @@ func pullRequestFault(address string) string {
 	return controlFault(address)
 }
 
-// namesHost looks at an https address up to its path: a path that is not escaped properly is no danger and
-// not our business.
+// namesHost reports whether an https URL has a host. It ignores the path: one that is not escaped properly does no harm.
 func namesHost(address string) bool {
 	start := len("https://")
 	if length := strings.IndexAny(address[start:], "/?#"); length >= 0 {
@@ -141,8 +139,8 @@ func namesHost(address string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// evidenceFault returns what is wrong with a path to evidence, or "". The path is joined to a folder of ours,
-// so it must not lead out of it on any operating system.
+// evidenceFault returns what is wrong with a path to evidence, or "". The path is joined to a folder, and must not lead out
+// of it on any operating system.
 func evidenceFault(ref string) string {
 	switch {
 	case len(ref) > maxExitRef:

@@ -8,12 +8,12 @@ type LineSignal struct {
 	Text string
 	// Handler is the coordinator's action.
 	Handler string
-	// Argument says what follows the colon; NoArgument marks a whole-line signal.
+	// Argument is the kind of value after the colon; NoArgument means that the signal is the whole line.
 	Argument Argument
-	// Family groups the signals that correct one another within a turn.
+	// Family groups the signals that replace one another within a turn.
 	Family string
-	// Urgent signals act when heard, while the agent still runs; all others are verdicts and act at the
-	// end of its turn.
+	// Urgent signals act as soon as they are read, while the agent still runs. All others are verdicts and act at the end
+	// of the agent's turn.
 	Urgent bool
 }
 
@@ -24,10 +24,10 @@ const (
 	NoArgument   Argument = iota // a whole-line signal
 	TaskArgument                 // the id of a work item
 	NameArgument                 // the name of an expert
-	PathArgument                 // a file, in double quotes if it holds spaces
+	PathArgument                 // a file, in double quotes if its name contains spaces
 )
 
-// The names of the line signals, as in Signal.Name.
+// Names of the line signals, as in Signal.Name.
 const (
 	NameReadyForReview      = "ready_for_review"
 	NameTaskIncomplete      = "task_incomplete"
@@ -50,14 +50,13 @@ const (
 	NameCheckpoint          = "checkpoint"
 )
 
-// Families of more than one line signal. A signal that is in no family has its own name as Family.
+// Families with more than one signal. Every other signal is a family of its own, named like the signal.
 const (
 	FamilyDelivery = "delivery"
 	FamilyReview   = "review"
 	FamilyAudit    = "audit"
 	FamilyHealth   = "health"
-
-	// FamilyEvery is the family of the one signal that corrects the verdicts of every other family.
+	// FamilyEvery marks the one signal that belongs to every family of verdicts about a task.
 	FamilyEvery = "*"
 )
 
@@ -84,10 +83,10 @@ var lineSignals = [...]LineSignal{
 	{NameCheckpoint, "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, NameCheckpoint, true},
 }
 
-// LineSignals returns the nineteen line signals in the table's order, which is their precedence.
+// LineSignals returns the nineteen line signals in order of precedence.
 func LineSignals() []LineSignal { return append([]LineSignal(nil), lineSignals[:]...) }
 
-// LineSignalNamed finds a row of the table by name.
+// LineSignalNamed returns the line signal called name, and whether there is one.
 func LineSignalNamed(name string) (LineSignal, bool) {
 	for _, s := range lineSignals {
 		if s.Name == name {

@@ -2,7 +2,7 @@ package signalbox
 
 import "slices"
 
-// Role is what a session was dispatched as. It is a capability, not a word in a message.
+// Role is what a session was dispatched as. It determines which signals the session may send.
 type Role string
 
 const (
@@ -23,7 +23,7 @@ func Roles() []Role {
 		RoleHealthAuditor, RoleExpert, RoleExpertCreator, RoleOperator}
 }
 
-// MaySend reports whether the role may send the line signal of that name.
+// MaySend reports whether the role may send the line signal called name.
 func (r Role) MaySend(name string) bool {
 	switch name {
 	case NameReadyForReview, NameTaskIncomplete, NameInfraBlocked:

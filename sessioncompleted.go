@@ -8,14 +8,13 @@ type AgentSessionCompleted struct {
 	LeaseEpoch        uint64     `json:"lease_epoch"`
 	PhaseCompleted    Phase      `json:"phase_completed"`
 	ExitReason        ExitReason `json:"exit_reason"`
-	NextPhase         *Phase     `json:"next_phase"` // null when the signal moves nothing
+	NextPhase         *Phase     `json:"next_phase"` // null if the phase does not change
 	PRURL             *string    `json:"pr_url"`
 	EvidenceBundleRef *string    `json:"evidence_bundle_ref"`
 	Notes             *string    `json:"notes"`
 }
 
-// SessionCompletedFrom returns the event for a valid signal. WorkID and LeaseEpoch are left zero: only who
-// knows the session's lease can fill them.
+// SessionCompletedFrom returns the event for a valid signal. The caller sets WorkID and LeaseEpoch from the session's lease.
 func SessionCompletedFrom(session, actor string, s *ExitSignal) AgentSessionCompleted {
 	completed := AgentSessionCompleted{
 		SessionID:         session,

@@ -3,9 +3,10 @@ package signalbox
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 )
 
-// signalJSON is the documented form of a signal for programs; what is absent is null.
+// signalJSON is the JSON form of a signal; absent values are null.
 type signalJSON struct {
 	Dialect    *Dialect       `json:"dialect"`
 	Signal     *string        `json:"signal"`
@@ -15,7 +16,7 @@ type signalJSON struct {
 	Body       map[string]any `json:"body"`
 	Exit       *ExitSignal    `json:"exit"`
 	Confidence *float64       `json:"confidence"`
-	Fields     map[string]any `json:"fields"`
+	Fields     turnFields     `json:"fields"`
 	Raw        *string        `json:"raw"`
 	Offset     *int64         `json:"offset"`
 	Line       *int           `json:"line"`
@@ -23,12 +24,12 @@ type signalJSON struct {
 	Detail     *string        `json:"detail"`
 }
 
-// MarshalJSON writes the signal as `signalbox scan` prints it. Characters such as < stay as they are.
+// MarshalJSON encodes the signal as `signalbox scan` prints it. The characters <, > and & are not escaped.
 func (s Signal) MarshalJSON() ([]byte, error) {
 	out := signalJSON{
-		Dialect: present(s.Dialect), Signal: present(s.Name), Handler: present(s.Handler),
-		TaskID: present(s.TaskID), Title: present(s.Title), Body: s.Body, Exit: s.Exit,
-		Raw: present(s.Raw), Line: present(s.Line), Refused: present(s.Refused), Detail: present(s.Detail),
+		Dialect: pointer(s.Dialect), Signal: pointer(s.Name), Handler: pointer(s.Handler),
+		TaskID: pointer(s.TaskID), Title: pointer(s.Title), Body: s.Body, Exit: s.Exit,
+		Raw: pointer(s.Raw), Line: pointer(s.Line), Refused: pointer(s.Refused), Detail: pointer(s.Detail),
 	}
 	if s.Line > 0 {
 		out.Offset = &s.Offset
@@ -45,10 +46,85 @@ func (s Signal) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-func present[T comparable](v T) *T {
+// UnmarshalJSON decodes what MarshalJSON returned. Turn.Raw is not in the JSON and becomes Raw, which is the same text.
+func (s *Signal) UnmarshalJSON(text []byte) error {
+	var in signalJSON
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	*s = Signal{
+		Dialect: value(in.Dialect), Name: value(in.Signal), Handler: value(in.Handler), TaskID: value(in.TaskID),
+		Title: value(in.Title), Body: bodyTypes(in.Body), Exit: in.Exit, Offset: value(in.Offset), Line: value(in.Line),
+		Raw: value(in.Raw), Refused: value(in.Refused), Detail: value(in.Detail),
+	}
+	if in.Confidence != nil {
+		s.Turn = &TurnSignal{Confidence: *in.Confidence, Fields: in.Fields, Raw: s.Raw}
+	}
+	return nil
+}
+
+// turnFields are the fields of a turn signal, whose numbers are counts.
+type turnFields map[string]any
+
+func (f *turnFields) UnmarshalJSON(text []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil || raw == nil {
+		return err
+	}
+	*f = make(turnFields, len(raw))
+	for name, field := range raw {
+		if count, err := strconv.Atoi(string(field)); err == nil {
+			(*f)[name] = count
+			continue
+		}
+		var decoded any
+		if err := json.Unmarshal(field, &decoded); err != nil {
+			return err
+		}
+		(*f)[name] = decoded
+	}
+	return nil
+}
+
+// bodyTypes restores the types of a decoded Signal.Body: lists are []string or []map[string]any, not []any.
+func bodyTypes(body map[string]any) map[string]any {
+	for label, field := range body {
+		list, ok := field.([]any)
+		if !ok {
+			continue
+		}
+		texts, tables := make([]string, 0, len(list)), make([]map[string]any, 0, len(list))
+		for _, element := range list {
+			switch element := element.(type) {
+			case string:
+				texts = append(texts, element)
+			case map[string]any:
+				tables = append(tables, bodyTypes(element))
+			}
+		}
+		switch len(list) {
+		case len(texts):
+			body[label] = texts
+		case len(tables):
+			body[label] = tables
+		}
+	}
+	return body
+}
+
+// pointer returns nil for the zero value.
+func pointer[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil
 	}
 	return &v
+}
+
+// value returns the zero value for nil.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }

@@ -2,11 +2,11 @@ package signalbox
 
 import "time"
 
-// Format names the envelope in which an agent program writes.
+// Format is the format of an agent program's output.
 type Format string
 
 const (
-	FormatAuto     Format = "auto" // to be recognised
+	FormatAuto     Format = "auto" // detected from the output
 	FormatPlain    Format = "plain"
 	FormatClaude   Format = "claude"
 	FormatCodex    Format = "codex"
@@ -20,36 +20,36 @@ func Formats() []Format {
 	return []Format{FormatAuto, FormatPlain, FormatClaude, FormatCodex, FormatGemini, FormatOpencode, FormatOracle}
 }
 
-// StreamReport is what a stream told beside its signals.
+// StreamReport is what a stream contained besides signals.
 type StreamReport struct {
-	// Format is the envelope read, FormatAuto while it is not yet recognised.
+	// Format is the format of the stream, FormatAuto until it is detected.
 	Format Format
-	// Ended is set while the envelope says that the agent's turn is over. In opencode more may follow
-	// within moments; wait a little before you believe it.
+	// Ended is set while the agent's turn is reported as over. With opencode more output may follow within moments, so
+	// wait briefly before relying on it.
 	Ended bool
 	// Failed is set when the agent program reported failure; Error is its message.
 	Failed bool
 	Error  string
-	// Usage is what the agent program reported, summed over turns.
+	// Usage is the sum over all turns.
 	Usage Usage
-	// RateLimit is the last rate limit reported; its Status is empty if there was none.
+	// RateLimit is the last rate limit reported; its Status is empty if none was.
 	RateLimit RateLimit
-	// Noise counts lines that were no JSON in a JSON envelope.
+	// Noise counts lines that are not JSON in a format of JSON lines.
 	Noise int
-	// Dropped counts the signals beyond those that are kept of a stream; see transcript.MaxSignals.
+	// Dropped counts the signals that exceeded transcript.MaxSignals.
 	Dropped int
 }
 
-// Usage is what a model's work cost, as the agent program reported it.
+// Usage is the tokens and the cost that an agent program reported.
 type Usage struct {
 	InputTokens, CachedInputTokens, OutputTokens int64
 	CostUSD                                      float64
 }
 
-// RateLimit is what the agent's service said of its limits. Only a status such as "rejected" means that it will not
-// serve the agent for a while; "allowed" does not.
+// RateLimit is a rate limit that the agent's service reported. The status "allowed" is only informational; others, such as
+// "rejected", mean that the service is refusing requests.
 type RateLimit struct {
 	Status string
-	// ResetsAt is when it will serve again, zero if it did not say.
+	// ResetsAt is when requests are accepted again, zero if unknown.
 	ResetsAt time.Time
 }

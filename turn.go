@@ -2,7 +2,7 @@ package signalbox
 
 import "slices"
 
-// The names of the turn signals, as in Signal.Name.
+// Names of the turn signals, as in Signal.Name.
 const (
 	NameNeedTurn              = "need_turn"
 	NameContextSufficient     = "context_sufficient"
@@ -14,8 +14,8 @@ const (
 
 var turnTypes = [...]string{NameNeedTurn, NameContextSufficient, NameStuck, NameNeedCapability, NamePartialAnswer, NameDelegationRecommended}
 
-// TurnTypes returns the names of the six turn signals. Package transcript has what each of them says.
+// TurnTypes returns the names of the six turn signals. Package transcript defines the fields of each.
 func TurnTypes() []string { return slices.Clone(turnTypes[:]) }
 
-// IsTurnType tells whether there is a turn signal of that name.
+// IsTurnType reports whether name is the name of a turn signal.
 func IsTurnType(name string) bool { return slices.Contains(turnTypes[:], name) }

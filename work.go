@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// RoleCI is the system principal that runs checks. It is no role of an agent: only it may claim CI_PENDING work,
-// so an agent that says its own tests passed moves nothing.
+// RoleCI is the system principal that runs checks. Agents never have it, and only it may claim CI_PENDING work, so an
+// agent's claim that its own tests pass changes nothing.
 const RoleCI Role = "ci"
 
-// RoleMerger is the system principal that brings finished work into the base, one at a time.
+// RoleMerger is the system principal that merges finished work into the base branch, one item at a time.
 const RoleMerger Role = "merger"
 
-// Lease is the right to work on one item until it expires. Whoever holds it is the only one whose word about the
-// item counts.
+// Lease is the exclusive right to work on one item until it expires. Only signals from its holder count for the item.
 type Lease struct {
 	ID string `json:"id"`
-	// Epoch is the sequence of the event that granted the lease. It only ever grows, so it fences: what is said
-	// under an older epoch is stale.
+	// Epoch is the sequence number of the event that granted the lease. It only increases, so it works as a fencing token:
+	// signals sent under an older epoch are stale.
 	Epoch   uint64    `json:"epoch"`
 	Session string    `json:"session"`
 	Actor   string    `json:"actor"`
@@ -26,14 +25,14 @@ type Lease struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Times that a lease may live for. A holder renews it while it works.
+// Limits on the duration of a lease. The holder renews it while it works.
 const (
 	DefaultLeaseTTL = 15 * time.Minute
 	MinLeaseTTL     = time.Second
 	MaxLeaseTTL     = 24 * time.Hour
 )
 
-// ClaimableBy returns the role that may claim work in the phase, "" when nobody may.
+// ClaimableBy returns the role that may claim work in the phase, "" if none may.
 func (p Phase) ClaimableBy() Role {
 	switch p {
 	case PhaseDraft:
@@ -53,9 +52,9 @@ func (p Phase) ClaimableBy() Role {
 // maxID is the longest id in bytes.
 const maxID = 64
 
-// CheckID returns nil if id may name work, a session, an actor or a lease. Ids become parts of paths and names of
-// git branches, so they are plain: letters, digits, '.', '_' and '-', beginning with a letter or a digit, at most
-// 64 bytes, without "..", and not ending in ".lock" or ".".
+// CheckID returns nil if id is valid for a work item, a session, an actor or a lease. Ids become parts of paths and of git
+// branch names, so they consist of letters, digits, '.', '_' and '-', start with a letter or a digit, have at most 64
+// bytes, and neither contain ".." nor end in ".lock" or ".".
 func CheckID(id string) error {
 	switch {
 	case id == "":

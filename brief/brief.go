@@ -1,16 +1,14 @@
-// Package brief is the form of every answer that a tool gives to an agent. An answer has three layers, each a
-// pure function of the one before:
+// Package brief formats the answers of tools for agents. An answer has three layers, each a pure function of the previous one:
 //
-//  1. the result: all that the tool knows; the full format and the file have it.
-//  2. the snapshot: what a decision needs, with a one-line verdict, a few numbers and short lists. It has the
-//     same keys when the tool succeeded and when it failed.
-//  3. the flags: what to look at, from the snapshot alone, sorted by severity.
+//  1. the result: everything the tool found out. The full format and the file contain it.
+//  2. the snapshot: what a decision needs, with a one-line verdict, a few numbers and short lists. It has the same keys
+//     whether the tool succeeded or failed.
+//  3. the flags: what needs attention, derived from the snapshot alone and sorted by severity.
 //
-// Composed they are an [Answer]. An agent's answer is at most [MaxAgentBytes] of JSON whatever comes in ([Fit]),
-// and numbers that are NaN or infinite never reach JSON ([Finite], [Number]). Two flags are facts of the
-// composition and not of the snapshot, and the composer adds them: the full result could not be saved
-// (file_not_saved), and entries were left out to keep the answer short (brief_shortened). The package does no I/O:
-// saving is injected ([Saver]).
+// Together they form an [Answer]. An agent's answer has at most [MaxAgentBytes] of JSON ([Fit]) and never contains numbers that
+// are NaN or infinite ([Finite], [Number]). Two flags do not come from the snapshot but are added here: file_not_saved, if the
+// full result could not be saved, and brief_shortened, if entries were omitted to keep the answer short. The package does no
+// I/O: the caller passes a [Saver].
 package brief
 
 import (
@@ -19,7 +17,7 @@ import (
 	"strings"
 )
 
-// Severity says how much a flag matters.
+// Severity is how important a flag is.
 type Severity string
 
 const (
@@ -29,7 +27,7 @@ const (
 	Success Severity = "success"
 )
 
-// rank orders severities; one that is not known counts as info.
+// rank orders severities; an unknown one counts as info.
 func (s Severity) rank() int {
 	switch s {
 	case Error:
@@ -42,22 +40,22 @@ func (s Severity) rank() int {
 	return 2
 }
 
-// Flag is one thing to look at. Its name is for programs, its message for whoever decides.
+// Flag is something that needs attention. Its name is for programs, its message for the agent or person who decides.
 type Flag struct {
 	Flag     string   `json:"flag"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 }
 
-// Sort returns the flags by severity: error, warning, info, success. Flags of one severity keep their order. The
-// result is never nil, so that it is [] in JSON.
+// Sort returns the flags sorted by severity: error, warning, info, success. Flags of the same severity keep their order. The
+// result is never nil, so that it is encoded as [].
 func Sort(flags []Flag) []Flag {
 	sorted := append(make([]Flag, 0, len(flags)), flags...)
 	slices.SortStableFunc(sorted, func(a, b Flag) int { return a.Severity.rank() - b.Severity.rank() })
 	return sorted
 }
 
-// Status says whether the tool did its job.
+// Status reports whether the tool succeeded.
 type Status string
 
 const (
@@ -65,7 +63,7 @@ const (
 	StatusError   Status = "error"
 )
 
-// StatusOf is success for the text "success", and error for every other.
+// StatusOf returns StatusSuccess for the text "success" and StatusError for any other.
 func StatusOf(text string) Status {
 	if text == string(StatusSuccess) {
 		return StatusSuccess
@@ -73,7 +71,7 @@ func StatusOf(text string) Status {
 	return StatusError
 }
 
-// Format names how much of a result an answer has, and in which form.
+// Format selects how much of a result an answer contains, and in which form.
 type Format string
 
 const (
@@ -83,24 +81,24 @@ const (
 	FormatReport  Format = "report"  // Markdown, for people
 )
 
-// Formats lists the formats in the order in which they are documented.
+// Formats returns the formats in the order in which they are documented.
 func Formats() []Format { return []Format{FormatAgent, FormatSummary, FormatFull, FormatReport} }
 
-// ParseFormat reads the name of a format; the error lists them.
+// ParseFormat parses the name of a format. The error lists the valid names.
 func ParseFormat(text string) (Format, error) { return parseName("format", text, Formats()) }
 
-// Output says where the full result goes.
+// Output selects where the full result goes.
 type Output string
 
 const (
-	OutputInline Output = "inline" // nowhere but the answer
-	OutputFile   Output = "file"   // into a file, which the answer names
+	OutputInline Output = "inline" // only into the answer
+	OutputFile   Output = "file"   // into a file, whose path is in the answer
 )
 
-// Outputs lists the outputs in the order in which they are documented.
+// Outputs returns the outputs in the order in which they are documented.
 func Outputs() []Output { return []Output{OutputInline, OutputFile} }
 
-// ParseOutput reads the name of an output; the error lists them.
+// ParseOutput parses the name of an output. The error lists the valid names.
 func ParseOutput(text string) (Output, error) { return parseName("output", text, Outputs()) }
 
 func parseName[T ~string](what, text string, known []T) (T, error) {
@@ -114,10 +112,10 @@ func parseName[T ~string](what, text string, known []T) (T, error) {
 	return "", fmt.Errorf("unknown %s %q: use %s", what, cut(text, 40), strings.Join(names, ", "))
 }
 
-// cut shortens a text to at most limit characters; one that lost something ends in "…".
+// cut shortens text to at most limit characters. A shortened text ends in "…".
 func cut(text string, limit int) string {
 	count := 0
-	last := 0 // where the text ends that leaves room for the mark
+	last := 0 // the end of the text that leaves room for the ellipsis
 	for i := range text {
 		if count == limit-1 {
 			last = i

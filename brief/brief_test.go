@@ -204,12 +204,12 @@ func TestSave(t *testing.T) {
 		saver  brief.Saver
 		want   string
 	}{
-		{"no saver", animal{}, nil, "there is no folder for it"},
+		{"no saver", animal{}, nil, "no folder is configured"},
 		{"a path error", animal{}, saver("", &fs.PathError{Op: "open", Path: "/secret", Err: fs.ErrPermission}), "permission denied"},
 		{"a long error", animal{}, saver("", errors.New(strings.Repeat("é", 130)+"\nmore")), strings.Repeat("é", 119) + "…"},
 		{"two lines", animal{}, saver("", errors.New("one\ntwo")), "one"},
-		{"a relative path", animal{}, saver("zoo.json", nil), `its path "zoo.json" is not absolute`},
-		{"no path", animal{}, saver("", nil), `its path "" is not absolute`},
+		{"a relative path", animal{}, saver("zoo.json", nil), `the path "zoo.json" is not absolute`},
+		{"no path", animal{}, saver("", nil), `the path "" is not absolute`},
 		{"a result without JSON", math.NaN(), saver(absolute, nil), "encoding the answer: json: unsupported value: NaN"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Answer is what an agent gets. FilePath is null unless the full result was saved.
+// Answer is an answer in the agent format. FilePath is null unless the full result was saved.
 type Answer struct {
 	Status   Status  `json:"status"`
 	Format   Format  `json:"format"`
@@ -16,8 +16,8 @@ type Answer struct {
 	FilePath *string `json:"file_path"`
 }
 
-// Compose makes an agent's answer: the snapshot of the result, the flags of the snapshot, and what became of the
-// file (the zero Saved if none was asked for). The answer fits: see [Fit].
+// Compose returns an answer in the agent format: the snapshot of the result, the flags of the snapshot, and the path of the file
+// (the zero Saved if none was requested). The answer is short enough: see [Fit].
 func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, status func(S) Status, saved Saved) Answer {
 	short := snapshot(result)
 	answer := Answer{
@@ -27,7 +27,7 @@ func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, statu
 	return Fit(answer)
 }
 
-// Failed is the answer when there is no result at all: an error, with one flag that says what failed.
+// Failed returns the answer for a tool that has no result: an error with one flag.
 func Failed(flag, message string) Answer {
 	return Fit(Answer{
 		Status: StatusError, Format: FormatAgent,
@@ -41,23 +41,23 @@ type failure struct {
 	Verdict string `json:"verdict"`
 }
 
-// Tool is how the result of one tool becomes an answer in any format. All functions are pure.
+// Tool converts the results of one tool to answers in any format. All its functions must be pure.
 type Tool[R, S any] struct {
 	Snapshot func(R) S
 	Flags    func(S) []Flag
-	// Status is the answer's status, told by the snapshot.
+	// Status returns the status of the answer.
 	Status func(S) Status
-	// Summary is the result without its long details; nil means that the summary is the result.
+	// Summary returns the result without its long details; nil means that the summary is the whole result.
 	Summary func(R) any
-	// Report is Markdown; nil means that the tool has no reports.
+	// Report returns the result as Markdown; nil means that the tool has no reports.
 	Report func(R) string
-	// WithStatus is the result with another status; nil means that results have none of their own.
+	// WithStatus returns the result with another status; nil means that results have no status.
 	WithStatus func(R, Status) R
 }
 
-// Answer makes the answer in a format as one JSON object: an [Answer], or the summary or the result with
-// file_path if one was asked for, or {status, format, report, file_path}. Where a file was asked for and could not
-// be written, the status is error, file_path is null and flags has file_not_saved.
+// Answer returns the answer in the given format as one JSON object: an [Answer], or the summary or the result (with file_path if
+// a file was requested), or {status, format, report, file_path}. If a requested file could not be saved, the status is error,
+// file_path is null and flags contains file_not_saved.
 func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
 	if saved.Err != nil && t.WithStatus != nil && (format == FormatSummary || format == FormatFull) {
 		result = t.WithStatus(result, StatusError)
@@ -93,14 +93,14 @@ type report struct {
 	Flags    []Flag  `json:"flags,omitempty"`
 }
 
-// withFile is the value as a JSON object, with what became of the file at its end.
+// withFile encodes value as a JSON object and, if a file was requested, appends file_path and flags.
 func withFile(value any, saved Saved) (json.RawMessage, error) {
 	object, err := Encode(value)
 	if err != nil || !saved.asked() {
 		return object, err
 	}
 	if len(object) < 2 || object[0] != '{' {
-		return nil, fmt.Errorf("a result of type %T is no JSON object and cannot name its file", value)
+		return nil, fmt.Errorf("a result of type %T is not a JSON object, so file_path cannot be added", value)
 	}
 	tail, err := Encode(struct {
 		FilePath *string `json:"file_path"`
@@ -116,7 +116,7 @@ func withFile(value any, saved Saved) (json.RawMessage, error) {
 	return append(head, tail[1:]...), nil
 }
 
-// Encode is a value as compact JSON in which characters such as < stay as they are.
+// Encode returns value as compact JSON in which <, > and & are not escaped.
 func Encode(value any) (json.RawMessage, error) {
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)

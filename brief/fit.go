@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// MaxAgentBytes bounds an agent's answer, written as compact JSON by encoding/json with or without its escapes
-// for HTML.
+// MaxAgentBytes is the maximum length of an answer in the agent format, encoded as compact JSON by encoding/json with or
+// without HTML escaping.
 const MaxAgentBytes = 4096
 
-// maxPathBytes leaves room for the answer itself. A path is of no use when cut, so a longer one is left out.
+// maxPathBytes leaves room for the answer itself. A truncated path is useless, so a longer one is omitted.
 const maxPathBytes = 2048
 
-// limits bound the texts (in characters), lists and objects of an answer.
+// limits are the maximum sizes of the texts (in characters), lists and objects of an answer.
 type limits struct{ text, list, object int }
 
-// tightening is tried in order until the answer fits. Lists and texts give way in turns, so that neither a long
-// error nor a long list costs the other much; the keys of objects stay until nothing else helps.
+// tightening returns the limits to try in order until the answer is short enough. Lists and texts are shortened in turns, so
+// that neither a long error nor a long list displaces the other. The keys of objects are removed last.
 func tightening() []limits {
 	return []limits{
 		{1000, 100, 500}, {1000, 30, 500}, {500, 30, 500}, {500, 10, 500}, {250, 10, 500}, {250, 5, 500},
@@ -24,10 +24,10 @@ func tightening() []limits {
 	}
 }
 
-// Fit returns the answer, its flags sorted, if it is short enough, or else the same answer with shorter texts, lists and objects. A
-// cut text ends in "…"; entries that are left out are told by the flag brief_shortened. Names of flags, their
-// severities and the path are never cut. The same answer is always shortened the same way. An answer that cannot be
-// written as JSON, such as one with NaN in it, becomes a failed one.
+// Fit returns the answer with its flags sorted and, if it is longer than MaxAgentBytes, with shorter texts, lists and objects. A
+// shortened text ends in "…"; the flag brief_shortened reports that entries were omitted. Names of flags, their severities and
+// the path are never shortened. The result is deterministic. An answer that cannot be encoded as JSON, such as one that
+// contains NaN, is replaced by a failure.
 func Fit(answer Answer) Answer {
 	answer.Flags = Sort(answer.Flags)
 	if path := answer.FilePath; path != nil && encodedSize(*path) > maxPathBytes {
@@ -37,18 +37,18 @@ func Fit(answer Answer) Answer {
 	}
 	data, err := json.Marshal(answer)
 	if err != nil {
-		return unwritable()
+		return notEncodable()
 	}
 	if len(data) <= MaxAgentBytes {
 		return answer
 	}
 	snapshot, err := json.Marshal(answer.Snapshot)
 	if err != nil {
-		return unwritable()
+		return notEncodable()
 	}
 	root, err := parseTree(snapshot)
 	if err != nil {
-		return unwritable()
+		return notEncodable()
 	}
 	for _, limit := range tightening() {
 		if short, ok := tighten(answer, root, limit); ok {
@@ -61,11 +61,11 @@ func Fit(answer Answer) Answer {
 	}
 }
 
-// tighten shortens the answer to one set of limits and reports whether that was enough. The tree stays as it was.
+// tighten applies limits to the answer and reports whether it is short enough. It does not change root.
 func tighten(answer Answer, root *tree, limit limits) (Answer, bool) {
 	snapshot, dropped := root.append(nil, limit)
 	flags := slices.Clone(answer.Flags)
-	// The first flags are the gravest; one always stays.
+	// The first flags are the most severe; one always remains.
 	if most := max(limit.list, 1); len(flags) > most {
 		flags, dropped = flags[:most], true
 	}
@@ -83,7 +83,7 @@ func shortened() Flag {
 	return Flag{"brief_shortened", Info, "Entries were left out to keep this answer short — the full format has them"}
 }
 
-// bare is the gravest flag without its message, if its name is one that a program would know.
+// bare returns the most severe flag with a short name, and shortens its message.
 func bare(flags []Flag) []Flag {
 	for _, flag := range flags {
 		if len(flag.Flag) <= 64 && flag.Severity.known() {
@@ -95,8 +95,8 @@ func bare(flags []Flag) []Flag {
 
 func (s Severity) known() bool { return s == Error || s == Warning || s == Info || s == Success }
 
-// unwritable has nothing of the answer that could not be written, so it cannot fail the same way.
-func unwritable() Answer {
+// notEncodable returns the answer that replaces one that cannot be encoded.
+func notEncodable() Answer {
 	const message = "The result cannot be written as JSON — a number in it may be no number"
 	return Answer{
 		Status: StatusError, Format: FormatAgent, Snapshot: failure{StatusError, message},
@@ -104,7 +104,7 @@ func unwritable() Answer {
 	}
 }
 
-// encodedSize is the length of a value as JSON; a value without JSON counts as too long.
+// encodedSize returns the length of value as JSON. A value that cannot be encoded counts as too long.
 func encodedSize(value any) int {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -81,7 +81,7 @@ func FuzzFileName(f *testing.F) {
 			return
 		}
 		if strings.ContainsAny(name, "/\\\x00\n :") || name[0] == '.' || !strings.HasSuffix(name, ".json") || len(name) > 32+1+16+1+15+1+32+5 {
-			t.Errorf("%s is no good name", strconv.Quote(name))
+			t.Errorf("%s is not a valid name", strconv.Quote(name))
 		}
 	})
 }

@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// Saver writes a file under a name in a folder of its own choice. When it returns no error the file must be there
-// whole, also after a power cut, and path must be absolute. It must not replace a file.
+// Saver writes a file called name to a folder of its choice and returns the absolute path. When it returns, the file must be
+// complete and durable. It must not replace an existing file.
 type Saver func(name string, data []byte) (path string, err error)
 
-// Saved is what became of the full result's file. The zero value says that none was asked for.
+// Saved is the result of saving the full result. The zero value means that no file was requested.
 type Saved struct {
 	Path string
 	Err  error
 }
 
-// Save writes the full result, indented, and says what became of it. It comes before formatting, so that the
-// answer can name the file.
+// Save writes the full result as indented JSON. Call it before formatting the answer, which contains the path.
 func Save(result any, name string, save Saver) Saved {
 	if save == nil {
-		return Saved{Err: errors.New("there is no folder for it")}
+		return Saved{Err: errors.New("no folder is configured")}
 	}
 	compact, err := Encode(result)
 	if err != nil {
@@ -41,7 +40,7 @@ func Save(result any, name string, save Saver) Saved {
 	case err != nil:
 		return Saved{Err: err}
 	case !filepath.IsAbs(path):
-		return Saved{Err: fmt.Errorf("its path %q is not absolute", path)}
+		return Saved{Err: fmt.Errorf("the path %q is not absolute", path)}
 	}
 	return Saved{Path: path}
 }
@@ -55,8 +54,8 @@ func (s Saved) filePath() *string {
 	return &s.Path
 }
 
-// status is that of the whole answer: who asked for a file and got none did not get what was asked for, though the
-// snapshot is right.
+// status returns the status of the whole answer: error if a file was requested and not written, though the snapshot is
+// correct.
 func (s Saved) status(of Status) Status {
 	if s.Err != nil {
 		return StatusError
@@ -64,7 +63,7 @@ func (s Saved) status(of Status) Status {
 	return of
 }
 
-// maxReason keeps a flag's message a line, whatever the operating system had to say.
+// maxReason keeps the message of a flag short, whatever the operating system reports.
 const maxReason = 120
 
 func (s Saved) flags() []Flag {
@@ -72,7 +71,7 @@ func (s Saved) flags() []Flag {
 		return nil
 	}
 	reason := s.Err.Error()
-	// The reason is enough: who asked does not need to know the folder.
+	// Do not disclose the folder.
 	if pathError, ok := errors.AsType[*fs.PathError](s.Err); ok {
 		reason = pathError.Err.Error()
 	}

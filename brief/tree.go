@@ -6,17 +6,16 @@ import (
 	"fmt"
 )
 
-// tree is a JSON value that keeps the order of its keys: what stands first in a snapshot matters most, and stays
-// longest.
+// tree is a JSON value that preserves the order of keys: the first keys of a snapshot matter most and are removed last.
 type tree struct {
-	kind    byte // '{', '[', '"', or 0 for numbers, true, false and null
-	text    string
-	keys    []string // of '{', one for each kid
-	kids    []*tree
-	literal string // of kind 0, as written
+	kind     byte // '{', '[', '"', or 0 for numbers, true, false and null
+	text     string
+	keys     []string // of '{', one for each child
+	children []*tree
+	literal  string // of kind 0, as written
 }
 
-// maxLiteral is more than any number needs.
+// maxLiteral is longer than any reasonable number.
 const maxLiteral = 40
 
 func parseTree(data []byte) (*tree, error) {
@@ -32,7 +31,7 @@ func readTree(decoder *json.Decoder) (*tree, error) {
 	}
 	switch token := token.(type) {
 	case json.Delim:
-		return readKids(decoder, byte(token))
+		return readChildren(decoder, byte(token))
 	case string:
 		return &tree{kind: '"', text: token}, nil
 	case nil:
@@ -42,7 +41,7 @@ func readTree(decoder *json.Decoder) (*tree, error) {
 	}
 }
 
-func readKids(decoder *json.Decoder, kind byte) (*tree, error) {
+func readChildren(decoder *json.Decoder, kind byte) (*tree, error) {
 	node := &tree{kind: kind}
 	for decoder.More() {
 		if kind == '{' {
@@ -52,18 +51,17 @@ func readKids(decoder *json.Decoder, kind byte) (*tree, error) {
 			}
 			node.keys = append(node.keys, key.(string))
 		}
-		kid, err := readTree(decoder)
+		child, err := readTree(decoder)
 		if err != nil {
 			return nil, err
 		}
-		node.kids = append(node.kids, kid)
+		node.children = append(node.children, child)
 	}
 	_, err := decoder.Token() // the closing bracket
 	return node, err
 }
 
-// append writes the value within limits and reports whether entries were left out. A number too long to be one
-// becomes null.
+// append appends the value within limits and reports whether entries were omitted. A number that is too long becomes null.
 func (n *tree) append(out []byte, limit limits) ([]byte, bool) {
 	switch n.kind {
 	case '"':
@@ -78,9 +76,9 @@ func (n *tree) append(out []byte, limit limits) ([]byte, bool) {
 	if n.kind == '{' {
 		most = limit.object
 	}
-	dropped := len(n.kids) > most
+	dropped := len(n.children) > most
 	out = append(out, n.kind)
-	for i, kid := range n.kids[:min(most, len(n.kids))] {
+	for i, child := range n.children[:min(most, len(n.children))] {
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -88,16 +86,16 @@ func (n *tree) append(out []byte, limit limits) ([]byte, bool) {
 			out = append(appendText(out, n.keys[i]), ':')
 		}
 		var also bool
-		out, also = kid.append(out, limit)
+		out, also = child.append(out, limit)
 		dropped = dropped || also
 	}
-	return append(out, n.kind+2), dropped // ']' and '}' stand two after their partners in ASCII
+	return append(out, n.kind+2), dropped // in ASCII, ']' and '}' are two after '[' and '{'
 }
 
 func appendText(out []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		return append(out, `""`...) // a string always has JSON
+		return append(out, `""`...) // cannot happen: every string can be encoded
 	}
 	return append(out, quoted...)
 }

@@ -13,28 +13,28 @@ import (
 	"signalbox"
 )
 
-// Checkpoint stands for the first Size events of a log.
+// Checkpoint commits to the first Size events of a log.
 type Checkpoint struct {
-	// Origin names the log; it is also the name of the key that signs for it.
+	// Origin is the name of the log and of the key that signs its checkpoints.
 	Origin string `json:"origin"`
 	Size   uint64 `json:"size"`
-	// Root is the tree hash over the hashes of those events.
+	// Root is the root of the Merkle tree over those events.
 	Root signalbox.Hash `json:"root"`
 }
 
-// String returns the text that is signed: a C2SP tlog-checkpoint without extension lines.
+// String returns the text to sign: a C2SP tlog-checkpoint without extension lines.
 func (c Checkpoint) String() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// Sign returns the checkpoint as a C2SP signed note. The key must have the checkpoint's origin as its name.
+// Sign returns the checkpoint as a C2SP signed note. The name of the key must be the checkpoint's origin.
 func Sign(c Checkpoint, privateKey string) ([]byte, error) {
 	signer, err := newSigner(privateKey)
 	if err != nil {
 		return nil, err
 	}
 	if signer.Name() != c.Origin {
-		return nil, fmt.Errorf("sign a checkpoint: its origin is %q, the key is of %q", c.Origin, signer.Name())
+		return nil, fmt.Errorf("sign a checkpoint: its origin is %q, but the key belongs to %q", c.Origin, signer.Name())
 	}
 	signed, err := note.Sign(&note.Note{Text: c.String()}, signer)
 	if err != nil {
@@ -43,9 +43,9 @@ func Sign(c Checkpoint, privateKey string) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint returns a checkpoint that was signed with the private half of publicKey. It takes what Sign
-// returned, byte for byte, and nothing else, so that no edit is overlooked: one signature, no extension lines, no
-// lines of witnesses, one way to write each number and hash.
+// OpenCheckpoint verifies and parses a checkpoint that was signed with the private key of publicKey. It accepts exactly the
+// bytes that Sign returned, so that every edit is detected: one signature, no extension lines, no witness signatures, one
+// encoding of each number and hash.
 func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 	verifier, err := newVerifier(publicKey)
 	if err != nil {
@@ -53,8 +53,8 @@ func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 	}
 	opened, err := note.Open(signed, note.VerifierList(verifier))
 	if unknown := (*note.UnverifiedNoteError)(nil); errors.As(err, &unknown) {
-		return Checkpoint{}, unverified("compare the public key with that of the box, which 'signalbox ledger key' prints there",
-			"the checkpoint is not signed with the key of %q that was given", verifier.Name())
+		return Checkpoint{}, unverified("compare the public key with the output of 'signalbox ledger key' in the box",
+			"the checkpoint is not signed with the given key of %q", verifier.Name())
 	}
 	if err != nil {
 		return Checkpoint{}, unverified("", "open a checkpoint: %w", err)
@@ -64,16 +64,16 @@ func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 		return Checkpoint{}, unverified("", "open a checkpoint: %w", err)
 	}
 	if c.Origin != verifier.Name() {
-		return Checkpoint{}, unverified("", "open a checkpoint: its origin is %q, the key is of %q", c.Origin, verifier.Name())
+		return Checkpoint{}, unverified("", "open a checkpoint: its origin is %q, but the key belongs to %q", c.Origin, verifier.Name())
 	}
 	if !bytes.Equal(signed, formatSigned(c, opened.Sigs[0])) {
-		return Checkpoint{}, unverified("", "open a checkpoint: it was edited, or has more than the signature of %q", c.Origin)
+		return Checkpoint{}, unverified("", "open a checkpoint: it was edited, or has signatures other than that of %q", c.Origin)
 	}
 	return c, nil
 }
 
-// formatSigned writes a note anew from what was read of it. Reading is lenient about leading zeros and about spare
-// bits in base64, and passes over repeated signatures and those of others.
+// formatSigned encodes a parsed note again. Parsing tolerates leading zeros and unused bits in base64, and ignores repeated
+// and unknown signatures.
 func formatSigned(c Checkpoint, s note.Signature) []byte {
 	raw, err := base64.StdEncoding.DecodeString(s.Base64)
 	if err != nil {
@@ -82,7 +82,7 @@ func formatSigned(c Checkpoint, s note.Signature) []byte {
 	return fmt.Appendf(nil, "%s\n— %s %s\n", c, s.Name, base64.StdEncoding.EncodeToString(raw))
 }
 
-// parseCheckpoint reads what String returns. It is lenient about how numbers are written.
+// parseCheckpoint parses what String returns. It tolerates other encodings of numbers.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 {

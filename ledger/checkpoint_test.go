@@ -35,7 +35,7 @@ func signed(tb testing.TB, c Checkpoint, private string) []byte {
 	return text
 }
 
-// signText signs any text, also one that is no checkpoint.
+// signText signs any text, whether it is a checkpoint or not.
 func signText(tb testing.TB, text, private string) []byte {
 	tb.Helper()
 	signer, err := note.NewSigner(private)

@@ -82,7 +82,7 @@ func TestDocumentHash(t *testing.T) {
 	}
 	hash := strings.TrimSpace(examples["hash"])
 	if got := hex.EncodeToString(sum(listed)); got != hash || e.Hash != hash {
-		t.Errorf("the hash is said to be %s and %s, want %s", hash, e.Hash, got)
+		t.Errorf("the document has the hashes %s and %s, want %s", hash, e.Hash, got)
 	}
 }
 

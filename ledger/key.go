@@ -15,29 +15,29 @@ import (
 	"signalbox"
 )
 
-// GenerateKey makes an Ed25519 key pair in the text forms of package note. The origin is the name of both keys and of
-// the log whose checkpoints they sign; a host name and a path, such as example.org/box, keeps it unique.
+// GenerateKey returns a new Ed25519 key pair in the text forms of package note. The origin is the name of both keys and of
+// the log whose checkpoints they sign. Use a host name and a path, such as example.org/box, to keep it unique.
 func GenerateKey(rand io.Reader, origin string) (private, public string, err error) {
 	if err := checkOrigin(origin); err != nil {
 		return "", "", &signalbox.Error{
 			Code: signalbox.CodeUsage, Err: err,
-			Hint: "take a host name and a path, such as example.org/box",
+			Hint: "use a host name and a path, such as example.org/box",
 		}
 	}
 	private, public, err = note.GenerateKey(rand, origin)
 	if err != nil {
-		return "", "", fmt.Errorf("make a signing key: %w", err)
+		return "", "", fmt.Errorf("generate a signing key: %w", err)
 	}
 	return private, public, nil
 }
 
-// PublicKey returns the public key that belongs to a private one.
+// PublicKey returns the public key of a private key.
 func PublicKey(private string) (string, error) {
 	signer, err := newSigner(private)
 	if err != nil {
 		return "", err
 	}
-	// The key's last part is an algorithm byte and a seed, in base64, which may contain the '+' that parts the rest.
+	// The key's last part is an algorithm byte and a seed, in base64, which may itself contain the separator '+'.
 	parts := strings.SplitN(private, "+", 5)
 	key, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || len(key) != 1+ed25519.SeedSize {
@@ -47,7 +47,7 @@ func PublicKey(private string) (string, error) {
 	return note.NewEd25519VerifierKey(signer.Name(), pair.Public().(ed25519.PublicKey))
 }
 
-// KeyName returns the origin that a public key names.
+// KeyName returns the origin that a public key belongs to.
 func KeyName(public string) (string, error) {
 	verifier, err := newVerifier(public)
 	if err != nil {
@@ -72,11 +72,11 @@ func newSigner(private string) (note.Signer, error) {
 	return signer, nil
 }
 
-// errBadSigningKey says nothing of what it found: that may be most of a secret.
+// errBadSigningKey does not quote the key, which may be most of a secret.
 func errBadSigningKey() error {
 	return &signalbox.Error{
 		Code: signalbox.CodeFailed, Err: errors.New("the signing key is damaged"),
-		Hint: "restore it from a copy; it is one line that begins with PRIVATE+KEY+",
+		Hint: "restore it from a copy; it is one line that starts with PRIVATE+KEY+",
 	}
 }
 
@@ -85,7 +85,7 @@ func newVerifier(public string) (note.Verifier, error) {
 	if err != nil {
 		return nil, &signalbox.Error{
 			Code: signalbox.CodeUsage, Err: fmt.Errorf("public key %q: %w", public, err),
-			Hint: "a public key is one line NAME+HASH+KEY; 'signalbox ledger key' prints that of a box",
+			Hint: "a public key is one line NAME+HASH+KEY; 'signalbox ledger key' prints the key of a box",
 		}
 	}
 	return verifier, nil

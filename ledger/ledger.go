@@ -1,14 +1,14 @@
-// Package ledger makes a log of events one that nobody can quietly change. It is pure: bytes in, bytes and proofs
-// out. docs/ledger-format.md specifies all of it for those who write a verifier of their own.
+// Package ledger makes a log of events tamper-evident. It is pure: it computes hashes, proofs and signatures and does no I/O.
+// docs/ledger-format.md specifies the formats for independent verifiers.
 //
-// An event's hash is over all its fields, its sequence and the hash of the event before included, so each event vouches
-// for the whole log before it (Sum, Tail). The hashes are also the leaves of an RFC 6962 Merkle tree (Tree), whose
-// root stands for the log up to there. A Checkpoint is such a root, signed. With it a Proof shows to somebody who has
-// no log that an event is in it, CheckConsistency that a later log continues an earlier one, and Verify that the
-// log still has exactly what was signed.
+// The hash of an event covers all its fields, including its sequence number and the hash of the previous event, so each
+// event commits to the whole log before it ([Sum], [Tail]). The hashes are also the leaves of an RFC 6962 Merkle tree
+// ([Tree]). A signed root of that tree is a [Checkpoint]. Given a checkpoint, a [Proof] shows that an event is in the log to
+// someone who does not have the log, [CheckConsistency] shows that a later log continues an earlier one, and [Verify] shows
+// that the log still contains exactly what was signed.
 //
-// The hash vouches for bytes, not for their meaning: Extend and Verify take an event whose Data is not JSON if
-// its hash is right. What an event must be otherwise is for Validate, which its writer calls before Seal.
+// A hash covers bytes, not their meaning: [Tail.Extend] and [Verify] accept an event whose Data is not JSON if its hash is
+// correct. Writers call [Validate] before [Tail.Seal].
 package ledger
 
 import (
@@ -21,8 +21,8 @@ import (
 	"signalbox"
 )
 
-// Validate returns nil if the fields that Seal does not set are fit for a log: Time in the years 1 to 9999, Type not
-// empty, all text valid UTF-8, and Data one JSON object.
+// Validate checks the fields that Seal does not set: Time must be in the years 1 to 9999, Type not empty, all text valid
+// UTF-8, and Data one JSON object.
 func Validate(e *signalbox.Event) error {
 	if !timeInRange(e.Time) {
 		return errors.New("time is outside the years 1 to 9999")
@@ -54,7 +54,7 @@ func isObject(data []byte) bool {
 	return false
 }
 
-// The first and the last second, in Unix time, of the years that an event's time may be in.
+// The first and the last second of the valid years, in Unix time.
 const (
 	firstSecond = -62135596800 // 0001-01-01T00:00:00Z
 	lastSecond  = 253402300799 // 9999-12-31T23:59:59Z
@@ -65,7 +65,7 @@ func timeInRange(t time.Time) bool {
 	return firstSecond <= second && second <= lastSecond
 }
 
-// unverified is the error of everything here that checks what somebody else handed in.
+// unverified returns the error for input that fails verification.
 func unverified(hint, format string, args ...any) error {
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...), Hint: hint}
 }

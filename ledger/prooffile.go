@@ -10,11 +10,11 @@ import (
 	"signalbox"
 )
 
-// proofFormat names the format, and its version, in every proof file.
+// proofFormat is the format and version in every proof file.
 const proofFormat = "signalbox-proof/v1"
 
-// proofFile is what ParseProof reads. Format writes its text itself, not with encoding/json: there must be one way
-// to write a proof, for ever, whatever a later encoding/json escapes.
+// proofFile is what ParseProof decodes. Format does not encode it with encoding/json, whose escaping may change: the encoding
+// of a proof must stay the same forever.
 type proofFile struct {
 	Format string `json:"format"`
 	Event  struct {
@@ -33,7 +33,7 @@ type proofFile struct {
 	Checkpoint string           `json:"checkpoint"`
 }
 
-// Format returns the proof file: a JSON document, indented, that ends with a line end.
+// Format returns the proof file: an indented JSON document that ends with a newline.
 func (p *Proof) Format() []byte {
 	e := &p.Event
 	b := fmt.Appendf(nil, "{\n  \"format\": %q,\n  \"event\": {\n    \"seq\": %d", proofFormat, e.Seq)
@@ -60,8 +60,8 @@ func (p *Proof) Format() []byte {
 	return append(b, "\n}\n"...)
 }
 
-// appendJSONString quotes s. Besides what JSON wants escaped it escapes what could steer the terminal of somebody who
-// looks at the file: all controls and text direction marks.
+// appendJSONString quotes s. Besides what JSON requires it escapes all control characters and text direction marks, which
+// could manipulate the terminal of someone who prints the file.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
@@ -79,13 +79,13 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// isDirectionMark has its own list: Unicode's may grow, and the format must not change with it.
+// isDirectionMark has its own list, because Unicode's may grow and the format must not change.
 func isDirectionMark(r rune) bool {
 	return r == 0x061c || r == 0x200e || r == 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
 }
 
-// ParseProof reads a proof file. It takes what Format returned, byte for byte, and nothing else, so that no edit is
-// overlooked. It does not check the proof.
+// ParseProof parses a proof file. It accepts exactly the bytes that Format returned, so that every edit is detected. It does
+// not check the proof; call [Proof.Check].
 func ParseProof(data []byte) (*Proof, error) {
 	var file proofFile
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -107,7 +107,7 @@ func ParseProof(data []byte) (*Proof, error) {
 		Hashes: file.Hashes, Checkpoint: []byte(file.Checkpoint),
 	}
 	if !bytes.Equal(p.Format(), data) {
-		return nil, unverified("take the file as it was written, without changes of white space or encoding",
+		return nil, unverified("use the original file, without changes to white space or encoding",
 			"read a proof file: it was edited")
 	}
 	return p, nil

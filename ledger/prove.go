@@ -9,7 +9,7 @@ import (
 	"signalbox"
 )
 
-// Proof shows that one event is in a log, to somebody who has the log's public key and nothing else.
+// Proof shows that an event is in a log to someone who has only the log's public key.
 type Proof struct {
 	Event signalbox.Event
 	// Hashes are the audit path of RFC 6962, section 2.1.1, from the leaf to the root.
@@ -18,8 +18,8 @@ type Proof struct {
 	Checkpoint []byte
 }
 
-// Prove makes a proof for an event from the hashes of the log's events, first to last; it takes as many of them as it
-// needs and keeps a few. An event that the checkpoint does not cover is signalbox.CodeNotFound.
+// Prove returns a proof for an event. It reads the hashes of the log's events from the first on, as many as it needs. If the
+// checkpoint does not cover the event, the error has signalbox.CodeNotFound.
 func Prove(e *signalbox.Event, checkpoint []byte, publicKey string, hashes iter.Seq2[signalbox.Hash, error]) (*Proof, error) {
 	if err := Validate(e); err != nil {
 		return nil, fmt.Errorf("prove event %d: %w", e.Seq, err)
@@ -30,8 +30,8 @@ func Prove(e *signalbox.Event, checkpoint []byte, publicKey string, hashes iter.
 	}
 	if e.Seq == 0 || e.Seq > c.Size {
 		return nil, &signalbox.Error{
-			Code: signalbox.CodeNotFound, Err: fmt.Errorf("event %d is not in the checkpoint, which ends at %d", e.Seq, c.Size),
-			Hint: "make a checkpoint first: signalbox ledger checkpoint",
+			Code: signalbox.CodeNotFound, Err: fmt.Errorf("event %d is not covered by the checkpoint, which ends at event %d", e.Seq, c.Size),
+			Hint: "create a new checkpoint with signalbox ledger checkpoint",
 		}
 	}
 	path, err := tlog.ProveRecord(int64(c.Size), int64(e.Seq-1), subtrees(hashes))
@@ -46,8 +46,7 @@ func Prove(e *signalbox.Event, checkpoint []byte, publicKey string, hashes iter.
 	return p, nil
 }
 
-// Check verifies everything that the proof claims, with the public key of the log's owner, and returns the
-// checkpoint that the event is part of.
+// Check verifies the proof with the public key of the log and returns the checkpoint that covers the event.
 func (p *Proof) Check(publicKey string) (Checkpoint, error) {
 	e := &p.Event
 	if !timeInRange(e.Time) || e.Hash != Sum(e) {
@@ -64,11 +63,11 @@ func (p *Proof) Check(publicKey string) (Checkpoint, error) {
 	return c, nil
 }
 
-// ProveConsistency shows that a log of newer events begins with the log that had older events. It takes the hashes of
-// the log's events, first to last. The proof is that of RFC 6962, section 2.1.2.
+// ProveConsistency returns the proof of RFC 6962, section 2.1.2, that the log with newer events continues the log with older
+// events. It reads the hashes of the log's events from the first on.
 func ProveConsistency(older, newer uint64, hashes iter.Seq2[signalbox.Hash, error]) ([]signalbox.Hash, error) {
 	if older > newer || newer > MaxEvents {
-		return nil, fmt.Errorf("prove consistency: a log of %d events cannot begin with one of %d", newer, older)
+		return nil, fmt.Errorf("prove consistency: a log of %d events cannot continue one of %d", newer, older)
 	}
 	if older == 0 {
 		return nil, nil
@@ -80,11 +79,11 @@ func ProveConsistency(older, newer uint64, hashes iter.Seq2[signalbox.Hash, erro
 	return fromTlog(proof), nil
 }
 
-// CheckConsistency returns nil if the proof shows that the log of newer begins with the log of older. Both
-// checkpoints have been opened with OpenCheckpoint.
+// CheckConsistency returns nil if the proof shows that the log of newer continues the log of older. Open both checkpoints with
+// OpenCheckpoint first.
 func CheckConsistency(older, newer Checkpoint, proof []signalbox.Hash) error {
 	if older.Origin != newer.Origin {
-		return unverified("", "the checkpoints are of different logs, %q and %q", older.Origin, newer.Origin)
+		return unverified("", "the checkpoints belong to different logs, %q and %q", older.Origin, newer.Origin)
 	}
 	if older.Size > newer.Size || newer.Size > MaxEvents {
 		return unverified("", "a log of %d events does not continue one of %d", newer.Size, older.Size)
@@ -102,8 +101,8 @@ func CheckConsistency(older, newer Checkpoint, proof []signalbox.Hash) error {
 	return nil
 }
 
-// subtrees hands package tlog the roots that it asks for, in one pass over the hashes of the events. The subtrees of
-// a proof do not overlap, and tlog names them from left to right.
+// subtrees returns a reader that computes the subtree roots that package tlog requests, in one pass over the hashes of the
+// events. This works because the subtrees of a proof do not overlap and tlog requests them from left to right.
 func subtrees(hashes iter.Seq2[signalbox.Hash, error]) tlog.HashReader {
 	return tlog.HashReaderFunc(func(wanted []int64) ([]tlog.Hash, error) {
 		var roots []tlog.Hash

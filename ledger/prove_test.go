@@ -13,7 +13,7 @@ import (
 	"signalbox"
 )
 
-// yield hands out hashes as a journal would.
+// yield returns an iterator over hashes, as a journal would.
 func yield(hashes []signalbox.Hash) iter.Seq2[signalbox.Hash, error] {
 	return func(yield func(signalbox.Hash, error) bool) {
 		for _, hash := range hashes {
@@ -77,7 +77,7 @@ func TestProveRefuses(t *testing.T) {
 	replaced := slices.Clone(hashes)
 	replaced[7][0] ^= 1
 	changed, invalid := events[4], events[4]
-	changed.Actor = "nobody"
+	changed.Actor = "eve"
 	invalid.Work = "\xff"
 	failed := errors.New("disk on fire")
 	failing := func(yield func(signalbox.Hash, error) bool) { yield(signalbox.Hash{}, failed) }

@@ -7,10 +7,10 @@ import (
 	"signalbox"
 )
 
-// Tail is the end of a log: what the next event builds on. The zero Tail is that of an empty log. Assignment
-// copies it, at the cost of two kilobytes, so a writer may seal events on a copy and drop it if they are not stored.
+// Tail is the end of a log, which the next event builds on. The zero Tail is the tail of an empty log. Assignment copies a
+// Tail (two kilobytes), so a writer can seal events on a copy and discard it if they are not stored.
 type Tail struct {
-	// Seq, Time and Hash are those of the last event.
+	// Seq, Time and Hash are copied from the last event.
 	Seq  uint64
 	Time time.Time
 	Hash signalbox.Hash
@@ -18,10 +18,9 @@ type Tail struct {
 	Tree Tree
 }
 
-// Seal makes events the next ones of the log: it sets Seq, Prev and Hash of each and moves the tail past them.
-// It takes the monotonic part and the location off Time, as both are lost when an event is stored, and moves a Time
-// that lies before the last event's up to that: the time of a log never runs backwards. All other fields must be
-// as Validate wants them.
+// Seal makes events the next events of the log: it sets Seq, Prev and Hash of each and advances the tail. It strips the
+// monotonic clock reading and the location from Time, because both are lost when an event is stored, and raises a Time before
+// that of the previous event to that time, because the time of a log never decreases. All other fields must satisfy Validate.
 func (t *Tail) Seal(events []signalbox.Event) {
 	for i := range events {
 		e := &events[i]
@@ -36,8 +35,8 @@ func (t *Tail) Seal(events []signalbox.Event) {
 	}
 }
 
-// Extend checks that e is the next event of the log, whole and unchanged, and moves the tail past it. Otherwise it
-// returns a *BadEventError and leaves t alone.
+// Extend checks that e is the next event of the log and unchanged, and advances the tail. Otherwise it returns a
+// *BadEventError and does not change t.
 func (t *Tail) Extend(e *signalbox.Event) error {
 	if bad := t.check(e); bad != nil {
 		return bad
@@ -53,11 +52,11 @@ func (t *Tail) moveTo(e *signalbox.Event) {
 	t.Tree.Append(e.Hash)
 }
 
-// BadEventError says that a log is not whole at one place.
+// BadEventError reports an event that is missing, changed or out of place.
 type BadEventError struct {
 	// Seq is the sequence that the event should have had.
 	Seq uint64
-	// Reason completes a sentence that begins with the event.
+	// Reason completes a sentence that starts with "event <Seq>".
 	Reason string
 }
 
@@ -75,7 +74,7 @@ func (t *Tail) check(e *signalbox.Event) *BadEventError {
 	case e.Time.Before(t.Time):
 		return bad("has time %s, which is before that of event %d, %s", e.Time.UTC().Format(signalbox.EventTime), t.Seq, t.Time.Format(signalbox.EventTime))
 	case e.Prev != t.Hash:
-		return bad("does not continue the log: its prev is not the hash of the event before")
+		return bad("does not continue the log: its prev is not the hash of the previous event")
 	case e.Hash != Sum(e):
 		return bad("was changed: its hash is not that of its content")
 	}

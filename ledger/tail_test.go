@@ -14,7 +14,7 @@ func TestSealThenExtend(t *testing.T) {
 	events, sealed := makeLog(50)
 	var read Tail
 	for _, e := range events {
-		e.Time = e.Time.In(time.FixedZone("east", 3600)) // as a reader may hand it out
+		e.Time = e.Time.In(time.FixedZone("east", 3600)) // as a reader may return it
 		if err := read.Extend(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestExtendRefuses(t *testing.T) {
 		{"year 10000", func(e *signalbox.Event) { e.Time = time.Unix(lastSecond+1, 0); e.Hash = Sum(e) }, "has a time outside the years 1 to 9999"},
 		{"year 0", func(e *signalbox.Event) { e.Time = time.Unix(firstSecond-1, 0); e.Hash = Sum(e) }, "has a time outside the years 1 to 9999"},
 		{"prev", func(e *signalbox.Event) { e.Prev = events[0].Hash; e.Hash = Sum(e) },
-			"does not continue the log: its prev is not the hash of the event before"},
+			"does not continue the log: its prev is not the hash of the previous event"},
 		{"hash", func(e *signalbox.Event) { e.Hash[31] ^= 1 }, "was changed: its hash is not that of its content"},
 		{"type", func(e *signalbox.Event) { e.Type += "x" }, "was changed: its hash is not that of its content"},
 		{"time", func(e *signalbox.Event) { e.Time = e.Time.Add(1) }, "was changed: its hash is not that of its content"},

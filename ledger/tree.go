@@ -10,14 +10,14 @@ import (
 	"signalbox"
 )
 
-// MaxEvents is the largest number of events in a log that this package handles.
+// MaxEvents is the maximum number of events in a log.
 const MaxEvents = 1<<treeLevels - 1
 
 const treeLevels = 60
 
-// Tree is the RFC 6962 Merkle tree over the hashes of events, reduced to what it takes to grow: the roots of its
-// complete subtrees. It is a value of fixed size: assignment copies it, two trees over the same leaves are equal
-// under ==, and the zero Tree is empty.
+// Tree is the RFC 6962 Merkle tree over the hashes of events, reduced to what appending needs: the roots of its complete
+// subtrees. It is a value of fixed size: assignment copies it, trees over the same leaves are equal under ==, and the zero
+// Tree is empty.
 type Tree struct {
 	size uint64
 	// roots[k] is the root of a complete subtree with 2^k leaves if bit k of size is set, else zero. The larger
@@ -25,13 +25,13 @@ type Tree struct {
 	roots [treeLevels]signalbox.Hash
 }
 
-// Size is the number of leaves.
+// Size returns the number of leaves.
 func (t *Tree) Size() uint64 { return t.size }
 
 // Append adds the hash of an event as the last leaf.
 func (t *Tree) Append(leaf signalbox.Hash) { t.appendSubtree(0, leafHash(leaf)) }
 
-// appendSubtree adds a complete subtree with 2^level leaves. Those that the tree has must be a multiple of that.
+// appendSubtree adds a complete subtree with 2^level leaves. The size of t must be a multiple of 2^level.
 func (t *Tree) appendSubtree(level int, root signalbox.Hash) {
 	at := level
 	for ; t.size>>at&1 == 1; at++ {
@@ -42,7 +42,7 @@ func (t *Tree) appendSubtree(level int, root signalbox.Hash) {
 	t.size += 1 << level
 }
 
-// appendTree adds the leaves of another tree, under the condition of appendSubtree for its largest subtree.
+// appendTree adds the leaves of another tree. The size of t must be a multiple of that of its largest subtree.
 func (t *Tree) appendTree(right *Tree) {
 	for level := bits.Len64(right.size) - 1; level >= 0; level-- {
 		if right.size>>level&1 == 1 {
@@ -51,7 +51,7 @@ func (t *Tree) appendTree(right *Tree) {
 	}
 }
 
-// Root is the tree hash of RFC 6962, section 2.1: that of an empty tree is the SHA-256 of nothing.
+// Root returns the tree hash of RFC 6962, section 2.1. For an empty tree it is the SHA-256 of the empty string.
 func (t *Tree) Root() signalbox.Hash {
 	if t.size == 0 {
 		return sha256.Sum256(nil)
@@ -77,10 +77,10 @@ func (t *Tree) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what MarshalBinary returned and nothing else. On an error it leaves t alone.
+// UnmarshalBinary parses what MarshalBinary returned. On an error it does not change t.
 func (t *Tree) UnmarshalBinary(data []byte) error {
 	if len(data) < 8 {
-		return errors.New("read a tree: it is cut off")
+		return errors.New("read a tree: it is truncated")
 	}
 	size := binary.BigEndian.Uint64(data)
 	if size > MaxEvents {

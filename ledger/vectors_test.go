@@ -16,7 +16,7 @@ import (
 	"signalbox"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json and testdata/proof.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.json and testdata/proof.json")
 
 // vectors is testdata/vectors.json. docs/ledger-format.md describes it.
 type vectors struct {

@@ -10,45 +10,43 @@ import (
 	"signalbox"
 )
 
-// ReadFunc returns at most limit events that follow after, in order, and none only at the end of the log.
+// ReadFunc returns at most limit events that follow the event after, in order. It returns none only at the end of the log.
 type ReadFunc func(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
-// VerifyOptions says how to verify and against what.
+// VerifyOptions are options for Verify.
 type VerifyOptions struct {
-	// Checkpoint is one that OpenCheckpoint returned. Without one (nil), Verify cannot tell whether events were
-	// cut off at the end, or whether the whole log was made anew.
+	// Checkpoint is a checkpoint from OpenCheckpoint. If it is nil, Verify cannot detect that events were removed from the
+	// end, or that the whole log was replaced.
 	Checkpoint *Checkpoint
-	// Workers is how many goroutines read and hash. Zero means GOMAXPROCS.
+	// Workers is the number of goroutines that read and hash. Zero means GOMAXPROCS.
 	Workers int
-	// Chunk is how many events one worker holds, rounded up to a power of two. Zero means 512.
+	// Chunk is the number of events that a worker reads at a time, rounded up to a power of two. Zero means 512.
 	Chunk int
-	// Progress, if not nil, is called now and then with the number of events verified so far, by the goroutine
-	// that called Verify.
+	// Progress, if not nil, is called from time to time with the number of events verified so far, on the goroutine that
+	// called Verify.
 	Progress func(done uint64)
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	OK bool `json:"ok"`
-	// Events is how many events from the first on are whole and follow one another. Head is the hash of the last
-	// of them (zero if there is none), and Root the tree hash over them.
+	// Events is the number of valid events, counted from the first. Head is the hash of the last of them (zero if there are
+	// none), and Root is the tree hash over them.
 	Events uint64         `json:"events"`
 	Head   signalbox.Hash `json:"head"`
 	Root   signalbox.Hash `json:"root"`
-	// FirstBad is the first sequence at which the log is not what it should be, 0 if OK. The log before it
-	// holds together. It is 1 if the log holds together but is not the one that the checkpoint signed: then it cannot be
-	// told which events were replaced.
+	// FirstBad is the sequence number of the first invalid event, 0 if OK. The log before it is valid. If the log is valid but
+	// is not the one that the checkpoint signed, FirstBad is 1, because it is unknown which events were replaced.
 	FirstBad uint64 `json:"first_bad"`
-	// Reason is a sentence about FirstBad, empty if OK.
+	// Reason describes what is wrong with FirstBad, empty if OK.
 	Reason string `json:"reason"`
-	// Checkpoint is that of the options. If OK, the log has exactly the events that it signed, and perhaps more.
+	// Checkpoint is the checkpoint from the options. If OK, the log starts with exactly the events that it signed.
 	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
-// Verify reads the events 1 to head and checks sequence, time, chain and every hash and, given a checkpoint, that the log has
-// what was signed. What is wrong with the log is in the report, and is the same however the work is divided; the
-// error is for reads that fail and a context that ends. read is called by several goroutines at once, and not
-// after Verify has returned.
+// Verify reads the events 1 to head and checks their sequence, times, links and hashes and, given a checkpoint, that the log
+// contains what was signed. Problems with the log are in the report, which does not depend on how the work is divided; the error
+// is for failed reads and a done context. read is called concurrently, but not after Verify has returned.
 func Verify(ctx context.Context, head uint64, read ReadFunc, opts *VerifyOptions) (Report, error) {
 	v := verification{head: head, read: read}
 	if opts != nil {
@@ -72,7 +70,7 @@ func Verify(ctx context.Context, head uint64, read ReadFunc, opts *VerifyOptions
 	return report, err
 }
 
-// finding is what is wrong with a log.
+// finding is a problem with the log.
 type finding struct {
 	seq    uint64
 	reason string
@@ -84,7 +82,7 @@ type verification struct {
 	read ReadFunc
 }
 
-// run moves tail, which begins as that of an empty log, past all events that are whole.
+// run advances tail, initially that of an empty log, past all valid events.
 func (v *verification) run(ctx context.Context, tail *Tail) (*finding, error) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -116,14 +114,14 @@ func (v *verification) run(ctx context.Context, tail *Tail) (*finding, error) {
 	return nil, nil
 }
 
-// job is a chunk to be: count events that follow after.
+// job is a range of events to read: count events that follow the event after.
 type job struct {
 	after uint64
 	count int
 	done  chan chunk
 }
 
-// start lets the workers loose and returns the jobs in order, a few more than there are workers.
+// start starts the workers and returns the jobs in order. The channel buffers a few more jobs than there are workers.
 func (v *verification) start(ctx context.Context, running *sync.WaitGroup) <-chan job {
 	ordered := make(chan job, 4*v.Workers)
 	waiting := make(chan job)
@@ -152,15 +150,15 @@ func (v *verification) start(ctx context.Context, running *sync.WaitGroup) <-cha
 	return ordered
 }
 
-// chunk is what a worker found in the events of one job.
+// chunk is the result of one job.
 type chunk struct {
-	// first is the first event, unchecked: only whoever has verified the log before it can do that.
+	// first is the first event, unchecked: that needs the tail of the log before it.
 	first *signalbox.Event
-	// tail is past the last event that follows from first. Its tree has the leaves of this chunk only.
+	// tail is the tail after the last valid event. Its tree contains only the leaves of this chunk.
 	tail Tail
-	// signed is tail as it was at the last event of the checkpoint, if that is in this chunk.
+	// signed is the tail at the last event of the checkpoint, if that is in this chunk.
 	signed *Tail
-	// err is a *BadEventError, or a read that failed.
+	// err is a *BadEventError or the error of a failed read.
 	err error
 }
 
@@ -198,13 +196,13 @@ func (c *chunk) add(e *signalbox.Event, job job, seen int) error {
 		c.tail.moveTo(e)
 		return nil
 	case job.count:
-		return &BadEventError{job.after + uint64(seen) + 1, "was not asked for: the read returned too many events"}
+		return &BadEventError{job.after + uint64(seen) + 1, "was not requested: the read returned too many events"}
 	}
 	return c.tail.Extend(e)
 }
 
-// join checks that the chunk continues the log that ends at tail, and moves tail past what is whole of it. What it
-// finds first is what a single pass over the log would have found first.
+// join checks that the chunk continues the log that ends at tail, and advances tail past the valid events. It finds the same
+// problem first that a sequential pass over the log would find first.
 func (v *verification) join(tail *Tail, c *chunk) (*finding, error) {
 	if c.first != nil {
 		if bad := tail.check(c.first); bad != nil {
@@ -226,13 +224,13 @@ func (v *verification) join(tail *Tail, c *chunk) (*finding, error) {
 	return nil, c.err
 }
 
-// join moves the tail to that of a chunk that continues the log.
+// join advances the tail to that of a chunk that continues the log.
 func (t *Tail) join(chunk *Tail) {
 	t.Seq, t.Time, t.Hash = chunk.Seq, chunk.Time, chunk.Hash
 	t.Tree.appendTree(&chunk.Tree)
 }
 
-// compare looks whether a log that ends where the checkpoint does is the one that was signed.
+// compare checks, if tail is at the end of the checkpoint, that the log is the one that was signed.
 func (v *verification) compare(tail *Tail) *finding {
 	if v.Checkpoint == nil || v.Checkpoint.Size != tail.Seq || v.Checkpoint.Root == tail.Tree.Root() {
 		return nil

@@ -103,8 +103,7 @@ func TestVerifyAgainstCheckpoint(t *testing.T) {
 	}
 }
 
-// TestVerifyRewrittenLog is what the chain alone cannot see: somebody changes an event and computes all that
-// follows anew.
+// The chain alone does not reveal that someone changed an event and recomputed all that follow.
 func TestVerifyRewrittenLog(t *testing.T) {
 	events, _ := makeLog(30)
 	hashes := hashesOf(events)

@@ -39,8 +39,8 @@ func TestProofNeedsOnlyTheKey(t *testing.T) {
 			t.Errorf("event %s: check says %q", seq, out)
 		}
 	}
-	o.mustFail(t, 5, `the checkpoint is not signed with the key of "signalbox/box-*" that was given`,
-		"compare the public key with that of the box, which 'signalbox ledger key' prints there",
+	o.mustFail(t, 5, `the checkpoint is not signed with the given key of "signalbox/box-*"`,
+		"compare the public key with the output of 'signalbox ledger key' in the box",
 		"ledger", "check", "--key", other.publicKey, file)
 	o.mustFail(t, 2, "which public key is it to be checked with?",
 		"give --key with what signalbox ledger key printed where the proof comes from", "ledger", "check", file)
