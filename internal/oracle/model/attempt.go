@@ -16,7 +16,7 @@ const (
 	endTimeout = 5 * time.Second
 	// drainTimeout is how long to wait for the end of the body. Without reading it the connection cannot be reused.
 	drainTimeout = 50 * time.Millisecond
-	// maxBody bounds what is read from the server for one reply. Most of it is protocol overhead.
+	// maxBody bounds what is read from the server for one reply, including the overhead of the protocol.
 	maxBody = 64 << 20
 	// maxReply bounds the text, reasoning and tool calls of a reply together.
 	maxReply = 4 << 20

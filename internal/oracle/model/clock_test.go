@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// pipes is a listener whose connections stay in the process, so that they can be waited for in a bubble.
+// pipes is a listener with in-memory connections, which synctest can wait for.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -41,7 +41,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// inBubble runs a test, with each protocol, in which time passes only when all wait. It also fails if a goroutine is left.
+// inBubble runs a test with each protocol in a synctest bubble, which also fails if a goroutine is left.
 func inBubble(t *testing.T, h http.Handler, opts Options, test func(*testing.T, *Client)) {
 	t.Helper()
 	both(t, func(t *testing.T, p Provider) {
@@ -66,7 +66,7 @@ func TestSilence(t *testing.T) {
 	turn.Parts[0].Cut.EveryByte = true
 	turn.Every = modelserver.Duration(50 * time.Second) // in all more than the timeout, but never silent for so long
 	for _, silence := range []time.Duration{0, 3 * time.Minute} {
-		inBubble(t, fresh(t, play(turn)), Options{Timeout: silence}, func(t *testing.T, c *Client) {
+		inBubble(t, perProtocol(t, play(turn)), Options{Timeout: silence}, func(t *testing.T, c *Client) {
 			start := time.Now()
 			r, l := reply(t, c, ask("hello"))
 			if silence == 0 {
@@ -83,8 +83,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// fresh is a server that begins the script anew for each protocol.
-func fresh(t *testing.T, script *modelserver.Script) http.Handler {
+// perProtocol returns a server that plays the script from its beginning for each protocol.
+func perProtocol(t *testing.T, script *modelserver.Script) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("/v1/chat/completions", newServer(t, script))
@@ -92,12 +92,12 @@ func fresh(t *testing.T, script *modelserver.Script) http.Handler {
 	return mux
 }
 
-// TestPiecesComeInTime: a piece is heard in the moment in which it is sent.
-func TestPiecesComeInTime(t *testing.T) {
+// TestPiecesArriveAtOnce checks that each piece is passed on at the moment it is sent.
+func TestPiecesArriveAtOnce(t *testing.T) {
 	turn := say("Hello.")
 	turn.Parts[0].Cut.EveryByte = true
 	turn.Every = modelserver.Duration(time.Second)
-	inBubble(t, fresh(t, play(turn)), Options{}, func(t *testing.T, c *Client) {
+	inBubble(t, perProtocol(t, play(turn)), Options{}, func(t *testing.T, c *Client) {
 		start := time.Now()
 		var at []time.Duration
 		if _, err := c.Reply(t.Context(), ask("hello"), func(Event) { at = append(at, time.Since(start)) }); err != nil {
@@ -110,11 +110,11 @@ func TestPiecesComeInTime(t *testing.T) {
 	})
 }
 
-// TestSlowListener: what the caller takes for an event is not the server's silence.
-func TestSlowListener(t *testing.T) {
+// TestSlowCaller checks that the time that the caller takes for an event does not count as the server's silence.
+func TestSlowCaller(t *testing.T) {
 	turn := say("Hello.")
 	turn.Parts[0].Cut.EveryByte = true
-	inBubble(t, fresh(t, play(turn)), Options{}, func(t *testing.T, c *Client) {
+	inBubble(t, perProtocol(t, play(turn)), Options{}, func(t *testing.T, c *Client) {
 		r, err := c.Reply(t.Context(), ask("hello"), func(Event) { time.Sleep(time.Hour) })
 		if err != nil || r.Text != "Hello." || r.Tries != 1 {
 			t.Errorf("%+v, %v", r, err)
@@ -122,8 +122,8 @@ func TestSlowListener(t *testing.T) {
 	})
 }
 
-// TestEndThatDoesNotCome: all is said, and the server keeps the stream open.
-func TestEndThatDoesNotCome(t *testing.T) {
+// TestStreamKeptOpen checks that a complete reply does not wait for a server that keeps the stream open.
+func TestStreamKeptOpen(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`)
 		if r.URL.Path == "/v1/messages" {
@@ -142,11 +142,11 @@ func TestEndThatDoesNotCome(t *testing.T) {
 	})
 }
 
-// TestDeadline ends a hung stream, and a wait, in the moment it passes.
+// TestDeadline checks that a deadline ends a hung stream, or a pause, at the moment it passes.
 func TestDeadline(t *testing.T) {
 	for _, fault := range []modelserver.Fault{{Kind: "hang", Times: -1}, {Kind: "hang", AfterPieces: 1, Times: -1},
 		{Kind: "status", Status: 429, RetryAfter: hour, Times: -1}} {
-		inBubble(t, fresh(t, play(say("Hello.", fault))), Options{MaxWait: 2 * time.Hour}, func(t *testing.T, c *Client) {
+		inBubble(t, perProtocol(t, play(say("Hello.", fault))), Options{MaxWait: 2 * time.Hour}, func(t *testing.T, c *Client) {
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -17,62 +17,64 @@ import (
 	"time"
 )
 
-// failure is why a try failed.
+// failure is why an attempt failed.
 type failure struct {
 	kind   ErrorKind
 	status int
 	err    error
-	hint   string // Zero: that of the kind
+	hint   string // empty means the hint of the kind
 	retry  bool
-	after  time.Duration // what the server says
+	// retryAfter is the pause that the server requests; zero if it requests none.
+	retryAfter time.Duration
 }
 
-// limit is how many tries there may be, of most, if the last ended so. A server that nobody started does not start soon.
-func (f *failure) limit(most int) int {
+// maxTries returns how many attempts to make, at most n, when one has failed this way. A server that is not running
+// will hardly start in the meantime.
+func (f *failure) maxTries(n int) int {
 	switch {
 	case !f.retry:
 		return 0
 	case f.kind == ErrorNoServer:
-		return min(most, 3)
+		return min(n, 3)
 	}
-	return most
+	return n
 }
 
-func (c *Client) cancelled(ctx context.Context, err error) *failure {
+func cancelled(ctx context.Context, err error) *failure {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	return &failure{kind: ErrorCancelled, err: err}
 }
 
-// explain classes an error of a try.
+// explain classifies an error of an attempt.
 func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 	if ended := ctx.Err(); ended != nil {
-		return c.cancelled(ctx, ended)
+		return cancelled(ctx, ended)
 	}
 	if errors.Is(context.Cause(a.ctx), errSilent) {
 		return &failure{kind: ErrorDropped, retry: true, err: fmt.Errorf("%w for %v", errSilent, a.timeout)}
 	}
-	var answer *responseError
+	var response *responseError
 	var event *eventError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &answer):
-		return c.answered(answer)
+	case errors.As(err, &response):
+		return c.explainResponse(response)
 	case errors.As(err, &event):
-		f := c.byStatus(event.said.standsFor(), event.said)
+		f := c.byStatus(event.complaint.equivalentStatus(), event.complaint)
 		f.status = 0
 		return f
 	case errors.Is(err, errTooBig):
 		return &failure{kind: ErrorServer, err: errTooBig}
 	case isTLS(err):
-		return &failure{kind: ErrorNoServer, err: bare(err), hint: "check the base URL, " + c.base.Redacted() + ", and the server's certificate"}
+		return &failure{kind: ErrorNoServer, err: withoutURL(err), hint: "check the base URL, " + c.base.Redacted() + ", and the server's certificate"}
 	case errors.As(err, &dial) && (dial.Op == "dial" || dial.Op == "proxyconnect"):
-		return &failure{kind: ErrorNoServer, retry: true, err: fmt.Errorf("cannot reach %s: %w", c.base.Host, bare(err))}
+		return &failure{kind: ErrorNoServer, retry: true, err: fmt.Errorf("cannot reach %s: %w", c.base.Host, withoutURL(err))}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &failure{kind: ErrorDropped, retry: true, err: errCut}
 	}
-	return &failure{kind: ErrorDropped, retry: true, err: bare(err)}
+	return &failure{kind: ErrorDropped, retry: true, err: withoutURL(err)}
 }
 
 func isTLS(err error) bool {
@@ -81,8 +83,8 @@ func isTLS(err error) bool {
 	return errors.As(err, &record) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// bare is an error without the request's URL, which may hold a password.
-func bare(err error) error {
+// withoutURL removes the request's URL from an error: it may contain a password.
+func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		return wrapped.Err
@@ -90,28 +92,28 @@ func bare(err error) error {
 	return err
 }
 
-// answered classes an answer that is no stream.
-func (c *Client) answered(r *responseError) *failure {
+// explainResponse classifies a response that is not a stream.
+func (c *Client) explainResponse(r *responseError) *failure {
 	said := parseComplaint(r.body)
 	switch {
 	case r.status < 300 && said.isError:
-		return c.byStatus(said.standsFor(), said) // gateways pass on what went wrong behind them
+		return c.byStatus(said.equivalentStatus(), said) // gateways pass on errors this way
 	case r.status < 300:
 		return &failure{kind: ErrorNotFound, status: r.status,
-			err: fmt.Errorf("it answered with %s instead of a stream: %s", cmp.Or(r.mediaType, "something"), c.hide(string(r.body)))}
+			err: fmt.Errorf("the response is %s instead of a stream: %s", cmp.Or(r.mediaType, "something else"), c.redact(string(r.body)))}
 	case r.status < 400:
-		return &failure{kind: ErrorNotFound, status: r.status, hint: "set the base URL to where the server is now",
-			err: fmt.Errorf("it redirects to %s", c.hide(r.header.Get("Location")))}
+		return &failure{kind: ErrorNotFound, status: r.status, hint: "set the base URL to the new address",
+			err: fmt.Errorf("the server redirects to %s", c.redact(r.header.Get("Location")))}
 	}
 	f := c.byStatus(r.status, said)
 	if r.header.Get("X-Should-Retry") == "false" {
 		f.retry = false
 	}
-	f.after = retryAfter(r.header, time.Now())
+	f.retryAfter = retryAfter(r.header, time.Now())
 	return f
 }
 
-// byStatus classes what a server says, by the status that it has or stands for.
+// byStatus classifies an error of the server by its HTTP status, real or equivalent.
 func (c *Client) byStatus(status int, said complaint) *failure {
 	f := &failure{status: status}
 	text := strings.ToLower(http.StatusText(status))
@@ -119,12 +121,12 @@ func (c *Client) byStatus(status int, said complaint) *failure {
 		text = "overloaded"
 	}
 	f.err = errors.New(strings.TrimSpace(fmt.Sprintf("%d %s", status, text)))
-	if message := c.hide(said.message); message != "" {
+	if message := c.redact(said.message); message != "" {
 		f.err = fmt.Errorf("%w: %s", f.err, message)
 	}
 	switch {
 	case status == http.StatusPaymentRequired || said.code == "insufficient_quota":
-		f.kind, f.hint = ErrorBusy, "the account has nothing left to spend: add to it, or use another key"
+		f.kind, f.hint = ErrorBusy, "the account has no credit left: add some, or use another key"
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		f.kind = ErrorKey
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
@@ -141,22 +143,21 @@ func (c *Client) byStatus(status int, said complaint) *failure {
 	return f
 }
 
-// statusOverloaded is Anthropic's.
+// statusOverloaded is a status of Anthropic's that net/http has no name for.
 const statusOverloaded = 529
 
-// complaint is what a server says is wrong.
+// complaint is an error message of a server.
 type complaint struct {
 	message, kind, code string
-	isError             bool // it is under error, and no other answer
+	isError             bool // the body has an error field
 }
 
-// parseComplaint reads the forms that servers use: an object or a text under error, the fields of that at the top, detail, or no
-// JSON at all.
+// parseComplaint parses the forms that servers use: an object or a string under error, its fields at the top, detail, or plain text.
 func parseComplaint(body []byte) complaint {
 	type fields struct {
 		Message string          `json:"message"`
 		Type    string          `json:"type"`
-		Code    json.RawMessage `json:"code"` // a text or a number
+		Code    json.RawMessage `json:"code"` // a string or a number
 	}
 	var top struct {
 		fields
@@ -181,7 +182,7 @@ func parseComplaint(body []byte) complaint {
 
 func blank(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
-// unquote is the text that raw holds, or raw as it is.
+// unquote returns the string in raw, or raw itself if it is not a JSON string.
 func unquote(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -203,8 +204,9 @@ func (s complaint) tooLong() bool {
 	return false
 }
 
-// standsFor is the status that an error in a stream would have had before it. What is not known is the server's fault, and may pass.
-func (s complaint) standsFor() int {
+// equivalentStatus returns the HTTP status that an error inside a stream would have had. Unknown errors count as the server's fault and
+// are retried.
+func (s complaint) equivalentStatus() int {
 	if status, err := strconv.Atoi(s.code); err == nil && status >= 400 && status < 600 {
 		return status
 	}
@@ -233,12 +235,12 @@ func (s complaint) standsFor() int {
 	return http.StatusInternalServerError
 }
 
-// eventError is an error that a server tells in its stream.
-type eventError struct{ said complaint }
+// eventError is an error event in a stream.
+type eventError struct{ complaint complaint }
 
-func (e *eventError) Error() string { return e.said.message }
+func (e *eventError) Error() string { return e.complaint.message }
 
-// retryAfter is how long the server asks to wait, zero if it does not.
+// retryAfter returns the pause that the server requests, zero if it requests none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
 		return seconds(ms / 1000)
@@ -253,7 +255,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds is s as a duration, at most a day, so that nothing overflows. What is no number is zero.
+// seconds converts s to a duration of at most a day, so that nothing overflows. A negative number or NaN is zero.
 func seconds(s float64) time.Duration {
 	if !(s > 0) {
 		return 0

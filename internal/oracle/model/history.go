@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// history is a request that both protocols can take: users and assistants are not empty, neighbours of one role are joined, and after
-// an assistant that calls comes a Tool with a result for each call, in the order of the calls.
+// history is a conversation in a form that both protocols accept: User and Assistant messages are not empty, neighbours of one role are
+// joined, and an Assistant that calls tools is followed by a Tool message with a result for each call, in the order of the calls.
 type history struct {
 	system   string
 	messages []Message
 	tools    []ToolSpec
 
-	ids   map[string]bool // of all calls
-	asked map[string]int  // the last calls by the ids that they have in the conversation, which is what results name
+	ids     map[string]bool // of all calls, as they are sent
+	indexes map[string]int  // of the last message's calls by their original ids, which results refer to
 }
 
 var (
@@ -26,7 +26,7 @@ var (
 	notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
-// noResult stands for the result of a call that has none.
+// noResult is sent in place of a missing result.
 const noResult = "there is no result: the call was interrupted"
 
 func newHistory(req Request) (*history, error) {
@@ -36,14 +36,14 @@ func newHistory(req Request) (*history, error) {
 			return nil, fmt.Errorf("message %d of the conversation: %w", i+1, err)
 		}
 	}
-	h.answerAll()
+	h.fillResults()
 	switch n := len(h.messages); {
 	case n == 0:
-		return nil, errors.New("the conversation is empty: say something")
+		return nil, errors.New("the conversation is empty: add a user message")
 	case h.messages[0].Role != User:
-		return nil, errors.New("the conversation does not begin with the user: put what was asked before the model's answer")
+		return nil, errors.New("the conversation does not begin with a user message: put the question before the answer")
 	case h.messages[n-1].Role == Assistant:
-		return nil, errors.New("the conversation ends with the model's own answer: add what the user says next")
+		return nil, errors.New("the conversation ends with an assistant message: add the next user message")
 	}
 	return h, h.addTools(req.Tools)
 }
@@ -55,14 +55,14 @@ func (h *history) addTools(tools []ToolSpec) error {
 			return fmt.Errorf("tool name %q is not valid: use 1 to 64 letters, digits, _ and -", t.Name)
 		}
 		if names[t.Name] {
-			return fmt.Errorf("two tools are called %s: rename one", t.Name)
+			return fmt.Errorf("two tools have the name %s: rename one", t.Name)
 		}
 		names[t.Name] = true
 		if blank(t.Schema) {
 			t.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		if _, isObject := object(t.Schema); !isObject {
-			return fmt.Errorf("the schema of tool %s is no JSON object", t.Name)
+			return fmt.Errorf("the schema of tool %s is not a JSON object", t.Name)
 		}
 		t.Description = clean(t.Description)
 		h.tools = append(h.tools, t)
@@ -82,12 +82,12 @@ func (h *history) add(m Message) error {
 	switch m.Role {
 	case User, Assistant:
 		if len(m.Results) > 0 || m.Role == User && len(m.Calls) > 0 {
-			return fmt.Errorf("a message of the %s cannot hold these calls or results", m.Role)
+			return fmt.Errorf("a message with role %s cannot have these calls or results", m.Role)
 		}
 		if m.Text == "" && len(m.Calls) == 0 {
 			return nil
 		}
-		h.answerAll()
+		h.fillResults()
 		calls, err := h.cleanCalls(m.Calls)
 		if err != nil {
 			return err
@@ -101,32 +101,32 @@ func (h *history) add(m Message) error {
 		return nil
 	case Tool:
 		if m.Text != "" || len(m.Calls) > 0 {
-			return errors.New("a message of a tool holds results only")
+			return errors.New("a tool message can only have results")
 		}
 		return h.addResults(m.Results)
 	}
-	return fmt.Errorf("role %q is not known", m.Role)
+	return fmt.Errorf("unknown role %q", m.Role)
 }
 
-// addResults puts results where their calls are; the results of one message of calls may come in several.
+// addResults adds results in the order of their calls. The results of one Assistant message may come in several Tool messages.
 func (h *history) addResults(results []Result) error {
 	for _, r := range results {
-		calls, given := h.open()
-		at, made := h.asked[r.CallID]
+		calls, results := h.lastRound()
+		i, found := h.indexes[r.CallID]
 		switch {
-		case !made || len(calls) == 0:
-			return fmt.Errorf("result for call %q, which the message before does not make", r.CallID)
-		case given[at].CallID != "":
+		case !found || len(calls) == 0:
+			return fmt.Errorf("result for call %q, which is not in the message before", r.CallID)
+		case results[i].CallID != "":
 			return fmt.Errorf("a second result for call %q", r.CallID)
 		}
-		r.CallID, r.Text = calls[at].ID, clean(r.Text)
-		given[at] = r
+		r.CallID, r.Text = calls[i].ID, clean(r.Text)
+		results[i] = r
 	}
 	return nil
 }
 
-// open is the calls that the last results are for, and those results.
-func (h *history) open() ([]Call, []Result) {
+// lastRound returns the calls of the last Assistant message and the slots for their results, nil if a User message followed them.
+func (h *history) lastRound() ([]Call, []Result) {
 	if last := h.last(); last.Role == Assistant && len(last.Calls) > 0 {
 		h.messages = append(h.messages, Message{Role: Tool, Results: make([]Result, len(last.Calls))})
 	}
@@ -136,9 +136,9 @@ func (h *history) open() ([]Call, []Result) {
 	return h.messages[len(h.messages)-2].Calls, h.last().Results
 }
 
-// answerAll gives the calls that got no result one that says so: servers refuse a conversation with a call in the air.
-func (h *history) answerAll() {
-	calls, results := h.open()
+// fillResults adds a failed result for each call without one: servers refuse a conversation with an unanswered call.
+func (h *history) fillResults() {
+	calls, results := h.lastRound()
 	for i, c := range calls {
 		if results[i].CallID == "" {
 			results[i] = Result{CallID: c.ID, Name: c.Name, Text: noResult, Failed: true}
@@ -148,14 +148,14 @@ func (h *history) answerAll() {
 
 func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 	var out []Call
-	h.asked = map[string]int{}
+	h.indexes = map[string]int{}
 	for i, c := range calls {
-		if _, taken := h.asked[c.ID]; taken || c.ID == "" {
+		if _, taken := h.indexes[c.ID]; taken || c.ID == "" {
 			return nil, fmt.Errorf("call of %s: its id %q is empty or taken", c.Name, c.ID)
 		}
-		h.asked[c.ID] = i
-		c.ID = h.freeID(c.ID, i)
-		// A model may call what does not exist, and the server that made up the name would not take it back.
+		h.indexes[c.ID] = i
+		c.ID = h.uniqueID(c.ID, i)
+		// A model may call a tool that does not exist, by a name that its server would refuse.
 		c.Name = notInNames.ReplaceAllString(c.Name, "_")
 		c.Name = c.Name[:min(len(c.Name), 64)]
 		if c.Name == "" {
@@ -167,9 +167,9 @@ func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 	return out, nil
 }
 
-// freeID is the id of the nth call of the next message: its own if every server takes that, which is not so of what some
-// make up, or give to a call of every turn. It depends on what was said before only, or nothing could be cached.
-func (h *history) freeID(id string, nth int) string {
+// uniqueID returns the id to send for the nth call of the next message. It is the original one if every server accepts that: some servers
+// invent long ids, or use the same ones in every turn. It depends only on the messages before, or servers could not cache them.
+func (h *history) uniqueID(id string, nth int) string {
 	for n := 0; !callID.MatchString(id) || h.ids[id]; n++ {
 		id = fmt.Sprintf("call_%d_%d", len(h.messages), nth)
 		if n > 0 {
@@ -180,7 +180,7 @@ func (h *history) freeID(id string, nth int) string {
 	return id
 }
 
-// clean is text that is sent: valid, and nothing if there is nothing to see in it.
+// clean makes text valid UTF-8, and empty if it is only white space.
 func clean(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return ""
@@ -195,7 +195,7 @@ func join(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// object is raw if that is a JSON object.
+// object returns raw and true if raw is a JSON object.
 func object(raw []byte) (json.RawMessage, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {

@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// long is a conversation with all that can be in one.
+// long returns a conversation with everything that can occur in one.
 func long() Request {
 	return Request{
 		System: "Be brief.",
@@ -32,7 +32,7 @@ func long() Request {
 	}
 }
 
-func TestHistoryOnTheWire(t *testing.T) {
+func TestRequestBody(t *testing.T) {
 	want := map[Provider]string{
 		OpenAI: `{"messages":[
 			{"content":"Be brief.","role":"system"},
@@ -91,7 +91,7 @@ func parse(t *testing.T, text []byte) any {
 	return v
 }
 
-// TestTurns plays a conversation with tools to its end, as an agent does.
+// TestTurns plays a complete conversation with tools, as an agent does.
 func TestTurns(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		s := newStage(t, p, play(
@@ -109,7 +109,7 @@ func TestTurns(t *testing.T) {
 		}
 		last := s.server.Requests()[1]
 		if p == Anthropic && (len(last.Tools) != 1 || !strings.Contains(string(last.Body), `"tool_choice":{"type":"none"}`)) {
-			t.Errorf("the tool of the past is not declared, or may be called: %s", last.Body)
+			t.Errorf("the tool that was called earlier is not declared, or not forbidden: %s", last.Body)
 		}
 		if p == OpenAI && len(last.Tools) > 0 {
 			t.Errorf("tools %v", last.Tools)
@@ -117,7 +117,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-func TestOfficialNameOfTheLimit(t *testing.T) {
+func TestMaxCompletionTokens(t *testing.T) {
 	c := newClient(t, OpenAI, &Options{Key: "k", MaxTokens: 5})
 	h, err := newHistory(ask("hello"))
 	if err != nil {
@@ -129,7 +129,7 @@ func TestOfficialNameOfTheLimit(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotSent(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	user := Message{Role: User, Text: "hello"}
 	calls := Message{Role: Assistant, Calls: []Call{{ID: "a", Name: "f"}}}
 	result := Message{Role: Tool, Results: []Result{{CallID: "a"}}}
@@ -145,20 +145,20 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	}{
 		{Request{}, "the conversation is empty"},
 		{Request{Messages: []Message{{Role: User, Text: " "}}}, "the conversation is empty"},
-		{Request{Messages: []Message{{Role: Assistant, Text: "x"}, user}}, "does not begin with the user"},
-		{Request{Messages: []Message{user, {Role: Assistant, Text: "x"}}}, "ends with the model's own answer"},
+		{Request{Messages: []Message{{Role: Assistant, Text: "x"}, user}}, "does not begin with a user message"},
+		{Request{Messages: []Message{user, {Role: Assistant, Text: "x"}}}, "ends with an assistant message"},
 		{Request{Messages: []Message{user, result}}, `message 2 of the conversation: result for call "a"`},
 		{Request{Messages: []Message{user, calls, user, result}}, `message 4 of the conversation: result for call "a"`},
 		{Request{Messages: []Message{user, calls, result, result}}, `message 4 of the conversation: a second result for call "a"`},
 		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{Name: "f"}}}}}, "is empty or taken"},
 		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{ID: "a"}, {ID: "a"}}}}}, "is empty or taken"},
-		{Request{Messages: []Message{{Role: User, Text: "x", Calls: calls.Calls}}}, "cannot hold"},
-		{Request{Messages: []Message{user, calls, {Role: Tool, Text: "x"}}}, "holds results only"},
-		{Request{Messages: []Message{{Role: "system", Text: "x"}}}, `role "system" is not known`},
+		{Request{Messages: []Message{{Role: User, Text: "x", Calls: calls.Calls}}}, "cannot have"},
+		{Request{Messages: []Message{user, calls, {Role: Tool, Text: "x"}}}, "can only have results"},
+		{Request{Messages: []Message{{Role: "system", Text: "x"}}}, `unknown role "system"`},
 		{Request{Messages: []Message{user}, Tools: tools("a.b")}, `tool name "a.b" is not valid`},
 		{Request{Messages: []Message{user}, Tools: tools("")}, `tool name "" is not valid`},
 		{Request{Messages: []Message{user}, Tools: tools(strings.Repeat("x", 65))}, "is not valid"},
-		{Request{Messages: []Message{user}, Tools: tools("a", "a")}, "two tools are called a"},
+		{Request{Messages: []Message{user}, Tools: tools("a", "a")}, "two tools have the name a"},
 		{Request{Messages: []Message{user}, Tools: []ToolSpec{{Name: "a", Schema: json.RawMessage(`[]`)}}}, "the schema of tool a"},
 	} {
 		both(t, func(t *testing.T, p Provider) {
@@ -171,7 +171,7 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	}
 }
 
-// TestInterruptedCall: a conversation that was killed in mid-turn goes on.
+// TestInterruptedCall checks that a conversation that was killed in the middle of a turn can continue.
 func TestInterruptedCall(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		s := newStage(t, p, play(say("Yes.")), nil)
@@ -187,18 +187,18 @@ func TestInterruptedCall(t *testing.T) {
 	})
 }
 
-// TestCallsOfAnotherServer: a conversation that began with a server that takes any id, and gives the same to calls of several
-// turns, goes on with one that does not. Ids that all take stay.
-func TestCallsOfAnotherServer(t *testing.T) {
+// TestCallIDsOfAnotherServer checks that a conversation can move from a server with long or repeated call ids to a strict one. Ids that
+// every server accepts are kept.
+func TestCallIDsOfAnotherServer(t *testing.T) {
 	ids := [][]string{{"call_1", "functions.f:0", "ümlaut"}, {"call_1", strings.Repeat("x", 41), "call_3_1"}, {"toolu_01-A", "call_10_1"}, {"call_3_0", "call_1"}}
 	var req Request
 	for _, turn := range ids {
-		said, brought := Message{Role: Assistant}, Message{Role: Tool}
+		calls, results := Message{Role: Assistant}, Message{Role: Tool}
 		for _, id := range turn {
-			said.Calls = append(said.Calls, Call{id, "f", "{}"})
-			brought.Results = append([]Result{{CallID: id, Text: "of " + id}}, brought.Results...)
+			calls.Calls = append(calls.Calls, Call{id, "f", "{}"})
+			results.Results = append([]Result{{CallID: id, Text: "of " + id}}, results.Results...)
 		}
-		req.Messages = append(req.Messages, Message{Role: User, Text: "go on"}, said, brought)
+		req.Messages = append(req.Messages, Message{Role: User, Text: "continue"}, calls, results)
 	}
 	both(t, func(t *testing.T, p Provider) {
 		s := newStage(t, p, play(say("Yes.")), nil)

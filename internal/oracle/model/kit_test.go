@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// failer is what both a test and a property are.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -28,13 +28,13 @@ func both(t *testing.T, test func(*testing.T, Provider)) {
 	}
 }
 
-// naps is a Sleep that notes what it is asked for and does not wait.
-type naps struct {
+// sleeper provides a Sleep that records the pauses and does not wait.
+type sleeper struct {
 	mu    sync.Mutex
 	waits []time.Duration
 }
 
-func (n *naps) sleep(ctx context.Context, d time.Duration) error {
+func (n *sleeper) sleep(ctx context.Context, d time.Duration) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waits = append(n.waits, d)
@@ -43,12 +43,12 @@ func (n *naps) sleep(ctx context.Context, d time.Duration) error {
 
 // stage is a client and its scripted server.
 type stage struct {
-	client *Client
-	server *modelserver.Server
-	naps   *naps
+	client  *Client
+	server  *modelserver.Server
+	sleeper *sleeper
 }
 
-// play answers with turns, in order, whatever is asked.
+// play returns a script that answers with these turns, in order.
 func play(turns ...modelserver.Turn) *modelserver.Script {
 	return &modelserver.Script{Conversations: []modelserver.Conversation{{Turns: turns}}}
 }
@@ -61,7 +61,7 @@ func newStage(t *testing.T, p Provider, script *modelserver.Script, opts *Option
 	t.Helper()
 	server := newServer(t, script)
 	s := &stage{server: server}
-	s.client, s.naps = serve(t, p, server, opts)
+	s.client, s.sleeper = serve(t, p, server, opts)
 	return s
 }
 
@@ -74,12 +74,12 @@ func newServer(t failer, script *modelserver.Script) *modelserver.Server {
 	return server
 }
 
-// serve makes a client for a handler on loopback. It does not wait between tries.
-func serve(t *testing.T, p Provider, h http.Handler, opts *Options) (*Client, *naps) {
+// serve returns a client for a handler on loopback. It does not wait between attempts.
+func serve(t *testing.T, p Provider, h http.Handler, opts *Options) (*Client, *sleeper) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	n := &naps{}
+	n := &sleeper{}
 	o := Options{}
 	if opts != nil {
 		o = *opts
@@ -104,15 +104,15 @@ func newClient(t failer, p Provider, opts *Options) *Client {
 
 func ask(text string) Request { return Request{Messages: []Message{{Role: User, Text: text}}} }
 
-// listener gathers events. Its text is what came since the last restart.
-type listener struct {
-	text, thought strings.Builder
-	kinds         []EventKind // a run of pieces counts once
-	retries       []Event
-	restarts      int
+// recorder collects events. Its text and reasoning are those since the last restart.
+type recorder struct {
+	text, reasoning strings.Builder
+	kinds           []EventKind // consecutive pieces count once
+	retries         []Event
+	restarts        int
 }
 
-func (l *listener) hear(e Event) {
+func (l *recorder) record(e Event) {
 	if n := len(l.kinds); n == 0 || l.kinds[n-1] != e.Kind {
 		l.kinds = append(l.kinds, e.Kind)
 	}
@@ -120,34 +120,34 @@ func (l *listener) hear(e Event) {
 	case EventText:
 		l.text.WriteString(e.Text)
 	case EventReasoning:
-		l.thought.WriteString(e.Text)
+		l.reasoning.WriteString(e.Text)
 	case EventRetry:
 		l.retries = append(l.retries, e)
 	case EventRestart:
 		l.restarts++
 		l.text.Reset()
-		l.thought.Reset()
+		l.reasoning.Reset()
 	}
 }
 
-// reply asks, and checks that what was heard is what was returned.
-func reply(t failer, c *Client, req Request) (*Reply, *listener) {
+// reply requests a reply and checks that its events agree with it.
+func reply(t failer, c *Client, req Request) (*Reply, *recorder) {
 	t.Helper()
-	l := &listener{}
-	r, err := c.Reply(context.Background(), req, l.hear)
+	l := &recorder{}
+	r, err := c.Reply(context.Background(), req, l.record)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	if r.Text != l.text.String() || r.Reasoning != l.thought.String() {
-		t.Fatalf("heard %q and %q, but the reply is %q and %q", l.text.String(), l.thought.String(), r.Text, r.Reasoning)
+	if r.Text != l.text.String() || r.Reasoning != l.reasoning.String() {
+		t.Fatalf("the events have %q and %q, but the reply is %q and %q", l.text.String(), l.reasoning.String(), r.Text, r.Reasoning)
 	}
 	if r.Tries != len(l.retries)+1 {
-		t.Fatalf("%d tries, but %d retries were told", r.Tries, len(l.retries))
+		t.Fatalf("%d tries, but %d retry events", r.Tries, len(l.retries))
 	}
 	return r, l
 }
 
-// failed asks for a reply that must not come.
+// failed requests a reply that must fail.
 func failed(t *testing.T, c *Client, req Request) *Error {
 	t.Helper()
 	r, err := c.Reply(t.Context(), req, nil)
@@ -175,7 +175,7 @@ func jsonText(t *testing.T, v any) string {
 	return string(data)
 }
 
-// sse is a handler that answers with these events.
+// sse returns a handler that answers with these events.
 func sse(events ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -185,7 +185,7 @@ func sse(events ...string) http.Handler {
 	})
 }
 
-// data are events without names.
+// data returns events without names.
 func data(events ...string) []string {
 	var out []string
 	for _, e := range events {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Role says who speaks.
+// Role is the author of a message.
 type Role string
 
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
-	// Tool is the message with the results of the calls of the assistant's message before it.
+	// Tool is the role of a message with the results of the calls in the assistant's message before it.
 	Tool Role = "tool"
 )
 
@@ -31,21 +31,21 @@ type Message struct {
 	Role Role `json:"role"`
 	// Text may be empty for an Assistant that only calls tools.
 	Text string `json:"text,omitempty"`
-	// Calls are what an Assistant asked for, Results what a Tool message answers, one for each call. A call without a result,
-	// as an interrupted turn leaves it, is told to the model as a failed one.
+	// Calls are the calls of an Assistant message, Results the results in a Tool message, one for each call. A call without a
+	// result, as an interrupted turn leaves it, is reported to the model as failed.
 	Calls   []Call   `json:"calls,omitempty"`
 	Results []Result `json:"results,omitempty"`
 }
 
-// Call is a call of a tool.
+// Call is a tool call.
 type Call struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments are as the model wrote them, which may be no JSON at all; {} if it wrote none.
+	// Arguments are as the model wrote them, which may not be valid JSON; {} if it wrote none.
 	Arguments string `json:"arguments"`
 }
 
-// Result is what a call brought.
+// Result is the result of a tool call.
 type Result struct {
 	CallID string `json:"call_id"`
 	Name   string `json:"name"`
@@ -55,40 +55,40 @@ type Result struct {
 
 // ToolSpec is a tool that the model may call.
 type ToolSpec struct {
-	// Name has letters, digits, _ and - only, at most 64.
+	// Name consists of 1 to 64 letters, digits, _ and -.
 	Name        string
 	Description string
-	// Schema is the JSON schema of an object. Zero: an object without properties.
+	// Schema is the JSON schema of an object. Nil means an object without properties.
 	Schema json.RawMessage
 }
 
-// Request asks for a reply.
+// Request is a request for a reply.
 type Request struct {
-	// System is the system prompt. Zero: none.
+	// System is the system prompt; it may be empty.
 	System string
-	// Messages begin with a User and end with a User or a Tool. Users that follow each other are joined, and messages without
-	// any content are left out, as the servers want it.
+	// Messages begin with a User and end with a User or a Tool. Consecutive User messages are joined and messages without content
+	// are left out, because servers refuse them.
 	Messages []Message
-	// Tools are those that may be called. None: none may.
+	// Tools are the tools that the model may call.
 	Tools []ToolSpec
 }
 
-// EventKind is what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind int
 
 const (
 	EventText      EventKind = iota + 1 // a piece of the reply
-	EventReasoning                      // a piece of what the model thinks aloud
-	EventRetry                          // a try failed, and another follows after Wait
-	EventRestart                        // the reply begins again: what came of it so far does not count
+	EventReasoning                      // a piece of the model's reasoning
+	EventRetry                          // an attempt failed, and another follows after Wait
+	EventRestart                        // the reply starts again: discard its text and reasoning so far
 )
 
-// Event is something that happens while a reply comes.
+// Event is something that happens while a reply is received.
 type Event struct {
 	Kind EventKind
-	// Text is the piece of an EventText or EventReasoning, and the reason of an EventRetry.
+	// Text is the piece of an EventText or EventReasoning, and the reason for an EventRetry.
 	Text string
-	// Try is the number of the try that failed, from 1, and Wait what is waited before the next, of an EventRetry.
+	// Try and Wait belong to EventRetry: the number of the attempt that failed, from 1, and the pause before the next.
 	Try  int
 	Wait time.Duration
 }
@@ -99,60 +99,60 @@ type Stop string
 const (
 	StopEnd     Stop = "end"
 	StopCalls   Stop = "tool_calls"
-	StopLength  Stop = "length"  // it is longer than allowed, and cut
-	StopRefusal Stop = "refusal" // the model, or a filter, would not say it
+	StopLength  Stop = "length"  // cut at the longest reply allowed
+	StopRefusal Stop = "refusal" // refused by the model or a filter
 )
 
-// Usage is what a reply cost. Tries that failed are not in it, since servers do not tell.
+// Usage is what a reply cost, without failed attempts: servers do not report those.
 type Usage struct {
 	Input  int64 `json:"input"`
 	Output int64 `json:"output"`
 	// Cached is the part of Input that the server had seen before.
 	Cached int64 `json:"cached,omitempty"`
-	// Reasoning is the part of Output that was thought and not said.
+	// Reasoning is the part of Output that was reasoning.
 	Reasoning int64 `json:"reasoning,omitempty"`
-	// CostUSD is by the price in Options; zero without one.
+	// CostUSD is computed from the price in Options; zero without one.
 	CostUSD float64 `json:"cost_usd,omitempty"`
-	// Known is false if the server told nothing that can be believed: then the counts are estimated, and the cost with them.
+	// Known reports whether the server sent plausible counts. Otherwise counts and cost are estimates.
 	Known bool `json:"known"`
 }
 
-// Reply is a whole reply.
+// Reply is a complete reply.
 type Reply struct {
 	Text      string `json:"text"`
 	Reasoning string `json:"reasoning,omitempty"`
-	// Calls are in the model's order, with an id each that no other of them has. With StopLength the last may be cut.
+	// Calls are in the model's order and have distinct ids. With StopLength the last one may be cut.
 	Calls []Call `json:"calls,omitempty"`
 	Stop  Stop   `json:"stop"`
 	Usage Usage  `json:"usage"`
-	// Model is what the server says answered.
+	// Model is the name of the model that answered, as the server reports it.
 	Model string `json:"model,omitempty"`
-	// Tries is how often it was asked, 1 if all went well.
+	// Tries is the number of attempts, 1 if the first succeeded.
 	Tries int `json:"tries"`
 }
 
-// ErrorKind classes what went wrong.
+// ErrorKind classifies an Error.
 type ErrorKind string
 
 const (
 	ErrorKey       ErrorKind = "no_access"    // the key is missing or refused
-	ErrorNotFound  ErrorKind = "not_found"    // no such model, or no such server path
-	ErrorRequest   ErrorKind = "bad_request"  // the server will not take the request
+	ErrorNotFound  ErrorKind = "not_found"    // no such model, or the base URL is wrong
+	ErrorRequest   ErrorKind = "bad_request"  // the server refused the request
 	ErrorTooLong   ErrorKind = "too_long"     // the conversation is longer than the model can read
-	ErrorBusy      ErrorKind = "rate_limited" // 429, to the last try
-	ErrorServer    ErrorKind = "server_error" // 5xx, to the last try
-	ErrorDropped   ErrorKind = "dropped"      // the connection was cut, to the last try
-	ErrorNoServer  ErrorKind = "no_server"    // nobody answers at the address
+	ErrorBusy      ErrorKind = "rate_limited" // 429 after all retries, or no credit left
+	ErrorServer    ErrorKind = "server_error" // 5xx after all retries
+	ErrorDropped   ErrorKind = "dropped"      // the connection was cut, after all retries
+	ErrorNoServer  ErrorKind = "no_server"    // the server cannot be reached
 	ErrorCancelled ErrorKind = "cancelled"    // the context ended
 )
 
-// Error is why there is no reply.
+// Error reports why there is no reply.
 type Error struct {
 	Kind   ErrorKind
-	Status int // of HTTP, 0 if there was none
+	Status int // the HTTP status, 0 without a response
 	Tries  int
 	Err    error
-	// Hint says what to do; it may be empty.
+	// Hint tells the user what to do; it may be empty.
 	Hint string
 }
 
@@ -164,6 +164,6 @@ func (e *Error) Unwrap() error { return e.Err }
 type Provider string
 
 const (
-	OpenAI    Provider = "openai"    // chat completions, of OpenAI or any compatible server
+	OpenAI    Provider = "openai"    // chat completions, from OpenAI or a compatible server
 	Anthropic Provider = "anthropic" // messages
 )

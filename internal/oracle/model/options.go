@@ -12,46 +12,46 @@ import (
 	"time"
 )
 
-// Options are what a Client may be given.
+// Options configure a Client.
 type Options struct {
-	// Key is the API key. Zero: none is sent, which the providers' own hosts do not take.
+	// Key is the API key. If empty, none is sent; the providers' own hosts require one.
 	Key string
-	// KeyName is the environment variable that Key comes from; errors name it. Zero: OPENAI_API_KEY or ANTHROPIC_API_KEY.
+	// KeyName is the environment variable that Key comes from, for hints. The default is OPENAI_API_KEY or ANTHROPIC_API_KEY.
 	KeyName string
-	// BaseURL is where the server is. Zero: the provider's own. A URL without a path gets the /v1 of OpenAI-compatible
-	// servers; Anthropic's is taken with and without.
+	// BaseURL is the URL of the server. The default is the provider's own. An OpenAI-compatible URL without a path gets /v1; an
+	// Anthropic URL may end with /v1 or not.
 	BaseURL string
-	// MaxTokens is how long a reply may be. Zero: 8,192 for Anthropic, which must be told, else what the server thinks best.
+	// MaxTokens limits the length of a reply. The default is 8,192 for Anthropic, whose protocol requires a limit, else the server's own.
 	MaxTokens int64
-	// Price is what tokens cost. Zero: nothing.
+	// Price is what tokens cost. The zero value means nothing.
 	Price Price
-	// Tries is how often a reply is asked for in all. Zero: 5. A server that cannot be reached is asked at most 3 times.
+	// Tries is the number of attempts per reply. The default is 5. A server that cannot be reached is tried at most 3 times.
 	Tries int
-	// MaxWait is the longest wait before another try, whatever the server says. Zero: a minute.
+	// MaxWait is the longest pause before another attempt, whatever the server requests. The default is a minute.
 	MaxWait time.Duration
-	// Timeout is how long the server may be silent. A reply that keeps coming may take as long as it wants. Zero: 2 minutes.
+	// Timeout is how long the server may send nothing; a reply as a whole may take longer. The default is 2 minutes.
 	Timeout time.Duration
-	// Sleep waits, or returns the context's error when that ends first. Zero: it really waits.
+	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a real timer.
 	Sleep func(context.Context, time.Duration) error
-	// Proxy chooses a proxy for a request. Zero: none is used; http.ProxyFromEnvironment is what most programs want.
+	// Proxy returns the proxy for a request. Nil means no proxy; most programs want http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Transport carries the requests. Zero: one of the client's own, with room for a thousand conversations; Proxy is for that.
+	// Transport sends the requests. Nil means one of the client's own, which uses Proxy.
 	Transport http.RoundTripper
 }
 
-// Price is in US dollars for a million tokens.
+// Price is in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
-	// Cached is for input that the server had seen before. Zero: as Input.
+	// Cached is the price of input that the server had cached. Zero means the same as Input.
 	Cached float64
 }
 
 func (p Price) cost(u Usage) float64 {
-	fresh := float64(u.Input - u.Cached)
-	return (fresh*p.Input + float64(u.Cached)*cmp.Or(p.Cached, p.Input) + float64(u.Output)*p.Output) / 1e6
+	uncached := float64(u.Input - u.Cached)
+	return (uncached*p.Input + float64(u.Cached)*cmp.Or(p.Cached, p.Input) + float64(u.Output)*p.Output) / 1e6
 }
 
-// Client asks one model of one server. It is safe for concurrent use.
+// Client requests replies from one model of one server. It is safe for concurrent use.
 type Client struct {
 	provider Provider
 	model    string
@@ -62,10 +62,7 @@ type Client struct {
 	protocol protocol
 }
 
-// idlePerHost lets a thousand conversations keep their connections between turns.
-const idlePerHost = 1024
-
-// New makes a client for a model. It asks nobody yet, but a key that is missing where one is needed is an *Error already.
+// New returns a client for a model. It does not connect. A missing key is an *Error.
 func New(provider Provider, model string, opts *Options) (*Client, error) {
 	c := &Client{provider: provider, model: model}
 	if opts != nil {
@@ -80,7 +77,7 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("model provider %q is not known: use %q or %q", provider, OpenAI, Anthropic)
 	}
 	if strings.TrimSpace(model) == "" {
-		return nil, errors.New("no model is named: set one")
+		return nil, errors.New("the name of the model is empty: set one")
 	}
 	c.opts.KeyName = cmp.Or(c.opts.KeyName, keyName)
 	c.opts.Tries = cmp.Or(c.opts.Tries, 5)
@@ -107,7 +104,7 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// setBase reads the base URL, and puts right what people get wrong about its end.
+// setBase parses the base URL and accepts the usual variants of its path.
 func (c *Client) setBase(text string) error {
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -137,22 +134,22 @@ func (c *Client) setTransport() {
 			Proxy:                 c.opts.Proxy,
 			DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			ForceAttemptHTTP2:     true,
-			MaxIdleConnsPerHost:   idlePerHost,
+			MaxIdleConnsPerHost:   1024, // lets a thousand conversations keep their connections between turns
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ExpectContinueTimeout: time.Second,
-			// A compressed stream comes in lumps.
+			// A compressed stream arrives in large pieces.
 			DisableCompression: true,
 		}
 	}
 	c.http = &http.Client{
 		Transport: transport,
-		// A redirect would carry the key, and the conversation, to a host that nobody named.
+		// A redirect would send the key and the conversation to a host that is not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Close gives up the idle connections. Replies under way go on, and the client may still be used.
+// Close closes idle connections. Replies in progress continue, and the client may still be used.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func sleep(ctx context.Context, d time.Duration) error {

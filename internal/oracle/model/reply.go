@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"signalbox/internal/text"
 )
 
 // protocol is a wire protocol of model servers.
@@ -41,8 +43,8 @@ func decodeJSON(data []byte, v any) bool {
 	return err == nil || errors.As(err, &mismatch) && mismatch.Field != ""
 }
 
-// Reply asks for a reply and hands its parts to on, if that is not nil, in the goroutine of the caller and as soon as they
-// come. The server waits while on runs. An error is an *Error.
+// Reply requests a reply. It passes each event to on, if that is not nil, as soon as it arrives and in the goroutine of the caller;
+// reading pauses while on runs. An error is an *Error.
 func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply, error) {
 	if on == nil {
 		on = func(Event) {}
@@ -55,31 +57,31 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 	if err != nil {
 		return nil, &Error{Kind: ErrorRequest, Err: err}
 	}
-	dirty := false
-	tell := func(e Event) {
+	dirty := false // pieces of a reply were passed on
+	onPiece := func(e Event) {
 		dirty = true
 		on(e)
 	}
 	for n := 1; ; n++ {
-		b := &replyBuilder{on: tell, turn: len(req.Messages)}
+		b := &replyBuilder{on: onPiece, turn: len(req.Messages)}
 		f := c.try(ctx, body, b)
 		if f == nil {
 			reply := b.reply()
 			reply.Tries = n
-			if !reply.Usage.believable() {
+			if !reply.Usage.plausible() {
 				reply.Usage = estimate(h, reply)
 			}
-			reply.Usage.Cached = min(reply.Usage.Cached, reply.Usage.Input) // or what is not cached would cost less than nothing
+			reply.Usage.Cached = min(reply.Usage.Cached, reply.Usage.Input) // or the rest would have a negative cost
 			reply.Usage.CostUSD = c.opts.Price.cost(reply.Usage)
 			return reply, nil
 		}
-		if n >= f.limit(c.opts.Tries) {
-			return nil, c.failed(f, n)
+		if n >= f.maxTries(c.opts.Tries) {
+			return nil, c.newError(f, n)
 		}
-		wait := c.wait(n, f.after)
+		wait := c.backoff(n, f.retryAfter)
 		on(Event{Kind: EventRetry, Text: f.err.Error(), Try: n, Wait: wait})
 		if err := c.opts.Sleep(ctx, wait); err != nil {
-			return nil, c.failed(c.cancelled(ctx, err), n)
+			return nil, c.newError(cancelled(ctx, err), n)
 		}
 		if dirty {
 			dirty = false
@@ -91,7 +93,7 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 // try makes one attempt.
 func (c *Client) try(ctx context.Context, body []byte, b *replyBuilder) *failure {
 	if err := ctx.Err(); err != nil {
-		return c.cancelled(ctx, err)
+		return cancelled(ctx, err)
 	}
 	a := newAttempt(ctx, c.opts.Timeout)
 	defer a.close()
@@ -126,22 +128,21 @@ func (c *Client) try(ctx context.Context, body []byte, b *replyBuilder) *failure
 }
 
 const (
-	firstWait = 500 * time.Millisecond
-	longWait  = 30 * time.Second
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
 )
 
-// wait is how long to wait after the nth try. It is never exactly what others wait: whoever was turned away together should
-// not come back together.
-func (c *Client) wait(n int, after time.Duration) time.Duration {
-	d := min(firstWait<<min(n-1, 10), longWait)
+// backoff returns the pause after the nth attempt. It is random, so that clients that were refused together do not retry together.
+func (c *Client) backoff(n int, retryAfter time.Duration) time.Duration {
+	d := min(firstBackoff<<min(n-1, 10), maxBackoff)
 	d -= rand.N(d / 2)
-	if after > 0 {
-		d = after + rand.N(min(after/4, time.Second)+1)
+	if retryAfter > 0 {
+		d = retryAfter + rand.N(min(retryAfter/4, time.Second)+1)
 	}
 	return min(d, c.opts.MaxWait)
 }
 
-func (c *Client) failed(f *failure, tries int) *Error {
+func (c *Client) newError(f *failure, tries int) *Error {
 	err := fmt.Errorf("model %s at %s: %w", c.model, c.base.Host, f.err)
 	if tries > 1 {
 		err = fmt.Errorf("%w (tried %d times)", err, tries)
@@ -157,19 +158,19 @@ func (c *Client) hint(f *failure) string {
 	switch f.kind {
 	case ErrorKey:
 		if c.opts.Key == "" {
-			return "set " + c.opts.KeyName + " to a key that " + c.base.Host + " takes"
+			return "set " + c.opts.KeyName + " to a key for " + c.base.Host
 		}
-		return "check " + c.opts.KeyName + ": " + c.base.Host + " does not take this key, or not for this model"
+		return "check " + c.opts.KeyName + ": " + c.base.Host + " does not accept this key, or not for this model"
 	case ErrorNotFound:
 		return fmt.Sprintf("check the model's name, %s, and the base URL, %s", c.model, where)
 	case ErrorRequest:
-		return fmt.Sprintf("check that %s is a model for conversations with tools, and that %s speaks the protocol of %s", c.model, where, c.provider)
+		return fmt.Sprintf("check that %s is a chat model that supports tools, and that %s speaks the %s protocol", c.model, where, c.provider)
 	case ErrorTooLong:
-		return "begin a new conversation, or choose a model that can read more"
+		return "start a new conversation, or choose a model with a larger context"
 	case ErrorBusy:
-		return "try again later, or with fewer conversations at a time"
+		return "try again later, or run fewer conversations at a time"
 	case ErrorServer:
-		return "try again later; if it is your own server, its log says why"
+		return "try again later; if it is your own server, see its log"
 	case ErrorDropped:
 		return "check the connection to " + c.base.Host
 	case ErrorNoServer:
@@ -178,15 +179,10 @@ func (c *Client) hint(f *failure) string {
 	return ""
 }
 
-// hide takes the key out of what a server says, and puts it on one short line.
-func (c *Client) hide(text string) string {
+// redact removes the key from a message of the server and puts it on one short line.
+func (c *Client) redact(message string) string {
 	if c.opts.Key != "" {
-		text = strings.ReplaceAll(text, c.opts.Key, "…")
+		message = strings.ReplaceAll(message, c.opts.Key, "…")
 	}
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
-	const most = 500
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return text.Shorten(text.OneLine(message), 500)
 }

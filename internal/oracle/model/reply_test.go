@@ -65,7 +65,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-func TestReasoningTokensAreTold(t *testing.T) {
+func TestReasoningTokens(t *testing.T) {
 	turn := say("x")
 	turn.Usage = &modelserver.Usage{Input: 10, Output: 8, Reasoning: 5}
 	got, _ := reply(t, newStage(t, OpenAI, play(turn), nil).client, ask("hello"))
@@ -74,17 +74,17 @@ func TestReasoningTokensAreTold(t *testing.T) {
 	}
 }
 
-func TestCachedCostsAsInputWithoutAPriceOfItsOwn(t *testing.T) {
+func TestCostOfCachedInput(t *testing.T) {
 	got := Price{Input: 2, Output: 10}.cost(Usage{Input: 1_000_000, Cached: 500_000, Output: 100_000})
 	if got != 3 {
 		t.Errorf("cost %v, want 3", got)
 	}
 }
 
-// TestPiecesComeOneByOne holds that no piece waits for the next: the server sends one only when the one before was heard.
-func TestPiecesComeOneByOne(t *testing.T) {
+// TestPiecesAreNotHeldBack checks that no piece waits for the next: the server sends one only when the one before has arrived.
+func TestPiecesAreNotHeldBack(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
-		heard := make(chan struct{}, 1)
+		received := make(chan struct{}, 1)
 		n := 0
 		wait := func(event string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func TestPiecesComeOneByOne(t *testing.T) {
 					_, _ = w.Write([]byte(event))
 					w.(http.Flusher).Flush()
 					select {
-					case <-heard:
+					case <-received:
 					case <-r.Context().Done():
 						return
 					}
@@ -106,14 +106,14 @@ func TestPiecesComeOneByOne(t *testing.T) {
 			event = "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}\n\n"
 		}
 		c, _ := serve(t, p, wait(event), nil)
-		r, err := c.Reply(t.Context(), ask("hello"), func(Event) { heard <- struct{}{} })
+		r, err := c.Reply(t.Context(), ask("hello"), func(Event) { received <- struct{}{} })
 		if err != nil || r.Text != "xxx" {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }
 
-// TestOddServers are streams of servers that speak the protocol in their own way.
+// TestOddServers reads streams of servers with variants of the protocols.
 func TestOddServers(t *testing.T) {
 	const start = `data: {"type":"message_start","message":{"model":"m"}}`
 	for _, tt := range []struct {
@@ -128,7 +128,7 @@ func TestOddServers(t *testing.T) {
 			Reply{Reasoning: "Hm.", Stop: StopEnd}},
 		{"no [DONE]", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`), Reply{Text: "Yes.", Stop: StopEnd}},
 		{"no reason to finish", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."}}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
-		{"a reason nobody knows", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"eos"}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
+		{"unknown reason to finish", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"eos"}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
 		{"other choices", OpenAI, data(`{"choices":[{"index":1,"delta":{"content":"No."}},{"index":0,"delta":{"content":"Yes."}}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
 		{"refusal", OpenAI, data(`{"choices":[{"delta":{"refusal":"I will not."},"finish_reason":"stop"}]}`, "[DONE]"), Reply{Text: "I will not.", Stop: StopRefusal}},
 		{"comments, carriage returns and nulls", OpenAI, []string{": wait", "data: {\"choices\":[{\"delta\":{\"content\":null,\"role\":\"assistant\"}}],\"usage\":null,\"error\":null}\r",
@@ -168,7 +168,7 @@ func TestOddServers(t *testing.T) {
 	}
 }
 
-func TestConnectionIsKept(t *testing.T) {
+func TestConnectionIsReused(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		turn := say("Yes.")
 		turn.Times = 50
@@ -187,7 +187,7 @@ func TestConnectionIsKept(t *testing.T) {
 			reply(t, c, ask("hello"))
 		}
 		if n := opened.Load(); n != 1 {
-			t.Errorf("%d connections for ten replies, one after another", n)
+			t.Errorf("%d connections for ten consecutive replies", n)
 		}
 	})
 }
@@ -215,8 +215,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhateverHappensTheTextIsWhole: for any script of cuts and faults, what is heard after the last restart, the reply and the script agree.
-func TestWhateverHappensTheTextIsWhole(t *testing.T) {
+// TestReplyIsComplete checks that for any script of cuts and faults the events after the last restart, the reply and the script agree.
+func TestReplyIsComplete(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		var current atomic.Pointer[modelserver.Server]
 		c, _ := serve(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }), &Options{Tries: 20})
@@ -313,7 +313,7 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 			}
 		}
 		if _, err := New(p, "m", nil); err == nil {
-			t.Error("no key was missed")
+			t.Error("a missing key is not an error")
 		}
 	})
 }

@@ -1,12 +1,12 @@
 package model
 
-// mostTokens is more than a request can have. Beyond it a count is a mistake, and sums of counts would overflow.
-const mostTokens = 1_000_000_000
+// maxTokens is more than a request can have. A larger count is a mistake, and sums of such counts could overflow.
+const maxTokens = 1_000_000_000
 
-// sum adds what a server counted, and is negative if one of the counts cannot be: others must not hide it.
+// sum adds token counts of a server. It returns -1 if any count is impossible, so that the others do not hide it.
 func sum(counts ...int64) (all int64) {
 	for _, n := range counts {
-		if n < 0 || n > mostTokens {
+		if n < 0 || n > maxTokens {
 			return -1
 		}
 		all += n
@@ -14,12 +14,12 @@ func sum(counts ...int64) (all int64) {
 	return all
 }
 
-// believable reports whether a server told what a reply cost. A prompt is never empty.
-func (u *Usage) believable() bool {
+// plausible reports whether the counts of a server are possible. A prompt is never empty.
+func (u *Usage) plausible() bool {
 	return u.Known && u.Input > 0 && sum(u.Input, u.Output, u.Cached, u.Reasoning) > 0
 }
 
-// estimate counts four bytes a token, for a budget must hold also where a server tells nothing.
+// estimate counts four bytes as a token, so that budgets also work with servers that report no usage.
 func estimate(h *history, r *Reply) Usage {
 	in := len(h.system)
 	for _, m := range h.messages {
@@ -42,7 +42,7 @@ func size(calls []Call) (all int) {
 	return all
 }
 
-// Estimate is what a reply of that text costs if its client could not be told, without a price.
+// Estimate returns an estimate of the usage of a reply whose usage was not received, without its cost.
 func Estimate(r Request, text string) Usage {
 	return estimate(&history{system: r.System, messages: r.Messages, tools: r.Tools}, &Reply{Text: text})
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestUsageIsEstimated: a server that tells nothing is no way around a budget, of tokens or of money.
+// TestUsageIsEstimated checks that budgets of tokens and money also work with a server that reports no usage.
 func TestUsageIsEstimated(t *testing.T) {
 	b := func(n int) string { return strings.Repeat("x", n) }
 	req := Request{System: b(400), Tools: []ToolSpec{{Name: b(40), Description: b(200), Schema: json.RawMessage(`{"x":"` + b(152) + `"}`)}}}
@@ -34,8 +34,8 @@ func TestUsageIsEstimated(t *testing.T) {
 	}
 }
 
-// TestUsageThatCannotBe: what a server counts wrongly it does not tell, in whatever part of the sum.
-func TestUsageThatCannotBe(t *testing.T) {
+// TestImpossibleUsage checks that impossible counts are replaced by estimates, wherever they occur.
+func TestImpossibleUsage(t *testing.T) {
 	chat := func(in, out, cached, thought string) []string {
 		return data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`, fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%s,"completion_tokens":%s,`+
 			`"prompt_tokens_details":{"cached_tokens":%s},"completion_tokens_details":{"reasoning_tokens":%s}}}`, in, out, cached, thought), "[DONE]")
@@ -75,7 +75,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestLongReply: a reply is given up long before its body is too long, whatever it is that goes on.
+// TestLongReply checks that an endless reply is abandoned long before its body reaches the limit, whichever part is endless.
 func TestLongReply(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for name, event := range map[string]string{
