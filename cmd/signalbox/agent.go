@@ -79,12 +79,12 @@ func (c *agentCommand) Run(p *program) error {
 		}
 		defer closeSession(s)
 		said := false
-		turns := console.NewWholeTurns(func(one chunk.Chunk) error {
+		turns := console.NewTurnBuffer(func(one chunk.Chunk) error {
 			text, is := one.(chunk.Content)
 			said = said || is && strings.TrimSpace(text.Text) != ""
 			return p.printChunk(one)
 		})
-		answer, err := o.Ask(ctx, s, string(task), turns.Take)
+		answer, err := o.Ask(ctx, s, string(task), turns.Add)
 		if err != nil {
 			return err
 		}

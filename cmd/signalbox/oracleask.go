@@ -145,9 +145,9 @@ func (t *talk) emit() oracle.Emit {
 	}
 	// What both streams write comes to the same place: neither may begin in the middle of the other's line.
 	together := isTerminal(p.stdout) || sameFile(p.stdout, p.stderr)
-	teller := console.New(p.out, flushed{p}, &console.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), Together: together, Reasoning: t.c.Thoughts})
+	screen := console.New(p.out, flushed{p}, &console.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
 	show := func(one chunk.Chunk) error {
-		if err := teller.Show(one); err != nil {
+		if err := screen.Show(one); err != nil {
 			return err
 		}
 		return p.out.Flush()
@@ -155,7 +155,7 @@ func (t *talk) emit() oracle.Emit {
 	if together {
 		return show
 	}
-	return console.NewWholeTurns(show).Take
+	return console.NewTurnBuffer(show).Add
 }
 
 // colors tells whether a stream shows colours.

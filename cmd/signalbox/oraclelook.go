@@ -71,7 +71,7 @@ func (p *program) printTable(rows []string) error {
 		fmt.Fprintln(w, row)
 	}
 	w.Flush() // to memory
-	return console.CutLines(p.out, cmp.Or(widthOf(p.stdout), math.MaxInt), table.String())
+	return console.TruncateLines(p.out, cmp.Or(widthOf(p.stdout), math.MaxInt), table.String())
 }
 
 func (c *oracleCommand) show(p *program, folder string) error {
@@ -92,12 +92,12 @@ func (c *oracleCommand) show(p *program, folder string) error {
 	return console.Transcript(p.out, all, &console.Options{Color: p.colors(p.stdout), Width: widthOf(p.stdout)})
 }
 
-// questionsOf is a record as package tell shows it.
-func questionsOf(entries []session.Entry) []console.Asked {
-	all := []console.Asked{}
+// questionsOf is a record as package console shows it.
+func questionsOf(entries []session.Entry) []console.Question {
+	all := []console.Question{}
 	for _, e := range entries {
 		if e.Kind == session.Question {
-			all = append(all, console.Asked{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
+			all = append(all, console.Question{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
 			continue
 		}
 		if len(all) == 0 {

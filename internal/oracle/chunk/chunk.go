@@ -1,8 +1,8 @@
-// Package chunk is the oracle's output stream: the kinds of chunks and their form as lines of JSON.
+// Package chunk defines the chunks of the oracle's output stream and their encoding as lines of JSON.
 //
-// A chunk is one JSON object on one line, with its kind in "type". The kinds are closed: Parse refuses any other, and
-// takes no notice of fields that it does not know, so that a program reads what a newer one writes. Parse after Line is
-// the identity for texts in UTF-8. Nothing in this package does I/O.
+// A chunk is one JSON object on one line, with its kind in "type". Parse refuses unknown kinds and ignores unknown fields,
+// so that a program can read what a newer version writes. Parse after Line is the identity for text in UTF-8. The package does no
+// I/O.
 package chunk
 
 import (
@@ -34,108 +34,118 @@ func Kinds() []Kind {
 	return []Kind{KindContent, KindReasoning, KindToolCall, KindToolResult, KindSources, KindSignal, KindSystem, KindError, KindDone}
 }
 
-// A Chunk is one of the types below, and nothing else.
+// A Chunk is one of the types below.
 type Chunk interface {
 	Kind() Kind
 	sealed()
 }
 
-// Content is a piece of the answer, from a transcript.ContentStream: it never has signal markup.
+// Content is a piece of the answer, without signal markup.
 type Content struct {
-	// Turn is the model's turn within the question, from 1; so in the other kinds that have it.
+	// Turn is the model's turn within the question, from 1, here and in the other kinds.
 	Turn int    `json:"turn"`
 	Text string `json:"text"`
 }
 
-// Reasoning is a piece of what the model thinks aloud.
+// Reasoning is a piece of the model's reasoning.
 type Reasoning struct {
 	Turn int    `json:"turn"`
 	Text string `json:"text"`
 }
 
-// ToolCall tells that a tool is called.
+// ToolCall is a call of a tool.
 type ToolCall struct {
 	Turn int    `json:"turn"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments is JSON; what the model wrote instead of it is a JSON string. Empty: null.
+	// Arguments is JSON. Arguments that are not valid JSON become a JSON string, and no arguments become null.
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// ToolResult is what came of a tool call. A failed tool is a result as well.
+// ToolResult is the result of a tool call, failed or not.
 type ToolResult struct {
 	Turn int    `json:"turn"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Text is the result, or why there is none.
+	// Text is the result, or the error.
 	Text string `json:"text"`
 }
 
-// Sources are what the answer rests on.
+// Sources lists the places that the answer is based on.
 type Sources struct {
 	Sources []Source `json:"sources"`
 }
 
-// Source is a place where something was found.
+// Source is a place where a tool found something.
 type Source struct {
-	// Type says what it is: code, note, portfolio, or the name of a tool.
+	// Type is code, note, portfolio, or the name of a tool.
 	Type string `json:"source_type"`
-	// Path is a file, a note or an address; Line is 1-based, 0 for the whole.
+	// Path is a file, a note or an address. Line counts from 1; 0 means the whole.
 	Path  string `json:"path"`
 	Line  int    `json:"line,omitempty"`
 	Title string `json:"title,omitempty"`
 }
 
-// Signal is the turn signal that counts in a turn.
+// Signal is the turn signal that is valid for a turn.
 type Signal struct {
 	Turn       int            `json:"turn"`
 	Name       string         `json:"signal"`
 	Confidence float64        `json:"confidence"`
 	Fields     map[string]any `json:"fields"`
-	// Raw is the block as the model wrote it.
+	// Raw is the signal's block as the model wrote it.
 	Raw string `json:"raw_xml"`
 }
 
-// Names of System chunks that readers of a stream must know.
+// Names of System chunks. The others are reasons of package decide and names from ReplyStopped.
 const (
-	// After these two the content of the turn so far does not count.
-	ReplyRestarted = "reply_restarted" // it comes again
-	ReplyCut       = "reply_cut"       // it does not, or not now
-	// Retry comes in the middle of a turn, and changes nothing about it.
+	// ReplyRestarted and ReplyCut withdraw the content of the turn so far.
+	ReplyRestarted = "reply_restarted" // the reply starts again
+	ReplyCut       = "reply_cut"       // the reply failed
+	// Retry may come in the middle of a turn and does not affect it.
 	Retry = "retry"
+	// Resumed begins a stream that repeats what happened before the interruption.
+	Resumed = "resumed"
+	// AskedAgain separates the attempts to answer a question.
+	AskedAgain = "asked_again"
 )
 
-// System is what the oracle itself has to say: a decision, a warning, a refused signal.
+// ReplyStopped returns the name of the System chunk about a reply that ended early, such as reply_length.
+func ReplyStopped(reason string) string { return "reply_" + reason }
+
+// Warning is the Level of a System chunk that needs attention.
+const Warning = "warning"
+
+// System is a message of the oracle itself: a decision, a warning, a refused signal.
 type System struct {
-	// Turn is the turn that it is about, 0 if it is about none.
+	// Turn is the turn that the message is about, or 0.
 	Turn int `json:"turn,omitempty"`
-	// Name is for programs, such as max_turns_exceeded; Text is for people.
+	// Name is for programs, such as max_turns_exceeded. Text is for people.
 	Name string `json:"name"`
-	// Level is "warning" or "".
+	// Level is Warning or "".
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text"`
 }
 
-// Error is why there is no answer, or not all of it.
+// Error reports why there is no answer, or only a part of it.
 type Error struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Done is the last chunk of every stream, and comes once.
+// Done is the last chunk of every stream.
 type Done struct {
-	// Reason is that of the last decision.
+	// Reason is the reason of the last decision.
 	Reason  string  `json:"reason"`
 	Turns   int     `json:"turns"`
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`
-	// Session is the one that can be continued, and Question its number there, from 1. "" and 0: none.
+	// Session is the session that can be continued, "" if there is none, and Question the number of the question in it, from 1.
 	Session  string `json:"session,omitempty"`
 	Question int    `json:"question,omitempty"`
-	// Answer is the text of the last turn, as it was shown; empty if there is none.
+	// Answer is the content of the last turn.
 	Answer string `json:"answer"`
-	// Model is what the server says answered.
+	// Model is the name of the model that answered, as the server reports it.
 	Model string `json:"model,omitempty"`
 }
 
@@ -159,7 +169,7 @@ func (System) sealed()     {}
 func (Error) sealed()      {}
 func (Done) sealed()       {}
 
-// Line returns a chunk as a line of JSON, with its line end. Characters such as < stay as they are.
+// Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters.
 func Line(c Chunk) ([]byte, error) {
 	if call, ok := c.(ToolCall); ok {
 		call.Arguments = argumentsJSON(call.Arguments)
@@ -173,12 +183,12 @@ func Line(c Chunk) ([]byte, error) {
 	if err := enc.Encode(c); err != nil {
 		return nil, fmt.Errorf("%s chunk: %w", c.Kind(), err)
 	}
-	// The encoder's own brace goes: every kind has a field, so what follows is one.
+	// Remove the encoder's opening brace. Every kind has fields, so one follows the comma.
 	line := buf.Bytes()
 	return append(line[:at], line[at+1:]...), nil
 }
 
-// argumentsJSON makes JSON of whatever a model gave as arguments, on one line.
+// argumentsJSON returns a model's arguments as JSON on one line, as a JSON string if they are not valid.
 func argumentsJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -189,12 +199,12 @@ func argumentsJSON(raw json.RawMessage) json.RawMessage {
 	}
 	text, err := json.Marshal(string(raw))
 	if err != nil {
-		return json.RawMessage("null") // a string does not fail
+		return json.RawMessage("null") // unreachable: a string always marshals
 	}
 	return text
 }
 
-// Parse reads a line that Line wrote, with or without its line end.
+// Parse parses a line that Line returned, with or without its line end.
 func Parse(line []byte) (Chunk, error) {
 	var head struct {
 		Type *Kind `json:"type"`
@@ -203,7 +213,7 @@ func Parse(line []byte) (Chunk, error) {
 		return nil, fmt.Errorf("chunk: %w", err)
 	}
 	if head.Type == nil {
-		return nil, errors.New("chunk: it has no type")
+		return nil, errors.New("chunk: no type")
 	}
 	switch *head.Type {
 	case KindContent:
@@ -225,7 +235,7 @@ func Parse(line []byte) (Chunk, error) {
 	case KindDone:
 		return parse[Done](line)
 	}
-	return nil, fmt.Errorf("chunk: no such type as %.40q: the types are %s", *head.Type, kindNames())
+	return nil, fmt.Errorf("chunk: unknown type %.40q: the types are %s", *head.Type, kindNames())
 }
 
 func parse[T Chunk](line []byte) (Chunk, error) {
@@ -244,7 +254,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// UnmarshalJSON reads the fields as a tree holds them: a whole number by itself is a count, so an int64.
+// UnmarshalJSON decodes fields to the types that behaviour trees use: an integer becomes an int64.
 func (s *Signal) UnmarshalJSON(data []byte) error {
 	type plain Signal
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil {

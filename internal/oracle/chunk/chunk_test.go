@@ -46,7 +46,7 @@ func TestLines(t *testing.T) {
 	}
 	for _, kind := range chunk.Kinds() {
 		if !seen[kind] {
-			t.Errorf("%s was not tried", kind)
+			t.Errorf("%s is not tested", kind)
 		}
 	}
 	if len(seen) != len(chunk.Kinds()) {
@@ -54,7 +54,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreAlwaysJSONOnOneLine(t *testing.T) {
+func TestArguments(t *testing.T) {
 	for arguments, want := range map[string]string{"": `null`, "{\n \"a\": 1\n}": `{"a":1}`, `{"a":`: `"{\"a\":"`, "{}\n{}": `"{}\n{}"`} {
 		line, err := chunk.Line(chunk.ToolCall{Arguments: json.RawMessage(arguments)})
 		if err != nil || string(line) != `{"type":"tool_call","turn":0,"id":"","name":"","arguments":`+want+"}\n" {
@@ -67,8 +67,8 @@ func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		``:                              "chunk: unexpected end",
 		`[]`:                            "chunk: json: cannot unmarshal",
-		`{"text":"a"}`:                  "chunk: it has no type",
-		`{"type":"contents"}`:           `chunk: no such type as "contents": the types are content, reasoning,`,
+		`{"text":"a"}`:                  "chunk: no type",
+		`{"type":"contents"}`:           `chunk: unknown type "contents": the types are content, reasoning,`,
 		`{"type":"content","text":1}`:   "content chunk: ",
 		`{"type":"signal","fields":[]}`: "signal chunk: ",
 		`{"type":"done"} {}`:            "chunk: invalid character",
@@ -78,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	if c, err := chunk.Parse([]byte(`{"type":"error","name":"n","news":1}`)); err != nil || c != (chunk.Error{Name: "n"}) {
-		t.Errorf("a field of a newer program: %v, %v", c, err)
+		t.Errorf("unknown field: %v, %v", c, err)
 	}
 	if _, err := chunk.Line(chunk.Signal{Confidence: math.NaN()}); err == nil || !strings.HasPrefix(err.Error(), "signal chunk: ") {
 		t.Errorf("NaN: %v", err)
@@ -100,7 +100,7 @@ func checkLine(t rapid.TB, c chunk.Chunk) {
 	}
 	again, err := chunk.Line(back)
 	if err != nil || !bytes.Equal(line, again) {
-		t.Errorf("%q is read and written as %q (%v)", line, again, err)
+		t.Errorf("%q decodes and encodes as %q (%v)", line, again, err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAnyTextMakesOneLine(t *testing.T) {
 		}
 		line, _ := chunk.Line(chunk.Content{Text: text})
 		if back, err := chunk.Parse(line); err != nil || back != (chunk.Content{Text: text}) {
-			t.Errorf("%q comes back as %v (%v)", text, back, err)
+			t.Errorf("%q decodes as %v (%v)", text, back, err)
 		}
 	})
 }

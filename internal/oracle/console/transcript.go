@@ -11,29 +11,29 @@ import (
 	"signalbox/internal/text"
 )
 
-// Asked is a question of a conversation that is over, and what happened on it.
-type Asked struct {
+// Question is a question of a recorded conversation with its chunks.
+type Question struct {
 	Number int
 	Text   string
 	Chunks []chunk.Chunk
-	// Error and Done are how it ended. Nil Done: it was cut off.
+	// Error and Done are the end of the answer. A nil Done means that it was cut off.
 	Error *chunk.Error
 	Done  *chunk.Done
 }
 
 // Transcript writes a conversation to one writer, for people.
-func Transcript(w io.Writer, all []Asked, opts *Options) error {
+func Transcript(w io.Writer, all []Question, opts *Options) error {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	o.Together, o.Errors = true, true
+	o.SameTerminal, o.Errors = true, true
 	for i, q := range all {
-		apart := "\n"
+		separator := "\n"
 		if i == 0 {
-			apart = ""
+			separator = ""
 		}
-		if _, err := fmt.Fprintf(w, "%s> %s\n\n", apart, strings.ReplaceAll(text.PrintableLines(q.Text), "\n", "\n> ")); err != nil {
+		if _, err := fmt.Fprintf(w, "%s> %s\n\n", separator, strings.ReplaceAll(text.PrintableLines(q.Text), "\n", "\n> ")); err != nil {
 			return err
 		}
 		t := New(w, w, &o)
@@ -43,13 +43,13 @@ func Transcript(w io.Writer, all []Asked, opts *Options) error {
 			}
 		}
 		if q.Done == nil {
-			t.remark("!", "it was cut off here")
+			t.note("!", "the answer was cut off here")
 		}
 	}
 	return nil
 }
 
-func (q *Asked) chunks() []chunk.Chunk {
+func (q *Question) chunks() []chunk.Chunk {
 	all := q.Chunks[:len(q.Chunks):len(q.Chunks)]
 	if q.Error != nil {
 		all = append(all, *q.Error)
@@ -60,20 +60,20 @@ func (q *Asked) chunks() []chunk.Chunk {
 	return all
 }
 
-// question is the line before the chunks of a question.
-type question struct {
+// questionLine is the JSON line before the chunks of a question.
+type questionLine struct {
 	Type   string `json:"type"`
 	Number int    `json:"question"`
 	Text   string `json:"text"`
 }
 
-// TranscriptJSON writes a conversation as lines of JSON: for each question one that has it, and its chunks.
-func TranscriptJSON(w io.Writer, all []Asked) error {
+// TranscriptJSON writes a conversation as lines of JSON: for each question a line with its text, then its chunks.
+func TranscriptJSON(w io.Writer, all []Question) error {
 	for _, q := range all {
 		var line bytes.Buffer
 		enc := json.NewEncoder(&line)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(question{"question", q.Number, q.Text}); err != nil {
+		if err := enc.Encode(questionLine{"question", q.Number, q.Text}); err != nil {
 			return err
 		}
 		if _, err := w.Write(line.Bytes()); err != nil {
