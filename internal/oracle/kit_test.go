@@ -373,7 +373,7 @@ func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Type != "TurnSignalHeard" {
+		if e.Type != rules.TypeTurnSignalHeard {
 			continue
 		}
 		var s rules.TurnSignalHeard

@@ -204,7 +204,7 @@ func (m *many) verify(ctx context.Context) error {
 			return err
 		}
 		m.events++
-		if e.Type != "TurnSignalHeard" {
+		if e.Type != rules.TypeTurnSignalHeard {
 			continue
 		}
 		var s rules.TurnSignalHeard

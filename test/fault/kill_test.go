@@ -174,7 +174,7 @@ func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs
 	t.Helper()
 	for _, e := range events {
 		var heard rules.SignalHeard
-		if e.Type == "SignalHeard" && json.Unmarshal(e.Data, &heard) == nil && heard.Blob != (signalbox.Hash{}) {
+		if e.Type == rules.TypeSignalHeard && json.Unmarshal(e.Data, &heard) == nil && heard.Blob != (signalbox.Hash{}) {
 			blobs = append(blobs, heard.Blob)
 		}
 	}

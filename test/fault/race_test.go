@@ -91,7 +91,7 @@ func onlyGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64
 	t.Helper()
 	granted := map[string]uint64{}
 	for _, e := range events {
-		if e.Type == "LeaseGranted" {
+		if e.Type == rules.TypeLeaseGranted {
 			if first, twice := granted[e.Work]; twice {
 				t.Errorf("%s was granted in event %d and again in event %d", e.Work, first, e.Seq)
 			}

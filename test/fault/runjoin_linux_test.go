@@ -46,7 +46,7 @@ func testJoinedTogether(t *testing.T) {
 func crewsIn(events []signalbox.Event) map[string]int {
 	crews := map[string]int{}
 	for _, e := range events {
-		if e.Type == "LeaseGranted" {
+		if e.Type == rules.TypeLeaseGranted {
 			owner, _, _ := strings.Cut(e.Session, ".")
 			crews[owner]++
 		}
@@ -80,7 +80,7 @@ on developer * attempt 1:
 	events := s.checkDone(t, tasksIn(joinedPlan)...)
 	s.checkParts(t, tasksIn(joinedPlan)...)
 	for _, e := range events {
-		if owner, _, _ := strings.Cut(e.Session, "."); slices.Contains(before, owner) && e.Type == "SignalHeard" {
+		if owner, _, _ := strings.Cut(e.Session, "."); slices.Contains(before, owner) && e.Type == rules.TypeSignalHeard {
 			t.Errorf("event %d: the dead say %s", e.Seq, e.Data)
 		}
 	}
@@ -129,10 +129,10 @@ on developer T3 attempt 2+:
 	events := s.checkDone(t, "T1", "T2", "T3", "T6", "T7")
 	s.checkParts(t, "T1", "T2", "T3", "T6", "T7")
 	for _, e := range events[len(first):] {
-		if e.Work == "T1" && e.Type != "TaskReplanned" {
+		if e.Work == "T1" && e.Type != rules.TypeTaskReplanned {
 			t.Errorf("event %d: %s of work that was completed", e.Seq, e.Type)
 		}
-		if (e.Work == "T4" || e.Work == "T5") && e.Type == "LeaseGranted" {
+		if (e.Work == "T4" || e.Work == "T5") && e.Type == rules.TypeLeaseGranted {
 			t.Errorf("event %d: somebody is at %s, which the plan does not have any more", e.Seq, e.Work)
 		}
 	}

@@ -261,7 +261,7 @@ func ofType(kind, work string) func(*signalbox.Event) bool {
 // granted is a lease of a role, of a work item or of any.
 func granted(role signalbox.Role, work string) func(*signalbox.Event) bool {
 	return func(e *signalbox.Event) bool {
-		return e.Type == "LeaseGranted" && (work == "" || e.Work == work) && data[rules.LeaseGranted](e).Role == role
+		return e.Type == rules.TypeLeaseGranted && (work == "" || e.Work == work) && data[rules.LeaseGranted](e).Role == role
 	}
 }
 

@@ -80,7 +80,7 @@ on developer late attempt 1:
 	events := s.checkDone(t, tasksIn(plan)...)
 	s.checkParts(t, tasksIn(plan)...)
 	for i := range events { // a verdict before a timeout does not count
-		if e := &events[i]; e.Type == "SignalHeard" && e.Work == "flight" {
+		if e := &events[i]; e.Type == rules.TypeSignalHeard && e.Work == "flight" {
 			if failed := slices.IndexFunc(events, ofTypeAt("AgentFailed", "flight")); failed > i {
 				t.Errorf("what %s said counted, though it did not end: %s", e.Session, e.Data)
 			}
@@ -175,14 +175,14 @@ func checkSilent(t *testing.T, events []signalbox.Event) {
 	for i := range events {
 		switch e := &events[i]; {
 		case e.Work != "silent":
-		case e.Type == "UnknownSignalRecovery":
+		case e.Type == rules.TypeUnknownSignalRecovery:
 			r := data[rules.UnknownSignalRecovery](e)
 			got = append(got, fmt.Sprint(r.Attempt, " ", r.Level))
-		case e.Type == "AgentSignalFailure":
+		case e.Type == rules.TypeAgentSignalFailure:
 			got = append(got, data[rules.AgentSignalFailure](e).Reason)
-		case e.Type == "AgentFailed":
+		case e.Type == rules.TypeAgentFailed:
 			got = append(got, data[rules.AgentFailed](e).Cause)
-		case e.Type == "SignalHeard" && len(got) < 5:
+		case e.Type == rules.TypeSignalHeard && len(got) < 5:
 			got = append(got, data[rules.SignalHeard](e).Signal)
 		}
 	}
@@ -213,7 +213,7 @@ on developer line attempt 1:
 		if peak > 200<<20 {
 			t.Fatalf("it took %d MB of memory", peak>>20)
 		}
-		return e.Type == "Merged" && slices.Index(tasksIn(plan), e.Work) >= 0 && len(all[rules.Merged](s.events(t), "Merged", "")) == 2
+		return e.Type == rules.TypeMerged && slices.Index(tasksIn(plan), e.Work) >= 0 && len(all[rules.Merged](s.events(t), "Merged", "")) == 2
 	})
 	t.Logf("at most %d MB of memory", peakMemory(run.cmd.Process.Pid)>>20)
 	run.end(0)
@@ -264,7 +264,7 @@ on developer T2 attempt 1:
 		}
 	}
 	for _, e := range events {
-		if e.Type == "AgentFailed" {
+		if e.Type == rules.TypeAgentFailed {
 			t.Errorf("a rate limit counted as a failure: %s", e.Data)
 		}
 	}

@@ -84,10 +84,10 @@ func testSpoofedWords(t *testing.T) {
 		got := map[string]int{}
 		for i := range turn {
 			switch e := &turn[i]; {
-			case e.Type == "SignalRefused" && e.Session == session:
+			case e.Type == rules.TypeSignalRefused && e.Session == session:
 				r := data[rules.SignalRefused](e)
 				got[r.Said+" "+string(r.Reason)]++
-			case e.Type == "PhaseChanged", e.Type == "SignalHeard", e.Type == "ExpertRequested", e.Type == "QuestionAsked", e.Type == "Merged", e.Type == "RemediationNeeded", e.Type == "ProgressReported":
+			case e.Type == rules.TypePhaseChanged, e.Type == rules.TypeSignalHeard, e.Type == rules.TypeExpertRequested, e.Type == rules.TypeQuestionAsked, e.Type == rules.TypeMerged, e.Type == rules.TypeRemediationNeeded, e.Type == rules.TypeProgressReported:
 				t.Errorf("while the %s forged: event %d, %s %s %s", role, e.Seq, e.Type, e.Work, e.Data)
 			}
 		}
@@ -108,9 +108,9 @@ func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (sess
 		switch {
 		case granted(role, work)(e) && session == "":
 			session = e.Session
-		case e.Type == "AgentStarted" && e.Session == session && begun < 0:
+		case e.Type == rules.TypeAgentStarted && e.Session == session && begun < 0:
 			begun = i
-		case e.Type == "AgentStarted" && e.Session == session:
+		case e.Type == rules.TypeAgentStarted && e.Session == session:
 			return session, events[begun+1 : i]
 		}
 	}
@@ -220,7 +220,7 @@ on developer T1 attempt 1:
 	awake.end(0)
 	events := s.checkDone(t, "T1")
 	for _, e := range events {
-		if e.Session == session && e.Seq > expired.Seq && e.Type != "SignalRefused" {
+		if e.Session == session && e.Seq > expired.Seq && e.Type != rules.TypeSignalRefused {
 			t.Errorf("event %d is %s by a session whose lease had run out", e.Seq, e.Type)
 		}
 	}
@@ -235,7 +235,7 @@ func checkStale(t *testing.T, events []signalbox.Event, session string, lost uin
 		if e.Session != session || e.Seq <= lost {
 			continue
 		}
-		if e.Type != "SignalRefused" {
+		if e.Type != rules.TypeSignalRefused {
 			t.Errorf("event %d is %s by a session that had lost its lease", e.Seq, e.Type)
 		} else if r := data[rules.SignalRefused](e); r.Reason == signalbox.ReasonStaleLease {
 			got = append(got, r.Said)

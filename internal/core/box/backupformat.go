@@ -121,7 +121,7 @@ func newNamed() *named {
 }
 
 func (n *named) add(e *signalbox.Event) {
-	if e.Type == "BlobRedacted" {
+	if e.Type == rules.TypeBlobRedacted {
 		var gone rules.BlobRedacted
 		if json.Unmarshal(e.Data, &gone) == nil {
 			n.redacted[gone.Blob] = true

@@ -38,7 +38,7 @@ func pass(d time.Duration) {
 func expiries(m *memory, since time.Time) (found []string) {
 	events, _ := m.stored()
 	for _, e := range events {
-		if e.Type == "LeaseExpired" {
+		if e.Type == rules.TypeLeaseExpired {
 			found = append(found, fmt.Sprint(e.Work, " ", e.Time.Sub(since)))
 		}
 	}

@@ -121,7 +121,7 @@ func (s *State) heard(e *signalbox.Event, b SignalHeard) {
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Counts.Unknown = 0
-		if b.Signal == "ready_for_review" {
+		if b.Signal == signalbox.NameReadyForReview {
 			t.Claimed = b.Body
 		}
 		if t.Timeouts[w.Lease.Role] > 0 {

@@ -156,7 +156,7 @@ func (c *company) decided(d *Decision) *State {
 
 // note checks an event against the state before it.
 func (c *company) note(e *signalbox.Event) {
-	if e.Type != "LeaseGranted" {
+	if e.Type != TypeLeaseGranted {
 		return
 	}
 	w, _ := c.s.Work(e.Work)

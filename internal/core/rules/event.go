@@ -116,19 +116,19 @@ type TurnSignalHeard struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
-func (BoxOpened) eventType() string             { return "BoxOpened" }
-func (WorkOpened) eventType() string            { return "WorkOpened" }
-func (LeaseGranted) eventType() string          { return "LeaseGranted" }
-func (LeaseRenewed) eventType() string          { return "LeaseRenewed" }
-func (LeaseReleased) eventType() string         { return "LeaseReleased" }
-func (LeaseExpired) eventType() string          { return "LeaseExpired" }
-func (SignalHeard) eventType() string           { return "SignalHeard" }
-func (SignalRefused) eventType() string         { return "SignalRefused" }
-func (AgentSessionCompleted) eventType() string { return "AgentSessionCompleted" }
-func (PhaseChanged) eventType() string          { return "PhaseChanged" }
-func (WorkUnblocked) eventType() string         { return "WorkUnblocked" }
-func (BlobRedacted) eventType() string          { return "BlobRedacted" }
-func (TurnSignalHeard) eventType() string       { return "TurnSignalHeard" }
+func (BoxOpened) eventType() string             { return TypeBoxOpened }
+func (WorkOpened) eventType() string            { return TypeWorkOpened }
+func (LeaseGranted) eventType() string          { return TypeLeaseGranted }
+func (LeaseRenewed) eventType() string          { return TypeLeaseRenewed }
+func (LeaseReleased) eventType() string         { return TypeLeaseReleased }
+func (LeaseExpired) eventType() string          { return TypeLeaseExpired }
+func (SignalHeard) eventType() string           { return TypeSignalHeard }
+func (SignalRefused) eventType() string         { return TypeSignalRefused }
+func (AgentSessionCompleted) eventType() string { return TypeAgentSessionCompleted }
+func (PhaseChanged) eventType() string          { return TypePhaseChanged }
+func (WorkUnblocked) eventType() string         { return TypeWorkUnblocked }
+func (BlobRedacted) eventType() string          { return TypeBlobRedacted }
+func (TurnSignalHeard) eventType() string       { return TypeTurnSignalHeard }
 
 // ErrNewer means that the log was written by a newer signalbox. Nothing may be appended to it by this one.
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
@@ -176,56 +176,56 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 
 // decoders are the types that Data can hold, by the event's type.
 var decoders = map[string]func(*signalbox.Event) (body, error){
-	"BoxOpened":             decodeAs[BoxOpened],
-	"WorkOpened":            decodeAs[WorkOpened],
-	"LeaseGranted":          decodeAs[LeaseGranted],
-	"LeaseRenewed":          decodeAs[LeaseRenewed],
-	"LeaseReleased":         decodeAs[LeaseReleased],
-	"LeaseExpired":          decodeAs[LeaseExpired],
-	"SignalHeard":           decodeAs[SignalHeard],
-	"SignalRefused":         decodeAs[SignalRefused],
-	"AgentSessionCompleted": decodeAs[AgentSessionCompleted],
-	"PhaseChanged":          decodeAs[PhaseChanged],
-	"WorkUnblocked":         decodeAs[WorkUnblocked],
-	"BlobRedacted":          decodeAs[BlobRedacted],
-	"TurnSignalHeard":       decodeAs[TurnSignalHeard],
-	"PolicySet":             decodeAs[PolicySet],
-	"PlanOpened":            decodeAs[PlanOpened],
-	"TaskPlanned":           decodeAs[TaskPlanned],
-	"TaskReplanned":         decodeAs[TaskReplanned],
-	"PlanLoaded":            decodeAs[PlanLoaded],
-	"AgentStarted":          decodeAs[AgentStarted],
-	"AgentTurnEnded":        decodeAs[AgentTurnEnded],
-	"ProgressReported":      decodeAs[ProgressReported],
-	"ReworkOrdered":         decodeAs[ReworkOrdered],
-	"IncompleteLogged":      decodeAs[IncompleteLogged],
-	"BlockerAdded":          decodeAs[BlockerAdded],
-	"TaskExpanded":          decodeAs[TaskExpanded],
-	"ChecksRan":             decodeAs[ChecksRan],
-	"MergeRequested":        decodeAs[MergeRequested],
-	"MergeApproved":         decodeAs[MergeApproved],
-	"Merged":                decodeAs[Merged],
-	"RemediationNeeded":     decodeAs[RemediationNeeded],
-	"HealthAudited":         decodeAs[HealthAudited],
-	"RemediationRetried":    decodeAs[RemediationRetried],
-	"RemediationEnded":      decodeAs[RemediationEnded],
-	"ExpertRequested":       decodeAs[ExpertRequested],
-	"ExpertAdvised":         decodeAs[ExpertAdvised],
-	"ExpertRegistered":      decodeAs[ExpertRegistered],
-	"SessionParked":         decodeAs[SessionParked],
-	"SessionResumed":        decodeAs[SessionResumed],
-	"UnknownSignalRecovery": decodeAs[UnknownSignalRecovery],
-	"AgentSignalFailure":    decodeAs[AgentSignalFailure],
-	"AgentFailed":           decodeAs[AgentFailed],
-	"RoleLimited":           decodeAs[RoleLimited],
-	"QuestionAsked":         decodeAs[QuestionAsked],
-	"QuestionAnswered":      decodeAs[QuestionAnswered],
-	"FilesLocked":           decodeAs[FilesLocked],
-	"LocksYielded":          decodeAs[LocksYielded],
-	"FileWaited":            decodeAs[FileWaited],
-	"OverlapNoted":          decodeAs[OverlapNoted],
-	"Paused":                decodeAs[Paused],
-	"Resumed":               decodeAs[Resumed],
-	"Cancelled":             decodeAs[Cancelled],
-	"Retried":               decodeAs[Retried],
+	TypeBoxOpened:             decodeAs[BoxOpened],
+	TypeWorkOpened:            decodeAs[WorkOpened],
+	TypeLeaseGranted:          decodeAs[LeaseGranted],
+	TypeLeaseRenewed:          decodeAs[LeaseRenewed],
+	TypeLeaseReleased:         decodeAs[LeaseReleased],
+	TypeLeaseExpired:          decodeAs[LeaseExpired],
+	TypeSignalHeard:           decodeAs[SignalHeard],
+	TypeSignalRefused:         decodeAs[SignalRefused],
+	TypeAgentSessionCompleted: decodeAs[AgentSessionCompleted],
+	TypePhaseChanged:          decodeAs[PhaseChanged],
+	TypeWorkUnblocked:         decodeAs[WorkUnblocked],
+	TypeBlobRedacted:          decodeAs[BlobRedacted],
+	TypeTurnSignalHeard:       decodeAs[TurnSignalHeard],
+	TypePolicySet:             decodeAs[PolicySet],
+	TypePlanOpened:            decodeAs[PlanOpened],
+	TypeTaskPlanned:           decodeAs[TaskPlanned],
+	TypeTaskReplanned:         decodeAs[TaskReplanned],
+	TypePlanLoaded:            decodeAs[PlanLoaded],
+	TypeAgentStarted:          decodeAs[AgentStarted],
+	TypeAgentTurnEnded:        decodeAs[AgentTurnEnded],
+	TypeProgressReported:      decodeAs[ProgressReported],
+	TypeReworkOrdered:         decodeAs[ReworkOrdered],
+	TypeIncompleteLogged:      decodeAs[IncompleteLogged],
+	TypeBlockerAdded:          decodeAs[BlockerAdded],
+	TypeTaskExpanded:          decodeAs[TaskExpanded],
+	TypeChecksRan:             decodeAs[ChecksRan],
+	TypeMergeRequested:        decodeAs[MergeRequested],
+	TypeMergeApproved:         decodeAs[MergeApproved],
+	TypeMerged:                decodeAs[Merged],
+	TypeRemediationNeeded:     decodeAs[RemediationNeeded],
+	TypeHealthAudited:         decodeAs[HealthAudited],
+	TypeRemediationRetried:    decodeAs[RemediationRetried],
+	TypeRemediationEnded:      decodeAs[RemediationEnded],
+	TypeExpertRequested:       decodeAs[ExpertRequested],
+	TypeExpertAdvised:         decodeAs[ExpertAdvised],
+	TypeExpertRegistered:      decodeAs[ExpertRegistered],
+	TypeSessionParked:         decodeAs[SessionParked],
+	TypeSessionResumed:        decodeAs[SessionResumed],
+	TypeUnknownSignalRecovery: decodeAs[UnknownSignalRecovery],
+	TypeAgentSignalFailure:    decodeAs[AgentSignalFailure],
+	TypeAgentFailed:           decodeAs[AgentFailed],
+	TypeRoleLimited:           decodeAs[RoleLimited],
+	TypeQuestionAsked:         decodeAs[QuestionAsked],
+	TypeQuestionAnswered:      decodeAs[QuestionAnswered],
+	TypeFilesLocked:           decodeAs[FilesLocked],
+	TypeLocksYielded:          decodeAs[LocksYielded],
+	TypeFileWaited:            decodeAs[FileWaited],
+	TypeOverlapNoted:          decodeAs[OverlapNoted],
+	TypePaused:                decodeAs[Paused],
+	TypeResumed:               decodeAs[Resumed],
+	TypeCancelled:             decodeAs[Cancelled],
+	TypeRetried:               decodeAs[Retried],
 }

@@ -31,7 +31,7 @@ const maxOverlaps = 50
 // fileKnown tells whether a signal asks for a file that the task asked for before or has, and whether it asks for too many: an
 // agent cannot flood the ledger.
 func (s *State) fileKnown(h hearing) (known, many bool) {
-	if h.Signal != "file_conflict" {
+	if h.Signal != signalbox.NameFileConflict {
 		return false, false
 	}
 	file, t := cleanFile(h.Fields.File), h.w.Task

@@ -48,7 +48,7 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 	}
 	for _, e := range log {
 		w := works[e.Work]
-		if w == nil && e.Type != "WorkOpened" {
+		if w == nil && e.Type != TypeWorkOpened {
 			continue // planned work has its own order, which brokenDelivery holds
 		}
 		switch b := mustDecode(&e).(type) {
@@ -85,7 +85,7 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 // brokenCompletion holds that the four events of an accepted exit signal stand together.
 func brokenCompletion(s *State, log []signalbox.Event) string {
 	for i, e := range log {
-		if w, known := s.Work(e.Work); e.Type != "AgentSessionCompleted" || known && w.Task != nil {
+		if w, known := s.Work(e.Work); e.Type != TypeAgentSessionCompleted || known && w.Task != nil {
 			continue
 		}
 		for offset, want := range map[int]string{-1: "SignalHeard", 1: "PhaseChanged", 2: "LeaseReleased"} {
@@ -127,7 +127,7 @@ func brokenTenures(w *Work, log []signalbox.Event) string {
 	for i, t := range w.Tenures() {
 		live := w.Lease != nil && i == len(w.Past)
 		switch granting := log[t.Epoch-1]; {
-		case granting.Type != "LeaseGranted" || granting.Work != w.ID || granting.Session != t.Session || granting.Actor != t.Actor:
+		case granting.Type != TypeLeaseGranted || granting.Work != w.ID || granting.Session != t.Session || granting.Actor != t.Actor:
 			return fmt.Sprintf("epoch %d was not granted to session %q", t.Epoch, t.Session)
 		case t.Epoch <= end:
 			return fmt.Sprintf("epoch %d begins before event %d ended the one before", t.Epoch, end)
@@ -168,13 +168,13 @@ func brokenSession(s *State, log []signalbox.Event) string {
 			delete(live, epoch)
 		}
 		for _, exit := range session.Exits {
-			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID || e.Type != "SignalHeard" && (e.Type != "AgentSessionCompleted" || slices.Contains(session.Live, exit.Epoch)) {
+			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID || e.Type != TypeSignalHeard && (e.Type != TypeAgentSessionCompleted || slices.Contains(session.Live, exit.Epoch)) {
 				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit, e)
 			}
 		}
 		reasons := map[string]bool{}
 		for _, r := range session.Refused {
-			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 || e.Type != "SignalRefused" || e.Session != session.ID {
+			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 || e.Type != TypeSignalRefused || e.Session != session.ID {
 				return fmt.Sprintf("session %s was refused %+v, which is event %+v", session.ID, session.Refused, e)
 			}
 			reasons[r.Said+string(r.Reason)] = true
@@ -261,7 +261,7 @@ func brokenIndex(s *State, _ []signalbox.Event) string {
 func brokenTurns(s *State, log []signalbox.Event) string {
 	last := map[string]turnRun{}
 	for _, e := range log {
-		if e.Type == "TurnSignalHeard" {
+		if e.Type == TypeTurnSignalHeard {
 			b := mustDecode(&e).(TurnSignalHeard)
 			last[b.Run] = turnRun{b.Run, b.Turn, e.Seq}
 		}

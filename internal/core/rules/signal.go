@@ -154,7 +154,7 @@ func (h hearing) outOfPlace(row signalbox.LineSignal) signalbox.Reason {
 		return signalbox.ReasonOutOfRole
 	case row.Argument == signalbox.TaskArgument && h.Named != h.w.ID:
 		return signalbox.ReasonWrongWork
-	case h.w.Task.Parked != nil && (h.Signal == "expert_request" || h.Signal == "file_conflict"):
+	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest || h.Signal == signalbox.NameFileConflict):
 		return signalbox.ReasonDuplicate // it waits for one thing at a time
 	}
 	return ""
@@ -230,7 +230,7 @@ func (d *decider) dispatchAuditor(h hearing) {
 
 func (d *decider) dispatchDeveloperRework(h hearing) {
 	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
-	if h.Signal == "review_failed" {
+	if h.Signal == signalbox.NameReviewFailed {
 		d.rework(h, "review", counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
 	} else {
 		d.rework(h, "audit", counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
@@ -363,7 +363,7 @@ func (d *decider) processCheckpoint(h hearing) {
 // tooSoon tells whether a checkpoint comes so shortly after another that it need not be recorded.
 func (h hearing) tooSoon(at time.Time) bool {
 	p := h.w.Task.Progress
-	return h.Signal == "checkpoint" && p != nil && at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
+	return h.Signal == signalbox.NameCheckpoint && p != nil && at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
 }
 
 func (d *decider) awaitDivineResponse(h hearing) {

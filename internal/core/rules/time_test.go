@@ -41,7 +41,7 @@ func TestExpiryByTheTimeOfTheLog(t *testing.T) {
 	b.now = t0.Add(signalbox.DefaultLeaseTTL)
 	b.open("other", signalbox.PhaseDraft)
 	b.now = t0
-	if d := b.try(Expire{}); len(d.Events) != 1 || d.Events[0].Type != "LeaseExpired" {
+	if d := b.try(Expire{}); len(d.Events) != 1 || d.Events[0].Type != TypeLeaseExpired {
 		t.Errorf("%d events", len(d.Events))
 	}
 }

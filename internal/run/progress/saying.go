@@ -39,7 +39,7 @@ func (y saying) line(e *signalbox.Event) (text, detail string) {
 
 // about is the work that an event is about. What a tree heard names none: it is that of the agent which played it.
 func (y saying) about(e *signalbox.Event) string {
-	if session, known := y.s.Session(e.Actor); known && e.Type == "TurnSignalHeard" && len(session.Held) > 0 {
+	if session, known := y.s.Session(e.Actor); known && e.Type == rules.TypeTurnSignalHeard && len(session.Held) > 0 {
 		return session.Held[len(session.Held)-1].Work
 	}
 	return e.Work
@@ -68,15 +68,15 @@ func (y saying) title(work string) string {
 // agent is about what agents do.
 func (y saying) agent(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
-	case "AgentStarted":
+	case rules.TypeAgentStarted:
 		return fmt.Sprintf("%s starts (%s)", y.role(e), nth(as[rules.AgentStarted](e).Attempt)), y.title(e.Work)
-	case "ProgressReported":
+	case rules.TypeProgressReported:
 		b := as[rules.ProgressReported](e)
 		if b.Percent == 0 {
 			return "checkpoint", b.Activity
 		}
 		return fmt.Sprintf("checkpoint %d%%", b.Percent), b.Activity
-	case "SignalHeard":
+	case rules.TypeSignalHeard:
 		switch as[rules.SignalHeard](e).Signal {
 		case "ready_for_review":
 			return "ready for review" + y.checksRun(", "), ""
@@ -87,18 +87,18 @@ func (y saying) agent(e *signalbox.Event) (text, detail string) {
 		case "remediation_complete":
 			return "mended, it says" + y.checksRun("; "), ""
 		}
-	case "TurnSignalHeard":
+	case rules.TypeTurnSignalHeard:
 		b := as[rules.TurnSignalHeard](e)
 		return fmt.Sprintf("tree %s says %s", b.Tree, strings.ReplaceAll(b.Signal, "_", " ")), b.Reason
-	case "AgentSessionCompleted":
+	case rules.TypeAgentSessionCompleted:
 		return y.role(e) + " exits", string(as[rules.AgentSessionCompleted](e).ExitReason)
-	case "TaskExpanded":
+	case rules.TypeTaskExpanded:
 		b := as[rules.TaskExpanded](e)
 		if len(b.SubTasks) == 0 {
 			return "specified, confidence " + b.Confidence, ""
 		}
 		return "specified, confidence " + b.Confidence, "with " + strings.Join(b.SubTasks, ", ")
-	case "SessionResumed":
+	case rules.TypeSessionResumed:
 		return y.role(e) + " goes on", ""
 	}
 	return "", ""
@@ -107,13 +107,13 @@ func (y saying) agent(e *signalbox.Event) (text, detail string) {
 // verdict is about what came of the work.
 func (y saying) verdict(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
-	case "ChecksRan":
+	case rules.TypeChecksRan:
 		text, detail := y.checks(as[rules.ChecksRan](e))
 		if w, known := y.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
 			text = "on the base: " + text
 		}
 		return text, detail
-	case "ReworkOrdered":
+	case rules.TypeReworkOrdered:
 		b := as[rules.ReworkOrdered](e)
 		switch b.Cause {
 		case "checks": // ChecksRan said so
@@ -122,13 +122,13 @@ func (y saying) verdict(e *signalbox.Event) (text, detail string) {
 			return "not merged: " + b.Summary, ""
 		}
 		return b.Cause + " failed: " + b.Summary, ""
-	case "MergeRequested":
+	case rules.TypeMergeRequested:
 		if p, ok := y.s.Policy(); ok && p.ApproveMerge {
 			return "waits for your yes to the merge", "give it with: signalbox approve " + e.Work
 		}
-	case "MergeApproved":
+	case rules.TypeMergeApproved:
 		return "merge approved by " + e.Actor, ""
-	case "Merged":
+	case rules.TypeMerged:
 		b := as[rules.Merged](e)
 		text = "done"
 		if b.Commit != "" {

@@ -70,7 +70,7 @@ const maxPrinted = 1 << 20
 func (t *teller) printed(events []signalbox.Event) map[signalbox.Hash]string {
 	printed := map[signalbox.Hash]string{}
 	for i := range events {
-		if events[i].Type != "ChecksRan" {
+		if events[i].Type != rules.TypeChecksRan {
 			continue
 		}
 		for _, r := range as[rules.ChecksRan](&events[i]).Rows {

@@ -12,25 +12,25 @@ import (
 // trouble is about what went wrong.
 func (y saying) trouble(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
-	case "IncompleteLogged":
+	case rules.TypeIncompleteLogged:
 		b := as[rules.IncompleteLogged](e)
 		return fmt.Sprintf("left incomplete (%s)", strings.ReplaceAll(string(b.Cause), "_", " ")), b.Summary
-	case "BlockerAdded":
+	case rules.TypeBlockerAdded:
 		return "waits for " + strings.Join(as[rules.BlockerAdded](e).On, ", ") + " too", ""
-	case "UnknownSignalRecovery":
+	case rules.TypeUnknownSignalRecovery:
 		b := as[rules.UnknownSignalRecovery](e)
 		return fmt.Sprintf("%s said nothing that counts (%s time), is asked again", y.role(e), nth(b.Attempt)), gist(b.Preview)
-	case "AgentFailed":
+	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
 		return fmt.Sprintf("%s %s (%s)", b.Role, failed(rules.FailCause(b.Cause)), nth(b.Count)), b.Detail
-	case "RoleLimited":
+	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
 		return fmt.Sprintf("rate limit: no %s before %s", b.Role, b.Until.In(y.zone).Format(time.TimeOnly)), ""
-	case "SignalRefused":
+	case rules.TypeSignalRefused:
 		return y.refused(e), ""
-	case "LeaseExpired":
+	case rules.TypeLeaseExpired:
 		return y.role(e) + " was not heard of, its lease ran out", ""
-	case "LeaseReleased":
+	case rules.TypeLeaseReleased:
 		b := as[rules.LeaseReleased](e)
 		if routine(b.Reason) {
 			return "", ""
@@ -77,10 +77,10 @@ func routine(reason string) bool {
 // remedy is about remediations and experts, and about files that two want.
 func (y saying) remedy(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
-	case "RemediationNeeded":
+	case rules.TypeRemediationNeeded:
 		b := as[rules.RemediationNeeded](e)
 		return "held back by remediation " + b.Remediation, b.Issue
-	case "HealthAudited":
+	case rules.TypeHealthAudited:
 		b := as[rules.HealthAudited](e)
 		switch {
 		case b.Contradiction:
@@ -89,25 +89,25 @@ func (y saying) remedy(e *signalbox.Event) (text, detail string) {
 			return "healthy again", ""
 		}
 		return "unhealthy still", b.Reason
-	case "RemediationRetried":
+	case rules.TypeRemediationRetried:
 		return fmt.Sprintf("is tried again (%s)", nth(as[rules.RemediationRetried](e).Attempt+1)), ""
-	case "RemediationEnded":
+	case rules.TypeRemediationEnded:
 		return "goes on, " + as[rules.RemediationEnded](e).Remediation + " is over", ""
-	case "ExpertRequested":
+	case rules.TypeExpertRequested:
 		b := as[rules.ExpertRequested](e)
 		return fmt.Sprintf("%s asks expert %s (%s) and is parked", y.role(e), b.Expert, b.Request), b.Type
-	case "ExpertAdvised":
+	case rules.TypeExpertAdvised:
 		b := as[rules.ExpertAdvised](e)
 		return fmt.Sprintf("advice of %s (%s)", b.Expert, b.Request), ""
-	case "ExpertRegistered":
+	case rules.TypeExpertRegistered:
 		b := as[rules.ExpertRegistered](e)
 		return "new expert: " + b.Expert.Name, b.Expert.Gap
-	case "FileWaited":
+	case rules.TypeFileWaited:
 		b := as[rules.FileWaited](e)
 		return fmt.Sprintf("parked: waits for %s, which %s has", b.File, b.Holder), ""
-	case "LocksYielded":
+	case rules.TypeLocksYielded:
 		return "gives its files up", as[rules.LocksYielded](e).Reason
-	case "OverlapNoted":
+	case rules.TypeOverlapNoted:
 		if b := as[rules.OverlapNoted](e); b.With != "" {
 			return fmt.Sprintf("changes %s, as %s does", b.File, b.With), ""
 		}
@@ -118,10 +118,10 @@ func (y saying) remedy(e *signalbox.Event) (text, detail string) {
 // asking is about questions.
 func (y saying) asking(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
-	case "QuestionAsked":
+	case rules.TypeQuestionAsked:
 		b := as[rules.QuestionAsked](e)
 		return fmt.Sprintf("asks the human (%s): %s", b.Question, b.Text), answerWith(b.Question)
-	case "QuestionAnswered":
+	case rules.TypeQuestionAnswered:
 		b := as[rules.QuestionAnswered](e)
 		if b.Withdrawn {
 			return b.Question + " no longer matters", ""
@@ -140,16 +140,16 @@ func (y saying) operator(e *signalbox.Event) (text, detail string) {
 		subject = "the run is "
 	}
 	switch e.Type {
-	case "PlanLoaded":
+	case rules.TypePlanLoaded:
 		_, name, _ := y.s.Plan()
 		return "plan loaded", name
-	case "Paused":
+	case rules.TypePaused:
 		return subject + "paused by " + e.Actor, as[rules.Paused](e).Reason
-	case "Resumed":
+	case rules.TypeResumed:
 		return subject + "resumed by " + e.Actor, ""
-	case "Cancelled":
+	case rules.TypeCancelled:
 		return subject + "cancelled by " + e.Actor, as[rules.Cancelled](e).Reason
-	case "Retried":
+	case rules.TypeRetried:
 		return subject + "begun anew by " + e.Actor, as[rules.Retried](e).Note
 	}
 	return "", ""

@@ -64,7 +64,7 @@ func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []s
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Type != "TurnSignalHeard" {
+		if e.Type != rules.TypeTurnSignalHeard {
 			continue
 		}
 		var s rules.TurnSignalHeard
