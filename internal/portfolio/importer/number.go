@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/govalues/decimal"
-
-	"signalbox/internal/portfolio/importer/lines"
 )
 
 var (
@@ -22,9 +20,6 @@ var (
 // half in half of the world. Scale is the number of decimals as printed.
 func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 	s = strings.TrimSpace(s)
-	if d, scale, ok := lines.Number(s); ok {
-		return d, scale, nil
-	}
 	negative := false
 	if len(s) > 2 && s[0] == '(' && s[len(s)-1] == ')' {
 		negative, s = true, s[1:len(s)-1]
@@ -116,13 +111,6 @@ func parseDate(s string, layouts ...string) (string, bool) {
 	return "", false
 }
 
-func parseISODate(s string) (string, bool) {
-	if lines.IsDate(s) {
-		return s, true
-	}
-	return parseDate(s, time.DateOnly)
-}
-
 // parseUSDate reads the dates of American brokers. Of "01/02/2024 as of 12/29/2023" the second counts: the first is
 // only the day of booking.
 func parseUSDate(s string) (string, bool) {
@@ -135,9 +123,6 @@ func parseUSDate(s string) (string, bool) {
 
 // parseTicker gives a ticker one spelling: BRK/B and BRK B are BRK.B.
 func parseTicker(s string) (string, error) {
-	if lines.IsTicker(s) {
-		return s, nil
-	}
 	t := strings.ToUpper(strings.TrimSpace(s))
 	if len(t) > 15 { // an option with the spaces of its OCC symbol
 		if m := occForm.FindStringSubmatch(t); m != nil {
@@ -148,13 +133,14 @@ func parseTicker(s string) (string, error) {
 	if t == "" {
 		return "", errors.New("ticker is empty, expected something like VTI")
 	}
-	if !lines.IsTicker(t) {
+	if !tickerForm.MatchString(t) {
 		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", clip(s, 100))
 	}
 	return t, nil
 }
 
 var (
+	tickerForm   = regexp.MustCompile(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
 	occForm      = regexp.MustCompile(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
 	schwabOption = regexp.MustCompile(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
 	fidelOption  = regexp.MustCompile(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
-	"iter"
-	"slices"
 	"strings"
+	"time"
+	"unique"
 
 	"github.com/govalues/decimal"
-
-	"signalbox/internal/portfolio/importer/lines"
 )
 
 func allColumns() []string {
@@ -18,68 +16,19 @@ func allColumns() []string {
 		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
 }
 
-func ownColumns() []string { return allColumns()[:colToAccount] }
+// numOwn is how many of the columns every file has; the further ones are written only if a row needs them.
+const numOwn = 9
 
-// The own columns and the further ones, in their order.
-const (
-	colDate, colAccount, colAction, colTicker, colQuantity, colPrice, colFees, colCurrency, colLotID = 0, 1, 2, 3, 4, 5, 6, 7, 8
-	colToAccount, colRatio, colDonorBasis, colDonorDate, colValue, colID, numColumns                 = 9, 10, 11, 12, 13, 14, 15
-)
+func ownColumns() []string { return allColumns()[:numOwn] }
 
-// columns say where in a record each column stands, looked up once for a file; -1 if it has none.
-type columns [numColumns]int
+// batchRows is how many rows [ReadBatches] gives at a time.
+const batchRows = 4096
 
 // readOwn reads signalbox's own CSV. Other programs write it, so nothing in it is guessed.
 func (in *intake) readOwn(t *table) {
-	if !in.checkColumns(t, ownColumns()[:colFees], allColumns()[colFees:]) {
+	if !in.checkColumns(t, ownColumns()[:6], allColumns()[6:]) {
 		return
 	}
-	var c columns
-	for col := range c {
-		c[col] = t.index([]string{allColumns()[col]})
-	}
-	if rest, line := t.csv.Rest(); len(rest) < in.large || !in.ownParts(t.head, &c, lines.Parts(rest, line, in.partBytes)) {
-		in.ownRecords(t, &c)
-	}
-}
-
-// ownParts reads a large file on all cores. It reports whether nothing is wrong in it: if something is, what and where
-// is found only by reading in order.
-func (in *intake) ownParts(head map[string]int, c *columns, parts iter.Seq[lines.Part]) bool {
-	if in.take == nil {
-		in.imp.Rows = slices.Grow(in.imp.Rows, in.room)
-	}
-	seen, faultless := make(map[string]bool), true
-	lines.InOrder(parts, func(p lines.Part, part *intake) *intake {
-		if part == nil {
-			part = newIntake(in.file)
-			part.room = len(p.Text) / 40
-		}
-		part.imp.Rows = part.imp.Rows[:0]
-		part.ownRecords(&table{csv: lines.NewReader(p.Text, p.Line), head: head}, c)
-		return part
-	}, func(part *intake) bool {
-		rows := part.imp.Rows
-		faultless = part.count() == 0
-		for i := 0; i < len(rows) && faultless && c[colID] >= 0; i++ {
-			if id := rows[i].ID; id != "" {
-				faultless, seen[id] = !seen[id], true
-			}
-		}
-		if in.take != nil && faultless {
-			in.take(rows)
-		} else if faultless {
-			in.imp.Rows = append(in.imp.Rows, rows...)
-		}
-		return faultless
-	})
-	if !faultless {
-		in.imp.Rows = in.imp.Rows[:0]
-	}
-	return faultless
-}
-
-func (in *intake) ownRecords(t *table, c *columns) {
 	seen := make(map[string]int)
 	for t.next(&in.faults) {
 		if len(t.fields) > len(t.head) {
@@ -88,8 +37,8 @@ func (in *intake) ownRecords(t *table, c *columns) {
 			continue
 		}
 		before := in.count()
-		r := in.ownRow(t, c)
-		in.checkOwn(t, c, &r)
+		r := in.ownRow(t)
+		in.checkOwn(t, &r)
 		if in.count() > before {
 			continue
 		}
@@ -100,8 +49,13 @@ func (in *intake) ownRecords(t *table, c *columns) {
 		if r.ID != "" {
 			seen[r.ID] = t.line()
 		}
-		if before == 0 { // else the file is refused
-			in.row(t.line(), "", r)
+		if before > 0 {
+			continue // the file is refused, so its rows need no memory
+		}
+		in.row(t.line(), "", r)
+		if in.take != nil && len(in.imp.Rows) == batchRows {
+			in.take(in.imp.Rows)
+			in.imp.Rows = in.imp.Rows[:0]
 		}
 	}
 }
@@ -135,27 +89,26 @@ func (in *intake) checkColumns(t *table, required, further []string) bool {
 	return ok
 }
 
-// ownRow understands a record. What outlives it has memory of its own, so that the text can go.
-func (in *intake) ownRow(t *table, c *columns) Row {
+// intern returns a copy of s that is shared by all equal strings. A field is a part of the string of its whole record, so
+// a row that kept it would keep the record.
+func intern(s string) string { return unique.Make(s).Value() }
+
+func (in *intake) ownRow(t *table) Row {
 	r := Row{
-		Account: in.words.Keep(t.field(c[colAccount])), LotID: strings.Clone(t.field(c[colLotID])),
-		ToAccount: in.words.Keep(t.field(c[colToAccount])), ID: t.field(c[colID]),
-		Quantity: in.positive(t, c, colQuantity), Price: in.positive(t, c, colPrice), Fees: in.positive(t, c, colFees),
-		DonorBasis: in.positive(t, c, colDonorBasis), Value: in.positive(t, c, colValue),
-		Date: in.ownDate(t, c, colDate), DonorDate: in.ownDate(t, c, colDonorDate), Action: in.action(t.field(c[colAction])),
-	}
-	if t.field(c[colCurrency]) != "" {
-		r.Currency = in.currency(t)
+		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")), Action: parseAction(t.get("action")),
+		Quantity: in.positive(t, "quantity"), Price: in.positive(t, "price"), Fees: in.positive(t, "fees"), Currency: intern(in.currency(t)),
+		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")), DonorBasis: in.positive(t, "donor_basis"),
+		DonorDate: in.isoDate(t, "donor_date", false), Value: in.positive(t, "value"), ID: strings.Clone(t.get("id")),
 	}
 	if r.Account == "" && r.Action != Transfer && r.Action != Split {
 		in.add(t.at("account"), "account is empty, expected the id of an account")
 	}
-	var err error
-	if r.Ticker, err = parseTicker(t.field(c[colTicker])); err != nil {
+	ticker, err := parseTicker(t.get("ticker"))
+	if err != nil {
 		in.add(t.at("ticker"), "%v", err)
 	}
-	r.Ticker = in.words.Keep(r.Ticker)
-	if s := t.field(c[colRatio]); s != "" {
+	r.Ticker = intern(ticker)
+	if s := t.get("ratio"); s != "" {
 		if r.Ratio, err = parseRatio(s); err != nil {
 			in.add(t.at("ratio"), "ratio: %q %v", s, err)
 		}
@@ -163,20 +116,12 @@ func (in *intake) ownRow(t *table, c *columns) Row {
 	return r
 }
 
-func (in *intake) action(s string) Action {
-	switch a := Action(s); a {
-	case Buy, Sell, Reinvest:
-		return a
-	}
-	return Action(in.words.Keep(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-", "_")))
+// parseAction accepts an action in any case, with spaces or hyphens for underscores.
+func parseAction(s string) Action {
+	return Action(intern(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-", "_")))
 }
 
-func (in *intake) positive(t *table, c *columns, col int) decimal.Decimal {
-	s := t.field(c[col])
-	if d, _, ok := lines.Number(s); ok || s == "" {
-		return d
-	}
-	name := allColumns()[col]
+func (in *intake) positive(t *table, name string) decimal.Decimal {
 	n := t.number(&in.faults, name)
 	if n.IsNeg() {
 		in.add(t.at(name), "%s: %q is negative, expected a positive number: the action says the direction", name, t.get(name))
@@ -184,19 +129,12 @@ func (in *intake) positive(t *table, c *columns, col int) decimal.Decimal {
 	return n.Decimal
 }
 
-func (in *intake) ownDate(t *table, c *columns, col int) string {
-	if s := t.field(c[col]); lines.IsDate(s) || s == "" && col != colDate {
-		return s
-	}
-	return in.isoDate(t, allColumns()[col], true)
-}
-
 func (in *intake) isoDate(t *table, name string, required bool) string {
 	s := t.get(name)
 	if s == "" && !required {
 		return ""
 	}
-	date, ok := parseISODate(s)
+	date, ok := parseDate(s, time.DateOnly)
 	if !ok {
 		in.add(t.at(name), "%s: %q is no date, expected something like 2024-01-31", name, s)
 	}
@@ -212,7 +150,7 @@ func (in *intake) currency(t *table) string {
 }
 
 // checkOwn holds a row to what its action needs, and fills the total of an action that may be given per share.
-func (in *intake) checkOwn(t *table, c *columns, r *Row) {
+func (in *intake) checkOwn(t *table, r *Row) {
 	need := func(missing bool, column, what string) {
 		if missing {
 			in.add(t.at(column), "%s: %s needs %s", column, r.Action, what)
@@ -228,7 +166,7 @@ func (in *intake) checkOwn(t *table, c *columns, r *Row) {
 	switch r.Action {
 	case Buy, Sell, Reinvest:
 		quantity()
-		need(t.field(c[colPrice]) == "", "price", "a price, 0 if there was none")
+		need(t.get("price") == "", "price", "a price, 0 if there was none")
 	case Split:
 		need(r.Account == "" && t.get("ratio") == "", "account", "the account, if a split has no ratio")
 		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio", "a ratio like 4 or 3:2, or the shares added as quantity")
@@ -265,7 +203,7 @@ func (in *intake) checkOwn(t *table, c *columns, r *Row) {
 func Format(rows []Row) ([]byte, error) {
 	print := make(fingerprints)
 	records := make([][]string, len(rows))
-	further := allColumns()[colToAccount:]
+	further := allColumns()[numOwn:]
 	used := make([]bool, len(further))
 	for i, r := range rows {
 		id := r.ID

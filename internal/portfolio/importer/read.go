@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"signalbox/internal/portfolio/importer/lines"
 )
 
 // maxBytes bounds a file. A million rows of the own CSV are about 60 MB.
@@ -25,9 +23,9 @@ func Read(name string, data []byte, opts *Options) (*Import, error) {
 	return newIntake(name).read(data, opts)
 }
 
-// ReadBatches is [Read] for a file whose rows need not be in memory together: they are given to take, in order, and
-// the Import has none. The slice is used again after take has returned. [Options].NoIDs holds. If there is an error in
-// the end, what was taken is void.
+// ReadBatches is like [Read], but passes the rows to take in batches, in order, so that the rows of a large file are never
+// all in memory. The rows have no IDs. The slice is reused after take returns. If ReadBatches returns an error, the caller
+// must discard the rows that it took.
 func ReadBatches(name string, data []byte, opts *Options, take func([]Row)) (*Import, error) {
 	in := newIntake(name)
 	in.take = take
@@ -95,18 +93,12 @@ type intake struct {
 	// fileAccount is an account named once for the whole file.
 	fileAccount string
 	shorts      int
-	// take gets the rows of a large file in the own columns, if it is not nil.
+	// take receives the rows of a file in the own columns in batches; nil means they stay in imp.
 	take func([]Row)
-	// room is for how many rows there should be space.
-	room int
-	// words are what the rows of own columns have in common.
-	words lines.Words
-	// large is from how many bytes on own columns are read in parts, and partBytes how large these are.
-	large, partBytes int
 }
 
 func newIntake(name string) *intake {
-	return &intake{faults: faults{file: name}, imp: &Import{}, words: make(lines.Words), large: 1 << 20, partBytes: 256 << 10}
+	return &intake{faults: faults{file: name}, imp: &Import{Rows: []Row{}}}
 }
 
 func (in *intake) note(format string, args ...any) {
@@ -125,17 +117,12 @@ func (in *intake) row(line int, ref string, r Row) {
 		}
 		in.refs[len(in.imp.Rows)] = ref
 	}
-	if cap(in.imp.Rows) == 0 {
-		in.imp.Rows = slices.Grow(in.imp.Rows, in.room)
-	}
 	in.imp.Rows = append(in.imp.Rows, r)
 }
 
 // readCSV finds the header and hands the table to the format it belongs to.
 func (in *intake) readCSV(text []byte) {
 	t := newTable(text)
-	// Growing by copying would cost more than reading. No record is shorter than 40 bytes by much.
-	in.imp.Rows, in.room = []Row{}, min(bytes.Count(text, []byte("\n")), len(text)/40, 1<<20)
 	var preamble []string
 	first := place{1, 1}
 	for n := 0; n < headerWithin && t.next(&in.faults); n++ {
@@ -201,7 +188,7 @@ func (in *intake) inOrder() {
 
 // identify gives every row its ID.
 func (in *intake) identify() {
-	if in.opts.NoIDs || in.take != nil {
+	if in.take != nil {
 		return
 	}
 	print, refs := make(fingerprints, len(in.imp.Rows)), make(map[string]fingerprint)

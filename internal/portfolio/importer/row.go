@@ -88,8 +88,6 @@ type Options struct {
 	Account string
 	// Accounts maps a broker's account names to the portfolio's ids. A name that is not in it is kept.
 	Accounts map[string]string
-	// NoIDs leaves the IDs empty that rows get by their content: for one file that is not compared with others.
-	NoIDs bool
 }
 
 // fingerprints gives rows their IDs by content. Equal rows are counted, so that a second fill at the same price on the

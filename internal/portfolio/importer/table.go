@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"io"
@@ -8,13 +9,11 @@ import (
 	"strings"
 
 	"github.com/govalues/decimal"
-
-	"signalbox/internal/portfolio/importer/lines"
 )
 
 // table reads a CSV file record by record and remembers where each field stood.
 type table struct {
-	csv    *lines.Reader
+	csv    *csv.Reader
 	head   map[string]int
 	fields []string
 	blank  bool
@@ -22,7 +21,12 @@ type table struct {
 
 // newTable reads records of any width: footers and preambles have others. Quotes are strict: a lenient reader takes
 // everything after a lost quote for one field, and the rows in it would be gone without a word.
-func newTable(text []byte) *table { return &table{csv: lines.NewReader(text, 1)} }
+func newTable(text []byte) *table {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.FieldsPerRecord = -1
+	r.ReuseRecord = true
+	return &table{csv: r}
+}
 
 // next moves to the next record that is not empty. A broken quote is a fault and ends the table.
 func (t *table) next(f *faults) bool {
@@ -69,10 +73,8 @@ func (t *table) index(names []string) int {
 }
 
 // get returns a column's field, or "" if the record is too short or has no such column.
-func (t *table) get(names ...string) string { return t.field(t.index(names)) }
-
-func (t *table) field(i int) string {
-	if i >= 0 && i < len(t.fields) {
+func (t *table) get(names ...string) string {
+	if i := t.index(names); i >= 0 && i < len(t.fields) {
 		return t.fields[i]
 	}
 	return ""

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"signalbox/internal/portfolio/importer/lines"
 )
 
 // decodeText makes UTF-8 of what brokers and spreadsheets write, with LF line ends. The note is not empty if the
@@ -16,7 +14,7 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 	if what := foreign(data); what != "" {
 		return nil, "", errors.New(what)
 	}
-	if text, note, err = lines.Unmark(data); err != nil {
+	if text, note, err = stripMark(data); err != nil {
 		return nil, "", err
 	}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
@@ -27,10 +25,10 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 		return nil, "", errors.New(what)
 	}
 	if !utf8.Valid(text) {
-		text = lines.FromWindows(text)
+		text = decodeWindows1252(text)
 		note = "the file is not UTF-8 and was read as Windows-1252"
 	}
-	return lines.Ends(text), note, nil
+	return normalizeLineEnds(text), note, nil
 }
 
 // foreign names a file that is no text at all, by its first bytes.

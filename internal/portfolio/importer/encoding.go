@@ -1,4 +1,4 @@
-package lines
+package importer
 
 import (
 	"bytes"
@@ -7,13 +7,14 @@ import (
 	"unicode/utf16"
 )
 
-// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252; the five holes stay control characters.
+// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252. Five bytes have no character and stay control
+// characters.
 const cp1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 
-// Unmark takes the byte order mark from a text and makes UTF-8 of UTF-16. A text without a mark may be in any other
-// encoding still. The note is not empty if the encoding had to be guessed.
-func Unmark(data []byte) (text []byte, note string, err error) {
-	switch order := withoutMark(data); {
+// stripMark removes the byte order mark and converts UTF-16 to UTF-8. Text without a mark may still be in another
+// encoding. The note is not empty if the encoding had to be guessed.
+func stripMark(data []byte) (text []byte, note string, err error) {
+	switch order := guessUTF16(data); {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return data[3:], "", nil
 	case bytes.HasPrefix(data, []byte("\xff\xfe")):
@@ -29,16 +30,17 @@ func Unmark(data []byte) (text []byte, note string, err error) {
 	return data, "", nil
 }
 
-// Ends makes every line end a LF. A text that has no other is returned as it is, not copied.
-func Ends(text []byte) []byte {
+// normalizeLineEnds replaces CR LF and CR by LF.
+func normalizeLineEnds(text []byte) []byte {
 	if bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}
 	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
-// withoutMark knows UTF-16 that does not begin with its mark: of plain letters every second byte is zero.
-func withoutMark(data []byte) binary.ByteOrder {
+// guessUTF16 recognises UTF-16 without a byte order mark: in plain English text every second byte is zero. It returns nil
+// for other text.
+func guessUTF16(data []byte) binary.ByteOrder {
 	head := data[:min(len(data)&^1, 64)]
 	zeros := [2]int{}
 	for i, b := range head {
@@ -58,7 +60,7 @@ func withoutMark(data []byte) binary.ByteOrder {
 
 func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 	if len(data)%2 != 0 {
-		return nil, fmt.Errorf("is UTF-16 with half a character at its end: it was cut off")
+		return nil, fmt.Errorf("is UTF-16 and ends with half a character: it was cut off; download it again")
 	}
 	units := make([]uint16, len(data)/2)
 	for i := range units {
@@ -67,8 +69,8 @@ func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 	return []byte(string(utf16.Decode(units))), nil
 }
 
-// FromWindows makes UTF-8 of Windows-1252.
-func FromWindows(data []byte) []byte {
+// decodeWindows1252 converts Windows-1252 to UTF-8.
+func decodeWindows1252(data []byte) []byte {
 	high := []rune(cp1252)
 	var out bytes.Buffer
 	for _, b := range data {
