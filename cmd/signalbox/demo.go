@@ -110,7 +110,7 @@ func (p *program) stage(dir, project string, pace time.Duration) error {
 	if err := os.CopyFS(project, files); err != nil {
 		return err
 	}
-	program, err := agent.Own()
+	program, err := agent.Executable()
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ type run struct {
 
 	dir   string // of the box
 	root  string // of the project; "" is to be found
-	place crew.Place
+	place crew.Project
 	plan  *plan.Plan
 }
 
@@ -154,19 +154,19 @@ func (p *program) workRoot(f boxFlag, dir string) string {
 }
 
 // findPlace returns where the work is done: in trees of a git repository, or all in one folder.
-func findPlace(ctx context.Context, c *config.Config, root, dir string) (crew.Place, error) {
+func findPlace(ctx context.Context, c *config.Config, root, dir string) (crew.Project, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
-		return crew.Place{}, err
+		return crew.Project{}, err
 	}
 	if c.Workspace == config.WorkspaceShared {
-		return crew.Place{Root: root}, nil
+		return crew.Project{Root: root}, nil
 	}
 	repo, err := workspace.Find(ctx, root, filepath.Join(dir, crew.TreesFolder))
 	if err != nil {
-		return crew.Place{}, err
+		return crew.Project{}, err
 	}
-	return crew.Place{Root: root, Repo: repo}, nil
+	return crew.Project{Root: root, Repo: repo}, nil
 }
 
 // run loads the plan and works on it.
@@ -207,7 +207,7 @@ func (p *program) noteChange(c rules.PlanChange) {
 
 // job is what a crew is to do, and how that is shown.
 type job struct {
-	place  crew.Place
+	place  crew.Project
 	shown  progress.Options
 	crew   crew.Options
 	beside []func(context.Context, *box.Box)

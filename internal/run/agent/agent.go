@@ -1,6 +1,6 @@
-// Package agent knows how agent programs are started: which command line, how they get their prompt, what they may see
-// of the environment. It also keeps the register of those that run, by which the agents of a killed run are found and
-// ended. It starts nothing itself; package process does.
+// Package agent builds the command lines of agent programs: their arguments, how they get their prompt, and their environment.
+// It also keeps the register of running agents, so that the agents of a killed process can be found and ended. It starts no
+// programs; package process does.
 package agent
 
 import (
@@ -23,52 +23,52 @@ type Delivery string
 
 const (
 	DeliverStdin    Delivery = "stdin"    // on standard input
-	DeliverArgument Delivery = "argument" // in place of {prompt} in Argv
-	DeliverFile     Delivery = "file"     // in a file whose name is in place of {prompt_file} in Argv
+	DeliverArgument Delivery = "argument" // as an argument, which replaces {prompt} in Argv
+	DeliverFile     Delivery = "file"     // in a file, whose name replaces {prompt_file} in Argv
 )
 
-// longestArgument is how long an argument can safely be: Linux allows 128 KiB for one, macOS 1 MiB for all together.
-const longestArgument = 100 << 10
+// maxArgument bounds a prompt that is passed as an argument: Linux allows 128 KiB for one, macOS 1 MiB for all together.
+const maxArgument = 100 << 10
 
-// Command is how an agent program is started.
+// Command describes how to start an agent program.
 type Command struct {
-	// Argv is the program and its arguments, in which {prompt}, {prompt_file}, {workspace}, {role}, {task}, {session} and
-	// {model} are replaced. Without a model, an argument with {model} is left out, and if it is nothing else, so is the
-	// flag before it.
+	// Argv is the program and its arguments. The fields {prompt}, {prompt_file}, {workspace}, {role}, {task}, {session} and
+	// {model} are replaced. Without a model, an argument that contains {model} is omitted, and if the argument is exactly
+	// {model}, so is the flag before it.
 	Argv []string
-	// Format is in which form the program writes; FormatAuto, or nothing, if that is to be recognised.
+	// Format is the format of the program's output; FormatAuto or "" means that it is detected.
 	Format signalbox.Format
-	// Prompt is how the prompt is passed; empty is what Argv says: an argument if {prompt} is in it, a file if
-	// {prompt_file} is, else standard input.
+	// Prompt is how the prompt is passed. "" means that Argv decides: an argument if it contains {prompt}, a file if it
+	// contains {prompt_file}, and otherwise standard input.
 	Prompt Delivery
-	// Env is set in the program's environment. An empty value takes a variable away.
+	// Env is added to the program's environment. An empty value removes a variable.
 	Env map[string]string
-	// Interactive programs keep their standard input, and hear messages on it as lines.
+	// Interactive programs keep their standard input open and read messages from it, one per line.
 	Interactive bool
-	// Linger is how long the program may go on after its stream said that the turn is over, before it is ended: some hang
-	// then. Zero is for ever.
+	// Linger is how long the program may keep running after its output reports the end of the turn. Some programs hang then.
+	// Zero means no limit.
 	Linger time.Duration
 }
 
-// Fill is what a command is filled with to become a program that can be started.
+// Fill has the values for the fields of a Command.
 type Fill struct {
 	Prompt []byte
-	// Dir is the workspace, where the program runs.
+	// Dir is the workspace, in which the program runs.
 	Dir                        string
 	Role, Task, Session, Model string
-	// ScratchDir is where a prompt is put that goes through a file. It must be outside every workspace. Empty is the
-	// system's folder for temporary files.
+	// ScratchDir is the folder for prompt files. It must be outside every workspace. "" means the system's folder for temporary
+	// files.
 	ScratchDir string
-	// Env is more of the environment, as KEY=VALUE. It comes last.
+	// Env is added to the environment last, as KEY=VALUE.
 	Env []string
 }
 
-// Build makes a program of a command. Its environment is that of this process, without what is signalbox's own, then
-// Command.Env, the session, and Fill.Env. Where its output goes is left to the caller. The caller calls cleanup, which is
-// never nil, after the program has ended.
+// Build returns a program that can be started. Its environment is that of this process without signalbox's own variables, then
+// Command.Env, the session, and Fill.Env. The caller sets where the output goes, and calls cleanup, which is never nil, after the
+// program has ended.
 func (c Command) Build(fill Fill) (spec process.Spec, cleanup func(), err error) {
 	cleanup = func() {}
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return process.Spec{}, cleanup, err
 	}
 	spec = process.Spec{Dir: fill.Dir, Interactive: c.Interactive, Env: c.environ()}
@@ -82,12 +82,12 @@ func (c Command) Build(fill Fill) (spec process.Spec, cleanup func(), err error)
 	switch {
 	case delivery == DeliverStdin:
 		spec.Stdin = input(fill.Prompt, c.Interactive)
-	case delivery == DeliverFile, len(fill.Prompt) > longestArgument:
+	case delivery == DeliverFile, len(fill.Prompt) > maxArgument:
 		if file, err = promptFile(fill); err != nil {
 			return process.Spec{}, cleanup, err
 		}
 		cleanup = func() { os.Remove(file) }
-		prompt = "Your instructions are in the file " + file + ". Read all of it, then do what it says."
+		prompt = "Your instructions are in the file " + file + ". Read the whole file, then follow it."
 	default:
 		prompt = string(fill.Prompt)
 	}
@@ -95,8 +95,8 @@ func (c Command) Build(fill Fill) (spec process.Spec, cleanup func(), err error)
 	return spec, cleanup, nil
 }
 
-// input is the prompt as a program reads it. It is never nil, which would be no input at all. One that is read line by
-// line has to end as a line.
+// input returns the prompt for standard input. It is never nil, because nil would mean no input at all. An interactive program
+// reads lines, so its prompt must end with a line end.
 func input(prompt []byte, interactive bool) []byte {
 	text := append([]byte{}, prompt...)
 	if interactive && !bytes.HasSuffix(text, []byte("\n")) {
@@ -106,7 +106,7 @@ func input(prompt []byte, interactive bool) []byte {
 }
 
 func promptFile(fill Fill) (string, error) {
-	f, err := os.CreateTemp(fill.ScratchDir, "prompt-*.md") // which only its owner may read
+	f, err := os.CreateTemp(fill.ScratchDir, "prompt-*.md") // readable only by its owner
 	if err != nil {
 		return "", fmt.Errorf("write the prompt: %w", err)
 	}
@@ -115,7 +115,7 @@ func promptFile(fill Fill) (string, error) {
 		os.Remove(f.Name())
 		return "", fmt.Errorf("write the prompt: %w", err)
 	}
-	name, err := filepath.Abs(f.Name()) // the program runs elsewhere
+	name, err := filepath.Abs(f.Name()) // the program runs in another folder
 	if err != nil {
 		os.Remove(f.Name())
 		return "", fmt.Errorf("write the prompt: %w", err)
@@ -123,7 +123,7 @@ func promptFile(fill Fill) (string, error) {
 	return name, nil
 }
 
-// arguments fills Argv. All is replaced in one go, so that braces in a prompt are left as they are.
+// arguments fills in Argv. All fields are replaced in one pass, so that braces in a prompt stay unchanged.
 func (c Command) arguments(fill Fill, prompt, file string) (argv []string) {
 	fields := strings.NewReplacer("{prompt}", prompt, "{prompt_file}", file, "{workspace}", fill.Dir, "{role}", fill.Role,
 		"{task}", fill.Task, "{session}", fill.Session, "{model}", fill.Model)
@@ -134,13 +134,13 @@ func (c Command) arguments(fill Fill, prompt, file string) (argv []string) {
 			}
 			continue
 		}
-		// The system ends an argument at a zero byte, and Go refuses to start such a program.
+		// Arguments cannot contain a zero byte.
 		argv = append(argv, strings.ReplaceAll(fields.Replace(argument), "\x00", "\uFFFD"))
 	}
 	return argv
 }
 
-// environ is the environment of the program without what a Fill adds.
+// environ returns the environment of the program without what Fill adds.
 func (c Command) environ() []string {
 	env := slices.DeleteFunc(process.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -171,31 +171,31 @@ func (c Command) has(field string) bool {
 	return slices.ContainsFunc(c.Argv, func(argument string) bool { return strings.Contains(argument, field) })
 }
 
-// check finds what is wrong with a command on any machine.
-func (c Command) check() error {
-	wrong := func(hint, format string, args ...any) error {
+// validate reports mistakes that do not depend on the machine.
+func (c Command) validate() error {
+	invalid := func(hint, format string, args ...any) error {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...), Hint: hint}
 	}
 	delivery := c.delivery()
 	switch {
 	case len(c.Argv) == 0 || c.Argv[0] == "":
-		return wrong("name a program, or one of "+strings.Join(Presets(), ", "), "an agent without a command")
+		return invalid("name a program, or one of "+strings.Join(Presets(), ", "), "an agent has no command")
 	case !slices.Contains([]Delivery{DeliverStdin, DeliverArgument, DeliverFile}, delivery):
-		return wrong("it can be passed by stdin, argument or file", "agent %s: its prompt is passed by %q", c.Argv[0], delivery)
+		return invalid("use stdin, argument or file", "agent %s: unknown way to pass its prompt: %q", c.Argv[0], delivery)
 	case (delivery == DeliverArgument) != c.has("{prompt}"):
-		return wrong("{prompt} belongs in the arguments if the prompt is passed as an argument, and only then",
+		return invalid("put {prompt} in the arguments if, and only if, the prompt is passed as an argument",
 			"agent %s: its prompt is passed by %s", c.Argv[0], delivery)
 	case (delivery == DeliverFile) != c.has("{prompt_file}"):
-		return wrong("{prompt_file} belongs in the arguments if the prompt is passed in a file, and only then",
+		return invalid("put {prompt_file} in the arguments if, and only if, the prompt is passed in a file",
 			"agent %s: its prompt is passed by %s", c.Argv[0], delivery)
 	}
 	return nil
 }
 
-// Check reports whether the program can be started here, as far as can be told without starting it. The error is a
-// *signalbox.Error that says what to install or set. A program that is named relative to its workspace is not looked for.
+// Check reports whether the program can be started here, as far as that is known without starting it. The error is a
+// *signalbox.Error with a hint about what to install or set. A program whose path is relative to its workspace is not checked.
 func (c Command) Check() error {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	program := c.Argv[0]
@@ -204,21 +204,21 @@ func (c Command) Check() error {
 	}
 	env := c.environ()
 	if _, err := process.Find(program, "", env); err != nil {
-		if e, ok := errors.AsType[*signalbox.Error](err); ok && installs(program) != "" {
-			return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: "install it with " + installs(program) + ", or set the agent's command"}
+		if e, ok := errors.AsType[*signalbox.Error](err); ok && installCommand(program) != "" {
+			return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: "install it with " + installCommand(program) + ", or set the agent's command"}
 		}
 		return err
 	}
 	return c.checkRoot(os.Geteuid(), env)
 }
 
-// checkRoot knows that Claude Code refuses to work without asking where it could do all the harm there is.
+// checkRoot reports that Claude Code refuses to bypass permissions when it runs as root.
 func (c Command) checkRoot(user int, env []string) error {
 	bypasses := slices.Contains(c.Argv, "bypassPermissions") || slices.Contains(c.Argv, "--dangerously-skip-permissions")
 	if user != 0 || filepath.Base(c.Argv[0]) != "claude" || !bypasses ||
 		slices.Contains(env, "IS_SANDBOX=1") || slices.Contains(env, "CLAUDE_CODE_BUBBLEWRAP=1") {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("claude does not run as root without asking for permissions"),
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("claude does not bypass permissions as root"),
 		Hint: "run signalbox as another user, or, if this machine is a sandbox, set IS_SANDBOX=1"}
 }

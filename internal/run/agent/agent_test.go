@@ -53,7 +53,7 @@ func TestBuild(t *testing.T) {
 }
 
 func TestPromptInAFile(t *testing.T) {
-	long := strings.Repeat("long ", longestArgument)
+	long := strings.Repeat("long ", maxArgument)
 	for _, tt := range []struct {
 		name, argument, prompt string
 		find                   func(argument string) string
@@ -116,8 +116,8 @@ func TestCommandThatCannotBe(t *testing.T) {
 		c    Command
 		says string
 	}{
-		{Command{}, "without a command"},
-		{Command{Argv: []string{"a"}, Prompt: "pigeon"}, `passed by "pigeon"`},
+		{Command{}, "has no command"},
+		{Command{Argv: []string{"a"}, Prompt: "pigeon"}, `pass its prompt: "pigeon"`},
 		{Command{Argv: []string{"a"}, Prompt: DeliverArgument}, "passed by argument"},
 		{Command{Argv: []string{"a"}, Prompt: DeliverFile}, "passed by file"},
 		{Command{Argv: []string{"a", "{prompt}"}, Prompt: DeliverStdin}, "passed by stdin"},

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-func TestAwaitEnd(t *testing.T) {
+func TestWaitForExit(t *testing.T) {
 	dir := t.TempDir()
-	AwaitEnd(dir, "w-0123456789ab") // there is none
+	WaitForExit(dir, "w-0123456789ab") // there is none
 	owner, err := Join(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan bool)
 	go func() {
-		AwaitEnd(dir, owner.ID())
+		WaitForExit(dir, owner.ID())
 		_, err := os.Stat(filepath.Join(dir, "leaving"))
 		ended <- err == nil
 	}()

@@ -14,12 +14,12 @@ import (
 	"signalbox/internal/durable"
 )
 
-// linger is ample for a program to end after its last word, and short for those that hang there.
+// linger is long enough for a program to end after its turn, and short for one that hangs.
 const linger = 15 * time.Second
 
-// Preset returns the command of a known agent program: without questions, since nobody is there to answer them, without
-// telemetry and checks for updates, since a run is no place for them, and with its prompt on standard input, which has no limit
-// of length. The user's settings and login of these programs apply.
+// Preset returns the command of a known agent program: without permission prompts, because no one is there to answer them,
+// without telemetry and update checks, and with its prompt on standard input, which has no length limit. The user's settings and
+// login of the program apply.
 func Preset(name string) (Command, bool) {
 	c := Command{Prompt: DeliverStdin, Linger: linger}
 	switch name {
@@ -27,7 +27,7 @@ func Preset(name string) (Command, bool) {
 		c.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions",
 			"--model", "{model}"}
 		c.Format = signalbox.FormatClaude
-		// It refuses to run inside another of its sessions, and signalbox may have been started from one.
+		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its sessions.
 		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
 	case "codex":
 		c.Argv = []string{"codex", "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
@@ -36,10 +36,10 @@ func Preset(name string) (Command, bool) {
 	case "gemini":
 		c.Argv = []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust", "-m", "{model}"}
 		c.Format = signalbox.FormatGemini
-		// Its usage statistics can be turned off in its settings only. Without a terminal it does not look for updates.
+		// Its usage statistics can only be turned off in its settings. Without a terminal it does not check for updates.
 		c.Env = map[string]string{"GEMINI_TELEMETRY_ENABLED": "false"}
 	case "opencode":
-		// It takes its message from standard input if that is no terminal. As an argument it would put it in quotes.
+		// It reads its message from standard input if that is not a terminal. It would quote an argument.
 		c.Argv = []string{"opencode", "run", "--format", "json", "-m", "{model}"}
 		c.Format = signalbox.FormatOpencode
 		c.Env = map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"} // it has no telemetry
@@ -49,17 +49,17 @@ func Preset(name string) (Command, bool) {
 	return c, true
 }
 
-// PresetAt is Preset for a program that talks to the server at baseURL, in the form that docs/agents.md says for each, and
-// to no other. The model is named here since some have to be told of it beforehand. An empty baseURL changes nothing.
+// PresetAt is like Preset, but the program talks only to the server at baseURL, in the protocol that docs/agents.md lists. Some
+// programs must know the model in advance. An empty baseURL changes nothing.
 //
-// Keys are those of the environment, under the names that each program's users know; without one a word goes in
-// its place, because the programs do not start without. A login that the program keeps is not used: it is for another server.
+// API keys come from the environment, under the names that each program documents. Without one a placeholder is set, because the
+// programs do not start without a key. A stored login is not used, because it is for another server.
 //
-// The command is right also if there is an error, but for the settings that could not be written.
+// If the error is not nil, the command is still valid, except for settings that could not be written.
 func PresetAt(name, baseURL, model string) (Command, error) {
 	c, ok := Preset(name)
 	if !ok {
-		return c, fmt.Errorf("%q is no known agent program", name)
+		return c, fmt.Errorf("unknown agent program %q", name)
 	}
 	if baseURL == "" {
 		return c, nil
@@ -73,7 +73,7 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 		}
 	case "codex":
 		provider := fmt.Sprintf(`{name="signalbox",base_url=%s,wire_api="responses",env_key="OPENAI_API_KEY"}`, strconv.Quote(baseURL))
-		// It fetches a list of plugins from its maker's server before it ends, and waits for it.
+		// With plugins it would fetch a list from its vendor's server before it ends, and wait for it.
 		c.Argv = slices.Insert(c.Argv, slices.Index(c.Argv, "-m"), "-c", "model_provider=signalbox", "-c", "model_providers.signalbox="+provider,
 			"-c", "features.plugins=false")
 		c.needKey("OPENAI_API_KEY")
@@ -96,7 +96,7 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 	return c, nil
 }
 
-// needKey puts a word where a key belongs if the environment has none. The configuration's env comes after it.
+// needKey sets a placeholder key if the environment has none. The configuration's env can override it.
 func (c *Command) needKey(variable string) {
 	if os.Getenv(variable) != "" {
 		return
@@ -107,10 +107,10 @@ func (c *Command) needKey(variable string) {
 	c.Env[variable] = "none"
 }
 
-// opencodeProvider is what the server is called in the settings that opencode is given.
+// opencodeProvider is the name of the server in the settings for opencode.
 const opencodeProvider = "signalbox"
 
-// opencodeConfig is laid over the user's settings by opencode. Titles of sessions, too, come from this server.
+// opencodeConfig returns settings that opencode merges over the user's. Session titles (small_model) also come from this server.
 func opencodeConfig(baseURL, model string) string {
 	type object = map[string]any
 	text, err := json.Marshal(object{
@@ -122,13 +122,13 @@ func opencodeConfig(baseURL, model string) string {
 		}},
 	})
 	if err != nil {
-		panic(err) // it is made of texts
+		panic(err) // it consists of strings
 	}
 	return string(text)
 }
 
-// geminiSettings say that it uses a key: if it is told of another server and not how to log in there, it refuses to start,
-// and no flag or variable tells it.
+// geminiSettings select an API key as the login. With another server and no selected login gemini refuses to start, and there is
+// no flag or variable to select one.
 const geminiSettings = `{
   "security": {"auth": {"selectedType": "gemini-api-key"}},
   "privacy": {"usageStatisticsEnabled": false},
@@ -137,12 +137,12 @@ const geminiSettings = `{
 }
 `
 
-// geminiHome makes a home in which gemini finds its settings. They can be nowhere else: the user's are the user's, and
-// those for the whole machine count only if root owns every folder above them.
+// geminiHome creates a home folder with settings for gemini. There is no other place for them: the user's settings must not be
+// changed, and system-wide ones are ignored unless root owns every folder above them.
 func geminiHome() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find a place for gemini's settings: %w", err)
+		return "", fmt.Errorf("find a folder for gemini's settings: %w", err)
 	}
 	home := filepath.Join(cache, "signalbox", "gemini")
 	name := filepath.Join(home, ".gemini", "settings.json")
@@ -161,8 +161,8 @@ func geminiHome() (string, error) {
 // Presets returns the names of the known agent programs.
 func Presets() []string { return []string{"claude", "codex", "gemini", "opencode"} }
 
-// installs returns how a known agent program is installed.
-func installs(program string) string {
+// installCommand returns the command that installs a known agent program, or "".
+func installCommand(program string) string {
 	name := filepath.Base(program)
 	if !slices.Contains(Presets(), name) {
 		return ""

@@ -35,7 +35,7 @@ func TestPresets(t *testing.T) {
 		if string(with.Stdin) != "do it" || without.Stdin == nil || with.Interactive {
 			t.Errorf("%s: input %q and %v", name, with.Stdin, without.Stdin)
 		}
-		if string(c.Format) != name || c.Linger == 0 || installs(name) == "" {
+		if string(c.Format) != name || c.Linger == 0 || installCommand(name) == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 		// Without another server nothing is set that has to do with one.

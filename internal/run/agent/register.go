@@ -21,32 +21,32 @@ import (
 	"signalbox/internal/process"
 )
 
-// The register of a box is a folder in which every running signalbox process has a file that it keeps locked, and in
-// which it notes the agents that it started. The system frees the lock when the process dies, however it dies; a file
-// that is not locked is that of a process that is gone. Nothing here has to survive a power cut, since agents do not.
+// The register of a box is a folder. Every running signalbox process has a file in it, which it keeps locked and in which it lists
+// the agents that it started. The system releases the lock when the process dies, so a file that is not locked belongs to a process
+// that is gone. Nothing here must survive a power failure, because agents do not either.
 
-// suffix ends the names of the files of owners.
+// suffix is the file name suffix of an owner's file.
 const suffix = ".owner"
 
-// Owner is this process, in the register. Its methods may be called by several at once.
+// Owner is the entry of this process in the register. It is safe for concurrent use.
 type Owner struct {
 	id   string
 	name string
 
-	mu    sync.Mutex // guards what follows
-	file  *os.File
-	size  int64
-	noted map[string]bool // sessions
+	mu       sync.Mutex // guards the fields below
+	file     *os.File
+	size     int64
+	sessions map[string]bool // that have an agent
 }
 
-// note is a line in an owner's file: a session has an agent, or has none any more.
-type note struct {
+// entry is a line in an owner's file: a session has an agent, or no longer has one.
+type entry struct {
 	Session string `json:"session"`
 	process.ID
 	Over bool `json:"over,omitempty"`
 }
 
-// Join enters this process in a register, whose folder it makes if need be.
+// Join adds this process to a register. It creates the folder if necessary.
 func Join(dir string) (*Owner, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("join the register: %w", err)
@@ -63,50 +63,50 @@ func Join(dir string) (*Owner, error) {
 		if err != nil {
 			return nil, fmt.Errorf("join the register: %w", err)
 		}
-		held, err := hold(file, name)
+		locked, err := tryLock(file, name)
 		if err != nil {
 			return nil, fmt.Errorf("join the register: %w", errors.Join(err, file.Close(), os.Remove(name)))
 		}
-		if held {
-			return &Owner{id: id, name: name, file: file, noted: map[string]bool{}}, nil
+		if locked {
+			return &Owner{id: id, name: name, file: file, sessions: map[string]bool{}}, nil
 		}
-		file.Close() // somebody took it for that of an owner who is gone, before it was locked
+		file.Close() // before it was locked, another process took it for the file of a dead owner
 	}
 }
 
-// hold locks the file of an owner if nobody has it locked and it is still there.
-func hold(file *os.File, name string) (bool, error) {
-	if held, err := durable.TryLockFile(file); !held || err != nil {
+// tryLock locks an owner's file, and reports whether it was unlocked and still exists.
+func tryLock(file *os.File, name string) (bool, error) {
+	if locked, err := durable.TryLockFile(file); !locked || err != nil {
 		return false, err
 	}
-	mine, err := file.Stat()
+	opened, err := file.Stat()
 	if err != nil {
 		return false, err
 	}
-	there, err := os.Stat(name)
+	current, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && os.SameFile(mine, there), err
+	return err == nil && os.SameFile(opened, current), err
 }
 
-// ID is the owner's id. Its sessions are named ID.1, ID.2 and so on.
+// ID returns the owner's id. Its sessions are named ID.1, ID.2 and so on.
 func (o *Owner) ID() string { return o.id }
 
-// Note notes the agent of a session. When it returns, the agent is found if this process is killed.
-func (o *Owner) Note(session string, id process.ID) error {
+// Add records the agent of a session. From then on the agent can be found if this process is killed.
+func (o *Owner) Add(session string, id process.ID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.write(note{Session: session, ID: id}); err != nil {
-		return fmt.Errorf("note the agent of session %s: %w", session, err)
+	if err := o.write(entry{Session: session, ID: id}); err != nil {
+		return fmt.Errorf("register the agent of session %s: %w", session, err)
 	}
-	o.noted[session] = true
+	o.sessions[session] = true
 	return nil
 }
 
-// write appends a line. One that was cut short is written over by the next.
-func (o *Owner) write(n note) error {
-	line, err := json.Marshal(n)
+// write appends a line. A line that was written only in part is overwritten by the next.
+func (o *Owner) write(e entry) error {
+	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
@@ -118,28 +118,26 @@ func (o *Owner) write(n note) error {
 	return nil
 }
 
-// Forget takes back what was noted for a session, whose agent has ended. If that cannot be written it does no harm: the
-// process is then looked for, and not found.
-func (o *Owner) Forget(session string) {
+// Remove removes a session whose agent has ended. A write error does no harm: the agent would be looked for and not found.
+func (o *Owner) Remove(session string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.noted, session)
-	if len(o.noted) > 0 {
-		_ = o.write(note{Session: session, Over: true})
+	delete(o.sessions, session)
+	if len(o.sessions) > 0 {
+		_ = o.write(entry{Session: session, Over: true})
 	} else if o.file.Truncate(0) == nil {
 		o.size = 0
 	}
 }
 
-// Leave takes this process out of the register. If agents are still noted, its file stays, and they are ended by the next
-// call of Bereaved.
+// Leave removes this process from the register. If it still has agents, its file stays, and the next ReapOrphans ends them.
 func (o *Owner) Leave() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.file.Close(); err != nil {
 		return fmt.Errorf("leave the register: %w", err)
 	}
-	if len(o.noted) > 0 {
+	if len(o.sessions) > 0 {
 		return nil
 	}
 	if err := os.Remove(o.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,22 +146,22 @@ func (o *Owner) Leave() error {
 	return nil
 }
 
-// Bereaved ends the agents of owners that are gone: TERM, grace, KILL. For every such owner it then calls released, so
-// that the caller can free what its sessions held, and removes its file. If an agent does not end, or released fails, or
-// this process is killed, the next call does it again; so released may be called more than once for an owner. It returns
-// how many agents were still running, and goes on to the next owner after an error.
-func Bereaved(dir string, grace time.Duration, released func(owner string) error) (ended int, err error) {
+// ReapOrphans ends the agents of owners that are gone: SIGTERM, grace, SIGKILL. For every such owner it then calls release, which
+// releases what the owner's sessions held, and removes the owner's file. If an agent does not end, or release fails, or this
+// process is killed, the next call tries again, so release may be called more than once for an owner. ReapOrphans continues with
+// the next owner after an error. It returns how many agents were still running.
+func ReapOrphans(dir string, grace time.Duration, release func(owner string) error) (ended int, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("read the register: %w", err)
 	}
 	var errs []error
-	for _, entry := range entries {
-		owner, ok := strings.CutSuffix(entry.Name(), suffix)
+	for _, file := range entries {
+		owner, ok := strings.CutSuffix(file.Name(), suffix)
 		if !ok {
 			continue
 		}
-		n, err := bereaved(filepath.Join(dir, entry.Name()), grace, func() error { return released(owner) })
+		n, err := reapOwner(filepath.Join(dir, file.Name()), grace, func() error { return release(owner) })
 		ended += n
 		if err != nil {
 			errs = append(errs, fmt.Errorf("end the agents of %s: %w", owner, err))
@@ -172,26 +170,26 @@ func Bereaved(dir string, grace time.Duration, released func(owner string) error
 	return ended, errors.Join(errs...)
 }
 
-// Deserted tells whether nobody is in a register, not even one who is gone and was not mourned yet.
-func Deserted(dir string) (bool, error) {
+// Empty reports whether a register has no owners, neither running nor dead.
+func Empty(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("read the register: %w", err)
 	}
-	return !slices.ContainsFunc(entries, func(entry fs.DirEntry) bool { return strings.HasSuffix(entry.Name(), suffix) }), nil
+	return !slices.ContainsFunc(entries, func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), suffix) }), nil
 }
 
-// bereaved does so for one owner, under its lock, so that no two do it at once.
-func bereaved(name string, grace time.Duration, released func() error) (ended int, err error) {
+// reapOwner reaps one owner while holding its lock, so that only one process does it at a time.
+func reapOwner(name string, grace time.Duration, release func() error) (ended int, err error) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // another was faster
+		return 0, nil // another process was faster
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
-	if held, err := hold(file, name); !held || err != nil {
+	if locked, err := tryLock(file, name); !locked || err != nil {
 		return 0, err
 	}
 	text, err := io.ReadAll(file)
@@ -200,21 +198,21 @@ func bereaved(name string, grace time.Duration, released func() error) (ended in
 	}
 	ended, err = endSessions(running(text), grace)
 	if err == nil {
-		err = released()
+		err = release()
 	}
 	if err != nil {
 		return ended, err
 	}
 	if runtime.GOOS == "windows" {
-		file.Close() // an open file cannot be removed there
+		file.Close() // an open file cannot be removed
 	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // its owner may just be leaving
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // its owner may be leaving
 		return ended, err
 	}
 	return ended, nil
 }
 
-// endSessions ends the agents of sessions at the same time, so that grace is waited for only once.
+// endSessions ends the agents of all sessions concurrently, so that grace passes only once.
 func endSessions(agents map[string][]process.ID, grace time.Duration) (ended int, err error) {
 	type result struct {
 		ended int
@@ -235,7 +233,7 @@ func endSessions(agents map[string][]process.ID, grace time.Duration) (ended int
 	return ended, err
 }
 
-// endSession ends the agent of a session, and what fled from it.
+// endSession ends the agent of a session and every process that carries the session in its environment.
 func endSession(session string, ids []process.ID, grace time.Duration) (ended int, err error) {
 	for _, id := range ids {
 		found, err := process.EndOrphan(id, grace)
@@ -250,18 +248,28 @@ func endSession(session string, ids []process.ID, grace time.Duration) (ended in
 	return ended, err
 }
 
-// running reads an owner's file. A line that was cut short is of an agent that never began.
+// running parses an owner's file. An incomplete line belongs to an agent that never ran, because Add did not return.
 func running(text []byte) map[string][]process.ID {
 	agents := map[string][]process.ID{}
 	for line := range bytes.Lines(text) {
-		var n note
-		switch err := json.Unmarshal(line, &n); {
-		case err != nil || n.Session == "":
-		case n.Over:
-			delete(agents, n.Session)
+		var e entry
+		switch err := json.Unmarshal(line, &e); {
+		case err != nil || e.Session == "":
+		case e.Over:
+			delete(agents, e.Session)
 		default:
-			agents[n.Session] = append(agents[n.Session], n.ID)
+			agents[e.Session] = append(agents[e.Session], e.ID)
 		}
 	}
 	return agents
+}
+
+// WaitForExit waits until an owner has left the register or is gone. It returns at once if there is no such owner on this machine.
+func WaitForExit(dir, owner string) {
+	file, err := os.OpenFile(filepath.Join(dir, owner+suffix), os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	_ = durable.LockFile(file)
 }

@@ -56,13 +56,13 @@ func own(dir string) error {
 		if err != nil {
 			return err
 		}
-		p, err := process.Start(spec, func(id process.ID) error { return owner.Note(session, id) })
+		p, err := process.Start(spec, func(id process.ID) error { return owner.Add(session, id) })
 		if err != nil {
 			return err
 		}
 		if script == "exit 0" {
 			p.Wait()
-			owner.Forget(session)
+			owner.Remove(session)
 			continue
 		}
 		said.Agents = append(said.Agents, p.ID())
@@ -139,7 +139,7 @@ func TestAgentsOfAKilledOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, other := owner(t, dir)
-	if n, err := Bereaved(dir, soon, func(owner string) error { return fmt.Errorf("%s lives", owner) }); n != 0 || err != nil || alive(other.Agents) != 2 {
+	if n, err := ReapOrphans(dir, soon, func(owner string) error { return fmt.Errorf("%s lives", owner) }); n != 0 || err != nil || alive(other.Agents) != 2 {
 		t.Errorf("of owners that live: ended %d, %v, %d agents left", n, err, alive(other.Agents))
 	}
 	kill(t, cmd)
@@ -149,7 +149,7 @@ func TestAgentsOfAKilledOwner(t *testing.T) {
 
 	busy := errors.New("the journal is busy")
 	var released []string
-	n, err := Bereaved(dir, soon, func(owner string) error {
+	n, err := ReapOrphans(dir, soon, func(owner string) error {
 		released = append(released, owner)
 		if left := alive(other.Agents); left != 0 {
 			t.Errorf("released while %d agents run", left)
@@ -160,7 +160,7 @@ func TestAgentsOfAKilledOwner(t *testing.T) {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	for range 2 { // the second time there is nothing to do
-		if n, err := Bereaved(dir, soon, func(owner string) error { released = append(released, owner); return nil }); n != 0 || err != nil {
+		if n, err := ReapOrphans(dir, soon, func(owner string) error { released = append(released, owner); return nil }); n != 0 || err != nil {
 			t.Errorf("ended %d, %v", n, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestOneReleaseOfSeveralAtOnce(t *testing.T) {
 	var released, ended int
 	for range 8 {
 		all.Go(func() {
-			n, err := Bereaved(dir, soon, func(string) error {
+			n, err := ReapOrphans(dir, soon, func(string) error {
 				mu.Lock()
 				defer mu.Unlock()
 				released++
@@ -204,8 +204,8 @@ func TestOneReleaseOfSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// TestJoinAmongTheBereaved has owners come while others clear up: none may lose its place.
-func TestJoinAmongTheBereaved(t *testing.T) {
+// TestJoinAmongTheReapOrphans has owners come while others clear up: none may lose its place.
+func TestJoinAmongTheReapOrphans(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -217,7 +217,7 @@ func TestJoinAmongTheBereaved(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := Bereaved(dir, soon, func(string) error { return nil }); err != nil {
+			if _, err := ReapOrphans(dir, soon, func(string) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -253,7 +253,7 @@ func TestLeavingAgentsBehind(t *testing.T) {
 	if err := signalbox.CheckID(o.ID() + ".1"); err != nil || !strings.HasPrefix(o.ID(), "w-") {
 		t.Errorf("id %s: %v", o.ID(), err)
 	}
-	p, err := process.Start(process.Spec{Argv: []string{"sleep", "1000"}}, func(id process.ID) error { return o.Note("s.1", id) })
+	p, err := process.Start(process.Spec{Argv: []string{"sleep", "1000"}}, func(id process.ID) error { return o.Add("s.1", id) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestLeavingAgentsBehind(t *testing.T) {
 	if err := o.Leave(); err != nil {
 		t.Error(err)
 	}
-	if n, err := Bereaved(dir, soon, func(string) error { return nil }); n != 1 || err != nil {
+	if n, err := ReapOrphans(dir, soon, func(string) error { return nil }); n != 1 || err != nil {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	if exit := p.Wait(); exit.Signal == "" {
@@ -289,7 +289,7 @@ func TestOwnersFile(t *testing.T) {
 		}
 	}
 	note := func(session string, id process.ID) {
-		if err := o.Note(session, id); err != nil {
+		if err := o.Add(session, id); err != nil {
 			t.Error(err)
 		}
 	}
@@ -298,20 +298,20 @@ func TestOwnersFile(t *testing.T) {
 	note("s.2", one)
 	note("s.2", two)
 	wantNoted(map[string][]process.ID{"s.1": {one}, "s.2": {one, two}})
-	o.Forget("s.2")
+	o.Remove("s.2")
 	wantNoted(map[string][]process.ID{"s.1": {one}})
-	o.Forget("s.1")
+	o.Remove("s.1")
 	if info, err := os.Stat(o.name); err != nil || info.Size() != 0 {
 		t.Errorf("an owner without agents: %v, %v", info, err)
 	}
 	note("s.3", two)
 	wantNoted(map[string][]process.ID{"s.3": {two}})
-	o.Forget("s.3")
+	o.Remove("s.3")
 }
 
 func TestRegisterThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	if n, err := Bereaved(filepath.Join(dir, "gone"), soon, nil); n != 0 || err != nil {
+	if n, err := ReapOrphans(filepath.Join(dir, "gone"), soon, nil); n != 0 || err != nil {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	file := filepath.Join(dir, "file")
@@ -321,7 +321,7 @@ func TestRegisterThatIsNotThere(t *testing.T) {
 	if _, err := Join(file); err == nil {
 		t.Error("joined a file")
 	}
-	if _, err := Bereaved(file, soon, nil); err == nil {
+	if _, err := ReapOrphans(file, soon, nil); err == nil {
 		t.Error("read a file")
 	}
 }

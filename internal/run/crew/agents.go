@@ -14,14 +14,14 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-// command returns how the agent of a role is started, and its name in the configuration.
+// command returns the command of the agent for a role, and its name in the configuration.
 func (c *Crew) command(role signalbox.Role, expert string) (string, agent.Command, error) {
 	name, configured := c.box.Config.AgentFor(role, expert)
 	command, err := CommandOf(configured)
 	return name, command, err
 }
 
-// CommandOf returns how a configured agent is started. The error says what kept the settings of a preset from being written.
+// CommandOf returns the command of a configured agent. The error reports that the settings of a preset could not be written.
 func CommandOf(a config.Agent) (agent.Command, error) {
 	if a.Tree != "" {
 		return treeCommand(a), nil
@@ -29,25 +29,25 @@ func CommandOf(a config.Agent) (agent.Command, error) {
 	if a.Preset != "" {
 		command, err := agent.PresetAt(a.Preset, a.BaseURL, a.Model)
 		end := len(command.Argv)
-		if command.Argv[end-1] == "-" { // which says where the prompt comes from, and stays last
+		if command.Argv[end-1] == "-" { // it says where the prompt comes from, and must be last
 			end--
 		}
 		command.Argv = slices.Insert(slices.Clone(command.Argv), end, a.Args...)
-		command.Env = merged(command.Env, a.Env)
+		command.Env = mergeEnv(command.Env, a.Env)
 		return command, err
 	}
 	if a.Interactive && (a.Format == "" || a.Format == signalbox.FormatAuto) {
-		a.Format = signalbox.FormatPlain // what is not yet recognised could not be answered
+		a.Format = signalbox.FormatPlain // before the format is recognised, the agent could not be answered
 	}
 	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}, nil
 }
 
-// treeCommand is how this program itself plays an agent that is a tree: in a process of its own, so that it is bounded,
-// heard and ended as any other agent is.
+// treeCommand returns the command that runs a behaviour tree as an agent: this program, in a process of its own, so that it is
+// supervised and ended like any other agent.
 func treeCommand(a config.Agent) agent.Command {
-	self, err := agent.Own()
+	self, err := agent.Executable()
 	if err != nil {
-		self = "signalbox" // which is found, or not, as any other program
+		self = "signalbox" // look it up in PATH
 	}
 	argv := []string{self, "agent", "--tree", a.Tree, "--model", "{model}"}
 	if len(a.Tools) > 0 {
@@ -56,10 +56,10 @@ func treeCommand(a config.Agent) agent.Command {
 	return agent.Command{Argv: argv, Format: signalbox.FormatOracle, Prompt: agent.DeliverStdin, Env: a.Env, Linger: linger}
 }
 
-// linger is how long an agent of one's own may go on after its stream said that the turn is over.
+// linger is how long an agent without a preset may keep running after its turn has ended.
 const linger = 10 * time.Second
 
-func merged(a, b map[string]string) map[string]string {
+func mergeEnv(a, b map[string]string) map[string]string {
 	all := map[string]string{}
 	for k, v := range a {
 		all[k] = v
@@ -82,7 +82,7 @@ func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {
 	return c.box.Config.RoleOf(role).Timeout
 }
 
-// CheckAgents tells whether the programs of all roles that will be needed can be started.
+// CheckAgents reports whether the programs of all given roles can be started.
 func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 	seen := map[string]bool{}
 	for _, role := range roles {
@@ -102,7 +102,7 @@ func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 	return nil
 }
 
-// blob returns the bytes of a blob, nil for the zero digest, and a note in their place if they were redacted.
+// blob returns the content of a blob, nil for the zero digest, and a note instead of the content if it was redacted.
 func (c *Crew) blob(ctx context.Context, digest signalbox.Hash) ([]byte, error) {
 	if digest == (signalbox.Hash{}) {
 		return nil, nil

@@ -1,7 +1,9 @@
-// Package crew does the work that the rules hand out. A crew is what one process contributes to a box: it asks for whatever is
-// to be done next, builds the prompt, starts the agent, hears it while it runs, and hands in what it said; it runs the checks
-// and merges. Everything that matters is in the ledger: a crew that is killed at any instant leaves nothing that another
-// cannot take up. Several crews, in several processes, may work on one box.
+// Package crew carries out the work of a box. A crew is the part of one process: it asks the rules for the next lease, opens a
+// workspace, builds the prompt, starts the agent, listens to it while it runs, and reports what it said. It also runs the checks
+// and merges.
+//
+// Everything that matters is in the ledger. A crew may be killed at any time; another one continues its work. Several crews, in
+// several processes, may work on one box.
 package crew
 
 import (
@@ -21,68 +23,68 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Options says how a crew works.
+// Options configure a crew.
 type Options struct {
-	// Roles are those that the crew fills; nil is all of them.
+	// Roles are the roles that the crew fills; nil means all of them.
 	Roles []signalbox.Role
-	// Actor is who the crew's sessions belong to; "" is "crew".
+	// Actor is recorded as the owner of the crew's sessions; "" means "crew".
 	Actor string
-	// Stay keeps the crew at work when there is nothing left to do, until its context ends.
+	// Stay makes Run wait for more work when there is nothing left to do, until its context is done.
 	Stay bool
-	// LeaveQuestions ends the run when nothing can go on before the human says something, an answer or an order; else it waits for that.
+	// LeaveQuestions makes Run return when no work can continue without an answer or an order from a human. Otherwise it waits
+	// for one.
 	LeaveQuestions bool
-	// ExitSignals are taken beside line signals if this is set; else they are refused, as everywhere where the agent exit
-	// protocol is not enabled.
+	// ExitSignals enables the agent exit protocol. Otherwise exit signals are refused.
 	ExitSignals bool
-	// Live hears what agents do while they do it; nil drops it. It must be quick, and is called by several goroutines.
+	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
 	Live func(Activity)
-	// Log hears what is no answer to anybody; nil drops it.
+	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
-	pauses *pauses // nil is the usual ones
-	// start starts a program; nil is process.Start.
+	delays *delays // nil means defaultDelays
+	// start starts a program; nil means process.Start.
 	start func(process.Spec, func(process.ID) error) (*process.Process, error)
 }
 
-// pauses are how long a crew waits for programs.
-type pauses struct {
-	// park is how long an agent that has to wait for an expert or a file may go on before it is ended.
+// delays are how long a crew waits.
+type delays struct {
+	// park is how long an agent that must wait for an expert or a file may keep running before it is ended.
 	park time.Duration
-	// quiet is how long a stream is silent after a signal until no fields of it are expected any more.
+	// quiet is how long a stream must be silent after a signal until no more of its fields are expected.
 	quiet time.Duration
-	// linger shortens how long an agent may go on after its last word; 0 leaves it to the agent's command.
+	// linger is how long an agent may keep running after its turn has ended; 0 means the linger time of its command.
 	linger time.Duration
-	// start are the pauses before an agent that could not be started is tried again.
+	// start are the pauses before an agent that could not be started is started again.
 	start []time.Duration
-	// place are the pauses before something is tried again that failed in a tree, in git or on the disk.
-	place []time.Duration
+	// retry are the pauses before something that failed in a worktree, in git or on the disk is tried again.
+	retry []time.Duration
 }
 
-func usualPauses() *pauses {
-	return &pauses{park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
-		place: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
+func defaultDelays() *delays {
+	return &delays{park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
 
-// Activity is something an agent just did. It is not in the ledger.
+// Activity is something that an agent just did. It is not recorded in the ledger.
 type Activity struct {
 	Work, Session string
 	Role          signalbox.Role
-	// Text is one line that may hold anything the agent wrote: escape it.
+	// Text is one line that the agent wrote. It may contain anything: escape it before printing.
 	Text string
 }
 
-// Crew is what one process contributes to a box.
+// Crew is the part of one process in the work of a box.
 type Crew struct {
-	box   *box.Box
-	place Place
-	owner *agent.Owner
-	opts  Options
-	log   *slog.Logger
+	box     *box.Box
+	project Project
+	owner   *agent.Owner
+	opts    Options
+	log     *slog.Logger
 
-	ended   chan struct{}   // has room for one: a session has ended
-	mourned map[string]bool // crews whose end is waited for; of the goroutine that hands out
+	ended   chan struct{}   // capacity 1: a session has ended
+	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
 	number   int
 	running  sync.WaitGroup
@@ -93,20 +95,20 @@ type Outcome struct {
 	rules.Status
 }
 
-// TreesFolder is where a box has the trees of its tasks.
+// TreesFolder is the folder in a box that contains the worktrees of its tasks.
 const TreesFolder = "trees"
 
-// Place is where work is done.
-type Place struct {
+// Project is what the agents work on.
+type Project struct {
 	// Root is the project's folder.
 	Root string
-	// Repo has a tree for each task; nil means that all work in Root.
+	// Repo has a worktree for each task; nil means that all agents work in Root.
 	Repo *workspace.Repo
 }
 
-// New returns a crew for a box. It frees what crews left behind that are gone, and ends their agents.
-func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, place: place, ended: make(chan struct{}, 1), mourned: map[string]bool{}, sessions: map[string]*session{}}
+// New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
+func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
+	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, sessions: map[string]*session{}}
 	if opts != nil {
 		c.opts = *opts
 	}
@@ -116,8 +118,8 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 	if c.opts.Actor == "" {
 		c.opts.Actor = "crew"
 	}
-	if c.opts.pauses == nil {
-		c.opts.pauses = usualPauses()
+	if c.opts.delays == nil {
+		c.opts.delays = defaultDelays()
 	}
 	if c.log = c.opts.Log; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -125,10 +127,10 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 	if err := c.validateTemplates(); err != nil {
 		return nil, err
 	}
-	if err := c.inherit(ctx); err != nil {
+	if err := c.reapOrphans(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.sweep(ctx); err != nil {
+	if err := c.removeLeftovers(ctx); err != nil {
 		return nil, err
 	}
 	owner, err := agent.Join(c.file("crews"))
@@ -141,17 +143,11 @@ func New(ctx context.Context, b *box.Box, place Place, opts *Options) (*Crew, er
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
 
-// refused tells an error that is the rules' answer from one that says that something is broken, such as the clock.
-func refused(err error) bool {
-	answer := (*rules.RefusedError)(nil)
-	return errors.As(err, &answer)
-}
-
-// Close leaves the register of crews. Run has returned before.
+// Close leaves the register of crews. Call it after Run has returned.
 func (c *Crew) Close() error { return c.owner.Leave() }
 
-// Run works until the plan is complete or stuck, or ctx ends; then it ends its agents and frees what they held, and the error
-// is ctx's. With Options.Stay it works until ctx ends.
+// Run works until the plan is complete or stuck, or ctx is done. In the latter case it ends its agents, releases their work, and
+// returns the error of ctx. With Options.Stay it works until ctx is done.
 func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	following, stop := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
@@ -160,31 +156,31 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 			stop(err)
 		}
 	})
-	outcome, err := c.work(following)
+	outcome, err := c.dispatchLoop(following)
 	if following.Err() != nil && ctx.Err() == nil {
 		err = context.Cause(following)
 	}
-	c.endAll()
+	c.cancelSessions()
 	c.running.Wait()
-	if err != nil { // what the sessions did while they ended counts too
-		outcome, _ = c.look()
+	if err != nil { // the sessions may have changed the outcome while they ended
+		outcome, _ = c.status()
 	}
 	stop(nil)
 	helpers.Wait()
 	return outcome, err
 }
 
-// work hands out what is to be done until there is nothing left.
-func (c *Crew) work(ctx context.Context) (Outcome, error) {
+// dispatchLoop starts sessions until there is nothing left to do.
+func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 	for {
 		seen := c.box.Engine.Tail().Seq
-		if err := c.fill(ctx); err != nil {
+		if err := c.dispatch(ctx); err != nil {
 			return Outcome{}, err
 		}
-		c.attend()
-		c.mourn(ctx)
-		outcome, wake := c.look()
-		if c.over(outcome) {
+		c.updateSessions()
+		c.watchPeers(ctx)
+		outcome, wake := c.status()
+		if c.isFinished(outcome) {
 			return outcome, nil
 		}
 		if err := c.wait(ctx, seen, wake); err != nil {
@@ -193,8 +189,8 @@ func (c *Crew) work(ctx context.Context) (Outcome, error) {
 	}
 }
 
-// over tells whether the run has come to its end for this crew.
-func (c *Crew) over(o Outcome) bool {
+// isFinished reports whether Run can return.
+func (c *Crew) isFinished(o Outcome) bool {
 	if c.opts.Stay {
 		return false
 	}
@@ -213,7 +209,8 @@ func (c *Crew) over(o Outcome) bool {
 	return false
 }
 
-func (c *Crew) look() (o Outcome, wake time.Time) {
+// status returns the outcome so far, and when the next timer of the rules fires.
+func (c *Crew) status() (o Outcome, wake time.Time) {
 	now := time.Now()
 	c.box.Engine.View(func(s *rules.State) {
 		o.Status = s.Status(now)
@@ -222,7 +219,7 @@ func (c *Crew) look() (o Outcome, wake time.Time) {
 	return o, wake
 }
 
-// wait blocks until the ledger has moved on, a session has ended, or a rate limit ends.
+// wait waits until the ledger has grown past seq seen, a session has ended, or wake is reached.
 func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -240,15 +237,15 @@ func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 	}()
 	err := c.box.Engine.Wait(waiting, seen)
 	cancel()
-	<-listening // else it could take what is meant for the next
+	<-listening // so that it cannot take an event meant for the next call
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		return nil
 	}
 	return err
 }
 
-// fill starts whatever is to be done now.
-func (c *Crew) fill(ctx context.Context) error {
+// dispatch starts a session for everything that can be done now.
+func (c *Crew) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		possible := false
 		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, time.Now()) })
@@ -263,7 +260,7 @@ func (c *Crew) fill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.start(ctx, answer)
+		c.startSession(ctx, answer)
 	}
 	return ctx.Err()
 }
@@ -275,11 +272,11 @@ func (c *Crew) newSession() string {
 	return fmt.Sprintf("%s.%d", c.owner.ID(), c.number)
 }
 
-// start begins a session in the background.
-func (c *Crew) start(ctx context.Context, granted rules.Answer) {
+// startSession runs a session in the background.
+func (c *Crew) startSession(ctx context.Context, granted rules.Answer) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{crew: c, work: granted.Work, id: granted.Session, role: granted.Lease.Role, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, cancel: cancel, woken: make(chan struct{}, 1)}
+		expires: granted.Lease.Expires, cancel: cancel, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()
@@ -289,12 +286,12 @@ func (c *Crew) start(ctx context.Context, granted rules.Answer) {
 		c.mu.Lock()
 		delete(c.sessions, s.id)
 		c.mu.Unlock()
-		poke(c.ended)
+		trySend(c.ended)
 	})
 }
 
-// attend tells sessions what the ledger says about their leases: that they are gone, or that their waiting is over.
-func (c *Crew) attend() {
+// updateSessions cancels the sessions that lost their leases, and wakes the parked ones.
+func (c *Crew) updateSessions() {
 	c.mu.Lock()
 	sessions := make([]*session, 0, len(c.sessions))
 	for _, s := range c.sessions {
@@ -308,13 +305,13 @@ func (c *Crew) attend() {
 			case w.Lease == nil || w.Lease.Epoch != s.epoch:
 				s.cancel(errLeaseLost)
 			case w.Task.Parked != nil:
-				s.wake()
+				trySend(s.wake)
 			}
 		}
 	})
 }
 
-func (c *Crew) endAll() {
+func (c *Crew) cancelSessions() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sessions {

@@ -269,7 +269,7 @@ on auditor T2 attempt 1:
     wait for ../../../same.txt.merged
     signal AUDIT_PASSED: {task}
 on developer T2 attempt 3:
-    expect "What you left cannot be kept: the tree of T2 has conflicts that are not solved in same.txt"
+    expect "Your changes cannot be saved: the worktree of T2 has unresolved conflicts in same.txt"
     run git add same.txt
     signal READY_FOR_REVIEW: {task}
 on developer T2:

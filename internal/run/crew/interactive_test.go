@@ -177,8 +177,8 @@ func TestLiveObjects(t *testing.T) {
 		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},
 	} {
 		var shown []string
-		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, pauses: usualPauses()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		h, err := newHearer(&session{crew: crew}, test.format, false)
+		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		h, err := newListener(&session{crew: crew}, test.format, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-// Load makes the box's tasks those of a plan, under the box's configuration. It may be done again at any time.
+// Load replaces the box's tasks with those of a plan, under the box's configuration. It may be called again at any time.
 func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, actor string, shared, replace bool) (rules.PlanChange, error) {
 	var all rules.PlanChange
 	if _, err := b.Engine.Do(ctx, rules.Configure{Policy: PolicyOf(b.Config, shared), Actor: actor}); err != nil {
@@ -35,12 +35,12 @@ func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, actor stri
 		part := answer.Plan
 		all.Loaded, all.Stale = part.Loaded, part.Stale
 		all.Added, all.Changed, all.Removed = append(all.Added, part.Added...), append(all.Changed, part.Changed...), append(all.Removed, part.Removed...)
-		replace = true // the first part said yes
+		replace = true // the first part was accepted
 	}
 	return all, nil
 }
 
-// storeTasks keeps the text of each task that the ledger does not know yet.
+// storeTasks stores the text of each task.
 func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.PlanTask, err error) {
 	for _, t := range p.Tasks {
 		text, err := json.Marshal(t)
@@ -60,10 +60,10 @@ func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.Pl
 	return tasks, nil
 }
 
-// checksAtOnce is how many tasks' checks run at the same time where each has a folder of its own.
+// checksAtOnce is how many tasks are checked at the same time if each has its own worktree.
 const checksAtOnce = 2
 
-// PolicyOf is what a configuration says to the rules.
+// PolicyOf returns the part of a configuration that the rules need.
 func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
@@ -79,9 +79,9 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	for _, role := range config.AgentRoles() {
 		_, configured := c.Roles[role]
 		switch role {
-		case signalbox.RoleExpert: // each expert has slots of its own
+		case signalbox.RoleExpert: // each expert has its own slots
 			continue
-		case signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst: // they are there only if somebody wants them
+		case signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst: // optional: only if configured
 			if !configured {
 				continue
 			}
@@ -94,11 +94,11 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	return p
 }
 
-// checkSet is the digest of what is checked and where.
+// checkSet returns a digest of the checks and their environments.
 func checkSet(c *config.Config) signalbox.Hash {
 	text, err := json.Marshal([]any{c.Checks, c.Environments})
 	if err != nil {
-		panic("crew: checks do not encode: " + err.Error()) // they are texts and numbers
+		panic("crew: checks do not encode: " + err.Error()) // they are strings and numbers
 	}
 	return sha256.Sum256(text)
 }

@@ -8,11 +8,10 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// notify tells the places that the configuration names that the human is asked something. Whatever comes of it, the
-// question stands.
+// notify sends a question for the human to the configured webhook and command. The question stays open even if that fails.
 func (c *Crew) notify(id string) {
-	places := c.box.Config.Notify
-	if places.Webhook == "" && len(places.Command) == 0 {
+	targets := c.box.Config.Notify
+	if targets.Webhook == "" && len(targets.Command) == 0 {
 		return
 	}
 	var q *rules.Question
@@ -22,23 +21,23 @@ func (c *Crew) notify(id string) {
 	}
 	fields, err := Fields(context.Background(), c.box, q)
 	if err != nil {
-		c.log.Warn("cannot read what is asked in full", "question", id, "error", err)
+		c.log.Warn("cannot read the fields of a question", "question", id, "error", err)
 	}
 	text, err := json.Marshal(map[string]any{"box": c.box.ID(), "question": q.ID, "kind": q.Kind, "work": q.Work, "text": q.Text, "fields": fields, "asked": q.Asked})
 	if err != nil {
 		return
 	}
-	told := func(place string, err error) {
+	logError := func(target string, err error) {
 		if err != nil {
-			c.log.Warn("cannot tell the "+place+" of a question; it stands all the same", "question", id, "error", err)
+			c.log.Warn("cannot notify the "+target+" of a question; the question stays open", "question", id, "error", err)
 		}
 	}
 	c.running.Go(func() {
-		if places.Webhook != "" {
-			told("webhook", box.Post(context.Background(), places.Webhook, "application/json", text))
+		if targets.Webhook != "" {
+			logError("webhook", box.Post(context.Background(), targets.Webhook, "application/json", text))
 		}
-		if len(places.Command) > 0 {
-			told("command", box.RunWith(context.Background(), places.Command, text))
+		if len(targets.Command) > 0 {
+			logError("command", box.RunWith(context.Background(), targets.Command, text))
 		}
 	})
 }

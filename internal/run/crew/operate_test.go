@@ -60,7 +60,7 @@ on developer T1 attempt 1:
 	if o.Standing != rules.StandingStuck || len(o.Reasons) != 1 || o.Reasons[0] != "T2 waits for T1; T1 is cancelled (no longer wanted)" {
 		t.Errorf("it ends %s: %v", o.Standing, o.Reasons)
 	}
-	if left := leftProcesses(s.box.Dir); left != nil {
+	if left := runningProcesses(s.box.Dir); left != nil {
 		t.Errorf("processes are left: %v", left)
 	}
 	s.do(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "me"})
@@ -109,7 +109,7 @@ on developer T1 attempt 2:
 	if w := s.work("T1"); w.Lease != nil || w.Phase != signalbox.PhaseImplementation {
 		t.Errorf("T1 is in %s, held by %+v", w.Phase, w.Lease)
 	}
-	if left := leftProcesses(s.box.Dir); left != nil {
+	if left := runningProcesses(s.box.Dir); left != nil {
 		t.Errorf("processes are left: %v", left)
 	}
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
@@ -257,7 +257,7 @@ on developer T1:
 	if q := all[rules.QuestionAsked](s, "T1"); len(q) != 1 {
 		t.Fatalf("questions: %+v", q)
 	}
-	wantIn(t, s.prompts("T1", "developer")[1], "What you left cannot be kept", "another git repository in it: inner")
+	wantIn(t, s.prompts("T1", "developer")[1], "Your changes cannot be saved", "contains another git repository: inner")
 }
 
 // Leases are renewed while an agent works longer than they last.

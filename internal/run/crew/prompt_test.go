@@ -56,13 +56,13 @@ func TestSubTasksAreQuoted(t *testing.T) {
 // A template that is invalid or missing is found before any agent is started.
 func TestInvalidTemplate(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n", files: map[string]string{".signalbox/mine.md": "{{.Nothing}}"}})
-	if _, err := New(t.Context(), s.box, s.place, nil); err == nil || !strings.Contains(err.Error(), "can't evaluate field Nothing") {
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "can't evaluate field Nothing") {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Remove(filepath.Join(s.box.Dir, "mine.md")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(t.Context(), s.box, s.place, nil); err == nil || !strings.Contains(err.Error(), "mine.md") {
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "mine.md") {
 		t.Errorf("error %v", err)
 	}
 }

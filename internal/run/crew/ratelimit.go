@@ -9,22 +9,22 @@ import (
 	"signalbox"
 )
 
-// limit is what the turn said about a limit of the agent's service. Some programs have a field for it; of others the last
-// complaint says it, if it says until when.
-func (h *hearer) limit(now time.Time) (until time.Time, limited bool) {
-	if rateLimited(h.report.RateLimit) {
-		return h.report.RateLimit.ResetsAt, true
+// rateLimit reports whether the agent's service refused to serve, and until when. Some programs have a field for it. From others
+// it is read from the last error message, if that says until when.
+func (l *listener) rateLimit(now time.Time) (until time.Time, limited bool) {
+	if rateLimited(l.stream.RateLimit) {
+		return l.stream.RateLimit.ResetsAt, true
 	}
-	for _, complaint := range []string{h.report.Error, lastLine(h.errors.String())} {
-		if until, limited := limitIn(complaint, now); limited {
+	for _, message := range []string{l.stream.Error, lastLine(l.errors.String())} {
+		if until, limited := parseRateLimit(message, now); limited {
 			return until, true
 		}
 	}
 	return time.Time{}, false
 }
 
-func rateLimited(l signalbox.RateLimit) bool {
-	return l.Status != "" && l.Status != "allowed" && l.Status != "allowed_warning"
+func rateLimited(r signalbox.RateLimit) bool {
+	return r.Status != "" && r.Status != "allowed" && r.Status != "allowed_warning"
 }
 
 var (
@@ -34,9 +34,8 @@ var (
 	pausePart  = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d)`)
 )
 
-// limitIn finds in a complaint of a program that its service refuses to serve, and until when. Without a time it is a
-// failure like others.
-func limitIn(text string, now time.Time) (until time.Time, limited bool) {
+// parseRateLimit finds a rate limit and its end in an error message. A message without a time is an ordinary failure.
+func parseRateLimit(text string, now time.Time) (until time.Time, limited bool) {
 	if !limitWords.MatchString(text) {
 		return time.Time{}, false
 	}

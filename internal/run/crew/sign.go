@@ -9,23 +9,22 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// signPause is how long after the last event the ledger is signed at most.
-const signPause = time.Second
+// signDelay is how long an event may stay unsigned.
+const signDelay = time.Second
 
-// Sign signs what is written while ctx lasts, a second after it was written at the latest, and once more at the end, and hands
-// the checkpoints out. It returns at once if the key is not on this host. What fails is said once; the next checkpoint makes up
-// for it.
+// Sign signs and publishes checkpoints of the ledger until ctx is done, each at most a second after an event, and one at the end.
+// It returns at once if the key is not on this host. It logs the same error only once; the next checkpoint covers what was missed.
 func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
-	said := ""
+	logged := ""
 	for {
 		seen := b.Engine.Tail().Seq
 		err := sign(b)
 		if errors.Is(err, box.ErrNoKey) {
 			return
 		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			log.Warn(unsigned(err), "error", err)
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
+			log.Warn(signWarning(err), "error", err)
 		}
 		if b.Engine.Wait(ctx, seen) != nil {
 			if b.Engine.Tail().Seq > seen {
@@ -35,17 +34,17 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(signPause):
+		case <-time.After(signDelay):
 		}
 	}
 }
 
-// sign is done to its end, also while the program is told to stop.
+// sign does not stop half-way when the program is told to stop.
 func sign(b *box.Box) error { return b.SignAndHandOut(context.Background()) }
 
-func unsigned(err error) string {
+func signWarning(err error) string {
 	if kept := (*box.HandOutError)(nil); errors.As(err, &kept) {
-		return "the checkpoint is signed, but it could not be handed out"
+		return "a checkpoint is signed, but could not be published"
 	}
-	return "what was done is recorded, but it is not signed"
+	return "events are recorded, but cannot be signed"
 }

@@ -11,22 +11,22 @@ import (
 	"signalbox"
 )
 
-// Bundle writes what the branch has and base has not as a git bundle.
+// Bundle writes the commits of the branch that are not on the base branch as a git bundle, to move the work to another machine.
 func (t *Tree) Bundle(ctx context.Context, w io.Writer) error {
 	branch, notBase := headsPrefix+t.Branch, "^"+headsPrefix+t.repo.Base
 	out, err := t.repo.git(ctx, t.repo.Root, "rev-list", "--max-count=1", branch, notBase)
 	if err != nil {
 		return err
 	}
-	if out == "" { // git makes no empty bundles; the last commit will do to say where the branch is
+	if out == "" { // git creates no empty bundles; the last commit shows where the branch is
 		notBase = "--max-count=1"
 	}
-	_, err = t.repo.run(ctx, call{dir: t.repo.Root, to: w, args: []string{"bundle", "create", "--quiet", "-", branch, notBase}})
+	_, err = t.repo.run(ctx, call{dir: t.repo.Root, stdout: w, args: []string{"bundle", "create", "--quiet", "-", branch, notBase}})
 	return err
 }
 
-// Unbundle takes a branch from a bundle, which counts more than what is here: the branch and the tree are brought to it. Commits and
-// changes here that the bundle does not know are kept under refs/signalbox/left/.
+// Unbundle moves the task's branch and worktree to the commit in a bundle. Local commits and changes that the bundle does not contain
+// are kept under refs/signalbox/left/.
 func (r *Repo) Unbundle(ctx context.Context, task string, bundle io.Reader) (*Tree, error) {
 	tip, err := r.unpack(ctx, task, bundle)
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *Repo) Unbundle(ctx context.Context, task string, bundle io.Reader) (*Tr
 	if err != nil {
 		return nil, err
 	}
-	here, _, err := t.Keep(ctx, "Left here when the work went on elsewhere")
-	if err != nil { // in no state that could be committed; what was committed is kept
+	here, _, err := t.Save(ctx, "Changes left when the work moved to another machine")
+	if err != nil { // the changes cannot be committed; keep the commits
 		if here, err = t.Commit(ctx); err != nil {
 			return nil, err
 		}
@@ -54,9 +54,9 @@ func (r *Repo) Unbundle(ctx context.Context, task string, bundle io.Reader) (*Tr
 	if here == tip {
 		return t, nil
 	}
-	known, err := r.ancestor(ctx, here, tip)
+	known, err := r.isAncestor(ctx, here, tip)
 	if err == nil && !known {
-		err = r.putAside(ctx, task, here)
+		err = r.keepCommit(ctx, task, here)
 	}
 	if err != nil {
 		return nil, err
@@ -64,12 +64,12 @@ func (r *Repo) Unbundle(ctx context.Context, task string, bundle io.Reader) (*Tr
 	return t, t.Discard(ctx, tip)
 }
 
-// unpack takes the objects of a bundle in, and returns the commit that it has for the task's branch.
+// unpack adds the objects of a bundle to the repository, and returns its commit for the task's branch.
 func (r *Repo) unpack(ctx context.Context, task string, bundle io.Reader) (tip string, err error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return "", err
 	}
-	file, err := os.CreateTemp("", "signalbox-bundle-") // git reads bundles from files only
+	file, err := os.CreateTemp("", "signalbox-bundle-") // git reads bundles only from files
 	if err != nil {
 		return "", err
 	}
@@ -79,9 +79,9 @@ func (r *Repo) unpack(ctx context.Context, task string, bundle io.Reader) (tip s
 		return "", err
 	}
 	out, err := r.git(ctx, r.Root, "bundle", "unbundle", file.Name())
-	if said(err, "lacks these prerequisite commits") {
-		return "", refusal(signalbox.CodeConflict, "fetch "+r.Base+" from where the work was done, then try again",
-			"the bundle of %s builds on commits that are not here: %w", task, err)
+	if stderrHas(err, "lacks these prerequisite commits") {
+		return "", refusal(signalbox.CodeConflict, "fetch "+r.Base+" from the machine that did the work, then try again",
+			"the bundle of %s needs commits that this repository does not have: %w", task, err)
 	}
 	if err != nil {
 		return "", err
@@ -91,5 +91,5 @@ func (r *Repo) unpack(ctx context.Context, task string, bundle io.Reader) (tip s
 			return commit, nil
 		}
 	}
-	return "", fmt.Errorf("the bundle does not have the branch %s%s", branchPrefix, task)
+	return "", fmt.Errorf("the bundle does not contain the branch %s%s", branchPrefix, task)
 }

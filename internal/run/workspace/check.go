@@ -16,69 +16,69 @@ import (
 
 const (
 	defaultCheckTimeout = 10 * time.Minute
-	// checkGrace is how long a check has to end when it is told to.
+	// checkGrace is the time between SIGTERM and SIGKILL when a check is ended.
 	checkGrace = 5 * time.Second
-	// outputLimit is how much of a check's output is kept.
+	// outputLimit bounds how much of a check's output is kept.
 	outputLimit = 256 << 10
 )
 
 // Check is a command that a workspace must pass.
 type Check struct {
 	Name string
-	// Command is for sh.
+	// Command is run by sh.
 	Command string
-	// Timeout is how long it may take; zero is ten minutes.
+	// Timeout is how long it may run; zero means ten minutes.
 	Timeout time.Duration
-	// Environments are the names of those in which it runs; empty is all.
+	// Environments are the names of the environments it runs in; empty means all.
 	Environments []string
 }
 
 // Environment is where checks run.
 type Environment struct {
 	Name string
-	// Run is a program with arguments, after which sh, -c and the command of the check are put, such as docker run --rm -v
-	// {workspace}:/w -w /w golang. {workspace} is replaced by the folder. Empty is here.
+	// Run is a program with arguments, such as docker run --rm -v {workspace}:/w -w /w golang. sh, -c and the check's command are
+	// appended, and {workspace} is replaced by the folder. Empty means that checks run on this machine.
 	Run []string
-	// Env is set in the environment of what is started.
+	// Env is added to the environment of the program.
 	Env map[string]string
 }
 
-// CheckResult is how a check ended in an environment.
+// CheckResult is the result of a check in an environment.
 type CheckResult struct {
 	Check, Environment string
-	// Exit is the exit status; 128 and the number if a signal ended it.
+	// Exit is the exit status; 128 plus the signal number if a signal ended it.
 	Exit     int
 	Passed   bool
 	TimedOut bool
 	Duration time.Duration
-	// Output is what it wrote. If that is too long, it is the beginning and the end with a mark in between, at most 256 KiB.
+	// Output is what it wrote, at most 256 KiB: if it wrote more, the beginning and the end with a mark in between.
 	Output []byte
 }
 
-// RunChecks runs each check in each of its environments in a folder, one after the other and in order, and reports each as
-// it ends; each may be nil. Without environments there is one, without a name, which is here. A check that fails, or takes
-// too long, is a result and no error; one whose program cannot be started is an error. When ctx ends, so does the check
-// that runs, with all that it started, and the error is ctx's. The results so far are always returned.
+// RunChecks runs each check in each of its environments in a folder, one after the other, and calls each, if not nil, after every
+// check. No environments means one without a name, on this machine. A check that fails or times out is a result, not an error; a
+// check that cannot be started is an error. When ctx is done, the running check is ended with everything it started, and the error is
+// that of ctx. The results so far are always returned.
 //
-// Checks see the environment of this process without what is signalbox's own, then that of the Environment, then extraEnv.
-// Each is a session of its own, whatever extraEnv says: what carries a check's session is ended with it.
+// The environment of a check is that of this process without signalbox's own variables, then that of the Environment, then extraEnv.
+// Each check has a session of its own, even if extraEnv sets one; processes that carry it are ended with the check.
 //
-// Noted, if not nil, gets the identity of each check, and its session, before it begins, so that it can be found if this
-// process is killed; over, which may be nil, is called when the check has ended.
+// RunChecks calls register, if not nil, with the session and the identity of each check before it runs, so that the check can be found
+// if this process is killed. The returned function, which may be nil, is called when the check has ended.
 func RunChecks(ctx context.Context, dir string, checks []Check, environments []Environment, extraEnv []string,
-	noted func(session string, id process.ID) (over func(), err error), each func(CheckResult)) (results []CheckResult, err error) {
+	register func(session string, id process.ID) (done func(), err error), each func(CheckResult)) (results []CheckResult, err error) {
 	if len(environments) == 0 {
 		environments = []Environment{{}}
 	}
-	if noted == nil {
-		noted = func(string, process.ID) (func(), error) { return nil, nil }
+	if register == nil {
+		register = func(string, process.ID) (func(), error) { return nil, nil }
 	}
 	for _, check := range checks {
 		for _, environment := range environments {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
 				continue
 			}
-			result, err := runCheck(ctx, dir, check, environment, extraEnv, noted)
+			result, err := runCheck(ctx, dir, check, environment, extraEnv, register)
 			if err != nil {
 				return results, err
 			}
@@ -92,7 +92,7 @@ func RunChecks(ctx context.Context, dir string, checks []Check, environments []E
 }
 
 func runCheck(ctx context.Context, dir string, check Check, environment Environment, extraEnv []string,
-	noted func(string, process.ID) (func(), error)) (CheckResult, error) {
+	register func(string, process.ID) (func(), error)) (CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
 	}
@@ -100,17 +100,17 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	output := newClipped(outputLimit)
 	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: environment.environ(extraEnv, session),
 		Stdout: output, Stderr: output, Grace: checkGrace}
-	var over func()
+	var done func()
 	began := time.Now()
 	p, err := process.Start(spec, func(id process.ID) (err error) {
-		over, err = noted(session, id)
+		done, err = register(session, id)
 		return err
 	})
 	if err != nil {
 		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
 	}
-	if over != nil {
-		defer over()
+	if done != nil {
+		defer done()
 	}
 
 	var timedOut atomic.Bool
@@ -133,7 +133,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}, nil
 }
 
-// checkSession is a session that nothing else has.
+// checkSession returns a new unique session.
 func checkSession() string {
 	random := make([]byte, 6)
 	rand.Read(random) // never fails
@@ -162,17 +162,17 @@ func (e Environment) environ(extra []string, session string) []string {
 	return append(append(env, extra...), process.SessionVariable+"="+session)
 }
 
-// clipped keeps the beginning and the end of what is written to it, and never more than its limit.
+// clipped keeps the beginning and the end of what is written to it, within a limit.
 type clipped struct {
 	limit   int
 	head    []byte
-	tail    []byte // a ring, once it is full
-	next    int    // where in the ring the next byte goes
+	tail    []byte // a ring buffer once it is full
+	next    int    // index of the next byte in the ring
 	written int64
 }
 
-// clipMark stands for what is left out; it leaves room for the longest number.
-const clipMark = "\n[… %d bytes left out …]\n"
+// clipMark replaces the omitted bytes. clipRoom has room for the longest number.
+const clipMark = "\n[… %d bytes omitted …]\n"
 
 const clipRoom = len(clipMark) + 20
 
@@ -206,6 +206,6 @@ func (c *clipped) bytes() []byte {
 		return append(append([]byte{}, c.head...), tail...)
 	}
 	tail = tail[clipRoom:] // for the mark
-	left := c.written - int64(len(c.head)+len(tail))
-	return append(fmt.Appendf(append([]byte{}, c.head...), clipMark, left), tail...)
+	omitted := c.written - int64(len(c.head)+len(tail))
+	return append(fmt.Appendf(append([]byte{}, c.head...), clipMark, omitted), tail...)
 }

@@ -156,7 +156,7 @@ func TestCheckThatFloods(t *testing.T) {
 	if len(output) > outputLimit || !bytes.HasPrefix(output, []byte("first\n1\n2\n")) || !bytes.HasSuffix(output, []byte(fmt.Sprintf("\n%d\nlast\n", lines))) {
 		t.Errorf("%d bytes, %.20q … %q", len(output), output, output[len(output)-20:])
 	}
-	if !bytes.Contains(output, []byte("bytes left out …]\n")) {
+	if !bytes.Contains(output, []byte("bytes omitted …]\n")) {
 		t.Error("no mark")
 	}
 }
@@ -188,7 +188,7 @@ func TestClipped(t *testing.T) {
 			return
 		}
 		head, rest, _ := bytes.Cut(got, []byte("\n[… "))
-		number, tail, found := bytes.Cut(rest, []byte(" bytes left out …]\n"))
+		number, tail, found := bytes.Cut(rest, []byte(" bytes omitted …]\n"))
 		if !found || !bytes.HasPrefix(all, head) || !bytes.HasSuffix(all, tail) || len(head) == 0 || len(tail) == 0 ||
 			string(number) != fmt.Sprint(len(all)-len(head)-len(tail)) {
 			t.Fatalf("%d bytes became %q", len(all), got)

@@ -12,10 +12,10 @@ import (
 	"signalbox"
 )
 
-// leftPrefix is where commits are kept that are on no branch of ours any more and not in base.
+// leftPrefix is the prefix of refs that keep commits of removed branches that were not merged.
 const leftPrefix = "refs/signalbox/left/"
 
-// Close removes the task's tree with all that is not committed in it, and its branch. What the branch has and base has not is kept
+// Close removes the task's worktree, including uncommitted changes, and its branch. If the branch was not merged, its commit is kept
 // under refs/signalbox/left/.
 func (r *Repo) Close(ctx context.Context, task string) error {
 	if err := signalbox.CheckID(task); err != nil {
@@ -27,21 +27,21 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 	branch := branchPrefix + task
 	found, err := r.refs(ctx, r.Base, branch)
 	if err != nil || found[branch].commit == "" || found[branch].checkout != "" {
-		return err // somebody else may look at the branch in a worktree of theirs
+		return err // a person may have the branch checked out in another worktree
 	}
-	return r.leave(ctx, found, task)
+	return r.removeBranch(ctx, found, task)
 }
 
-// leave removes the task's branch, and keeps what base has not.
-func (r *Repo) leave(ctx context.Context, found map[string]ref, task string) error {
+// removeBranch removes the task's branch, and keeps its commit if it was not merged.
+func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task string) error {
 	base, err := r.baseOf(found)
 	if err != nil {
 		return err
 	}
 	tip := found[branchPrefix+task].commit
-	merged, err := r.ancestor(ctx, tip, base)
+	merged, err := r.isAncestor(ctx, tip, base)
 	if err == nil && !merged {
-		err = r.putAside(ctx, task, tip)
+		err = r.keepCommit(ctx, task, tip)
 	}
 	if err != nil {
 		return err
@@ -51,13 +51,14 @@ func (r *Repo) leave(ctx context.Context, found map[string]ref, task string) err
 	return err
 }
 
-func (r *Repo) putAside(ctx context.Context, task, commit string) error {
+// keepCommit keeps a commit reachable after its branch is gone.
+func (r *Repo) keepCommit(ctx context.Context, task, commit string) error {
 	_, err := r.git(ctx, r.Root, "update-ref", leftPrefix+task+"/"+commit, commit)
 	return err
 }
 
-// OpenNew is Open for a task on which nobody has worked yet: its tree begins at base. What another box left under the task's name
-// is put aside: commits under refs/signalbox/left/, with what was not committed if that can be.
+// OpenNew is like Open for a task that has not been worked on: its worktree starts at the base branch. If another box left a branch
+// of the same name, its commits are kept under refs/signalbox/left/, with uncommitted changes if they can be committed.
 func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
@@ -67,8 +68,7 @@ func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		// In no state that could be committed, it is of no more use to anybody than what was thrown away.
-		if _, _, err := old.Keep(ctx, "Left here by another box"); err != nil && !Disorderly(err) {
+		if _, _, err := old.Save(ctx, "Changes of an earlier box"); err != nil && !NeedsAgent(err) {
 			return nil, err
 		}
 		if err := r.removeTree(ctx, old.Dir); err != nil {
@@ -78,13 +78,14 @@ func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 	return r.open(ctx, task, true)
 }
 
-// Disorderly tells an error that says that only an agent could bring its tree into order from one of git, the disk, or a lock.
-func Disorderly(err error) bool {
+// NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean up. Other errors come from git,
+// the disk or a lock.
+func NeedsAgent(err error) bool {
 	classed, conflict := (*signalbox.Error)(nil), (*ConflictError)(nil)
 	return errors.As(err, &conflict) || errors.As(err, &classed) && classed.Code == signalbox.CodeConflict && !errors.Is(err, ErrLocked)
 }
 
-// BranchCommit returns the commit that a task's branch is at, without a look at its tree; "" if it has no branch.
+// BranchCommit returns the commit of a task's branch, or "" if it has none.
 func (r *Repo) BranchCommit(ctx context.Context, task string) (string, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return "", err
@@ -93,7 +94,7 @@ func (r *Repo) BranchCommit(ctx context.Context, task string) (string, error) {
 	return found[branchPrefix+task].commit, err
 }
 
-// Tasks returns the tasks that have a tree or a branch, sorted.
+// Tasks returns the tasks that have a worktree or a branch, sorted.
 func (r *Repo) Tasks(ctx context.Context) ([]string, error) {
 	var tasks []string
 	entries, err := os.ReadDir(r.folder)

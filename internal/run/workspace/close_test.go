@@ -32,7 +32,7 @@ func TestOpenNew(t *testing.T) {
 			gitRun(k.t, k.dir, "worktree", "remove", "--force", filepath.Join(k.folder, "T1"))
 		}, []string{"work on T1"}, "old"},
 		"a tree":  {func(k *kit) { k.work("T1", map[string]string{"old": "1\n"}) }, []string{"work on T1"}, "old"},
-		"an edit": {func(k *kit) { write(k.t, k.open("T1").Dir, map[string]string{"old": "1\n"}) }, []string{"Left here by another box"}, "old"},
+		"an edit": {func(k *kit) { write(k.t, k.open("T1").Dir, map[string]string{"old": "1\n"}) }, []string{"Changes of an earlier box"}, "old"},
 		"a tree in disorder": {func(k *kit) {
 			write(k.t, k.work("T1", map[string]string{"old": "1\n"}).Dir, map[string]string{"inner/.git/HEAD": "ref: refs/heads/x\n",
 				"inner/.git/objects/x": "x", "inner/.git/refs/x": "x", "inner/file": "x"})
@@ -111,16 +111,14 @@ func TestHiddenChanges(t *testing.T) {
 				gitRun(t, tree.Dir, args...)
 			}
 			write(t, tree.Dir, map[string]string{"f": "good\n"})
-			commit, changed, err := tree.Keep(t.Context(), "hidden")
+			commit, changed, err := tree.Save(t.Context(), "hidden")
 			if err != nil || !changed {
 				t.Fatal(changed, err)
 			}
 			want := map[string]string{"f": "good\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"}
 			wantFiles(t, tree.Dir, want)
-			if err := k.Scratch(t.Context(), "T1", commit, func(dir string) error { wantFiles(t, dir, want); return nil }); err != nil {
-				t.Error(err)
-			}
-			if _, changed, err := tree.Keep(t.Context(), "again"); changed || err != nil {
+			k.wantScratch("T1", commit, want)
+			if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
 				t.Errorf("there is still something: %v", err)
 			}
 			if out := gitRun(t, tree.Dir, "-c", "core.sparseCheckout=false", "ls-files", "-v"); strings.Contains(out, "S ") || strings.Contains(out, "h ") {
@@ -142,12 +140,19 @@ func TestScratchIsTheCommit(t *testing.T) {
 	gitRun(t, k.dir, "replace", evil, good)
 	gitRun(t, k.dir, "config", "core.sparseCheckout", "true")
 	write(t, k.dir, map[string]string{".git/info/sparse-checkout": "/g\n"})
-	err = k.Scratch(t.Context(), "T1", evil, func(dir string) error {
-		wantFiles(t, dir, map[string]string{"f": "evil\n", "g": "1\n"})
-		return nil
-	})
+	k.wantScratch("T1", evil, map[string]string{"f": "evil\n", "g": "1\n"})
+}
+
+// wantScratch checks the files of a scratch worktree.
+func (k *kit) wantScratch(name, commit string, want map[string]string) {
+	k.t.Helper()
+	scratch, err := k.OpenScratch(k.t.Context(), name, commit)
 	if err != nil {
-		t.Error(err)
+		k.t.Fatal(err)
+	}
+	wantFiles(k.t, scratch.Dir, want)
+	if err := scratch.Close(); err != nil {
+		k.t.Error(err)
 	}
 }
 
@@ -157,30 +162,30 @@ func TestMergeOutlastsALock(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.work("T1", map[string]string{"a": "2\n"})
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
-	k.patience = 0
+	k.lockWait = 0
 	announced := 0
 	k.step = func(name string) {
 		if name == "announced" {
-			if announced++; announced == landings {
+			if announced++; announced == landAttempts {
 				os.Remove(filepath.Join(k.dir, ".git", indexLock))
 			}
 		}
 	}
 	checked := 0
 	_, err := k.Merge(t.Context(), "T1", "", func(ctx context.Context, dir string) error { checked++; return nil })
-	if err != nil || announced != landings || checked != 1 {
+	if err != nil || announced != landAttempts || checked != 1 {
 		t.Errorf("tried %d times, checked %d times: %v", announced, checked, err)
 	}
 	k.sound()
 }
 
-func TestDisorderly(t *testing.T) {
+func TestNeedsAgent(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true:  {refusal(4, "", "x"), fmt.Errorf("keep: %w", &ConflictError{}), fmt.Errorf("keep: %w", refusal(4, "", "x"))},
 		false: {nil, lockError("index.lock", os.ErrExist), refusal(1, "", "x"), os.ErrExist},
 	} {
 		for _, err := range errs {
-			if Disorderly(err) != want {
+			if NeedsAgent(err) != want {
 				t.Errorf("%v: %v", err, !want)
 			}
 		}

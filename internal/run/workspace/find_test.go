@@ -35,36 +35,36 @@ func TestFindRefuses(t *testing.T) {
 		text, hint string
 	}{
 		{"no git", func(t *testing.T, dir string) { t.Setenv("PATH", dir) },
-			"git is not installed", "install git, or write workspace: shared in signalbox.yaml"},
+			"git is not installed", "install git, or set workspace: shared in signalbox.yaml"},
 		{"no repository", func(*testing.T, string) {},
-			"DIR is not in a git repository", "run git init and make a first commit, or write workspace: shared in signalbox.yaml"},
+			"DIR is not in a git repository", "run git init and make a first commit, or set workspace: shared in signalbox.yaml"},
 		{"bare", func(t *testing.T, dir string) { gitRun(t, dir, "init", "--quiet", "--bare") },
-			"DIR is a bare git repository, without files to work on", "clone it, and work in the clone"},
+			"DIR is a bare git repository: it has no files to work on", "clone it, and work in the clone"},
 		{"no commit", initial,
 			"the git repository DIR has no commit yet", "make a first commit: git commit --allow-empty -m start"},
 		{"detached", func(t *testing.T, dir string) { committed(t, dir); gitRun(t, dir, "checkout", "--quiet", "--detach") },
-			"the git repository DIR is on no branch (detached head)", "switch to the branch that work is to be merged into: git switch main"},
+			"the git repository DIR is not on a branch (detached head)", "switch to the branch to merge into: git switch main"},
 		{"merge", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "merge", "other") },
-			"a merge is in progress in DIR", "finish it, or undo it: git merge --abort"},
+			"a merge is in progress in DIR", "finish it, or abort it: git merge --abort"},
 		{"rebase", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "rebase", "other") },
-			"a rebase is in progress in DIR", "finish it, or undo it: git rebase --abort"},
+			"a rebase is in progress in DIR", "finish it, or abort it: git rebase --abort"},
 		{"cherry-pick", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "cherry-pick", "other") },
-			"a cherry-pick is in progress in DIR", "finish it, or undo it: git cherry-pick --abort"},
+			"a cherry-pick is in progress in DIR", "finish it, or abort it: git cherry-pick --abort"},
 		{"revert", func(t *testing.T, dir string) {
 			diverged(t, dir)
 			fails(t, dir, "revert", "--no-edit", "HEAD^", "HEAD")
 		},
-			"a revert is in progress in DIR", "finish it, or undo it: git revert --abort"},
+			"a revert is in progress in DIR", "finish it, or abort it: git revert --abort"},
 		{"changed", func(t *testing.T, dir string) {
 			committed(t, dir)
 			write(t, dir, map[string]string{"a": "2", "new": "x"})
 		},
-			"there are uncommitted changes in DIR: a", "commit them, or put them away: git stash"},
+			"there are uncommitted changes in DIR: a", "commit them, or stash them: git stash"},
 		{"staged", func(t *testing.T, dir string) {
 			committed(t, dir)
 			write(t, dir, map[string]string{"1": "x", "2 x": "x", "3": "x", "4": "x", "5": "x", "6": "x", "b": ""})
 			gitRun(t, dir, "add", "-A")
-		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more", "commit them, or put them away: git stash"},
+		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more", "commit them, or stash them: git stash"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name != "no git" { // which changes the environment

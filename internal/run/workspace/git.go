@@ -27,15 +27,15 @@ type call struct {
 	args  []string
 	env   []string
 	stdin []byte
-	// to receives the output instead of the caller; such a call is not tried again.
-	to io.Writer
-	// carry is a lock that git holds with us, so that it is not free before git has ended too, should we be killed alone.
-	carry *hold
-	// ours says that files of ours are written, though not in dir.
+	// stdout receives the output instead of the caller; such a call is not retried.
+	stdout io.Writer
+	// inherit is a lock that git inherits. If this process is killed, the lock stays held until git has ended too.
+	inherit *heldLock
+	// ours reports that git writes files of our worktrees, though not in dir.
 	ours bool
 }
 
-// gitError is a git that failed.
+// gitError is the error of a git process.
 type gitError struct {
 	command string
 	status  int // -1 if a signal ended it
@@ -53,8 +53,8 @@ func (e *gitError) Error() string {
 
 func (e *gitError) Unwrap() error { return e.err }
 
-// said tells whether err is a git that wrote one of the texts to stderr.
-func said(err error, texts ...string) bool {
+// stderrHas reports whether err is a git error whose stderr contains one of the texts.
+func stderrHas(err error, texts ...string) bool {
 	failed := (*gitError)(nil)
 	if !errors.As(err, &failed) {
 		return false
@@ -67,7 +67,7 @@ func said(err error, texts ...string) bool {
 	return false
 }
 
-// status returns the exit status of a git that failed.
+// status returns the exit status of a git error, or -1.
 func status(err error) int {
 	if failed := (*gitError)(nil); errors.As(err, &failed) {
 		return failed.status
@@ -75,35 +75,34 @@ func status(err error) int {
 	return -1
 }
 
-// settings hold for every git: no hooks and signatures, which may ask or refuse; no work in the background that outlives the call.
+// settings apply to every git: no hooks and signatures, which may ask or refuse, and no background work that outlives the call.
 var settings = []string{"-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false", "-c", "core.fsmonitor=false",
 	"-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false"}
 
-// plainFiles hold in our trees, whatever an agent set in the configuration that all worktrees share: all files of a commit are there,
-// and what is there counts.
-var plainFiles = []string{"-c", "core.sparseCheckout=false", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
+// worktreeSettings apply in our worktrees. They override what an agent may have set in the configuration that all worktrees share:
+// all files of a commit are checked out, and all changes are seen.
+var worktreeSettings = []string{"-c", "core.sparseCheckout=false", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
 
-// git runs git in a folder and returns what it writes.
+// git runs git in a folder and returns its output.
 func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
 }
 
-// run runs git. If a lock of another git is in the way, or a tree that another git is just making or removing, it waits, up to
-// r.patience.
+// run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to r.lockWait.
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
-	deadline := time.Now().Add(r.patience)
+	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		out, stderr, err := r.once(ctx, c)
-		if err == nil || c.to != nil {
+		if err == nil || c.stdout != nil {
 			return out, err
 		}
-		lock, over := lockInTheWay(stderr), !time.Now().Before(deadline)
+		lock, expired := blockingLock(stderr), !time.Now().Before(deadline)
 		switch {
-		case lock == "" && (over || !halfATree(stderr)):
+		case lock == "" && (expired || !readPartialWorktree(stderr)):
 			return out, err
-		case lock != "" && abandoned(lock) && os.Remove(lock) == nil:
+		case lock != "" && isAbandoned(lock) && os.Remove(lock) == nil:
 			continue
-		case lock != "" && over:
+		case lock != "" && expired:
 			return out, lockError(lock, err)
 		}
 		select {
@@ -114,27 +113,27 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	}
 }
 
-// halfATree tells that git met the folder of another tree while it was made or removed: git reads them all to know which
-// branches are in use, and the files in them do not appear, or go, all at once.
-func halfATree(stderr string) bool {
+// readPartialWorktree reports whether git failed because it read the folder of a worktree while another git created or removed it.
+// Git reads all of them to know which branches are in use.
+func readPartialWorktree(stderr string) bool {
 	return strings.Contains(stderr, "failed to read") && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
 }
 
-// pin tells git which repository a tree belongs to. It must not find that out from the file .git in the tree: an agent could
-// have put another there, with settings of its own, and commands in them that git would run for us.
+// pin returns variables that tell git which repository a worktree belongs to. Git must not read that from the file .git in the
+// worktree: an agent could have replaced it with a repository whose settings make git run commands.
 func (r *Repo) pin(dir string) ([]string, error) {
 	if r.folder == "" || filepath.Dir(dir) != r.folder {
 		return nil, nil
 	}
 	gitDir, err := gitDirOf(dir)
 	if err != nil || filepath.Dir(gitDir) != filepath.Join(r.common, "worktrees") || worktreeOf(gitDir) != dir {
-		return nil, refusal(signalbox.CodeFailed, "look at what is in it, and remove it; what was committed on its branch is kept",
-			"the file .git in %s was replaced: git is not run there", dir)
+		return nil, refusal(signalbox.CodeFailed, "inspect the folder and remove it; commits on its branch are kept",
+			"the file .git in %s was replaced, so git is not run there", dir)
 	}
 	return []string{"GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + dir}, nil
 }
 
-// once is the only place that starts git.
+// once starts git; nothing else does.
 func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
 	pinned, err := r.pin(c.dir)
@@ -143,26 +142,26 @@ func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error)
 	}
 	args := slices.Concat(settings, r.identity)
 	if c.ours || pinned != nil {
-		args = append(args, plainFiles...)
+		args = append(args, worktreeSettings...)
 	}
 	cmd := exec.CommandContext(ctx, r.program, append(args, c.args...)...)
 	cmd.Dir = c.dir
 	cmd.Env = append(append(environment(), pinned...), c.env...)
 	cmd.Stdin = bytes.NewReader(c.stdin)
-	var output, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &complaints
-	if c.to != nil {
-		cmd.Stdout = c.to
+	var stdout, stderrText bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderrText
+	if c.stdout != nil {
+		cmd.Stdout = c.stdout
 	}
-	if runtime.GOOS != "windows" { // which has neither
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // git then removes its locks
-		if c.carry != nil {
-			cmd.ExtraFiles = []*os.File{c.carry.file}
+	if runtime.GOOS != "windows" { // Windows has neither signals nor inherited files
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that git removes its locks
+		if c.inherit != nil {
+			cmd.ExtraFiles = []*os.File{c.inherit.file}
 		}
 	}
 	cmd.WaitDelay = 5 * time.Second
 	if err = cmd.Run(); err != nil {
-		failed := &gitError{command: c.args[0], status: -1, stderr: complaints.String(), err: err}
+		failed := &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
 		if cmd.ProcessState != nil {
 			failed.status = cmd.ProcessState.ExitCode()
 		}
@@ -171,11 +170,11 @@ func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error)
 		}
 		err = failed
 	}
-	return output.String(), complaints.String(), err
+	return stdout.String(), stderrText.String(), err
 }
 
-// environment is ours without what points git elsewhere or makes it speak another language. Nor may an agent put one commit in the
-// place of another (git replace).
+// environment returns the environment of this process without variables that point git elsewhere or change its language. It also
+// disables git replace, with which an agent could substitute one commit for another.
 func environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
@@ -189,43 +188,43 @@ func environment() []string {
 
 var lockPattern = regexp.MustCompile(`Unable to create '([^\n]+\.lock)': File exists`)
 
-// lockInTheWay returns the lock file that stopped a git, "" if none did.
-func lockInTheWay(stderr string) string {
+// blockingLock returns the lock file that stopped git, or "".
+func blockingLock(stderr string) string {
 	if found := lockPattern.FindStringSubmatch(stderr); found != nil {
 		return filepath.FromSlash(found[1])
 	}
 	return ""
 }
 
-// ErrLocked says that another git is in the way, and was longer than we wait for it. It may be gone a little later.
+// ErrLocked means that another git held a lock for longer than we wait. Trying again later may succeed.
 var ErrLocked = errors.New("another git holds")
 
 func lockError(lock string, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w %s: %w", ErrLocked, lock, err),
-		Hint: "wait until it is done; if no git is running there, remove the file"}
+		Hint: "wait until that git is done; if no git is running there, remove the file"}
 }
 
-// Ages at which a lock may be abandoned: git holds those that we meet for milliseconds.
+// Ages at which a lock may be abandoned. Git holds these locks for milliseconds.
 const (
 	youngLock = 2 * time.Second
 	oldLock   = 10 * time.Second
 )
 
-// abandoned tells whether a killed git left a lock. run meets locks of refs and of the indexes of our own trees only; the lock
-// on the index of somebody's checkout, which an open editor may keep for an hour, is never judged by this.
+// isAbandoned reports whether a killed git left a lock. It is used only for locks of refs and of the indexes of our own worktrees,
+// never for the index of a person's checkout, which an open editor may lock for an hour.
 //
-// A lock of ten seconds is. One of two seconds is if the processes of this machine can be looked at, and no git among them is
-// older than the lock: whoever held it is gone. (A git in another container cannot be seen, hence the two seconds.)
-func abandoned(lock string) bool {
+// A lock that is ten seconds old is abandoned. One that is two seconds old is abandoned if no git process on this machine is older
+// than the lock. (A git in another container is not visible, hence the two seconds.)
+func isAbandoned(lock string) bool {
 	info, err := os.Stat(lock)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) // gone meanwhile: removing it fails, and run waits a moment
+		return errors.Is(err, fs.ErrNotExist) // it is gone: removing it fails, and run waits a moment
 	}
 	age := time.Since(info.ModTime())
 	return age >= oldLock || age >= youngLock && noGitBefore(info.ModTime())
 }
 
-// noGitBefore tells whether no git lives that was started before a time; false if that cannot be told.
+// noGitBefore reports whether no running git was started before a time. It returns false if that is unknown.
 func noGitBefore(then time.Time) bool {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -246,7 +245,8 @@ func noGitBefore(then time.Time) bool {
 	return len(names) > 0
 }
 
-// mayBeGitBefore reads a line of /proc/…/stat: "123 (git) S …", with the start as its 22nd field in hundredths since the boot.
+// mayBeGitBefore parses a line of /proc/PID/stat, such as "123 (git) S …". Its 22nd field is the start in hundredths of a second since
+// boot.
 func mayBeGitBefore(stat string, boot, then time.Time) bool {
 	_, rest, _ := strings.Cut(stat, "(")
 	end := strings.LastIndex(rest, ")")

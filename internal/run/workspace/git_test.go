@@ -22,14 +22,14 @@ func TestHalfATree(t *testing.T) {
 	}
 	list := call{dir: k.dir, args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)"}}
 	_, stderr, err := k.once(t.Context(), list)
-	if err == nil || !halfATree(stderr) {
+	if err == nil || !readPartialWorktree(stderr) {
 		t.Fatalf("git says %q, %v", stderr, err)
 	}
-	k.patience = time.Millisecond
+	k.lockWait = time.Millisecond
 	if _, err := k.run(t.Context(), list); err == nil {
 		t.Error("it was not waited for, but no error came")
 	}
-	k.patience = time.Minute
+	k.lockWait = time.Minute
 	gone := make(chan error, 1)
 	go func() { gone <- os.RemoveAll(half) }()
 	if _, err := k.run(t.Context(), list); err != nil {

@@ -72,7 +72,7 @@ func killedWork(ctx context.Context, repo *Repo) error {
 				return err
 			}
 		}
-		commit, _, err := tree.Keep(ctx, "work")
+		commit, _, err := tree.Save(ctx, "work")
 		if err != nil {
 			return err
 		}

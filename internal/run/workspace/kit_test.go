@@ -85,7 +85,7 @@ func (k *kit) work(task string, files map[string]string) *Tree {
 	k.t.Helper()
 	tree := k.open(task)
 	write(k.t, tree.Dir, files)
-	if _, changed, err := tree.Keep(k.t.Context(), "work on "+task); err != nil || !changed {
+	if _, changed, err := tree.Save(k.t.Context(), "work on "+task); err != nil || !changed {
 		k.t.Fatal(changed, err)
 	}
 	return tree

@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"signalbox"
 )
 
-// Merged is what a merge did.
+// Merged is the result of a merge.
 type Merged struct {
-	// Commit is what base is at, and Before what it was at.
+	// Commit is the new commit of the base branch, and Before the old one.
 	Commit, Before string
-	// Nothing says that base had everything of the branch already.
+	// Nothing reports that the base branch already contained the task's branch.
 	Nothing bool
-	// Warning is for people: the merge counts, and the checkout of base could not follow in all files.
+	// Warning is a message for people: the merge is done, but some files in the checkout of the base branch were not updated.
 	Warning string
 }
 
-// ConflictError says which files two branches change in ways that exclude each other. Nothing was merged.
+// ConflictError lists the files in which two branches conflict. Nothing was merged.
 type ConflictError struct {
 	Branch, Base string
 	Files        []string
@@ -31,7 +30,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s conflicts with %s in %s", e.Branch, e.Base, strings.Join(e.Files, ", "))
 }
 
-// Trailers of merge commits, by which Landed knows them.
+// Trailers of merge commits, which Landed looks for.
 const (
 	taskTrailer = "Signalbox-Task"
 	tipTrailer  = "Signalbox-Tip"
@@ -42,9 +41,9 @@ const (
 	mergeAttempts = 20
 )
 
-// Merge merges the task's branch into base, always with a merge commit. check looks at the result in a tree of its own, and
-// nothing that it changes there counts; nil looks at nothing. If base moved meanwhile it starts over, check included. An error
-// means that base never saw the merge; it is a *ConflictError, or check's own, or one of git.
+// Merge merges the task's branch into the base branch, always with a merge commit. It calls check, if not nil, with a temporary
+// worktree of the result. If the base branch moves in the meantime, Merge starts again, including check. If it returns an error, the
+// base branch is unchanged; the error is a *ConflictError, the error of check, or a git error.
 func (r *Repo) Merge(ctx context.Context, task, message string, check func(ctx context.Context, dir string) error) (Merged, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return Merged{}, err
@@ -60,7 +59,7 @@ func (r *Repo) Merge(ctx context.Context, task, message string, check func(ctx c
 			return merged, err
 		}
 	}
-	return Merged{}, refusal(signalbox.CodeConflict, "see what moves it, then try again", "%s was moved during each of %d merges of %s", r.Base, mergeAttempts, task)
+	return Merged{}, refusal(signalbox.CodeConflict, "find out what moves it, then try again", "the branch %s moved during each of %d merges of %s", r.Base, mergeAttempts, task)
 }
 
 func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(ctx context.Context, dir string) error) (Merged, error) {
@@ -77,7 +76,7 @@ func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(c
 	if tip == "" {
 		return Merged{}, branchGone(branch)
 	}
-	if nothing, err := r.ancestor(ctx, tip, base); nothing || err != nil {
+	if nothing, err := r.isAncestor(ctx, tip, base); nothing || err != nil {
 		return Merged{Commit: base, Before: base, Nothing: err == nil}, err
 	}
 	if message = strings.TrimSpace(message); message == "" {
@@ -90,24 +89,33 @@ func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(c
 	}
 	r.step("merged")
 	if check != nil {
-		err := r.inTree(ctx, mergeTree, commit, func(dir string) error { return check(ctx, dir) })
-		if err != nil {
+		if err := r.checkMerge(ctx, commit, check); err != nil {
 			return Merged{}, err
 		}
 	}
 	r.step("checked")
-	warning, err := r.landPatiently(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
+	warning, err := r.landWithRetry(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
 	if err != nil {
 		return Merged{}, err
 	}
 	return Merged{Commit: commit, Before: base, Warning: warning}, nil
 }
 
+// checkMerge calls check with a temporary worktree of a merge commit.
+func (r *Repo) checkMerge(ctx context.Context, commit string, check func(ctx context.Context, dir string) error) (err error) {
+	tree, err := r.checkOut(ctx, mergeTree, commit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	return check(ctx, tree.Dir)
+}
+
 func branchGone(branch string) error {
 	return refusal(signalbox.CodeNotFound, "find its last commit with git reflog, then: git branch "+branch+" COMMIT", "the branch %s is gone", branch)
 }
 
-// mergeCommit makes a merge of two commits that is on no branch and in no folder yet.
+// mergeCommit creates a merge commit of two commits without touching a branch or a worktree.
 func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, base string) (string, error) {
 	out, err := r.git(ctx, r.Root, "merge-tree", "--write-tree", "--no-messages", "--name-only", "-z", first, second)
 	fields := strings.Split(strings.Trim(out, "\x00\n"), "\x00")
@@ -124,8 +132,8 @@ func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, 
 	return strings.TrimSpace(out), err
 }
 
-// Landed tells whether what is on the task's branch now was merged into base by Merge, as after a crash between the merge and its
-// record, and finishes what the crash left. If the branch is gone, it is the last merge of the task that counts.
+// Landed reports whether Merge has merged the task's branch as it is now, as after a crash between the merge and its record in the
+// ledger. It finishes what the crash left undone. If the branch is gone, the last merge of the task counts.
 func (r *Repo) Landed(ctx context.Context, task string) (Merged, bool, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return Merged{}, false, err
@@ -135,7 +143,7 @@ func (r *Repo) Landed(ctx context.Context, task string) (Merged, bool, error) {
 		return Merged{}, false, err
 	}
 	defer held.release()
-	warning, err := r.recover(ctx, held)
+	warning, err := r.finishLanding(ctx, held)
 	if err != nil {
 		return Merged{}, false, err
 	}
@@ -166,24 +174,4 @@ func (r *Repo) Landed(ctx context.Context, task string) (Merged, bool, error) {
 		}
 	}
 	return Merged{}, false, nil
-}
-
-// inTree checks a commit out in a tree of that name for f.
-func (r *Repo) inTree(ctx context.Context, name, commit string, f func(dir string) error) (err error) {
-	dir := filepath.Join(r.folder, name)
-	if err := r.removeTree(ctx, dir); err != nil {
-		return err
-	}
-	r.step("tree to be made")
-	// The caller's patience may end; the tree is removed all the same.
-	defer func() { err = errors.Join(err, r.removeTree(context.WithoutCancel(ctx), dir)) }()
-	if err := r.addTree(ctx, dir, "--no-checkout", "--detach", dir, commit); err != nil {
-		return err
-	}
-	// Beside other trees that are made: only git's list of them is locked.
-	if _, err := r.git(ctx, dir, "reset", "--quiet", "--hard", "--no-recurse-submodules"); err != nil {
-		return err
-	}
-	r.step("tree made")
-	return f(dir)
 }

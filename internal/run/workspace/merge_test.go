@@ -182,7 +182,7 @@ func TestMergeKeepsEdits(t *testing.T) {
 			}
 			want := ""
 			if tt.warning != "" {
-				want = "T1 is merged; " + k.dir + " has changes of its own in " + tt.warning + ", which were left as they are: see git diff there"
+				want = "T1 is merged; " + k.dir + " has local changes in " + tt.warning + ", which were not touched: see git diff there"
 			}
 			if merged.Warning != want {
 				t.Errorf("warning %q, want %q", merged.Warning, want)
@@ -253,9 +253,9 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 	k.work("T1", map[string]string{"a": "2\n"})
 	lock := filepath.Join(k.dir, ".git", indexLock)
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
-	k.patience = 0
+	k.lockWait = 0
 	_, err := k.Merge(t.Context(), "T1", "", noCheck)
-	mustRefuse(t, err, "another git holds "+lock+": link "+linkError(t, err), "wait until it is done; if no git is running there, remove the file")
+	mustRefuse(t, err, "another git holds "+lock+": link "+linkError(t, err), "wait until that git is done; if no git is running there, remove the file")
 	if k.base() != before {
 		t.Error("base moved")
 	}

@@ -114,7 +114,7 @@ func (m *model) open(k *kit, task string) *Tree {
 
 func (m *model) keep(rt *rapid.T, k *kit, tree *Tree) {
 	at := m.tasks[tree.Task]
-	commit, changed, err := tree.Keep(k.t.Context(), "model")
+	commit, changed, err := tree.Save(k.t.Context(), "model")
 	if err != nil || changed == maps.Equal(at.files, at.committed) || changed == (commit == at.commit) {
 		rt.Fatalf("keep %s: %s %v %v, was %s", tree.Task, commit, changed, err, at.commit)
 	}

@@ -21,8 +21,8 @@ func TestReplacedGitFile(t *testing.T) {
 	settings.WriteString("[core]\nbare = false\n[filter \"x\"]\nclean = \"touch " + stolen + "; cat\"\n")
 	settings.Close()
 	write(t, tree.Dir, map[string]string{".gitattributes": "* filter=x\n", "b.txt": "b\n", ".git": "gitdir: .evil\n"})
-	_, _, err = tree.Keep(t.Context(), "mine")
-	if err == nil || !strings.Contains(err.Error(), "was replaced: git is not run there") {
+	_, _, err = tree.Save(t.Context(), "mine")
+	if err == nil || !strings.Contains(err.Error(), "was replaced, so git is not run there") {
 		t.Errorf("kept: %v", err)
 	}
 	if _, err := os.Stat(stolen); err == nil {

@@ -13,44 +13,82 @@ import (
 	"signalbox"
 )
 
-// Trees and leftovers that are no task's. No task's name begins with a dot.
+// Prefixes of folders that are not worktrees of tasks. A task id never starts with a dot.
 const (
 	scratchPrefix = ".scratch-"
 	trashPrefix   = ".trash-"
 	asidePrefix   = ".aside-"
 )
 
-// forgottenPrefix begins the names of folders in git's own for what is off its list and to be removed.
+// forgottenPrefix is the prefix of folders in git's own folder that are no longer in its list of worktrees and are to be removed.
 const forgottenPrefix = "signalbox-forgotten-"
 
-// Scratch checks a commit out in a tree of that name for f, and removes it afterwards. Whoever wants the same name waits.
-func (r *Repo) Scratch(ctx context.Context, name, commit string, f func(dir string) error) error {
+// Scratch is a temporary worktree of one commit. Changes in it are discarded.
+type Scratch struct {
+	Dir string
+
+	repo *Repo
+	lock *heldLock // nil for a merge, which holds mergeLock
+}
+
+// OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until that one is closed.
+func (r *Repo) OpenScratch(ctx context.Context, name, commit string) (*Scratch, error) {
 	if err := signalbox.CheckID(name); err != nil {
-		return err
+		return nil, err
 	}
 	held, err := r.lock(ctx, scratchPrefix+name+".lock")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer held.release()
-	return r.inTree(ctx, scratchPrefix+name, commit, f)
+	s, err := r.checkOut(ctx, scratchPrefix+name, commit)
+	if err != nil {
+		held.release()
+		return nil, err
+	}
+	s.lock = held
+	return s, nil
 }
 
-// addTree is git worktree add.
+// Close removes the worktree.
+func (s *Scratch) Close() error {
+	defer s.lock.release()
+	return s.repo.removeTree(context.Background(), s.Dir)
+}
+
+// checkOut checks out a commit in a new worktree of that name, replacing an old one. The caller holds the lock of the name.
+func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, error) {
+	s := &Scratch{Dir: filepath.Join(r.folder, name), repo: r}
+	if err := r.removeTree(ctx, s.Dir); err != nil {
+		return nil, err
+	}
+	r.step("tree to be made")
+	err := r.addTree(ctx, s.Dir, "--no-checkout", "--detach", s.Dir, commit)
+	if err == nil {
+		// Outside treesLock, so that several worktrees can be checked out at once.
+		_, err = r.git(ctx, s.Dir, "reset", "--quiet", "--hard", "--no-recurse-submodules")
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	r.step("tree made")
+	return s, nil
+}
+
+// addTree runs git worktree add.
 func (r *Repo) addTree(ctx context.Context, dir string, args ...string) error {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
 		return err
 	}
 	defer held.release()
-	// Twice, as git asks of those who replace a tree that is registered, locked and missing: a killed git leaves such.
+	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
 	args = append([]string{"worktree", "add", "--quiet", "--force", "--force"}, args...)
-	_, err = r.run(ctx, call{dir: r.Root, args: args, carry: held, ours: true})
+	_, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, ours: true})
 	return err
 }
 
-// removeTree removes a tree, however complete, and what git knows of it. The folder is renamed first, so that nobody ever takes
-// one with half its files for a task's.
+// removeTree removes a worktree, complete or not, and its entry in git's list. It renames the folder first, so that a half-removed
+// one is never taken for the worktree of a task.
 func (r *Repo) removeTree(ctx context.Context, dir string) error {
 	_, err := os.Lstat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -78,15 +116,15 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 		return err
 	}
 	r.step("tree forgotten")
-	held.release() // deleting takes its time, and is nobody's concern
+	held.release() // deleting takes a while and needs no lock
 	if trash == "" {
 		return nil
 	}
 	return removeAll(trash)
 }
 
-// forget removes a tree whose folder is gone from git's list, as git worktree remove does, which takes longer. It goes at once, so
-// that no git ever meets half of it. The caller has the lock.
+// forget removes a worktree whose folder is gone from git's list, like git worktree remove but faster. It renames the entry first,
+// so that no git reads half of it. The caller holds treesLock.
 func (r *Repo) forget(dir string) error {
 	for _, gitDir := range r.registrations() {
 		if worktreeOf(gitDir) != dir {
@@ -107,7 +145,7 @@ func (r *Repo) forget(dir string) error {
 	return nil
 }
 
-// removeAll removes a folder also if something in it was made read-only, as module caches are.
+// removeAll removes a folder even if it contains read-only folders, as module caches do.
 func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
@@ -121,18 +159,18 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// registered tells whether git has a worktree at dir in its list.
+// registered reports whether git lists a worktree at dir.
 func (r *Repo) registered(dir string) bool {
 	return slices.ContainsFunc(r.registrations(), func(gitDir string) bool { return worktreeOf(gitDir) == dir })
 }
 
-// registrations returns git's list of linked worktrees: the git folder of each.
+// registrations returns the git folders of all linked worktrees.
 func (r *Repo) registrations() []string {
 	gitDirs, _ := filepath.Glob(filepath.Join(globQuote(r.common), "worktrees", "*"))
 	return gitDirs
 }
 
-// worktreeOf returns the worktree of a git folder, whose file gitdir names the file .git there; "" if it cannot be told.
+// worktreeOf returns the worktree of a git folder, read from its file gitdir, or "" if that cannot be read.
 func worktreeOf(gitDir string) string {
 	text, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))
 	if err != nil {
@@ -146,13 +184,13 @@ func worktreeOf(gitDir string) string {
 }
 
 func globQuote(name string) string {
-	if filepath.Separator == '\\' { // where the separator cannot quote
+	if filepath.Separator == '\\' { // Windows, where patterns cannot be quoted
 		return name
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// Prune removes what killed processes left: trees of scratch and of merges that nobody uses, and what was to be removed.
+// Prune removes what killed processes left: scratch and merge worktrees that are not in use, and half-removed folders.
 func (r *Repo) Prune(ctx context.Context) error {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil {
@@ -179,7 +217,7 @@ func (r *Repo) Prune(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forgetMissing makes git forget the trees of ours that are gone, and deletes what was renamed to be deleted.
+// forgetMissing removes our worktrees that are gone from git's list, and deletes folders that were renamed for deletion.
 func (r *Repo) forgetMissing(ctx context.Context) error {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
@@ -194,7 +232,7 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 			errs = append(errs, r.forget(dir))
 		}
 	}
-	errs = append(errs, r.forgetUnborn())
+	errs = append(errs, r.forgetIncomplete())
 	forgotten, _ := filepath.Glob(filepath.Join(globQuote(r.common), forgottenPrefix+"*"))
 	for _, dir := range forgotten {
 		errs = append(errs, os.RemoveAll(dir))
@@ -209,14 +247,14 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forgetUnborn removes what a git leaves in the list that was killed before it could say where its tree is to be. git itself
-// never does. Others may be making one at this moment, hence the age.
-func (r *Repo) forgetUnborn() error {
+// forgetIncomplete removes entries of git's list without a gitdir file, which a killed git leaves and git never removes. Another
+// git may be creating an entry right now, so only old ones are removed.
+func (r *Repo) forgetIncomplete() error {
 	var errs []error
 	for _, gitDir := range r.registrations() {
 		_, err := os.Stat(filepath.Join(gitDir, "gitdir"))
 		info, statErr := os.Stat(gitDir)
-		if errors.Is(err, fs.ErrNotExist) && statErr == nil && beingMade(gitDir) && time.Since(info.ModTime()) > oldLock {
+		if errors.Is(err, fs.ErrNotExist) && statErr == nil && isInitializing(gitDir) && time.Since(info.ModTime()) > oldLock {
 			errs = append(errs, os.RemoveAll(gitDir))
 		}
 	}

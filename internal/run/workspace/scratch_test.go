@@ -1,9 +1,7 @@
 package workspace
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,17 +17,17 @@ func TestScratch(t *testing.T) {
 	old := k.base()
 	write(t, k.dir, map[string]string{"a": "2\n"})
 	k.commit("two")
-	red := errors.New("red")
-	err := k.Scratch(t.Context(), "baseline", old, func(dir string) error {
-		wantFiles(t, dir, map[string]string{"a": "1\n"})
-		write(t, dir, map[string]string{"a": "3\n", "b": "3\n"})
-		if err := k.Prune(t.Context()); err != nil { // by another who starts meanwhile
-			t.Error(err)
-		}
-		wantFiles(t, dir, map[string]string{"a": "3\n", "b": "3\n"})
-		return red
-	})
-	if !errors.Is(err, red) {
+	scratch, err := k.OpenScratch(t.Context(), "baseline", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, scratch.Dir, map[string]string{"a": "1\n"})
+	write(t, scratch.Dir, map[string]string{"a": "3\n", "b": "3\n"})
+	if err := k.Prune(t.Context()); err != nil { // as another process does when it starts
+		t.Error(err)
+	}
+	wantFiles(t, scratch.Dir, map[string]string{"a": "3\n", "b": "3\n"})
+	if err := scratch.Close(); err != nil {
 		t.Error(err)
 	}
 	if left := k.trees(); len(left) > 0 {
@@ -96,61 +94,6 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-func TestBundle(t *testing.T) {
-	t.Parallel()
-	here := newKit(t, map[string]string{"a": "1\n"})
-	there := &kit{t: t, dir: filepath.Join(filepath.Dir(here.dir), "clone"), folder: filepath.Join(filepath.Dir(here.dir), "others")}
-	gitRun(t, here.dir, "clone", "--quiet", here.dir, there.dir)
-	there.find()
-	send := func(from, to *kit) *Tree {
-		t.Helper()
-		var bundle bytes.Buffer
-		if err := from.open("T1").Bundle(t.Context(), &bundle); err != nil {
-			t.Fatal(err)
-		}
-		tree, err := to.Unbundle(t.Context(), "T1", &bundle)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, _ := from.open("T1").Commit(t.Context())
-		if got, err := tree.Commit(t.Context()); got != want || err != nil {
-			t.Errorf("the branch is at %s, want %s: %v", got, want, err)
-		}
-		return tree
-	}
-	here.open("T1")
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "1\n"}) // nothing yet
-	here.work("T1", map[string]string{"a": "2\n"})
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"})
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"}) // again
-	there.work("T1", map[string]string{"b": "2\n"})
-	write(t, here.open("T1").Dir, map[string]string{"a": "left here\n"})
-	wantFiles(t, send(there, here).Dir, map[string]string{"a": "2\n", "b": "2\n"})
-	if left := gitRun(t, here.dir, "for-each-ref", "--format=%(refname)", "refs/signalbox/left/T1"); left == "" {
-		t.Error("what was left here is lost")
-	} else if got := gitRun(t, here.dir, "show", left+":a"); got != "left here" {
-		t.Errorf("left %q", got)
-	}
-
-	here.work("T2", map[string]string{"c": "1\n"})
-	if _, err := here.Merge(t.Context(), "T2", "", nil); err != nil {
-		t.Fatal(err)
-	}
-	tree := here.work("T3", map[string]string{"c": "2\n"})
-	if _, err := tree.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	bundle, w := io.Pipe()
-	go func() { w.CloseWithError(tree.Bundle(t.Context(), w)) }()
-	_, err := there.Unbundle(t.Context(), "T3", bundle)
-	if err == nil || !strings.HasPrefix(err.Error(), "the bundle of T3 builds on commits that are not here") {
-		t.Errorf("took a bundle without its ground: %v", err)
-	}
-	if _, err := there.Unbundle(t.Context(), "T3", strings.NewReader("junk")); err == nil {
-		t.Error("took junk")
-	}
-}
-
 // TestProcesses holds how many gits an operation takes: a thousand tasks go through each.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
@@ -167,7 +110,7 @@ func TestProcesses(t *testing.T) {
 	}
 	var tree *Tree
 	open := func() (err error) { tree, err = k.Open(t.Context(), "T1"); return err }
-	keep := func() error { _, _, err := tree.Keep(t.Context(), "x"); return err }
+	keep := func() error { _, _, err := tree.Save(t.Context(), "x"); return err }
 	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
 	count("make", 2, open)
 	count("open", 0, open)
@@ -180,7 +123,13 @@ func TestProcesses(t *testing.T) {
 	count("refresh", 6, refresh)
 	head := gitRun(t, tree.Dir, "rev-parse", "HEAD")
 	count("discard", 2, func() error { return tree.Discard(t.Context(), head) })
-	count("scratch", 2, func() error { return k.Scratch(t.Context(), "T1", head, func(string) error { return nil }) })
+	count("scratch", 2, func() error {
+		scratch, err := k.OpenScratch(t.Context(), "T1", head)
+		if err != nil {
+			return err
+		}
+		return scratch.Close()
+	})
 	count("changed", 1, func() error { _, err := tree.Changed(t.Context()); return err })
 	count("merge", 9, func() error { _, err := k.Merge(t.Context(), "T1", "", noCheck); return err })
 	count("landed", 2, func() error { _, _, err := k.Landed(t.Context(), "T1"); return err })

@@ -23,9 +23,9 @@ type Tree struct {
 	gitDir string
 }
 
-// Open returns the task's tree. If it is not there it is made, from the task's branch, or from base with a new branch. One that
-// a killed process left half-made is made again; a move of it that was interrupted is finished. What an agent left in it, and
-// how, is Keep's or Discard's concern.
+// Open returns the task's worktree. If it does not exist, it is created from the task's branch, or from the base branch with a new
+// branch. If a killed process left it incomplete, it is created again; an interrupted move is finished. Open does not look at changes
+// in it: see Save and Discard.
 func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
@@ -33,23 +33,23 @@ func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	return r.open(ctx, task, false)
 }
 
-// open makes the tree from base if fresh is set, and what is on the branch is put aside.
+// open opens the worktree. If fresh is set, it starts at the base branch, and commits on an existing branch are kept elsewhere.
 func (r *Repo) open(ctx context.Context, task string, fresh bool) (*Tree, error) {
 	t := &Tree{Dir: filepath.Join(r.folder, task), Branch: branchPrefix + task, Task: task, repo: r}
-	if !t.whole() {
-		if err := t.restore(ctx, fresh); err != nil {
-			return nil, fmt.Errorf("make the tree of %s: %w", task, err)
+	if !t.isComplete() {
+		if err := t.create(ctx, fresh); err != nil {
+			return nil, fmt.Errorf("create the worktree of %s: %w", task, err)
 		}
 	}
-	if !t.whole() {
-		return nil, fmt.Errorf("the tree of %s in %s is not in order", task, t.Dir)
+	if !t.isComplete() {
+		return nil, fmt.Errorf("the worktree of %s in %s is damaged", task, t.Dir)
 	}
 	return t, t.finishMove(ctx)
 }
 
-// whole tells whether the tree is complete and git knows it. It needs no git: it looks at the links both ways, and at the mark
-// that git keeps in a tree until all files are there.
-func (t *Tree) whole() bool {
+// isComplete reports whether the worktree is complete and in git's list. It does not run git: it checks the links in both
+// directions, and the mark that git keeps until all files are checked out.
+func (t *Tree) isComplete() bool {
 	gitDir, err := gitDirOf(t.Dir)
 	if err != nil || filepath.Dir(gitDir) != filepath.Join(t.repo.common, "worktrees") {
 		return false
@@ -61,17 +61,18 @@ func (t *Tree) whole() bool {
 	if _, err := os.Stat(filepath.Join(gitDir, "index")); err != nil {
 		return false
 	}
-	return !beingMade(gitDir)
+	return !isInitializing(gitDir)
 }
 
-func beingMade(gitDir string) bool {
+// isInitializing reports whether git has not finished creating a worktree.
+func isInitializing(gitDir string) bool {
 	why, err := os.ReadFile(filepath.Join(gitDir, "locked"))
 	return err == nil && strings.TrimSpace(string(why)) == "initializing"
 }
 
-// restore makes the tree, or makes it whole. A fresh one begins at base.
-func (t *Tree) restore(ctx context.Context, fresh bool) error {
-	if err := t.clearTheWay(ctx); err != nil || t.whole() {
+// create creates the worktree, or repairs it. A fresh one starts at the base branch.
+func (t *Tree) create(ctx context.Context, fresh bool) error {
+	if err := t.clearFolder(ctx); err != nil || t.isComplete() {
 		return err
 	}
 	r := t.repo
@@ -85,7 +86,7 @@ func (t *Tree) restore(ctx context.Context, fresh bool) error {
 		}
 	}
 	if fresh && found[t.Branch].commit != "" {
-		if err := r.leave(ctx, found, t.Task); err != nil {
+		if err := r.removeBranch(ctx, found, t.Task); err != nil {
 			return err
 		}
 		delete(found, t.Branch)
@@ -103,9 +104,9 @@ func (t *Tree) restore(ctx context.Context, fresh bool) error {
 	return err
 }
 
-// clearTheWay deals with a folder that is there but is not the tree: half-made, it goes; cut off from the repository, as after
-// that was moved, it is joined again; anything else is somebody's, and put aside.
-func (t *Tree) clearTheWay(ctx context.Context) error {
+// clearFolder handles a folder that exists but is not a complete worktree. An incomplete one is removed. One that lost its link to
+// the repository, as after the repository was moved, is repaired. Anything else belongs to a person, and is moved aside.
+func (t *Tree) clearFolder(ctx context.Context) error {
 	entries, err := os.ReadDir(t.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -113,11 +114,11 @@ func (t *Tree) clearTheWay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.halfMade() || len(entries) == 0 {
+	if t.isIncomplete() || len(entries) == 0 {
 		return t.repo.removeTree(ctx, t.Dir)
 	}
-	_, err = t.repo.git(ctx, t.repo.Root, "worktree", "repair", t.Dir) // which fails if it has nothing but the list to go by, and yet repairs
-	if t.whole() {
+	_, err = t.repo.git(ctx, t.repo.Root, "worktree", "repair", t.Dir) // it can repair the worktree and still fail
+	if t.isComplete() {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -130,12 +131,12 @@ func (t *Tree) clearTheWay(ctx context.Context) error {
 	return os.Rename(t.Dir, filepath.Join(aside, t.Task))
 }
 
-// halfMade tells whether git was killed while it made the tree.
-func (t *Tree) halfMade() bool {
-	return slices.ContainsFunc(t.repo.registrations(), func(gitDir string) bool { return worktreeOf(gitDir) == t.Dir && beingMade(gitDir) })
+// isIncomplete reports whether git was killed while it created the worktree.
+func (t *Tree) isIncomplete() bool {
+	return slices.ContainsFunc(t.repo.registrations(), func(gitDir string) bool { return worktreeOf(gitDir) == t.Dir && isInitializing(gitDir) })
 }
 
-// Commit returns the commit that the branch is at.
+// Commit returns the commit of the branch.
 func (t *Tree) Commit(ctx context.Context) (string, error) {
 	found, err := t.repo.refs(ctx, t.Branch)
 	if err == nil && found[t.Branch].commit == "" {
@@ -144,8 +145,8 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 	return found[t.Branch].commit, err
 }
 
-// Changed returns the files that the branch changes since it left base, or last took base in, sorted. A file that was renamed
-// counts under both names.
+// Changed returns the files that the branch changes relative to its merge base with the base branch, sorted. A renamed file is listed
+// under both names.
 func (t *Tree) Changed(ctx context.Context) ([]string, error) {
 	out, err := t.repo.git(ctx, t.Dir, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z",
 		headsPrefix+t.repo.Base+"..."+headsPrefix+t.Branch)
@@ -157,8 +158,8 @@ func (t *Tree) Changed(ctx context.Context) ([]string, error) {
 	return files, nil
 }
 
-// Refresh merges base into the branch if base has moved. If they conflict, it returns the files, and nothing has happened. Changes
-// that are not committed stay, unless they are in the way: then Refresh fails and nothing has happened.
+// Refresh merges the base branch into the task's branch if the base branch has moved. If they conflict, it returns the files and
+// changes nothing. Uncommitted changes stay; if they are in the way, Refresh fails and changes nothing.
 func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
 	r := t.repo
 	found, err := r.refs(ctx, r.Base, t.Branch)
@@ -174,17 +175,17 @@ func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
 		return nil, branchGone(t.Branch)
 	}
 	if found[t.Branch].checkout != t.Dir {
-		return nil, refusal(signalbox.CodeConflict, "", "the tree of %s is not on its branch", t.Task)
+		return nil, refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch", t.Task)
 	}
 	out, err := r.git(ctx, r.Root, "merge-base", base, tip)
-	if err != nil && status(err) != 1 { // 1: nothing in common, which the merge will say
+	if err != nil && status(err) != 1 { // status 1: no common commit, which the merge reports
 		return nil, err
 	}
 	to := base
 	switch strings.TrimSpace(out) {
 	case base:
 		return nil, nil
-	case tip: // the branch has nothing of its own yet
+	case tip: // the branch has no commits of its own yet
 	default:
 		to, err = r.mergeCommit(ctx, tip, base, fmt.Sprintf("Merge %s into %s\n", r.Base, t.Branch), t.Branch, r.Base)
 		if conflict := (*ConflictError)(nil); errors.As(err, &conflict) {
@@ -197,14 +198,14 @@ func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
 	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
 }
 
-// Discard throws away all that is not committed, and moves the branch to commit: what a reviewer did to the files does not
-// count. Ignored files stay, such as installed dependencies, as Keep does not commit them either.
+// Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such as installed dependencies; Save
+// does not commit them either.
 func (t *Tree) Discard(ctx context.Context, commit string) error {
 	if err := t.announce(moving{To: commit, Discard: true}); err != nil {
 		return err
 	}
 	t.repo.step("discarding")
-	for _, o := range operations { // git would not leave a branch in the middle of some of these
+	for _, o := range operations { // git refuses to leave a branch in the middle of some of these
 		if err := os.RemoveAll(filepath.Join(t.gitDir, o.file)); err != nil {
 			return err
 		}
@@ -219,13 +220,13 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 	return t.unannounce()
 }
 
-// moving is what is being done to a tree, so that it can be finished should its process be killed.
+// moving describes a move of a worktree, so that it can be finished if its process is killed.
 type moving struct {
-	// From is the commit whose files are there, To the one whose are to be there.
+	// From is the commit of the files before the move, and To the one after it.
 	From, To string
-	// Branch is what the branch was at.
+	// Branch is the commit of the branch before the move.
 	Branch string
-	// Discard says that nothing of what is there counts.
+	// Discard reports that local changes are discarded.
 	Discard bool
 }
 
@@ -241,15 +242,15 @@ func (t *Tree) announce(m moving) error {
 
 func (t *Tree) unannounce() error { return durable.Remove(filepath.Join(t.gitDir, movingFile)) }
 
-// move brings the tree's files, the branch and the head to a commit.
+// move moves the worktree's files, its branch and its HEAD to a commit.
 func (t *Tree) move(ctx context.Context, m moving) error {
 	if err := t.announce(m); err != nil {
 		return err
 	}
 	t.repo.step("moving")
-	refused, err := t.repo.advance(ctx, checkout{dir: t.Dir}, m.From, m.To)
+	refused, err := t.repo.readTree(ctx, checkout{dir: t.Dir}, m.From, m.To)
 	if refused {
-		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first", "uncommitted changes in the tree of %s are in the way: %w", t.Task, err), t.unannounce())
+		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first", "uncommitted changes in the worktree of %s are in the way: %w", t.Task, err), t.unannounce())
 	}
 	if err != nil {
 		return err
@@ -258,10 +259,10 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 	return t.attach(ctx, m)
 }
 
-// attach moves the branch, and puts the head on it.
+// attach moves the branch and attaches HEAD to it.
 func (t *Tree) attach(ctx context.Context, m moving) error {
 	if m.Branch != m.To {
-		if err := t.repo.moveRef(ctx, nil, t.Branch, m.To, m.Branch, "signalbox: bring along"); err != nil {
+		if err := t.repo.moveRef(ctx, nil, t.Branch, m.To, m.Branch, "signalbox: update"); err != nil {
 			return err
 		}
 	}
@@ -274,7 +275,7 @@ func (t *Tree) attach(ctx context.Context, m moving) error {
 	return t.unannounce()
 }
 
-// finishMove finishes what a killed process left.
+// finishMove finishes a move that a killed process left.
 func (t *Tree) finishMove(ctx context.Context) error {
 	text, err := os.ReadFile(filepath.Join(t.gitDir, movingFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -292,10 +293,10 @@ func (t *Tree) finishMove(ctx context.Context) error {
 		return err
 	}
 	if at := found[t.Branch].commit; at != m.Branch && at != m.To {
-		return t.unannounce() // somebody moved it since
+		return t.unannounce() // the branch has moved since
 	}
 	m.Branch = found[t.Branch].commit
-	if _, err := t.repo.follow(ctx, checkout{dir: t.Dir}, m.From, m.To, true); err != nil {
+	if _, err := t.repo.moveFiles(ctx, checkout{dir: t.Dir}, m.From, m.To, true); err != nil {
 		return err
 	}
 	return t.attach(ctx, m)

@@ -81,7 +81,7 @@ func TestOpenRepairs(t *testing.T) {
 				want["b"] = tt.want
 			}
 			wantFiles(t, again.Dir, want)
-			if _, _, err := again.Keep(t.Context(), ""); err != nil {
+			if _, _, err := again.Save(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
 			if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
@@ -123,7 +123,7 @@ func TestOpenAtOnce(t *testing.T) {
 				return
 			}
 			write(t, tree.Dir, map[string]string{"file-" + task: task})
-			if _, _, err := tree.Keep(t.Context(), ""); err != nil {
+			if _, _, err := tree.Save(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
 			if _, err := repo.Merge(t.Context(), task, "", noCheck); err != nil {
@@ -145,11 +145,11 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", ".gitignore": "*.o\n", "gone": "x\n"})
 	tree := k.open("T1")
-	if commit, changed, err := tree.Keep(t.Context(), "x"); commit != k.base() || changed || err != nil {
+	if commit, changed, err := tree.Save(t.Context(), "x"); commit != k.base() || changed || err != nil {
 		t.Error(commit, changed, err)
 	}
 	write(t, tree.Dir, map[string]string{"a": "2\n", "gone": "", "new file": "x\n", "x.o": "x\n", "näme": "x\n"})
-	commit, changed, err := tree.Keep(t.Context(), "# done")
+	commit, changed, err := tree.Save(t.Context(), "# done")
 	if now, _ := tree.Commit(t.Context()); commit != now || !changed || err != nil {
 		t.Error(commit, changed, err)
 	}
@@ -212,14 +212,14 @@ func TestKeepAstray(t *testing.T) {
 			own(t, dir, "a", "side\n")
 			gitRun(t, dir, "checkout", "--quiet", "signalbox/T1")
 			try(t, dir, "merge side")
-		}, nil, "the tree of T1 has conflicts that are not solved in a"},
+		}, nil, "the worktree of T1 has unresolved conflicts in a"},
 		{"rebase", func(t *testing.T, dir string) {
 			gitRun(t, dir, "checkout", "--quiet", "-b", "side", "HEAD^")
 			own(t, dir, "a", "side\n")
 			gitRun(t, dir, "checkout", "--quiet", "signalbox/T1")
 			try(t, dir, "rebase side")
 			gitRun(t, dir, "add", "-A")
-		}, nil, "the tree of T1 is in the middle of a rebase"},
+		}, nil, "the worktree of T1 is in the middle of a rebase"},
 		{"diverged", func(t *testing.T, dir string) {
 			gitRun(t, dir, "checkout", "--quiet", "-b", "side", "HEAD^")
 			own(t, dir, "a", "side\n")
@@ -227,7 +227,7 @@ func TestKeepAstray(t *testing.T) {
 		{"a repository inside", func(t *testing.T, dir string) {
 			gitRun(t, dir, "init", "--quiet", "sub/inner")
 			own(t, filepath.Join(dir, "sub/inner"), "x", "x\n")
-		}, nil, "the tree of T1 has another git repository in it: sub/inner/"},
+		}, nil, "the worktree of T1 contains another git repository: sub/inner/"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +235,7 @@ func TestKeepAstray(t *testing.T) {
 			tree := k.work("T1", map[string]string{"a": "2\n"})
 			before, _ := tree.Commit(t.Context())
 			tt.leave(t, tree.Dir)
-			commit, _, err := tree.Keep(t.Context(), "kept")
+			commit, _, err := tree.Save(t.Context(), "kept")
 			if tt.err != "" {
 				want := strings.ReplaceAll(tt.err, "COMMIT", gitRun(t, tree.Dir, "rev-parse", "HEAD"))
 				if err == nil || err.Error() != want {
@@ -301,10 +301,10 @@ func TestRefresh(t *testing.T) {
 		}
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n"})
-	if commit, changed, err := fresh.Keep(t.Context(), ""); commit != k.base() || changed || err != nil {
+	if commit, changed, err := fresh.Save(t.Context(), ""); commit != k.base() || changed || err != nil {
 		t.Error(commit, changed, err)
 	}
-	if commit, changed, err := tree.Keep(t.Context(), ""); changed || err != nil {
+	if commit, changed, err := tree.Save(t.Context(), ""); changed || err != nil {
 		t.Error(commit, changed, err)
 	}
 	files, err := tree.Changed(t.Context())
@@ -325,7 +325,7 @@ func TestRefresh(t *testing.T) {
 	}
 
 	write(t, fresh.Dir, map[string]string{"a": "open\n"})
-	if _, err := fresh.Refresh(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the tree of T0 are in the way") {
+	if _, err := fresh.Refresh(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the worktree of T0 are in the way") {
 		t.Errorf("refreshed over an edit: %v", err)
 	}
 	wantFiles(t, k.open("T0").Dir, map[string]string{"a": "open\n", "b": "2\n"})
@@ -394,8 +394,8 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.patience = 0
-	_, _, err := tree.Keep(t.Context(), "")
+	k.lockWait = 0
+	_, _, err := tree.Save(t.Context(), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "another git holds "+lock) {
 		t.Errorf("kept under a lock: %v", err)
 	}
@@ -403,7 +403,7 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	if err := os.Chtimes(lock, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := tree.Keep(t.Context(), ""); err != nil {
+	if _, _, err := tree.Save(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
 	ref := filepath.Join(k.dir, ".git", "refs", "heads", "main.lock")

@@ -1,24 +1,26 @@
-// Package workspace gives every task a git worktree and a branch of its own, and merges branches into base.
+// Package workspace gives every task a git worktree and a branch of its own, and merges branches into the base branch.
 //
-// It uses the git program, 2.39 or later, without hooks and signatures. All work of a task is on the branch signalbox/TASK,
-// checked out in FOLDER/TASK. Different tasks may be used by different goroutines and processes at once; for one task, and for
-// its agent, the caller makes sure (by a lease) that there is one user at a time.
+// It runs the git program, 2.39 or later, without hooks and signatures. The work of a task is on the branch signalbox/TASK,
+// checked out in FOLDER/TASK. Several goroutines and processes may use different tasks at once. For one task the caller makes sure,
+// with a lease, that there is only one user at a time.
 //
-// Nothing half-merged is ever left. A merge is made, and looked at by the checks, where nobody else looks; then the ref of base
-// is moved by compare-and-swap, which is the instant at which it counts; then the checkout of base, if there is one, is
-// brought along. That last step is announced in a file, FOLDER/.landing, before the ref moves: whoever comes after a kill
-// finishes it. While it lasts we hold index.lock in that checkout, as git does, so nobody can commit a half-moved index there.
-// A file that somebody edited there meanwhile is left as it is and named in a warning. In the same way a tree that is being
-// moved has the file signalbox-moving in its git folder, and Open finishes the move.
+// A merge takes three steps, and is never left half done:
 //
-// Locks that a killed git left on refs and on our trees are removed, see abandoned; an index.lock that others left in their own
-// checkout is not ours to judge: it is an error with a hint.
+//  1. The merge commit is created and checked in a worktree of its own.
+//  2. The ref of the base branch moves by compare-and-swap. From then on the merge counts.
+//  3. The checkout of the base branch, if there is one, is updated. A file that a person edited there is not touched; a warning
+//     lists it.
 //
-// What it does not do: submodules are not fetched. Their folders are empty in a task's tree, and the commit that is recorded for
-// them stays unless an agent changes it. Objects are as durable as git's core.fsync makes them.
+// Before step 2 the merge is announced in FOLDER/.landing, so that after a kill the next process can finish step 3. During step 3
+// index.lock is held in that checkout, as git does, so that a half-updated index cannot be committed. In the same way a worktree
+// that is being moved has the file signalbox-moving in its git folder, and Open finishes the move.
 //
-// Worktrees share refs, so an agent can move base itself, with git update-ref or by checking it out where nobody has it. A merge
-// under way notices, and starts over from what it finds; what an agent put on base without asking is not taken back.
+// Locks that a killed git left on refs and in our worktrees are removed (see isAbandoned). An index.lock in a person's own checkout
+// is never removed; it is an error with a hint.
+//
+// Limits: submodules are not fetched. Their folders are empty in a task's worktree, and the recorded commit stays unless an agent
+// changes it. Objects are as durable as git's core.fsync makes them. Worktrees share refs, so an agent can move the base branch
+// itself. A merge in progress notices that and starts again, but the agent's change is not undone.
 package workspace
 
 import (
@@ -37,32 +39,32 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Repo is the git repository that the work happens in.
+// Repo is the git repository of a project.
 type Repo struct {
-	// Root is the worktree that Find was asked for.
+	// Root is the worktree that contains the folder given to Find.
 	Root string
 	// Base is the branch that work is merged into, such as main.
 	Base string
 
-	folder    string   // where the trees are
-	common    string   // the git folder that all worktrees share
-	program   string   // git
-	identity  []string // settings for a repository that has none
-	patience  time.Duration
-	processes atomic.Int64      // how many gits were started
-	step      func(name string) // tells tests how far it is
+	folder    string            // contains the worktrees
+	common    string            // the git folder that all worktrees share
+	program   string            // git
+	identity  []string          // settings for a repository without an identity
+	lockWait  time.Duration     // how long to wait for another git's lock
+	processes atomic.Int64      // how many git processes were started
+	step      func(name string) // test hook: called at each step
 }
 
 const branchPrefix = "signalbox/"
 
-// Find looks at the repository around dir and refuses one that cannot be worked in, saying what to do. Trees will be kept in
-// folder, which Find makes. What a killed merge left undone in the checkout of base it finishes first.
+// Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
+// which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
-		return nil, refusal(signalbox.CodeFailed, "install git, or write workspace: shared in signalbox.yaml", "git is not installed")
+		return nil, refusal(signalbox.CodeFailed, "install git, or set workspace: shared in signalbox.yaml", "git is not installed")
 	}
-	r := &Repo{program: program, patience: 5 * time.Second, step: func(string) {}}
+	r := &Repo{program: program, lockWait: 5 * time.Second, step: func(string) {}}
 	if r.folder, err = filepath.Abs(folder); err != nil {
 		return nil, err
 	}
@@ -73,23 +75,24 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	if err := r.readIdentity(ctx); err != nil {
 		return nil, err
 	}
-	landing := (*hold)(nil)
-	if _, err := os.Stat(r.folder); err == nil { // otherwise nothing was ever merged
+	if _, err := os.Stat(r.folder); err == nil { // otherwise nothing was merged yet
 		r.resolveFolder()
-		if landing, err = r.lock(ctx, landingLock); err != nil {
+		held, err := r.lock(ctx, landingLock)
+		if err != nil {
 			return nil, err
 		}
-		defer landing.release()
-		if _, err := r.recover(ctx, landing); err != nil {
+		defer held.release()
+		if _, err := r.finishLanding(ctx, held); err != nil {
 			return nil, err
 		}
 	}
 	if err := r.inspect(ctx, gitDir); err != nil {
 		return nil, err
 	}
-	return r, r.makeFolder()
+	return r, r.createFolder()
 }
 
+// refusal returns an error with a hint.
 func refusal(code signalbox.Code, hint, format string, args ...any) error {
 	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
 }
@@ -99,7 +102,7 @@ func (r *Repo) locate(ctx context.Context, dir string) (gitDir string, err error
 	out, err := r.git(ctx, dir, "rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	switch {
-	case said(err, "dubious ownership"):
+	case stderrHas(err, "dubious ownership"):
 		return "", refusal(signalbox.CodeFailed, "if you trust it: git config --global --add safe.directory "+dir,
 			"the git repository around %s belongs to another user", dir)
 	case err == nil && len(lines) == 4:
@@ -108,7 +111,7 @@ func (r *Repo) locate(ctx context.Context, dir string) (gitDir string, err error
 		if !filepath.IsAbs(r.common) {
 			r.common = filepath.Join(dir, r.common)
 		}
-		if r.common, err = filepath.EvalSymlinks(r.common); err == nil { // as git names it in the trees
+		if r.common, err = filepath.EvalSymlinks(r.common); err == nil { // as git writes it in the worktrees
 			r.common, err = filepath.Abs(r.common)
 		}
 		if err != nil {
@@ -116,12 +119,12 @@ func (r *Repo) locate(ctx context.Context, dir string) (gitDir string, err error
 		}
 		return filepath.FromSlash(lines[1]), nil
 	case lines[0] == "true":
-		return "", refusal(signalbox.CodeFailed, "clone it, and work in the clone", "%s is a bare git repository, without files to work on", dir)
+		return "", refusal(signalbox.CodeFailed, "clone it, and work in the clone", "%s is a bare git repository: it has no files to work on", dir)
 	case status(err) == 128 && lines[0] == "":
 		return "", refusal(signalbox.CodeFailed,
-			"run git init and make a first commit, or write workspace: shared in signalbox.yaml", "%s is not in a git repository", dir)
+			"run git init and make a first commit, or set workspace: shared in signalbox.yaml", "%s is not in a git repository", dir)
 	case status(err) == 128:
-		return "", refusal(signalbox.CodeFailed, "work in the folder that holds it", "%s is inside git's own folder", dir)
+		return "", refusal(signalbox.CodeFailed, "work in the folder that contains it", "%s is inside git's own folder", dir)
 	default:
 		return "", err
 	}
@@ -138,7 +141,7 @@ func (r *Repo) readIdentity(ctx context.Context) error {
 	return nil
 }
 
-// operations are the files in a git folder that tell of something unfinished.
+// operations are the files in a git folder that mark an unfinished operation.
 var operations = []struct{ file, name, undo string }{
 	{"rebase-merge", "rebase", "git rebase --abort"},
 	{"rebase-apply", "rebase", "git rebase --abort"},
@@ -147,7 +150,7 @@ var operations = []struct{ file, name, undo string }{
 	{"REVERT_HEAD", "revert", "git revert --abort"},
 }
 
-// unfinished returns what is under way in a git folder, "" if nothing is, and the command that ends it.
+// unfinished returns the operation in progress in a git folder and the command that aborts it, or "".
 func unfinished(gitDir string) (name, undo string) {
 	for _, o := range operations {
 		if _, err := os.Lstat(filepath.Join(gitDir, o.file)); err == nil {
@@ -157,42 +160,43 @@ func unfinished(gitDir string) (name, undo string) {
 	return "", ""
 }
 
-const filesNamed = 5
+// maxListed bounds the files that a message lists.
+const maxListed = 5
 
-// inspect refuses a worktree that is not ready for work, and learns base.
+// inspect refuses a worktree that is not ready for work, and sets Base.
 func (r *Repo) inspect(ctx context.Context, gitDir string) error {
 	state, err := r.status(ctx, r.Root, "--untracked-files=no", "--ignore-submodules=all")
 	if err != nil {
 		return err
 	}
 	operation, undo := unfinished(gitDir)
-	rebasing := operation == "rebase" // which detaches the head
+	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
 	case state.commit == "":
 		return refusal(signalbox.CodeFailed, "make a first commit: git commit --allow-empty -m start", "the git repository %s has no commit yet", r.Root)
 	case state.branch == "" && !rebasing:
-		return refusal(signalbox.CodeFailed, "switch to the branch that work is to be merged into: git switch main",
-			"the git repository %s is on no branch (detached head)", r.Root)
+		return refusal(signalbox.CodeFailed, "switch to the branch to merge into: git switch main",
+			"the git repository %s is not on a branch (detached head)", r.Root)
 	case operation != "":
-		return refusal(signalbox.CodeFailed, "finish it, or undo it: "+undo, "a %s is in progress in %s", operation, r.Root)
+		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo, "a %s is in progress in %s", operation, r.Root)
 	case len(state.files) > 0:
-		return refusal(signalbox.CodeFailed, "commit them, or put them away: git stash", "there are uncommitted changes in %s: %s", r.Root, listed(state.files))
+		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash", "there are uncommitted changes in %s: %s", r.Root, listed(state.files))
 	}
 	r.Base = state.branch
 	return nil
 }
 
-// listed names a few files.
+// listed formats a list of files, shortened if it is long.
 func listed(files []string) string {
-	if len(files) <= filesNamed {
+	if len(files) <= maxListed {
 		return strings.Join(files, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(files[:filesNamed], ", "), len(files)-filesNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(files[:maxListed], ", "), len(files)-maxListed)
 }
 
-// treeState is what git status says of a worktree.
+// treeState is the result of git status in a worktree.
 type treeState struct {
-	commit   string   // "" before the first
+	commit   string   // "" before the first commit
 	branch   string   // "" if the head is detached
 	files    []string // changed, staged, untracked
 	unmerged []string // of files, those in conflict
@@ -224,7 +228,7 @@ func (r *Repo) status(ctx context.Context, dir string, args ...string) (treeStat
 	return s, err
 }
 
-// field returns what comes after n spaces.
+// field returns the rest of a line after n spaces.
 func field(line string, n int) string {
 	parts := strings.SplitN(line, " ", n+1)
 	return parts[len(parts)-1]
@@ -232,12 +236,12 @@ func field(line string, n int) string {
 
 func (r *Repo) resolveFolder() {
 	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
-		r.folder = resolved // as git names it
+		r.folder = resolved // as git writes it
 	}
 }
 
-// makeFolder makes the folder for the trees, which git is to ignore if it is inside the repository.
-func (r *Repo) makeFolder() error {
+// createFolder creates the folder for the worktrees. Git ignores it if it is inside the repository.
+func (r *Repo) createFolder() error {
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return err
 	}
@@ -249,13 +253,13 @@ func (r *Repo) makeFolder() error {
 	return err
 }
 
-// ref is a branch as git knows it.
+// ref is the state of a branch.
 type ref struct {
 	commit   string // "" if there is no such branch
-	checkout string // the worktree that has it checked out, "" if none has
+	checkout string // the worktree that has it checked out, or ""
 }
 
-// refs looks branches up, at one instant.
+// refs looks up branches in one git call, so that the results are consistent.
 func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, error) {
 	args := []string{"for-each-ref", "--format=%(objectname) %(refname)%00%(worktreepath)%00"}
 	for _, branch := range branches {
@@ -276,7 +280,7 @@ func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, er
 
 const headsPrefix = "refs/heads/"
 
-// BaseCommit returns the commit that base is at.
+// BaseCommit returns the commit of the base branch.
 func (r *Repo) BaseCommit(ctx context.Context) (string, error) {
 	found, err := r.refs(ctx, r.Base)
 	if err != nil {
@@ -287,13 +291,13 @@ func (r *Repo) BaseCommit(ctx context.Context) (string, error) {
 
 func (r *Repo) baseOf(found map[string]ref) (string, error) {
 	if found[r.Base].commit == "" {
-		return "", refusal(signalbox.CodeNotFound, "make it again: git branch "+r.Base+" COMMIT", "the branch %s is gone", r.Base)
+		return "", refusal(signalbox.CodeNotFound, "restore it: git branch "+r.Base+" COMMIT", "the branch %s is gone", r.Base)
 	}
 	return found[r.Base].commit, nil
 }
 
-// ancestor tells whether everything in commit is in of too.
-func (r *Repo) ancestor(ctx context.Context, commit, of string) (bool, error) {
+// isAncestor reports whether commit is of or an ancestor of it.
+func (r *Repo) isAncestor(ctx context.Context, commit, of string) (bool, error) {
 	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", commit, of)
 	if status(err) == 1 {
 		return false, nil
@@ -301,18 +305,18 @@ func (r *Repo) ancestor(ctx context.Context, commit, of string) (bool, error) {
 	return err == nil, err
 }
 
-// moveRef moves a branch from one commit to another, unless it is elsewhere by now: then it returns errMoved. An empty commit
-// stands for no such branch.
-func (r *Repo) moveRef(ctx context.Context, carry *hold, branch, to, from, reason string) error {
+// moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at from. An empty from means that
+// the branch does not exist.
+func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from, reason string) error {
 	old := from
 	if old == "" {
 		old = strings.Repeat("0", len(to))
 	}
-	_, err := r.run(ctx, call{dir: r.Root, args: []string{"update-ref", "-m", reason, headsPrefix + branch, to, old}, carry: carry})
-	if said(err, "but expected", "reference already exists", "unable to resolve reference") {
+	_, err := r.run(ctx, call{dir: r.Root, args: []string{"update-ref", "-m", reason, headsPrefix + branch, to, old}, inherit: inherit})
+	if stderrHas(err, "but expected", "reference already exists", "unable to resolve reference") {
 		return errMoved
 	}
 	return err
 }
 
-var errMoved = errors.New("the branch was moved by somebody else")
+var errMoved = errors.New("another process moved the branch")

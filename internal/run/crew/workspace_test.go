@@ -62,7 +62,7 @@ func TestTreeOfAnEndedDeveloper(t *testing.T) {
 			"run git checkout -q --detach", "write g.txt x", "run git symbolic-ref HEAD > on"},
 		"an unfinished rebase": {
 			"run echo mine > f.txt; git commit -qam mine; git checkout -q -b other HEAD~1; echo theirs > f.txt; git commit -qam theirs; git checkout -q signalbox/T1; git rebase -q other",
-			`expect "has conflicts that are not solved in f.txt (solve it and commit, or undo it). Bring it into order first."`, "run git rebase --abort; git checkout -q signalbox/T1; git merge -q main; echo both > f.txt; git commit -qam both"},
+			`expect "you must clean up first: the worktree of T1 has unresolved conflicts in f.txt (resolve them and commit, or abort)."`, "run git rebase --abort; git checkout -q signalbox/T1; git merge -q main; echo both > f.txt; git commit -qam both"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), files: map[string]string{"f.txt": "start\n"}, script: `
@@ -129,14 +129,14 @@ on developer T1 attempt 2:
     run ls > "$SIGNALBOX_BOX/saw-then"
     signal READY_FOR_REVIEW: {task}
 `})
-	tree, err := s.place.Repo.Open(t.Context(), "T1")
+	tree, err := s.project.Repo.Open(t.Context(), "T1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(tree.Dir, "old.txt"), []byte("old\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	old, _, err := tree.Keep(t.Context(), "old")
+	old, _, err := tree.Save(t.Context(), "old")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +157,12 @@ func TestLeftoversAreSwept(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: "on developer *:\n    write {task}.txt x\n    signal READY_FOR_REVIEW: {task}\n"})
 	s.run()
 	for _, name := range []string{"T1", "other"} {
-		tree, err := s.place.Repo.Open(t.Context(), name)
+		tree, err := s.project.Repo.Open(t.Context(), name)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(tree.Dir, "more.txt"), []byte("x"), 0o644)
 		}
 		if err == nil {
-			_, _, err = tree.Keep(t.Context(), "more")
+			_, _, err = tree.Save(t.Context(), "more")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 	next := func() {
 		t.Helper()
-		c, err := New(t.Context(), s.box, s.place, nil)
+		c, err := New(t.Context(), s.box, s.project, nil)
 		if err == nil {
 			err = c.Close()
 		}
@@ -185,7 +185,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	living, err := New(t.Context(), s.box, s.place, nil)
+	living, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,14 +220,14 @@ func TestLeftoversAreSwept(t *testing.T) {
 
 // What is wrong with the place for a while is nobody's failure.
 func TestPlaceThatRecovers(t *testing.T) {
-	pauses := &pauses{park: time.Second, quiet: time.Second, place: make([]time.Duration, 10_000)}
-	for i := range pauses.place {
-		pauses.place[i] = time.Millisecond
+	delays := &delays{park: time.Second, quiet: time.Second, retry: make([]time.Duration, 10_000)}
+	for i := range delays.retry {
+		delays.retry[i] = time.Millisecond
 	}
-	s := set(t, scene{git: true, plan: task("T1"), options: Options{pauses: pauses}})
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
 	s.write("project/.git/worktrees", "in the way") // of a folder
 	r := s.begin()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "trying again"); runtime.Gosched() {
+	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "retrying"); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not tried again")
 		}
@@ -254,12 +254,12 @@ on developer T1:
 	if len(failed) == 0 {
 		t.Fatal("nothing failed")
 	}
-	wantIn(t, failed[0].Body.Detail, "was replaced: git is not run there (look at what is in it, and remove it")
-	wantIn(t, s.log.String(), "trying again")
+	wantIn(t, failed[0].Body.Detail, "was replaced, so git is not run there (inspect the folder and remove it")
+	wantIn(t, s.log.String(), "retrying")
 }
 
-func TestPersist(t *testing.T) {
-	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{pauses: &pauses{place: []time.Duration{1, 1, 1}}}}}
+func TestRetry(t *testing.T) {
+	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
 	lasting := errors.New("lasting")
 	over, stop := context.WithCancel(t.Context())
 	stop()
@@ -269,12 +269,12 @@ func TestPersist(t *testing.T) {
 		tries int
 	}{{t.Context(), errors.New("passing"), 4}, {t.Context(), lasting, 1}, {t.Context(), nil, 1}, {over, errors.New("passing"), 1}} {
 		tries := 0
-		err := s.persist(test.ctx, func(err error) bool { return errors.Is(err, lasting) }, func() error { tries++; return test.err })
+		err := s.retry(test.ctx, func(err error) bool { return errors.Is(err, lasting) }, func() error { tries++; return test.err })
 		if tries != test.tries || !errors.Is(err, test.err) {
 			t.Errorf("%v: tried %d times, want %d: %v", test.err, tries, test.tries, err)
 		}
 	}
-	if usual := usualPauses().place; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
+	if usual := defaultDelays().retry; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
 		t.Errorf("pauses: %v", usual)
 	}
 }
@@ -302,11 +302,11 @@ func TestRefused(t *testing.T) {
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger was removed")},
 		nil,
 	} {
-		if refused(err) {
+		if isRefusal(err) {
 			t.Errorf("%v is taken for a refusal", err)
 		}
 	}
-	if !refused(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict, Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
+	if !isRefusal(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict, Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
 		t.Error("a refusal is not taken for one")
 	}
 }
@@ -359,10 +359,10 @@ on developer T1 attempt 2:
 func TestHandOutFails(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: no/such/folder}\n"})
 	err := sign(s.box)
-	if err == nil || unsigned(err) != "the checkpoint is signed, but it could not be handed out" {
-		t.Errorf("%v: %s", err, unsigned(err))
+	if err == nil || signWarning(err) != "a checkpoint is signed, but could not be published" {
+		t.Errorf("%v: %s", err, signWarning(err))
 	}
-	if got := unsigned(box.ErrNoKey); got != "what was done is recorded, but it is not signed" {
+	if got := signWarning(box.ErrNoKey); got != "events are recorded, but cannot be signed" {
 		t.Error(got)
 	}
 }

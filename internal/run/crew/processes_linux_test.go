@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// leftProcesses are the agents of a box, and what they started, that still run.
-func leftProcesses(dir string) (left []string) {
+// runningProcesses are the agents of a box, and what they started, that still run.
+func runningProcesses(dir string) (left []string) {
 	deadline := time.Now().Add(5 * time.Second) // one that was killed takes a moment
 	for {
 		left = nil

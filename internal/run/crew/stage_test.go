@@ -29,8 +29,6 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 // Variables that make this test binary an agent.
 const (
 	scriptVariable      = "CREW_TEST_SCRIPT"
@@ -138,13 +136,13 @@ func task(id string, fields ...string) string {
 
 // stage is a box in which a plan is carried out.
 type stage struct {
-	t     *testing.T
-	scene scene
-	dir   string // of everything
-	root  string // of the project
-	box   *box.Box
-	place Place
-	log   *lockedBuffer
+	t       *testing.T
+	scene   scene
+	dir     string // of everything
+	root    string // of the project
+	box     *box.Box
+	project Project
+	log     *lockedBuffer
 }
 
 type lockedBuffer struct {
@@ -178,7 +176,7 @@ func set(t *testing.T, sc scene) *stage {
 		s.write(filepath.Join("project", name), text)
 	}
 	s.write(filepath.Join("project", box.FolderName, config.FileName), s.settings())
-	s.place = Place{Root: s.root}
+	s.project = Project{Root: s.root}
 	opts := &box.Options{KeyFile: filepath.Join(dir, "key")}
 	if _, err := box.Init(t.Context(), filepath.Join(s.root, box.FolderName), "me", opts); err != nil {
 		t.Fatal(err)
@@ -193,7 +191,7 @@ func set(t *testing.T, sc scene) *stage {
 				t.Errorf("an agent was not told what it expects: %s: %s", failed.Work, failed.Body.Detail)
 			}
 		}
-		if left := leftProcesses(s.box.Dir); len(left) > 0 {
+		if left := runningProcesses(s.box.Dir); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
 		}
 		if t.Failed() {
@@ -274,7 +272,7 @@ func (s *stage) commit() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.place.Repo = repo
+	s.project.Repo = repo
 }
 
 // git returns what a git command prints, without the last line end.
@@ -298,7 +296,7 @@ func (s *stage) load(text string) rules.PlanChange {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	change, err := Load(s.t.Context(), s.box, p, []byte(text), "me", s.place.Repo == nil, false)
+	change, err := Load(s.t.Context(), s.box, p, []byte(text), "me", s.project.Repo == nil, false)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -320,11 +318,11 @@ func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
 
 func (s *stage) beginIn(b *box.Box, options Options) *running {
 	s.t.Helper()
-	if options.pauses == nil {
-		options.pauses = &pauses{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}, place: []time.Duration{1, 1}}
+	if options.delays == nil {
+		options.delays = &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
 	}
 	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
-	c, err := New(s.t.Context(), b, s.place, &options)
+	c, err := New(s.t.Context(), b, s.project, &options)
 	if err != nil {
 		s.t.Fatal(err)
 	}

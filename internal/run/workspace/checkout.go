@@ -16,29 +16,29 @@ import (
 	"strings"
 )
 
-// checkout is the files of a worktree, with an index.
+// checkout is a worktree with an index.
 type checkout struct {
 	dir   string
-	index string // "" is the worktree's own
-	carry *hold
+	index string    // "" means the worktree's own
+	lock  *heldLock // inherited by git; may be nil
 }
 
 func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...string) (string, error) {
-	in := call{dir: c.dir, args: args, stdin: stdin, carry: c.carry}
+	in := call{dir: c.dir, args: args, stdin: stdin, inherit: c.lock}
 	if c.index != "" {
 		in.env = []string{"GIT_INDEX_FILE=" + c.index}
 	}
 	return r.run(ctx, in)
 }
 
-// advance brings files and index from one commit to another and keeps what else was changed there, if git finds nothing in the
-// way. Otherwise it returns what git says, and nothing has been touched if refused is set.
-func (r *Repo) advance(ctx context.Context, c checkout, from, to string) (refused bool, err error) {
+// readTree moves the files and the index from one commit to another with git read-tree, which keeps local changes to other files. If
+// local changes are in the way, refused is true and nothing was touched.
+func (r *Repo) readTree(ctx context.Context, c checkout, from, to string) (refused bool, err error) {
 	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
 	if !refusedToOverwrite(err) {
 		return false, err
 	}
-	// Files that were written anew with the same content look changed until the index is refreshed.
+	// A file that was rewritten with the same content looks changed until the index is refreshed.
 	if _, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh"); err != nil && status(err) != 1 {
 		return true, err
 	}
@@ -47,16 +47,16 @@ func (r *Repo) advance(ctx context.Context, c checkout, from, to string) (refuse
 }
 
 func refusedToOverwrite(err error) bool {
-	return said(err, "not uptodate", "would be overwritten", "would be removed", "would be lost", "would lose", "Cannot merge", "would overwrite")
+	return stderrHas(err, "not uptodate", "would be overwritten", "would be removed", "would be lost", "would lose", "Cannot merge", "would overwrite")
 }
 
-// version is a file as a commit, an index or a folder has it. The zero value is no file.
+// version is a file in a commit, an index or a folder. The zero value means no file.
 type version struct{ mode, hash string }
 
 const (
 	modeLink      = "120000"
 	modeSubmodule = "160000"
-	modeFolder    = "040000" // no commit has it in a list of files; a folder may
+	modeFolder    = "040000" // only for what is in a folder; git does not list folders
 )
 
 // difference is a file that differs between two commits.
@@ -64,15 +64,15 @@ type difference struct {
 	path          string
 	from, to      version
 	index, folder version
-	blocked       bool // what is there is neither: it is somebody's, and stays
+	blocked       bool // the file in the folder is neither version: a person changed it, and it stays
 	indexBlocked  bool
 }
 
-// follow does file by file what advance does at once, where a killed git left some files and perhaps the index behind, or where
-// somebody's edits are in the way of some files. It writes a file only if nothing is lost by it: it is missing, or one of the two
-// versions, or, if a git was killed while it wrote, the beginning of the new version. The index gets
-// the new version also of files that are left, so that nobody commits the old one by accident. It returns those files.
-func (r *Repo) follow(ctx context.Context, c checkout, from, to string, killed bool) (left []string, err error) {
+// moveFiles does file by file what readTree does at once. It is used when a killed git updated only some files, or when local
+// changes are in the way of some. It writes a file only if nothing is lost: the file is missing, or is one of the two versions, or, if
+// git was killed while writing, the beginning of the new version. It returns the files that it left. The index gets the new version of
+// those too, so that the old one is not committed by accident.
+func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string, killed bool) (left []string, err error) {
 	changes, err := r.differences(ctx, c, from, to)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (r *Repo) follow(ctx context.Context, c checkout, from, to string, killed b
 		d.indexBlocked = !slices.Contains([]version{d.from, d.to}, d.index)
 		ours := slices.Contains([]string{"", d.from.hash, d.to.hash}, d.folder.hash) || d.to.mode == modeSubmodule
 		if !ours && killed {
-			if ours, err = r.interrupted(ctx, c, d); err != nil {
+			if ours, err = r.isPartlyWritten(ctx, c, d); err != nil {
 				return nil, err
 			}
 		}
@@ -94,7 +94,7 @@ func (r *Repo) follow(ctx context.Context, c checkout, from, to string, killed b
 		return nil, err
 	}
 	for _, d := range changes {
-		d.blocked = d.blocked || d.to.hash != "" && !hasRoom(c.dir, d.path)
+		d.blocked = d.blocked || d.to.hash != "" && !canWrite(c.dir, d.path)
 	}
 	if err := r.writeNew(ctx, c, changes); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *Repo) follow(ctx context.Context, c checkout, from, to string, killed b
 	return left, nil
 }
 
-// differences lists what differs between two commits, with what the index has.
+// differences returns the files that differ between two commits, with their version in the index.
 func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference, error) {
 	out, err := r.gitIn(ctx, c, nil, "diff-tree", "-r", "-z", "--no-renames", "--full-index", from, to)
 	if err != nil {
@@ -146,7 +146,7 @@ func newVersion(mode, hash string) version {
 	return version{mode, hash}
 }
 
-// readVersions finds out which version of each file is in the folder.
+// readVersions determines which version of each file is in the folder.
 func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*difference) error {
 	var files []*difference
 	var names bytes.Buffer
@@ -154,11 +154,11 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 		name := filepath.Join(c.dir, filepath.FromSlash(d.path))
 		info, err := os.Lstat(name)
 		switch {
-		case err != nil: // missing, or below something that is no folder
+		case err != nil: // missing, or below something that is not a folder
 		case info.IsDir():
 			d.folder = version{modeFolder, "folder"}
-			if hasOnly(name, c.dir, changes) {
-				d.folder = version{} // it goes with the files in it
+			if hasOnlyRemoved(name, c.dir, changes) {
+				d.folder = version{} // it is removed with its files
 			}
 		case info.Mode()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(name)
@@ -186,14 +186,14 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 	return nil
 }
 
-// hasOnly tells whether a folder has no files but those that the new commit no longer has.
-func hasOnly(name, dir string, changes []*difference) bool {
-	goes := map[string]bool{}
+// hasOnlyRemoved reports whether a folder contains only files that the new commit removes.
+func hasOnlyRemoved(name, dir string, changes []*difference) bool {
+	removed := map[string]bool{}
 	for _, d := range changes {
-		goes[filepath.Join(dir, filepath.FromSlash(d.path))] = d.to.hash == ""
+		removed[filepath.Join(dir, filepath.FromSlash(d.path))] = d.to.hash == ""
 	}
 	err := filepath.WalkDir(name, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && !goes[name] {
+		if err == nil && !entry.IsDir() && !removed[name] {
 			return fs.ErrExist
 		}
 		return err
@@ -201,7 +201,7 @@ func hasOnly(name, dir string, changes []*difference) bool {
 	return err == nil
 }
 
-// blobHash is the name that git gives to content.
+// blobHash returns git's object id of a file's content.
 func blobHash(content []byte, length int) string {
 	content = append(fmt.Appendf(nil, "blob %d\x00", len(content)), content...)
 	if length == 2*sha256.Size {
@@ -212,8 +212,8 @@ func blobHash(content []byte, length int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// interrupted tells whether a file looks as if git was killed when it wrote it. Nothing is lost then if it is written anew.
-func (r *Repo) interrupted(ctx context.Context, c checkout, d *difference) (bool, error) {
+// isPartlyWritten reports whether a file is the beginning of the new version, as a killed git leaves it. It can be overwritten then.
+func (r *Repo) isPartlyWritten(ctx context.Context, c checkout, d *difference) (bool, error) {
 	if d.folder.mode != "file" || d.to.hash == "" || d.to.mode == modeLink {
 		return false, nil
 	}
@@ -225,7 +225,7 @@ func (r *Repo) interrupted(ctx context.Context, c checkout, d *difference) (bool
 	return strings.HasPrefix(whole, string(part)), err
 }
 
-// removeOld removes the files that are no more, and folders that become empty.
+// removeOld removes the files that the new commit does not have, and folders that become empty.
 func removeOld(dir string, changes []*difference) error {
 	for _, d := range changes {
 		if d.blocked || d.to.hash != "" || d.folder.hash == "" {
@@ -243,8 +243,8 @@ func removeOld(dir string, changes []*difference) error {
 	return nil
 }
 
-// hasRoom tells whether a file can be written without removing another file or a folder with files in it.
-func hasRoom(dir, name string) bool {
+// canWrite reports whether a file can be written without removing another file or a folder with files in it.
+func canWrite(dir, name string) bool {
 	info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
 	if err == nil && info.IsDir() && os.Remove(filepath.Join(dir, filepath.FromSlash(name))) != nil {
 		return false
@@ -257,7 +257,7 @@ func hasRoom(dir, name string) bool {
 	return true
 }
 
-// writeNew brings the index to the new commit, and writes the files that are not blocked.
+// writeNew updates the index to the new commit, and writes the files that are not blocked.
 func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) error {
 	var gone, entries, files bytes.Buffer
 	for _, d := range changes {
@@ -280,7 +280,7 @@ func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) 
 		return err
 	}
 	_, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh")
-	if status(err) == 1 { // some files differ, which is theirs
+	if status(err) == 1 { // some files have local changes
 		return nil
 	}
 	return err

@@ -42,15 +42,15 @@ func TestDifferences(t *testing.T) {
 		if test.table != "" {
 			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
 		}
-		hear := rules.ReportSignal{}
-		if err := (&session{crew: c}).describe(&hear, heardAs(t, text)); err != nil {
+		report := rules.ReportSignal{}
+		if err := (&session{crew: c}).addBody(&report, heardAs(t, text)); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, c.differences(t.Context(), hear.Body, rows)); diff != "" {
+		if diff := cmp.Diff(test.want, c.falseClaims(t.Context(), report.Body, rows)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.table, diff)
 		}
 	}
-	if got := c.differences(t.Context(), signalbox.Hash{}, rows); got != nil {
+	if got := c.falseClaims(t.Context(), signalbox.Hash{}, rows); got != nil {
 		t.Errorf("nothing was said, and it differs: %v", got)
 	}
 }
@@ -121,7 +121,7 @@ func TestCommandOf(t *testing.T) {
 	}
 }
 
-func TestLimitIn(t *testing.T) {
+func TestParseRateLimit(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"429 rate limit reached, resets at 2026-11-15T12:00:05Z":              5 * time.Second,
@@ -135,7 +135,7 @@ func TestLimitIn(t *testing.T) {
 		"HTTP 500, try again in 5s":                                           -1,
 		"error 14290: try again in 5s":                                        -1,
 	} {
-		until, limited := limitIn(text, now)
+		until, limited := parseRateLimit(text, now)
 		if limited != (want >= 0) || limited && until.Sub(now) != want {
 			t.Errorf("%q: %v, until %v later", text, limited, until.Sub(now))
 		}
@@ -151,24 +151,24 @@ func TestStartIsTriedAgain(t *testing.T) {
 	if err := owner.Leave(); err != nil { // so that nothing can be noted any more
 		t.Fatal(err)
 	}
-	c := &Crew{owner: owner, opts: Options{pauses: &pauses{start: []time.Duration{1, 1, 1}}}}
+	c := &Crew{owner: owner, opts: Options{delays: &delays{start: []time.Duration{1, 1, 1}}}}
 	s := &session{crew: c, id: "s-1"}
 	spec := process.Spec{Argv: []string{"true"}}
-	if _, err := s.startAgent(t.Context(), spec); err == nil {
+	if _, err := s.startProgram(t.Context(), spec); err == nil {
 		t.Error("it was started")
 	}
-	c.opts.pauses.start = []time.Duration{time.Hour}
+	c.opts.delays.start = []time.Duration{time.Hour}
 	stopped, stop := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	stop(why)
-	if _, err := s.startAgent(stopped, spec); !errors.Is(err, why) {
+	if _, err := s.startProgram(stopped, spec); !errors.Is(err, why) {
 		t.Errorf("error %v", err)
 	}
 	classed := (*signalbox.Error)(nil)
-	if _, err := s.startAgent(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
+	if _, err := s.startProgram(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
 		t.Errorf("error %v", err) // and at once, not in an hour
 	}
-	c.opts.pauses.start = []time.Duration{1, 1, 1}
+	c.opts.delays.start = []time.Duration{1, 1, 1}
 	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		tries := 0
 		c.opts.start = func(process.Spec, func(process.ID) error) (*process.Process, error) {
@@ -177,21 +177,21 @@ func TestStartIsTriedAgain(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if _, err := s.startAgent(t.Context(), spec); err != nil || tries != 4 {
+		if _, err := s.startProgram(t.Context(), spec); err != nil || tries != 4 {
 			t.Errorf("%v: tried %d times: %v", passing, tries, err)
 		}
 	}
-	if usual := usualPauses(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
+	if usual := defaultDelays(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
 		t.Errorf("pauses: %v", usual.start)
 	}
 }
 
 // What checks print is shown so that nothing in it can end the block it is in, and no more than fits.
-func TestIndented(t *testing.T) {
-	if got := indented([]byte("a\n```\n# b\xff\n\n")); got != "    a\n    ```\n    # b\ufffd" {
+func TestQuoteOutput(t *testing.T) {
+	if got := quoteOutput([]byte("a\n```\n# b\xff\n\n")); got != "    a\n    ```\n    # b\ufffd" {
 		t.Errorf("%q", got)
 	}
-	if n := len(indented(bytes.Repeat([]byte("x"), 1<<20))); n > maxShown+4 {
+	if n := len(quoteOutput(bytes.Repeat([]byte("x"), 1<<20))); n > maxShown+4 {
 		t.Errorf("%d bytes are shown", n)
 	}
 }

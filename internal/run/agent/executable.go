@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Own is the path of this very program, for agents that are played by it.
-func Own() (string, error) {
+// Executable returns the absolute path of this program, which runs the agents that are behaviour trees.
+func Executable() (string, error) {
 	if name, err := exec.LookPath(os.Args[0]); err == nil {
 		return filepath.Abs(name)
 	}

@@ -10,40 +10,40 @@ import (
 	"signalbox/internal/durable"
 )
 
-// hold is a lock between goroutines and processes that is held. The system frees it when its holders end, however they end.
-type hold struct {
+// heldLock is a lock between goroutines and processes. The system releases it when the processes that have the file open end.
+type heldLock struct {
 	file *os.File
 	once sync.Once
 }
 
-func (h *hold) release() {
+func (h *heldLock) release() {
 	if h != nil {
 		h.once.Do(func() { h.file.Close() })
 	}
 }
 
-// The locks of a folder of trees, in the order in which they are taken. Beside them every scratch tree has one.
+// The locks of a folder of worktrees, in the order in which they are taken. Every scratch worktree has one more.
 const (
-	mergeLock   = ".merge.lock"   // the merge tree: one merge at a time
-	landingLock = ".landing.lock" // the landing file and the checkout of base
-	treesLock   = ".trees.lock"   // git's list of worktrees, whose changes collide
+	mergeLock   = ".merge.lock"   // the merge worktree: one merge at a time
+	landingLock = ".landing.lock" // the landing file and the checkout of the base branch
+	treesLock   = ".trees.lock"   // git's list of worktrees, which git does not lock itself
 )
 
-// lock waits for one of the folder's locks.
-func (r *Repo) lock(ctx context.Context, name string) (*hold, error) {
+// lock waits for a lock of the folder.
+func (r *Repo) lock(ctx context.Context, name string) (*heldLock, error) {
 	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)
 	}
 	if free, err := durable.TryLockFile(f); free && err == nil {
-		return &hold{file: f}, nil
+		return &heldLock{file: f}, nil
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- durable.LockFile(f) }()
 	select {
 	case err = <-locked:
 	case <-ctx.Done():
-		go func() { // the wait cannot be interrupted, so the lock is given back when it comes
+		go func() { // the wait cannot be interrupted, so release the lock when it arrives
 			<-locked
 			f.Close()
 		}()
@@ -53,11 +53,11 @@ func (r *Repo) lock(ctx context.Context, name string) (*hold, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	return &hold{file: f}, nil
+	return &heldLock{file: f}, nil
 }
 
-// tryLock takes one of the folder's locks if it is free; otherwise it returns nil.
-func (r *Repo) tryLock(name string) (*hold, error) {
+// tryLock takes a lock of the folder, or returns nil if it is not free.
+func (r *Repo) tryLock(name string) (*heldLock, error) {
 	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)
@@ -67,5 +67,5 @@ func (r *Repo) tryLock(name string) (*hold, error) {
 		f.Close()
 		return nil, err
 	}
-	return &hold{file: f}, nil
+	return &heldLock{file: f}, nil
 }

@@ -297,7 +297,7 @@ on developer T2 attempt 2:
 	s.wantCompleted("T1", "T2")
 	heard := 0
 	for _, h := range all[rules.SignalHeard](s, "") {
-		if h.Body.Signal == "file_conflict" {
+		if h.Body.Signal == signalbox.NameFileConflict {
 			heard++
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-// said takes out of a signal's body what the rules act on.
-func (c *Crew) said(sig signalbox.Signal) (rules.SignalFields, error) {
+// extract returns what the rules need from a signal's body.
+func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 	b := body(sig.Body)
 	said := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
 		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
@@ -20,34 +20,34 @@ func (c *Crew) said(sig signalbox.Signal) (rules.SignalFields, error) {
 		said.Summary = sig.Title
 	}
 	switch sig.Name {
-	case "task_incomplete":
+	case signalbox.NameTaskIncomplete:
 		said.BlockedBy = b.ids("Blocked By")
 		said.Cause = causeOf(b, said.BlockedBy)
 		said.Summary = b.join("Blocker", "Needed", "Progress", "text")
-	case "review_failed":
+	case signalbox.NameReviewFailed:
 		said.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
-	case "audit_failed":
+	case signalbox.NameAuditFailed:
 		said.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "text")
-	case "infra_blocked", "audit_blocked":
+	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked:
 		said.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
-	case "health_unhealthy":
+	case signalbox.NameHealthUnhealthy:
 		said.Summary = b.join("Failed Checks", "Issues Found", "text")
-	case "divine_clarification":
+	case signalbox.NameDivineClarification:
 		said.Summary = b.first("Question", "text")
-	case "expert_request":
+	case signalbox.NameExpertRequest:
 		said.Expert, said.Request = b.first("Target Agent"), b.first("Request Type")
 		said.Summary = b.first("Context Snapshot", "Delegation Prompt", "text")
-	case "expert_created":
+	case signalbox.NameExpertCreated:
 		said.Expert, said.Gap, said.Keywords = sig.TaskID, b.first("Gap"), b.words("Keywords")
-	case "file_conflict":
+	case signalbox.NameFileConflict:
 		said.File = sig.TaskID
-	case "checkpoint":
+	case signalbox.NameCheckpoint:
 		said.Summary = b.first("Current Activity", "Progress", "text")
 		said.Percent = percent(b.first("Estimated Progress"))
 		if said.Summary == "" {
 			said.Summary = sig.Title
 		}
-	case "expanded_spec":
+	case signalbox.NameExpandedSpec:
 		said.Confidence = firstWord(b.first("Confidence"))
 		var err error
 		if said.SubTasks, err = c.subTasks(sig.Body); err != nil {
@@ -57,7 +57,7 @@ func (c *Crew) said(sig signalbox.Signal) (rules.SignalFields, error) {
 	return said, nil
 }
 
-// subTasks reads the SUB-TASK blocks of a specification, and stores each as a plan's task is.
+// subTasks reads the SUB-TASK blocks of a specification and stores each like a task of a plan.
 func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err error) {
 	blocks, _ := fields["SUB-TASK"].([]map[string]any)
 	for _, block := range blocks {
@@ -80,7 +80,7 @@ func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err erro
 // body is the labelled block after a line signal.
 type body map[string]any
 
-// text is a field as text: a list becomes lines, a table is left out.
+// text returns a field as text. A list becomes lines; a table is omitted.
 func (b body) text(label string) string {
 	switch v := b[label].(type) {
 	case string:
@@ -91,7 +91,7 @@ func (b body) text(label string) string {
 	return ""
 }
 
-// first is the first field that says something.
+// first returns the first field that is not empty.
 func (b body) first(labels ...string) string {
 	for _, label := range labels {
 		if text := b.text(label); text != "" {
@@ -101,7 +101,7 @@ func (b body) first(labels ...string) string {
 	return ""
 }
 
-// join is all the fields that say something.
+// join joins the fields that are not empty.
 func (b body) join(labels ...string) string {
 	var texts []string
 	for _, label := range labels {
@@ -125,7 +125,7 @@ func (b body) list(label string) []string {
 	return items
 }
 
-// words are what is written with commas or line ends between.
+// words returns the items of a field, separated by commas or line ends.
 func (b body) words(label string) (words []string) {
 	for _, item := range b.list(label) {
 		for word := range strings.SplitSeq(item, ",") {
@@ -137,7 +137,7 @@ func (b body) words(label string) (words []string) {
 	return words
 }
 
-// ids are the ids in a field; what begins with "none" names none.
+// ids returns the ids in a field. A field that starts with "none" has none.
 func (b body) ids(label string) (ids []string) {
 	if strings.EqualFold(firstWord(strings.Join(b.list(label), " ")), "none") {
 		return nil
@@ -161,7 +161,7 @@ var causes = []struct {
 	{rules.CauseInformation, regexp.MustCompile(`(?i)\b(missing information|information|unclear|unspecified|not specified|ambiguous|clarification|clarify|undefined requirement|need to know|decision|which of)\b`)},
 }
 
-// causeOf tells why a developer could not finish, by what it wrote.
+// causeOf classifies why a developer could not finish.
 func causeOf(b body, blockedBy []string) rules.Cause {
 	if len(blockedBy) > 0 {
 		return rules.CauseWaiting

@@ -15,20 +15,20 @@ import (
 	"signalbox/internal/durable"
 )
 
-// landing is a merge whose ref is about to move, or has moved, with the checkout that is to be brought along.
+// landing is a merge whose ref is about to move, or has moved, and whose checkout is still to be updated.
 type landing struct {
 	Task, Base    string
 	Before, After string
-	// Checkout is the worktree that has base checked out; "" if none has.
+	// Checkout is the worktree that has the base branch checked out, or "".
 	Checkout string
 }
 
 const landingFile = ".landing"
 
-// landPatiently lands when the checkout of base is free: whoever holds its index may have an editor open. Others may look at the
-// landing file meanwhile.
-func (r *Repo) landPatiently(ctx context.Context, l landing) (warning string, err error) {
-	for range landings {
+// landWithRetry lands, and retries while another git holds the index of the checkout, for example because a commit message is being
+// edited. Between the tries the landing lock is free.
+func (r *Repo) landWithRetry(ctx context.Context, l landing) (warning string, err error) {
+	for range landAttempts {
 		if warning, err = r.land(ctx, l); !errors.Is(err, ErrLocked) {
 			break
 		}
@@ -36,18 +36,18 @@ func (r *Repo) landPatiently(ctx context.Context, l landing) (warning string, er
 	return warning, err
 }
 
-// landings is how often a merge whose checks have passed waits for r.patience: a minute in all.
-const landings = 12
+// landAttempts is how often a merge whose checks have passed waits for r.lockWait: a minute in total.
+const landAttempts = 12
 
-// land moves base and brings its checkout along. It returns errMoved, and nothing has happened, if base is no longer where the
-// merge was made. A warning is about the checkout: base has moved all the same.
+// land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if the base branch has moved since the
+// merge commit was created. A warning concerns only the checkout; the merge is done.
 func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
 		return "", err
 	}
 	defer held.release()
-	if _, err := r.recover(ctx, held); err != nil {
+	if _, err := r.finishLanding(ctx, held); err != nil {
 		return "", err
 	}
 	found, err := r.refs(ctx, l.Base)
@@ -60,7 +60,7 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 	l.Checkout = found[l.Base].checkout
 	gitDir, err := gitDirOf(l.Checkout)
 	if err != nil {
-		l.Checkout = "" // a worktree that was deleted by hand
+		l.Checkout = "" // a person deleted the worktree
 	}
 	r.step("landing")
 	if err := r.announce(l); err != nil {
@@ -78,12 +78,12 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 		return "", errors.Join(err, r.unannounce())
 	}
 	r.step("ref moved")
-	// From here on it counts: nobody's patience may end between the ref and the files.
-	return r.bringAlong(context.WithoutCancel(ctx), held, l, false)
+	// From here on the merge counts, so a cancelled ctx must not keep the files from being updated.
+	return r.updateCheckout(context.WithoutCancel(ctx), held, l, false)
 }
 
-// moveBase moves the ref. A git that was ended by a signal may have moved it before.
-func (r *Repo) moveBase(ctx context.Context, held *hold, l landing) error {
+// moveBase moves the ref. If git fails, it checks whether the ref has moved anyway: a signal may have ended git just afterwards.
+func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
 	err := r.moveRef(ctx, held, l.Base, l.After, l.Before, "signalbox: merge "+l.Task)
 	if err == nil || errors.Is(err, errMoved) {
 		return err
@@ -105,8 +105,8 @@ func (r *Repo) announce(l landing) error {
 
 func (r *Repo) unannounce() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
 
-// recover finishes what a killed process left of a landing. The caller holds the landing lock, so it is nobody's who lives.
-func (r *Repo) recover(ctx context.Context, held *hold) (warning string, err error) {
+// finishLanding finishes a landing that a killed process left. The caller holds the landing lock, so no living process is at it.
+func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
 	text, err := os.ReadFile(filepath.Join(r.folder, landingFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -128,34 +128,34 @@ func (r *Repo) recover(ctx context.Context, held *hold) (warning string, err err
 		err = r.unlockIndex(gitDir)
 	}
 	if err != nil || base.commit != l.After || base.checkout != l.Checkout {
-		// The ref did not move, or its owner has gone on by hand: in both cases the checkout is theirs.
+		// The ref did not move, or a person has moved it since. In both cases the checkout must not be touched.
 		return "", r.unannounce()
 	}
 	if err := r.lockIndex(ctx, gitDir); err != nil {
 		return "", err
 	}
 	defer os.Remove(filepath.Join(gitDir, indexLock))
-	return r.bringAlong(context.WithoutCancel(ctx), held, l, true)
+	return r.updateCheckout(context.WithoutCancel(ctx), held, l, true)
 }
 
-// bringAlong brings the checkout of base to the commit that base is at.
-func (r *Repo) bringAlong(ctx context.Context, held *hold, l landing, killed bool) (warning string, err error) {
+// updateCheckout updates the checkout of the base branch to its new commit. killed reports that an earlier update was interrupted.
+func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (warning string, err error) {
 	if l.Checkout == "" {
 		return "", r.unannounce()
 	}
 	left, err := r.moveCheckout(ctx, held, l, killed)
-	if err != nil { // the announcement stays, for the next one who tries
-		return fmt.Sprintf("%s is merged, but its checkout in %s could not be brought along: %v", l.Task, l.Checkout, err), nil
+	if err != nil { // the announcement stays, so that the next process tries again
+		return fmt.Sprintf("%s is merged, but the checkout in %s could not be updated: %v", l.Task, l.Checkout, err), nil
 	}
 	if len(left) > 0 {
-		warning = fmt.Sprintf("%s is merged; %s has changes of its own in %s, which were left as they are: see git diff there", l.Task, l.Checkout, listed(left))
+		warning = fmt.Sprintf("%s is merged; %s has local changes in %s, which were not touched: see git diff there", l.Task, l.Checkout, listed(left))
 	}
 	r.step("checkout moved")
 	return warning, r.unannounce()
 }
 
-// moveCheckout works on a copy of the index, as the index itself is locked by us; the copy takes its place when all is done.
-func (r *Repo) moveCheckout(ctx context.Context, held *hold, l landing, killed bool) (left []string, err error) {
+// moveCheckout works on a copy of the index, because the index itself is locked, and then replaces the index with the copy.
+func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (left []string, err error) {
 	gitDir, err := gitDirOf(l.Checkout)
 	if err != nil {
 		return nil, err
@@ -167,17 +167,17 @@ func (r *Repo) moveCheckout(ctx context.Context, held *hold, l landing, killed b
 	if err := copyIndex(filepath.Join(gitDir, "index"), c.index); err != nil {
 		return nil, err
 	}
-	defer os.Remove(c.index) // of no effect once it is renamed
+	defer os.Remove(c.index) // does nothing once it is renamed
 	r.step("index copied")
 	if !killed {
-		refused, err := r.advance(ctx, c, l.Before, l.After)
+		refused, err := r.readTree(ctx, c, l.Before, l.After)
 		killed = err != nil && !refused
 		if err == nil {
 			r.step("files moved")
 			return nil, os.Rename(c.index, filepath.Join(gitDir, "index"))
 		}
 	}
-	if left, err = r.follow(ctx, c, l.Before, l.After, killed); err != nil {
+	if left, err = r.moveFiles(ctx, c, l.Before, l.After, killed); err != nil {
 		return nil, err
 	}
 	r.step("files moved")
@@ -187,14 +187,14 @@ func (r *Repo) moveCheckout(ctx context.Context, held *hold, l landing, killed b
 const (
 	indexLock = "index.lock" // git's own
 	indexCopy = "index.signalbox"
-	lockText  = "signalbox is merging\n" // tells our lock from git's
+	lockText  = "signalbox is merging\n" // distinguishes our lock from git's
 )
 
-// lockIndex locks the index of a checkout against every git. A lock that is there is another git's, which may have an editor
-// open and take its time: it is waited for, not judged.
+// lockIndex locks the index of a checkout against every git. It waits for a lock of another git, and never removes it: that git may
+// have an editor open.
 func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
-	deadline := time.Now().Add(r.patience)
+	deadline := time.Now().Add(r.lockWait)
 	for {
 		if err := r.unlockIndex(gitDir); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
 	}
 }
 
-// unlockIndex removes a lock that a killed process of ours left: the caller has the landing lock, so it lives no more.
+// unlockIndex removes a lock that a killed signalbox process left. The caller holds the landing lock, so that process is gone.
 func (r *Repo) unlockIndex(gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
 	if text, err := os.ReadFile(name); err != nil || string(text) != lockText {
@@ -223,7 +223,7 @@ func (r *Repo) unlockIndex(gitDir string) error {
 	return os.Remove(name)
 }
 
-// copyIndex copies an index with its time, by which git tells files that may have changed since it was written.
+// copyIndex copies an index with its modification time, which git compares with that of the files.
 func copyIndex(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -261,7 +261,7 @@ func gitDirOf(dir string) (string, error) {
 	}
 	target, found := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
 	if !found {
-		return "", fmt.Errorf("%s does not say where the git folder is", name)
+		return "", fmt.Errorf("%s does not name a git folder", name)
 	}
 	target = filepath.FromSlash(target)
 	if !filepath.IsAbs(target) {

@@ -55,7 +55,7 @@ func TestSaid(t *testing.T) {
 	} {
 		sig := heardAs(t, test.text)
 		covered[sig.Name] = true
-		got, err := (&Crew{}).said(sig)
+		got, err := (&Crew{}).extract(sig)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestCauses(t *testing.T) {
 		"Blocker: the parser\nBlocked By: T7":                rules.CauseWaiting,
 		"Blocker: the docker image\nBlocked By:\n- T7":       rules.CauseWaiting,
 	} {
-		got, err := (&Crew{}).said(heardAs(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
+		got, err := (&Crew{}).extract(heardAs(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
 		if err != nil || got.Cause != want {
 			t.Errorf("%q: cause %s, want %s (%v)", text, got.Cause, want, err)
 		}
@@ -93,7 +93,7 @@ func TestCauses(t *testing.T) {
 func TestSubTasks(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c := &Crew{box: s.box}
-	said, err := c.said(heardAs(t, `EXPANDED_TASK_SPECIFICATION: T1
+	said, err := c.extract(heardAs(t, `EXPANDED_TASK_SPECIFICATION: T1
 Confidence: MEDIUM
 SUB-TASK: T1-a Dig the hole
 Expanded Specification: deep
@@ -131,7 +131,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-func TestDotted(t *testing.T) {
+func TestDotTerminated(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             ".\n",
 		"a":            "a\n.\n",
@@ -142,25 +142,25 @@ func TestDotted(t *testing.T) {
 		"a\r\n.\r\nb":  "a\r\n..\r\nb\n.\n",
 		"...\n. .\n.x": "...\n. .\n.x\n.\n",
 	} {
-		if got := string(dotted([]byte(text))); got != want {
-			t.Errorf("dotted(%q) is %q, want %q", text, got, want)
+		if got := string(dotTerminated([]byte(text))); got != want {
+			t.Errorf("dotTerminated(%q) is %q, want %q", text, got, want)
 		}
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	h := &hearer{signals: []signalbox.Signal{
-		{Name: "ready_for_review"},
-		{Name: "ready_for_review", Refused: signalbox.ReasonNearMiss, Detail: "bold"},
-		{Name: "ready_for_review", Refused: signalbox.ReasonNearMiss, Detail: "a bullet"},
-		{Name: "audit_passed", TaskID: "T2", Refused: signalbox.ReasonWrongWork},
+	h := &listener{signals: []signalbox.Signal{
+		{Name: signalbox.NameReadyForReview},
+		{Name: signalbox.NameReadyForReview, Refused: signalbox.ReasonNearMiss, Detail: "bold"},
+		{Name: signalbox.NameReadyForReview, Refused: signalbox.ReasonNearMiss, Detail: "a bullet"},
+		{Name: signalbox.NameAuditPassed, TaskID: "T2", Refused: signalbox.ReasonWrongWork},
 		{Refused: signalbox.ReasonMalformed, Detail: "no JSON"},
-		{Name: "checkpoint", Refused: signalbox.ReasonDuplicate},
-		{Name: "checkpoint", Refused: signalbox.ReasonSuperseded},
+		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonDuplicate},
+		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonSuperseded},
 	}}
 	want := []rules.RefusedSignal{
-		{Signal: "ready_for_review", Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
-		{Signal: "audit_passed", Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
+		{Signal: signalbox.NameReadyForReview, Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
+		{Signal: signalbox.NameAuditPassed, Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
 		{Signal: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
 	}
 	if diff := cmp.Diff(want, h.refusals()); diff != "" {

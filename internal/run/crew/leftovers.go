@@ -1,0 +1,76 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/durable"
+	"signalbox/internal/run/agent"
+)
+
+// removeLeftovers removes files of crews that were killed: worktrees of completed work, and prompts and transcripts in tmp.
+func (c *Crew) removeLeftovers(ctx context.Context) error {
+	if c.project.Repo != nil {
+		if err := c.closeCompleted(ctx); err != nil {
+			return fmt.Errorf("remove worktrees of completed work: %w", err)
+		}
+	}
+	// A crew that joins from now on writes newer files. The second allows for file systems with coarse timestamps.
+	before := time.Now().Add(-time.Second)
+	if empty, err := agent.Empty(c.file("crews")); !empty || err != nil {
+		return err
+	}
+	var errs []error
+	for _, pattern := range []string{"prompt-*.md", "transcript-*"} {
+		names, _ := filepath.Glob(filepath.Join(c.file("tmp"), pattern))
+		for _, name := range names {
+			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {
+				errs = append(errs, os.Remove(name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them, because it may be retried.
+func (c *Crew) closeCompleted(ctx context.Context) error {
+	tasks, err := c.project.Repo.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, task := range tasks {
+		completed := false
+		c.box.Engine.View(func(s *rules.State) {
+			w, known := s.Work(task)
+			completed = known && w.Task != nil && w.Lease == nil && w.Phase == signalbox.PhaseCompleted
+		})
+		if completed {
+			errs = append(errs, c.closeUnused(ctx, task))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closeUnused removes the worktree of a work item unless a session is still using it.
+func (c *Crew) closeUnused(ctx context.Context, work string) error {
+	name := c.lockFile(work)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if free, err := durable.TryLockFile(f); !free || err != nil {
+		return err
+	}
+	return c.project.Repo.Close(ctx, work)
+}

@@ -1,0 +1,367 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/transcript"
+)
+
+// maxTranscript bounds how much of a turn's output is stored. Output beyond it is still scanned for signals.
+const maxTranscript = 64 << 20
+
+// listener receives the output of an agent's program: it stores it, finds the signals, and reports the urgent ones at once.
+type listener struct {
+	session     *session
+	format      signalbox.Format
+	interactive bool
+
+	mu      sync.Mutex // guards the fields below, which the supervisor reads while the program writes
+	scanner *transcript.Scanner
+	file    *os.File
+	bytes   int64
+	head    []byte // the start of the output
+	tail    []byte // the end of the output
+	line    []byte // the incomplete last line of a stream of objects, for Options.Live
+	err     error  // of file
+
+	signals       []signalbox.Signal
+	answered      int               // how many of them an interactive agent got an answer to
+	partial       int64             // offset of the last signal that was seen before it was complete, or -1
+	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
+	closed        bool              // the output is complete
+	stream        signalbox.StreamReport
+	parked        bool // the agent asked for something that it must wait for
+
+	errors bytes.Buffer // the end of standard error
+
+	checkpointed, turnEnded, mustPark chan struct{} // capacity 1 each
+}
+
+func newListener(s *session, format signalbox.Format, interactive bool) (*listener, error) {
+	dir := s.crew.file("tmp")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(dir, "transcript-*")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(file.Name()) // so that nothing is left behind even if this process is killed
+	return &listener{
+		session: s, format: format, scanner: transcript.NewScanner(&transcript.Options{Format: format}), file: file, partial: -1, interactive: interactive,
+		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1),
+	}, nil
+}
+
+func (l *listener) close() { l.file.Close() }
+
+// headSize bounds the start of the output that goes on record, and tailSize the end of it that is shown to an agent that is asked
+// again.
+const (
+	headSize = 1 << 10
+	tailSize = 4 << 10
+)
+
+// Write receives the next piece of the output. It never fails.
+func (l *listener) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if room := maxTranscript - l.bytes; room > 0 && l.err == nil {
+		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
+	}
+	l.bytes += int64(len(p))
+	l.head = append(l.head, p[:min(len(p), headSize-len(l.head))]...)
+	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
+	if len(l.tail) > 2*tailSize {
+		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailSize:]...)
+	}
+	l.collect(l.scanner.Push(p))
+	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
+		l.handlePartial(partial)
+	}
+	if l.stream = l.scanner.Report(); l.stream.Ended || l.interactive && l.expectsAnswer() {
+		trySend(l.turnEnded)
+	}
+	l.publish(p)
+	return len(p), nil
+}
+
+// handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
+// waiting for the end could delay a checkpoint indefinitely. The caller holds mu.
+func (l *listener) handlePartial(sig signalbox.Signal) {
+	l.partial = sig.Offset
+	written := l.bytes
+	if transcript.Restrict(sig, l.session.role, l.session.work) != "" {
+		return
+	}
+	switch {
+	case sig.Name == signalbox.NameFileConflict: // it has no fields
+		l.reportUrgent(sig)
+	case sig.Name == signalbox.NameCheckpoint:
+		trySend(l.checkpointed)
+		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+	case sig.Name == signalbox.NameExpertRequest && l.interactive:
+		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+	}
+}
+
+// finishPartial acts on a partial signal if it is still the last one, once the stream has been silent for a while.
+func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pending, ok := l.scanner.Pending(); l.closed || !ok || pending.Offset != sig.Offset {
+		return
+	}
+	switch {
+	case sig.Name == signalbox.NameCheckpoint:
+		l.reportUrgent(l.withBody(sig))
+	case l.bytes != written: // more of it arrived
+		written := l.bytes
+		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
+	default:
+		trySend(l.mustPark) // closing the program's input makes it end, which completes the body
+	}
+}
+
+// withBody returns a signal with the fields that have arrived so far and are still in the tail. The caller holds mu.
+func (l *listener) withBody(sig signalbox.Signal) signalbox.Signal {
+	tail := l.tail
+	if int64(len(tail)) < l.bytes { // it starts within a line
+		tail = tail[bytes.IndexByte(tail, '\n')+1:]
+	}
+	scanner := transcript.NewScanner(&transcript.Options{Format: l.format})
+	for _, found := range slices.Backward(slices.Concat(scanner.Push(tail), scanner.Close())) {
+		if found.Name == sig.Name && found.TaskID == sig.TaskID && found.Taken() {
+			sig.Title, sig.Body = found.Title, found.Body
+			break
+		}
+	}
+	return sig
+}
+
+// expectsAnswer reports whether an interactive agent sent a verdict, or something that was meant to be one, and now waits. The
+// caller holds mu.
+func (l *listener) expectsAnswer() bool {
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) {
+		return true
+	}
+	return slices.ContainsFunc(l.signals[l.answered:], func(sig signalbox.Signal) bool {
+		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss || sig.Refused == signalbox.ReasonMalformed
+	})
+}
+
+func isVerdict(sig signalbox.Signal) bool {
+	row, known := signalbox.LineSignalNamed(sig.Name)
+	return sig.Taken() && (known && !row.Urgent || sig.Dialect == signalbox.DialectExit)
+}
+
+// verdict reports whether an interactive agent has sent a valid verdict, and if not, what to record and to tell the agent.
+func (l *listener) verdict() (valid bool, said rules.SignalFields) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.Restrict(pending, l.session.role, l.session.work) == "" {
+		return true, rules.SignalFields{}
+	}
+	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
+	l.answered = len(l.signals)
+	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: string(l.head), Advice: resolved.Detail}
+}
+
+// trySend sends on c unless its buffer is full, in which case the receiver will wake up anyway.
+func trySend(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// collect keeps signals for the end of the turn, and reports the urgent ones at once. The caller holds mu.
+func (l *listener) collect(signals []signalbox.Signal) {
+	for _, sig := range signals {
+		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
+			sig.Refused, sig.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
+		}
+		if len(l.signals) < 2*transcript.MaxSignals {
+			l.signals = append(l.signals, sig)
+		}
+		row, known := signalbox.LineSignalNamed(sig.Name)
+		if !known || !row.Urgent || !sig.Taken() || sig.Dialect != signalbox.DialectLine {
+			continue
+		}
+		switch {
+		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial: // already reported
+		case sig.Name != signalbox.NameExpertRequest:
+			l.reportUrgent(sig)
+		case l.expertRequest == nil && !l.parked && transcript.Restrict(sig, l.session.role, l.session.work) == "":
+			l.expertRequest = &sig
+			trySend(l.mustPark)
+		}
+	}
+}
+
+// reportUrgent reports a signal to the rules while the agent runs. The caller holds mu.
+func (l *listener) reportUrgent(sig signalbox.Signal) {
+	s := l.session
+	if transcript.Restrict(sig, s.role, s.work) != "" {
+		return // it is recorded as refused at the end of the turn
+	}
+	if sig.Name == signalbox.NameCheckpoint {
+		trySend(l.checkpointed)
+	}
+	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
+	var err error
+	if sig.Name == signalbox.NameCheckpoint {
+		report.Fields, err = s.crew.extract(sig)
+	} else {
+		err = s.addBody(&report, sig)
+	}
+	if err != nil {
+		s.crew.log.Warn("cannot store a signal", "work", s.work, "error", err)
+		return
+	}
+	answer, err := s.submit(report)
+	if err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record a signal", "work", s.work, "error", err)
+	}
+	if answer.Parked {
+		l.parked = true
+		trySend(l.mustPark)
+	}
+}
+
+// maxLine bounds a line of a stream of objects that is published.
+const maxLine = 64 << 10
+
+// publish passes the last line that the agent wrote to Options.Live. From a stream of objects it passes only complete objects.
+// The caller holds mu.
+func (l *listener) publish(p []byte) {
+	live := l.session.crew.opts.Live
+	if live == nil {
+		return
+	}
+	text := ""
+	looksLikeObjects := bytes.HasPrefix(bytes.TrimSpace(l.head), []byte("{"))
+	if l.format == signalbox.FormatPlain || l.format == signalbox.FormatAuto && !looksLikeObjects {
+		text = lastLine(string(p[max(0, len(p)-tailSize):]))
+	} else {
+		text = l.lastObject(p)
+	}
+	if text != "" {
+		live(Activity{l.session.work, l.session.id, l.session.role, text})
+	}
+}
+
+// lastObject returns the last complete line that looks like an object, or "". The caller holds mu.
+func (l *listener) lastObject(p []byte) (text string) {
+	for piece := range bytes.Lines(p) {
+		if len(l.line) <= maxLine { // a longer line is dropped
+			l.line = append(l.line, piece...)
+		}
+		if !bytes.HasSuffix(piece, []byte("\n")) {
+			continue
+		}
+		if line := bytes.TrimSpace(l.line); len(line) <= maxLine && bytes.HasPrefix(line, []byte("{")) {
+			text = string(line)
+		}
+		l.line = l.line[:0]
+	}
+	return text
+}
+
+func lastLine(text string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
+// stderr returns a writer that keeps the end of the program's standard error.
+func (l *listener) stderr() io.Writer { return stderrTail{l} }
+
+type stderrTail struct{ l *listener }
+
+func (c stderrTail) Write(p []byte) (int, error) {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	if c.l.errors.Len() > 2*tailSize {
+		c.l.errors.Next(c.l.errors.Len() - tailSize)
+	}
+	c.l.errors.Write(p[max(0, len(p)-tailSize):])
+	return len(p), nil
+}
+
+// finish stores the transcript and decides what the turn said.
+func (l *listener) finish(t *turn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.collect(l.scanner.Close())
+	l.stream = l.scanner.Report()
+	if l.err != nil {
+		return fmt.Errorf("store the agent's output: %w", l.err)
+	}
+	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	defer cancel()
+	var err error
+	if t.output, err = l.session.crew.box.Engine.PutBlob(ctx, l.file); err != nil {
+		return err
+	}
+	t.signal = resolve(l.signals, l.session.role, l.session.work)
+	t.advice = t.signal.Detail
+	t.head = string(l.head)
+	t.tail = strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd")
+	if t.cause != "" && t.advice == "" {
+		t.advice = lastLine(t.tail)
+	}
+	return nil
+}
+
+// refusals returns the signals that were refused, once for each name and reason.
+func (l *listener) refusals() []rules.RefusedSignal {
+	var list []rules.RefusedSignal
+	at := map[string]int{}
+	for _, sig := range l.signals {
+		switch sig.Refused {
+		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonSuperseded, signalbox.ReasonDuplicate:
+			continue
+		}
+		name := sig.Name
+		if name == "" {
+			name = "signal"
+		}
+		key := name + "\x00" + string(sig.Refused)
+		if i, known := at[key]; known {
+			list[i].Times++
+			continue
+		}
+		at[key] = len(list)
+		detail := sig.Detail
+		if sig.TaskID != "" && detail == "" {
+			detail = "about " + sig.TaskID
+		}
+		list = append(list, rules.RefusedSignal{Signal: name, Reason: sig.Refused, Detail: detail, Times: 1})
+	}
+	return list[:min(len(list), 50)]
+}
+
+// spent returns what the turn cost.
+func (l *listener) spent(took time.Duration) rules.Spent {
+	u := l.stream.Usage
+	micros := int64(0)
+	if u.CostUSD > 0 && u.CostUSD < 1e9 {
+		micros = int64(math.Round(u.CostUSD * 1e6))
+	}
+	return rules.Spent{Tokens: max(0, u.InputTokens) + max(0, u.OutputTokens), CostMicros: micros, Time: took.Round(time.Millisecond)}
+}

@@ -1,0 +1,95 @@
+package crew
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"signalbox/internal/core/rules"
+	"signalbox/internal/durable"
+	"signalbox/internal/run/agent"
+)
+
+// Crews on the same machine coordinate through a register of processes (package agent) and through a lock file for each work
+// item. The ledger alone is not enough: a lease that expired is free at once, but its agent may still be writing.
+
+// lockWork waits until no other session of this machine is at the session's work, and then ends what a killed crew left running.
+func (s *session) lockWork(ctx context.Context) (*durable.Lock, error) {
+	lock, err := durable.Acquire(ctx, s.crew.lockFile(s.work))
+	if err != nil {
+		return nil, err
+	}
+	if s.succeedsPeer() { // its process may have been killed without its agent
+		if err := s.crew.reapOrphans(ctx); err != nil {
+			lock.Release()
+			return nil, err
+		}
+	}
+	return lock, nil
+}
+
+func (c *Crew) lockFile(work string) string { return filepath.Join(c.file("crews"), work+".lock") }
+
+// succeedsPeer reports whether the previous lease of the work belonged to another crew.
+func (s *session) succeedsPeer() bool {
+	past := s.workItem().Past
+	return len(past) > 0 && !strings.HasPrefix(past[len(past)-1].Session, s.crew.owner.ID()+".")
+}
+
+// watchPeers waits, in the background, for the end of the other crews of this machine that hold leases. When a peer ends, it reaps
+// the peer's agents, if any.
+func (c *Crew) watchPeers(ctx context.Context) {
+	var peers []string
+	c.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Lease != nil {
+				if owner, _, ok := strings.Cut(w.Lease.Session, "."); ok && owner != c.owner.ID() {
+					peers = append(peers, owner)
+				}
+			}
+		}
+	})
+	for _, peer := range peers {
+		if c.watched[peer] {
+			continue
+		}
+		c.watched[peer] = true
+		go func() { // Run does not wait for it, because nothing can interrupt it
+			agent.WaitForExit(c.file("crews"), peer)
+			if ctx.Err() != nil {
+				return
+			}
+			if err := c.reapOrphans(ctx); err != nil && ctx.Err() == nil {
+				c.log.Warn("cannot release the work of a crew that ended; its leases will expire", "crew", peer, "error", err)
+			}
+		}()
+	}
+}
+
+// reapOrphans ends the agents of crews that were killed, and releases their leases, which would otherwise last until they expire.
+func (c *Crew) reapOrphans(ctx context.Context) error {
+	_, err := agent.ReapOrphans(c.file("crews"), c.box.Config.Grace, func(owner string) error {
+		var releases []rules.Release
+		c.box.Engine.View(func(s *rules.State) {
+			for w := range s.Works() {
+				if w.Lease != nil && strings.HasPrefix(w.Lease.Session, owner+".") {
+					releases = append(releases, rules.Release{Work: w.ID, Session: w.Lease.Session, Epoch: w.Lease.Epoch, Reason: "its process is gone"})
+				}
+			}
+		})
+		for _, release := range releases {
+			if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("clean up after crews that were killed: %w", err)
+	}
+	if c.project.Repo != nil {
+		return c.project.Repo.Prune(ctx)
+	}
+	return nil
+}

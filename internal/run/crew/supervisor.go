@@ -1,0 +1,160 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/prompts"
+)
+
+// program is a running program; *process.Process is one.
+type program interface {
+	Wait() process.Exit
+	Stop(grace time.Duration)
+	Say(line string) error
+	CloseInput()
+}
+
+// supervisor waits for a program to end, and ends it when it takes too long, stalls, hangs after its last word, or when the
+// session ends.
+type supervisor struct {
+	session  *session
+	program  program
+	listener *listener
+	linger   time.Duration
+	exited   chan struct{} // closed when the program has ended
+
+	lingered <-chan time.Time // when it fires, the program is ended, and that is not a failure
+	gaveUp   bool             // the program was ended because it kept sending no valid signal
+}
+
+func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
+	sup := &supervisor{session: s, program: p, listener: l, linger: linger, exited: make(chan struct{})}
+	go func() {
+		p.Wait()
+		close(sup.exited)
+	}()
+	return sup
+}
+
+// wait returns when the program has ended or was told to end. It returns the reason if ending it is a failure.
+func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.FailCause {
+	config := sup.session.crew.box.Config
+	timeout := time.NewTimer(remaining)
+	defer timeout.Stop()
+	stallTime := config.RoleOf(sup.session.role).Checkpoint * time.Duration(config.Limits.CheckpointsMissed)
+	stall := time.NewTimer(stallTime)
+	defer stall.Stop()
+	if stallTime <= 0 {
+		stall.Stop()
+	}
+	for {
+		select {
+		case <-sup.exited:
+			return ""
+		case <-ctx.Done():
+			sup.program.Stop(config.Grace)
+			return ""
+		case <-timeout.C:
+			sup.program.Stop(config.Grace)
+			return rules.FailTimeout
+		case <-stall.C:
+			sup.program.Stop(config.Grace)
+			return rules.FailStall
+		case <-sup.listener.checkpointed:
+			if stallTime > 0 {
+				stall.Reset(stallTime)
+			}
+		case <-sup.listener.turnEnded:
+			if cause := sup.handleTurnEnd(ctx); cause != "" {
+				sup.program.Stop(config.Grace)
+				return cause
+			}
+		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
+			sup.program.CloseInput()
+			sup.lingered = time.After(sup.session.crew.opts.delays.park)
+		case <-sup.lingered:
+			sup.program.Stop(config.Grace)
+			return ""
+		}
+	}
+}
+
+// handleTurnEnd runs when the stream reports the end of the turn. An interactive program without a valid signal is asked for
+// one; otherwise the program gets a little time to end.
+func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
+	if sup.listener.interactive {
+		if valid, said := sup.listener.verdict(); !valid {
+			return sup.askForSignal(ctx, said)
+		}
+		sup.program.CloseInput()
+	}
+	if sup.linger > 0 && sup.lingered == nil {
+		sup.lingered = time.After(sup.linger)
+	}
+	return ""
+}
+
+// askForSignal asks a running agent for a checkpoint, to see whether it reads its input, and then for its signal. An agent that
+// does not answer in time has failed.
+func (sup *supervisor) askForSignal(ctx context.Context, said rules.SignalFields) rules.FailCause {
+	s := sup.session
+	if s.isLastChance() { // reporting now would end the lease without a record of the turn
+		sup.gaveUp = true
+		sup.program.Stop(s.crew.box.Config.Grace)
+		return ""
+	}
+	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: said})
+	if err != nil || !answer.Again { // the report failed, or the lease is lost: this agent must end
+		s.cancel(errLeaseLost)
+		return ""
+	}
+	for len(sup.listener.checkpointed) > 0 {
+		<-sup.listener.checkpointed
+	}
+	if sup.program.Say(fmt.Sprintf("Your output has no valid signal. Send this line now, alone, at column 0: CHECKPOINT: %s", s.work)) != nil {
+		return ""
+	}
+	select {
+	case <-sup.listener.checkpointed:
+	case <-sup.exited:
+		return ""
+	case <-ctx.Done():
+		return ""
+	case <-time.After(s.crew.box.Config.Limits.CheckpointAnswer):
+		return rules.FailTimeout
+	}
+	var lines []string
+	for _, sig := range prompts.SignalsFor(s.role, s.work) {
+		lines = append(lines, sig.Line)
+	}
+	sup.program.Say(strings.TrimSpace(said.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
+	return ""
+}
+
+// isLastChance reports whether the rules would end the lease after one more turn without a valid signal.
+func (s *session) isLastChance() bool {
+	return s.role == signalbox.RoleHealthAuditor || s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
+}
+
+// dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive program knows where the prompt
+// ends. Such a line within the prompt gets a second full stop.
+func dotTerminated(prompt []byte) []byte {
+	var b []byte
+	for line := range bytes.Lines(prompt) {
+		if string(bytes.TrimRight(line, "\r\n")) == "." {
+			b = append(b, '.')
+		}
+		b = append(b, line...)
+	}
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		b = append(b, '\n')
+	}
+	return append(b, ".\n"...)
+}

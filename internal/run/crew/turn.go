@@ -1,0 +1,271 @@
+package crew
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
+	"signalbox/internal/run/workspace"
+	"signalbox/transcript"
+)
+
+// lastTurn is what the next prompt says about the previous turn.
+type lastTurn struct {
+	conflicts []string
+	disorder  string
+	advice    string
+	output    string
+	again     bool
+}
+
+// turn is the result of one run of an agent's program.
+type turn struct {
+	exit  process.Exit
+	cause rules.FailCause // why signalbox ended the program; "" if it ended by itself
+	// gaveUp reports that the program was ended because it kept sending no valid signal.
+	gaveUp   bool
+	signal   signalbox.Signal // what the turn says
+	listener *listener
+	took     time.Duration
+	output   signalbox.Hash
+	advice   string
+	// head and tail are the start and the end of the output.
+	head, tail string
+}
+
+// runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
+func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
+	prompt, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, last)
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
+	digest, err := s.crew.box.Engine.PutBlob(ctx, bytes.NewReader(prompt))
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
+	expert := s.workItem().Task.Expert
+	name, command, err := s.crew.command(s.role, expert)
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
+	begun, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
+	if err != nil {
+		return rules.Answer{}, nil, asLeaseLost(err)
+	}
+	s.started = true
+	t, err := s.runProgram(ctx, command, agent.Fill{
+		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
+		ScratchDir: s.crew.file("tmp"), Env: s.environment(begun.Attempt),
+	}, remaining)
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
+	// Save before reporting: whoever reads that the work is ready must find it.
+	err = s.retry(ctx, workspace.NeedsAgent, func() error {
+		return ws.save(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role))
+	})
+	switch {
+	case workspace.NeedsAgent(err):
+		t.rejectWorkspace(err)
+	case err != nil:
+		return rules.Answer{}, nil, err
+	}
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost) {
+		return rules.Answer{}, nil, context.Cause(ctx)
+	}
+	answer, err := s.report(t)
+	return answer, t, err
+}
+
+// environment tells the agent, and the programs it starts, who it is.
+func (s *session) environment(attempt int) []string {
+	return []string{
+		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
+		"SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
+	}
+}
+
+// runProgram starts the program, listens to it, and returns when it has ended.
+func (s *session) runProgram(ctx context.Context, command agent.Command, fill agent.Fill, remaining time.Duration) (*turn, error) {
+	if command.Interactive {
+		fill.Prompt = dotTerminated(fill.Prompt)
+	}
+	spec, cleanup, err := command.Build(fill)
+	defer cleanup()
+	if err != nil {
+		return nil, err
+	}
+	l, err := newListener(s, command.Format, command.Interactive)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	spec.Stdout, spec.Stderr, spec.Grace = l, l.stderr(), s.crew.box.Config.Grace
+	began := time.Now()
+	running, err := s.startProgram(ctx, spec)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return &turn{cause: rules.FailStart, advice: detail(err), listener: l}, nil
+	}
+	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
+	t := &turn{listener: l, cause: sup.wait(ctx, remaining), gaveUp: sup.gaveUp}
+	t.exit = running.Wait()
+	s.crew.owner.Remove(s.id)
+	t.took = time.Since(began)
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		return nil, context.Cause(ctx)
+	}
+	if err := l.finish(t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// startProgram starts the program. It retries a failure that may pass, such as too many open files.
+func (s *session) startProgram(ctx context.Context, spec process.Spec) (*process.Process, error) {
+	delays, start := s.crew.opts.delays.start, process.Start
+	if s.crew.opts.start != nil {
+		start = s.crew.opts.start
+	}
+	for try := 0; ; try++ {
+		running, err := start(spec, func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
+		classed := (*signalbox.Error)(nil)
+		if err == nil || errors.As(err, &classed) && !process.Transient(err) || try == len(delays) {
+			return running, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(delays[try]):
+		}
+	}
+}
+
+// rejectWorkspace replaces what the turn said: the agent left its worktree in a state that only an agent can clean up, so it is
+// told to do that first.
+func (t *turn) rejectWorkspace(err error) {
+	t.signal, t.listener.expertRequest = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, nil
+	t.advice = "Your changes cannot be saved: " + detail(err) + "."
+}
+
+// report tells the rules how the turn ended and what it said.
+func (s *session) report(t *turn) (rules.Answer, error) {
+	l := t.listener
+	ended := &rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: l.bytes, Spent: l.spent(t.took)}
+	refusals := l.refusals()
+	name := t.signal.Name
+	until, limited := l.rateLimit(time.Now())
+	hasVerdict := t.cause == "" && name != signalbox.NameUnknown
+	fail := func(f rules.ReportFailure) (rules.Answer, error) {
+		f.Session, f.Epoch, f.Turn = s.id, s.epoch, ended
+		_, err := s.submit(f)
+		return rules.Answer{}, asLeaseLost(err)
+	}
+	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Blob: t.output, Refused: refusals, Turn: ended}
+	switch {
+	case l.parked: // the signal was reported while the agent ran
+		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended, Refused: refusals})
+		return rules.Answer{Parked: true}, asLeaseLost(err)
+	case l.expertRequest != nil:
+		return s.reportSignal(report, *l.expertRequest)
+	case !hasVerdict && limited:
+		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
+	case t.cause != "":
+		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
+	case name == signalbox.NameUnknown && !t.gaveUp && (t.exit.Code != 0 || t.exit.Signal != ""):
+		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.crash()})
+	case name == signalbox.NameUnknown:
+		return s.reportUnknown(report, t)
+	case t.signal.Dialect == signalbox.DialectExit:
+		answer, err := s.submit(rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output, Offset: t.signal.Offset, Turn: ended})
+		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
+			t.advice = refused.Msg
+			return s.reportUnknown(report, t)
+		}
+		return answer, asLeaseLost(err)
+	}
+	return s.reportSignal(report, t.signal)
+}
+
+// reportSignal reports a signal with its body.
+func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) (rules.Answer, error) {
+	report.Signal, report.Named, report.Offset = sig.Name, sig.TaskID, sig.Offset
+	if err := s.addBody(&report, sig); err != nil {
+		return rules.Answer{}, err
+	}
+	answer, err := s.submit(report)
+	return answer, asLeaseLost(err)
+}
+
+// reportUnknown reports that the turn had no valid signal.
+func (s *session) reportUnknown(report rules.ReportSignal, t *turn) (rules.Answer, error) {
+	report.Signal, report.Fields = signalbox.NameUnknown, rules.SignalFields{Summary: t.head, Advice: t.advice}
+	answer, err := s.submit(report)
+	return answer, asLeaseLost(err)
+}
+
+// addBody stores the signal and extracts what the rules need from its body.
+func (s *session) addBody(report *rules.ReportSignal, sig signalbox.Signal) error {
+	text, err := json.Marshal(sig)
+	if err != nil {
+		return err
+	}
+	if report.Body, err = s.crew.put(text); err != nil {
+		return err
+	}
+	report.Fields, err = s.crew.extract(sig)
+	return err
+}
+
+func (c *Crew) put(text []byte) (signalbox.Hash, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	defer cancel()
+	return c.box.Engine.PutBlob(ctx, bytes.NewReader(text))
+}
+
+// crash describes for people how the program ended.
+func (t *turn) crash() string {
+	msg := fmt.Sprintf("exit status %d", t.exit.Code)
+	if t.exit.Signal != "" {
+		msg = "ended by " + t.exit.Signal
+	}
+	if t.listener.stream.Error != "" {
+		msg += ": " + t.listener.stream.Error
+	} else if t.listener.errors.Len() > 0 {
+		msg += ": " + lastLine(t.listener.errors.String())
+	}
+	return msg
+}
+
+// resolve picks the signal that decides the turn. Urgent signals, such as checkpoints, are reported while the agent runs and
+// never decide it.
+func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
+	var verdicts []signalbox.Signal
+	var at []int
+	for i := range signals {
+		row, known := signalbox.LineSignalNamed(signals[i].Name)
+		if urgent := known && row.Urgent && signals[i].Taken(); urgent {
+			signals[i].Refused = transcript.Restrict(signals[i], role, work)
+			continue
+		}
+		verdicts, at = append(verdicts, signals[i]), append(at, i)
+	}
+	decisive := transcript.Resolve(verdicts, role, work)
+	for j, i := range at {
+		signals[i] = verdicts[j]
+	}
+	if decisive.Dialect == signalbox.DialectTurn {
+		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
+	}
+	return decisive
+}

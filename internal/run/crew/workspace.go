@@ -1,0 +1,116 @@
+package crew
+
+import (
+	"context"
+
+	"signalbox"
+	"signalbox/internal/run/workspace"
+)
+
+// sessionWorkspace is the folder that a session works in.
+type sessionWorkspace struct {
+	dir string
+	// conflicts are the files in which the task conflicts with the base branch.
+	conflicts []string
+	// disorder tells the agent what a previous agent left that only an agent can clean up, or "".
+	disorder string
+	// save commits what an author changed.
+	save  func(ctx context.Context, message string) error
+	close func() error
+}
+
+// newWorkspace returns a workspace whose changes are not saved.
+func newWorkspace(dir string) *sessionWorkspace {
+	return &sessionWorkspace{dir: dir, save: func(context.Context, string) error { return nil }, close: func() error { return nil }}
+}
+
+// openWorkspace opens the folder for the session's role. The caller closes it.
+func (s *session) openWorkspace(ctx context.Context) (*sessionWorkspace, error) {
+	if s.crew.project.Repo == nil {
+		return newWorkspace(s.crew.project.Root), nil
+	}
+	switch s.role {
+	case signalbox.RoleDeveloper, signalbox.RoleRemediation:
+		return s.openAuthorWorkspace(ctx)
+	case signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleBusinessAnalyst:
+		return s.openAdvisorWorkspace(ctx)
+	}
+	return s.openReviewWorkspace(ctx)
+}
+
+// openAuthorWorkspace opens the task's own worktree and merges the base branch into it.
+func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
+	repo := s.crew.project.Repo
+	open, first := repo.Open, s.workItem().Task.Starts[s.role] == 0
+	if first { // a branch of this name belongs to an earlier box
+		open = repo.OpenNew
+	}
+	tree, err := open(ctx, s.work)
+	if err != nil {
+		return nil, err
+	}
+	ws := newWorkspace(tree.Dir)
+	ws.save = func(ctx context.Context, message string) error {
+		_, _, err := tree.Save(ctx, message)
+		return err
+	}
+	if !first {
+		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
+		if _, _, err = tree.Save(ctx, s.work+": changes of an interrupted agent"); err == nil {
+			ws.conflicts, err = tree.Refresh(ctx)
+		}
+	}
+	if workspace.NeedsAgent(err) {
+		ws.disorder, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ws, nil
+}
+
+// openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not used, because its files, and
+// what the author told git about them, may differ from what will be merged.
+func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, error) {
+	commit := s.workItem().Task.Commit
+	if commit == "" { // checked in a shared folder
+		var err error
+		if commit, err = s.crew.project.Repo.BranchCommit(ctx, s.work); err != nil {
+			return nil, err
+		}
+	}
+	return s.openScratch(ctx, commit)
+}
+
+// openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
+func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
+	repo := s.crew.project.Repo
+	commit, err := "", error(nil)
+	if asker := s.workItem().Task.Asker; asker != "" {
+		commit, err = repo.BranchCommit(ctx, asker)
+	}
+	if err == nil && commit == "" {
+		commit, err = repo.BaseCommit(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.openScratch(ctx, commit)
+}
+
+func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorkspace, error) {
+	scratch, err := s.crew.project.Repo.OpenScratch(ctx, s.work, commit)
+	if err != nil {
+		return nil, err
+	}
+	ws := newWorkspace(scratch.Dir)
+	ws.close = scratch.Close
+	return ws, nil
+}
+
+// removeWorktree removes the worktree of completed work.
+func (s *session) removeWorktree(ctx context.Context) {
+	if err := s.crew.project.Repo.Close(ctx, s.work); err != nil {
+		s.crew.log.Warn("cannot remove the worktree of completed work", "work", s.work, "error", err)
+	}
+}

@@ -1,0 +1,146 @@
+package workspace
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// Save commits all changes in the worktree, including untracked files but not ignored ones. It returns the commit of the branch, and
+// whether Save itself committed something or moved the branch. (To find what an agent committed on the branch, compare commits.)
+//
+// If the agent left the worktree on another branch or on none, its commits are merged into the task's branch. Some states need a
+// decision: an unresolved conflict, an unfinished rebase, a repository inside the worktree. They are errors (see NeedsAgent), and
+// nothing is lost. Discard resets such a worktree.
+func (t *Tree) Save(ctx context.Context, message string) (commit string, changed bool, err error) {
+	if err := t.unhideFiles(ctx); err != nil {
+		return "", false, err
+	}
+	state, err := t.repo.status(ctx, t.Dir, "--untracked-files=all")
+	if err != nil {
+		return "", false, err
+	}
+	if err := t.checkState(state); err != nil {
+		return "", false, err
+	}
+	elsewhere := state.branch != t.Branch
+	if elsewhere && state.branch != "" { // the commit below must not move another branch
+		if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--detach"); err != nil {
+			return "", false, err
+		}
+	}
+	commit = state.commit
+	operation, _ := unfinished(t.gitDir)
+	if len(state.files) > 0 || operation != "" {
+		changed = true
+		if commit, err = t.commitAll(ctx, message); err != nil {
+			return "", false, err
+		}
+	}
+	if !elsewhere {
+		return commit, changed, nil
+	}
+	return t.mergeBack(ctx, commit)
+}
+
+// unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have set to hide changes from git.
+// Skipped files that are missing are restored.
+func (t *Tree) unhideFiles(ctx context.Context) error {
+	out, err := t.repo.git(ctx, t.Dir, "ls-files", "-v", "-z")
+	if err != nil {
+		return err
+	}
+	var hidden, missing []string
+	for entry := range strings.SplitSeq(out, "\x00") {
+		mark, name, _ := strings.Cut(entry, " ")
+		if mark == "" || mark != "S" && mark == strings.ToUpper(mark) { // a lower-case letter means assume-unchanged
+			continue
+		}
+		hidden = append(hidden, name)
+		if _, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(name))); err != nil && strings.ToUpper(mark) == "S" {
+			missing = append(missing, name)
+		}
+	}
+	if hidden == nil {
+		return nil
+	}
+	list := func(names []string) []byte { return []byte(strings.Join(names, "\x00") + "\x00") }
+	if missing != nil {
+		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(missing), args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z", "--stdin"}})
+		if err != nil {
+			return err
+		}
+	}
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git accepts only one at a time
+		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(hidden), args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkState refuses a state of the worktree that only an agent can clean up.
+func (t *Tree) checkState(state treeState) error {
+	operation, undo := unfinished(t.gitDir)
+	inner := slices.IndexFunc(state.files, func(name string) bool { return strings.HasSuffix(name, "/") }) // git lists a folder only if it is a repository
+	switch {
+	case inner >= 0:
+		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it", "the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
+	case len(state.unmerged) > 0:
+		return refusal(signalbox.CodeConflict, "resolve them and commit, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listed(state.unmerged))
+	case operation == "rebase":
+		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo, "the worktree of %s is in the middle of a rebase", t.Task)
+	case state.commit == "":
+		return branchGone(t.Branch)
+	}
+	return nil
+}
+
+// commitAll commits everything at HEAD.
+func (t *Tree) commitAll(ctx context.Context, message string) (string, error) {
+	if strings.TrimSpace(message) == "" {
+		message = "Work on " + t.Task
+	}
+	if _, err := t.repo.git(ctx, t.Dir, "add", "--all"); err != nil {
+		return "", err
+	}
+	t.repo.step("added")
+	// A commit may be empty, for example if a merge brought nothing new or only the time of a file had changed.
+	if _, err := t.repo.run(ctx, call{dir: t.Dir, args: []string{"commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=whitespace", "--file=-"}, stdin: []byte(message)}); err != nil {
+		return "", err
+	}
+	t.repo.step("committed")
+	out, err := t.repo.git(ctx, t.Dir, "rev-parse", "HEAD")
+	return strings.TrimSpace(out), err
+}
+
+// mergeBack merges what was committed elsewhere into the task's branch, and moves the worktree to the branch.
+func (t *Tree) mergeBack(ctx context.Context, commit string) (string, bool, error) {
+	found, err := t.repo.refs(ctx, t.Branch)
+	if err != nil {
+		return "", false, err
+	}
+	tip := found[t.Branch].commit
+	to := commit
+	if tip != "" && tip != commit {
+		if to, err = t.joinCommits(ctx, tip, commit); err != nil {
+			return "", false, err
+		}
+	}
+	return to, to != tip, t.move(ctx, moving{From: commit, Branch: tip, To: to})
+}
+
+// joinCommits returns a commit that contains both.
+func (t *Tree) joinCommits(ctx context.Context, tip, commit string) (string, error) {
+	if newer, err := t.repo.isAncestor(ctx, tip, commit); newer || err != nil {
+		return commit, err
+	}
+	if older, err := t.repo.isAncestor(ctx, commit, tip); older || err != nil {
+		return tip, err
+	}
+	return t.repo.mergeCommit(ctx, tip, commit, "Combine the work on "+t.Task+"\n", t.Branch, commit)
+}
