@@ -43,12 +43,11 @@ format:
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 
-bench: ## measure speed beside other tools
+bench: ## measure speed: beside other programs, then the Go benchmarks of each package
+	-@scripts/need rg
 	$(GO) run ./test/bench
-	$(GO) run ./test/benchtree
 	$(GO) run ./test/benchportfolio
-	$(GO) run ./test/benchrun
-	$(GO) run ./test/benchoracle
+	$(GO) test -run '^$$' -bench . ./...
 
 fault: ## kill, race, tamper and starve the real program, at length
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault

@@ -37,19 +37,6 @@ func TestResidentInputsAreHeard(t *testing.T) {
 	}
 }
 
-func TestHostileInputsAreNoSignals(t *testing.T) {
-	buf := make([]byte, pieceSize)
-	for _, h := range hostileInputs {
-		text := h.text(hostileSize)
-		if len(text) != hostileSize {
-			t.Errorf("%s: %d bytes, want %d", h.name, len(text), hostileSize)
-		}
-		if err := h.scan(text, buf); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestListenerTellsWhatIsWrong(t *testing.T) {
 	want := []planted{
 		{dialect: signalbox.DialectLine, name: "checkpoint", task: "t1"},

@@ -1,10 +1,9 @@
-// Command bench measures in one run, each figure beside its peer and its goal. Package transcript is set beside other
-// ways to find signals on one generated transcript: speed, allocations, resident memory, and time on hostile input. The
-// record is set beside SQLite, SHA-256 and the disk alone: appends, verification, hand-over between workers, and starts
-// on a log of a million events. It prints Markdown on standard output, and progress on standard error. A goal that
-// is missed is only reported; a wrong result (a signal lost or made up, an event missing) ends with exit status 1.
+// Command bench compares signalbox with other programs, in one run on one machine, and prints Markdown tables: package
+// transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine, and
+// whole runs beside the bare git commands. Progress goes to standard error. A missed goal is only reported, because a busy
+// machine is not an error; a wrong result ends with exit status 1.
 //
-// docs/performance.md explains the tables.
+// What has no rival is measured by Go benchmarks in its own package. docs/performance.md explains the tables.
 package main
 
 import (
@@ -12,6 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 )
 
 const (
@@ -19,22 +20,29 @@ const (
 	seed     = 2026
 )
 
-// settings are the sizes in bytes of what is measured, and how often.
+// settings are the sizes of what is measured, in bytes.
 type settings struct {
 	transcript int64
 	stream     int64
 	line       int64
 	rounds     int
 	events     int    // of the long log
-	dir        string // where logs lie; "" is the folder for temporary files
-	only       string // part that is measured; "" is all
+	tasks      []int  // lengths of the plans
+	dir        string // for logs and repositories; "" means the folder for temporary files
 }
 
-// The parts.
-const (
-	partTranscript = "transcript"
-	partRecord     = "record"
-)
+// part is one comparison.
+type part struct {
+	name string
+	run  func(settings) error
+}
+
+var parts = []part{
+	{"transcript", func(s settings) error { return errors.Join(compareSpeed(s), compareResident(s)) }},
+	{"record", compareRecord},
+	{"tree", compareTrees},
+	{"run", compareRuns},
+}
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == residentMode {
@@ -43,20 +51,30 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == recordMode {
 		exit(runTask(os.Args[2:]))
 	}
-	size := flag.Int64("size", 200, "`MB` of the transcript that all contestants read")
-	stream := flag.Int64("stream", 1000, "`MB` of the streams whose resident memory is measured")
-	line := flag.Int64("line", 256, "`MB` of the single lines whose resident memory is measured")
-	rounds := flag.Int("rounds", 5, "how often each contestant runs; the median counts")
-	events := flag.Int("events", 1_000_000, "how many `events` the long log has, 20000 at least")
-	dir := flag.String("dir", "", "`folder` for the logs, on the disk to be measured; \"\" is that for temporary files")
-	only := flag.String("only", "", "measure only one `part`: "+partTranscript+" or "+partRecord)
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	quick := flag.Bool("quick", false, "measure little of everything, to see that it works")
+	dir := flag.String("dir", "", "`folder` for logs and repositories, on the disk to measure; default is that for temporary files")
+	only := flag.String("only", "", "measure only one `part`: "+strings.Join(names, ", "))
 	flag.Parse()
-	known := *only == "" || *only == partTranscript || *only == partRecord
-	if *size < 1 || *stream < 1 || *line < 1 || *rounds < 1 || *events < leastEvents || !known || flag.NArg() > 0 {
+	if *only != "" && !slices.Contains(names, *only) || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	exit(run(settings{*size * megabyte, *stream * megabyte, *line * megabyte, *rounds, *events, *dir, *only}))
+	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, dir: *dir}
+	if *quick {
+		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: leastEvents, tasks: []int{20}, dir: *dir}
+	}
+	printMachine()
+	var wrong []error
+	for _, p := range parts {
+		if *only == "" || *only == p.name {
+			wrong = append(wrong, p.run(s))
+		}
+	}
+	exit(errors.Join(wrong...))
 }
 
 func exit(err error) {
@@ -67,19 +85,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run goes through all sections even if one has a wrong result, so that the tables are complete.
-func run(s settings) error {
-	printMachine()
-	var wrong []error
-	if s.only != partRecord {
-		wrong = append(wrong, compareSpeed(s), countAllocations(s), compareResident(s), timeHostile())
-	}
-	if s.only != partTranscript {
-		wrong = append(wrong, compareRecord(s))
-	}
-	return errors.Join(wrong...)
-}
-
+// progress reports on standard error what is being measured.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
 }

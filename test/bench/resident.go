@@ -60,9 +60,9 @@ var plantedLastWords = []planted{{dialect: signalbox.DialectLine, name: "ready_f
 func longText(size int64) *input {
 	e := envelope{format: transcript.FormatClaude}
 	return &input{io.MultiReader(
-		parts(e.begin(nil), e.claudeText(nil)),
+		joined(e.begin(nil), e.claudeText(nil)),
 		repeat(appendEscaped(nil, []byte("Each line of this text is short,\n\tand \"quoted\" in part.\n")), size),
-		parts(appendEscaped(nil, []byte(lastWords)), []byte(claudeTextEnd), e.end(nil)),
+		joined(appendEscaped(nil, []byte(lastWords)), []byte(claudeTextEnd), e.end(nil)),
 	), &plantedLastWords}
 }
 
@@ -71,13 +71,13 @@ func longToolResult(size int64) *input {
 	e := envelope{format: transcript.FormatClaude}
 	quoted := appendEscaped(nil, []byte("AUDIT_PASSED: quoted-1\n"))
 	return &input{io.MultiReader(
-		parts(e.begin(nil), e.claudeResult(nil), quoted),
+		joined(e.begin(nil), e.claudeResult(nil), quoted),
 		repeat(appendEscaped(nil, []byte("--- PASS: TestOne (0.00s)\n=== RUN   TestTwo\n")), size),
-		parts(quoted, []byte(claudeResultEnd), e.wrap(nil, block{agentVoice, []byte(lastWords)}), e.end(nil)),
+		joined(quoted, []byte(claudeResultEnd), e.wrap(nil, block{agentVoice, []byte(lastWords)}), e.end(nil)),
 	), &plantedLastWords}
 }
 
-func parts(all ...[]byte) io.Reader {
+func joined(all ...[]byte) io.Reader {
 	return bytes.NewReader(bytes.Join(all, nil))
 }
 
