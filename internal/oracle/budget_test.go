@@ -207,7 +207,7 @@ func TestReplyThatTakesTooLong(t *testing.T) {
 				}
 				cut := 0
 				for _, said := range of[chunk.System](h.chunks) {
-					if said.Name == "reply_"+string(oracle.StopTime) && said.Level == oracle.Warning {
+					if said.Name == chunk.ReplyStopped(string(oracle.StopTime)) && said.Level == chunk.Warning {
 						cut++
 					}
 				}

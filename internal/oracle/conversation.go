@@ -24,41 +24,41 @@ import (
 	"signalbox/transcript"
 )
 
-// Reasons in Done beside those of package decide.
+// Reasons in Done, in addition to those of package decide.
 const (
-	ReasonModelFailed = "model_failed" // the model gave no reply
+	ReasonModelFailed = "model_failed" // there is no reply of the model
 	ReasonTreeFailed  = "tree_failed"  // the tree failed
-	ReasonTreeEnded   = "tree_ended"   // the tree ended and decided nothing
-	ReasonFailed      = "failed"       // something outside the conversation failed, such as the disk
+	ReasonTreeEnded   = "tree_ended"   // the tree succeeded without a decision
+	ReasonFailed      = "failed"       // something else failed, such as the disk
 )
 
-// ErrNoQuestion is a session in which nothing was asked. Ask something.
+// ErrNoQuestion is returned for a session without a question. Call Ask first.
 var ErrNoQuestion = errors.New("nothing was asked in this conversation")
 
-// conversation is one question on its way through the tree.
+// conversation is the processing of one question.
 type conversation struct {
 	*Oracle
 	session *session.Session
 	out     *stream
-	ledger  *register
+	ledger  *recorder
 	limit   decide.Resources
-	turn    atomic.Int64 // of the model, as the last tick left it
-	number  int
-	// question and its class are given to the tree; a run that goes on has them already.
+	turn    atomic.Int64 // of the model, as of the last tick
+	number  int          // of the question
+	// question and class are inputs of the tree. A resumed run has them already.
 	question, class string
 }
 
-// Answer is how a question ended.
+// Answer is the end of a question.
 type Answer struct {
-	// Text is what the last turn said, without signals.
+	// Text is the content of the last turn, without signals.
 	Text string
 	Done chunk.Done
-	// Error is set if Done tells of a failure.
+	// Error is not nil if Done reports a failure.
 	Error *chunk.Error
 }
 
-// Ask puts a question to the model and hands out what happens, until Done. The session must not be in use for another
-// question. The error is that of emit: all else is told by chunks, and in the answer.
+// Ask asks a question and passes chunks to emit, the last of which is Done. The session must not be in use for another
+// question. The error is that of emit; other failures are chunks and part of the answer.
 func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer, error) {
 	return o.ask(ctx, s, question, o.Limit, emit)
 }
@@ -68,22 +68,22 @@ func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, l
 	last := session.Last(s.Entries())
 	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number + 1, question: question,
 		class: string(cmp.Or(o.Class, o.Prompt.Classify(question)))}
-	return v.hold(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
-		v.recordAgain(ctx, last.Run) // of a question that was cut off
-		if err := v.settle(); err != nil {
+	return v.converse(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
+		v.rerecordSignals(ctx, last.Run) // in case the previous question was interrupted
+		if err := v.settleCalls(); err != nil {
 			return nil, err
 		}
 		err := s.Append(session.Entry{Kind: session.Question, Question: v.number, Text: question, Class: v.class}, false)
 		if err != nil {
 			return nil, err
 		}
-		return v.begin(ctx, 1)
+		return v.startRun(ctx, 1)
 	})
 }
 
-// Resume goes on with the last question of a session: where it was cut off, or from its beginning if the model or the tree
-// failed. What happened of it before is handed out again, so that the stream is whole; of a question that was answered
-// that is all. The error is that of emit, or ErrNoQuestion.
+// Resume continues the last question of a session: where it was interrupted, or from its beginning if the model or the tree
+// failed. It repeats the chunks so far, so that the stream is complete; for a question that was answered it does nothing else.
+// The error is that of emit, or ErrNoQuestion.
 func (o *Oracle) Resume(ctx context.Context, s *session.Session, emit Emit) (*Answer, error) {
 	return o.resume(ctx, s, o.Limit, emit)
 }
@@ -96,48 +96,48 @@ func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Re
 	case last.Number == 0:
 		return nil, ErrNoQuestion
 	case last.Done && !canResume(last.Reason):
-		return v.answerAgain(emit)
+		return v.replayAnswer(emit)
 	}
-	return v.hold(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
+	return v.converse(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
 		if last.Runs == 0 || last.Reason == ReasonModelFailed || last.Reason == ReasonTreeFailed {
 			if last.Runs > 0 {
-				v.tellAgain("asking again")
+				v.replay("asking again")
 			}
-			return v.begin(ctx, last.Runs+1)
+			return v.startRun(ctx, last.Runs+1)
 		}
-		v.tellAgain("going on where it was cut off")
-		v.recordAgain(ctx, last.Run)
+		v.replay("resuming where it was interrupted")
+		v.rerecordSignals(ctx, last.Run)
 		return v.run(ctx, last.Run, last.Journal)
 	})
 }
 
-// canResume tells whether a question that ended so can be gone on with.
+// canResume reports whether a question that ended for a reason can be resumed.
 func canResume(reason string) bool {
 	return slices.Contains([]string{ReasonModelFailed, ReasonTreeFailed, ReasonFailed, string(decide.ReasonCancelled)}, reason)
 }
 
-// hold has the conversation, from the first chunk to Done.
-func (v *conversation) hold(ctx context.Context, emit Emit, talk func(context.Context) (*tree.Run, error)) (*Answer, error) {
+// converse calls runTree and emits everything up to Done.
+func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(context.Context) (*tree.Run, error)) (*Answer, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	v.out = &stream{emit: emit, cancel: cancel}
-	v.ledger = v.newRegister()
-	run, err := talk(inner)
-	if unrecorded := v.ledger.wait(); err == nil {
-		err = unrecorded
+	v.ledger = v.newRecorder()
+	run, err := runTree(inner)
+	if ledgerErr := v.ledger.wait(); err == nil {
+		err = ledgerErr
 	}
-	if failed := v.out.failed(); failed != nil {
+	if failed := v.out.Err(); failed != nil {
 		return nil, failed
 	}
 	if cause := context.Cause(inner); err != nil && cause != nil {
 		err = cause
 	}
-	answer := v.ended(ctx.Err() != nil, run, err)
+	answer := v.newAnswer(ctx.Err() != nil, run, err)
 	return answer, v.finish(answer)
 }
 
-// begin starts the n-th run on the question.
-func (v *conversation) begin(ctx context.Context, n int) (*tree.Run, error) {
+// startRun starts the nth run of the tree on the question.
+func (v *conversation) startRun(ctx context.Context, n int) (*tree.Run, error) {
 	run := fmt.Sprintf("%s.%d.%d", v.session.ID, v.number, n)
 	journal := session.JournalName(v.number, n)
 	err := v.session.Append(session.Entry{Kind: session.Begun, Question: v.number, Run: run, Journal: journal}, true)
@@ -145,8 +145,8 @@ func (v *conversation) begin(ctx context.Context, n int) (*tree.Run, error) {
 		return nil, err
 	}
 	if said := session.Messages(v.session.Entries()); n > 1 && said[len(said)-1].Role == model.Assistant {
-		// A run before failed after a reply, and a model must be asked something.
-		e := session.Entry{Kind: session.Note, Key: run, Question: v.number, Text: v.words(prompt.GoOn)}
+		// An earlier run failed after a reply, and a request must end with a user message.
+		e := session.Entry{Kind: session.Note, Key: run, Question: v.number, Text: v.advice(prompt.Continue)}
 		if err := v.session.Append(e, false); err != nil {
 			return nil, err
 		}
@@ -154,21 +154,21 @@ func (v *conversation) begin(ctx context.Context, n int) (*tree.Run, error) {
 	return v.run(ctx, run, journal)
 }
 
-// run runs the tree on the question until it ends or cannot go on.
+// run runs the tree until it ends or fails.
 func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, error) {
 	services := &tree.Registry{}
-	services.Add(tree.LLMCall, "", v.think())
-	services.Add(tree.Tool, "call_tools", v.useTools())
-	services.Add(tree.Tool, "delegate", v.delegate())
+	services.Add(tree.LLMCall, "", v.modelLeaf())
+	services.Add(tree.Tool, "call_tools", v.toolCallsLeaf())
+	services.Add(tree.Tool, "delegate", v.delegateLeaf())
 	for _, t := range v.Tools {
-		services.Add(tree.Tool, t.Name, v.useTool(t.Name))
+		services.Add(tree.Tool, t.Name, v.toolLeaf(t.Name))
 	}
 	inputs := limitInputs(v.limit)
-	inputs[keyQuestion], inputs[keyClass] = startOf(v.question, maxBoardText), v.class
-	if turns, gone := v.before(); turns > 0 { // in runs before this one
-		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), gone.Tokens, gone.CostUSD, gone.Time.Milliseconds()
-		// One that spent all is asked for its answer at once.
-		if d := decide.Decide(decide.Situation{Spent: gone, Limit: v.limit, Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Do == decide.AskFinal {
+	inputs[keyQuestion], inputs[keyClass] = truncate(v.question, maxBoardText), v.class
+	if turns, spent := v.spentBefore(); turns > 0 {
+		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), spent.Tokens, spent.CostUSD, spent.Time.Milliseconds()
+		// If the budget is spent already, the first turn must answer.
+		if d := decide.Decide(decide.Situation{Spent: spent, Limit: v.limit, Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Do == decide.AskFinal {
 			words, err := v.Prompt.Advice(prompt.AskFinal, prompt.Occasion{Reason: string(d.Reason), Detail: d.Detail})
 			if err != nil {
 				return nil, err
@@ -176,22 +176,22 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 			inputs[keyAsked], inputs[keyAdvice] = string(d.Reason), words
 		}
 	}
-	see := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }
+	updateTurn := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }
 	return runner.Do(ctx, v.tree.Tree(), &runner.Options{
 		Run:     tree.RunOptions{ID: id, Services: services, Inputs: inputs},
 		Journal: filepath.Join(v.session.Dir, journal), File: v.tree.Name, Source: string(v.tree.Source),
 		Watchdog: -1,               // the model and each tool have a time limit of their own
 		Grace:    20 * time.Second, // longer than toolbox.Run waits for a tool that was cancelled
-		Emitted:  v.published,
-		Opened:   see,
-		Ticked:   see,
-		// A tick comes again with the same reply, which the session has, and published knows what it has had.
+		Emitted:  v.handleEmit,
+		Opened:   updateTurn,
+		Ticked:   updateTurn,
+		// Safe: a repeated tick gets the same reply from the session, and handleEmit ignores what it has already handled.
 		EmitUnsynced: true,
 	})
 }
 
-// before is how many turns the question has had, and what they cost, with the sub-agents that were asked.
-func (v *conversation) before() (turns int, gone decide.Resources) {
+// spentBefore returns how many turns the question has had in earlier runs, and what they cost, including sub-agents.
+func (v *conversation) spentBefore() (turns int, spent decide.Resources) {
 	for _, e := range v.session.Entries() {
 		if e.Question != v.number {
 			continue
@@ -199,29 +199,30 @@ func (v *conversation) before() (turns int, gone decide.Resources) {
 		switch {
 		case e.Kind == session.Reply:
 			turns = max(turns, e.Turn)
-			gone.Tokens += max(0, e.Reply.Usage.Input) + max(0, e.Reply.Usage.Output)
-			gone.CostUSD += max(0, e.Reply.Usage.CostUSD)
+			spent.Tokens += max(0, e.Reply.Usage.Input) + max(0, e.Reply.Usage.Output)
+			spent.CostUSD += max(0, e.Reply.Usage.CostUSD)
 		case e.Kind == session.Result && e.Done != nil:
-			gone.Tokens += e.Done.Tokens
-			gone.CostUSD += e.Done.CostUSD
+			spent.Tokens += e.Done.Tokens
+			spent.CostUSD += e.Done.CostUSD
 		}
 		if e.Kind == session.Reply || e.Kind == session.Result {
-			gone.Time += time.Duration(e.Millis) * time.Millisecond
+			spent.Time += time.Duration(e.Millis) * time.Millisecond
 		}
 	}
-	return turns, gone
+	return turns, spent
 }
 
-// halt ends a conversation that cannot be recorded. Unlike a leaf that fails, it can be gone on with.
-func (v *conversation) halt(err error) error {
+// abort cancels the conversation if err is not nil, because it cannot be recorded. Unlike after a failed leaf, the run can be
+// resumed.
+func (v *conversation) abort(err error) error {
 	if err != nil {
 		v.out.cancel(err)
 	}
 	return err
 }
 
-// published takes what the tree's leaves publish, once it is recorded. It may come again when a run goes on.
-func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit) error {
+// handleEmit handles what the tree's leaves emit, after the journal has it. The same emit may come again in a resumed run.
+func (v *conversation) handleEmit(ctx context.Context, run *tree.Run, e tree.Emit) error {
 	key := fmt.Sprintf("%s#%d", run.ID(), e.Seq)
 	turn := turnOf(run)
 	entry := session.Entry{Key: key, Question: v.number, Turn: turn}
@@ -231,23 +232,23 @@ func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit
 	case turnsignal.Topic:
 		s, ok := turnlog.SignalOf(run, e)
 		if !ok {
-			return fmt.Errorf("what was published as '%s' is no turn signal", turnsignal.Topic)
+			return fmt.Errorf("the value of topic '%s' is not a turn signal", turnsignal.Topic)
 		}
-		heard := chunk.Signal{Turn: turn, Name: s.Heard.Type, Confidence: s.Heard.Confidence, Fields: s.Heard.Fields, Raw: s.Heard.RawXML}
-		entry.Kind, entry.Signal, c = session.Signal, &heard, heard
+		signal := chunk.Signal{Turn: turn, Name: s.Heard.Type, Confidence: s.Heard.Confidence, Fields: s.Heard.Fields, Raw: s.Heard.RawXML}
+		entry.Kind, entry.Signal, c = session.Signal, &signal, signal
 		entry.Node, entry.Nth, entry.Text = s.Node, s.Nth, s.Heard.Timestamp
 		record = func() { v.ledger.add(ctx, s) }
 	case topicSystem:
 		fields, _ := e.Value.(map[string]any)
-		said := chunk.System{Turn: turn}
-		said.Name, _ = fields["name"].(string)
-		said.Level, _ = fields["level"].(string)
-		said.Text, _ = fields["text"].(string)
-		entry.Kind, entry.System, c = session.System, &said, said
-	case topicSaid:
+		system := chunk.System{Turn: turn}
+		system.Name, _ = fields["name"].(string)
+		system.Level, _ = fields["level"].(string)
+		system.Text, _ = fields["text"].(string)
+		entry.Kind, entry.System, c = session.System, &system, system
+	case topicSay:
 		entry.Kind = session.Said
 		entry.Text, _ = e.Value.(string)
-		entry.Turn = 0 // a message of its own: what the model said last, and how it left it, has nothing to do with it
+		entry.Turn = 0 // the message does not belong to the model's reply
 		if v.out.midLine(0) {
 			entry.Text = "\n" + entry.Text
 		}
@@ -255,8 +256,8 @@ func (v *conversation) published(ctx context.Context, run *tree.Run, e tree.Emit
 	default:
 		return nil
 	}
-	fresh, err := v.session.Once(entry, false)
-	if err == nil && fresh {
+	added, err := v.session.Once(entry, false)
+	if err == nil && added {
 		record()
 		v.out.send(c)
 	}
@@ -276,8 +277,8 @@ func valueOf(run *tree.Run, key string) any {
 	return v
 }
 
-// ended is what the end of a run means.
-func (v *conversation) ended(cancelled bool, run *tree.Run, err error) *Answer {
+// newAnswer returns the answer that results from the end of a run.
+func (v *conversation) newAnswer(cancelled bool, run *tree.Run, err error) *Answer {
 	a := &Answer{Done: chunk.Done{Session: v.session.ID, Question: v.number, Turns: turnOf(run)}}
 	a.Done.Tokens, _ = valueOf(run, keyTokens).(int64)
 	cost, _ := valueOf(run, keyCost).(float64)
@@ -286,60 +287,60 @@ func (v *conversation) ended(cancelled bool, run *tree.Run, err error) *Answer {
 		a.Done.Reason, a.Error = reason, &chunk.Error{Name: name, Text: text}
 	}
 	decision := decisionFrom(valueOf(run, keyDecision))
-	wrong, _ := valueOf(run, keyModelError).(map[string]any)
+	modelError, _ := valueOf(run, keyModelError).(map[string]any)
 	switch {
 	case err != nil && cancelled:
 		d := decide.Decide(decide.Situation{Cancelled: true})
-		fail(string(d.Reason), string(d.Reason), describe(d)+"; it can be gone on with")
+		fail(string(d.Reason), string(d.Reason), describe(d)+"; it can be resumed")
 	case err != nil:
 		fail(ReasonFailed, ReasonFailed, err.Error())
-	case run.Status() != tree.Success && wrong != nil:
-		name, _ := wrong["name"].(string)
-		text, _ := wrong["text"].(string)
-		if hint, _ := wrong["hint"].(string); hint != "" {
+	case run.Status() != tree.Success && modelError != nil:
+		name, _ := modelError["name"].(string)
+		text, _ := modelError["text"].(string)
+		if hint, _ := modelError["hint"].(string); hint != "" {
 			text += "; " + hint
 		}
 		fail(ReasonModelFailed, name, text)
 	case run.Status() != tree.Success:
-		fail(ReasonTreeFailed, ReasonTreeFailed, "the tree failed: "+whyFailed(run))
+		fail(ReasonTreeFailed, ReasonTreeFailed, "the tree failed: "+failureOf(run))
 	case decision["reason"] != "":
 		a.Done.Reason = decision["reason"]
 	default:
 		a.Done.Reason = ReasonTreeEnded
 	}
 	if run != nil {
-		a.Text, a.Done.Model = v.lastWords()
+		a.Text, a.Done.Model = v.lastContent()
 		a.Done.Answer = a.Text
 	}
 	return a
 }
 
-// lastWords are what the last turn said, and what the tree itself said after it; and who said it.
-func (v *conversation) lastWords() (text, by string) {
-	var words []string
+// lastContent returns the content of the last turn, with what the tree itself said after it, and the name of the model.
+func (v *conversation) lastContent() (text, modelName string) {
+	var parts []string
 	var reply *model.Reply
 	for _, e := range v.session.Entries() {
 		switch e.Kind {
 		case session.Begun:
-			words, reply = nil, nil
+			parts, reply = nil, nil
 		case session.Reply:
-			words, reply = nil, e.Reply
+			parts, reply = nil, e.Reply
 		case session.Said:
-			words = append(words, e.Text)
+			parts = append(parts, e.Text)
 		}
 	}
 	if reply != nil {
-		by = reply.Model
+		modelName = reply.Model
 		if content := strings.TrimSpace(transcript.Content(reply.Text)); content != "" {
-			words = slices.Insert(words, 0, content+"\n")
+			parts = slices.Insert(parts, 0, content+"\n")
 		}
 	}
-	return strings.TrimSpace(strings.Join(words, "")), by
+	return strings.TrimSpace(strings.Join(parts, "")), modelName
 }
 
-// whyFailed names the last leaf that failed with an error.
-func whyFailed(run *tree.Run) string {
-	reason := "none of its leaves says why"
+// failureOf returns the last leaf that failed with an error, and its error.
+func failureOf(run *tree.Run) string {
+	reason := "none of its leaves reported an error"
 	for i := range run.Tree().Len() {
 		if look := run.Look(i); look.Status == tree.Failure && look.Err != "" {
 			reason = run.Tree().Path(i) + ": " + look.Err
@@ -348,7 +349,7 @@ func whyFailed(run *tree.Run) string {
 	return reason
 }
 
-// finish tells the end: sources, what went wrong, and Done.
+// finish records the answer and emits sources, error and Done.
 func (v *conversation) finish(a *Answer) error {
 	if found := v.sources(); len(found) > 0 && a.Error == nil {
 		v.out.send(chunk.Sources{Sources: found})
@@ -361,10 +362,10 @@ func (v *conversation) finish(a *Answer) error {
 		v.out.send(*a.Error)
 	}
 	v.out.send(a.Done)
-	return v.out.failed()
+	return v.out.Err()
 }
 
-// sources are what the tools found for this question, each once, in an order that does not depend on which tool was quicker.
+// sources returns the distinct sources that the tools found for this question, in an order that does not depend on timing.
 func (v *conversation) sources() []chunk.Source {
 	var all []chunk.Source
 	seen := map[chunk.Source]bool{}
@@ -382,18 +383,18 @@ func (v *conversation) sources() []chunk.Source {
 	return all
 }
 
-// tellAgain hands out what happened on the question before.
-func (v *conversation) tellAgain(why string) {
-	v.out.send(chunk.System{Name: "resumed", Text: fmt.Sprintf("question %d: %s", v.number, why)})
+// replay emits what happened on the question in earlier processes and runs.
+func (v *conversation) replay(why string) {
+	v.out.send(chunk.System{Name: chunk.Resumed, Text: fmt.Sprintf("question %d: %s", v.number, why)})
 	for _, c := range Chunks(v.session.Entries(), v.number) {
 		v.out.send(c)
 	}
 }
 
-// answerAgain hands out a question that was answered: whoever asked may have been killed before the end of it came.
-func (v *conversation) answerAgain(emit Emit) (*Answer, error) {
+// replayAnswer emits the chunks of an answered question: its process may have been killed before it had emitted them all.
+func (v *conversation) replayAnswer(emit Emit) (*Answer, error) {
 	v.out = &stream{emit: emit, cancel: func(error) {}}
-	v.tellAgain("it was answered")
+	v.replay("it was answered")
 	a := &Answer{}
 	for _, e := range v.session.Entries() {
 		if e.Kind == session.Answer && e.Done != nil {
@@ -404,41 +405,41 @@ func (v *conversation) answerAgain(emit Emit) (*Answer, error) {
 		v.out.send(chunk.Sources{Sources: found})
 	}
 	v.out.send(a.Done)
-	return a, v.out.failed()
+	return a, v.out.Err()
 }
 
-// Chunks returns what a record has of a question, as it was handed out, but for reasoning and Done.
+// Chunks returns the recorded chunks of a question. Reasoning is not recorded, and Done is left out.
 func Chunks(entries []session.Entry, question int) []chunk.Chunk {
-	r := &retelling{partial: map[string]*partialReply{}}
+	r := &replayer{partial: map[string]*partialReply{}}
 	for i := range entries {
 		if entries[i].Question == question {
-			r.take(&entries[i])
+			r.addEntry(&entries[i])
 		}
 	}
 	r.cutAll()
 	return r.chunks
 }
 
-// retelling makes chunks of entries.
-type retelling struct {
+// replayer converts session entries to chunks.
+type replayer struct {
 	chunks  []chunk.Chunk
 	begun   bool
-	partial map[string]*partialReply // by key
-	order   []string                 // of the keys in partial
+	partial map[string]*partialReply // by entry key
+	order   []string                 // keys of partial
 }
 
-// partialReply is one of which pieces came, and not the whole.
+// partialReply is a reply of which only pieces are recorded.
 type partialReply struct {
 	turn    int
 	content *transcript.ContentStream
 }
 
-func (r *retelling) take(e *session.Entry) {
+func (r *replayer) addEntry(e *session.Entry) {
 	switch e.Kind {
 	case session.Begun:
 		r.cutAll()
 		if r.begun {
-			r.add(chunk.System{Name: "asked_again", Text: "the question was asked again"})
+			r.add(chunk.System{Name: chunk.AskedAgain, Text: "the question was asked again"})
 		}
 		r.begun = true
 	case session.Piece:
@@ -448,13 +449,13 @@ func (r *retelling) take(e *session.Entry) {
 			r.partial[e.Key] = p
 			r.order = append(r.order, e.Key)
 		}
-		r.content(e.Turn, p.content.Push([]byte(e.Text)))
+		r.addContent(e.Turn, p.content.Push([]byte(e.Text)))
 	case session.Restart:
 		r.cut(e.Key)
 	case session.Reply:
-		r.content(e.Turn, transcript.Content(e.Reply.Text))
+		r.addContent(e.Turn, transcript.Content(e.Reply.Text))
 	case session.Said:
-		r.content(e.Turn, e.Text)
+		r.addContent(e.Turn, e.Text)
 	case session.Called:
 		r.add(toolCallChunk(e))
 	case session.Result:
@@ -466,24 +467,24 @@ func (r *retelling) take(e *session.Entry) {
 	}
 }
 
-func (r *retelling) add(c chunk.Chunk) { r.chunks = append(r.chunks, c) }
+func (r *replayer) add(c chunk.Chunk) { r.chunks = append(r.chunks, c) }
 
-func (r *retelling) content(turn int, text string) {
+func (r *replayer) addContent(turn int, text string) {
 	if text != "" {
 		r.add(chunk.Content{Turn: turn, Text: text})
 	}
 }
 
-// cut ends a reply that was cut off.
-func (r *retelling) cut(key string) {
+// cut withdraws a partial reply.
+func (r *replayer) cut(key string) {
 	if p := r.partial[key]; p != nil {
 		delete(r.partial, key)
-		r.content(p.turn, p.content.Close())
+		r.addContent(p.turn, p.content.Close())
 		r.add(restarted(p.turn))
 	}
 }
 
-func (r *retelling) cutAll() {
+func (r *replayer) cutAll() {
 	for _, key := range r.order {
 		r.cut(key)
 	}

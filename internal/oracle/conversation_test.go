@@ -347,7 +347,7 @@ func TestEveryRow(t *testing.T) {
 	if len(rows) != 12 {
 		t.Errorf("%d rows, want the 11 of the table and its rest", len(rows))
 	}
-	for _, do := range []decide.Do{decide.GoOn, decide.AskFinal, decide.OtherStrategy, decide.Acknowledge, decide.ForceAnswer, decide.Hint,
+	for _, do := range []decide.Do{decide.Continue, decide.AskFinal, decide.OtherStrategy, decide.Acknowledge, decide.ForceAnswer, decide.Hint,
 		decide.Delegate, decide.Final, decide.Stop} {
 		if !done[do] {
 			t.Errorf("no conversation comes to %s", do)

@@ -20,87 +20,89 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// errand is what a sub-agent is to do: the payload of its job.
-type errand struct {
+// delegation is the payload of the job that runs a sub-agent.
+type delegation struct {
 	Turn   int    `json:"turn"`
 	Agent  string `json:"agent"`
 	Scope  string `json:"scope"`
 	Reason string `json:"reason"`
-	// What it may cost; zero: as much as it takes.
+	// The limits of the sub-agent. Zero means no limit.
 	Tokens  int64   `json:"tokens,omitempty"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
 	Millis  int64   `json:"millis,omitempty"`
 }
 
-type found struct {
+// delegationResult is the result of a sub-agent, for the blackboard.
+type delegationResult struct {
 	Text    string  `json:"text"`
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`
 	Millis  int64   `json:"millis"`
 }
 
-// delegate is the leaf that hands a question to the sub-agent that the last signal names. It has a session of its own in
-// that of the conversation.
-func (v *conversation) delegate() tree.Leaf {
-	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareErrand, Job: v.send, Finish: v.finishErrand}
+// delegateLeaf returns the leaf that asks the sub-agent named by the last signal. The sub-agent has its own session inside the
+// session of the conversation.
+func (v *conversation) delegateLeaf() tree.Leaf {
+	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareDelegation, Job: v.runSubAgent, Finish: v.finishDelegation}
 }
 
-func (v *conversation) prepareErrand(c *tree.Call) (any, error) {
+func (v *conversation) prepareDelegation(c *tree.Call) (any, error) {
 	last, _ := c.Get("last_signal")
 	h, _ := turnsignal.ParseHeard(last)
 	field := func(name string) string {
 		s, _ := h.Fields[name].(string)
 		return strings.TrimSpace(s)
 	}
-	e := errand{Turn: int(count(c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
-	rest := left(c)
-	e.Tokens, e.CostUSD, e.Millis = rest.Tokens, rest.CostUSD, rest.Time.Milliseconds()
+	e := delegation{Turn: int(get[int64](c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
+	limit := remaining(c)
+	e.Tokens, e.CostUSD, e.Millis = limit.Tokens, limit.CostUSD, limit.Time.Milliseconds()
 	if _, there := v.SubAgents[e.Agent]; !there {
 		return nil, errors.New("there is no sub-agent '" + e.Agent + "'")
 	}
 	return toValue(e), nil
 }
 
-func (v *conversation) send(ctx context.Context, r tree.Request) tree.Result {
+func (v *conversation) runSubAgent(ctx context.Context, r tree.Request) tree.Result {
 	if ctx.Err() != nil {
 		return tree.Result{Status: tree.Failure, Err: ctx.Err().Error()}
 	}
-	var e errand
+	var e delegation
 	fromValue(r.Payload, &e)
-	begun := time.Now()
+	start := time.Now()
 	answer, err := v.askSubAgent(ctx, r.Key, e)
 	if err != nil {
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
-	what := found{Text: startOf(answer.Text, maxBoardText), Tokens: answer.Done.Tokens, CostUSD: answer.Done.CostUSD, Millis: time.Since(begun).Milliseconds()}
-	if v.askedBefore(v.lastingKey(r.Key, e.about())) { // which the run began with
-		what.Tokens, what.CostUSD = 0, 0
+	result := delegationResult{Text: truncate(answer.Text, maxBoardText), Tokens: answer.Done.Tokens, CostUSD: answer.Done.CostUSD, Millis: time.Since(start).Milliseconds()}
+	if v.delegatedBefore(v.questionKey(r.Key, e.about())) { // spentBefore has counted the cost
+		result.Tokens, result.CostUSD = 0, 0
 	}
 	if answer.Error != nil {
-		what.Text = strings.TrimSpace(what.Text + "\n\nIt failed: " + answer.Error.Text)
+		result.Text = strings.TrimSpace(result.Text + "\n\nIt failed: " + answer.Error.Text)
 	}
-	return tree.Result{Status: tree.Success, Writes: map[string]any{"found": toValue(what)}}
+	return tree.Result{Status: tree.Success, Writes: map[string]any{"found": toValue(result)}}
 }
 
-func (e errand) about() string { return e.Agent + "\n" + e.Scope + "\n" + e.Reason }
+// about identifies the delegation within its place in the tree.
+func (e delegation) about() string { return e.Agent + "\n" + e.Scope + "\n" + e.Reason }
 
-// askedBefore reports whether an errand was over before this run of the tree began.
-func (v *conversation) askedBefore(key string) bool {
-	over, before := false, false
+// delegatedBefore reports whether a delegation ended before this run of the tree began.
+func (v *conversation) delegatedBefore(key string) bool {
+	ended, before := false, false
 	for _, e := range v.session.Entries() {
 		switch {
 		case e.Kind == session.Result && e.Key == key:
-			over = true
+			ended = true
 		case e.Kind == session.Begun:
-			before = over
+			before = ended
 		}
 	}
 	return before
 }
 
-// askSubAgent has the sub-agent answer, or go on with its answer.
-func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*Answer, error) {
-	key = v.lastingKey(key, e.about())
+// askSubAgent asks the sub-agent, or resumes its answer.
+func (v *conversation) askSubAgent(ctx context.Context, key string, e delegation) (*Answer, error) {
+	key = v.questionKey(key, e.about())
 	sum := sha256.Sum256([]byte(key))
 	id := v.session.ID + "-" + hex.EncodeToString(sum[:4])
 	folder := filepath.Join(v.session.Dir, "sub")
@@ -119,16 +121,16 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 	call := &model.Call{ID: "delegate-" + hex.EncodeToString(sum[:4]), Name: "delegate:" + e.Agent,
 		Arguments: tree.FormatValue(map[string]any{"scope": e.Scope, "reason": e.Reason})}
 	begun := session.Entry{Kind: session.Called, Key: key, Question: v.number, Turn: e.Turn, Call: call}
-	if fresh, err := v.session.Once(begun, false); err != nil {
-		return nil, v.halt(err)
-	} else if fresh {
+	if added, err := v.session.Once(begun, false); err != nil {
+		return nil, v.abort(err)
+	} else if added {
 		v.out.send(toolCallChunk(&begun))
 	}
-	quiet := func(chunk.Chunk) error { return nil }
+	discard := func(chunk.Chunk) error { return nil }
 	limit := decide.Resources{Tokens: e.Tokens, CostUSD: e.CostUSD, Time: time.Duration(e.Millis) * time.Millisecond}
-	answer, err := v.SubAgents[e.Agent].resume(ctx, s, limit, quiet)
+	answer, err := v.SubAgents[e.Agent].resume(ctx, s, limit, discard)
 	if errors.Is(err, ErrNoQuestion) {
-		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason, limit, quiet)
+		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason, limit, discard)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -138,23 +140,23 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e errand) (*
 	}
 	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: e.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text,
 		Done: &answer.Done}
-	fresh, err := v.session.Once(result, true)
-	if err == nil && fresh {
+	added, err := v.session.Once(result, true)
+	if err == nil && added {
 		v.out.send(toolResultChunk(&result))
 	}
-	return answer, v.halt(err)
+	return answer, v.abort(err)
 }
 
-// finishErrand tells the model what was found.
-func (v *conversation) finishErrand(c *tree.Call, result tree.Result) tree.Status {
-	var f found
+// finishDelegation puts the sub-agent's answer on the blackboard, as the message for the next model call.
+func (v *conversation) finishDelegation(c *tree.Call, result tree.Result) tree.Status {
+	var f delegationResult
 	fromValue(result.Writes["found"], &f)
 	if result.Status != tree.Success {
 		f.Text = "It failed: " + result.Err
 	}
-	words, err := v.Prompt.Advice(prompt.Delegated, prompt.Occasion{Detail: lastDecision(c)["detail"], Text: f.Text})
+	advice, err := v.Prompt.Advice(prompt.Delegated, prompt.Occasion{Detail: lastDecision(c)["detail"], Text: f.Text})
 	if err == nil {
-		err = firstError(c.Set(keyAdvice, words),
+		err = firstError(c.Set(keyAdvice, advice),
 			spend(c, model.Usage{Input: f.Tokens, CostUSD: f.CostUSD}, time.Duration(f.Millis)*time.Millisecond))
 	}
 	if err != nil {

@@ -203,7 +203,7 @@ func outerEndings(look, answer modelserver.Turn) []ending {
 				s.t.Fatal(err)
 			}
 		}, reason: "failed", wrong: "failed", text: "closed", resumes: true},
-		{name: "tree fails", turns: []modelserver.Turn{answer}, reason: "tree_failed", wrong: "tree_failed", text: "none of its leaves says why", resumes: true,
+		{name: "tree fails", turns: []modelserver.Turn{answer}, reason: "tree_failed", wrong: "tree_failed", text: "none of its leaves reported an error", resumes: true,
 			prepare: tree(`return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.condition("no", {fn = "class_is", args = {class = "none"}})})})`)},
 		{name: "tree names a model that is not there", reason: "tree_failed", wrong: "tree_failed", text: "there is no model 'best'", resumes: true,
 			prepare: tree(`return BT.tree("own", {root = BT.llm_call("think", {model = "best"})})`)},

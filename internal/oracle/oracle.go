@@ -1,14 +1,14 @@
-// Package oracle is the conversation agent: it asks a model, runs the tools that the model calls, hears the turn signals in
-// its replies, and decides by them how the conversation goes on.
+// Package oracle implements the conversation agent. It sends questions to a model, runs the tools that the model calls, reads the turn
+// signals in its replies, and decides by them whether and how the conversation continues.
 //
-// Every question is a run of a behaviour tree: oracle.lua, or one given in its place. The oracle gives the tree its leaves:
-// the model call and the tool calls, which take time, and the actions and conditions that judge a turn by the table in
-// package decide. A turn is: the model's reply, streamed; the tool calls in it, all at once; its signal, parsed once,
-// recorded and taken out of the text; the decision.
+// Every question is a run of a behaviour tree: oracle.lua, or a tree of the user's. The oracle provides the tree's leaves: the model call
+// and the tool calls, which run as jobs, and actions and conditions that apply the table of package decide. A turn consists of
+// the model's reply, which is streamed; its tool calls, which run concurrently; its signal, which is parsed once, recorded and removed from
+// the text; and the decision.
 //
-// What happens comes out as chunks (package chunk), as it happens. The last is always Done, and there is one. What is
-// done is kept in a session (package session) and in the journal of the run before anything follows from it, so that a
-// conversation that was cut off anywhere goes on without doing anything twice; signals are put on the ledger.
+// Events are passed to the caller as chunks (package chunk) when they happen. The last one is always Done. Every step is recorded
+// in a session (package session) and in the journal of the run before anything depends on it, so that a conversation can be resumed after an
+// interruption at any point without doing anything twice. Signals are also appended to the ledger.
 package oracle
 
 import (
@@ -39,47 +39,48 @@ var Tree string
 // TreeName is the name of the built-in tree in messages.
 const TreeName = "oracle.lua"
 
-// A Model gives replies. *model.Client is one. Reply may be called by several goroutines at once, must end soon after its
-// context did, and calls the function for each part as it comes, in its own goroutine.
+// A Model returns replies; *model.Client is one.
 type Model interface {
+	// Reply calls the function for each event, in the goroutine of the caller. It must be safe for concurrent use and return
+	// soon after its context is done.
 	Reply(context.Context, model.Request, func(model.Event)) (*model.Reply, error)
 }
 
-// Options say what an oracle has to work with.
+// Options configure an Oracle.
 type Options struct {
-	// Model answers. It must be there.
+	// Model answers the questions. It is required.
 	Model Model
-	// Models are further ones, by the names that a tree's llm_call may give as "model". Nil: none.
+	// Models are further models, by the names that a tree's llm_call may use as "model". Nil means none.
 	Models map[string]Model
-	// Tools are what the model may call. Nil: none.
+	// Tools are the tools that the model may call. Nil means none.
 	Tools []toolbox.Tool
-	// Prompt is the words. Nil: the built-in ones.
+	// Prompt provides the prompts. Nil means the built-in ones.
 	Prompt *prompt.Set
-	// Source is the tree, File its name in messages. Zero: the built-in one.
+	// Source is the source of the tree, File its name in messages. Empty means the built-in tree.
 	File, Source string
-	// Limit is what a question may cost; zero or less of each: as much as it takes.
+	// Limit is what a question may cost. A field that is zero or less means no limit.
 	Limit decide.Resources
-	// TurnLimit is how many turns a question may take before the answer is asked for. Zero: decide.DefaultTurnLimit.
+	// TurnLimit is the number of turns after which the model must answer. Zero means decide.DefaultTurnLimit.
 	TurnLimit int
-	// Workarounds say what to do in place of a capability that is missing, by its name. Nil: none.
+	// Workarounds tell the model what to do without a missing capability, by its name. Nil means none.
 	Workarounds map[string]string
-	// SubAgents are those that a question can be handed to, by name. Nil: none.
+	// SubAgents can answer a part of a question, by name. Nil means none.
 	SubAgents map[string]*Oracle
-	// Engine is the ledger on which signals are recorded, in the name of Actor. Nil: they are kept in the session only.
+	// Engine is the ledger to which signals are appended, in the name of Actor. Nil means that only the session has them.
 	Engine *engine.Engine
 	Actor  string
-	// Class is that of every question. Zero: its words decide.
+	// Class is the class of every question. Empty means that the words of each question decide.
 	Class prompt.Class
 }
 
-// Oracle answers questions. It may have any number of conversations at once.
+// Oracle answers questions. It is safe for concurrent use.
 type Oracle struct {
 	Options
 	tree  *luatree.File
 	tools map[string]toolbox.Tool
 }
 
-// New returns an oracle. The error is about the tree or the tools that it was given.
+// New returns an Oracle. It validates the tree and the tools.
 func New(ctx context.Context, opts *Options) (*Oracle, error) {
 	o := &Oracle{Options: *opts, tools: map[string]toolbox.Tool{}}
 	if o.Model == nil {
@@ -109,15 +110,15 @@ func New(ctx context.Context, opts *Options) (*Oracle, error) {
 	return o, err
 }
 
-// Functions are the actions and conditions that a tree of the oracle may use, with the defaults of New, for checking and
-// testing one without a model.
+// Functions returns the actions and conditions that a tree of the oracle may use, with the defaults of New, to validate and
+// test trees without a model.
 func Functions() *tree.Registry {
-	words, _ := prompt.New(nil) // which a test tries
+	words, _ := prompt.New(nil) // the built-in prompts are valid: a test checks them
 	o := &Oracle{Options: Options{TurnLimit: decide.DefaultTurnLimit, Prompt: words}}
 	return o.functions()
 }
 
-// functions are the leaves that need no conversation but what is on the blackboard.
+// functions returns the leaves that need only the blackboard.
 func (o *Oracle) functions() *tree.Registry {
 	r := &tree.Registry{}
 	turnsignal.Register(r)
@@ -134,11 +135,11 @@ func (o *Oracle) functions() *tree.Registry {
 	add(tree.Condition, "model_failed", modelFailed)
 	add(tree.Condition, "class_is", classIs, tree.Param{Name: "class", Type: tree.String, Required: true})
 	r.Reserve(topicSystem)
-	r.Reserve(topicSaid)
+	r.Reserve(topicSay)
 	return r
 }
 
-// promptTools describes all tools to package prompt.
+// promptTools returns all tools in the form that package prompt uses.
 func (o *Oracle) promptTools() []prompt.Tool {
 	var all []prompt.Tool
 	for _, t := range o.Tools {
@@ -147,7 +148,7 @@ func (o *Oracle) promptTools() []prompt.Tool {
 	return all
 }
 
-// offered are the tools that a class of questions is offered, as a model is told of them.
+// offered returns the tools that the model is offered for questions of a class.
 func (o *Oracle) offered(class prompt.Class) []model.ToolSpec {
 	var specs []model.ToolSpec
 	for _, t := range prompt.ToolsFor(class, o.promptTools()) {
@@ -157,7 +158,7 @@ func (o *Oracle) offered(class prompt.Class) []model.ToolSpec {
 	return specs
 }
 
-// modelNamed returns the model of a name, "" for the oracle's own.
+// modelNamed returns a model by name. The empty name is Options.Model.
 func (o *Oracle) modelNamed(name string) (Model, error) {
 	if name == "" {
 		return o.Model, nil
@@ -165,11 +166,8 @@ func (o *Oracle) modelNamed(name string) (Model, error) {
 	if m, ok := o.Models[name]; ok {
 		return m, nil
 	}
-	return nil, fmt.Errorf("there is no model '%s': there is %s", name, strings.Join(slices.Sorted(maps.Keys(o.Models)), ", "))
+	return nil, fmt.Errorf("there is no model '%s': use one of %s", name, strings.Join(slices.Sorted(maps.Keys(o.Models)), ", "))
 }
 
-// Warning is the level of a chunk that is more than a remark.
-const Warning = string(decide.Warning)
-
-// Emit takes the chunks of a conversation, one at a time, in order. An error ends the conversation as if it was cancelled.
+// Emit receives the chunks of a conversation, one at a time and in order. An error cancels the conversation.
 type Emit func(chunk.Chunk) error

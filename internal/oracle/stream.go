@@ -8,17 +8,17 @@ import (
 	"signalbox/internal/oracle/chunk"
 )
 
-// stream hands chunks to whoever listens: one at a time, and none after Done.
+// stream passes chunks to emit, one at a time and none after Done.
 type stream struct {
-	mu     sync.Mutex // guards all below, and the calls of emit
+	mu     sync.Mutex // guards the fields below and the calls of emit
 	emit   Emit
 	done   bool
-	err    error // why nobody listens any more
+	err    error // of emit
 	last   chunk.Content
 	cancel context.CancelCauseFunc
 }
 
-// send hands a chunk over. Once nobody takes them the conversation is cancelled, and chunks are dropped.
+// send emits a chunk. After an error of emit the conversation is cancelled and further chunks are dropped.
 func (s *stream) send(c chunk.Chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,15 +34,15 @@ func (s *stream) send(c chunk.Chunk) {
 	}
 }
 
-// midLine tells whether content of a turn would go on in the middle of a line.
+// midLine reports whether the content of a turn so far ends in the middle of a line.
 func (s *stream) midLine(turn int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.Turn == turn && s.last.Text != "" && !strings.HasSuffix(s.last.Text, "\n")
 }
 
-// failed is why nobody listens any more, nil if somebody does.
-func (s *stream) failed() error {
+// Err returns the error of emit, if any.
+func (s *stream) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOracleTerm interrupts signalbox oracle while the model talks and while a tool runs. It says so and ends, nothing keeps
-// running, and it can be gone on with.
+// running, and it can be resumed.
 func TestOracleTerm(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	callWindow    = 10 // so many calls are remembered
-	repeatedCalls = 3  // so many equal ones among them are too many
+	callWindow    = 10 // calls that are remembered
+	repeatedCalls = 3  // equal calls among them that are too many
 )
 
-// Calls remembers the last tool calls of a conversation. The zero value remembers none. It is a value: Next returns the
-// changed one, and what it was stays as it was. Its size is bounded, and it may be kept as JSON with the session.
+// Calls is the history of the last tool calls of a conversation. The zero value is empty. It is immutable: Next returns a new one.
+// Its size is bounded, and it can be stored as JSON.
 type Calls struct {
-	// Recent are the digests of the last calls, the newest last.
+	// Recent has the digests of the last calls, the newest last.
 	Recent []string `json:"recent,omitempty"`
-	// Told are the digests among Recent of which the model has been told.
+	// Told has the digests in Recent that the model was told about.
 	Told []string `json:"told,omitempty"`
 }
 
@@ -30,9 +30,9 @@ const (
 	Refuse Verdict = "refuse" // do not run it; the result says why
 )
 
-// Next judges the next call. The third equal call within ten is told of, those after it are refused for as long as there
-// are two equal ones among the nine before; a refused one counts too. Calls are equal if their names are and their
-// arguments are the same JSON, whatever its spacing, key order, escapes and form of numbers.
+// Next returns the verdict on the next call. The third equal call within ten gets Tell, further ones get Refuse as long as
+// two of the nine calls before are equal; refused calls count too. Calls are equal if their names and their canonical arguments are
+// equal.
 func (c Calls) Next(name string, arguments []byte) (Calls, Verdict) {
 	key := callKey(name, arguments)
 	recent := append(slices.Clone(c.Recent), key)
@@ -55,7 +55,7 @@ func (c Calls) Next(name string, arguments []byte) (Calls, Verdict) {
 	return Calls{recent, told}, verdict
 }
 
-// callKey is short however long the arguments are.
+// callKey returns a digest of a call.
 func callKey(name string, arguments []byte) string {
 	text := strconv.Quote(name) + string(Canonical(arguments))
 	sum := sha256.Sum256([]byte(text))

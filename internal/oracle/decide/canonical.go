@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Canonical returns JSON in the one form that equal values share: no white space, keys in order, numbers by value. Of a
-// key that is given twice the last counts. No arguments at all are an empty object; what is no JSON is returned as it
-// is, but for white space around it.
+// Canonical returns JSON in a form that is the same for equal values: no white space, keys sorted, numbers by value. The last of
+// duplicate keys wins. Empty arguments become an empty object. Invalid JSON is only trimmed.
 func Canonical(arguments []byte) []byte {
 	text := bytes.TrimSpace(arguments)
 	if len(text) == 0 {
@@ -48,8 +47,8 @@ func canonicalValue(v any) any {
 	return v
 }
 
-// canonicalNumber writes a number as its significant digits, as a whole number, and a power of ten. It works on the
-// text: an exponent may be larger than any type holds.
+// canonicalNumber returns a number as its significant digits and a power of ten. It works on the text because the exponent
+// may be arbitrarily large.
 func canonicalNumber(n json.Number) json.Number {
 	text := strings.ToLower(string(n))
 	mantissa, power, _ := strings.Cut(text, "e")
@@ -60,13 +59,13 @@ func canonicalNumber(n json.Number) json.Number {
 		return "0"
 	}
 	significant := strings.TrimRight(digits, "0")
-	// The decoder bounds nothing, but an exponent of a thousand digits is nobody's.
+	// The decoder does not limit exponents, and huge ones would be slow.
 	if len(power) > 1000 {
 		return n
 	}
 	exponent := new(big.Int)
 	if power != "" {
-		exponent.SetString(power, 10) // the decoder saw to it that these are digits
+		exponent.SetString(power, 10) // the decoder has checked that these are digits
 	}
 	exponent.Add(exponent, big.NewInt(int64(len(digits)-len(significant)-len(fraction))))
 	sign := ""

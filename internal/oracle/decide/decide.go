@@ -1,70 +1,72 @@
-// Package decide says what the oracle does after each turn of its model, and which repeated tool calls it refuses.
+// Package decide determines what the oracle does after each turn of its model, and which repeated tool calls it refuses.
 //
-// Decide is the decision table: of its rows, in the order of the code, the first that holds decides. It is total (every
-// situation has a decision), deterministic, and it ends: whoever does what it says, and keeps Situation as its fields
-// tell, is done after at most TurnLimit+1 turns, whatever the model says. Calls is the rule about tool calls that repeat.
+// Decide is the decision table: the first matching row, in the order of the code, determines the decision. It is total (every
+// situation has a decision) and deterministic, and it terminates: a caller that follows its decisions and maintains Situation as
+// documented ends after at most TurnLimit+1 turns, whatever the model says. Calls is the rule about repeated tool calls.
 //
-// Everything here is plain data in and plain data out: no clock, no I/O, no state but what the caller holds.
+// The package is pure: no clock, no I/O, no state.
 package decide
 
 import (
 	"strings"
 	"time"
+
+	"signalbox"
 )
 
 const (
-	// DefaultTurnLimit is how many turns a conversation has where nothing else is said.
+	// DefaultTurnLimit is the number of turns of a conversation without a configured limit.
 	DefaultTurnLimit = 30
 
-	repeatedReason = 3   // so many times the same reason is as good as stuck
-	silentTurns    = 3   // so many turns without a signal need a word
-	sure           = 0.5 // from here on a wish for another turn is granted
-	unsure         = 0.3 // below it the signal says nothing
+	repeatedReason  = 3   // need_turn signals with the same reason that count as stuck
+	silentTurns     = 3   // turns without a signal after which the model gets a hint
+	needTurnMinimum = 0.5 // confidence from which need_turn gets another turn
+	lowConfidence   = 0.3 // confidence below which a signal is ignored
 )
 
-// Resources is what a conversation may cost, or has cost.
+// Resources is the cost of a conversation, or its limit.
 type Resources struct {
 	Tokens  int64
 	CostUSD float64
 	Time    time.Duration
 }
 
-// Signal is the turn signal that counted in the last turn.
+// Signal is the valid turn signal of the last turn.
 type Signal struct {
 	Type       string
 	Confidence float64
 	Fields     map[string]any
 }
 
-// Situation is where a conversation stands after a turn.
+// Situation is the state of a conversation after a turn.
 type Situation struct {
-	// Cancelled is whether somebody wants it to end now.
+	// Cancelled reports whether the user cancelled the conversation.
 	Cancelled bool
-	// Spent is what it cost so far; Limit is what it may cost, zero or less: as much as it takes.
+	// Spent is the cost so far, Limit the cost allowed. A field of Limit that is zero or less means no limit.
 	Spent, Limit Resources
-	// Turn counts the model's turns so far, the last included. TurnLimit is how many there may be before the answer is
-	// asked for; zero or less: DefaultTurnLimit.
+	// Turn counts the model's turns so far, including the last. TurnLimit is the number of turns after which the model must answer;
+	// zero or less means DefaultTurnLimit.
 	Turn, TurnLimit int
 
-	// Signal is what the last turn signalled, nil if nothing.
+	// Signal is the signal of the last turn, nil if it had none.
 	Signal *Signal
-	// SameReason counts the need_turn signals in a row with the same reason. It matters only if Signal is one of them.
+	// SameReason counts the consecutive need_turn signals with the same reason. It is used only if Signal is one of them.
 	SameReason int
 	// TurnsWithoutSignal counts the turns since the last signal.
 	TurnsWithoutSignal int
-	// PendingToolCalls counts the tool calls of the last turn; Text is whether it also had text, signals aside.
+	// PendingToolCalls counts the tool calls of the last turn. Text reports whether it had text other than signals.
 	PendingToolCalls int
 	Text             bool
 
 	// StrategiesTried and HintsGiven count the decisions OtherStrategy and Hint so far.
 	StrategiesTried, HintsGiven int
-	// Workaround is whether the configuration has another way to what a need_capability signal names. A signal that
-	// names a workaround itself needs none.
+	// Workaround reports whether the configuration has a workaround for the capability of a need_capability signal. A signal
+	// can also have a workaround of its own.
 	Workaround bool
-	// SubAgent is whether the sub-agent that a delegation_recommended signal names is configured.
+	// SubAgent reports whether the sub-agent of a delegation_recommended signal is configured.
 	SubAgent bool
-	// Asked is the reason of the decision for which the last turn was asked for the answer (see Do.AsksForAnswer), ""
-	// if it was not.
+	// Asked is the reason of the decision that made the last turn the one that must answer (see Do.AsksForAnswer), "" if there
+	// was none.
 	Asked Reason
 }
 
@@ -72,24 +74,24 @@ type Situation struct {
 type Do string
 
 const (
-	GoOn          Do = "go_on"          // run the pending tool calls, if any, and give the model another turn
-	AskFinal      Do = "ask_final"      // one last turn, without tools, for the answer from what is known
-	OtherStrategy Do = "other_strategy" // another turn, told to try another way
-	Acknowledge   Do = "acknowledge"    // one last turn, without tools, for an answer that tells its limits
-	ForceAnswer   Do = "force_answer"   // one last turn, without tools, told that wavering is over
-	Hint          Do = "hint"           // another turn, told how to signal
+	Continue      Do = "go_on"          // another turn, after the pending tool calls
+	AskFinal      Do = "ask_final"      // one last turn without tools, to answer from what is known
+	OtherStrategy Do = "other_strategy" // another turn, with the advice to try another way
+	Acknowledge   Do = "acknowledge"    // one last turn without tools, for an answer that states its limits
+	ForceAnswer   Do = "force_answer"   // one last turn without tools, with the demand to answer now
+	Hint          Do = "hint"           // another turn, with a hint how to signal
 	Delegate      Do = "delegate"       // run the sub-agent, then another turn
-	Final         Do = "final"          // the end: the text is the answer
-	Stop          Do = "stop"           // the end, whether there is an answer or not
+	Final         Do = "final"          // end: the text is the answer
+	Stop          Do = "stop"           // end, with or without an answer
 )
 
 // Ends reports whether there is no further turn.
 func (d Do) Ends() bool { return d == Final || d == Stop }
 
-// AsksForAnswer reports whether the next turn is the last; its Situation has the decision's reason in Asked.
+// AsksForAnswer reports whether the next turn is the last. Situation.Asked of that turn is the decision's reason.
 func (d Do) AsksForAnswer() bool { return d == AskFinal || d == Acknowledge || d == ForceAnswer }
 
-// Reason names why. Reasons are shown to users and programs: they are for ever.
+// Reason is the reason of a decision. Users and programs see it, so its values never change.
 type Reason string
 
 const (
@@ -108,11 +110,11 @@ const (
 	ReasonLowConfidence     Reason = "low_confidence"
 	ReasonAnswered          Reason = "answered"
 	ReasonNothingSaid       Reason = "nothing_said"
-	// ReasonNoAnswer ends a conversation whose last turn was asked for the answer and had no text.
+	// ReasonNoAnswer means that the turn that had to answer had no text.
 	ReasonNoAnswer Reason = "no_answer"
 )
 
-// Level is how loudly the decision is told to the user.
+// Level is how prominently a decision is shown to the user.
 type Level string
 
 const (
@@ -121,64 +123,64 @@ const (
 	Error   Level = "error"
 )
 
-// Decision is what Decide says.
+// Decision is the result of Decide.
 type Decision struct {
 	Do     Do
 	Reason Reason
 	Level  Level
-	// Detail names what the reason is about: the budget (tokens, cost, time), the capability that is missing, the
-	// sub-agent. It may be the model's own words.
+	// Detail is what the reason is about: the budget (tokens, cost, time), the missing capability, the sub-agent. It may be text
+	// of the model.
 	Detail string
 }
 
-// Decide returns what the first row that holds says.
+// Decide returns the decision of the first row that matches.
 func Decide(s Situation) Decision {
 	budget := s.spentBudget()
 	switch {
 	case s.Cancelled:
 		return Decision{Stop, ReasonCancelled, Error, ""}
-	case s.Asked != "": // the second half of each row below that asks for the answer
+	case s.Asked != "": // the turn after AskFinal, Acknowledge or ForceAnswer
 		return s.afterLastTurn(budget)
 	case budget != "":
 		return Decision{AskFinal, ReasonBudgetSpent, Warning, budget}
 	case s.Turn >= s.turnLimit():
 		return Decision{AskFinal, ReasonMaxTurns, Warning, ""}
-	case s.signals("context_sufficient"):
+	case s.signals(signalbox.NameContextSufficient):
 		return s.final(ReasonContextSufficient, "")
-	case s.signals("partial_answer"):
+	case s.signals(signalbox.NamePartialAnswer):
 		return s.final(ReasonPartialAnswer, s.field("missing"))
-	case s.signals("stuck"):
+	case s.signals(signalbox.NameStuck):
 		return s.fallBack(ReasonStuck, s.field("blocker"))
-	case s.signals("need_turn") && s.SameReason >= repeatedReason:
+	case s.signals(signalbox.NameNeedTurn) && s.SameReason >= repeatedReason:
 		return s.fallBack(ReasonSameReason, s.field("reason"))
-	case s.signals("need_capability"):
+	case s.signals(signalbox.NameNeedCapability):
 		if s.Workaround || s.field("workaround") != "" {
-			return Decision{GoOn, ReasonNeedCapability, Warning, s.field("capability")}
+			return Decision{Continue, ReasonNeedCapability, Warning, s.field("capability")}
 		}
 		d := s.final(ReasonNeedCapability, s.field("capability"))
 		d.Level = Warning
 		return d
-	case s.signals("delegation_recommended"):
+	case s.signals(signalbox.NameDelegationRecommended):
 		if s.SubAgent {
 			return Decision{Delegate, ReasonDelegation, Quiet, s.field("subagent_type")}
 		}
-		return Decision{GoOn, ReasonDelegation, Quiet, s.field("subagent_type")}
-	case s.signals("need_turn") && s.Signal.Confidence >= sure:
-		return Decision{GoOn, ReasonNeedTurn, Quiet, ""}
+		return Decision{Continue, ReasonDelegation, Quiet, s.field("subagent_type")}
+	case s.signals(signalbox.NameNeedTurn) && s.Signal.Confidence >= needTurnMinimum:
+		return Decision{Continue, ReasonNeedTurn, Quiet, ""}
 	case s.PendingToolCalls > 0:
-		return Decision{GoOn, ReasonToolCalls, Quiet, ""}
+		return Decision{Continue, ReasonToolCalls, Quiet, ""}
 	case s.TurnsWithoutSignal >= silentTurns:
 		return s.silent()
-	case s.Signal != nil && s.Signal.Confidence < unsure:
-		return s.nudge(ReasonLowConfidence)
+	case s.Signal != nil && s.Signal.Confidence < lowConfidence:
+		return s.hintOrForce(ReasonLowConfidence)
 	case s.Text:
 		return Decision{Final, ReasonAnswered, Quiet, ""}
 	}
-	// Neither text nor calls, and perhaps a hesitant wish for another turn: granted, silence ends by its own row.
-	return Decision{GoOn, ReasonNothingSaid, Quiet, ""}
+	// Neither text nor calls, and perhaps a need_turn of low confidence: another turn. Repetition ends by the row for silent turns.
+	return Decision{Continue, ReasonNothingSaid, Quiet, ""}
 }
 
-// spentBudget names the budget that is spent, "" if none is.
+// spentBudget returns the name of a spent budget, or "".
 func (s *Situation) spentBudget() string {
 	switch {
 	case s.Limit.Tokens > 0 && s.Spent.Tokens >= s.Limit.Tokens:
@@ -200,13 +202,13 @@ func (s *Situation) turnLimit() int {
 
 func (s *Situation) signals(name string) bool { return s.Signal != nil && s.Signal.Type == name }
 
-// field returns a field of the signal that is text, without the white space around it.
+// field returns a text field of the signal, trimmed.
 func (s *Situation) field(name string) string {
 	text, _ := s.Signal.Fields[name].(string)
 	return strings.TrimSpace(text)
 }
 
-// afterLastTurn ends a conversation whose answer was asked for: what came is the answer.
+// afterLastTurn ends a conversation after the turn that had to answer.
 func (s *Situation) afterLastTurn(budget string) Decision {
 	switch {
 	case s.Asked == ReasonBudgetSpent:
@@ -221,7 +223,7 @@ func (s *Situation) afterLastTurn(budget string) Decision {
 	return Decision{Final, s.Asked, Warning, ""}
 }
 
-// final takes the text for the answer. A model that signals the end and says nothing is asked for what it found.
+// final accepts the text as the answer. A model that signals the end without text is asked for its answer.
 func (s *Situation) final(reason Reason, detail string) Decision {
 	if !s.Text {
 		return Decision{AskFinal, reason, Quiet, detail}
@@ -229,7 +231,7 @@ func (s *Situation) final(reason Reason, detail string) Decision {
 	return Decision{Final, reason, Quiet, detail}
 }
 
-// fallBack tries another strategy once, then has the limit acknowledged.
+// fallBack asks for another strategy once, then for an answer that states its limits.
 func (s *Situation) fallBack(reason Reason, detail string) Decision {
 	if s.StrategiesTried == 0 {
 		return Decision{OtherStrategy, reason, Quiet, detail}
@@ -237,16 +239,16 @@ func (s *Situation) fallBack(reason Reason, detail string) Decision {
 	return Decision{Acknowledge, reason, Warning, detail}
 }
 
-// silent is for a model that does not signal. Most models that finish so have answered.
+// silent handles a model that does not signal. If it wrote text, that is most likely the answer.
 func (s *Situation) silent() Decision {
 	if s.Text {
 		return Decision{Final, ReasonNoSignal, Quiet, ""}
 	}
-	return s.nudge(ReasonNoSignal)
+	return s.hintOrForce(ReasonNoSignal)
 }
 
-// nudge hints once, then wants the answer.
-func (s *Situation) nudge(reason Reason) Decision {
+// hintOrForce gives a hint once, then demands the answer.
+func (s *Situation) hintOrForce(reason Reason) Decision {
 	if s.HintsGiven == 0 {
 		return Decision{Hint, reason, Quiet, ""}
 	}

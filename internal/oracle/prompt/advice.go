@@ -13,7 +13,7 @@ var adviceFiles embed.FS
 
 // The names of what the oracle tells the model between turns, which are also the names of their files.
 const (
-	GoOn              = "go_on"
+	Continue          = "go_on"
 	WithoutCapability = "without_capability"
 	NoSubAgent        = "no_sub_agent"
 	Delegated         = "delegated"
@@ -28,7 +28,7 @@ const (
 
 // Advices returns the names of all pieces of advice.
 func Advices() []string {
-	return []string{GoOn, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint, AskFinal, Acknowledge, ForceAnswer,
+	return []string{Continue, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint, AskFinal, Acknowledge, ForceAnswer,
 		RepeatedCall, RefusedCall}
 }
 

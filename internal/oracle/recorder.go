@@ -10,23 +10,22 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// register puts signals on the ledger, in order, while the conversation goes on: the model need not wait for the disk. The
-// session has them before, so that whoever goes on with a conversation that was killed puts there what is missing. A
-// question does not end before all are there.
-type register struct {
+// recorder appends signals to the ledger in the background and in order, so that the model does not wait for the disk. The session has
+// them first, so that a resumed conversation can append what is missing. A question does not end before all are appended.
+type recorder struct {
 	put func(context.Context, turnlog.Signal) error
-	// failed is told why the ledger cannot be written; no more is put there.
+	// failed is called with the first error of put, which is not called again.
 	failed func(error)
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	waiting []turnlog.Signal
 	busy    bool
 	err     error
-	idle    sync.WaitGroup // of one while busy
+	idle    sync.WaitGroup // counts 1 while busy
 }
 
-// add has a signal recorded. It does not wait.
-func (r *register) add(ctx context.Context, s turnlog.Signal) {
+// add queues a signal. It does not wait.
+func (r *recorder) add(ctx context.Context, s turnlog.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
@@ -36,11 +35,11 @@ func (r *register) add(ctx context.Context, s turnlog.Signal) {
 	if !r.busy {
 		r.busy = true
 		r.idle.Add(1)
-		go r.work(context.WithoutCancel(ctx)) // what was heard is recorded, also if the conversation is cancelled
+		go r.work(context.WithoutCancel(ctx)) // record the signal even if the conversation is cancelled
 	}
 }
 
-func (r *register) work(ctx context.Context) {
+func (r *recorder) work(ctx context.Context) {
 	defer r.idle.Done()
 	for {
 		r.mu.Lock()
@@ -61,17 +60,16 @@ func (r *register) work(ctx context.Context) {
 	}
 }
 
-// wait returns when all are recorded, or why they are not. Nothing may be added meanwhile.
-func (r *register) wait() error {
+// wait waits until all signals are appended, or returns the error of put. It must not be called concurrently with add.
+func (r *recorder) wait() error {
 	r.idle.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// newRegister is that of a conversation.
-func (v *conversation) newRegister() *register {
-	return &register{failed: func(err error) { v.halt(err) }, put: func(ctx context.Context, s turnlog.Signal) error {
+func (v *conversation) newRecorder() *recorder {
+	return &recorder{failed: func(err error) { v.abort(err) }, put: func(ctx context.Context, s turnlog.Signal) error {
 		if v.Engine == nil {
 			return nil
 		}
@@ -79,8 +77,9 @@ func (v *conversation) newRegister() *register {
 	}}
 }
 
-// recordAgain has the signals of a run recorded that the session has: of the last ones nobody knows whether they are.
-func (v *conversation) recordAgain(ctx context.Context, run string) {
+// rerecordSignals queues the signals of an interrupted run again, because the last ones may be missing on the ledger. The ledger ignores
+// those that it has.
+func (v *conversation) rerecordSignals(ctx context.Context, run string) {
 	for _, e := range v.session.Entries() {
 		if e.Kind == session.Signal && strings.HasPrefix(e.Key, run+"#") {
 			v.ledger.add(ctx, turnlog.Signal{Run: run, Tree: v.tree.Tree().Name(), Node: e.Node, Nth: e.Nth, Heard: turnsignal.Heard{

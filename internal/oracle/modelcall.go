@@ -17,40 +17,40 @@ import (
 	"signalbox/transcript"
 )
 
-// turnRequest is what a model call is to do: the payload of its job.
+// turnRequest is the payload of the job that calls the model.
 type turnRequest struct {
 	Turn   int    `json:"turn"`
 	Advice string `json:"advice,omitempty"`
-	// Last: the answer is asked for, and no tool is offered.
+	// Last means that the model must answer in this turn, without tools.
 	Last    bool   `json:"last,omitempty"`
 	Stuck   bool   `json:"stuck,omitempty"`
 	Blocker string `json:"blocker,omitempty"`
-	// Model, System and NoTools are settings of the tree's llm_call.
+	// Model, System and NoTools are arguments of the tree's llm_call.
 	Model   string `json:"model,omitempty"`
 	System  string `json:"system,omitempty"`
 	NoTools bool   `json:"no_tools,omitempty"`
-	// Millis is how long the reply may take. Zero: as long as it wants.
+	// Millis is how long the reply may take. Zero means no limit.
 	Millis int64 `json:"millis,omitempty"`
 }
 
-// turnReply is what a model call brought, as it goes to the blackboard.
+// turnReply is the result of a model call, for the blackboard.
 type turnReply struct {
 	Text    string      `json:"text"`
 	HasText bool        `json:"has_text"`
 	Calls   []any       `json:"calls,omitempty"`
-	Made    int         `json:"made"` // how many calls there are
+	Made    int         `json:"made"` // the number of calls
 	NoTools bool        `json:"no_tools,omitempty"`
 	Usage   model.Usage `json:"usage"`
 	Millis  int64       `json:"millis"`
 	Stop    model.Stop  `json:"stop"`
-	// Name and Hint are about a failure.
+	// Name and Hint belong to a failure.
 	Name string `json:"name,omitempty"`
 	Hint string `json:"hint,omitempty"`
 }
 
-// think is the leaf that asks the model. Its arguments, all optional: prompt, a text that the model is told; system, a text
-// in place of the system prompt; model, the name of another model; tools, false for none.
-func (v *conversation) think() tree.Leaf {
+// modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an additional message to the model, system
+// replaces the system prompt, model names another model, and tools = false offers no tools.
+func (v *conversation) modelLeaf() tree.Leaf {
 	return tree.Leaf{
 		Params: []tree.Param{{Name: "prompt", Type: tree.Any}, {Name: "system", Type: tree.String}, {Name: "model", Type: tree.String},
 			{Name: "tools", Type: tree.Bool, Default: true}},
@@ -61,14 +61,14 @@ func (v *conversation) think() tree.Leaf {
 }
 
 func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
-	r := turnRequest{Turn: int(count(c, keyTurn)) + 1, Advice: text(c, keyAdvice), Last: text(c, keyAsked) != "",
-		Stuck: count(c, keyStrategies) > 0, Blocker: text(c, keyStuck)}
-	switch words := c.Arg("prompt").(type) {
+	r := turnRequest{Turn: int(get[int64](c, keyTurn)) + 1, Advice: get[string](c, keyAdvice), Last: get[string](c, keyAsked) != "",
+		Stuck: get[int64](c, keyStrategies) > 0, Blocker: get[string](c, keyStuck)}
+	switch prompt := c.Arg("prompt").(type) {
 	case nil:
 	case string:
-		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + words)
+		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + prompt)
 	default:
-		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + tree.FormatValue(words))
+		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + tree.FormatValue(prompt))
 	}
 	r.Model, _ = c.Arg("model").(string)
 	r.System, _ = c.Arg("system").(string)
@@ -79,100 +79,100 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 		return nil, err
 	}
 	if limits(c).Time > 0 {
-		if r.Millis = left(c).Time.Milliseconds(); r.Last {
+		if r.Millis = remaining(c).Time.Milliseconds(); r.Last {
 			r.Millis = max(r.Millis, lastTurnTime.Milliseconds())
 		}
 	}
 	return toValue(r), firstError(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
 
-// lastTurnTime is what a turn has that is asked for the answer because the time is spent.
+// lastTurnTime is the least time for the turn that must answer, even if the time limit is exceeded.
 const lastTurnTime = time.Minute
 
-// askModel gets the reply of a turn, or finds it in the session.
+// askModel returns the reply of a turn, from the session if it is recorded there.
 func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result {
 	if ctx.Err() != nil {
 		return failure(turnReply{Name: string(model.ErrorCancelled)}, ctx.Err())
 	}
 	var q turnRequest
 	fromValue(r.Payload, &q)
-	begun := time.Now()
+	start := time.Now()
 	reply, err := v.reply(ctx, r.Key, q)
 	if err != nil {
-		f := turnReply{Name: "model_failed", Millis: time.Since(begun).Milliseconds()}
-		var wrong *model.Error
-		if errors.As(err, &wrong) {
-			f.Name, f.Hint = string(wrong.Kind), wrong.Hint
+		f := turnReply{Name: ReasonModelFailed, Millis: time.Since(start).Milliseconds()}
+		var modelError *model.Error
+		if errors.As(err, &modelError) {
+			f.Name, f.Hint = string(modelError.Kind), modelError.Hint
 		}
 		return failure(f, err)
 	}
 	content := transcript.Content(reply.Text)
-	brought := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
-		NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(begun).Milliseconds(), Stop: reply.Stop}
-	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(brought)}}
+	result := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
+		NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(start).Milliseconds(), Stop: reply.Stop}
+	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(result)}}
 }
 
-// reply asks the model, unless the session has its reply. What comes is recorded before it is shown.
+// reply calls the model unless the session has its reply. Every piece is recorded before it is shown.
 func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*model.Reply, error) {
 	if e, there := v.session.Find(session.Reply, key); there {
 		return e.Reply, nil
 	}
 	if q.Advice != "" {
 		if _, err := v.session.Once(session.Entry{Kind: session.Note, Key: key, Question: v.number, Turn: q.Turn, Text: q.Advice}, false); err != nil {
-			return nil, v.halt(err)
+			return nil, v.abort(err)
 		}
 	}
 	if _, cut := v.session.Find(session.Piece, key); cut {
-		// By a process before this one. What it heard does not count, which Chunks has told.
+		// An earlier process received a part of the reply. Chunks has withdrawn it.
 		if err := v.session.Append(session.Entry{Kind: session.Restart, Key: key, Question: v.number, Turn: q.Turn}, false); err != nil {
-			return nil, v.halt(err)
+			return nil, v.abort(err)
 		}
 	}
 	request, err := v.request(q)
 	if err != nil {
 		return nil, err
 	}
-	ask, err := v.modelNamed(q.Model)
+	m, err := v.modelNamed(q.Model)
 	if err != nil {
 		return nil, err
 	}
-	in := &incoming{v: v, key: key, turn: q.Turn, content: transcript.NewContentStream()}
-	began := time.Now()
+	in := &replyReader{v: v, key: key, turn: q.Turn, content: transcript.NewContentStream()}
+	start := time.Now()
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if q.Millis > 0 {
 		limited, cancel = context.WithTimeout(ctx, time.Duration(q.Millis)*time.Millisecond)
 	}
 	defer cancel()
-	reply, err := ask.Reply(limited, *request, in.take)
+	reply, err := m.Reply(limited, *request, in.handle)
 	if in.err != nil {
 		err = in.err
 	}
 	if err != nil && in.err == nil && ctx.Err() == nil && limited.Err() != nil {
-		// The time is spent. What came by then is the reply, and the table says what follows.
+		// The time limit is reached. The reply so far counts, and the decision table determines what follows.
 		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1, Usage: model.Estimate(*request, in.text.String())}, nil
 	}
 	in.end()
 	if err != nil {
-		if in.said {
-			v.out.send(chunk.System{Turn: q.Turn, Name: chunk.ReplyCut, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
+		if in.shown {
+			v.out.send(chunk.System{Turn: q.Turn, Name: chunk.ReplyCut, Level: chunk.Warning, Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
 		}
 		return nil, err
 	}
-	reply.Calls = distinct(reply.Calls[:min(len(reply.Calls), maxRecorded)])
-	return reply, v.halt(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(began).Milliseconds()}, true))
+	reply.Calls = withUniqueIDs(reply.Calls[:min(len(reply.Calls), maxReplyCalls)])
+	return reply, v.abort(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(start).Milliseconds()}, true))
 }
 
-// request is the conversation so far, with the words for this turn.
+// request returns the conversation so far with the system prompt for this turn.
 func (v *conversation) request(q turnRequest) (*model.Request, error) {
 	class := prompt.Class(v.class)
-	// What is left at the beginning of the question: a prompt that stays the same is cached by servers.
+	// The limits are those at the beginning of the question: servers cache a prompt that does not change.
 	data := &prompt.Data{TurnsLeft: v.TurnLimit, TokensLeft: v.limit.Tokens, CostLeft: v.limit.CostUSD, TimeLeft: v.limit.Time,
 		Stuck: q.Stuck, Blocker: q.Blocker}
 	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System}
 	if !q.NoTools {
 		data.Tools = v.promptTools()
-		// Tools stay declared in the last turn, since the conversation has calls of them; that they are not to be used is
-		// said, and a call is not made.
+		// Tools stay declared in the last turn because the conversation contains calls of them. The model is told not to call them, and
+		// calls are refused.
 		r.Tools = v.offered(class)
 	}
 	if r.System == "" {
@@ -185,21 +185,21 @@ func (v *conversation) request(q turnRequest) (*model.Request, error) {
 	return r, nil
 }
 
-// StopTime is why a reply ended that took longer than the question may.
+// StopTime is the reason of a reply that was cut at the time limit of the question.
 const StopTime model.Stop = "time"
 
-// incoming is a reply that is coming in.
-type incoming struct {
+// replyReader records and shows the pieces of a reply as they arrive.
+type replyReader struct {
 	v       *conversation
 	key     string
 	turn    int
 	content *transcript.ContentStream
-	said    bool // something was shown that counts so far
+	shown   bool // content was shown since the last restart
 	text    strings.Builder
 	err     error
 }
 
-func (in *incoming) take(e model.Event) {
+func (in *replyReader) handle(e model.Event) {
 	if in.err != nil {
 		return
 	}
@@ -212,42 +212,42 @@ func (in *incoming) take(e model.Event) {
 	case model.EventReasoning:
 		v.out.send(chunk.Reasoning{Turn: in.turn, Text: e.Text})
 	case model.EventRetry:
-		v.out.send(chunk.System{Turn: in.turn, Name: chunk.Retry, Level: Warning, Text: fmt.Sprintf("%s; try %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
+		v.out.send(chunk.System{Turn: in.turn, Name: chunk.Retry, Level: chunk.Warning, Text: fmt.Sprintf("%s; attempt %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
 	case model.EventRestart:
 		in.end()
-		in.content, in.said = transcript.NewContentStream(), false
+		in.content, in.shown = transcript.NewContentStream(), false
 		in.text.Reset()
 		in.record(session.Entry{Kind: session.Restart, Key: in.key, Question: v.number, Turn: in.turn})
 		v.out.send(restarted(in.turn))
 	}
 }
 
-// restarted tells that what was said in a turn does not count.
+// restarted returns the chunk that withdraws the content of a turn.
 func restarted(turn int) chunk.System {
-	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and begins again", turn)}
+	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: chunk.Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and starts again", turn)}
 }
 
-func (in *incoming) record(e session.Entry) {
-	in.err = in.v.halt(in.v.session.Append(e, false))
+func (in *replyReader) record(e session.Entry) {
+	in.err = in.v.abort(in.v.session.Append(e, false))
 }
 
-func (in *incoming) show(content string) {
+func (in *replyReader) show(content string) {
 	if content != "" {
-		in.said = true
+		in.shown = true
 		in.v.out.send(chunk.Content{Turn: in.turn, Text: content})
 	}
 }
 
-// end shows what was held back because it might have become a signal.
-func (in *incoming) end() {
+// end shows text that was held back because it could have been the start of a signal.
+func (in *replyReader) end() {
 	in.show(in.content.Close())
 }
 
-// maxRecorded is how many calls of a reply are kept. No model that works makes more, and each needs a result.
-const maxRecorded = 1000
+// maxReplyCalls is how many calls of a reply are kept. A working model never makes so many, and each needs a result.
+const maxReplyCalls = 1000
 
-// distinct gives calls ids of their own, which some servers do not.
-func distinct(calls []model.Call) []model.Call {
+// withUniqueIDs replaces missing and repeated ids of calls. Some servers send them.
+func withUniqueIDs(calls []model.Call) []model.Call {
 	seen := map[string]bool{}
 	for i := range calls {
 		for n := i + 1; calls[i].ID == "" || seen[calls[i].ID]; n++ {
@@ -269,18 +269,18 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 		return c.Fail("%s", result.Err)
 	}
 	err := firstError(
-		// What was parsed while the model was thinking was the reply before.
+		// A signal parsed during the model call was that of the reply before.
 		c.Set(turnsignal.Parsed, false),
 		c.Set("llm_response", r.Text), c.Set("accumulated_content", r.Text),
 		c.Set(keyText, r.HasText), c.Set(keyCalls, r.Calls), c.Set(keyMade, int64(r.Made)), c.Set(keyNoTools, r.NoTools),
 		setOrClear(c, keyCut, string(r.Stop), r.Stop == model.StopLength || r.Stop == model.StopRefusal || r.Stop == StopTime),
 		spend(c, r.Usage, time.Duration(r.Millis)*time.Millisecond))
-	if err == nil && text(c, keyCut) != "" {
-		said := map[model.Stop]string{
-			StopTime:          "the reply took longer than the question may, and was cut there",
-			model.StopLength:  "the reply is longer than a reply may be, and was cut there: max_tokens of the model allows more",
-			model.StopRefusal: "the model, or a filter of its server, would not say more"}
-		err = c.Emit(topicSystem, map[string]any{"name": "reply_" + string(r.Stop), "level": Warning, "text": said[r.Stop]})
+	if err == nil && get[string](c, keyCut) != "" {
+		message := map[model.Stop]string{
+			StopTime:          "the reply was cut because the time limit of the question was reached",
+			model.StopLength:  "the reply was cut at its maximum length: to allow more, raise max_tokens of the model",
+			model.StopRefusal: "the model, or a filter of its server, refused to continue"}
+		err = c.Emit(topicSystem, map[string]any{"name": chunk.ReplyStopped(string(r.Stop)), "level": chunk.Warning, "text": message[r.Stop]})
 	}
 	if err != nil {
 		return c.Fail("%v", err)
@@ -288,8 +288,8 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 	return tree.Success
 }
 
-func failure(about turnReply, err error) tree.Result {
-	return tree.Result{Status: tree.Failure, Err: err.Error(), Writes: map[string]any{"reply": toValue(about)}}
+func failure(r turnReply, err error) tree.Result {
+	return tree.Result{Status: tree.Failure, Err: err.Error(), Writes: map[string]any{"reply": toValue(r)}}
 }
 
 func setOrClear(c *tree.Call, key string, v any, set bool) error {
@@ -299,12 +299,12 @@ func setOrClear(c *tree.Call, key string, v any, set bool) error {
 	return c.Set(key, v)
 }
 
-// toValue makes a value of the blackboard of one that has a form in JSON. fromValue is its reverse. What is given to it is
-// bounded, so that it always fits.
+// toValue converts a value to one for the blackboard, by way of JSON. fromValue is its inverse. The caller bounds the size of
+// the value, so that it fits on the blackboard.
 func toValue(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a leaf that fails, with the error recorded
+		panic(err) // makes the leaf fail and records the error
 	}
 	value, err := tree.ParseValue(string(data))
 	if err != nil {
@@ -314,5 +314,5 @@ func toValue(v any) any {
 }
 
 func fromValue(value, into any) {
-	_ = json.Unmarshal([]byte(tree.FormatValue(value)), into) // what is absent stays zero
+	_ = json.Unmarshal([]byte(tree.FormatValue(value)), into) // missing fields stay zero
 }

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"fmt"
 	"strings"
 
 	"signalbox/internal/oracle/decide"
@@ -10,19 +9,19 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// Topics under which the oracle's actions publish.
+// Topics under which the oracle's actions emit.
 const (
-	topicSystem = "oracle_system" // {name, level, text}, for a system chunk
-	topicSaid   = "oracle_said"   // a text, for a content chunk
+	topicSystem = "oracle_system" // {name, level, text} of a system chunk
+	topicSay    = "oracle_said"   // the text of a content chunk
 )
 
-// situation is where the conversation stands, as the blackboard has it.
+// situation returns the state of the conversation as the blackboard has it.
 func (o *Oracle) situation(c *tree.Call) decide.Situation {
 	s := decide.Situation{
-		Spent: spent(c), Limit: limits(c), Turn: int(count(c, keyTurn)), TurnLimit: o.TurnLimit,
-		SameReason: int(count(c, "consecutive_same_reason")), TurnsWithoutSignal: int(count(c, "turns_without_signal")),
-		PendingToolCalls: int(count(c, keyMade)), Text: truth(c, keyText),
-		StrategiesTried: int(count(c, keyStrategies)), HintsGiven: int(count(c, keyHints)), Asked: decide.Reason(text(c, keyAsked)),
+		Spent: spent(c), Limit: limits(c), Turn: int(get[int64](c, keyTurn)), TurnLimit: o.TurnLimit,
+		SameReason: int(get[int64](c, "consecutive_same_reason")), TurnsWithoutSignal: int(get[int64](c, "turns_without_signal")),
+		PendingToolCalls: int(get[int64](c, keyMade)), Text: get[bool](c, keyText),
+		StrategiesTried: int(get[int64](c, keyStrategies)), HintsGiven: int(get[int64](c, keyHints)), Asked: decide.Reason(get[string](c, keyAsked)),
 	}
 	last, _ := c.Get("last_signal")
 	if h, ok := turnsignal.ParseHeard(last); ok {
@@ -45,8 +44,8 @@ func (o *Oracle) workaround(capability string) (string, bool) {
 	return "", false
 }
 
-// decide applies the decision table to the turn that has just been heard. It keeps the decision, counts it, and tells the
-// user of one that is more than routine.
+// decide applies the decision table to the last turn. It puts the decision on the blackboard, counts it, and tells the user
+// about it unless it is routine.
 func (o *Oracle) decide(c *tree.Call) tree.Status {
 	d := decide.Decide(o.situation(c))
 	err := firstError(
@@ -57,12 +56,12 @@ func (o *Oracle) decide(c *tree.Call) tree.Status {
 	case d.Do.AsksForAnswer():
 		err = c.Set(keyAsked, string(d.Reason))
 	case d.Do == decide.OtherStrategy:
-		err = firstError(c.Set(keyStrategies, count(c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
+		err = firstError(c.Set(keyStrategies, get[int64](c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
 	case d.Do == decide.Hint:
-		err = c.Set(keyHints, count(c, keyHints)+1)
+		err = c.Set(keyHints, get[int64](c, keyHints)+1)
 	}
-	alone := d.Do == decide.GoOn && d.Reason == decide.ReasonDelegation // there is no such sub-agent
-	if err == nil && (d.Level != decide.Quiet || alone || d.Do != decide.GoOn && !d.Do.Ends()) {
+	noSubAgent := d.Do == decide.Continue && d.Reason == decide.ReasonDelegation
+	if err == nil && (d.Level != decide.Quiet || noSubAgent || d.Do != decide.Continue && !d.Do.Ends()) {
 		err = c.Emit(topicSystem, map[string]any{"name": string(d.Reason), "level": string(d.Level), "text": describe(d)})
 	}
 	if err != nil {
@@ -71,7 +70,7 @@ func (o *Oracle) decide(c *tree.Call) tree.Status {
 	return tree.Success
 }
 
-// describe tells a user of a decision.
+// describe explains a decision to the user.
 func describe(d decide.Decision) string {
 	why := map[decide.Reason]string{
 		decide.ReasonCancelled:         "it was cancelled",
@@ -80,9 +79,9 @@ func describe(d decide.Decision) string {
 		decide.ReasonContextSufficient: "the model says that it knows enough",
 		decide.ReasonPartialAnswer:     "the model can answer a part",
 		decide.ReasonStuck:             "the model is stuck",
-		decide.ReasonSameReason:        "the model asks for another turn for the same reason again and again",
+		decide.ReasonSameReason:        "the model repeatedly asks for another turn for the same reason",
 		decide.ReasonNeedCapability:    "the model lacks a capability",
-		decide.ReasonDelegation:        "the model would hand this over",
+		decide.ReasonDelegation:        "the model wants to delegate this",
 		decide.ReasonNoSignal:          "the model has not signalled for three turns",
 		decide.ReasonLowConfidence:     "the model is not sure",
 		decide.ReasonNoAnswer:          "the model gave no answer when asked for one",
@@ -91,29 +90,29 @@ func describe(d decide.Decision) string {
 		why = string(d.Reason)
 	}
 	if d.Detail != "" {
-		why += " (" + startOf(strings.Join(strings.Fields(d.Detail), " "), 300) + ")"
+		why += " (" + truncate(strings.Join(strings.Fields(d.Detail), " "), 300) + ")"
 	}
 	switch d.Do {
 	case decide.AskFinal, decide.ForceAnswer:
 		return why + ": it is asked for its answer"
 	case decide.Acknowledge:
-		return why + ": it is asked for an answer that tells its limits"
+		return why + ": it is asked for an answer that states its limits"
 	case decide.OtherStrategy:
 		return why + ": it is asked to try another way"
 	case decide.Hint:
 		return why + ": it is asked to signal"
 	case decide.Delegate:
 		return why + ": the sub-agent is asked"
-	case decide.GoOn:
+	case decide.Continue:
 		if d.Reason == decide.ReasonDelegation {
-			return why + ", and there is no such sub-agent: it goes on by itself"
+			return why + ", but there is no such sub-agent: it continues by itself"
 		}
-		return why + ": it goes on"
+		return why + ": it continues"
 	}
 	return why
 }
 
-// advise leaves for the next model call what the model is told with it.
+// advise puts the message for the next model call on the blackboard.
 func (o *Oracle) advise(c *tree.Call) tree.Status {
 	d := lastDecision(c)
 	name := ""
@@ -128,23 +127,23 @@ func (o *Oracle) advise(c *tree.Call) tree.Status {
 		name = prompt.OtherStrategy
 	case decide.Hint:
 		name = prompt.Hint
-	case decide.GoOn:
+	case decide.Continue:
 		switch {
 		case d["reason"] == string(decide.ReasonNeedCapability):
 			name = prompt.WithoutCapability
 		case d["reason"] == string(decide.ReasonDelegation):
 			name = prompt.NoSubAgent
-		case count(c, keyMade) == 0: // results of tools need no word from us
-			name = prompt.GoOn
+		case get[int64](c, keyMade) == 0: // after tool results the model needs no message
+			name = prompt.Continue
 		}
 	}
 	if name == "" {
 		return tree.Success
 	}
-	instead, _ := o.workaround(d["detail"])
-	words, err := o.Prompt.Advice(name, prompt.Occasion{Reason: d["reason"], Detail: d["detail"], Workaround: instead})
+	workaround, _ := o.workaround(d["detail"])
+	advice, err := o.Prompt.Advice(name, prompt.Occasion{Reason: d["reason"], Detail: d["detail"], Workaround: workaround})
 	if err == nil {
-		err = c.Set(keyAdvice, words)
+		err = c.Set(keyAdvice, advice)
 	}
 	if err != nil {
 		return c.Fail("%v", err)
@@ -168,52 +167,52 @@ func decisionFrom(v any) map[string]string {
 
 func decisionIs(c *tree.Call) tree.Status {
 	want, _ := c.Arg("decision").(string)
-	return holds(lastDecision(c)["decision"] == want)
+	return statusOf(lastDecision(c)["decision"] == want)
 }
 
 func reasonIs(c *tree.Call) tree.Status {
 	want, _ := c.Arg("reason").(string)
-	return holds(lastDecision(c)["reason"] == want)
+	return statusOf(lastDecision(c)["reason"] == want)
 }
 
 func decisionEnds(c *tree.Call) tree.Status {
-	return holds(decide.Do(lastDecision(c)["decision"]).Ends())
+	return statusOf(decide.Do(lastDecision(c)["decision"]).Ends())
 }
 
 func hasToolCalls(c *tree.Call) tree.Status {
 	v, _ := c.Get(keyCalls)
 	list, _ := v.([]any)
-	return holds(len(list) > 0)
+	return statusOf(len(list) > 0)
 }
 
 func modelFailed(c *tree.Call) tree.Status {
 	v, _ := c.Get(keyModelError)
-	return holds(v != nil)
+	return statusOf(v != nil)
 }
 
 func classIs(c *tree.Call) tree.Status {
 	want, _ := c.Arg("class").(string)
-	return holds(text(c, keyClass) == want)
+	return statusOf(get[string](c, keyClass) == want)
 }
 
-func holds(yes bool) tree.Status {
+func statusOf(yes bool) tree.Status {
 	if yes {
 		return tree.Success
 	}
 	return tree.Failure
 }
 
-// say lets the tree itself say something.
+// say is the action with which a tree writes to the user.
 func say(c *tree.Call) tree.Status {
-	words, ok := c.Arg("text").(string)
+	message, ok := c.Arg("text").(string)
 	if !ok {
-		words = tree.FormatValue(c.Arg("text"))
+		message = tree.FormatValue(c.Arg("text"))
 	}
-	if words == "" {
+	if message == "" {
 		return tree.Success
 	}
-	if err := c.Emit(topicSaid, words); err != nil {
-		return c.Fail("%v", fmt.Errorf("it cannot be said: %w", err))
+	if err := c.Emit(topicSay, message); err != nil {
+		return c.Fail("say: %v", err)
 	}
 	return tree.Success
 }
