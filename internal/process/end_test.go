@@ -29,7 +29,7 @@ func TestWhatIsLeftBehindIsEnded(t *testing.T) {
 			if !child.Alive() {
 				t.Error("the child is not there")
 			}
-			if err := p.Say("go on"); err != nil {
+			if err := p.WriteLine("go on"); err != nil {
 				t.Error(err)
 			}
 			wantExit(t, p.Wait(), 3, "")
@@ -100,7 +100,7 @@ func TestEscapedIsFoundByItsSession(t *testing.T) {
 	p, lines := startSaying(t, spec)
 	escaped := identify(t, nextLine(t, lines))
 	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-1.10")})
-	if err := p.Say("go on"); err != nil {
+	if err := p.WriteLine("go on"); err != nil {
 		t.Error(err)
 	}
 	wantExit(t, p.Wait(), 3, "")
@@ -127,7 +127,7 @@ func TestEscapedDoesNotHoldUp(t *testing.T) {
 	p, lines := startSaying(t, spec)
 	escaped := identify(t, nextLine(t, lines))
 	t.Cleanup(func() { EndOrphan(escaped, soon) })
-	if err := p.Say("go on"); err != nil {
+	if err := p.WriteLine("go on"); err != nil {
 		t.Error(err)
 	}
 	for nextLine(t, lines) != "last" {
@@ -152,7 +152,7 @@ func TestParentKilledBeforeTheGate(t *testing.T) {
 		t.Error("nothing waits at the gate")
 	}
 	killAndReap(t, cmd)
-	awaitGone(t, id)
+	waitUntilGone(t, id)
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("the program ran")
 	}
@@ -176,7 +176,7 @@ func TestOrphan(t *testing.T) {
 	if found, err := EndOrphan(id, soon); !found || err != nil || id.Alive() {
 		t.Errorf("found %v, %v", found, err)
 	}
-	awaitGone(t, id)
+	waitUntilGone(t, id)
 }
 
 // TestOrphanedGroup has a program end whose parent was killed, and leave something behind that has nothing of ours about it.
@@ -195,7 +195,7 @@ func TestOrphanedGroup(t *testing.T) {
 	t.Cleanup(func() { syscall.Kill(-leader.PID, syscall.SIGKILL) })
 	in.Close()
 	cmd.Wait()
-	if _, there := look(leader.PID); there || !left[0].Alive() || !left[1].Alive() {
+	if _, there := lookUp(leader.PID); there || !left[0].Alive() || !left[1].Alive() {
 		t.Fatal("this test tries nothing")
 	}
 	if found, err := EndOrphan(leader, soon); !found || err != nil || left[0].Alive() || left[1].Alive() {
@@ -239,7 +239,7 @@ func TestOrphansOfASession(t *testing.T) {
 func TestSessionWithin(t *testing.T) {
 	onLinux(t)
 	t.Setenv(SessionVariable, "w-2.1")
-	own := Within("tool-1")
+	own := NestedSession("tool-1")
 	outer := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.1")})
 	inner := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
 	another := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.10")})
@@ -254,7 +254,7 @@ func TestSessionWithin(t *testing.T) {
 	wantExit(t, outer.Wait(), 143, "SIGTERM")
 	wantExit(t, inner.Wait(), 143, "SIGTERM")
 	t.Setenv(SessionVariable, "")
-	if got := Within("tool-1"); got != "tool-1" {
+	if got := NestedSession("tool-1"); got != "tool-1" {
 		t.Errorf("outside of a session it is %q", got)
 	}
 }

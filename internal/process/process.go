@@ -1,13 +1,13 @@
-// Package process starts programs in process groups of their own and ends them whole.
+// Package process starts programs in their own process groups and ends them with everything they started.
 //
-// A program begins only after its identity was handed to the caller, who can note it: if this process dies before that,
-// the program never runs; if it dies later, another one finds the program by pid and start time, and ends it with
-// EndOrphan. A program has no terminal, so nothing that it starts can wait for somebody to type.
+// A program runs only after the caller has received its identity and recorded it. If this process dies before that, the program
+// never runs. If it dies later, another process can find the program by pid and start time, and end it with EndOrphan. A program has
+// no terminal, so nothing that it starts can wait for keyboard input.
 //
-// What a program leaves behind when it ends is ended too: the members of its group; on Linux also those of its session
-// of the system, and everything else that carries the same SIGNALBOX_SESSION in its environment, wherever it fled to.
+// When a program ends, the processes that it leaves behind are ended too: the members of its process group and, on Linux, those of
+// its system session and all processes that carry the same SIGNALBOX_SESSION in their environment.
 //
-// It works on Linux and macOS. Elsewhere Start returns an error that says so.
+// The package works on Linux and macOS. On other systems Start returns an error.
 package process
 
 import (
@@ -26,69 +26,69 @@ import (
 	"signalbox"
 )
 
-// SessionVariable is the environment variable by which the processes of a session are known.
+// SessionVariable is the environment variable that identifies the processes of a session.
 const SessionVariable = "SIGNALBOX_SESSION"
 
-// within separates a session from one within it; no id has it.
-const within = "/"
+// nestedSeparator separates a session from one nested in it. It does not occur in ids.
+const nestedSeparator = "/"
 
-// Within names a session for programs that are ended apart from others, but with all of the session of this process, if
-// it is in one: an agent that starts programs may be killed before it can end them.
-func Within(session string) string {
+// NestedSession returns the name of a session that is nested in the session of this process, if it has one. Its programs can be ended
+// on their own, and they end with the outer session: an agent may be killed before it can end the programs that it started.
+func NestedSession(session string) string {
 	if outer := os.Getenv(SessionVariable); outer != "" {
-		return outer + within + session
+		return outer + nestedSeparator + session
 	}
 	return session
 }
 
-// ownPrefix begins the names of the variables that are for this program and not for those that it starts.
+// ownPrefix is the prefix of variables that are for signalbox and not for the programs that it starts.
 const ownPrefix = "SIGNALBOX_"
 
-// defaultGrace is how long what a program left behind has to end by itself.
+// defaultGrace is the time between SIGTERM and SIGKILL for processes that a program leaves behind.
 const defaultGrace = 5 * time.Second
 
-// Spec is a program to start.
+// Spec describes a program to start.
 type Spec struct {
-	// Argv is the program and its arguments. A program without a slash is looked for in the PATH of Env; a relative one
-	// is relative to Dir.
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of Env; a relative path is
+	// relative to Dir.
 	Argv []string
-	// Dir is where it runs; empty is the folder of this process.
+	// Dir is the working directory; "" means that of this process.
 	Dir string
-	// Env is its whole environment; nil is Environ(). Of several values for a name the last counts. PWD is set to Dir. Names
-	// that are none to a shell, such as those with a dash, may not arrive.
+	// Env is the whole environment; nil means Environ(). The last value of a name wins. PWD is set to Dir. Names that are invalid
+	// in a shell, such as those with a dash, may be lost.
 	Env []string
-	// Stdin is given to the program, whose input is then closed. Nil is no input at all.
+	// Stdin is the program's input, which is then closed. nil means no input.
 	Stdin []byte
-	// Interactive keeps the input open after Stdin, for Say.
+	// Interactive keeps the input open after Stdin, for WriteLine.
 	Interactive bool
-	// Stdout and Stderr take what the program writes. They may be the same, which is then never written to by two at a
-	// time. Nil throws it away. A writer that fails is not written to again; the program does not notice, Exit.Err does. One
-	// that blocks holds up the program, and Wait.
+	// Stdout and Stderr receive the program's output; nil discards it. If they are the same writer, its Write is not called
+	// concurrently. After a failed Write the output is discarded, and Exit.Err reports the error. A Write that blocks blocks the
+	// program and Wait.
 	Stdout, Stderr io.Writer
-	// Grace is how long what the program leaves behind, when it ends, has between TERM and KILL, and how long output may
-	// still come from what escaped; zero is five seconds.
+	// Grace is the time between SIGTERM and SIGKILL for processes that the program leaves behind when it ends, and how long
+	// output of escaped processes is still read; zero means five seconds.
 	Grace time.Duration
 }
 
-// ID is the identity of a process: a pid alone is given to another one sooner or later.
+// ID identifies a process. A pid alone does not, because the system reuses pids.
 type ID struct {
 	PID int `json:"pid"`
-	// Started is the system's start time of the process. It can be compared and means nothing else.
+	// Started is the start time of the process as the system reports it. Use it only for comparison.
 	Started string `json:"started"`
 }
 
-// Exit is how a program ended.
+// Exit describes how a program ended.
 type Exit struct {
-	// Code is its exit status; 128 and the number if a signal ended it.
+	// Code is the exit status; 128 plus the signal number if a signal ended it.
 	Code int
-	// Signal is the name of the signal that ended it, such as SIGKILL, or empty.
+	// Signal is the name of the signal that ended it, such as SIGKILL, or "".
 	Signal string
-	// Err says that its output could not be passed on or its end could not be learnt.
+	// Err reports that output could not be written or that the exit status is unknown.
 	Err error
 }
 
-// Environ is the environment of this process without the variables that are for signalbox itself: an agent must not see
-// where the key is, nor act under the session of another.
+// Environ returns the environment of this process without signalbox's own variables: an agent must not know where the key is, nor act
+// under another session.
 func Environ() (env []string) {
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, ownPrefix) {
@@ -98,20 +98,20 @@ func Environ() (env []string) {
 	return env
 }
 
-// Transient tells whether a program could not be started only because the system had no room for another just then.
+// Transient reports whether a program could not be started only because the system was out of resources at that moment.
 func Transient(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Find returns the file of a program as Start does: in the PATH of env (nil is Environ()), or relative to dir. Folders in
-// PATH that are relative are passed over, since they would name files of a workspace. The error is a *signalbox.Error.
+// Find returns the file of a program as Start does: from the PATH of env (nil means Environ()), or relative to dir. Relative folders
+// in PATH are ignored, because they would name files of a workspace. The error is a *signalbox.Error.
 func Find(program, dir string, env []string) (string, error) {
 	if env == nil {
 		env = Environ()
 	}
 	if program == "" {
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("no program to start"),
-			Hint: "name one in the command"}
+			Hint: "name a program in the command"}
 	}
 	if strings.ContainsRune(program, '/') || runtime.GOOS == "windows" && strings.ContainsAny(program, `\:`) {
 		return findAt(program, dir)
@@ -125,17 +125,17 @@ func Find(program, dir string, env []string) (string, error) {
 		}
 	}
 	return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("program %s was not found in PATH", program),
-		Hint: "install it, or name its file with the whole path"}
+		Hint: "install it, or give its full path"}
 }
 
 func findAt(program, dir string) (string, error) {
 	file := program
 	if !filepath.IsAbs(file) {
-		whole, err := filepath.Abs(filepath.Join(dir, file))
+		abs, err := filepath.Abs(filepath.Join(dir, file))
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", program, err)
 		}
-		file = whole
+		file = abs
 	}
 	found, err := exec.LookPath(file)
 	switch {
@@ -146,10 +146,10 @@ func findAt(program, dir string) (string, error) {
 			Hint: "make it executable with chmod +x"}
 	}
 	return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("program %s was not found", file),
-		Hint: "check the path; a relative one begins in the folder in which the program runs"}
+		Hint: "check the path; a relative path starts at the folder in which the program runs"}
 }
 
-// lookup returns the last value of a variable, which is the one that counts.
+// lookup returns the last value of a variable.
 func lookup(env []string, name string) (value string) {
 	for _, entry := range env {
 		if v, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -8,93 +8,93 @@ import (
 	"time"
 )
 
-// KeyVariable is the environment variable with the key of a piece of work, which is the same for each try of it, so that a
-// program can tell that it did it before.
+// KeyVariable is the environment variable with the idempotency key of a piece of work. It is the same for every attempt, so that a
+// program can recognise work that it has already done.
 const KeyVariable = "SIGNALBOX_TREE_KEY"
 
-// Shell is a line for the shell whose output is wanted.
+// Shell describes a shell command whose output is wanted.
 type Shell struct {
 	Line string
-	// Dir is where it runs. Empty: the folder of this process.
+	// Dir is the working directory; "" means that of this process.
 	Dir string
-	// Env is its whole environment, but for the session. Nil: Environ().
+	// Env is the whole environment except for the session; nil means Environ().
 	Env   []string
 	Input []byte
-	// Session names its processes. What another process has left running under that name is ended first: two programs
-	// for one piece of work would get in each other's way. Empty: they have none.
+	// Session identifies its processes; "" means none. Processes of that session that are still running are ended first, because
+	// two programs for one piece of work would disturb each other.
 	Session string
-	// Limit is how much it may print before it is ended.
+	// Limit is how many bytes it may print before it is ended.
 	Limit int
-	// Grace is how long it has to end when it was asked to.
+	// Grace is the time between SIGTERM and SIGKILL when it is ended.
 	Grace time.Duration
-	// Stderr takes what it writes to standard error. Nil: nobody does.
+	// Stderr receives its standard error; nil discards it.
 	Stderr io.Writer
 }
 
-// Printed is what came of a Shell.
-type Printed struct {
+// ShellResult is the result of a Shell.
+type ShellResult struct {
 	Exit   Exit
 	Output string
-	// Over: there was more, and it was ended.
-	Over bool
+	// Truncated reports that it printed more than Limit and was ended.
+	Truncated bool
 }
 
-// Run runs the line to its end, in a process group of its own. When ctx ends it is ended with all that it started, and the
-// error is that of ctx; another error says why it could not be run.
-func (s Shell) Run(ctx context.Context) (Printed, error) {
+// Run runs the command in its own process group and waits for it. When ctx is done, the command is ended with everything it started,
+// and the error is that of ctx. Any other error means that the command could not be started.
+func (s Shell) Run(ctx context.Context) (ShellResult, error) {
 	env := s.Env
 	if env == nil {
 		env = Environ()
 	}
 	if s.Session != "" {
 		if _, err := EndSession(s.Session, s.Grace); err != nil {
-			return Printed{}, err
+			return ShellResult{}, err
 		}
 		env = append(env[:len(env):len(env)], SessionVariable+"="+s.Session)
 	}
 	if ctx.Err() != nil {
-		return Printed{}, ctx.Err()
+		return ShellResult{}, ctx.Err()
 	}
-	output := &beginning{limit: s.Limit, full: make(chan struct{})}
+	output := &limitedBuffer{limit: s.Limit, overflow: make(chan struct{})}
 	stderr := s.Stderr
 	if stderr == nil {
 		stderr = io.Discard
 	}
 	p, err := Start(Spec{Argv: []string{"sh", "-c", s.Line}, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace}, nil)
 	if err != nil {
-		return Printed{}, err
+		return ShellResult{}, err
 	}
-	over := make(chan struct{})
+	exited := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-over:
+		case <-exited:
 			return
 		case <-ctx.Done():
-		case <-output.full: // it may print for ever
+		case <-output.overflow: // it might print forever
 		}
 		p.Stop(s.Grace)
 	})
 	exit := p.Wait()
-	close(over)
+	close(exited)
 	watch.Wait()
-	return Printed{exit, output.String(), output.over}, ctx.Err()
+	return ShellResult{exit, output.String(), output.full}, ctx.Err()
 }
 
-// beginning keeps the first of what is written.
-type beginning struct {
+// limitedBuffer keeps the first limit bytes that are written to it.
+type limitedBuffer struct {
 	bytes.Buffer
-	limit int
-	over  bool
-	full  chan struct{} // closed when there is more than is kept
+	limit    int
+	full     bool
+	overflow chan struct{} // closed when more than limit bytes were written
 }
 
-// Write takes all and never fails.
-func (b *beginning) Write(p []byte) (int, error) {
+// Write accepts everything and never fails.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
 	room := b.limit - b.Len()
-	if len(p) > room && !b.over {
-		b.over = true
-		close(b.full)
+	if len(p) > room && !b.full {
+		b.full = true
+		close(b.overflow)
 	}
 	b.Buffer.Write(p[:max(min(room, len(p)), 0)])
 	return len(p), nil

@@ -18,31 +18,31 @@ import (
 	"signalbox"
 )
 
-// gate waits for a line on descriptor 3 and then becomes the program. Its pid is the program's, and if this process
-// dies there is no line.
+// gate waits for a line on descriptor 3 and then becomes the program, with the same pid. If this process dies first, the line never
+// comes and the program never runs.
 const gate = `read -r _ <&3 && exec "$@" 3<&-`
 
-// Process is a program that was started. Its methods may be called by several at once.
+// Process is a program that was started. It is safe for concurrent use.
 type Process struct {
 	id      ID
 	session string
 	grace   time.Duration
 	cmd     *exec.Cmd
-	in      *feed // nil without input
-	out     []*drain
+	in      *inputQueue // nil without input
+	out     []*outputCopier
 	done    chan struct{} // closed when exit is set
 	exit    Exit
 
-	mu       sync.Mutex // guards what follows
-	reaped   bool       // its pid may belong to another from now on
+	mu       sync.Mutex // guards the fields below
+	reaped   bool       // from then on its pid may belong to another process
 	stopping bool
 	killer   *time.Timer // nil before the first Stop
 	killAt   time.Time
 }
 
-// Start starts a program in a group of its own. It calls started, which must succeed, before the program begins: if this
-// process dies before that, the program never does. Nil is a caller who need not know. Errors that people can do
-// something about are *signalbox.Error. Whoever calls Start need not call Wait.
+// Start starts a program in its own process group. It calls started, if not nil, with the program's identity before the program runs;
+// if started fails, or if this process dies before it returns, the program never runs. Errors that a person can fix are
+// *signalbox.Error. Calling Wait is optional.
 func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if len(spec.Argv) == 0 {
 		spec.Argv = []string{""}
@@ -61,12 +61,12 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	p.cmd = exec.Command("/bin/sh", append([]string{"-c", gate, "sh", file}, spec.Argv[1:]...)...)
 	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.Env
 	if dir, err := filepath.Abs(spec.Dir); err == nil {
-		p.cmd.Env = append(slices.Clip(spec.Env), "PWD="+dir) // some programs believe it more than the system
+		p.cmd.Env = append(slices.Clip(spec.Env), "PWD="+dir) // some programs trust it more than the system
 	}
-	// A session of its own is a group of its own that has no terminal.
+	// A new session is also a new process group, without a terminal.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 
-	opener, err := p.begin(spec)
+	opener, err := p.startGate(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +76,12 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if err == nil {
 		_, err = opener.Write([]byte("\n"))
 		if errors.Is(err, syscall.EPIPE) {
-			err = nil // it was ended meanwhile, which Wait tells
+			err = nil // the program was ended in the meantime, which Wait reports
 		}
 	}
 	opener.Close()
 	p.in.start()
-	go p.mind()
+	go p.reap()
 	if err != nil {
 		p.Stop(0)
 		p.Wait()
@@ -90,8 +90,8 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	return p, nil
 }
 
-// begin starts the gate, and returns what opens it.
-func (p *Process) begin(spec Spec) (opener *os.File, err error) {
+// startGate starts the gate, and returns the pipe that opens it.
+func (p *Process) startGate(spec Spec) (opener *os.File, err error) {
 	var theirs []*os.File // the program's ends of the pipes
 	var ours []*os.File
 	defer func() {
@@ -109,23 +109,23 @@ func (p *Process) begin(spec Spec) (opener *os.File, err error) {
 	}
 	if spec.Stdin != nil || spec.Interactive {
 		r, w := pipe()
-		p.cmd.Stdin, p.in = r, newFeed(w, spec.Stdin, spec.Interactive)
+		p.cmd.Stdin, p.in = r, newInputQueue(w, spec.Stdin, spec.Interactive)
 		theirs, ours = append(theirs, r), append(ours, w)
 	}
 	if spec.Stdout != nil {
 		r, w := pipe()
 		p.cmd.Stdout = w
-		p.out = append(p.out, newDrain(r, spec.Stdout))
+		p.out = append(p.out, newOutputCopier(r, spec.Stdout))
 		theirs, ours = append(theirs, w), append(ours, r)
 	}
 	switch {
 	case spec.Stderr == nil:
-	case same(spec.Stdout, spec.Stderr):
+	case sameWriter(spec.Stdout, spec.Stderr):
 		p.cmd.Stderr = p.cmd.Stdout
 	default:
 		r, w := pipe()
 		p.cmd.Stderr = w
-		p.out = append(p.out, newDrain(r, spec.Stderr))
+		p.out = append(p.out, newOutputCopier(r, spec.Stderr))
 		theirs, ours = append(theirs, w), append(ours, r)
 	}
 	waiting, opener := pipe()
@@ -138,13 +138,13 @@ func (p *Process) begin(spec Spec) (opener *os.File, err error) {
 		return nil, startError(spec, err)
 	}
 	p.id.PID = p.cmd.Process.Pid
-	seen, ok := look(p.id.PID)
+	info, ok := lookUp(p.id.PID)
 	if !ok {
 		p.cmd.Process.Kill()
 		p.cmd.Wait()
-		return nil, fmt.Errorf("start %s: the system does not say when process %d started", spec.Argv[0], p.id.PID)
+		return nil, fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0], p.id.PID)
 	}
-	p.id.Started = seen.started
+	p.id.Started = info.started
 	for _, d := range p.out {
 		go d.run()
 	}
@@ -156,39 +156,38 @@ func startError(spec Spec, err error) error {
 	var hint string
 	if _, gone := os.Stat(spec.Dir); spec.Dir != "" && gone != nil {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], gone),
-			Hint: "the folder in which it is to run must exist"}
+			Hint: "create the folder in which it runs"}
 	}
 	switch {
 	case errors.Is(err, syscall.E2BIG):
 		hint = "its arguments and environment are too long; pass long text on standard input or in a file"
 	case Transient(err):
-		hint = "the system has no room for another process; run fewer at a time"
+		hint = "the system cannot run another process; run fewer at a time"
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}
 }
 
-// ID is the identity that started was called with.
+// ID returns the identity of the program.
 func (p *Process) ID() ID { return p.id }
 
-// Say gives the program a line on its standard input, after all that was given before. It does not wait until the
-// program reads it. It fails if the program has ended, or was not started with Interactive.
-func (p *Process) Say(text string) error {
-	if p.in == nil || !p.in.say(text) {
-		return fmt.Errorf("process %d does not listen", p.id.PID)
+// WriteLine appends a line to the program's standard input. It does not wait until the program reads it. It fails if the program has
+// ended or was not started with Interactive.
+func (p *Process) WriteLine(line string) error {
+	if p.in == nil || !p.in.add(line) {
+		return fmt.Errorf("the input of process %d is closed", p.id.PID)
 	}
 	return nil
 }
 
-// CloseInput ends the standard input of an interactive program after all that was said.
+// CloseInput closes the standard input of an interactive program after all lines are written.
 func (p *Process) CloseInput() {
 	if p.in != nil {
 		p.in.end()
 	}
 }
 
-// Stop asks the program and its whole group to end, with TERM, and ends them with KILL if they are still there after
-// grace. It returns at once; Wait returns when they are gone. Of several calls the one whose grace ends first counts.
-// After the end it does nothing.
+// Stop sends SIGTERM to the program and its group, and SIGKILL if they are still running after grace. It returns at once; Wait returns
+// when they are gone. Of several calls, the earliest deadline applies. After the program has ended, Stop does nothing.
 func (p *Process) Stop(grace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +209,7 @@ func (p *Process) Stop(grace time.Duration) {
 	p.killer = time.AfterFunc(grace, func() { p.signal(unix.SIGKILL) })
 }
 
-// signal sends a signal to all, unless they are gone.
+// signal sends a signal to all members, unless the program was reaped.
 func (p *Process) signal(sig unix.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,19 +220,19 @@ func (p *Process) signal(sig unix.Signal) {
 
 func (p *Process) members() []member { return members(p.id.PID, p.session) }
 
-// Wait waits until the program has ended, what it left behind was ended, and its output was passed on. Several may wait.
+// Wait waits until the program and everything it left behind have ended, and all output is written.
 func (p *Process) Wait() Exit {
 	<-p.done
 	return p.exit
 }
 
-// mind sees to the end of the program.
-func (p *Process) mind() {
-	// Until it is reaped, its pid, and so the number of its group, cannot become those of others.
-	awaitEnd(p.id.PID)
+// reap waits for the program to end, ends what it left behind, and sets exit.
+func (p *Process) reap() {
+	// Until it is reaped, the system cannot reuse its pid, nor the id of its group.
+	waitForExit(p.id.PID)
 	endAll(p.members, p.signal, p.grace)
 	p.in.close()
-	outputs := errors.Join(waitDrains(p.out, p.grace)...)
+	outputs := errors.Join(waitForOutput(p.out, p.grace)...)
 
 	p.mu.Lock()
 	if p.killer != nil {

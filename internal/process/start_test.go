@@ -119,7 +119,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	for _, text := range []string{"one", "two"} {
-		if err := p.Say(text); err != nil {
+		if err := p.WriteLine(text); err != nil {
 			t.Error(err)
 		}
 		if got := nextLine(t, lines); got != "heard "+text {
@@ -131,10 +131,10 @@ func TestConversation(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	wantExit(t, p.Wait(), 5, "")
-	if p.Say("three") == nil {
+	if p.WriteLine("three") == nil {
 		t.Error("a program that has ended listens")
 	}
-	if start(t, shell("exit 0")).Say("hello") == nil {
+	if start(t, shell("exit 0")).WriteLine("hello") == nil {
 		t.Error("a program that is not interactive listens")
 	}
 }
@@ -145,13 +145,13 @@ func TestSayingToTheDeaf(t *testing.T) {
 	spec.Interactive = true
 	p := start(t, spec)
 	for range 100 {
-		if err := p.Say(strings.Repeat("x", 64<<10)); err != nil {
+		if err := p.WriteLine(strings.Repeat("x", 64<<10)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Stop(ample)
 	wantExit(t, p.Wait(), 143, "SIGTERM")
-	if p.Say("more") == nil {
+	if p.WriteLine("more") == nil {
 		t.Error("a program that was ended listens")
 	}
 }

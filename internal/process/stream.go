@@ -14,19 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// feed is the standard input of a program. What is said is queued: a program that does not read must not hold up those
-// who speak to it.
-type feed struct {
+// inputQueue writes the standard input of a program. Lines are queued, so that a program that does not read cannot block the caller.
+type inputQueue struct {
 	pipe *os.File
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	more  *sync.Cond
 	queue [][]byte
-	open  bool // more may be said
+	open  bool // lines may be added
 }
 
-func newFeed(pipe *os.File, first []byte, interactive bool) *feed {
-	f := &feed{pipe: pipe, open: interactive}
+func newInputQueue(pipe *os.File, first []byte, interactive bool) *inputQueue {
+	f := &inputQueue{pipe: pipe, open: interactive}
 	f.more = sync.NewCond(&f.mu)
 	if len(first) > 0 {
 		f.queue = [][]byte{first}
@@ -34,14 +33,14 @@ func newFeed(pipe *os.File, first []byte, interactive bool) *feed {
 	return f
 }
 
-func (f *feed) start() {
+func (f *inputQueue) start() {
 	if f != nil {
 		go f.run()
 	}
 }
 
-// run writes what is queued and then closes the pipe. A write that fails means that nobody reads any more.
-func (f *feed) run() {
+// run writes the queue and then closes the pipe. A write that fails means that no process reads the pipe.
+func (f *inputQueue) run() {
 	defer f.close()
 	for {
 		f.mu.Lock()
@@ -61,26 +60,26 @@ func (f *feed) run() {
 	}
 }
 
-func (f *feed) say(text string) bool {
+func (f *inputQueue) add(line string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.open {
 		return false
 	}
-	f.queue = append(f.queue, []byte(text+"\n"))
+	f.queue = append(f.queue, []byte(line+"\n"))
 	f.more.Signal()
 	return true
 }
 
-func (f *feed) end() {
+func (f *inputQueue) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open = false
 	f.more.Signal()
 }
 
-// close gives up what is still queued, also a write that waits.
-func (f *feed) close() {
+// close discards the queue and interrupts a blocked write.
+func (f *inputQueue) close() {
 	if f != nil {
 		f.mu.Lock()
 		f.open, f.queue = false, nil
@@ -90,20 +89,20 @@ func (f *feed) close() {
 	}
 }
 
-// drain passes on what a program writes.
-type drain struct {
+// outputCopier copies the output of a program to a writer.
+type outputCopier struct {
 	pipe *os.File
 	to   io.Writer
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-func newDrain(pipe *os.File, to io.Writer) *drain {
-	return &drain{pipe: pipe, to: to, done: make(chan struct{})}
+func newOutputCopier(pipe *os.File, to io.Writer) *outputCopier {
+	return &outputCopier{pipe: pipe, to: to, done: make(chan struct{})}
 }
 
-// run passes on until nobody holds the other end. When its time is up, it passes on what is in the pipe and no more.
-func (d *drain) run() {
+// run copies until the other end of the pipe is closed. When the deadline passes, it copies what is already in the pipe and stops.
+func (d *outputCopier) run() {
 	defer close(d.done)
 	defer d.pipe.Close()
 	err := d.copy(d.pipe)
@@ -117,14 +116,14 @@ func (d *drain) run() {
 	}
 }
 
-// copy passes on. After a failed write it reads on, so that the program is not held up.
-func (d *drain) copy(from io.Reader) error {
+// copy copies the output. After a failed write it keeps reading, so that the program does not block.
+func (d *outputCopier) copy(from io.Reader) error {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 && d.err == nil {
 			if _, failed := d.to.Write(buffer[:n]); failed != nil {
-				d.err = fmt.Errorf("pass on the output: %w", failed)
+				d.err = fmt.Errorf("write the output: %w", failed)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -136,20 +135,21 @@ func (d *drain) copy(from io.Reader) error {
 	}
 }
 
+// inPipe returns the number of bytes in a pipe.
 func inPipe(pipe *os.File) (bytes int64) {
 	conn, err := pipe.SyscallConn()
 	if err != nil {
 		return 0
 	}
 	_ = conn.Control(func(fd uintptr) {
-		n, _ := unix.IoctlGetInt(int(fd), pending)
+		n, _ := unix.IoctlGetInt(int(fd), bytesInPipe)
 		bytes = int64(n)
 	})
 	return bytes
 }
 
-// waitDrains waits for the ends of the outputs, which something that escaped may hold open, but no longer than atMost.
-func waitDrains(all []*drain, atMost time.Duration) (errs []error) {
+// waitForOutput waits until all output is copied, at most for atMost, because an escaped process may keep a pipe open.
+func waitForOutput(all []*outputCopier, atMost time.Duration) (errs []error) {
 	deadline := time.Now().Add(atMost)
 	for _, d := range all {
 		_ = d.pipe.SetReadDeadline(deadline)
@@ -161,7 +161,7 @@ func waitDrains(all []*drain, atMost time.Duration) (errs []error) {
 	return errs
 }
 
-// same reports whether two writers are one. Those that cannot be compared are not.
-func same(a, b io.Writer) bool {
+// sameWriter reports whether two writers are the same. Writers that cannot be compared are not.
+func sameWriter(a, b io.Writer) bool {
 	return a != nil && b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }

@@ -9,26 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pending asks for the number of bytes in a pipe: FIONREAD.
-const pending = 0x4004667f
+// bytesInPipe is the ioctl that returns the number of bytes in a pipe: FIONREAD.
+const bytesInPipe = 0x4004667f
 
-// zombie is the state of a process that ended and was not reaped: SZOMB.
+// zombie is the state of a process that has ended but was not reaped: SZOMB.
 const zombie = 5
 
-func look(pid int) (seen, bool) {
+// lookUp returns what the system reports about a process, and whether it exists.
+func lookUp(pid int) (processInfo, bool) {
 	if pid <= 0 {
-		return seen{}, false
+		return processInfo{}, false
 	}
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(info.Proc.P_pid) != pid {
-		return seen{}, false
+		return processInfo{}, false
 	}
 	start := info.Proc.P_starttime
-	return seen{fmt.Sprintf("%d.%06d", start.Sec, start.Usec), info.Proc.P_stat == zombie}, true
+	return processInfo{fmt.Sprintf("%d.%06d", start.Sec, start.Usec), info.Proc.P_stat == zombie}, true
 }
 
-// ownsGroup tells whether a group whose leader is gone is the one that was noted. It is not if the system was started since;
-// otherwise its number cannot have become that of another while one of it lives.
+// ownsGroup reports whether a group whose leader is gone is the one that was recorded. It is not if the system was rebooted since.
+// Otherwise the system does not reuse the id while the group has members.
 func ownsGroup(id ID) bool {
 	var seconds int64
 	if _, err := fmt.Sscanf(id.Started, "%d.", &seconds); err != nil {
@@ -38,7 +39,7 @@ func ownsGroup(id ID) bool {
 	return err == nil && seconds >= boot.Sec
 }
 
-// members finds the living processes of a leader's group. What else carries a session cannot be told here.
+// members returns the running processes of a leader's group. Processes that carry a session cannot be found on this system.
 func members(leader int, _ string) (all []member) {
 	if leader <= 0 {
 		return nil
@@ -55,19 +56,18 @@ func members(leader int, _ string) (all []member) {
 	return all
 }
 
-// awaitEnd waits for the end of a child and leaves it to be reaped.
-func awaitEnd(pid int) {
-	// Should the system not tell, it has to be looked for: whatever comes after must not take a living program for one
-	// that has ended.
-	for tell(pid); ; time.Sleep(longPause) {
-		if s, ok := look(pid); !ok || s.ended {
+// waitForExit waits until a child has ended, without reaping it.
+func waitForExit(pid int) {
+	// If kqueue fails, poll: the caller must not take a running program for one that has ended.
+	for waitKqueue(pid); ; time.Sleep(longPause) {
+		if s, ok := lookUp(pid); !ok || s.ended {
 			return
 		}
 	}
 }
 
-// tell waits until the system tells that a process has ended, or cannot.
-func tell(pid int) {
+// waitKqueue waits until the system reports that a process has ended, or fails to.
+func waitKqueue(pid int) {
 	queue, err := unix.Kqueue()
 	if err != nil {
 		return

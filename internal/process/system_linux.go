@@ -11,31 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pending asks for the number of bytes in a pipe.
-const pending = unix.TIOCINQ
+// bytesInPipe is the ioctl that returns the number of bytes in a pipe.
+const bytesInPipe = unix.TIOCINQ
 
-// status is what /proc says about a process.
+// status is what /proc reports about a process.
 type status struct {
-	seen
+	processInfo
 	group, session int
 }
 
-func look(pid int) (seen, bool) {
+// lookUp returns what the system reports about a process, and whether it exists.
+func lookUp(pid int) (processInfo, bool) {
 	s, ok := readStatus(pid)
 	if !ok {
-		return seen{}, false
+		return processInfo{}, false
 	}
-	// The start time is counted from when the system started: another start, another time.
+	// The start time counts from boot, so it is unique only together with the boot id.
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		boot = nil
 	}
 	s.started = strings.TrimSpace(string(boot)) + "/" + s.started
-	return s.seen, true
+	return s.processInfo, true
 }
 
-// ownsGroup tells whether a group whose leader is gone is the one that was noted. In a container that was started again the
-// same numbers are others' by now, so one of it has to carry a session.
+// ownsGroup reports whether a group whose leader is gone is the one that was recorded. After a container restart the same ids may
+// belong to other processes, so at least one member must carry a session.
 func ownsGroup(id ID) bool {
 	return slices.ContainsFunc(members(id.PID, ""), func(m member) bool {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(m.pid) + "/environ")
@@ -43,7 +44,7 @@ func ownsGroup(id ID) bool {
 	})
 }
 
-// readStatus reads fields 3, 5, 6 and 22 of /proc/PID/stat. Field 2 is a name in brackets that can hold anything.
+// readStatus reads fields 3, 5, 6 and 22 of /proc/PID/stat. Field 2 is a name in parentheses that can contain anything.
 func readStatus(pid int) (s status, ok bool) {
 	if pid <= 0 {
 		return status{}, false
@@ -64,8 +65,8 @@ func readStatus(pid int) (s status, ok bool) {
 	return s, true
 }
 
-// members finds the living processes of a leader's group and session, and those that carry a session of signalbox.
-// Either may be zero. This process is never one of them.
+// members returns the running processes of a leader's group and system session, and those that carry a session of signalbox. Either
+// argument may be zero. This process is never included.
 func members(leader int, session string) (all []member) {
 	folder, err := os.Open("/proc")
 	if err != nil {
@@ -87,29 +88,29 @@ func members(leader int, session string) (all []member) {
 		case !ok || s.ended:
 		case leader > 0 && s.group == leader:
 			all = append(all, member{pid, true})
-		case leader > 0 && (pid == leader || s.session == leader), carries(name, session):
+		case leader > 0 && (pid == leader || s.session == leader), carriesSession(name, session):
 			all = append(all, member{pid, false})
 		}
 	}
 	return all
 }
 
-// carries reports whether a process was started with a session, or one within it, in its environment.
-func carries(pid, session string) bool {
+// carriesSession reports whether a process has a session, or one nested in it, in its environment.
+func carriesSession(pid, session string) bool {
 	if session == "" {
 		return false
 	}
 	env, err := os.ReadFile("/proc/" + pid + "/environ")
 	if err != nil {
-		return false // of another user, or gone
+		return false // it belongs to another user, or is gone
 	}
 	env = append([]byte{0}, env...)
 	variable := "\x00" + SessionVariable + "=" + session
-	return bytes.Contains(env, []byte(variable+"\x00")) || bytes.Contains(env, []byte(variable+within))
+	return bytes.Contains(env, []byte(variable+"\x00")) || bytes.Contains(env, []byte(variable+nestedSeparator))
 }
 
-// awaitEnd waits for the end of a child and leaves it to be reaped.
-func awaitEnd(pid int) {
+// waitForExit waits until a child has ended, without reaping it.
+func waitForExit(pid int) {
 	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 }

@@ -25,7 +25,7 @@ func TestSessionOfAServer(t *testing.T) {
 		for line := range strings.Lines(r.Text) {
 			if value, found := strings.CutPrefix(strings.TrimSpace(line), process.SessionVariable+"="); found {
 				sessions[value] = true
-				if !strings.HasPrefix(value, process.Within("mcp-test-")) || !strings.HasPrefix(value, "T1-developer") {
+				if !strings.HasPrefix(value, process.NestedSession("mcp-test-")) || !strings.HasPrefix(value, "T1-developer") {
 					t.Errorf("its session is %s", value)
 				}
 			}

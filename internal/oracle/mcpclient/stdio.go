@@ -70,7 +70,7 @@ func (s *Server) run(grace time.Duration) (*program, error) {
 	read, write := io.Pipe()
 	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}), errors: tail{next: s.Stderr}}
 	// Each life is a session of its own, so that ending what is left of one does not end the next.
-	p.session = process.Within("mcp-" + s.Name + "-" + rand.Text())
+	p.session = process.NestedSession("mcp-" + s.Name + "-" + rand.Text())
 	env := append(environment(process.Environ(), s.Env), process.SessionVariable+"="+p.session)
 	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: env, Interactive: true,
 		Stdout: write, Stderr: &p.errors, Grace: grace}, nil)
@@ -156,7 +156,7 @@ func (p *program) Write(_ context.Context, message jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	return p.process.Say(string(text))
+	return p.process.WriteLine(string(text))
 }
 
 // Close closes the input, which tells the program to end, and hears it no more. It does not wait.

@@ -83,7 +83,7 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 		return Result{}, fmt.Errorf("the command of the tool cannot be run: %w", err)
 	case err != nil:
 		return Result{}, err
-	case printed.Over:
+	case printed.Truncated:
 		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was ended", maxPrinted),
 			Hint: "ask for less at once; it began with:\n" + Cut(valid(printed.Output), maxComplaint)}
 	case printed.Exit.Err != nil:
@@ -105,7 +105,7 @@ func (c Command) environment() []string {
 // session names the processes of a call, which may have any key.
 func session(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return process.Within("oracle-" + hex.EncodeToString(sum[:12]))
+	return process.NestedSession("oracle-" + hex.EncodeToString(sum[:12]))
 }
 
 // complaintOf tells how a command failed, in the last words of what it wrote. Some write them to the wrong place.

@@ -17,7 +17,7 @@ import (
 type program interface {
 	Wait() process.Exit
 	Stop(grace time.Duration)
-	Say(line string) error
+	WriteLine(line string) error
 	CloseInput()
 }
 
@@ -118,7 +118,7 @@ func (sup *supervisor) askForSignal(ctx context.Context, said rules.SignalFields
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed
 	}
-	if sup.program.Say(fmt.Sprintf("Your output has no valid signal. Send this line now, alone, at column 0: CHECKPOINT: %s", s.work)) != nil {
+	if sup.program.WriteLine(fmt.Sprintf("Your output has no valid signal. Send this line now, alone, at column 0: CHECKPOINT: %s", s.work)) != nil {
 		return ""
 	}
 	select {
@@ -134,7 +134,7 @@ func (sup *supervisor) askForSignal(ctx context.Context, said rules.SignalFields
 	for _, sig := range prompts.SignalsFor(s.role, s.work) {
 		lines = append(lines, sig.Line)
 	}
-	sup.program.Say(strings.TrimSpace(said.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
+	sup.program.WriteLine(strings.TrimSpace(said.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
 	return ""
 }
 

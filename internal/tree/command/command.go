@@ -106,7 +106,9 @@ func SplitReplies(text string) []string {
 }
 
 // session names the processes of one start.
-func session(key string) string { return process.Within("tree-" + strings.ReplaceAll(key, "/", "-")) }
+func session(key string) string {
+	return process.NestedSession("tree-" + strings.ReplaceAll(key, "/", "-"))
+}
 
 func run(ctx context.Context, key, command, input string, env ...string) (string, error) {
 	complaint := &clipped{limit: maxErrors}
@@ -117,7 +119,7 @@ func run(ctx context.Context, key, command, input string, env ...string) (string
 		return "", err
 	case printed.Exit.Err != nil:
 		return "", printed.Exit.Err
-	case printed.Over:
+	case printed.Truncated:
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
 	case printed.Exit.Code != 0 && said != "":
 		return "", fmt.Errorf("exit status %d: %s", printed.Exit.Code, said)

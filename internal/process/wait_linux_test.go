@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitGone waits for the end of a process that need not be a child.
-func awaitGone(t *testing.T, id ID) {
+// waitUntilGone waits for the end of a process that need not be a child.
+func waitUntilGone(t *testing.T, id ID) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {

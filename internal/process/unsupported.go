@@ -10,22 +10,22 @@ import (
 	"signalbox"
 )
 
-// Process is a program that was started. There is none here.
+// Process is a program that was started. There are none on this system.
 type Process struct{}
 
 func unsupported() error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("running agents and checks needs Linux or macOS, this is " + runtime.GOOS),
-		Hint: "run signalbox there, or in the Windows Subsystem for Linux"}
+		Hint: "use Linux or macOS, or the Windows Subsystem for Linux"}
 }
 
-// Start returns an error: the whole of what a program started cannot be ended here.
+// Start returns an error, because this system has no process groups to end.
 func Start(Spec, func(ID) error) (*Process, error) { return nil, unsupported() }
 
-// ID is never called.
+// ID returns the zero ID.
 func (p *Process) ID() ID { return ID{} }
 
-// Say returns an error.
-func (p *Process) Say(string) error { return unsupported() }
+// WriteLine returns an error.
+func (p *Process) WriteLine(string) error { return unsupported() }
 
 // CloseInput does nothing.
 func (p *Process) CloseInput() {}
@@ -36,7 +36,7 @@ func (p *Process) Stop(time.Duration) {}
 // Wait returns an error.
 func (p *Process) Wait() Exit { return Exit{Code: -1, Err: unsupported()} }
 
-// Alive reports false: nothing was started here.
+// Alive returns false.
 func (id ID) Alive() bool { return false }
 
 // EndOrphan finds nothing.

@@ -174,7 +174,7 @@ func identify(t *testing.T, text string) ID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ok := look(pid)
+	s, ok := lookUp(pid)
 	if !ok {
 		t.Fatalf("no process %d", pid)
 	}
