@@ -105,13 +105,13 @@ Examples:
 
 // checkedTree is the answer for programs.
 type checkedTree struct {
-	OK     bool        `json:"ok"`
-	Tree   string      `json:"tree,omitempty"`
-	Nodes  int         `json:"nodes"`
-	Tools  []string    `json:"tools"`
-	Model  bool        `json:"model"`
-	Faults []treeFault `json:"faults"`
-	Doubts []treeFault `json:"doubts"`
+	OK       bool        `json:"ok"`
+	Tree     string      `json:"tree,omitempty"`
+	Nodes    int         `json:"nodes"`
+	Tools    []string    `json:"tools"`
+	Model    bool        `json:"model"`
+	Faults   []treeFault `json:"faults"`
+	Warnings []treeFault `json:"doubts"`
 }
 
 type treeFault struct {
@@ -133,11 +133,11 @@ func (c *treeCheckCommand) Run(p *program) error {
 	if err == nil {
 		defer file.Close()
 	}
-	answer := checkedTree{OK: err == nil, Tools: []string{}, Faults: treeFaults(err), Doubts: []treeFault{}}
+	answer := checkedTree{OK: err == nil, Tools: []string{}, Faults: treeFaults(err), Warnings: []treeFault{}}
 	if err == nil {
 		answer.describe(file.Tree())
-		for _, d := range file.Tree().Doubts() {
-			answer.Doubts = append(answer.Doubts, treeFault{d.At.File, d.At.Line, d.Msg, d.Hint})
+		for _, d := range file.Tree().Warnings() {
+			answer.Warnings = append(answer.Warnings, treeFault{d.At.File, d.At.Line, d.Msg, d.Hint})
 		}
 	}
 	if c.JSON {
@@ -147,15 +147,15 @@ func (c *treeCheckCommand) Run(p *program) error {
 		return p.treeError(c.File, err)
 	}
 	_, err = fmt.Fprintln(p.out, answer.summary())
-	p.warnDoubts(file.Tree())
+	p.printWarnings(file.Tree())
 	return err
 }
 
-// warnDoubts tells what in a tree is hardly meant.
-func (p *program) warnDoubts(t *tree.Tree) {
-	for _, doubt := range t.Doubts() {
-		p.warnf("%v", doubt)
-		p.say("hint", doubt.Hint)
+// printWarnings prints the warnings about a tree.
+func (p *program) printWarnings(t *tree.Tree) {
+	for _, w := range t.Warnings() {
+		p.warnf("%v", w)
+		p.say("hint", w.Hint)
 	}
 }
 

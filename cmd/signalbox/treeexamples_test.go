@@ -29,8 +29,8 @@ func TestTreeExamples(t *testing.T) {
 		for i := range file.Tree().Len() {
 			shown[file.Tree().Info(i).Kind] = true
 		}
-		if doubts := file.Tree().Doubts(); len(doubts) > 0 {
-			t.Errorf("%s: %v", example, doubts)
+		if warnings := file.Tree().Warnings(); len(warnings) > 0 {
+			t.Errorf("%s: %v", example, warnings)
 		}
 		file.Close()
 	}

@@ -219,7 +219,7 @@ func newRunID() string {
 func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *luatree.File, o tree.RunOptions) (*tree.Run, error) {
 	o.Observe = true
 	c.noteUnused(p, file.Tree())
-	p.warnDoubts(file.Tree())
+	p.printWarnings(file.Tree())
 	show := &treeTeller{p: p, json: c.JSON, to: p.stderr}
 	if !c.JSON && isTerminal(p.stdout) && p.getenv("TERM") != "dumb" {
 		show.live = progress.NewPicture(p.stdout)
@@ -407,7 +407,7 @@ func (t *treeTeller) draw(run *tree.Run) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	focus := 0
 	for i := range run.Tree().Len() {
-		if run.Look(i).Status == tree.Running {
+		if run.View(i).Status == tree.Running {
 			focus = len(lines) - run.Tree().Len() + i
 		}
 	}

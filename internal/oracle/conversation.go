@@ -342,7 +342,7 @@ func (v *conversation) lastContent() (text, modelName string) {
 func failureOf(run *tree.Run) string {
 	reason := "none of its leaves reported an error"
 	for i := range run.Tree().Len() {
-		if look := run.Look(i); look.Status == tree.Failure && look.Err != "" {
+		if look := run.View(i); look.Status == tree.Failure && look.Err != "" {
 			reason = run.Tree().Path(i) + ": " + look.Err
 		}
 	}

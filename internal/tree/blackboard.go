@@ -2,17 +2,17 @@ package tree
 
 import "signalbox/internal/tree/blackboard"
 
-// What definitions and leaves need of the blackboard, under the names of this package.
+// Types of package blackboard that definitions and leaves use.
 type (
 	// Board is the blackboard of a run.
 	Board = blackboard.Board
 	// Key declares a key of the blackboard.
 	Key = blackboard.Key
-	// Type is what values a key may have.
+	// Type is the type of a key's values.
 	Type = blackboard.Type
 	// Change is a key whose value differs between two snapshots.
 	Change = blackboard.Change
-	// Position is where something is declared.
+	// Position is the position of a declaration in a file.
 	Position = blackboard.Position
 )
 
@@ -40,20 +40,20 @@ var (
 	ErrMistyped   = blackboard.ErrMistyped
 )
 
-// NewBoard returns a blackboard for calling leaves outside of a tree.
+// NewBoard returns a blackboard for calling leaves without a run.
 func NewBoard(keys []Key) (*Board, error) { return blackboard.New(keys) }
 
 // Types returns all types of keys.
 func Types() []Type { return blackboard.Types() }
 
-// ParseType is the inverse of Type.String.
+// ParseType parses the result of Type.String.
 func ParseType(name string) (Type, bool) { return blackboard.ParseType(name) }
 
-// Diff returns what changed from one snapshot of a blackboard to another, in the order of the keys.
+// Diff returns the changes between two snapshots of a blackboard, sorted by key.
 func Diff(from, to map[string]any) []Change { return blackboard.Diff(from, to) }
 
 // FormatValue returns a value of a blackboard as JSON.
 func FormatValue(v any) string { return blackboard.Format(v) }
 
-// ParseValue is the inverse of FormatValue.
+// ParseValue parses the result of FormatValue.
 func ParseValue(text string) (any, error) { return blackboard.Parse(text) }

@@ -15,14 +15,14 @@ import (
 
 // Limits on trees.
 const (
-	// MaxNodes is how many nodes a tree may have, its subtrees written out.
+	// MaxNodes is the maximum number of nodes of a tree, with its subtrees expanded.
 	MaxNodes = 250_000
-	// MaxDepth is how deep nodes may be nested.
+	// MaxDepth is the maximum number of levels of a tree.
 	MaxDepth  = 200
 	maxFaults = 20
 )
 
-// Fault is one thing that is wrong with a definition.
+// Fault is a mistake in a definition.
 type Fault struct {
 	At   Position
 	Msg  string
@@ -37,7 +37,7 @@ func (f Fault) Error() string {
 	return text
 }
 
-// CompileError is all that is wrong with a definition, at most twenty things.
+// CompileError lists the mistakes in a definition, at most twenty.
 type CompileError struct{ Faults []Fault }
 
 func (e *CompileError) Error() string {
@@ -48,7 +48,7 @@ func (e *CompileError) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Faults returns what is wrong, if err is of Compile.
+// Faults returns the faults of err if it is a *CompileError, and nil otherwise.
 func Faults(err error) []Fault {
 	var e *CompileError
 	if errors.As(err, &e) {
@@ -57,7 +57,7 @@ func Faults(err error) []Fault {
 	return nil
 }
 
-// Tree is a compiled definition. It does not change, and any number of runs may share it.
+// Tree is a compiled definition. It is immutable, and any number of runs may share it.
 type Tree struct {
 	def    *Definition
 	nodes  []node
@@ -66,27 +66,27 @@ type Tree struct {
 	leaves []leaf
 	layout *blackboard.Layout
 
-	// shape is what Shape returns, made when it is first asked for.
+	// shape is the result of Shape, computed on first use.
 	shape struct {
 		once   sync.Once
 		digest string
 	}
 }
 
-// node is what a tick needs of every node: its children are those that follow it, up to end. aux is its place in
-// params, or in leaves.
+// node is the part of a compiled node that every tick needs. Its descendants are the nodes after it, up to end. aux is its
+// index in params or leaves.
 type node struct {
 	kind Kind
 	end  int32
 	aux  int32
 }
 
-// meta is what people need.
+// meta is the part of a compiled node that only messages and pictures need.
 type meta struct {
 	def    *Node
 	parent int32
 	depth  int32
-	// nth counts, from 1, the children of one parent that are called the same.
+	// nth numbers, from 1, the children of one parent that have the same name.
 	nth int32
 }
 
@@ -95,38 +95,39 @@ type params struct {
 	times     int32
 	until     Until
 	keepGoing bool
-	// children, need and limit are a parallel's.
+	// children, need and limit belong to a parallel.
 	children, need, limit int32
-	// items, as, index are slots of a for_each, index -1: none; from and to those that a subtree resets.
+	// items, as and index are the slots of a for_each; index is -1 if it has none. A subtree resets the slots between from
+	// and to.
 	items, as, index blackboard.Slot
 	from, to         blackboard.Slot
 }
 
-// leaf is what a tick needs of a leaf. It is small, since all leaves of a large tree go through the processor's caches.
+// leaf is a compiled leaf.
 type leaf struct {
 	do    Func
-	job   *Leaf // what stands behind a leaf that takes time, nil for others and for what is not known yet
+	job   *Leaf // nil for a function, and for a tool or model until a run is created
 	args  map[string]any
 	name  string
 	scope blackboard.Scope
 	kind  Kind
 }
 
-// is makes the leaf what stands behind its name.
-func (l *leaf) is(known Leaf) {
+// set sets the function or job of the leaf.
+func (l *leaf) set(known Leaf) {
 	l.do, l.job = known.Do, nil
 	if known.Do == nil {
 		l.job = &known
 	}
 }
 
-// Compile checks a definition and makes it ready to run. Actions and conditions are looked up in the registry; tools
-// and model calls are looked up when a run is made. The error is a *CompileError.
+// Compile checks a definition and compiles it. It looks up actions and conditions in the registry; tools and models are
+// looked up when a run is created. The error is a *CompileError.
 func Compile(def *Definition, functions *Registry) (*Tree, error) {
 	c := &compiler{functions: functions, subtrees: map[string]*SubtreeDefinition{}, used: map[string]bool{},
 		tree: &Tree{def: def, layout: blackboard.NewLayout()}}
 	if !validName(def.Name) {
-		c.fault(def.At, "", "%q is no name for a tree", def.Name)
+		c.fault(def.At, "", "%q is not a valid name for a tree", def.Name)
 	}
 	for _, key := range def.Globals {
 		c.declare(blackboard.TreeScope, key, "", true)
@@ -136,7 +137,7 @@ func Compile(def *Definition, functions *Registry) (*Tree, error) {
 	}
 	for _, sub := range def.Subtrees {
 		if !validName(sub.Name) {
-			c.fault(sub.At, "", "%q is no name for a subtree", sub.Name)
+			c.fault(sub.At, "", "%q is not a valid name for a subtree", sub.Name)
 		}
 		if other := c.subtrees[sub.Name]; other != nil {
 			c.fault(sub.At, "give one of them another name", "subtree '%s' is defined twice, first at %s", sub.Name, other.At)
@@ -153,7 +154,7 @@ func Compile(def *Definition, functions *Registry) (*Tree, error) {
 	if len(c.faults) == 0 {
 		base := c.tree.layout.Clone()
 		c.add(def.Root, -1, 0, 1, blackboard.TreeScope)
-		c.unused(def, base)
+		c.checkUnused(def, base)
 	}
 	if len(c.faults) > 0 {
 		return nil, &CompileError{c.faults}
@@ -167,10 +168,10 @@ type compiler struct {
 	used      map[string]bool
 	tree      *Tree
 	faults    []Fault
-	full      bool // it is too large, and nothing more is to be compiled
+	tooLarge  bool // stop compiling
 }
 
-// fault reports whether the fault is a new one: a subtree that is used a thousand times has its faults once.
+// fault adds a fault, and reports whether it is new: a subtree that is used a thousand times has its faults only once.
 func (c *compiler) fault(at Position, hint, format string, args ...any) bool {
 	if len(c.faults) == maxFaults {
 		return false
@@ -183,14 +184,14 @@ func (c *compiler) fault(at Position, hint, format string, args ...any) bool {
 	return true
 }
 
-// near is a fault whose hint is the nearest of the known names. These are asked for only if the fault is a new one.
-func (c *compiler) near(at Position, what, name string, known func() []string, format string, args ...any) {
+// faultNear adds a fault whose hint is the most similar of the known names. It calls known only if the fault is new.
+func (c *compiler) faultNear(at Position, what, name string, known func() []string, format string, args ...any) {
 	if c.fault(at, "", format, args...) {
-		c.faults[len(c.faults)-1].Hint = nearest(what, name, known())
+		c.faults[len(c.faults)-1].Hint = suggest(what, name, known())
 	}
 }
 
-// normal returns a subtree whose keys have their defaults in normal form, which all its uses share.
+// normal returns a copy of a subtree whose keys have defaults in normal form. All uses of the subtree share it.
 func (c *compiler) normal(sub *SubtreeDefinition) *SubtreeDefinition {
 	own := *sub
 	own.Keys = slices.Clone(sub.Keys)
@@ -212,7 +213,7 @@ func (c *compiler) declare(scope blackboard.Scope, key Key, path string, global 
 	return slot
 }
 
-// ports checks the names of a subtree's ports: each must be told from the others and from the subtree's own keys.
+// ports checks that the names of a subtree's ports differ from each other and from its keys.
 func (c *compiler) ports(sub *SubtreeDefinition) {
 	for i, port := range sub.Ports {
 		at := port.At
@@ -222,7 +223,7 @@ func (c *compiler) ports(sub *SubtreeDefinition) {
 		same := func(k Key) bool { return k.Name == port.Name }
 		switch {
 		case !blackboard.ValidName(port.Name):
-			c.fault(at, "", "%q is no name for a port: %s", port.Name, blackboard.NameRule)
+			c.fault(at, "", "%q is not a valid name for a port: %s", port.Name, blackboard.NameRule)
 		case slices.ContainsFunc(sub.Ports[:i], same):
 			c.fault(at, "", "subtree '%s' has two ports '%s'", sub.Name, port.Name)
 		case slices.ContainsFunc(sub.Keys, same):
@@ -231,17 +232,17 @@ func (c *compiler) ports(sub *SubtreeDefinition) {
 	}
 }
 
-// validName reports whether a name can be an element of a path and a part of a picture.
+// validName reports whether a name can be used in paths and pictures.
 func validName(name string) bool {
 	return name != "" && len(name) <= 100 && utf8.ValidString(name) && !strings.ContainsAny(name, "/#") &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// cycles finds subtrees that use themselves, each cycle once.
+// cycles reports each cycle of subtrees that use themselves.
 func (c *compiler) cycles(def *Definition) {
 	done := map[string]bool{}
 	var way []string
-	seen := map[*Node]bool{} // in this subtree: a node may stand at many places
+	seen := map[*Node]bool{} // in this subtree: a node may be used in several places
 	var visit func(*Node, int)
 	enter := func(name string, at Position) {
 		if i := slices.Index(way, name); i >= 0 {
@@ -274,10 +275,10 @@ func (c *compiler) cycles(def *Definition) {
 	}
 }
 
-// unused compiles the subtrees that the tree does not use, only for their faults. base has the tree's keys.
-func (c *compiler) unused(def *Definition, base *blackboard.Layout) {
+// checkUnused compiles the subtrees that the tree does not use, to report their faults. base has the tree's keys.
+func (c *compiler) checkUnused(def *Definition, base *blackboard.Layout) {
 	for _, sub := range def.Subtrees {
-		if c.full || c.used[sub.Name] || sub.Root == def.Root {
+		if c.tooLarge || c.used[sub.Name] || sub.Root == def.Root {
 			continue
 		}
 		if sub.Root == nil {
@@ -293,27 +294,27 @@ func (c *compiler) unused(def *Definition, base *blackboard.Layout) {
 		for _, f := range aside.faults {
 			c.fault(f.At, f.Hint, "%s", f.Msg)
 		}
-		c.full = aside.full
+		c.tooLarge = aside.tooLarge
 	}
 }
 
-// add writes a node and what is below it.
+// add compiles a node and its descendants.
 func (c *compiler) add(n *Node, parent int32, depth, nth int, scope blackboard.Scope) {
 	t := c.tree
 	switch {
-	case c.full:
+	case c.tooLarge:
 		return
 	case len(t.nodes) == MaxNodes:
-		c.full = true
+		c.tooLarge = true
 		c.fault(n.At, "subtrees count each time they are used", "the tree has more than %d nodes", MaxNodes)
 		return
 	case depth > MaxDepth:
-		c.full = true
+		c.tooLarge = true
 		c.fault(n.At, "move a part into a for_each or a list", "nodes are nested more than %d deep", MaxDepth)
 		return
 	}
 	if n.Name != "" && !validName(n.Name) {
-		c.fault(n.At, "at most 100 printable characters, without '/' and '#'", "%q is no name for a node", n.Name)
+		c.fault(n.At, "at most 100 printable characters, without '/' and '#'", "%q is not a valid name for a node", n.Name)
 	}
 	i := int32(len(t.nodes))
 	t.nodes = append(t.nodes, node{kind: n.Kind, aux: -1})
@@ -344,7 +345,7 @@ func (c *compiler) add(n *Node, parent int32, depth, nth int, scope blackboard.S
 	t.nodes[i].end = int32(len(t.nodes))
 }
 
-// element is the node's part of a path, but for its number.
+// element returns the node's element of a path, without its number.
 func (n *Node) element() string {
 	if n.Name != "" {
 		return n.Name
@@ -355,7 +356,7 @@ func (n *Node) element() string {
 	return n.Kind.String()
 }
 
-// children checks how many there are.
+// children checks the number of children.
 func (c *compiler) children(n *Node) {
 	has, wants := len(n.Children), ""
 	switch {
@@ -380,7 +381,7 @@ func (c *compiler) setting(n *Node, i int32, p params) {
 	c.tree.params = append(c.tree.params, p)
 }
 
-// inner checks what a composite or decorator is set to, and returns the scope of its children.
+// inner compiles the options of a composite or decorator, and returns the scope of its children.
 func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Scope {
 	switch n.Kind {
 	case Parallel:
@@ -407,12 +408,12 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 		c.setting(n, i, params{after: int64(n.After), times: int32(n.Times)})
 	case Repeat:
 		if n.Times < 0 || n.Times > 1_000_000_000 || n.Times == 0 && n.Until == UntilTimes {
-			c.fault(n.At, "", "repeat needs a number of times, or until what")
+			c.fault(n.At, "", "repeat needs a number of times, or until")
 		}
 		c.setting(n, i, params{times: int32(n.Times), until: n.Until})
 	case Guard:
-		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil && !n.Children[0].asks(&left) {
-			c.fault(n.Children[0].At, "build it of condition, inverter, sequence and selector", "the first child of a guard can only ask")
+		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil && !n.Children[0].isQuestion(&left) {
+			c.fault(n.Children[0].At, "use condition, inverter, sequence and selector only", "the first child of a guard must be a condition")
 		}
 	case ForEach:
 		return c.forEach(n, i, scope)
@@ -420,14 +421,14 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 	return scope
 }
 
-// asks reports whether a node consists of conditions, of so many nodes at most.
-func (n *Node) asks(left *int) bool {
+// isQuestion reports whether a node consists of conditions only, and of at most left nodes.
+func (n *Node) isQuestion(left *int) bool {
 	*left--
 	switch n.Kind {
 	case Condition:
 		return true
 	case Inverter, Sequence, Selector, AlwaysFail, AlwaysSucceed:
-		return *left > 0 && !slices.ContainsFunc(n.Children, func(child *Node) bool { return child == nil || !child.asks(left) })
+		return *left > 0 && !slices.ContainsFunc(n.Children, func(child *Node) bool { return child == nil || !child.isQuestion(left) })
 	}
 	return false
 }
@@ -436,9 +437,9 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 	l := c.tree.layout
 	items, known := l.Lookup(scope, n.Items)
 	if !known {
-		c.fault(n.At, "declare it in blackboard, as a list", "for_each goes through %v '%s'", ErrUndeclared, n.Items)
+		c.fault(n.At, "declare it in blackboard, as a list", "for_each uses %v '%s'", ErrUndeclared, n.Items)
 	} else if t := l.Type(items); t != List && t != Any {
-		c.fault(n.At, "", "for_each goes through a list, and key '%s' is %s", n.Items, t.WithArticle())
+		c.fault(n.At, "", "for_each needs a list, and key '%s' is %s", n.Items, t.WithArticle())
 	}
 	inside, path := l.Open(scope), c.tree.path(i)
 	p := params{items: items, index: -1, keepGoing: n.KeepGoing}
@@ -454,11 +455,11 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 	return inside
 }
 
-// subtree writes out what a node uses, in a scope of its own.
+// subtree expands the subtree that a node uses, in a new scope.
 func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) {
 	sub := c.subtrees[n.Uses]
 	if sub == nil {
-		c.near(n.At, "subtree", n.Uses, func() []string { return slices.Collect(maps.Keys(c.subtrees)) }, "unknown subtree '%s'", n.Uses)
+		c.faultNear(n.At, "subtree", n.Uses, func() []string { return slices.Collect(maps.Keys(c.subtrees)) }, "unknown subtree '%s'", n.Uses)
 		return
 	}
 	if sub.Root == nil {
@@ -473,7 +474,7 @@ func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) 
 		path := c.tree.path(i)
 		for _, key := range sub.Keys {
 			if _, err := l.DeclareNormal(inside, key, path, false); err != nil {
-				c.full = c.full || errors.Is(err, blackboard.ErrDefaults)
+				c.tooLarge = c.tooLarge || errors.Is(err, blackboard.ErrDefaults)
 				c.fault(key.At, "subtrees count each time they are used", "%v", err)
 			}
 		}
@@ -484,9 +485,9 @@ func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) 
 		at, known := l.Lookup(scope, outer)
 		switch {
 		case outer == "":
-			c.fault(n.At, fmt.Sprintf("say for which key it stands: ports = {%s = \"…\"}", port.Name), "port '%s' of subtree '%s' is not connected", port.Name, n.Uses)
+			c.fault(n.At, fmt.Sprintf("connect it to a key: ports = {%s = \"…\"}", port.Name), "port '%s' of subtree '%s' is not connected", port.Name, n.Uses)
 		case !known:
-			c.fault(n.At, "declare it in blackboard", "port '%s' stands for %v '%s'", port.Name, ErrUndeclared, outer)
+			c.fault(n.At, "declare it in blackboard", "port '%s' refers to %v '%s'", port.Name, ErrUndeclared, outer)
 		case port.Type != Any && l.Type(at) != port.Type:
 			c.fault(n.At, "", "port '%s' takes %s, and key '%s' is %s", port.Name, port.Type.WithArticle(), outer, l.Type(at).WithArticle())
 		default:

@@ -59,8 +59,8 @@ func (n *Node) with(set func(*Node)) *Node {
 
 func TestFaultsOfDefinitions(t *testing.T) {
 	faults(t, map[string]faultCase{
-		"no name":         {&Definition{Name: "", At: line(1), Root: does(Success)}, []string{`post.lua:1: "" is no name for a tree`}},
-		"slash":           {&Definition{Name: "a/b", At: line(1), Root: does(Success)}, []string{`post.lua:1: "a/b" is no name for a tree`}},
+		"no name":         {&Definition{Name: "", At: line(1), Root: does(Success)}, []string{`post.lua:1: "" is not a valid name for a tree`}},
+		"slash":           {&Definition{Name: "a/b", At: line(1), Root: does(Success)}, []string{`post.lua:1: "a/b" is not a valid name for a tree`}},
 		"no root":         {root(nil), []string{"post.lua:1: tree 'post' has no root | give it a root"}},
 		"key":             {root(does(Success), Key{Name: "9", At: line(2)}), []string{`post.lua:2: "9" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 		"default":         {root(does(Success), Key{Name: "x", Type: List, Default: 1, At: line(2)}), []string{"post.lua:2: the default of key 'x' does not fit: it takes a list, not an int"}},
@@ -68,8 +68,8 @@ func TestFaultsOfDefinitions(t *testing.T) {
 		"global too":      {globals(root(does(Success), Key{Name: "x", Type: Int, At: line(3)}), Key{Name: "x", Type: Int, At: line(2)}), []string{"post.lua:3: key 'x' is declared twice, in blackboard and in globals"}},
 		"global type":     {globals(root(does(Success), Key{Name: "x", Type: Int}), Key{Name: "x"}), []string{"key 'x' is declared twice, in blackboard and in globals"}},
 		"global built in": {globals(root(does(Success), Key{Name: "tool_results", Type: List}), Key{Name: "tool_results", Type: List}), []string{"key 'tool_results' is declared twice, in blackboard and in globals"}},
-		"node's name":     {root(does(Success).with(func(n *Node) { n.Name = "a#2" })), []string{`post.lua:7: "a#2" is no name for a node | at most 100 printable characters, without '/' and '#'`}},
-		"line break":      {root(does(Success).with(func(n *Node) { n.Name = "a\nb" })), []string{`post.lua:7: "a\nb" is no name for a node | at most 100 printable characters, without '/' and '#'`}},
+		"node's name":     {root(does(Success).with(func(n *Node) { n.Name = "a#2" })), []string{`post.lua:7: "a#2" is not a valid name for a node | at most 100 printable characters, without '/' and '#'`}},
+		"line break":      {root(does(Success).with(func(n *Node) { n.Name = "a\nb" })), []string{`post.lua:7: "a\nb" is not a valid name for a node | at most 100 printable characters, without '/' and '#'`}},
 		"kind":            {root(&Node{}), []string{"post.lua:7: unknown node"}},
 		"kind 99":         {root(&Node{Kind: 99}), []string{"post.lua:7: unknown node"}},
 	})
@@ -88,20 +88,20 @@ func TestFaultsOfNodes(t *testing.T) {
 		"guard":          {set(Guard, none, asks(Success)), []string{"post.lua:7: guard has 1 children and needs a condition and one child"}},
 		"leaf":           {set(Wait, none, yes), []string{"post.lua:7: wait has 1 children and needs no child"}},
 		"missing":        {set(Sequence, none, yes, nil), []string{"post.lua:7: a child of sequence is missing"}},
-		"guard acts":     {set(Guard, none, of(Inverter, yes).with(func(n *Node) { n.At = line(8) }), yes), []string{"post.lua:8: the first child of a guard can only ask | build it of condition, inverter, sequence and selector"}},
+		"guard acts":     {set(Guard, none, of(Inverter, yes).with(func(n *Node) { n.At = line(8) }), yes), []string{"post.lua:8: the first child of a guard must be a condition | use condition, inverter, sequence and selector only"}},
 		"wait":           {set(Wait, func(n *Node) { n.After = -1 }), []string{"post.lua:7: wait needs a duration that is not negative"}},
 		"timeout":        {set(Timeout, none, yes), []string{"post.lua:7: timeout needs a duration above 0 | give it seconds, as in 5 or 0.5"}},
 		"cooldown":       {set(Cooldown, func(n *Node) { n.After = -1 }, yes), []string{"post.lua:7: cooldown needs a duration above 0 | give it seconds, as in 5 or 0.5"}},
 		"retry":          {set(Retry, none, yes), []string{"post.lua:7: retry needs 1 to 1,000,000 attempts and a backoff that is not negative"}},
 		"retry backoff":  {set(Retry, func(n *Node) { n.Times, n.After = 1, -1 }, yes), []string{"post.lua:7: retry needs 1 to 1,000,000 attempts and a backoff that is not negative"}},
 		"retry too much": {set(Retry, func(n *Node) { n.Times = 1_000_001 }, yes), []string{"post.lua:7: retry needs 1 to 1,000,000 attempts and a backoff that is not negative"}},
-		"repeat":         {set(Repeat, none, yes), []string{"post.lua:7: repeat needs a number of times, or until what"}},
-		"repeat minus":   {set(Repeat, func(n *Node) { n.Times, n.Until = -1, UntilSuccess }, yes), []string{"post.lua:7: repeat needs a number of times, or until what"}},
+		"repeat":         {set(Repeat, none, yes), []string{"post.lua:7: repeat needs a number of times, or until"}},
+		"repeat minus":   {set(Repeat, func(n *Node) { n.Times, n.Until = -1, UntilSuccess }, yes), []string{"post.lua:7: repeat needs a number of times, or until"}},
 		"require":        {set(Parallel, func(n *Node) { n.Require = 3 }, yes, yes), []string{"post.lua:7: parallel requires 3 of 2 children"}},
 		"require minus":  {set(Parallel, func(n *Node) { n.Require = -1 }, yes), []string{"post.lua:7: parallel requires -1 of 1 children"}},
 		"at once":        {set(Parallel, func(n *Node) { n.MaxConcurrent = -1 }, yes), []string{"post.lua:7: parallel cannot run -1 children at once"}},
-		"for_each key":   {set(ForEach, func(n *Node) { n.Items, n.As = "lists", "x" }, yes), []string{"post.lua:7: for_each goes through undeclared key 'lists' | declare it in blackboard, as a list"}},
-		"for_each type":  {set(ForEach, func(n *Node) { n.Items, n.As = "word", "x" }, yes), []string{"post.lua:7: for_each goes through a list, and key 'word' is a string"}},
+		"for_each key":   {set(ForEach, func(n *Node) { n.Items, n.As = "lists", "x" }, yes), []string{"post.lua:7: for_each uses undeclared key 'lists' | declare it in blackboard, as a list"}},
+		"for_each type":  {set(ForEach, func(n *Node) { n.Items, n.As = "word", "x" }, yes), []string{"post.lua:7: for_each needs a list, and key 'word' is a string"}},
 		"for_each as":    {set(ForEach, func(n *Node) { n.Items = "list" }, yes), []string{`post.lua:7: "" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 		"for_each same":  {set(ForEach, func(n *Node) { n.Items, n.As, n.Index = "list", "x", "x" }, yes), []string{"post.lua:7: for_each has the key 'x' for the item and for its number | give one of them another name"}},
 		"for_each index": {set(ForEach, func(n *Node) { n.Items, n.As, n.Index = "list", "x", "a b" }, yes), []string{`post.lua:7: "a b" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
@@ -112,23 +112,23 @@ func TestFaultsOfLeaves(t *testing.T) {
 	send := func(args map[string]any) *Definition { return root(action("send", args), Key{Name: "n", Type: Int}) }
 	faults(t, map[string]faultCase{
 		"unknown":       {root(action("mail.sent", nil)), []string{"post.lua:7: unknown function 'mail.sent' | did you mean 'send'?"}},
-		"far":           {root(action("something_else", nil)), []string{"post.lua:7: unknown function 'something_else' | there is: job, noop, send"}},
-		"nothing":       {root(&Node{Kind: Condition, Fn: "x"}), []string{"post.lua:7: unknown function 'x' | there is: fetched, has_mail"}},
+		"far":           {root(action("something_else", nil)), []string{"post.lua:7: unknown function 'something_else' | known: job, noop, send"}},
+		"nothing":       {root(&Node{Kind: Condition, Fn: "x"}), []string{"post.lua:7: unknown function 'x' | known: fetched, has_mail"}},
 		"no condition":  {root(&Node{Kind: Condition, Fn: "send"}), []string{"post.lua:7: 'send' is a function for action, not for condition | use BT.action"}},
 		"no action":     {root(action("has_mail", nil)), []string{"post.lua:7: 'has_mail' is a function for condition, not for action | use BT.condition"}},
-		"takes time":    {root(&Node{Kind: Condition, Fn: "mail.fetched"}), []string{"post.lua:7: 'mail.fetched' takes time, and a condition is asked within the tick | make it an action, and ask for what it wrote"}},
-		"guard's time":  {root(of(Guard, &Node{Kind: Condition, Fn: "fetched", At: line(8)}, does(Success))), []string{"post.lua:8: 'fetched' takes time, and a condition is asked within the tick | make it an action, and ask for what it wrote"}},
-		"hidden":        {root(action("noop", map[string]any{"a": Ref{"_a b"}})), []string{"post.lua:7: an argument of action stands for undeclared key '_a b' | declare it in blackboard"}},
+		"takes time":    {root(&Node{Kind: Condition, Fn: "mail.fetched"}), []string{"post.lua:7: 'mail.fetched' is a job, and a condition must answer within the tick | make it an action, and check what it wrote"}},
+		"guard's time":  {root(of(Guard, &Node{Kind: Condition, Fn: "fetched", At: line(8)}, does(Success))), []string{"post.lua:8: 'fetched' is a job, and a condition must answer within the tick | make it an action, and check what it wrote"}},
+		"hidden":        {root(action("noop", map[string]any{"a": Ref{"_a b"}})), []string{"post.lua:7: an argument of action refers to undeclared key '_a b' | declare it in blackboard"}},
 		"script":        {root(&Node{Kind: Script}), []string{"post.lua:7: script needs a function"}},
 		"tool":          {root(&Node{Kind: Tool}), []string{"post.lua:7: tool needs the tool's name"}},
 		"required":      {send(nil), []string{"post.lua:7: send needs the argument 'to' | args = {to = …}"}},
 		"required nil":  {send(map[string]any{"to": nil}), []string{"post.lua:7: send needs the argument 'to' | args = {to = …}"}},
 		"type":          {send(map[string]any{"to": 5}), []string{"post.lua:7: argument 'to' of send: it takes a string, not an int"}},
 		"not known":     {send(map[string]any{"to": "x", "copys": 5}), []string{"post.lua:7: send has no argument 'copys' | did you mean 'copies'?"}},
-		"takes none":    {root(&Node{Kind: Condition, Fn: "has_mail", Args: map[string]any{"x": 1}}), []string{"post.lua:7: has_mail has no argument 'x' | there is no argument at all"}},
-		"reference":     {send(map[string]any{"to": Ref{"m"}}), []string{"post.lua:7: an argument of action stands for undeclared key 'm' | declare it in blackboard"}},
-		"deep":          {root(action("noop", map[string]any{"a": []any{map[string]any{"b": Ref{"m"}}}})), []string{"post.lua:7: an argument of action stands for undeclared key 'm' | declare it in blackboard"}},
-		"several, once": {root(of(Sequence, action("x", nil), action("x", nil), action("y", nil))), []string{"unknown function 'x' | there is: job, noop, send", "unknown function 'y' | there is: job, noop, send"}},
+		"takes none":    {root(&Node{Kind: Condition, Fn: "has_mail", Args: map[string]any{"x": 1}}), []string{"post.lua:7: has_mail has no argument 'x' | no argument is defined"}},
+		"reference":     {send(map[string]any{"to": Ref{"m"}}), []string{"post.lua:7: an argument of action refers to undeclared key 'm' | declare it in blackboard"}},
+		"deep":          {root(action("noop", map[string]any{"a": []any{map[string]any{"b": Ref{"m"}}}})), []string{"post.lua:7: an argument of action refers to undeclared key 'm' | declare it in blackboard"}},
+		"several, once": {root(of(Sequence, action("x", nil), action("x", nil), action("y", nil))), []string{"unknown function 'x' | known: job, noop, send", "unknown function 'y' | known: job, noop, send"}},
 	})
 }
 
@@ -152,24 +152,24 @@ func TestFaultsOfSubtrees(t *testing.T) {
 	const cycle = " | a subtree cannot use itself; repeat its child instead"
 	faults(t, map[string]faultCase{
 		"unknown":       {tree(uses("prt"), part("part", 4, does(Success))), []string{"post.lua:7: unknown subtree 'prt' | did you mean 'part'?"}},
-		"none":          {tree(uses("prt")), []string{"post.lua:7: unknown subtree 'prt' | there is no subtree at all"}},
+		"none":          {tree(uses("prt")), []string{"post.lua:7: unknown subtree 'prt' | no subtree is defined"}},
 		"twice":         {tree(uses("part"), part("part", 4, does(Success)), part("part", 5, does(Success))), []string{"post.lua:5: subtree 'part' is defined twice, first at post.lua:4 | give one of them another name"}},
 		"tree's name":   {tree(does(Success), part("post", 4, does(Success))), []string{"post.lua:4: 'post' is the name of the tree and of a subtree | give one of them another name"}},
-		"name":          {tree(uses("a/b"), part("a/b", 4, does(Success))), []string{`post.lua:4: "a/b" is no name for a subtree`}},
+		"name":          {tree(uses("a/b"), part("a/b", 4, does(Success))), []string{`post.lua:4: "a/b" is not a valid name for a subtree`}},
 		"no root":       {tree(uses("part"), part("part", 4, nil)), []string{"post.lua:4: subtree 'part' has no root | give it a root"}},
-		"unused":        {tree(does(Success), part("part", 4, action("x", nil))), []string{"unknown function 'x' | there is: job, noop, send"}},
+		"unused":        {tree(does(Success), part("part", 4, action("x", nil))), []string{"unknown function 'x' | known: job, noop, send"}},
 		"unused root":   {tree(does(Success), part("part", 4, nil)), []string{"post.lua:4: subtree 'part' has no root | give it a root"}},
-		"unused port":   {tree(does(Success), part("outer", 5, connected(nil)), ported()), []string{"post.lua:3: port 'in' of subtree 'part' is not connected | say for which key it stands: ports = {in = \"…\"}"}},
+		"unused port":   {tree(does(Success), part("outer", 5, connected(nil)), ported()), []string{"post.lua:3: port 'in' of subtree 'part' is not connected | connect it to a key: ports = {in = \"…\"}"}},
 		"self":          {tree(uses("a"), part("a", 4, of(Sequence, uses("a")))), []string{"post.lua:3: cycle among subtrees: a → a" + cycle}},
 		"cycle":         {tree(does(Success), part("a", 4, uses("b")), part("b", 5, of(Inverter, uses("c"))), part("c", 6, uses("a"))), []string{"post.lua:3: cycle among subtrees: a → b → c → a" + cycle}},
-		"port":          {tree(connected(nil), ported()), []string{"post.lua:7: port 'in' of subtree 'part' is not connected | say for which key it stands: ports = {in = \"…\"}"}},
-		"port key":      {tree(connected(map[string]string{"in": "m"}), ported()), []string{"post.lua:7: port 'in' stands for undeclared key 'm' | declare it in blackboard"}},
+		"port":          {tree(connected(nil), ported()), []string{"post.lua:7: port 'in' of subtree 'part' is not connected | connect it to a key: ports = {in = \"…\"}"}},
+		"port key":      {tree(connected(map[string]string{"in": "m"}), ported()), []string{"post.lua:7: port 'in' refers to undeclared key 'm' | declare it in blackboard"}},
 		"port type":     {tree(connected(map[string]string{"in": "n"}), ported()), []string{"post.lua:7: port 'in' takes a list, and key 'n' is an int"}},
-		"port name":     {tree(does(Success), named(nil, []Key{{Name: "a b", At: line(9)}})), []string{`post.lua:9: "a b" is no name for a port: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
+		"port name":     {tree(does(Success), named(nil, []Key{{Name: "a b", At: line(9)}})), []string{`post.lua:9: "a b" is not a valid name for a port: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 		"port twice":    {tree(does(Success), named(nil, []Key{{Name: "in"}, {Name: "in"}})), []string{"post.lua:4: subtree 'part' has two ports 'in'"}},
 		"port and key":  {tree(connected(map[string]string{"in": "n"}), named([]Key{{Name: "in"}}, []Key{{Name: "in", At: line(9)}})), []string{"post.lua:9: 'in' is a port of subtree 'part' and a key of its own | give one of them another name"}},
 		"no such port":  {tree(connected(map[string]string{"in": "signals_emitted", "out": "n"}), ported()), []string{"post.lua:7: subtree 'part' has no port 'out' | declare it in the subtree's ports"}},
-		"used, unknown": {tree(of(Sequence, uses("a"), uses("a")), part("a", 4, action("x", nil))), []string{"unknown function 'x' | there is: job, noop, send"}},
+		"used, unknown": {tree(of(Sequence, uses("a"), uses("a")), part("a", 4, action("x", nil))), []string{"unknown function 'x' | known: job, noop, send"}},
 	})
 }
 
@@ -310,7 +310,7 @@ func TestExpansion(t *testing.T) {
 		want string
 	}{
 		"subtrees": {uses("p0"), "the tree has more than 250000 nodes"}, "unused": {does(Success), "the tree has more than 250000 nodes"},
-		"shared": {doubled, "the tree has more than 250000 nodes"}, "guard": {of(Guard, question, does(Success)), "the first child of a guard can only ask"},
+		"shared": {doubled, "the tree has more than 250000 nodes"}, "guard": {of(Guard, question, does(Success)), "the first child of a guard must be a condition"},
 		"deep": {deep, "nodes are nested more than 200 deep"}, "endless": {endless, "nodes are nested more than 200 deep"},
 	} {
 		d := root(tt.n)
@@ -383,7 +383,7 @@ func TestDetail(t *testing.T) {
 		{Action, func(n *Node) { n.Fn = "mail.send"; n.Args = map[string]any{"to": Ref{"list"}, "copies": 2} }, "send(copies=2, to=$list)"},
 		{Condition, func(n *Node) { n.Fn = "has_mail" }, "has_mail"}, {Script, func(n *Node) { n.Do = answer(Success) }, ""},
 		{Wait, func(n *Node) { n.After = 0 }, "0s"}, {Subtree, func(n *Node) { n.Uses, n.Ports = "part", map[string]string{"in": "list"} }, "part(in=list)"},
-		{LLMCall, func(n *Node) { n.Args = map[string]any{"prompt": strings.Repeat("ä", 40)} }, "(prompt=" + strings.Repeat("ä", 30) + "…)"},
+		{LLMCall, func(n *Node) { n.Args = map[string]any{"prompt": strings.Repeat("ä", 70)} }, "(prompt=" + strings.Repeat("ä", 59) + "…)"},
 		{Tool, func(n *Node) { n.Fn, n.Args = "search", map[string]any{"q": "x"} }, "search(q=x)"},
 	}
 	seen := map[Kind]bool{}

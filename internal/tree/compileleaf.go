@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// leaf finds what an action, condition, script, tool or model call does.
+// leaf compiles an action, condition, script, tool or model call.
 func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 	l := leaf{kind: n.Kind, name: n.Fn, args: n.Args, scope: scope}
 	switch {
@@ -25,10 +25,10 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 			return
 		}
 		if n.Kind == Condition && known.Job != nil {
-			c.fault(n.At, "make it an action, and ask for what it wrote", "'%s' takes time, and a condition is asked within the tick", n.Fn)
+			c.fault(n.At, "make it an action, and check what it wrote", "'%s' is a job, and a condition must answer within the tick", n.Fn)
 			return
 		}
-		l.is(known)
+		l.set(known)
 		l.args = c.arguments(n, known.Params)
 	case n.Kind == Tool && n.Fn == "":
 		c.fault(n.At, "", "tool needs the tool's name")
@@ -52,19 +52,19 @@ func (c *compiler) unknown(n *Node) {
 		c.fault(n.At, fmt.Sprintf("use BT.%s", other), "'%s' is a function for %s, not for %s", n.Fn, word, n.Kind)
 		return
 	}
-	c.near(n.At, "function", last(n.Fn), func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
+	c.faultNear(n.At, "function", last(n.Fn), func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
 }
 
-// missing is a tool or model that a run is not given.
+// missing reports a tool or model that a run does not have.
 func (c *compiler) missing(n *Node, services *Registry) {
 	if n.Kind == LLMCall {
-		c.fault(n.At, "give it one", "the tree calls a model, and there is none")
+		c.fault(n.At, "give it one", "the tree calls a model, and none is configured")
 		return
 	}
-	c.near(n.At, "tool", last(n.Fn), func() []string { return services.Names(Tool) }, "unknown tool '%s'", n.Fn)
+	c.faultNear(n.At, "tool", last(n.Fn), func() []string { return services.Names(Tool) }, "unknown tool '%s'", n.Fn)
 }
 
-// arguments checks those that are given and adds the defaults of the others.
+// arguments checks the arguments of a leaf and adds the defaults of those that are not given.
 func (c *compiler) arguments(n *Node, declared []Param) map[string]any {
 	if declared == nil {
 		return n.Args
@@ -95,20 +95,20 @@ func (c *compiler) arguments(n *Node, declared []Param) map[string]any {
 				}
 				return names
 			}
-			c.near(n.At, "argument", name, names, "%s has no argument '%s'", n.Fn, name)
+			c.faultNear(n.At, "argument", name, names, "%s has no argument '%s'", n.Fn, name)
 		}
 	}
 	return args
 }
 
-// refs checks that the keys exist for which arguments stand.
+// refs checks that the keys exist to which arguments refer.
 func (c *compiler) refs(n *Node, scope blackboard.Scope) {
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {
 		case Ref:
 			if _, known := c.tree.layout.Lookup(scope, v.Key); !known && !blackboard.Hidden(v.Key) {
-				c.fault(n.At, "declare it in blackboard", "an argument of %s stands for %v '%s'", n.element(), ErrUndeclared, v.Key)
+				c.fault(n.At, "declare it in blackboard", "an argument of %s refers to %v '%s'", n.element(), ErrUndeclared, v.Key)
 			}
 		case []any:
 			for _, item := range v {
@@ -123,8 +123,8 @@ func (c *compiler) refs(n *Node, scope blackboard.Scope) {
 	walk(map[string]any(n.Args))
 }
 
-// nearest is a hint that names what may have been meant.
-func nearest(what, name string, known []string) string {
+// suggest returns a hint that names the most similar known name.
+func suggest(what, name string, known []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	slices.Sort(known)
 	for _, k := range known {
@@ -136,9 +136,9 @@ func nearest(what, name string, known []string) string {
 	case best != "":
 		return fmt.Sprintf("did you mean '%s'?", best)
 	case len(known) == 0:
-		return fmt.Sprintf("there is no %s at all", what)
+		return fmt.Sprintf("no %s is defined", what)
 	case len(known) <= 20:
-		return fmt.Sprintf("there is: %s", strings.Join(known, ", "))
+		return fmt.Sprintf("known: %s", strings.Join(known, ", "))
 	}
 	return ""
 }

@@ -1,6 +1,6 @@
 package tree
 
-// Kind is what a node does.
+// Kind is the kind of a node.
 type Kind uint8
 
 const (
@@ -53,7 +53,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// ParseKind is the inverse of String.
+// ParseKind parses the result of String.
 func ParseKind(name string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.String() == name {
@@ -63,11 +63,11 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// IsComposite reports whether nodes of the kind choose among children, or, as a for_each does, go through many with one.
+// IsComposite reports whether nodes of the kind have several children, or, like a for_each, run one child several times.
 func (k Kind) IsComposite() bool { return k >= Sequence && k <= ForEach }
 
-// IsDecorator reports whether nodes of the kind change what one child answers, or when it is ticked.
+// IsDecorator reports whether nodes of the kind change the answer of one child, or when it is ticked.
 func (k Kind) IsDecorator() bool { return k >= Timeout && k <= AlwaysFail }
 
-// IsLeaf reports whether a definition gives nodes of the kind no children. A subtree gets one when it is compiled.
+// IsLeaf reports whether nodes of the kind have no children in a definition. A subtree gets a child when it is compiled.
 func (k Kind) IsLeaf() bool { return k >= Action && k <= Tool }

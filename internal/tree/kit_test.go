@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -283,4 +285,47 @@ func (e *expression) subtree() *Node {
 		panic("a ) is missing")
 	}
 	return n
+}
+
+// Halt halts every node that is running, as a parent would.
+func (r *Run) Halt() {
+	r.begin(r.now)
+	r.ticks--
+	r.halt(0)
+	r.status = r.state[0].status
+}
+
+// dump returns everything that a run remembers between two ticks, except for results that no tick has taken.
+func dump(r *Run) string {
+	return fmt.Sprintf("%s %d %d %d %d %s %v %d\n%+v\n%s\n%s %s %q", r.id, r.ticks, r.step, r.now, r.wake, r.status, r.topics, r.emits,
+		r.state, FormatValue(r.board.Snapshot()), format(r.lists), format(r.payloads), r.errs)
+}
+
+func format[V any](values map[int32]V) string {
+	texts := map[string]any{}
+	for i, v := range values {
+		texts[strconv.Itoa(int(i))] = FormatValue(v)
+	}
+	return FormatValue(texts)
+}
+
+// replayed returns a run that replays recorded ticks and then continues.
+func replayed(t *Tree, o *RunOptions, log [][]byte) (*Run, error) {
+	r, err := NewReplay(t, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range log {
+		rec, err := ParseRecord(append(slices.Clone(line), '}'))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", line, err)
+		}
+		if err := r.Replay(rec); err != nil {
+			return nil, fmt.Errorf("%s: %w", line, err)
+		}
+		if again := r.AppendRecord(nil); !bytes.Equal(line, again) {
+			return nil, fmt.Errorf("recorded as\n%s\nand replayed as\n%s", line, again)
+		}
+	}
+	return r, r.Resume(o)
 }

@@ -9,57 +9,60 @@ import (
 	"strings"
 )
 
-// Func is what an action or a condition does. It is done within the tick: it must be brief, and may be called again
-// with the same run and tick if the process was killed before the tick was recorded. A condition that answers
-// Running, and a function that panics, is a failure with the error recorded.
+// Func is the function of an action or a condition. It runs within the tick, so it must be brief. It may be called again
+// in the same run and tick if the process was killed before the tick was recorded. If it panics, or if a condition
+// answers Running, the leaf fails and the error is recorded.
 type Func func(*Call) Status
 
-// Job is what a leaf does that takes time, in a goroutine of its own. It must return soon after its context ended.
-// It may be started again with the same Request.Key if the process was killed before its end was recorded; and with a
-// context that has ended already, if the tree has left it: then it only ends what an earlier start may have left running.
+// Job is the function of a leaf that takes time. It runs in its own goroutine, and must return soon after ctx is done. It
+// may be started again with the same Request.Key if the process was killed before its result was recorded. If the tree
+// has halted the leaf in the meantime, ctx is already done: the job then only stops what an earlier start may have left
+// running.
 type Job func(ctx context.Context, r Request) Result
 
-// Request is what a job is to do.
+// Request is the work of a job.
 type Request struct {
-	// Key is the same for every start of the same work, also in another process, and differs for any other.
+	// Key identifies the work. It is the same each time that the work is started, also in another process.
 	Key  string
 	Path string
 	Kind Kind
 	Name string
-	// Payload is what Leaf.Prepare returned, as JSON would give it back.
+	// Payload is the result of Leaf.Prepare, with the types that decoding it from JSON gives.
 	Payload any
 }
 
-// Result is how a job ended. Status is Success or Failure; Err, if set, is recorded. Writes go to the blackboard,
-// as from the leaf itself, in the order of their keys.
+// Result is the result of a job. Status is Success or Failure. Err, if not empty, is recorded. Writes are written to the
+// blackboard as if by the leaf, in the order of their keys.
 type Result struct {
 	Status Status
 	Err    string
 	Writes map[string]any
 }
 
-// Param is an argument that a function takes.
+// Param declares an argument of a function.
 type Param struct {
 	Name string
 	Type Type
-	// Default nil: there is none. Required: the argument must be given.
+	// Default is the value of an argument that is not given; nil means none.
 	Default  any
 	Required bool
 }
 
-// Leaf is what stands behind a name: either Do, or a Job. Prepare, within the tick that begins the job, says what it is
-// to do; nil: the payload is the arguments. Finish, within the tick that takes its result, writes what it brought and
-// answers; nil: Result.Writes are written and Result.Status is the answer.
+// Leaf is a registered function or job. Exactly one of Do and Job is set.
 type Leaf struct {
-	// Params nil: any arguments are taken.
-	Params  []Param
-	Do      Func
+	// Params declares the arguments; nil means that any are accepted.
+	Params []Param
+	Do     Func
+	Job    Job
+	// Prepare returns the payload of the job. It is called within the tick that starts the job. If it is nil, the payload
+	// is the arguments.
 	Prepare func(*Call) (any, error)
-	Job     Job
-	Finish  func(*Call, Result) Status
+	// Finish handles the result of the job and returns the answer of the leaf. It is called within the tick that takes the
+	// result. If it is nil, Result.Writes are written and Result.Status is the answer.
+	Finish func(*Call, Result) Status
 }
 
-// Registry holds leaves by kind and name. The zero Registry is empty. Fill it before it is used.
+// Registry holds leaves by kind and name. The zero Registry is empty. It must not be changed once it is in use.
 type Registry struct {
 	leaves map[leafName]Leaf
 	topics []string
@@ -70,7 +73,7 @@ type leafName struct {
 	name string
 }
 
-// Add registers a leaf for an Action, a Condition, a Tool, or, with an empty name, an LLMCall. It replaces one of the
+// Add registers a leaf for an Action, a Condition, a Tool, or, with an empty name, an LLMCall. It replaces a leaf of the
 // same kind and name.
 func (r *Registry) Add(kind Kind, name string, leaf Leaf) {
 	if r.leaves == nil {
@@ -79,14 +82,14 @@ func (r *Registry) Add(kind Kind, name string, leaf Leaf) {
 	r.leaves[leafName{kind, name}] = leaf
 }
 
-// Reserve keeps a topic for the registered functions: others must not publish under it, since somebody acts on what
-// is published there.
+// Reserve reserves a topic for registered functions. Other functions must not publish under it, because observers act on
+// its values.
 func (r *Registry) Reserve(topic string) { r.topics = append(r.topics, topic) }
 
-// Reserved reports whether a topic is for registered functions only.
+// Reserved reports whether a topic is reserved for registered functions.
 func (r *Registry) Reserved(topic string) bool { return r != nil && slices.Contains(r.topics, topic) }
 
-// Find returns the leaf of a name, or of its last element when it is dotted.
+// Find returns the leaf with a name, or with the last element of a dotted name.
 func (r *Registry) Find(kind Kind, name string) (Leaf, bool) {
 	if r == nil {
 		return Leaf{}, false
@@ -115,8 +118,8 @@ func (r *Registry) Names(kind Kind) []string {
 	return names
 }
 
-// Ask calls an action or condition on behalf of another leaf, with the arguments checked and defaults filled in. It is
-// an error if there is none of that kind and name, if it takes time, or if an argument is wrong.
+// Ask calls an action or condition for another leaf. It checks the arguments and adds defaults. It returns an error if no
+// such function exists, if it is a job, or if an argument is wrong.
 func (r *Registry) Ask(c *Call, kind Kind, name string, args map[string]any) (Status, error) {
 	l, ok := r.Find(kind, name)
 	if !ok || l.Do == nil {

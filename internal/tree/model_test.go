@@ -422,7 +422,7 @@ func (m *model) leaf(n *modelNode) Status {
 		n.err = "panic: out of paper"
 		return Failure
 	case d.answer == Idle:
-		n.err = "the function answered IDLE, which is no answer"
+		n.err = "the function answered IDLE, which is not allowed"
 		return Failure
 	case d.answer == Running && n.def.Kind == Condition:
 		n.err = "a condition answered RUNNING"

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/testkit/property"
+	"signalbox/internal/tree/blackboard"
 )
 
 // TestModel does the same with random trees in a Run and in the naive interpreter, and compares all that can be seen
@@ -184,8 +184,6 @@ func (d *duo) step(what int) {
 		d.halts()
 		d.same("changed", d.m.changed, d.r.Changed())
 		d.torn = true
-	case what < 95:
-		d.restore()
 	default:
 		d.replay()
 	}
@@ -271,43 +269,15 @@ func (d *duo) lose() {
 	}
 }
 
-func (d *duo) restore() {
-	text := d.r.Save()
-	r, err := Restore(d.r.Tree(), text, d.o)
-	if err != nil {
-		d.t.Fatalf("restore: %v", err)
-	}
-	if again := r.Save(); !bytes.Equal(text, again) {
-		d.t.Fatalf("saved again it differs:\n%s\n%s", text, again)
-	}
-	d.r = r
-	d.lose()
-}
-
 func (d *duo) replay() {
 	if d.torn || len(d.log) == 0 {
 		return
 	}
-	r, err := NewReplay(d.r.Tree(), &RunOptions{})
+	r, err := replayed(d.r.Tree(), d.o, d.log)
 	if err != nil {
-		d.t.Fatalf("replay: %v", err)
+		d.t.Fatal(err)
 	}
-	for i, line := range d.log {
-		rec, err := ParseRecord(append(slices.Clone(line), '}'))
-		if err != nil {
-			d.t.Fatalf("%s: %v", line, err)
-		}
-		if err := r.Replay(rec); err != nil {
-			d.t.Fatalf("%s: %v", line, err)
-		}
-		if again := r.AppendRecord(nil); !bytes.Equal(line, again) {
-			d.t.Fatalf("tick %d was recorded as\n%s\nand replayed as\n%s", i+1, line, again)
-		}
-	}
-	if err := r.GoOn(d.o); err != nil {
-		d.t.Fatalf("go on: %v", err)
-	}
-	if want, got := d.r.Save(), r.Save(); !bytes.Equal(want, got) {
+	if want, got := dump(d.r), dump(r); want != got {
 		d.t.Fatalf("replayed it differs:\n%s\n%s", want, got)
 	}
 	d.same("pending jobs", describe(d.r.Pending()), describe(r.Pending()))
@@ -345,8 +315,8 @@ func (d *duo) invariants() {
 	}
 	for i := range r.Tree().Len() {
 		info := r.Tree().Info(i)
-		running := r.Look(i).Status == Running
-		if running && info.Parent >= 0 && r.Look(info.Parent).Status != Running {
+		running := r.View(i).Status == Running
+		if running && info.Parent >= 0 && r.View(info.Parent).Status != Running {
 			d.t.Fatalf("%s is running, and its parent is not", info.Path)
 		}
 		if running && r.Status() != Running {
@@ -360,8 +330,16 @@ func (d *duo) invariants() {
 		}
 	}
 	counted := r.tree.layout.Board()
-	if err := counted.Restore(r.board.Save()); err != nil || r.board.Size() != counted.Size() {
-		d.t.Fatalf("the blackboard counts %d bytes, and has %d (%v)", r.board.Size(), counted.Size(), err)
+	for i := range r.tree.layout.Len() {
+		counted.Put(blackboard.Slot(i), r.board.Value(blackboard.Slot(i)))
+	}
+	for key, v := range r.board.Snapshot() {
+		if blackboard.Hidden(key) {
+			_ = counted.Set(key, v)
+		}
+	}
+	if r.board.Size() != counted.Size() {
+		d.t.Fatalf("the blackboard counts %d bytes, and has %d", r.board.Size(), counted.Size())
 	}
 }
 

@@ -15,12 +15,13 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/text"
 	"signalbox/internal/tree/blackboard"
 )
 
-// A journal of a run is text: a line for what was run, one for each tick, and one for the end. Each line is a JSON
-// object whose last field, "hash", is the SHA-256 of the line's text before that field, together with the hash of the
-// line before. docs/trees.md states the fields.
+// The journal of a run is text: a header line, a line for each tick, and a line for the end. Each line is a JSON object
+// whose last field, "hash", is the SHA-256 of the hash of the previous line and the text of the line before that field.
+// docs/trees.md describes the fields.
 
 // Header is the first line of a journal.
 type Header struct {
@@ -28,7 +29,7 @@ type Header struct {
 	Run    string    `json:"run"`
 	Tree   string    `json:"tree"`
 	At     time.Time `json:"at"`
-	// File and Source are what the tree was made from, so that a journal can be read and continued without it.
+	// File and Source are the file of the tree, so that a journal can be read and resumed without it.
 	File   string `json:"file,omitempty"`
 	Source string `json:"source,omitempty"`
 	// Shape is the digest of the compiled tree.
@@ -38,10 +39,10 @@ type Header struct {
 	Hash    string          `json:"hash"`
 }
 
-// HeaderFormat is the version of the journals that this program writes and reads.
+// HeaderFormat is the version of the journal format.
 const HeaderFormat = 1
 
-// Ending is the last line of a journal whose run ended.
+// Ending is the last line of the journal of a run that ended.
 type Ending struct {
 	End   string    `json:"end"`
 	At    time.Time `json:"at"`
@@ -49,7 +50,7 @@ type Ending struct {
 	Hash  string    `json:"hash"`
 }
 
-// Record is what a journal says about one tick.
+// Record is the record of a tick in a journal.
 type Record struct {
 	Tick   int
 	At     int64
@@ -58,12 +59,12 @@ type Record struct {
 	writes []nodeWrite
 	errs   []nodeText
 	wakes  []nodeTime
-	// payloads are those of the jobs that the tick began.
+	// payloads are the payloads of the jobs that the tick started.
 	payloads []nodeValue
 	emits    []nodeWrite
 }
 
-// tickRecord collects what Record tells, while a tick goes on.
+// tickRecord collects the record of the current tick.
 type tickRecord struct {
 	visits   []visited
 	writes   []nodeWrite
@@ -81,9 +82,9 @@ type (
 		node  int32
 		key   string
 		value any
-		// stays, if not 0, says that value was put after the last so many items of the list that the key had: a list that
-		// grows would otherwise make a journal grow with its square.
-		stays int
+		// kept, if not 0, means that the new value is a list: the last kept items of the key's old list, followed by value.
+		// Without it, the size of a journal would be quadratic in the length of a growing list.
+		kept int
 	}
 	nodeText struct {
 		node int32
@@ -103,40 +104,40 @@ func (t *tickRecord) clear() {
 	*t = tickRecord{t.visits[:0], t.writes[:0], t.errs[:0], t.wakes[:0], t.payloads[:0]}
 }
 
-func (r *Run) wrote(i int32, key string, before, v any) {
+func (r *Run) recordWrite(i int32, key string, before, v any) {
 	r.changed = true
-	r.spent += blackboard.Size(v) + len(key)
+	r.written += blackboard.Size(v) + len(key)
 	if !r.record {
 		return
 	}
 	w := nodeWrite{i, key, v, 0}
-	if stays := staying(before, v); stays > 0 {
-		w.value, w.stays = v.([]any)[stays], stays
+	if kept := keptItems(before, v); kept > 0 {
+		w.value, w.kept = v.([]any)[kept], kept
 	}
 	r.tick.writes = append(r.tick.writes, w)
 }
 
-// staying is how many of the last items of a list are the first of another, which has one more; 0 if it is no such list.
-func staying(before, after any) int {
+// keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0 otherwise.
+func keptItems(before, after any) int {
 	old, _ := before.([]any)
 	list, _ := after.([]any)
-	stays := len(list) - 1
-	if stays < 1 || stays > len(old) || !reflect.DeepEqual(old[len(old)-stays:], list[:stays]) {
+	kept := len(list) - 1
+	if kept < 1 || kept > len(old) || !reflect.DeepEqual(old[len(old)-kept:], list[:kept]) {
 		return 0
 	}
-	return stays
+	return kept
 }
 
-// whole is what a write makes of the value that a key had.
-func (w nodeWrite) whole(before any) any {
-	if w.stays == 0 {
+// apply returns the value of a key after a write, given the value before.
+func (w nodeWrite) apply(before any) any {
+	if w.kept == 0 {
 		return w.value
 	}
 	old, _ := before.([]any)
-	if w.stays > len(old) {
-		return nil // and compare will say so
+	if w.kept > len(old) {
+		return nil // compare reports it
 	}
-	return slices.Concat(old[len(old)-w.stays:], []any{w.value})
+	return slices.Concat(old[len(old)-w.kept:], []any{w.value})
 }
 
 func (r *Run) emit(i int32, topic string, v any) {
@@ -145,10 +146,10 @@ func (r *Run) emit(i int32, topic string, v any) {
 	r.emitted = append(r.emitted, Emit{r.emits, r.topics[topic], int(i), topic, v})
 }
 
-// statusLetters write a visit: the node's index and one letter.
+// statusLetters holds the letter of each status. A visit is recorded as the node's index and a letter.
 const statusLetters = "ISFR"
 
-// AppendRecord writes the last tick as a line of a journal, but for its hash: see Chain.
+// AppendRecord appends the record of the last tick as a line of a journal, without its hash: see Chain.
 func (r *Run) AppendRecord(dst []byte) []byte {
 	t := &r.tick
 	dst = strconv.AppendInt(append(dst, `{"tick":`...), int64(r.ticks), 10)
@@ -160,8 +161,8 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 	dst = append(dst, '"')
 	dst = appendFields(dst, "writes", t.writes, func(dst []byte, w nodeWrite) []byte {
 		dst = blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.key), ','), w.value)
-		if w.stays > 0 {
-			dst = strconv.AppendInt(append(dst, ','), int64(w.stays), 10)
+		if w.kept > 0 {
+			dst = strconv.AppendInt(append(dst, ','), int64(w.kept), 10)
 		}
 		return dst
 	})
@@ -179,7 +180,7 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 	})
 }
 
-// appendFields writes a list of small lists, unless it is empty.
+// appendFields appends a field whose value is a list of lists, unless it is empty.
 func appendFields[T any](dst []byte, name string, list []T, write func([]byte, T) []byte) []byte {
 	if len(list) == 0 {
 		return dst
@@ -194,12 +195,12 @@ func appendFields[T any](dst []byte, name string, list []T, write func([]byte, T
 	return append(dst, ']')
 }
 
-// Chain is the state of a journal's hash chain. The zero Chain is that before the first line.
+// Chain is the state of a journal's hash chain. The zero Chain is the state before the first line.
 type Chain struct{ last [sha256.Size]byte }
 
 const hashField = `,"hash":"`
 
-// Seal ends a line that begins at from in dst and lacks its hash.
+// Seal appends the hash and the end of a line that starts at from in dst.
 func (c *Chain) Seal(dst []byte, from int) []byte {
 	c.last = c.next(dst[from:])
 	dst = hex.AppendEncode(append(dst, hashField...), c.last[:])
@@ -213,10 +214,10 @@ func (c *Chain) next(text []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// ErrChain is a line of a journal that was changed, or that does not follow the one before.
+// ErrChain means that a line of a journal was changed, or does not follow the previous one.
 var ErrChain = errors.New("the line was changed, or lines are missing before it")
 
-// Check checks a whole line, without its line end.
+// Check checks a complete line without its line end.
 func (c *Chain) Check(line []byte) error {
 	const tail = len(hashField) + 2*sha256.Size + 2
 	if len(line) < tail {
@@ -231,22 +232,22 @@ func (c *Chain) Check(line []byte) error {
 	return nil
 }
 
-// AppendHeader writes a header as a line of a journal, but for its hash.
+// AppendHeader appends a header as a line of a journal, without its hash.
 func AppendHeader(dst []byte, h Header) []byte { return appendUnsealed(dst, h) }
 
-// AppendEnding writes how a run ended, as a line of a journal but for its hash.
+// AppendEnding appends an ending as a line of a journal, without its hash.
 func AppendEnding(dst []byte, e Ending) []byte { return appendUnsealed(dst, e) }
 
-// appendUnsealed writes a line whose type has the hash as its last field.
+// appendUnsealed appends a line whose type has the hash as its last field, without the hash.
 func appendUnsealed(dst []byte, line any) []byte {
 	text, err := json.Marshal(line)
 	if err != nil {
-		panic(err) // headers and endings consist of texts
+		panic(err) // headers and endings can always be encoded
 	}
 	return append(dst, text[:strings.LastIndex(string(text), hashField)]...)
 }
 
-// Header returns the header for a journal of the run. The caller adds where the tree is from.
+// Header returns the header for the journal of the run. The caller sets File and Source.
 func (r *Run) Header(o *RunOptions, at time.Time) Header {
 	return Header{Format: HeaderFormat, Run: r.id, Tree: r.tree.Name(), At: at.UTC(), Shape: r.tree.Shape(),
 		Inputs: encodeMap(o.Inputs), Globals: encodeMap(o.Globals)}
@@ -258,9 +259,9 @@ func encodeMap(m map[string]any) json.RawMessage {
 	}
 	kept := make(map[string]any, len(m))
 	for key, v := range m {
-		var err error // of each by itself: together they may be larger than one value can be
+		var err error // check each value by itself: together they may exceed the size of a value
 		if kept[key], err = Any.Check(v); err != nil {
-			panic(err) // NewRun took them
+			panic(err) // NewRun accepted them
 		}
 	}
 	return blackboard.Append(nil, kept)
@@ -284,7 +285,7 @@ func (h Header) ReadInputs() (inputs, globals map[string]any, err error) {
 	return inputs, globals, nil
 }
 
-// ParseRecord reads a line that AppendRecord and Seal wrote.
+// ParseRecord parses a line that AppendRecord and Seal wrote.
 func ParseRecord(line []byte) (*Record, error) {
 	var raw struct {
 		Tick                               int
@@ -312,7 +313,7 @@ func ParseRecord(line []byte) (*Record, error) {
 	for _, row := range raw.Wakes {
 		at, ok := p.value(row, 1).(int64)
 		if !ok && p.err == nil && len(row) == 2 {
-			p.fail(errors.New("a wake is no time"))
+			p.fail(errors.New("a wake is not a time"))
 		}
 		rec.wakes = append(rec.wakes, nodeTime{p.node(row, 2), at})
 	}
@@ -325,7 +326,7 @@ func ParseRecord(line []byte) (*Record, error) {
 	return rec, p.err
 }
 
-// recordParser keeps the first error.
+// recordParser parses parts of a record and keeps the first error.
 type recordParser struct{ err error }
 
 func (p *recordParser) fail(err error) {
@@ -337,11 +338,11 @@ func (p *recordParser) fail(err error) {
 func (p *recordParser) write(row []json.RawMessage) nodeWrite {
 	w := nodeWrite{p.node(row, max(3, min(4, len(row)))), p.text(row, 1), p.value(row, 2), 0}
 	if len(row) == 4 {
-		stays, _ := p.value(row, 3).(int64)
-		if stays < 1 || stays > math.MaxInt32 {
-			p.fail(errors.New("so many items cannot stay"))
+		kept, _ := p.value(row, 3).(int64)
+		if kept < 1 || kept > math.MaxInt32 {
+			p.fail(errors.New("invalid number of kept items"))
 		}
-		w.stays = int(stays)
+		w.kept = int(kept)
 	}
 	return w
 }
@@ -372,26 +373,26 @@ func (p *recordParser) value(row []json.RawMessage, at int) any {
 	return v
 }
 
-func (p *recordParser) visits(text string) (visits []visited) {
-	for text != "" {
-		at := strings.IndexAny(text, statusLetters)
-		if at <= 0 {
-			p.fail(fmt.Errorf("visits cannot end in %q", clip(text, 20)))
+func (p *recordParser) visits(line string) (visits []visited) {
+	for line != "" {
+		end := strings.IndexAny(line, statusLetters)
+		if end <= 0 {
+			p.fail(fmt.Errorf("invalid visits %q", text.Shorten(line, 20)))
 			return nil
 		}
-		i, err := strconv.ParseInt(text[:at], 10, 32)
+		i, err := strconv.ParseInt(line[:end], 10, 32)
 		p.fail(err)
-		visits = append(visits, visited{int32(i), Status(strings.IndexByte(statusLetters, text[at]))})
-		text = text[at+1:]
+		visits = append(visits, visited{int32(i), Status(strings.IndexByte(statusLetters, line[end]))})
+		line = line[end+1:]
 	}
 	return visits
 }
 
-// Shape is a digest of all that decides how the tree behaves but the functions behind its leaves.
+// Shape returns a digest of everything that determines the behaviour of the tree, except for the functions of its leaves.
 func (t *Tree) Shape() string {
 	t.shape.once.Do(func() {
 		h := sha256.New()
-		digests := map[*Node][]byte{} // a node may be used many times
+		digests := map[*Node][]byte{} // a node may be used several times
 		for i, n := range t.nodes {
 			def := t.meta[i].def
 			if digests[def] == nil {
@@ -400,7 +401,7 @@ func (t *Tree) Shape() string {
 			fmt.Fprintf(h, "%d %x\n", n.end, digests[def])
 		}
 		if err := t.layout.Describe(h); err != nil {
-			panic(err) // a hash takes everything
+			panic(err) // writing to a hash never fails
 		}
 		t.shape.digest = hex.EncodeToString(h.Sum(nil))
 	})
@@ -411,17 +412,17 @@ func (n *Node) digest() []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %q %q %d %d %d %d %d %q %q %q %t %q %q ", n.Kind, n.element(), n.Fn, n.After, n.Times, n.Until,
 		n.Require, n.MaxConcurrent, n.Items, n.As, n.Index, n.KeepGoing, n.Uses, n.Ports)
-	exactly(h, n.Args)
+	writeExact(h, n.Args)
 	return h.Sum(nil)
 }
 
-// exactly writes a value so that no other is written the same; a Ref may be in it.
-func exactly(w io.Writer, v any) {
+// writeExact writes an unambiguous form of a value, which may contain a Ref.
+func writeExact(w io.Writer, v any) {
 	switch v := v.(type) {
 	case []any:
 		io.WriteString(w, "[")
 		for _, item := range v {
-			exactly(w, item)
+			writeExact(w, item)
 			io.WriteString(w, ",")
 		}
 		io.WriteString(w, "]")
@@ -429,7 +430,7 @@ func exactly(w io.Writer, v any) {
 		io.WriteString(w, "{")
 		for _, key := range sortedKeys(v) {
 			fmt.Fprintf(w, "%q:", key)
-			exactly(w, v[key])
+			writeExact(w, v[key])
 			io.WriteString(w, ",")
 		}
 		io.WriteString(w, "}")

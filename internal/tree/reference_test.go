@@ -77,6 +77,7 @@ type performance struct {
 	expected map[string]event
 	seen     map[string]string
 	now      time.Time
+	log      [][]byte
 }
 
 // event is what happens to one leaf in a tick: "a(1→2):S".
@@ -94,7 +95,7 @@ func newPerformance(t *testing.T, text string) *performance {
 	services := &Registry{}
 	services.Add(Tool, "job", Leaf{Job: noJob})
 	services.Add(LLMCall, "", Leaf{Job: noJob})
-	p.o = &RunOptions{Record: true, Observe: true, Services: services}
+	p.o = &RunOptions{Record: true, Observe: true, Services: services, Inputs: map[string]any{}}
 	p.r = mustRun(t, mustCompile(t, def, functions()), p.o)
 	return p
 }
@@ -146,6 +147,9 @@ func (p *performance) step(text string) (err error) {
 	first, rest, _ := strings.Cut(text, " ")
 	if m := assignment.FindStringSubmatch(text); m != nil && !strings.Contains(text, "→") {
 		if m[2] == "=" {
+			if len(p.log) == 0 {
+				p.o.Inputs[m[1]] = value(m[3]) // for a process that replays the run
+			}
 			return p.r.Board().Set(m[1], value(m[3]))
 		}
 		if v, _ := p.r.Board().Get(m[1]); FormatValue(v) != m[3] {
@@ -166,12 +170,15 @@ func (p *performance) step(text string) (err error) {
 	if at, ok := strings.CutPrefix(first, "@"); ok {
 		p.now, text = epoch.Add(duration(at)), rest
 	}
-	return p.tick(text, func() { p.r.Tick(p.now) })
+	return p.tick(text, func() {
+		p.r.Tick(p.now)
+		p.log = append(p.log, p.r.AppendRecord(nil))
+	})
 }
 
 // kill is the end of the process and the start of another.
 func (p *performance) kill() error {
-	r, err := Restore(p.r.Tree(), p.r.Save(), p.o)
+	r, err := replayed(p.r.Tree(), p.o, p.log)
 	if err != nil {
 		return err
 	}
@@ -193,7 +200,7 @@ func (p *performance) see(text string) error {
 				continue
 			}
 			found = true
-			if got := letterOf(p.r.Look(i).Status); got != letter {
+			if got := letterOf(p.r.View(i).Status); got != letter {
 				return fmt.Errorf("%s is seen as %s", name, got)
 			}
 		}

@@ -1,14 +1,20 @@
 package tree
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// DivergenceError is a tick that, replayed, gave something else than was recorded: the tree is not the one that was
-// run, or the record is of another run.
+// ErrOtherTree means that a journal belongs to another tree, or to another version of this tree.
+var ErrOtherTree = errors.New("it is of another tree, or of another version of this one")
+
+// DivergenceError means that the replay of a tick differs from its record: the tree has changed, or the record belongs to
+// another run.
 type DivergenceError struct {
 	Tick      int
 	Path      string
 	Want, Got Status
-	// Reason is set when the two differ in something else than a status.
+	// Reason is set if the difference is not in a status.
 	Reason string
 }
 
@@ -19,8 +25,8 @@ func (e *DivergenceError) Error() string {
 	return fmt.Sprintf("tick %d: %s is %s, and was recorded as %s", e.Tick, e.Path, e.Got, e.Want)
 }
 
-// NewReplay returns a run for Replay. No function, tool or model is called in it. After the last record was replayed,
-// GoOn makes it a run that can be ticked.
+// NewReplay returns a run for Replay, which calls no function, tool or model. After the last record was replayed, Resume
+// makes it a run that can be ticked.
 func NewReplay(t *Tree, o *RunOptions) (*Run, error) {
 	r, err := newRun(t, o)
 	if err != nil {
@@ -30,18 +36,17 @@ func NewReplay(t *Tree, o *RunOptions) (*Run, error) {
 	return r, nil
 }
 
-// GoOn ends the replaying: the next tick asks the tree's functions again. The jobs that were running must be started
-// anew: see Pending.
-func (r *Run) GoOn(o *RunOptions) error {
+// Resume ends the replay. The next tick calls the tree's functions again. The caller must start the pending jobs again.
+func (r *Run) Resume(o *RunOptions) error {
 	r.record, r.observed = o.Record, o.Observe
 	return r.bind(o)
 }
 
-// Replay repeats a recorded tick: the leaves answer and write what they did then, and all other nodes must come to the
-// same. The error is a *DivergenceError.
+// Replay repeats a recorded tick. The leaves answer and write what is recorded, and all other nodes must give the recorded
+// answers. The error is a *DivergenceError.
 func (r *Run) Replay(rec *Record) error {
 	if rec.Tick != r.ticks+1 {
-		return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("tick %d should follow", r.ticks+1)}
+		return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("tick %d is expected", r.ticks+1)}
 	}
 	for _, v := range rec.visits {
 		if v.node < 0 || int(v.node) >= len(r.nodes) {
@@ -75,29 +80,29 @@ func (r *Run) compare(rec *Record) error {
 		return &DivergenceError{Tick: rec.Tick, Reason: "it is earlier than the tick before"}
 	case len(rec.writes) != len(r.tick.writes), len(rec.emits) != len(r.emitted), len(rec.errs) != len(r.tick.errs),
 		len(rec.wakes) != len(r.tick.wakes), len(rec.payloads) != len(r.tick.payloads):
-		return &DivergenceError{Tick: rec.Tick, Reason: "something was recorded of a node that cannot have done it"}
+		return &DivergenceError{Tick: rec.Tick, Reason: "the record has effects of a node that was not ticked"}
 	}
 	return nil
 }
 
-// replayed does what was recorded of a leaf. Both records grow in the same order, so what the leaf did stands where the
-// new record ends.
-func (r *Run) replayed(i int32, l *leaf, s *state) Status {
+// replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the effects of the leaf are in
+// the old record at the length of the new one.
+func (r *Run) replayLeaf(i int32, l *leaf, s *state) Status {
 	rec, now := r.replay, &r.tick
 	if at := len(now.visits); at >= len(rec.visits) || rec.visits[at].node != i {
-		return Failure // and compare will say so
+		return Failure // compare reports it
 	}
 	st := rec.visits[len(now.visits)].status
 	if st == Idle {
-		return Failure // no leaf answers that, and compare will say so
+		return Failure // no leaf answers Idle; compare reports it
 	}
 	c := r.prepare(i, l)
 	for at := len(now.writes); at < len(rec.writes) && rec.writes[at].node == i; at++ {
 		w := rec.writes[at]
 		before, _ := c.Get(w.key)
-		if err := c.Set(w.key, w.whole(before)); err != nil || w.stays > 0 && now.writes[at].stays != w.stays {
+		if err := c.Set(w.key, w.apply(before)); err != nil || w.kept > 0 && now.writes[at].kept != w.kept {
 			now.writes = now.writes[:at]
-			break // and compare will say so
+			break // compare reports it
 		}
 	}
 	for at := len(r.emitted); at < len(rec.emits) && rec.emits[at].node == i; at++ {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Run is one execution of a tree. It is used by one goroutine at a time.
+// Run is one execution of a tree. It must be used by one goroutine at a time.
 type Run struct {
 	tree   *Tree
 	nodes  []node // the tree's
@@ -16,10 +16,10 @@ type Run struct {
 	id     string
 	board  *Board
 	state  []state
-	// lists are what the for_each nodes that are running go through.
+	// lists holds the lists of the for_each nodes that are running.
 	lists map[int32][]any
 	errs  map[int32]string
-	// results are those of jobs that ended since the last tick, payloads what the running ones were given.
+	// results holds the results of jobs that ended since the last tick, payloads those of the running jobs.
 	results  map[int32]Result
 	payloads map[int32]any
 
@@ -27,15 +27,15 @@ type Run struct {
 	step   uint64
 	now    int64
 	status Status
-	// emits is how many there were in the whole run, topics how many of each topic.
+	// emits is the number of values published in the run, topics the number for each topic.
 	emits  int
 	topics map[string]int
 
-	// The rest is about the last tick.
+	// The fields below belong to the last tick.
 	call     Call
 	wake     int64
 	changed  bool
-	spent    int // what was written and published, in bytes
+	written  int // bytes written and published
 	starts   []int32
 	halts    []int32
 	emitted  []Emit
@@ -46,47 +46,47 @@ type Run struct {
 	replay   *Record
 }
 
-// state is what a node remembers. All but status, visits, visited and at counts only while the node is running.
+// state is the state of a node. Only status, visits, visited and at are valid while the node is not running.
 type state struct {
 	status Status
-	failed bool // there is an error in Run.errs
+	failed bool // Run.errs has an error
 	visits uint32
-	// cursor is the child where a sequence or selector goes on, or the item of a for_each.
+	// cursor is the child at which a sequence or selector continues, or the item of a for_each.
 	cursor int32
-	// count is how many attempts, repetitions or, for a job, starts there were.
+	// count is the number of attempts, repetitions or, for a job, starts.
 	count int32
-	// entered is the step at which the node began afresh, visited that of its last tick: what happened below it
-	// before it was entered is past.
+	// entered is the step at which the node was entered, visited that of its last tick. The statuses of its descendants
+	// from before it was entered are no longer shown.
 	entered, visited uint64
-	// at is a point of time: when a timeout, wait or backoff ends, or until when a cooldown lasts.
+	// at is the time at which a timeout, wait, backoff or cooldown ends.
 	at int64
 }
 
 const never = int64(1<<63 - 1)
 
-// RunOptions say how a tree is run.
+// RunOptions configures a run.
 type RunOptions struct {
-	// ID names the run in requests to jobs. Zero: "run".
+	// ID identifies the run in the requests of its jobs; default "run".
 	ID string
-	// Services are the tools and the model that the tree calls, if it calls any.
+	// Services holds the tools and the model that the tree calls. It may be nil if the tree calls none.
 	Services *Registry
-	// Inputs are values of keys at the beginning, Globals those of global keys that a run before left.
+	// Inputs holds initial values of keys, Globals the values of global keys from an earlier run.
 	Inputs, Globals map[string]any
-	// Replace are tried in order for each leaf; the first that matches stands in for it.
+	// Replace holds replacements of leaves. The first one that matches a leaf is used.
 	Replace []Replacement
-	// Record keeps of each tick what Recorded needs, Observe what Transitions returns.
+	// Record enables AppendRecord, Observe enables Transitions.
 	Record, Observe bool
 }
 
-// Replacement stands in for leaves in a test.
+// Replacement replaces leaves in a test.
 type Replacement struct {
-	// Pattern is matched, as by path.Match, with the node's kind and name ("tool:search*"), where the name is the declared
-	// one, or else the function's.
+	// Pattern is matched, as by path.Match, with the node's kind and name ("tool:search*"). A node without a name has the
+	// name of its function.
 	Pattern string
 	Do      Func
 }
 
-// Emit is a value that a leaf published. Seq counts those of a run from 1, Nth those of its topic.
+// Emit is a value that a leaf published. Seq is its number in the run, from 1, and Nth its number in its topic.
 type Emit struct {
 	Seq   int
 	Nth   int
@@ -102,8 +102,8 @@ type Transition struct {
 	Err      string
 }
 
-// NewRun returns a run that was not ticked yet. It fails if a tool or the model is missing that the tree calls, or if
-// an input does not fit.
+// NewRun returns a new run. It returns an error if a tool or model that the tree calls is missing, or if an input has the
+// wrong type.
 func NewRun(t *Tree, o *RunOptions) (*Run, error) {
 	r, err := newRun(t, o)
 	if err == nil {
@@ -132,7 +132,7 @@ func newRun(t *Tree, o *RunOptions) (*Run, error) {
 	return r, nil
 }
 
-// bind fills in the leaves that are known only now.
+// bind sets the functions of replaced leaves, tools and model calls.
 func (r *Run) bind(o *RunOptions) error {
 	c := &compiler{}
 	for i, n := range r.nodes {
@@ -154,7 +154,7 @@ func (r *Run) bind(o *RunOptions) error {
 				c.missing(r.tree.meta[i].def, o.Services)
 				continue
 			}
-			l.is(found)
+			l.set(found)
 			l.args = c.arguments(r.tree.meta[i].def, found.Params)
 		}
 		if &r.leaves[0] == &r.tree.leaves[0] {
@@ -178,50 +178,51 @@ func (l *leaf) replaced(rules []Replacement, name string) (bool, error) {
 			return false, fmt.Errorf("replacement %q: %w", rule.Pattern, err)
 		}
 		if hit {
-			l.is(Leaf{Do: rule.Do})
+			l.set(Leaf{Do: rule.Do})
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// Tree is what the run executes.
+// Tree returns the tree of the run.
 func (r *Run) Tree() *Tree { return r.tree }
 
-// ID names the run.
+// ID returns the ID of the run.
 func (r *Run) ID() string { return r.id }
 
-// Board is the run's blackboard.
+// Board returns the blackboard of the run.
 func (r *Run) Board() *Board { return r.board }
 
-// Status is what the root answered last.
+// Status returns the last answer of the root.
 func (r *Run) Status() Status { return r.status }
 
-// Now is the time of the last tick.
+// Now returns the time of the last tick.
 func (r *Run) Now() time.Time { return time.Unix(0, r.now) }
 
-// Ticks is how many there were.
+// Ticks returns the number of ticks.
 func (r *Run) Ticks() int { return r.ticks }
 
-// Changed reports whether the last tick made progress: a node's status changed, the blackboard was written, or a repeat,
-// retry or for_each began its child again.
+// Changed reports whether the last tick made progress: the status of a node changed, the blackboard was written, or a
+// repeat, retry or for_each restarted its child.
 func (r *Run) Changed() bool { return r.changed }
 
-// Wake is when the next tick is due by a timer. If there is none, only the end of a job can wake the run.
+// Wake returns the time at which the next tick is due. If it returns false, only the end of a job can wake the run.
 func (r *Run) Wake() (time.Time, bool) {
 	return time.Unix(0, r.wake), r.status == Running && r.wake != never
 }
 
-// Emitted returns what the last tick published. It is valid until the next one.
+// Emitted returns the values that the last tick published. The slice is valid until the next tick.
 func (r *Run) Emitted() []Emit { return r.emitted }
 
-// Transitions returns the changes of the last tick, if the run observes. It is valid until the next one.
+// Transitions returns the changes of status in the last tick, if RunOptions.Observe is set. The slice is valid until the
+// next tick.
 func (r *Run) Transitions() []Transition { return r.moves }
 
-// Halted returns the nodes whose jobs the last tick left. It is valid until the next one.
+// Halted returns the nodes whose jobs the last tick halted. The slice is valid until the next tick.
 func (r *Run) Halted() []int32 { return r.halts }
 
-// Started returns the jobs that the last tick began and did not leave again.
+// Started returns the jobs that the last tick started and did not halt again.
 func (r *Run) Started() []Start {
 	var starts []Start
 	for _, i := range r.starts {
@@ -232,10 +233,10 @@ func (r *Run) Started() []Start {
 	return starts
 }
 
-// Pending returns all jobs that are running, for a process that goes on with a run of another.
+// Pending returns all jobs that are running. A process that resumes a run starts them again.
 func (r *Run) Pending() []Start {
 	var starts []Start
-	for _, i := range slices.Sorted(maps.Keys(r.payloads)) { // each job has one, as long as it is running
+	for _, i := range slices.Sorted(maps.Keys(r.payloads)) { // every running job has one
 		if r.state[i].status == Running && r.isJob(i) {
 			starts = append(starts, r.start(i))
 		}
@@ -253,15 +254,15 @@ type Start struct {
 func (r *Run) start(i int32) Start {
 	info, l := r.tree.meta[i].def, &r.leaves[r.nodes[i].aux]
 	var job Job
-	if l.job != nil { // it is not known while a run is replayed
+	if l.job != nil { // a replay does not know the tools and the model
 		job = l.job.Job
 	}
 	return Start{int(i), job, Request{Key: fmt.Sprintf("%s/%d/%d", r.id, i, r.state[i].count), Path: r.tree.path(i),
 		Kind: info.Kind, Name: l.name, Payload: r.payloads[i]}}
 }
 
-// Finish hands in how a job ended; the next tick takes it. It reports false, and nothing happens, if the job was left
-// meanwhile.
+// Finish sets the result of a job, which the next tick uses. It does nothing and returns false if the job was halted in
+// the meantime.
 func (r *Run) Finish(s Start, result Result) bool {
 	i := int32(s.Node)
 	if r.state[i].status != Running || r.start(i).Request.Key != s.Request.Key {
@@ -271,8 +272,8 @@ func (r *Run) Finish(s Start, result Result) bool {
 	return true
 }
 
-// Look returns what can be seen of a node. What happened before the node's parent began afresh is past: Idle.
-func (r *Run) Look(i int) View {
+// View returns the visible state of a node. A node that was not ticked since an ancestor was entered is Idle.
+func (r *Run) View(i int) View {
 	s := &r.state[i]
 	view := View{Status: s.status, Visits: int(s.visits), Err: r.errs[int32(i)]}
 	for p := r.tree.meta[i].parent; p >= 0; p = r.tree.meta[p].parent {
@@ -283,11 +284,11 @@ func (r *Run) Look(i int) View {
 	return view
 }
 
-// Views looks at every node.
+// Views returns the visible state of every node.
 func (r *Run) Views() []View {
 	views := make([]View, len(r.nodes))
 	for i := range views {
-		views[i] = r.Look(i)
+		views[i] = r.View(i)
 	}
 	return views
 }
@@ -297,12 +298,12 @@ func (r *Run) isJob(i int32) bool {
 	return n.aux >= 0 && n.kind.IsLeaf() && n.kind != Wait && n.kind != Subtree && r.leaves[n.aux].do == nil
 }
 
-// Ready reports whether a job ended whose result the next tick takes.
+// Ready reports whether the next tick has the result of a job to use.
 func (r *Run) Ready() bool { return len(r.results) > 0 }
 
-// Patience is the latest time at which a wait, a backoff or a timeout that is running ends: until then the tree says
-// itself how long it takes.
-func (r *Run) Patience() time.Time {
+// LatestDeadline returns the latest time at which a running wait, backoff or timeout ends. Until then, the tree is
+// expected to be waiting.
+func (r *Run) LatestDeadline() time.Time {
 	latest := int64(0)
 	for i, n := range r.nodes {
 		if s := &r.state[i]; s.status == Running && (n.kind == Wait || n.kind == Timeout || n.kind == Retry) {

@@ -5,40 +5,33 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"signalbox/internal/text"
 )
 
-// Tick asks the tree once. Time never goes back: an earlier time than that of the last tick counts as that. Ticking a
-// run that ended begins it anew.
+// Tick ticks the root once and returns its answer. A time before that of the last tick is replaced by the latter. Ticking
+// a run that has finished restarts it.
 func (r *Run) Tick(now time.Time) Status {
 	r.begin(max(now.UnixNano(), r.now))
 	r.status = r.visit(0)
 	return r.status
 }
 
-// Halt leaves whatever is running, as a parent would. It is no tick, and not recorded.
-func (r *Run) Halt() {
-	r.begin(r.now)
-	r.ticks--
-	r.halt(0)
-	r.status = r.state[0].status
-}
-
 func (r *Run) begin(now int64) {
 	r.ticks++
-	r.now, r.wake, r.changed, r.spent = now, never, false, 0
+	r.now, r.wake, r.changed, r.written = now, never, false, 0
 	r.starts, r.halts, r.emitted, r.moves = r.starts[:0], r.halts[:0], r.emitted[:0], r.moves[:0]
 	r.tick.clear()
 }
 
-// visit ticks one node. What each kind does is stated in docs/trees.md, and held against a naive interpreter by the
-// tests.
+// visit ticks one node. docs/trees-reference.md specifies each kind, and the tests compare visit with a simple model.
 func (r *Run) visit(i int32) Status {
 	n, s := &r.nodes[i], &r.state[i]
 	r.step++
 	before := s.status
 	fresh := before != Running
 	seen := before
-	if r.observed && r.past(i, s) {
+	if r.observed && r.isPast(i, s) {
 		seen = Idle
 	}
 	s.visits++
@@ -98,8 +91,9 @@ func (r *Run) visit(i int32) Status {
 	return st
 }
 
-// past reports whether what a node answered last was before its parent began afresh, or is begun again by it.
-func (r *Run) past(i int32, s *state) bool {
+// isPast reports whether the last answer of a node is no longer shown, because its parent was entered since, or restarts
+// it.
+func (r *Run) isPast(i int32, s *state) bool {
 	p := r.tree.meta[i].parent
 	if p < 0 {
 		return false
@@ -111,7 +105,7 @@ func (r *Run) past(i int32, s *state) bool {
 	return r.state[p].entered > s.visited
 }
 
-// halt leaves a node and all below it that is running.
+// halt halts a node and its descendants if they are running.
 func (r *Run) halt(i int32) {
 	if r.state[i].status != Running {
 		return
@@ -137,7 +131,7 @@ func (r *Run) halt(i int32) {
 	}
 }
 
-// inOrder is a sequence (on is Success) or a selector (on is Failure) that remembers where it is.
+// inOrder ticks a sequence (on is Success) or a selector (on is Failure), which continues at its running child.
 func (r *Run) inOrder(i int32, n *node, s *state, fresh bool, on Status) Status {
 	c := s.cursor
 	if fresh {
@@ -152,8 +146,8 @@ func (r *Run) inOrder(i int32, n *node, s *state, fresh bool, on Status) Status 
 	return on
 }
 
-// reactive is the same from the first child on at each tick; it leaves the child that was running before if another
-// decides now.
+// reactive ticks a reactive sequence or selector, which begins at its first child in each tick. It halts the child that
+// was running before if an earlier one decides now.
 func (r *Run) reactive(i int32, n *node, s *state, fresh bool, on Status) Status {
 	was := s.cursor
 	if fresh {
@@ -172,7 +166,7 @@ func (r *Run) reactive(i int32, n *node, s *state, fresh bool, on Status) Status
 	return st
 }
 
-// parallel ticks all children that have not finished, as many as may run at once, until enough succeeded or too many
+// parallel ticks the children that have not finished, up to its limit, until enough have succeeded or too many have
 // failed.
 func (r *Run) parallel(i int32, n *node, s *state) Status {
 	p := &r.tree.params[n.aux]
@@ -181,7 +175,7 @@ func (r *Run) parallel(i int32, n *node, s *state) Status {
 		switch child := &r.state[c]; {
 		case child.status == Running:
 			running++
-		case child.visited < s.entered: // it was not ticked since the parallel began
+		case child.visited < s.entered: // not ticked since the parallel was entered
 		case child.status == Success:
 			succeeded++
 		default:
@@ -221,7 +215,7 @@ func (r *Run) haltAll(i int32, n *node) {
 	}
 }
 
-// forEach runs its body afresh for each item, one after the other.
+// forEach enters its child once for each item, one after the other.
 func (r *Run) forEach(i int32, n *node, s *state, fresh bool) Status {
 	p := &r.tree.params[n.aux]
 	if fresh {
@@ -234,7 +228,7 @@ func (r *Run) forEach(i int32, n *node, s *state, fresh bool) Status {
 	}
 	items := r.lists[i]
 	if int(s.cursor) < len(items) {
-		if r.begins(i+1, s.cursor) {
+		if r.beginChild(i+1, s.cursor) {
 			r.board.Put(p.as, items[s.cursor])
 			if p.index >= 0 {
 				r.board.Put(p.index, int64(s.cursor)+1)
@@ -257,15 +251,15 @@ func (r *Run) forEach(i int32, n *node, s *state, fresh bool) Status {
 	return Success
 }
 
-// begins reports whether the only child of a node, which did it so often before, begins now. To begin again is progress,
-// even if all answers are those of the time before: how often that may be is limited by the number of ticks.
-func (r *Run) begins(child, before int32) bool {
+// beginChild reports whether the only child of a node is about to be entered, which happened before times already.
+// Entering it again counts as progress even if all answers stay the same; the number of ticks limits how often.
+func (r *Run) beginChild(child, before int32) bool {
 	fresh := r.state[child].status != Running
 	r.changed = r.changed || fresh && before > 0
 	return fresh
 }
 
-// timed are the decorators that count or look at the time, and wait.
+// timed ticks a wait, or a decorator that counts or measures time.
 func (r *Run) timed(i int32, n *node, s *state, fresh bool) Status {
 	p := &r.tree.params[n.aux]
 	switch n.kind {
@@ -294,7 +288,7 @@ func (r *Run) timed(i int32, n *node, s *state, fresh bool) Status {
 		}
 		if r.now >= s.at {
 			r.halt(i + 1)
-			r.fail(i, s, "timed out after "+seconds(time.Duration(p.after)))
+			r.fail(i, s, "timed out after "+formatDuration(time.Duration(p.after)))
 			return Failure
 		}
 		st := r.visit(i + 1)
@@ -308,7 +302,7 @@ func (r *Run) timed(i int32, n *node, s *state, fresh bool) Status {
 	return r.repeat(i, p, s, fresh)
 }
 
-// maxBackoff ends the doubling of a retry's backoff.
+// maxBackoff is the longest backoff of a retry, unless its first one is longer.
 const maxBackoff = int64(time.Hour)
 
 func (r *Run) retry(i int32, p *params, s *state, fresh bool) Status {
@@ -319,7 +313,7 @@ func (r *Run) retry(i int32, p *params, s *state, fresh bool) Status {
 		r.wakeAt(s.at)
 		return Running
 	}
-	r.begins(i+1, s.count)
+	r.beginChild(i+1, s.count)
 	st := r.visit(i + 1)
 	if st != Failure {
 		return st
@@ -343,29 +337,30 @@ func (r *Run) repeat(i int32, p *params, s *state, fresh bool) Status {
 	if fresh {
 		s.count = 0
 	}
-	r.begins(i+1, s.count)
+	r.beginChild(i+1, s.count)
 	st := r.visit(i + 1)
 	if st == Running {
 		return st
 	}
-	end, again, worn := Failure, Success, Success // what ends it, what repeats it, what it is when it was repeated enough
+	// The repeat answers end if the child does not answer again, and exhausted after the last repetition.
+	end, again, exhausted := Failure, Success, Success
 	switch p.until {
 	case UntilSuccess:
-		end, again, worn = Success, Failure, Failure
+		end, again, exhausted = Success, Failure, Failure
 	case UntilFailure:
-		end, again, worn = Success, Success, Failure
+		end, again, exhausted = Success, Success, Failure
 	}
 	if st != again {
 		return end
 	}
 	if s.count++; p.times > 0 && s.count >= p.times {
-		return worn
+		return exhausted
 	}
 	r.wakeAt(r.now)
 	return Running
 }
 
-// later adds without running over.
+// later returns now+d without overflow.
 func later(now, d int64) int64 {
 	if now > never-1-d {
 		return never - 1
@@ -375,21 +370,21 @@ func later(now, d int64) int64 {
 
 func (r *Run) wakeAt(at int64) { r.wake = min(r.wake, max(at, r.now)) }
 
-// fail records why a node fails. The text is for people, so it has a limit.
-func (r *Run) fail(i int32, s *state, text string) {
-	text = clip(strings.ToValidUTF8(text, "\uFFFD"), 2000)
+// fail records the reason why a node failed.
+func (r *Run) fail(i int32, s *state, reason string) {
+	reason = text.Shorten(strings.ToValidUTF8(reason, "\uFFFD"), 2000)
 	s.failed = true
-	r.errs[i] = text
+	r.errs[i] = reason
 	if r.record {
-		r.tick.errs = append(r.tick.errs, nodeText{i, text})
+		r.tick.errs = append(r.tick.errs, nodeText{i, reason})
 	}
 }
 
-// leaf asks a function, or looks after a job.
+// leaf calls a function, or starts a job or takes its result.
 func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 	l := &r.leaves[n.aux]
 	if r.replay != nil {
-		return r.replayed(i, l, s)
+		return r.replayLeaf(i, l, s)
 	}
 	if l.do == nil {
 		return r.job(i, l, s, fresh)
@@ -400,7 +395,7 @@ func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 	case st == Running && l.kind == Condition:
 		st = c.Fail("a condition answered RUNNING")
 	case st == Idle || st > Running:
-		st = c.Fail("the function answered %s, which is no answer", st)
+		st = c.Fail("the function answered %s, which is not allowed", st)
 	}
 	if c.err != "" && st == Failure {
 		r.fail(i, s, c.err)
@@ -420,19 +415,19 @@ func (r *Run) prepare(i int32, l *leaf) *Call {
 	return &r.call
 }
 
-// ask calls a function; one that panics fails.
+// ask calls a function and turns a panic into a failure.
 func (r *Run) ask(do Func, c *Call) (st Status) {
 	defer func() {
 		if v := recover(); v != nil {
 			st = c.Fail("panic: %v", v)
-			r.call.err = c.err + at(string(debug.Stack()))
+			r.call.err = c.err + panicLine(string(debug.Stack()))
 		}
 	}()
 	return do(c)
 }
 
-// at finds the line of code that panicked.
-func at(stack string) string {
+// panicLine returns the line of code that panicked.
+func panicLine(stack string) string {
 	_, rest, _ := strings.Cut(stack, "panic(")
 	for line := range strings.Lines(rest) {
 		if strings.HasPrefix(line, "\t") && !strings.Contains(line, "runtime/panic.go") {
@@ -443,7 +438,7 @@ func at(stack string) string {
 	return ""
 }
 
-// job begins a job, or takes its result.
+// job starts a job, or takes its result.
 func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 	c := r.prepare(i, l)
 	if fresh {
@@ -467,11 +462,11 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 	delete(r.results, i)
 	delete(r.payloads, i)
 	if l.job.Finish == nil {
-		return r.ended(i, s, c, result)
+		return r.applyResult(i, s, c, result)
 	}
 	st := r.ask(func(c *Call) Status { return l.job.Finish(c, result) }, c)
 	if !st.Done() {
-		st = c.Fail("the job ended as %s, which is no end", st)
+		st = c.Fail("the job ended as %s, not as SUCCESS or FAILURE", st)
 	}
 	if c.err != "" && st == Failure {
 		r.fail(i, s, c.err)
@@ -479,7 +474,7 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 	return st
 }
 
-// payload asks what the job is to do.
+// payload returns the payload of a job.
 func (r *Run) payload(l *leaf, c *Call) (payload any, err error) {
 	if l.job.Prepare == nil {
 		payload = c.Args()
@@ -496,8 +491,8 @@ func (r *Run) payload(l *leaf, c *Call) (payload any, err error) {
 	return payload, err
 }
 
-// ended writes what a job brought.
-func (r *Run) ended(i int32, s *state, c *Call, result Result) Status {
+// applyResult writes the result of a job to the blackboard.
+func (r *Run) applyResult(i int32, s *state, c *Call, result Result) Status {
 	for _, key := range sortedKeys(result.Writes) {
 		if err := c.Set(key, result.Writes[key]); err != nil {
 			r.fail(i, s, err.Error())
@@ -510,7 +505,7 @@ func (r *Run) ended(i int32, s *state, c *Call, result Result) Status {
 	case result.Err != "":
 		r.fail(i, s, result.Err)
 	case result.Status != Failure:
-		r.fail(i, s, fmt.Sprintf("the job ended as %s, which is no end", result.Status))
+		r.fail(i, s, fmt.Sprintf("the job ended as %s, not as SUCCESS or FAILURE", result.Status))
 	}
 	return Failure
 }

@@ -1,27 +1,26 @@
 // Package tree runs behaviour trees whose state is data.
 //
-// A Definition says what a tree is. Compile checks it, writes its subtrees out where they are used, and returns a
-// Tree: nodes in one array, each before its children. A Run is one execution. All that a run remembers is in arrays
-// indexed by node and in its blackboard, so that it can be saved, restored after the process was killed, replayed
-// and drawn.
+// A Definition declares a tree. Compile checks it, expands its subtrees where they are used, and returns a Tree: an array
+// of nodes, each before its children. A Run is one execution of a tree. Its whole state is in arrays indexed by node and
+// in its blackboard, so it can be recorded, resumed by another process, replayed and drawn.
 //
-// A tick is a function of the run, the time it is given and what the tree's leaves answer. It starts nothing: leaves
-// that take time (jobs) come out of a tick as Starts and Halts, for a runner to carry out once the tick is on stable
-// storage. Within a tick a node is ticked at most once; a node that begins its child anew, such as a repeat, does so
-// in a later tick. So a tick always ends, and its cost is bounded by the size of the tree.
+// The result of a tick depends only on the run, the given time and the answers of the tree's leaves. A tick starts
+// nothing: the jobs of leaves that take time are returned by Started and Halted, for a runner to start and stop once the
+// tick is on stable storage. A tick visits each node at most once; a node that restarts its child, such as a repeat, does
+// so in a later tick. So every tick ends, and its cost is bounded by the size of the tree.
 //
-// The package does no I/O, holds no clock and starts no goroutine. docs/trees.md states what each node does.
+// The package does no I/O, reads no clock and starts no goroutine. docs/trees-reference.md specifies each kind of node.
 package tree
 
-// Status is what a node answered when it was last ticked.
+// Status is the answer of a node when it was last ticked.
 type Status uint8
 
 const (
-	// Idle is a node that was not ticked yet, or that was halted.
+	// Idle means that the node was not ticked yet, or was halted.
 	Idle Status = iota
 	Success
 	Failure
-	// Running asks to be ticked again.
+	// Running means that the node must be ticked again.
 	Running
 )
 
@@ -34,10 +33,10 @@ func (s Status) String() string {
 	return "INVALID"
 }
 
-// MarshalText writes the status as String does.
+// MarshalText returns the result of String.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// ParseStatus is the inverse of String.
+// ParseStatus parses the result of String.
 func ParseStatus(name string) (Status, bool) {
 	for i, n := range statusNames {
 		if n == name {
@@ -47,5 +46,5 @@ func ParseStatus(name string) (Status, bool) {
 	return Idle, false
 }
 
-// Done reports whether the node finished.
+// Done reports whether the node has finished.
 func (s Status) Done() bool { return s == Success || s == Failure }

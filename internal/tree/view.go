@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/internal/text"
 )
 
 // NodeInfo describes a compiled node.
@@ -15,39 +17,39 @@ type NodeInfo struct {
 	Parent int // -1 for the root
 	Depth  int // 0 for the root
 	Kind   Kind
-	// Name is the declared one, or "".
+	// Name is the declared name, or "".
 	Name string
-	// Path identifies the node: the names from the root, or kinds for nodes without one.
+	// Path identifies the node: the names of the nodes from the root, or their kinds if they have none.
 	Path string
-	// Detail says in a few words how the node is set: "5s", "3 attempts, backoff 1s", "2 of 3", "signal_type_is(expected_type=stuck)".
+	// Detail describes the options of the node: "5s", "3 attempts, backoff 1s", "2 of 3", "signal_type_is(expected_type=stuck)".
 	Detail      string
 	Description string
 	At          Position
 	Children    []int
 }
 
-// View is what can be seen of a node of a run.
+// View is the visible state of a node of a run.
 type View struct {
 	Status Status
-	// Visits is how often the node was ticked.
+	// Visits is the number of times the node was ticked.
 	Visits int
-	// Err is why it failed last, if it said so.
+	// Err is the reason of the last failure, if it gave one.
 	Err string
 }
 
-// Name is the tree's name.
+// Name returns the name of the tree.
 func (t *Tree) Name() string { return t.def.Name }
 
-// Description is the tree's description.
+// Description returns the description of the tree.
 func (t *Tree) Description() string { return t.def.Description }
 
-// Keys are those that the definition declares for the tree and beyond it.
+// Keys returns the keys of the tree and the global keys.
 func (t *Tree) Keys() []Key { return slices.Concat(t.def.Keys, t.def.Globals) }
 
-// Len is how many nodes there are.
+// Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Info describes a node. The root is 0, and a node stands before its children.
+// Info describes node i. The root is node 0, and a node precedes its children.
 func (t *Tree) Info(i int) NodeInfo {
 	m, n := t.meta[i], t.nodes[i]
 	info := NodeInfo{Index: i, Parent: int(m.parent), Depth: int(m.depth), Kind: n.kind, Name: m.def.Name, Path: t.path(int32(i)),
@@ -61,10 +63,10 @@ func (t *Tree) Info(i int) NodeInfo {
 	return info
 }
 
-// Path is that of Info, for less.
+// Path returns the path of node i. It is cheaper than Info.
 func (t *Tree) Path(i int) string { return t.path(int32(i)) }
 
-// Find returns the node of a path.
+// Find returns the node with a path.
 func (t *Tree) Find(path string) (int, bool) {
 	for i := range t.nodes {
 		if t.path(int32(i)) == path {
@@ -89,23 +91,23 @@ func (t *Tree) path(i int32) string {
 	return strings.Join(elements, "/")
 }
 
-// detail says how a node is set.
+// detail describes the options of a node.
 func (n *Node) detail() string {
 	switch n.Kind {
 	case Timeout, Cooldown, Wait:
-		return seconds(n.After)
+		return formatDuration(n.After)
 	case Retry:
-		text := counted(n.Times, "attempt")
+		detail := text.Count(n.Times, "attempt")
 		if n.After > 0 {
-			text += ", backoff " + seconds(n.After)
+			detail += ", backoff " + formatDuration(n.After)
 		}
-		return text
+		return detail
 	case Repeat:
 		switch {
 		case n.Until == UntilTimes:
-			return counted(n.Times, "time")
+			return text.Count(n.Times, "time")
 		case n.Times > 0:
-			return "until " + n.Until.String() + ", at most " + counted(n.Times, "time")
+			return "until " + n.Until.String() + ", at most " + text.Count(n.Times, "time")
 		}
 		return "until " + n.Until.String()
 	case Parallel:
@@ -121,17 +123,17 @@ func (n *Node) detail() string {
 		return n.As + " in " + n.Items
 	case Subtree:
 		if n.Name == "" && len(n.Ports) == 0 {
-			return "" // its name says it
+			return "" // the same as its name
 		}
-		return bound(n.Uses, n.Ports)
+		return formatCall(n.Uses, n.Ports)
 	case Action, Condition, Tool, LLMCall:
-		return bound(last(n.Fn), n.Args)
+		return formatCall(last(n.Fn), n.Args)
 	}
 	return ""
 }
 
-// seconds writes a duration as people do: 5s, 1.5s, 2m.
-func seconds(d time.Duration) string {
+// formatDuration formats a duration without zero units: 5s, 1.5s, 2m.
+func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -140,13 +142,6 @@ func seconds(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 func (u Until) String() string {
@@ -159,24 +154,24 @@ func (u Until) String() string {
 	return "times"
 }
 
-// bound writes a name with what it is given: f(a=1, b=key).
-func bound[V any](name string, given map[string]V) string {
+// formatCall formats a name with its arguments: f(a=1, b=$key).
+func formatCall[V any](name string, given map[string]V) string {
 	if len(given) == 0 {
 		return name
 	}
 	var texts []string
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		v := shown(any(given[key]))
-		text, plain := v.(string)
+		value, plain := v.(string)
 		if !plain {
-			text = FormatValue(v)
+			value = FormatValue(v)
 		}
-		texts = append(texts, key+"="+clip(text, 60))
+		texts = append(texts, key+"="+text.Shorten(value, 60))
 	}
 	return name + "(" + strings.Join(texts, ", ") + ")"
 }
 
-// shown writes references as their keys.
+// shown replaces references by their keys.
 func shown(v any) any {
 	switch v := v.(type) {
 	case Ref:
@@ -195,14 +190,6 @@ func shown(v any) any {
 		return fields
 	}
 	return v
-}
-
-// clip shortens a text, at the end of a character.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // Calls returns the name of the function or tool behind a leaf, "" for other nodes.

@@ -111,7 +111,7 @@ func ourTree(name string, root *tree.Node, recorded bool) (*tickRow, error) {
 	now := time.Unix(1_800_000_000, 0)
 	want, visited := run.Tick(now), 0
 	for i := range t.Len() {
-		visited += run.Look(i).Visits
+		visited += run.View(i).Visits
 	}
 	tick := func() error {
 		if got := run.Tick(now); got != want {

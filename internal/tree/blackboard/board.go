@@ -1,7 +1,6 @@
 package blackboard
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 )
@@ -150,39 +149,4 @@ func (b *Board) Globals() map[string]any {
 		}
 	}
 	return globals
-}
-
-// Save returns what is on the board as JSON: a value for each slot, and the keys that are not declared.
-func (b *Board) Save() (values []json.RawMessage, hidden json.RawMessage) {
-	for _, v := range b.values {
-		values = append(values, Append(nil, v))
-	}
-	return values, Append(nil, b.hidden)
-}
-
-// Restore puts back what Save returned for a board of the same layout. Nothing is checked against types and limits: what
-// was saved was on a board.
-func (b *Board) Restore(values []json.RawMessage, hidden json.RawMessage) error {
-	if len(values) != len(b.values) {
-		return fmt.Errorf("there are %d values for %d keys", len(values), len(b.values))
-	}
-	for i, text := range values {
-		v, err := Parse(string(text))
-		if err != nil {
-			return err
-		}
-		b.Put(Slot(i), v)
-	}
-	v, err := Parse(string(hidden))
-	if err != nil {
-		return err
-	}
-	for key, old := range b.hidden {
-		b.total -= Size(old) + len(key)
-	}
-	b.hidden, _ = v.(map[string]any)
-	for key, v := range b.hidden {
-		b.total += Size(v) + len(key)
-	}
-	return nil
 }

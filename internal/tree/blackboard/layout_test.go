@@ -1,7 +1,6 @@
 package blackboard
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -135,36 +134,5 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%s and %s are described the same", name, other)
 		}
 		seen[text] = name
-	}
-}
-
-// TestRestore: a board is what was saved, whatever it was before; and beyond the limit too.
-func TestRestore(t *testing.T) {
-	b := mustBoard(t, Key{Name: "x"}, Key{Name: "n", Type: Int})
-	large := strings.Repeat("x", MaxValue-perElement)
-	mustSet(t, b, "n", 7)
-	for _, name := range []string{"_a", "_b", "_c", "_d", "_e", "_f", "_g", "_h", "_i", "_j", "_k", "_l", "_m", "_n", "_o"} {
-		mustSet(t, b, name, large)
-	}
-	slot, _ := b.layout.Lookup(TreeScope, "x")
-	b.Put(slot, []any{large, large})
-	if b.Size() <= MaxBoard {
-		t.Fatalf("%d bytes are not beyond the limit", b.Size())
-	}
-	other := b.layout.Board()
-	mustSet(t, other, "_gone", 1)
-	if err := other.Restore(b.Save()); err != nil {
-		t.Fatal(err)
-	}
-	if changes := Diff(b.Snapshot(), other.Snapshot()); changes != nil || other.Size() != b.Size() || boardSize(other) != b.Size() {
-		t.Errorf("%d values differ, %d bytes count, want %d", len(changes), other.Size(), b.Size())
-	}
-	values, hidden := b.layout.Board().Save()
-	if string(hidden) != "{}" || len(values) != b.layout.Len() {
-		t.Errorf("a new board is saved as %d values and %s", len(values), hidden)
-	}
-	wantError(t, other.Restore(values[1:], hidden), "there are 9 values for 10 keys")
-	if other.Restore(values, nil) == nil || other.Restore(append(values[1:], json.RawMessage("1e999")), hidden) == nil {
-		t.Error("what cannot be read is restored")
 	}
 }

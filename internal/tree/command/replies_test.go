@@ -66,7 +66,7 @@ func TestReplies(t *testing.T) {
 	if board["a"] != "one" || board["b"] != "two" || board["c"] != nil {
 		t.Errorf("the board has %v", board)
 	}
-	if got := run.Look(3); run.Status() != tree.Failure || got.Err != "all 2 replies were used" {
+	if got := run.View(3); run.Status() != tree.Failure || got.Err != "all 2 replies were used" {
 		t.Errorf("%s; the third call: %+v", run.Status(), got)
 	}
 }

@@ -274,7 +274,7 @@ var loadErrors = map[string]string{
 	`BT.inverter(a, c)`:                           `3: inverter takes nothing more, and there is a condition node`,
 	`BT.inverter({a})`:                            `3: the child of inverter is a table: call`,
 	`BT.guard(c)`:                                 `3: the child of guard is nil`,
-	`return BT.tree("t", {root=BT.guard(a, a)})`:  `2: the first child of a guard can only ask`,
+	`return BT.tree("t", {root=BT.guard(a, a)})`:  `2: the first child of a guard must be a condition`,
 	`BT.for_each({items="l"})`:                    `3: the child of for_each is nil`,
 	`return BT.tree("t", {root=BT.for_each({items="signals_emitted", a, a})})`: `3: for_each has 2 children and needs one child`,
 	`BT.sequence({BT.subtree("s", {root=a, ports={q="int"}})})`:                `3: child 1 of sequence is subtree 's', which has ports: use it as BT.subtree("s", {ports = {…}})`,
@@ -291,11 +291,11 @@ var loadErrors = map[string]string{
 	`BT.sequence({a, description={}})`:                                              `3: description of sequence is a text, not a table`,
 	`BT.sequence({a, [1.5]=c})`:                                                     `3: sequence has no item 1.5`,
 	`BT.sequence({a, [true]=c})`:                                                    `3: sequence has true as a key`,
-	`return BT.tree("t", {root=BT.sequence("a/b", {a})})`:                           `3: "a/b" is no name for a node`,
+	`return BT.tree("t", {root=BT.sequence("a/b", {a})})`:                           `3: "a/b" is not a valid name for a node`,
 	`BT.for_each({a})`:                                                              `3: for_each needs items, the key of a list`,
 	`BT.for_each({items="l", keep_going="yes", a})`:                                 `3: keep_going of for_each is true or false, not the string "yes"`,
-	`return BT.tree("t", {root=BT.for_each({items="l", a})})`:                       `3: for_each goes through undeclared key 'l'`,
-	`return BT.tree("t", {blackboard={l="int"}, root=BT.for_each({items="l", a})})`: `3: for_each goes through a list, and key 'l' is an int`,
+	`return BT.tree("t", {root=BT.for_each({items="l", a})})`:                       `3: for_each uses undeclared key 'l'`,
+	`return BT.tree("t", {blackboard={l="int"}, root=BT.for_each({items="l", a})})`: `3: for_each needs a list, and key 'l' is an int`,
 	// numbers and times
 	`BT.timeout(a)`:                                          `3: seconds of timeout: an action node is no number`,
 	`BT.timeout("5", a)`:                                     `3: seconds of timeout: an action node is no number`,
@@ -362,14 +362,14 @@ var loadErrors = map[string]string{
 	`return BT.tree("t", {root=BT.condition("x", {fn="signal_type_is"})})`:                         `3: signal_type_is needs the argument 'expected_type'`,
 	`return BT.tree("t", {root=BT.condition("x", {fn="signal_type_is", args={expected_type=5}})})`: `3: argument 'expected_type' of signal_type_is: it takes a string, not an int`,
 	`return BT.tree("t", {root=BT.condition("x", {fn="check_signal", args={x=5}})})`:               `3: check_signal has no argument 'x'`,
-	`return BT.tree("t", {root=BT.action("x", {fn="do", args={q={BT.key("nope")}}})})`:             `3: an argument of x stands for undeclared key 'nope'`,
+	`return BT.tree("t", {root=BT.action("x", {fn="do", args={q={BT.key("nope")}}})})`:             `3: an argument of x refers to undeclared key 'nope'`,
 	// trees, subtrees and keys
 	`BT.tree("t")`:                                                                      `3: tree takes a table with root, not nil`,
 	`BT.tree({root=a})`:                                                                 `3: tree needs a name first, not a table`,
 	`BT.tree("t", {})`:                                                                  `3: the root of tree is nil: a name misspelled?`,
 	`BT.tree("t", {root=a, blackbord={}})`:                                              `3: tree has no option 'blackbord': did you mean blackboard?`,
 	`return BT.tree("", {root=a})`:                                                      `3: the name of tree is empty`,
-	`return BT.tree("a\nb", {root=a})`:                                                  `3: "a\nb" is no name for a tree`,
+	`return BT.tree("a\nb", {root=a})`:                                                  `3: "a\nb" is not a valid name for a tree`,
 	`BT.tree("t", {root=a}) BT.tree("t", {root=a})`:                                     `3: tree 't' is declared twice, first at t.lua:3`,
 	`BT.tree("t", {root=a, blackboard={k="number"}})`:                                   `3: key 'k' has no type "number": the types are any, bool, int, float, string, list, map, Signal`,
 	`BT.tree("t", {root=a, blackboard={k=5}})`:                                          `3: key 'k' has no type the number 5: the types are`,
@@ -394,7 +394,7 @@ var loadErrors = map[string]string{
 	`BT.subtree()`:                     `3: subtree needs the name of a subtree, not nil`,
 	`BT.subtree_ref("s", {root=a})`:    `3: subtree_ref has no option 'root'`,
 	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {root=BT.subtree("s")})`:                                         `3: port 'q' of subtree 's' is not connected`,
-	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {root=BT.subtree("s", {ports={q="k"}})})`:                        `3: port 'q' stands for undeclared key 'k'`,
+	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {root=BT.subtree("s", {ports={q="k"}})})`:                        `3: port 'q' refers to undeclared key 'k'`,
 	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {blackboard={k="bool"}, root=BT.subtree("s", {ports={q="k"}})})`: `3: port 'q' takes an int, and key 'k' is a bool`,
 	`BT.subtree("s", {root=a}) return BT.tree("t", {root=BT.subtree("s", {ports={q="k"}})})`:                                         `3: subtree 's' has no port 'q'`,
 	// functions that keep something
@@ -467,7 +467,7 @@ func TestFaultsTogether(t *testing.T) {
 })})`)
 	want := []tree.Fault{
 		{At: tree.Position{File: "t.lua", Line: 2}, Msg: "unknown function 'dos'", Hint: "did you mean 'do'?"},
-		{At: tree.Position{File: "t.lua", Line: 3}, Msg: "unknown subtree 'nope'", Hint: "there is no subtree at all"},
+		{At: tree.Position{File: "t.lua", Line: 3}, Msg: "unknown subtree 'nope'", Hint: "no subtree is defined"},
 	}
 	if diff := cmp.Diff(want, tree.Faults(err)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

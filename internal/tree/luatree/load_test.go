@@ -59,7 +59,7 @@ func TestLeafResults(t *testing.T) {
 		for kind, want := range map[tree.Kind]tree.Status{tree.Action: want.action, tree.Script: want.script, tree.Condition: want.condition} {
 			f := loaded(t, "return BT.tree(\"t\", {root=BT."+kind.String()+"(\"x\", {fn=function(t)\n"+result+"\nend})})")
 			run, got := ticked(t, f, nil)
-			failed := run.Look(0).Err
+			failed := run.View(0).Err
 			if want == bad && (got != failure || failed == "") || want != bad && (got != want || failed != "") {
 				t.Errorf("%s: %s: got %s (%q), want %s", kind, result, got, failed, want)
 			}
@@ -154,7 +154,7 @@ end})})`
 				t.Fatal(err)
 			}
 			run, st := ticked(t, f, nil)
-			got := run.Look(0).Err
+			got := run.View(0).Err
 			switch {
 			case want == "" && (st != tree.Success || got != ""):
 				t.Errorf("it answered %s: %s", st, got)
@@ -165,8 +165,8 @@ end})})`
 				t.Error("t outlives its call")
 			}
 			// Whatever happened, the file works the next time.
-			if again, st2 := ticked(t, f, nil); st2 != st || again.Look(0).Err != got {
-				t.Errorf("the second time it answered %s: %s", st2, again.Look(0).Err)
+			if again, st2 := ticked(t, f, nil); st2 != st || again.View(0).Err != got {
+				t.Errorf("the second time it answered %s: %s", st2, again.View(0).Err)
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestConditionsOnlyAsk(t *testing.T) {
 	f := loaded(t, `local function f(t) t:set("n", 1) return true end
 return BT.tree("t", {blackboard={n="int"}, root=BT.selector({BT.condition("c", {fn=f}), BT.script("s", f)})})`)
 	if run, st := ticked(t, f, nil); st != tree.Success {
-		t.Errorf("the script answered %s: %s", st, run.Look(2).Err)
+		t.Errorf("the script answered %s: %s", st, run.View(2).Err)
 	}
 }
 
@@ -226,7 +226,7 @@ return BT.tree("t", {blackboard={count="int", list="list"}, globals={global_one=
 			continue
 		}
 		delete(want, info.Name)
-		got, end := run.Look(i).Err, ": declare it in blackboard"
+		got, end := run.View(i).Err, ": declare it in blackboard"
 		if proposed != "" {
 			end += ", or did you mean '" + proposed + "'?"
 		}
@@ -265,7 +265,7 @@ for i = 1, 1000 do ` + script + ` end end})})`
 			big[i] = "x"
 		}
 		run, _ := ticked(t, f, map[string]any{"big": big})
-		if got, want := run.Look(0).Err, "t.lua:3: "+want; got != want {
+		if got, want := run.View(0).Err, "t.lua:3: "+want; got != want {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
 	}
@@ -319,7 +319,7 @@ func TestClosedFile(t *testing.T) {
 	f.Close()
 	f.Close()
 	run, st := ticked(t, f, nil)
-	if got := run.Look(0).Err; st != tree.Failure || got != "t.lua was closed" {
+	if got := run.View(0).Err; st != tree.Failure || got != "t.lua was closed" {
 		t.Errorf("it answered %s: %s", st, got)
 	}
 }

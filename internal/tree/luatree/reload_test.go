@@ -89,7 +89,7 @@ func TestReload(t *testing.T) {
 	// Every version is as good as on its first day.
 	for i, want := range []string{"bb", "cc", "dd", "aa"} {
 		run, st := ticked(t, seen[i], nil)
-		if got := run.Look(0).Err; st != tree.Failure || got != want {
+		if got := run.View(0).Err; st != tree.Failure || got != want {
 			t.Errorf("version %d answered %s: %s, want %s", i, st, got, want)
 		}
 	}

@@ -66,7 +66,7 @@ func TestSeedT024(t *testing.T) {
 				if !ok {
 					t.Fatalf("there is no %s", path)
 				}
-				visits = append(visits, run.Look(i).Visits)
+				visits = append(visits, run.View(i).Visits)
 			}
 			if diff := cmp.Diff(tt.visits, visits); diff != "" {
 				t.Errorf("visits of the three noops (-want +got):\n%s", diff)

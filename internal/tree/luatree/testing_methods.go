@@ -196,13 +196,13 @@ func (t *testObject) look(L *lua.LState) tree.View {
 	if len(nodes) > 1 {
 		t.box.Raise(L, "'%s' are %d nodes: give the path of one, such as %s", sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
 	}
-	return t.started(L).Look(nodes[0])
+	return t.started(L).View(nodes[0])
 }
 
 func (t *testObject) doVisits(L *lua.LState) int {
 	n := 0
 	for _, i := range t.nodes(L) {
-		n += t.started(L).Look(i).Visits
+		n += t.started(L).View(i).Visits
 	}
 	L.Push(lua.LNumber(n))
 	return 1

@@ -196,7 +196,7 @@ func (t *testObject) toEnd(L *lua.LState) tree.Status {
 func (t *testObject) running() string {
 	var paths []string
 	for i := range t.tree.Len() {
-		if info := t.tree.Info(i); len(info.Children) == 0 && t.run.Look(i).Status == tree.Running {
+		if info := t.tree.Info(i); len(info.Children) == 0 && t.run.View(i).Status == tree.Running {
 			paths = append(paths, info.Path)
 		}
 	}
@@ -219,13 +219,13 @@ func (t *testObject) why(L *lua.LState) string {
 		for next := at; next >= 0; {
 			at, next = next, -1
 			for _, child := range t.tree.Info(at).Children {
-				if t.run.Look(child).Status == tree.Failure {
+				if t.run.View(child).Status == tree.Failure {
 					next = child
 				}
 			}
 		}
 		text := "the tree failed at " + t.tree.Info(at).Path
-		if err := t.run.Look(at).Err; err != "" {
+		if err := t.run.View(at).Err; err != "" {
 			text += ": " + err
 		}
 		return text

@@ -111,8 +111,8 @@ func TestJobEndsItsGoroutine(t *testing.T) {
 			return tree.Result{}
 		}})
 		run, err := Do(t.Context(), compiled, &Options{})
-		if err != nil || run.Status() != tree.Failure || run.Look(1).Err != "the job ended without a result" {
-			t.Errorf("%v: %s", err, run.Look(1).Err)
+		if err != nil || run.Status() != tree.Failure || run.View(1).Err != "the job ended without a result" {
+			t.Errorf("%v: %s", err, run.View(1).Err)
 		}
 	})
 }

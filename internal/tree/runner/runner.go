@@ -153,7 +153,7 @@ func (r *running) open(t *tree.Tree) error {
 		return nil
 	}
 	if r.run != nil {
-		return r.run.GoOn(&r.Run)
+		return r.run.Resume(&r.Run)
 	}
 	if r.run, err = tree.NewRun(t, &r.Run); err != nil {
 		return err
@@ -297,7 +297,7 @@ func (r *running) carryOut(ctx context.Context) error {
 	}
 	var left []int
 	for _, i := range r.run.Halted() {
-		if s, owed := r.owed[int(i)]; owed && r.run.Look(int(i)).Status != tree.Running {
+		if s, owed := r.owed[int(i)]; owed && r.run.View(int(i)).Status != tree.Running {
 			delete(r.owed, int(i))
 			r.clearUp(ctx, []tree.Start{s})
 		}
@@ -436,7 +436,7 @@ func (r *running) due(now time.Time) bool {
 // barks is when the watchdog ends the run.
 func (r *running) barks() (time.Time, bool) {
 	from := r.progress
-	if until := r.run.Patience(); until.After(from) {
+	if until := r.run.LatestDeadline(); until.After(from) {
 		from = until
 	}
 	return from.Add(r.Watchdog), r.Watchdog > 0
@@ -457,7 +457,7 @@ func (r *running) leaves() string {
 	var paths []string
 	t := r.run.Tree()
 	for i := range t.Len() {
-		if info := t.Info(i); r.run.Look(i).Status == tree.Running && len(info.Children) == 0 {
+		if info := t.Info(i); r.run.View(i).Status == tree.Running && len(info.Children) == 0 {
 			paths = append(paths, info.Path)
 		}
 	}

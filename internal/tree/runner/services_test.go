@@ -78,7 +78,7 @@ func TestModel(t *testing.T) {
 			if diff := cmp.Diff(c.board, only(run, "llm_response", "accumulated_content", "answer", "number")); diff != "" {
 				t.Errorf("the board (-want +got):\n%s", diff)
 			}
-			if got := run.Look(0).Err; (got == "") != (c.err == "") || !strings.Contains(got, c.err) {
+			if got := run.View(0).Err; (got == "") != (c.err == "") || !strings.Contains(got, c.err) {
 				t.Errorf("the leaf says %q, want %q", got, c.err)
 			}
 			if want := c.err == ""; (run.Status() == tree.Success) != want {
@@ -162,7 +162,7 @@ func TestTool(t *testing.T) {
 
 func TestToolFailsWithItsError(t *testing.T) {
 	run := toolRun(t, 1, func(int, map[string]any) (any, error) { return nil, errors.New("it slipped") })
-	if view := run.Look(2); view.Status != tree.Failure || view.Err != "it slipped" {
+	if view := run.View(2); view.Status != tree.Failure || view.Err != "it slipped" {
 		t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 	}
 }
@@ -204,12 +204,12 @@ func TestToolResultThatCannotBeKept(t *testing.T) {
 				}
 				return v, nil
 			})
-			if view := run.Look(2); view.Status != tree.Failure || !strings.Contains(view.Err, "the result of hammer cannot be kept") {
+			if view := run.View(2); view.Status != tree.Failure || !strings.Contains(view.Err, "the result of hammer cannot be kept") {
 				t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 			}
 			want := []any{
 				args{"tool": "hammer", "success": true, "result": "fine"},
-				args{"tool": "hammer", "success": false, "error": run.Look(2).Err},
+				args{"tool": "hammer", "success": false, "error": run.View(2).Err},
 			}
 			if diff := cmp.Diff(want, results(run)); diff != "" {
 				t.Errorf("results (-want +got):\n%s", diff)
@@ -231,13 +231,13 @@ func TestJobsThatMisbehave(t *testing.T) {
 		err  string
 	}{
 		"panics":          {tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { panic("oh") }}, "panic: oh"},
-		"answers RUNNING": {tree.Leaf{Job: answer(tree.Running)}, "RUNNING, which is no end"},
-		"answers nothing": {tree.Leaf{Job: answer(tree.Idle)}, "IDLE, which is no end"},
+		"answers RUNNING": {tree.Leaf{Job: answer(tree.Running)}, "RUNNING, not as SUCCESS or FAILURE"},
+		"answers nothing": {tree.Leaf{Job: answer(tree.Idle)}, "IDLE, not as SUCCESS or FAILURE"},
 		"writes what is not declared": {tree.Leaf{Job: func(context.Context, tree.Request) tree.Result {
 			return tree.Result{Status: tree.Success, Writes: args{"gone": 1}}
 		}}, "'gone'"},
 		"finishes with a panic": {tree.Leaf{Job: quick, Finish: func(*tree.Call, tree.Result) tree.Status { panic("late") }}, "panic: late"},
-		"finishes as RUNNING":   {tree.Leaf{Job: quick, Finish: func(*tree.Call, tree.Result) tree.Status { return tree.Running }}, "RUNNING, which is no end"},
+		"finishes as RUNNING":   {tree.Leaf{Job: quick, Finish: func(*tree.Call, tree.Result) tree.Status { return tree.Running }}, "RUNNING, not as SUCCESS or FAILURE"},
 		"prepares a panic":      {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { panic("early") }}, "panic: early"},
 		"prepares an error":     {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { return nil, errors.New("no paper") }}, "no paper"},
 		"prepares nonsense":     {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { return struct{}{}, nil }}, "cannot be recorded"},
@@ -251,12 +251,12 @@ func TestJobsThatMisbehave(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if view := run.Look(0); view.Status != tree.Failure || !strings.Contains(view.Err, c.err) {
+			if view := run.View(0); view.Status != tree.Failure || !strings.Contains(view.Err, c.err) {
 				t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 			}
 			again, err := Do(t.Context(), compiled, &Options{Journal: journal})
-			if err != nil || again.Look(0) != run.Look(0) {
-				t.Errorf("the journal says %+v, %v", again.Look(0), err)
+			if err != nil || again.View(0) != run.View(0) {
+				t.Errorf("the journal says %+v, %v", again.View(0), err)
 			}
 		})
 	}

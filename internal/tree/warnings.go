@@ -1,31 +1,31 @@
 package tree
 
-// Doubts are what can be run and is hardly meant. At most twenty are told.
-func (t *Tree) Doubts() []Fault {
+// Warnings returns at most twenty parts of the tree that can be run but are probably mistakes.
+func (t *Tree) Warnings() []Fault {
 	c := &compiler{}
 	for i, n := range t.nodes {
 		if n.kind == ReactiveSequence || n.kind == ReactiveSelector {
-			t.doubtReactive(c, int32(i))
+			t.warnReactive(c, int32(i))
 		}
 	}
 	return c.faults
 }
 
-// doubtReactive finds a child that takes time as soon as it is asked, before one that takes time too: each time the later
-// one wakes the tree the earlier one is begun anew, and the later one is halted for it.
-func (t *Tree) doubtReactive(c *compiler, i int32) {
+// warnReactive finds a child that takes time before another one that takes time. Each time that the later child wakes the
+// tree, the earlier one is restarted and the later one is halted.
+func (t *Tree) warnReactive(c *compiler, i int32) {
 	for child := i + 1; child < t.nodes[i].end; child = t.nodes[child].end {
 		next := t.nodes[child].end
 		if next < t.nodes[i].end && t.takesTimeAtOnce(child) && t.mayRun(next, t.nodes[i].end) {
 			def := t.meta[child].def
-			c.fault(def.At, "put a condition before it, or use a node that remembers", "%s asks %s anew at each tick, which takes time each time: what follows it may never finish",
+			c.fault(def.At, "put a condition before it, or use sequence or selector", "%s restarts %s at each tick, which takes time: the nodes after it may never finish",
 				t.nodes[i].kind, def.element())
 			return
 		}
 	}
 }
 
-// takesTimeAtOnce reports whether a node that begins afresh answers Running without having asked a condition.
+// takesTimeAtOnce reports whether a node that is entered answers Running without asking a condition first.
 func (t *Tree) takesTimeAtOnce(i int32) bool {
 	switch n := t.nodes[i]; n.kind {
 	case Condition, Guard, Cooldown:
@@ -43,7 +43,7 @@ func (t *Tree) takesTimeAtOnce(i int32) bool {
 	return i+1 < t.nodes[i].end && t.takesTimeAtOnce(i+1)
 }
 
-// mayRun reports whether one of the nodes is known to answer Running at times.
+// mayRun reports whether one of the nodes is known to answer Running sometimes.
 func (t *Tree) mayRun(from, to int32) bool {
 	for i := from; i < to; i++ {
 		switch t.nodes[i].kind {

@@ -35,7 +35,7 @@ func TestDoubts(t *testing.T) {
 		"a cooldown":                      {of(ReactiveSelector, cool, job("b")), false},
 	} {
 		compiled := mustCompile(t, &Definition{Name: "t", Root: c.root}, functions())
-		doubts := compiled.Doubts()
+		doubts := compiled.Warnings()
 		if len(doubts) > 0 != c.doubt {
 			t.Errorf("%s: %v", name, doubts)
 		}
