@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"unicode"
@@ -108,51 +107,20 @@ func skipMarks(b []byte) int {
 
 // beginsName reports whether b begins with the name of a signal in any case and with any separators.
 func beginsName(b []byte) bool {
-	return len(b) >= 4 && beginsLikeName(b) && cutsName(b)
-}
-
-// beginsLikeName reports whether the first four letters of b are those of a name.
-func beginsLikeName(b []byte) bool {
-	letters := firstFour(b)
-	return nameStarts.table[nameStarts.slot(letters)] == letters
-}
-
-func cutsName(b []byte) bool {
-	for _, name := range lineNames {
-		if name[0]|0x20 == b[0]|0x20 {
-			if _, _, ok := cutName(b, name); ok {
-				return true
-			}
+	for _, name := range namesByInitial[b[0]|0x20] {
+		if _, _, ok := cutName(b, name); ok {
+			return true
 		}
 	}
 	return false
 }
 
-// firstFour returns the first four bytes of b, letters in lower case.
-func firstFour(b []byte) uint32 { return binary.LittleEndian.Uint32(b) | 0x20202020 }
-
-// nameTable is a hash table without collisions of the first four letters of all names, and of the delegation markers.
-type nameTable struct {
-	multiplier uint32
-	table      [64]uint32
-}
-
-func (t *nameTable) slot(letters uint32) uint32 { return letters * t.multiplier >> 26 }
-
-var nameStarts = func() *nameTable {
-	for multiplier := uint32(1); ; multiplier += 2 {
-		t := &nameTable{multiplier: multiplier}
-		collision := false
-		for _, name := range append([]string{"DELEGATION"}, lineNames...) {
-			letters := firstFour([]byte(name))
-			slot := &t.table[t.slot(letters)]
-			collision = collision || *slot != 0 && *slot != letters
-			*slot = letters
-		}
-		if !collision {
-			return t
-		}
+// namesByInitial has the names of the line signals by their first letter, in lower case.
+var namesByInitial = func() (names [256][]string) {
+	for _, name := range lineNames {
+		names[name[0]|0x20] = append(names[name[0]|0x20], name)
 	}
+	return names
 }()
 
 // lineMatch is a line signal as written.

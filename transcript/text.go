@@ -17,8 +17,6 @@ type text struct {
 	line int   // number of the line that byte is in, from 1
 	last byte  // the last byte pushed, '\n' at the start
 
-	skim *skimmer
-
 	// A line whose end has not come yet.
 	carry     []byte // its bytes, while it may still turn out to matter as a line
 	lineOff   int64
@@ -47,7 +45,7 @@ type text struct {
 }
 
 func newText(key string) *text {
-	return &text{key: key, line: 1, last: '\n', skim: new(skimmer)}
+	return &text{key: key, line: 1, last: '\n'}
 }
 
 func (t *text) Skip(n int) { t.off += int64(n) }
@@ -61,12 +59,11 @@ func (t *text) Push(p []byte) {
 	if t.midLine() {
 		i = t.continueLine(p)
 	}
-	t.skim.reset()
 	for i < len(p) {
 		if t.quiet() {
-			start, passed := t.skim.ordinary(p, i)
-			i = start
-			t.line += passed
+			skipped, count := skipOrdinaryLines(p[i:])
+			i += skipped
+			t.line += count
 		}
 		n := bytes.IndexByte(p[i:], '\n')
 		if n < 0 {
@@ -106,7 +103,7 @@ func (t *text) wholeLine(b []byte, at int64) {
 // holds no other object, so a brace at the line's end closes it.
 func (t *text) dull(line []byte) bool {
 	return len(line) > 0 && len(line) <= maxLine && line[0] == '{' && t.quiet() &&
-		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && !holdsTag(line)
+		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayName(line) && !hasTag(line)
 }
 
 // settled is how many bytes of a line tell whether it is suspicious.
