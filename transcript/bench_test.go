@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox"
 	"signalbox/transcript"
 )
 
 func scanAll(b *testing.B, text []byte) {
 	b.Helper()
-	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	for rest := text; len(rest) > 0; {
 		n := min(len(rest), 256<<10)
 		s.Push(rest[:n])

@@ -8,36 +8,36 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// Content returns what of a model's reply is shown to people and kept: Strip of it, with the '<' of every tag of a
-// signal that is left outside code fences made a '[', as UTF-8. Such tags are left where a block was not closed, too large
-// or without a type, and where taking one away joined what stood around it to another, or moved a fence; so a reader of
-// the content, person or program, never meets one that looks alive. Bytes that are not UTF-8 are shown as U+FFFD.
+// Content returns the part of a model's reply to show to people and to keep: the result of Strip, with the '<' of each
+// remaining signal tag outside code fences replaced by '['. Tags remain where a block is not closed, is too large or has no
+// type, and where removing a block joined the text around it or moved a fence. After the replacement no reader of the
+// content, person or program, can take one for a signal. Bytes that are not UTF-8 become U+FFFD.
 //
-// A tag is "<signal" or "</signal", in any case, with white space, '>', '/' or the end of the text after it.
+// A tag is "<signal" or "</signal", in any case, followed by white space, '>', '/' or the end of the text.
 func Content(reply string) string {
-	if text, ok := tagless(reply); ok {
+	if text, ok := contentWithoutTags(reply); ok {
 		return text
 	}
 	c := NewContentStream()
 	return c.Push([]byte(reply)) + c.Close()
 }
 
-// tagless is Content of a reply with no tags, which most are; it reports false for others.
-func tagless(reply string) (string, bool) {
+// contentWithoutTags is Content for replies without tags, as most are. It returns false for others.
+func contentWithoutTags(reply string) (string, bool) {
 	for rest := reply; ; {
 		_, after, found := strings.Cut(rest, "<")
 		if !found {
 			break
 		}
 		name := strings.TrimPrefix(after, "/")
-		if len(name) >= len(turnName) && strings.EqualFold(name[:len(turnName)], turnName) {
+		if len(name) >= len(tagName) && strings.EqualFold(name[:len(tagName)], tagName) {
 			return "", false
 		}
 		rest = after
 	}
 	text := strings.TrimRight(reply, lines.Space)
 	if len(reply)-len(text) > maxSpaceRuns {
-		return "", false // some of it may stay
+		return "", false // Strip may keep some of it
 	}
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
@@ -45,16 +45,16 @@ func tagless(reply string) (string, bool) {
 	return text, true
 }
 
-const turnName = "signal"
+const tagName = "signal"
 
-// ContentStream is Content for a reply that comes in pieces: together they give the same content for every way of cutting
-// it. It holds back what StripStream does, the start of a line that may be a fence once more, what may become a tag, and a
-// rune of which a part is missing. All else comes out of the call that brought it. A ContentStream is used by one
-// goroutine at a time.
+// ContentStream is Content for a reply that arrives in pieces. However the reply is cut, the content is the same. A
+// ContentStream holds back what a StripStream does, the start of a line that may be a fence, text that may become a tag,
+// and an incomplete rune. Everything else is returned by the call that passed it in. A ContentStream must not be used
+// concurrently.
 type ContentStream struct {
 	strip  *StripStream
-	fencer *lines.Fencer // of what StripStream left
-	tag    []byte        // the start of a tag, at most its name
+	fencer *lines.Fencer // of the stripped text
+	tag    []byte        // the start of a tag, at most up to its name
 	runes  lines.Runes
 	out    []byte
 }
@@ -62,24 +62,24 @@ type ContentStream struct {
 // NewContentStream returns a ContentStream for one reply.
 func NewContentStream() *ContentStream {
 	c := &ContentStream{}
-	c.fencer = lines.NewFencer(c.text)
+	c.fencer = lines.NewFencer(c.part)
 	c.strip = NewStripStream(c.fencer)
 	return c
 }
 
-// Push takes the next piece of the reply, of which it keeps nothing, and returns the content that became certain, "" if
-// none did. It is whole runes.
+// Push takes the next piece of the reply and returns the content that is complete now, which may be "". It returns whole
+// runes and does not retain p.
 func (c *ContentStream) Push(p []byte) string {
 	c.strip.Write(p) // a Fencer does not fail
 	return c.take()
 }
 
-// Close ends the reply and returns the rest of the content. The ContentStream is of no use after it.
+// Close ends the reply and returns the rest of the content. The ContentStream must not be used afterwards.
 func (c *ContentStream) Close() string {
 	c.strip.Close()
 	c.fencer.EndLine()
 	if len(c.tag) > 0 {
-		c.endTag(isTagName(c.tag))
+		c.endTag(hasTagName(c.tag))
 	}
 	c.out = c.runes.End(c.out)
 	return c.take()
@@ -91,43 +91,43 @@ func (c *ContentStream) take() string {
 	return text
 }
 
-// text takes a part of a line. A tag does not go beyond its line: the line end ends its name.
-func (c *ContentStream) text(p []byte, fenced bool) {
+// part takes part of a line. A tag does not extend beyond its line, because a line end ends its name.
+func (c *ContentStream) part(p []byte, fenced bool) {
 	for len(p) > 0 {
 		if len(c.tag) == 0 {
 			n := bytes.IndexByte(p, '<')
 			if n < 0 || fenced {
-				c.show(p)
+				c.write(p)
 				return
 			}
-			c.show(p[:n])
+			c.write(p[:n])
 			c.tag, p = append(c.tag, '<'), p[n+1:]
 			continue
 		}
-		more := append(c.tag, p[0])
+		longer := append(c.tag, p[0])
 		switch {
-		case isTagName(c.tag):
+		case hasTagName(c.tag):
 			c.endTag(endsName(p[0]))
-		case hasFoldedPrefix(openerName, more) || hasFoldedPrefix(closerName, more):
-			c.tag, p = more, p[1:]
+		case isFoldedPrefix(longer, openingName) || isFoldedPrefix(longer, closingName):
+			c.tag, p = longer, p[1:]
 		default:
 			c.endTag(false)
 		}
 	}
 }
 
-// endTag lets go of what was held back, which is a tag or is not.
-func (c *ContentStream) endTag(is bool) {
-	if is {
+// endTag writes the text that may be a tag, now that it is known whether it is one.
+func (c *ContentStream) endTag(isTag bool) {
+	if isTag {
 		c.tag[0] = '['
 	}
-	c.show(c.tag)
+	c.write(c.tag)
 	c.tag = c.tag[:0]
 }
 
-func (c *ContentStream) show(p []byte) { c.out = c.runes.Append(c.out, p) }
+func (c *ContentStream) write(p []byte) { c.out = c.runes.Append(c.out, p) }
 
-// isTagName reports whether what begins like a tag has all of its name.
-func isTagName(tag []byte) bool {
-	return len(tag) == len(closerName) || len(tag) == len(openerName) && tag[1] != '/'
+// hasTagName reports whether the start of a tag includes its whole name.
+func hasTagName(tag []byte) bool {
+	return len(tag) == len(closingName) || len(tag) == len(openingName) && tag[1] != '/'
 }

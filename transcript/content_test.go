@@ -74,7 +74,7 @@ func checkContent(t rapid.TB, pieces ...string) {
 	if whole := transcript.Content(text); content != whole {
 		t.Errorf("%.300q\nin pieces becomes %.300q\nas a whole        %.300q", pieces, content, whole)
 	}
-	left, _ := scanOnce([]byte(content), &transcript.Options{Format: transcript.FormatPlain})
+	left, _ := scanOnce([]byte(content), &transcript.Options{Format: signalbox.FormatPlain})
 	for _, s := range left {
 		if s.Dialect == signalbox.DialectTurn && s.Refused != signalbox.ReasonFenced {
 			t.Errorf("%.300q: content %.300q still has %q (%s)", pieces, content, s.Raw, s.Refused)

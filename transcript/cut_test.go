@@ -20,14 +20,14 @@ import (
 )
 
 // scanOnce scans the input in one piece.
-func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, transcript.Report) {
+func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, signalbox.StreamReport) {
 	s := transcript.NewScanner(opts)
 	got := append([]signalbox.Signal(nil), s.Push(input)...)
 	return append(got, s.Close()...), s.Report()
 }
 
 // scanCuts scans it in pieces of random sizes, from a buffer that is overwritten after each.
-func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal, transcript.Report) {
+func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal, signalbox.StreamReport) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	most := 1 + random.IntN(1<<random.IntN(14))
 	s := transcript.NewScanner(opts)
@@ -91,11 +91,11 @@ func FuzzCuts(f *testing.F) {
 	for i, input := range kitInputs(f) {
 		f.Add([]byte(input), uint64(i), uint8(i), "")
 		if strings.Contains(input, `{"type":"content",`) {
-			f.Add([]byte(input), uint64(i), uint8(slices.Index(transcript.Formats(), transcript.FormatOracle)), "")
+			f.Add([]byte(input), uint64(i), uint8(slices.Index(signalbox.Formats(), signalbox.FormatOracle)), "")
 		}
 	}
 	f.Fuzz(func(t *testing.T, input []byte, seed uint64, format uint8, key string) {
-		formats := transcript.Formats()
+		formats := signalbox.Formats()
 		opts := &transcript.Options{Format: formats[int(format)%len(formats)], Key: key}
 		checkCuts(t, input, opts, seed)
 	})
@@ -116,7 +116,7 @@ func drawText(t *rapid.T) string {
 func TestAnyCuttingGivesTheSameSignals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
-		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: transcript.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
+		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: signalbox.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
@@ -129,7 +129,7 @@ func TestAnyCuttingGivesTheSameSignalsAtTheLimits(t *testing.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")
 		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 3).Draw(t, "long")...)
 		parts = rapid.Permutation(parts).Draw(t, "order")
-		checkCuts(t, []byte(strings.Join(parts, "")), &transcript.Options{Format: transcript.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
+		checkCuts(t, []byte(strings.Join(parts, "")), &transcript.Options{Format: signalbox.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
@@ -151,7 +151,7 @@ func TestNothingHidesALaterSignal(t *testing.T) {
 		exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
 		text := string(noise) + "\nREADY_FOR_REVIEW: t1\n\n" + exit + "\n"
 		var names []string
-		got, _ := scanOnce([]byte(text), &transcript.Options{Format: transcript.FormatPlain})
+		got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
 		for _, s := range got {
 			if s.Taken() && s.Offset > int64(len(noise)) {
 				names = append(names, s.Name)
@@ -167,7 +167,7 @@ func TestNothingHidesALaterSignal(t *testing.T) {
 func TestAnObjectGivenUpWithinAStringHidesNothing(t *testing.T) {
 	exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
 	text := `{"a":"` + strings.Repeat("x", 100_000) + "\n" + exit + "\n"
-	got, _ := scanOnce([]byte(text), &transcript.Options{Format: transcript.FormatPlain})
+	got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
 	if len(got) != 1 || !got[0].Taken() || got[0].Name != "agent_exit" {
 		t.Errorf("got %+v", got)
 	}

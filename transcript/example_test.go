@@ -10,7 +10,7 @@ import (
 
 func ExampleSignals() {
 	output := strings.NewReader("Done.\n\n**READY_FOR_REVIEW: t1**\nREADY_FOR_REVIEW: t1\n\nFiles Modified:\n- auth.go\n")
-	for sig, err := range transcript.Signals(output, &transcript.Options{Format: transcript.FormatPlain}) {
+	for sig, err := range transcript.Signals(output, &transcript.Options{Format: signalbox.FormatPlain}) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -27,7 +27,7 @@ func ExampleSignals() {
 }
 
 func ExampleScanner() {
-	scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	var turn []signalbox.Signal
 	for _, piece := range []string{"AUDIT_PAS", "SED: t1\nWait, a test fails.\nAUDIT_FAIL", "ED: t1\n"} {
 		turn = append(turn, scanner.Push([]byte(piece))...)

@@ -6,20 +6,21 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/transcript/internal/lines"
 	"signalbox/transcript/internal/payload"
 )
 
-// MaxExitBytes is the size of the largest exit signal, white space around it included.
+// MaxExitBytes is the size of the largest exit signal, including white space around it.
 const MaxExitBytes = 65536
 
-// ErrExitDisabled means that exit signals may not act here. Whoever runs the program decides that, not the
-// agent: set signalbox.ExitFlag to true.
+// ErrExitDisabled means that exit signals are disabled. The operator enables them by setting the environment variable
+// signalbox.ExitFlag to true; an agent cannot.
 var ErrExitDisabled = errors.New("exit signal validation is disabled (" + signalbox.ExitFlag + "=false)")
 
-// ExitEnabled reports whether a value of the environment variable signalbox.ExitFlag lets exit signals act:
-// true, 1 or yes in any case. Everything else, also a misspelling, does not.
+// ExitEnabled reports whether flag, a value of the environment variable signalbox.ExitFlag, enables exit signals:
+// true, 1 or yes in any case. Any other value, including a misspelling, does not.
 func ExitEnabled(flag string) bool {
-	// Not EqualFold: it takes the long s of "yeſ" for an s.
+	// Not EqualFold, which accepts the long s in "yeſ".
 	switch strings.ToLower(flag) {
 	case "true", "1", "yes":
 		return true
@@ -27,8 +28,8 @@ func ExitEnabled(flag string) bool {
 	return false
 }
 
-// ParseExit reads and validates one exit signal. It does not ask whether exit signals may act, so it is for
-// looking at them; whoever acts on one calls ParseExitIfEnabled. The error is a *signalbox.ExitSignalError.
+// ParseExit parses and validates one exit signal. It does not check whether exit signals are enabled: call
+// ParseExitIfEnabled before acting on one. The error is a *signalbox.ExitSignalError.
 func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	if len(data) > MaxExitBytes {
 		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf("invalid exit signal: more than %d bytes", MaxExitBytes)}
@@ -43,8 +44,8 @@ func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	return signal, nil
 }
 
-// ParseExitIfEnabled is ParseExit for those who act on the signal. flag is the value of signalbox.ExitFlag;
-// unless it enables exit signals the error is ErrExitDisabled, whatever data holds.
+// ParseExitIfEnabled is like ParseExit but returns ErrExitDisabled, whatever data is, unless flag enables exit signals.
+// flag is the value of signalbox.ExitFlag.
 func ParseExitIfEnabled(data []byte, flag string) (*signalbox.ExitSignal, error) {
 	if !ExitEnabled(flag) {
 		return nil, ErrExitDisabled
@@ -52,7 +53,26 @@ func ParseExitIfEnabled(data []byte, flag string) (*signalbox.ExitSignal, error)
 	return ParseExit(data)
 }
 
-// SessionCompletedFrom is signalbox.SessionCompletedFrom, here beside the parser for those who integrate agents.
-func SessionCompletedFrom(session, actor string, s *signalbox.ExitSignal) signalbox.AgentSessionCompleted {
-	return signalbox.SessionCompletedFrom(session, actor, s)
+// exitSignal returns the signal that an object which names the protocol is.
+func exitSignal(o exitObject, key string) signalbox.Signal {
+	sig := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit,
+		Offset: o.at, Line: o.line, Raw: lines.Valid(o.raw)}
+	exit, err := ParseExit(o.raw)
+	switch {
+	case o.tooLarge:
+		sig.Raw, sig.Refused = lines.Excerpt(o.raw), signalbox.ReasonTooLarge
+		sig.Detail = "an exit signal is at most 65536 bytes"
+	case err != nil:
+		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
+	default:
+		sig.Exit = exit
+	}
+	switch {
+	case o.delegated:
+		sig.Refused, sig.Detail = signalbox.ReasonDelegated, ""
+	case key != "" && sig.Taken():
+		sig.Refused = signalbox.ReasonWrongKey
+		sig.Detail = "in a keyed session submit the exit signal with signalbox work exit"
+	}
+	return sig
 }

@@ -206,7 +206,7 @@ func TestSessionCompletedFrom(t *testing.T) {
 				`"phase_completed":"COMPLETED","exit_reason":"completed","next_phase":null,` +
 				`"pr_url":null,"evidence_bundle_ref":null,"notes":null}`},
 	} {
-		got, err := json.Marshal(transcript.SessionCompletedFrom("session-123", "actor-456", &c.signal))
+		got, err := json.Marshal(signalbox.SessionCompletedFrom("session-123", "actor-456", &c.signal))
 		if err != nil {
 			t.Fatal(err)
 		}

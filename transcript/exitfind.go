@@ -9,32 +9,34 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// exitObject is a balanced JSON object at the start of a line, or the start of one that never closed.
+// exitObject is a JSON object at the start of a line with balanced braces, or the start of one that never closes. raw is
+// valid during the call only.
 type exitObject struct {
-	raw  []byte // valid during the call
+	raw  []byte
 	at   int64
 	line int
 	exitContext
 	tooLarge bool
 }
 
+// exitContext is where an object starts.
 type exitContext struct {
 	inFence   bool
-	indented  bool // it may be indented
+	mayIndent bool // the object may be indented
 	delegated bool
 }
 
-// exitFinder finds balanced objects that begin at the start of a line (in a fence that may hold an exit signal: after
-// indentation). Since a JSON string never holds a line end, quotes are matched within lines only, so a stray brace or
-// quote earlier in the text does not hide an object that follows: all braces are matched in one pass with a stack, and an
-// object nested in one that turns out never to close stands for itself.
+// exitFinder finds objects that start at the start of a line, in a fence that may contain an exit signal after
+// indentation. A JSON string contains no line end, so quotes are matched within lines only. Therefore a stray brace or
+// quote earlier in the text does not hide an object: all braces are matched in one pass with a stack, and an object
+// inside one that never closes counts by itself.
 type exitFinder struct {
-	buf     []byte // the text from offset base on
+	buf     []byte // the text from the offset base on
 	base    int64
-	openers []opener // objects that are not closed yet, outermost first
-	done    []span   // objects that are closed, inside openers that are not
+	openers []opener // objects that are not closed, outermost first
+	closed  []span   // closed objects inside openers
 
-	within   bool // a line has begun and is past its indentation
+	inLine   bool // the line is past its indentation
 	inString bool
 	escaped  bool
 }
@@ -43,7 +45,7 @@ type exitFinder struct {
 type opener struct {
 	at    int64
 	line  int32
-	inner int32 // braces after it, not at the start of a line, that are not closed yet
+	inner int32 // open braces after it that are not at the start of a line
 	exitContext
 }
 
@@ -52,76 +54,66 @@ type span struct {
 	end int64
 }
 
-// finderStep bounds how much a finder copies at once, whatever the size of the piece.
+// finderStep bounds how much a finder copies at once.
 const finderStep = 32 << 10
 
+// active reports whether an object has started.
 func (f *exitFinder) active() bool { return len(f.openers) > 0 }
 
-// from is the offset of the first brace that is not settled.
-func (f *exitFinder) from() int64 {
-	if len(f.done) > 0 {
-		return min(f.openers[0].at, f.done[0].at)
+// start returns the offset of the first object that is not reported yet. The finder must be active.
+func (f *exitFinder) start() int64 {
+	if len(f.closed) > 0 {
+		return min(f.openers[0].at, f.closed[0].at)
 	}
 	return f.openers[0].at
 }
 
 func (f *exitFinder) clone() exitFinder {
 	c := *f
-	c.buf, c.openers, c.done = bytes.Clone(f.buf), slices.Clone(f.openers), slices.Clone(f.done)
+	c.buf, c.openers, c.closed = bytes.Clone(f.buf), slices.Clone(f.openers), slices.Clone(f.closed)
 	return c
 }
 
-// feed takes bytes within one line. It reports whether any were not blank and belong to no object that may be an exit
-// signal.
-func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (outside bool) {
+// feed takes the next bytes of the text, which are in one line, and calls found for each object. It reports whether there
+// was text outside objects other than white space.
+func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (other bool) {
 	for len(b) > 0 {
 		n := min(len(b), finderStep)
 		if f.active() {
-			outside = f.scan(b[:n], at, line, ctx, found) || outside
-		} else if i := f.begin(b[:n], ctx); i >= 0 {
+			other = f.scan(b[:n], at, line, ctx, found) || other
+		} else if i := f.search(b[:n], ctx); i >= 0 {
 			f.base, f.buf, f.inString, f.escaped = at+int64(i), f.buf[:0], false, false
-			outside = f.scan(b[i:n], f.base, line, ctx, found) || outside
+			other = f.scan(b[i:n], f.base, line, ctx, found) || other
 		} else {
-			outside = !lines.Blank(b[:n]) || outside
+			other = !lines.Blank(b[:n]) || other
 		}
 		b, at = b[n:], at+int64(n)
 	}
-	return outside
+	return other
 }
 
-// begin returns where an object may begin in b, -1 if nowhere.
-func (f *exitFinder) begin(b []byte, ctx exitContext) int {
-	start := 0
-	if ctx.indented {
-		start = len(b) - len(bytes.TrimLeft(b, " \t"))
+// search returns the index at which an object may start in b, or -1.
+func (f *exitFinder) search(b []byte, ctx exitContext) int {
+	first := 0
+	if ctx.mayIndent {
+		first = len(b) - len(bytes.TrimLeft(b, " \t"))
 	}
-	at := -1
-	if !f.within && start < len(b) && b[start] == '{' {
-		at = start
+	if !f.inLine && first < len(b) && b[first] == '{' {
+		f.inLine = false
+		return first
 	}
-	f.within = b[len(b)-1] != '\n' && (f.within || start < len(b))
-	if at >= 0 {
-		f.within = false
-	}
-	return at
+	f.inLine = b[len(b)-1] != '\n' && (f.inLine || first < len(b))
+	return -1
 }
 
-func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (outside bool) {
+// scan matches the braces in b while an object is open. It reports whether other text follows the last object.
+func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (other bool) {
 	f.buf = append(f.buf, b...)
 	for i, c := range b {
-		first := !f.within
-		f.within = c != '\n' && (f.within || !ctx.indented || c != ' ' && c != '\t')
+		first := !f.inLine
+		f.inLine = c != '\n' && (f.inLine || !ctx.mayIndent || c != ' ' && c != '\t')
 		if f.inString {
-			switch {
-			case c == '\n':
-				f.inString, f.escaped = false, false
-			case f.escaped:
-				f.escaped = false
-			case c == '\\':
-				f.escaped = true
-			case c == '"':
-				f.inString = false
-			}
+			f.stringByte(c)
 			continue
 		}
 		switch c {
@@ -138,7 +130,7 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 				top.inner--
 			} else if f.closeObject(at+int64(i)+1, found); !f.active() {
 				rest := b[i+1:]
-				f.within = len(rest) > 0 && rest[len(rest)-1] != '\n' || len(rest) == 0
+				f.inLine = len(rest) == 0 || rest[len(rest)-1] != '\n'
 				return !lines.Blank(rest)
 			}
 		}
@@ -147,24 +139,38 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 	return false
 }
 
-// closeObject matches a closing brace that ends at the offset end.
+// stringByte takes a byte inside a string.
+func (f *exitFinder) stringByte(c byte) {
+	switch {
+	case c == '\n':
+		f.inString, f.escaped = false, false
+	case f.escaped:
+		f.escaped = false
+	case c == '\\':
+		f.escaped = true
+	case c == '"':
+		f.inString = false
+	}
+}
+
+// closeObject matches a closing brace, which ends at the offset end, with the last opener.
 func (f *exitFinder) closeObject(end int64, found func(exitObject)) {
 	last := len(f.openers) - 1
 	top := f.openers[last]
 	if end-top.at > MaxExitBytes {
 		f.reportTooLarge(last, found)
 	} else {
-		for len(f.done) > 0 && f.done[len(f.done)-1].at > top.at {
-			f.done = f.done[:len(f.done)-1]
+		for len(f.closed) > 0 && f.closed[len(f.closed)-1].at > top.at {
+			f.closed = f.closed[:len(f.closed)-1]
 		}
-		f.done = append(f.done, span{top, end})
+		f.closed = append(f.closed, span{top, end})
 	}
 	if f.openers = f.openers[:last]; !f.active() {
 		f.flush(end, found)
 	}
 }
 
-// dropOld gives up openers that lie further back than an exit signal is long.
+// dropOld drops openers that are further back than an exit signal is long.
 func (f *exitFinder) dropOld(now int64, found func(exitObject)) {
 	old := 0
 	for old < len(f.openers) && now-f.openers[old].at > MaxExitBytes {
@@ -187,8 +193,8 @@ func (f *exitFinder) dropOld(now int64, found func(exitObject)) {
 	}
 }
 
-// reportTooLarge reports an object that is too long, if it is meant as an exit signal. An exit signal holds no other
-// object, so it is enough to look as far as the next one, and all looks together pass over the text once.
+// reportTooLarge reports an object that is too large, if it names the protocol. An exit signal contains no other object,
+// so it looks only as far as the next opener. All calls together look at each byte once.
 func (f *exitFinder) reportTooLarge(index int, found func(exitObject)) {
 	o := f.openers[index]
 	end := min(o.at+MaxExitBytes, f.base+int64(len(f.buf)))
@@ -204,46 +210,41 @@ func (f *exitFinder) reportTooLarge(index int, found func(exitObject)) {
 // flush reports the closed objects before the offset end.
 func (f *exitFinder) flush(end int64, found func(exitObject)) {
 	n := 0
-	for n < len(f.done) && f.done[n].at < end {
-		found(f.object(f.done[n].opener, f.done[n].end))
+	for n < len(f.closed) && f.closed[n].at < end {
+		found(f.object(f.closed[n].opener, f.closed[n].end))
 		n++
 	}
-	f.done = append(f.done[:0], f.done[n:]...)
+	f.closed = append(f.closed[:0], f.closed[n:]...)
 }
 
 func (f *exitFinder) object(o opener, end int64) exitObject {
 	return exitObject{raw: f.buf[o.at-f.base : end-f.base], at: o.at, line: int(o.line), exitContext: o.exitContext}
 }
 
-// end ends the text, or the part of it that fences bound. What is not closed is reported too: if it names the
-// protocol the agent should hear why it does not count.
+// end ends the text, or the part of it inside or outside a fence. Objects that are not closed are reported too if they
+// name the protocol, so that the agent learns why they do not count.
 func (f *exitFinder) end(found func(exitObject)) {
 	if f.active() {
-		f.endOpen(found)
-	}
-	f.openers, f.done = f.openers[:0], f.done[:0]
-	f.within, f.inString, f.escaped = false, false, false
-}
-
-func (f *exitFinder) endOpen(found func(exitObject)) {
-	next := f.base + int64(len(f.buf))
-	f.flush(next, found)
-	for i := len(f.openers) - 1; i >= 0; i-- {
-		o := f.openers[i]
-		if object := f.object(o, next); namesProtocolAtTop(object.raw) {
-			found(object)
+		next := f.base + int64(len(f.buf))
+		f.flush(next, found)
+		for _, o := range slices.Backward(f.openers) {
+			if object := f.object(o, next); namesProtocolAtTop(object.raw) {
+				found(object)
+			}
+			next = o.at
 		}
-		next = o.at
 	}
+	f.openers, f.closed = f.openers[:0], f.closed[:0]
+	f.inLine, f.inString, f.escaped = false, false, false
 }
 
-// namesProtocol reports whether the object is meant as an exit signal. One that is no JSON but names the protocol in its
-// way is: the agent should be told what is wrong with it.
+// namesProtocol reports whether the object is meant as an exit signal. That includes text that names the protocol but is
+// not JSON, so that the agent learns what is wrong with it.
 func (o *exitObject) namesProtocol() bool {
-	return mayName(o.raw) && namesProtocolAtTop(o.raw) || namesProtocolLoosely(o.raw) && !json.Valid(o.raw)
+	return mayNameProtocol(o.raw) && namesProtocolAtTop(o.raw) || namesProtocolLoosely(o.raw) && !json.Valid(o.raw)
 }
 
-// namesProtocolLoosely finds protocol: apm2_agent_exit with whatever quotes.
+// namesProtocolLoosely reports whether raw contains protocol: apm2_agent_exit with any quotes or none.
 func namesProtocolLoosely(raw []byte) bool {
 	const around = " \t\r\n\"'`"
 	for {
@@ -259,9 +260,10 @@ func namesProtocolLoosely(raw []byte) bool {
 	}
 }
 
-// mayName is a quick look whether raw can name the protocol: in plain letters, or in escapes. It looks for the rarest of
-// the letters, which is ten times quicker than looking for the word.
-func mayName(raw []byte) bool {
+// mayNameProtocol is a quick check whether raw can name the protocol, in plain letters or in escapes. Transcripts with
+// many JSON lines spend most of their time here. It searches for the rarest letter, which is ten times faster than
+// searching for the word.
+func mayNameProtocol(raw []byte) bool {
 	const before = len(signalbox.ExitProtocol) - len("xit")
 	for i := 0; ; i++ {
 		n := bytes.IndexByte(raw[i:], 'x')
@@ -276,8 +278,8 @@ func mayName(raw []byte) bool {
 	return bytes.IndexByte(raw, '\\') >= 0 && bytes.Contains(raw, []byte(`\u`))
 }
 
-// namesProtocolAtTop reports whether raw, read as the start of a JSON object, has a top-level member "protocol" of the
-// protocol's value. It tolerates syntax errors elsewhere.
+// namesProtocolAtTop reports whether raw, read as the start of a JSON object, has a top-level member "protocol" with the
+// protocol's name. It tolerates syntax errors elsewhere.
 func namesProtocolAtTop(raw []byte) bool {
 	depth := 0
 	isKey, isValue := false, false // the last string was "protocol"; a colon has followed it
@@ -305,7 +307,7 @@ func namesProtocolAtTop(raw []byte) bool {
 	return false
 }
 
-// stringEnd returns the index after the string that begins at raw[i]; a line end closes it too.
+// stringEnd returns the index after the string that starts at raw[i]. A line end ends it too.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw) && raw[i] != '\n'; i++ {
 		switch raw[i] {
@@ -318,7 +320,7 @@ func stringEnd(raw []byte, i int) int {
 	return min(i, len(raw))
 }
 
-// isJSONString reports whether b, a string with its quotes, says want.
+// isJSONString reports whether b, a string with its quotes, has the value want.
 func isJSONString(b []byte, want string) bool {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return len(b) == len(want)+2 && string(b[1:len(b)-1]) == want

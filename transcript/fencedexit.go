@@ -7,68 +7,42 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// mayHoldExit reports whether an exit signal that stands alone in the fence may count.
-func mayHoldExit(f lines.Fence) bool {
-	return f.Mark == '`' && f.JSON
-}
-
-// fencedExit follows the one exit signal that may count although it is fenced: alone in its fence, at the end
-// of the turn. A new one begins with each fence.
+// fencedExit tracks the one exit signal that may count although it is fenced: it must be alone in a fence of backquotes
+// that is plain or marked json, and nothing but white space may follow until the turn ends. Each fence starts a new one.
 type fencedExit struct {
-	watched bool  // the fence is of the right kind, and nothing but one exit signal has been seen in it
-	fenceAt int64 // where the fence begins
-	closed  bool  // the fence is closed
-	found   bool  // only while watched
-	object  exitObject
+	possible   bool // nothing in or after the fence rules it out yet
+	fenceStart int64
+	closed     bool // the fence is closed
+	found      bool // object is set; implies possible
+	object     exitObject
 }
 
-// waiting reports whether only the end of the turn is missing.
-func (f *fencedExit) waiting() bool { return f.watched && f.closed }
-
-func (t *text) fenceClosed() {
-	t.fence = lines.Fence{}
-	t.fenced.closed = true
-	t.fenced.watched = t.fenced.found
+func newFencedExit(f lines.Fence, at int64) fencedExit {
+	return fencedExit{possible: f.Mark == '`' && f.JSON, fenceStart: at}
 }
 
-func (t *text) fencedExitFound(o exitObject) {
-	if !t.fenced.watched || t.fenced.found {
-		t.refuseFencedExit()
-		t.addFencedExit(o)
-		return
+// set records the exit signal in the fence. It returns false if that does not count, because of another or of the kind of
+// fence.
+func (f *fencedExit) set(o exitObject) bool {
+	if !f.possible || f.found {
+		return false
 	}
 	o.raw = bytes.Clone(o.raw)
-	t.fenced.found, t.fenced.object = true, o
+	f.found, f.object = true, o
+	return true
 }
 
-// refuseFencedExit settles that no exit signal in the last fence counts.
-func (t *text) refuseFencedExit() {
-	if t.fenced.found {
-		t.addFencedExit(t.fenced.object)
-	}
-	t.fenced = fencedExit{}
-	if t.body.frozen != 0 {
-		t.closeBody(t.body.frozen)
-	}
+func (f *fencedExit) closeFence() {
+	f.closed = true
+	f.possible = f.found
 }
 
-func (t *text) addFencedExit(o exitObject) {
-	sig := t.exitSignal(o)
+// awaitsTurnEnd reports whether the signal counts if the turn ends now.
+func (f *fencedExit) awaitsTurnEnd() bool { return f.possible && f.closed }
+
+// fencedExitSignal returns an exit signal that is refused because it is fenced.
+func fencedExitSignal(o exitObject) signalbox.Signal {
+	sig := exitSignal(o, "")
 	sig.Refused, sig.Detail = signalbox.ReasonFenced, ""
-	t.add(sig)
-}
-
-// settleFencedExit decides at the end of the turn.
-func (t *text) settleFencedExit() {
-	if t.exitSeen || !t.fenced.waiting() {
-		t.refuseFencedExit()
-		return
-	}
-	sig := t.exitSignal(t.fenced.object)
-	if sig.Taken() {
-		t.closeBody(t.fenced.fenceAt)
-	}
-	t.fenced = fencedExit{}
-	t.add(sig)
-	t.closeBody(t.off)
+	return sig
 }

@@ -215,7 +215,7 @@ func withRole(signals []signalbox.Signal, role signalbox.Role) []signalbox.Signa
 	marked := slices.Clone(signals)
 	for i := range marked {
 		if s := &marked[i]; s.Taken() {
-			s.Refused = transcript.Restrict(*s, role, "")
+			s.Refused = transcript.RefusalReason(*s, role, "")
 		}
 	}
 	return marked
@@ -323,7 +323,7 @@ func kitCases(t *testing.T, group string, archive *txtar.Archive) []*kitCase {
 		seen[file.Name] = true
 		if part == "case" {
 			cases = append(cases, &kitCase{name: name, flag: "true",
-				options: transcript.Options{Format: transcript.FormatPlain}})
+				options: transcript.Options{Format: signalbox.FormatPlain}})
 		}
 		if len(cases) == 0 || cases[len(cases)-1].name != name {
 			t.Fatalf("%s: %s does not follow %s/case", group, file.Name, name)
@@ -388,8 +388,8 @@ func (c *kitCase) readHead(data []byte) error {
 			return fmt.Errorf("not key: value: %q", line)
 		case key == "why":
 			c.why = value
-		case key == "format" && slices.Contains(transcript.Formats(), transcript.Format(value)):
-			c.options.Format = transcript.Format(value)
+		case key == "format" && slices.Contains(signalbox.Formats(), signalbox.Format(value)):
+			c.options.Format = signalbox.Format(value)
 		case key == "role" && slices.Contains(signalbox.Roles(), signalbox.Role(value)):
 			c.role = signalbox.Role(value)
 		case key == "work":

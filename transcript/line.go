@@ -10,31 +10,31 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// maxDecoration is how many bytes of marks before a name are looked past when a near miss is looked for.
+// maxDecoration is how many bytes of decoration before a name are ignored when looking for a near miss.
 const maxDecoration = 32
 
 type byteClass uint8
 
 const (
-	ordinary byteClass = iota
-	initial            // a letter with which a signal's name begins, in either case
-	mark               // what agents put before a signal: bullets, quotes, emphasis, emoji
-	digit              // may begin a numbered item
-	brace              // may begin an exit signal
+	ordinary   byteClass = iota
+	initial              // the first letter of a signal's name, in either case
+	decoration           // what agents put before a signal: bullets, quotes, emphasis, emoji
+	digit                // may start a numbered item
+	brace                // may start an exit signal
 )
 
-// classes tells of each byte what it may be at the start of a line.
+// classes has the class of each byte at the start of a line.
 var classes = func() (table [256]byteClass) {
 	for c := 0x80; c <= 0xFF; c++ {
-		table[c] = mark
+		table[c] = decoration
 	}
 	for _, c := range " \t*_~`>#-+.()[]\"'" {
-		table[c] = mark
+		table[c] = decoration
 	}
 	for c := '0'; c <= '9'; c++ {
 		table[c] = digit
 	}
-	for _, row := range signalbox.LineSignals() {
+	for _, row := range lineRows {
 		table[row.Text[0]] = initial
 		table[row.Text[0]|0x20] = initial
 	}
@@ -42,24 +42,13 @@ var classes = func() (table [256]byteClass) {
 	return table
 }()
 
-// suspicious reports whether a line may be a signal, a near miss, a fence, a delegation marker or the start of
-// an object. It looks at the line's first bytes only, whether or not more lines follow in b: a line end is an
-// ordinary byte. It is the one test that most lines of a transcript get.
+// suspicious reports whether the first line of b may be a signal, a near miss, a fence, a delegation marker or the start
+// of an object. It looks at the first bytes of the line only: a line end is an ordinary byte. Most lines of a transcript
+// are dismissed by this check alone, so it must be fast.
 func suspicious(b []byte) bool {
-	if len(b) < 4 {
-		return suspiciousMarks(b)
-	}
-	switch classes[b[0]] {
-	case ordinary:
+	if len(b) > 0 && classes[b[0]] == ordinary {
 		return false
-	case initial:
-		return beginsName(b)
 	}
-	return suspiciousMarks(b)
-}
-
-// suspiciousMarks is suspicious for a line that begins with anything but a letter.
-func suspiciousMarks(b []byte) bool {
 	i := 0
 	for i < len(b) && b[i] == ' ' {
 		i++
@@ -74,22 +63,22 @@ func suspiciousMarks(b []byte) bool {
 		return i <= maxDecoration && beginsName(b[i:])
 	case brace:
 		return i == 0
-	case mark:
+	case decoration:
 		if len(b) > i+2 && b[i+1] == c && b[i+2] == c {
-			if i <= 3 && (c == '`' || c == '~') || i == 0 && c == '-' && bytes.HasPrefix(b, []byte("---D")) {
+			if i <= 3 && (c == '`' || c == '~') || i == 0 && bytes.HasPrefix(b, []byte("---D")) {
 				return true
 			}
 		}
 	}
-	i = skipMarks(b)
+	i = decorationLen(b)
 	return i < len(b) && classes[b[i]] == initial && beginsName(b[i:])
 }
 
-// skipMarks returns how many bytes of marks b begins with, at most maxDecoration: emphasis, bullets and quotes, and one
-// number such as "2.".
-func skipMarks(b []byte) int {
+// decorationLen returns how many bytes of decoration b starts with, at most maxDecoration: emphasis, bullets and quotes,
+// and one number such as "2.".
+func decorationLen(b []byte) int {
 	i := 0
-	for i < len(b) && i < maxDecoration && classes[b[i]] == mark {
+	for i < len(b) && i < maxDecoration && classes[b[i]] == decoration {
 		i++
 	}
 	if i == len(b) || classes[b[i]] != digit {
@@ -99,13 +88,13 @@ func skipMarks(b []byte) int {
 	if end == len(b) || b[end] != '.' && b[end] != ')' {
 		return i
 	}
-	for end < len(b) && end < maxDecoration && classes[b[end]] == mark {
+	for end < len(b) && end < maxDecoration && classes[b[end]] == decoration {
 		end++
 	}
 	return end
 }
 
-// beginsName reports whether b begins with the name of a signal in any case and with any separators.
+// beginsName reports whether b starts with the name of a signal, in any case and with any separators.
 func beginsName(b []byte) bool {
 	for _, name := range namesByInitial[b[0]|0x20] {
 		if _, _, ok := cutName(b, name); ok {
@@ -123,16 +112,16 @@ var namesByInitial = func() (names [256][]string) {
 	return names
 }()
 
-// lineMatch is a line signal as written.
+// lineMatch is the parts of a line signal.
 type lineMatch struct {
 	row             signalbox.LineSignal
 	argument, title []byte
-	keyed           bool // it carries the session's key, or the session has none
+	hasKey          bool // the line has the session's key, or the session has none
 }
 
 var lineRows = signalbox.LineSignals()
 
-// lineNames are the names in lineRows up to the colon that some of them hold.
+// lineNames are the texts in lineRows, up to the colon that some of them contain.
 var lineNames = func() (names []string) {
 	for _, row := range lineRows {
 		name, _, _ := strings.Cut(row.Text, ":")
@@ -141,7 +130,34 @@ var lineNames = func() (names []string) {
 	return names
 }()
 
-// matchLine recognises a line that is a signal.
+// lineSignal returns the signal that a line is, without its position. refused is the reason why a signal does not count
+// here, "" if it does. A line that is longer than maxLine is refused.
+func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Signal, bool) {
+	m, ok := matchLine(line, key)
+	if !ok {
+		return signalbox.Signal{}, false
+	}
+	sig := signalbox.Signal{
+		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler, Refused: refused,
+		TaskID: lines.Valid(m.argument), Title: lines.Valid(m.title), Raw: lines.Valid(lines.TrimEnd(line)),
+	}
+	long := len(line) > maxLine
+	if long {
+		sig.Raw, sig.TaskID, sig.Title = lines.Excerpt(line), "", ""
+	}
+	switch {
+	case refused != "":
+	case long:
+		sig.Refused = signalbox.ReasonTooLarge
+		sig.Detail = "the line of a signal is at most 65536 bytes"
+	case !m.hasKey:
+		sig.Refused = signalbox.ReasonWrongKey
+		sig.Detail = "the session's key must follow, as key:<key>"
+	}
+	return sig, true
+}
+
+// matchLine returns the parts of a line that is a signal.
 func matchLine(line []byte, key string) (lineMatch, bool) {
 	line = bytes.TrimRight(line, " \t\r")
 	if len(line) == 0 {
@@ -156,14 +172,14 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 		if !ok {
 			continue
 		}
-		m := lineMatch{row: *row, keyed: key == ""}
+		m := lineMatch{row: *row, hasKey: key == ""}
 		if row.Argument == signalbox.NoArgument {
 			if len(rest) == 0 {
 				return m, true
 			}
 			word, after := token(rest)
 			if key != "" && lines.IsSpace(rest[0]) && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
-				m.keyed = string(word[len("key:"):]) == key
+				m.hasKey = string(word[len("key:"):]) == key
 				return m, true
 			}
 			continue
@@ -175,14 +191,14 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 			continue
 		}
 		if word, after := token(m.title); key != "" && string(word) == "key:"+key {
-			m.keyed, m.title = true, after
+			m.hasKey, m.title = true, after
 		}
 		return m, true
 	}
 	return lineMatch{}, false
 }
 
-// argument takes a signal's argument off the text after its colon.
+// argument splits the text after a signal's colon into the argument and the title.
 func argument(row signalbox.LineSignal, b []byte) (arg, title []byte) {
 	arg, title = token(b)
 	if row.Argument == signalbox.PathArgument && len(arg) > 0 && arg[0] == '"' {
@@ -195,7 +211,7 @@ func argument(row signalbox.LineSignal, b []byte) (arg, title []byte) {
 	return arg, title
 }
 
-// token returns the first word of b and what follows it.
+// token returns the first word of b and the rest.
 func token(b []byte) (word, rest []byte) {
 	b = bytes.TrimLeftFunc(b, unicode.IsSpace)
 	if i := bytes.IndexFunc(b, unicode.IsSpace); i >= 0 {
@@ -211,11 +227,23 @@ type nearMiss struct {
 	why      string
 }
 
-// matchNearMiss recognises a line that begins with marks, or is a signal but for its case, its separators, its
-// argument or what follows it.
+// nearMissSignal returns the refused signal that a line almost is, without its position.
+func nearMissSignal(line []byte, key string) (signalbox.Signal, bool) {
+	miss, ok := matchNearMiss(line)
+	if !ok {
+		return signalbox.Signal{}, false
+	}
+	return signalbox.Signal{
+		Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: lines.Valid(miss.argument),
+		Raw: lines.Valid(lines.TrimEnd(line)), Refused: signalbox.ReasonNearMiss, Detail: miss.detail(key),
+	}, true
+}
+
+// matchNearMiss returns the signal that a line would be without decoration before it, or with another case, other
+// separators, another argument or other text after it.
 func matchNearMiss(line []byte) (nearMiss, bool) {
 	line = lines.TrimEnd(line)
-	start := skipMarks(line)
+	start := decorationLen(line)
 	if start == len(line) || classes[line[start]] != initial {
 		return nearMiss{}, false
 	}
@@ -230,7 +258,7 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 		}
 		after := bytes.TrimLeft(rest, " \t*_`\"'")
 		colon := len(after) > 0 && after[0] == ':'
-		// A name in prose is no near miss: it must be written in capitals, or joined, or have a colon.
+		// Prose may contain a name. A near miss is in capitals, or has an underscore or a colon.
 		if !colon && !bytes.Equal(written, bytes.ToUpper(written)) && bytes.IndexByte(written, '_') < 0 {
 			continue
 		}
@@ -251,7 +279,7 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 	return nearMiss{}, false
 }
 
-// cutName takes a name off b, written in any case and with underscores, spaces or dashes between its words.
+// cutName splits b after a name written in any case, with underscores, spaces or dashes between its words.
 func cutName(b []byte, name string) (written, rest []byte, ok bool) {
 	if len(b) < len(name) {
 		return nil, nil, false
@@ -278,13 +306,13 @@ func isWordByte(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// nearArgument guesses the argument of a near miss from what follows the name.
+// nearArgument guesses the argument of a near miss from the text after its name.
 func nearArgument(after []byte) []byte {
 	word, _ := token(bytes.TrimLeft(after, " \t\u00a0:=-–—>*_`\"'“‘«"))
 	return bytes.TrimRight(word, "*_`\"'”’».,:;!")
 }
 
-// nearPath is nearArgument for a path, which may hold spaces if it is quoted.
+// nearPath is nearArgument for a path, which may contain spaces if it is quoted.
 func nearPath(after []byte) []byte {
 	if _, quoted, ok := bytes.Cut(after, []byte{'"'}); ok {
 		path, _, _ := bytes.Cut(quoted, []byte{'"'})
@@ -293,17 +321,18 @@ func nearPath(after []byte) []byte {
 	return nearArgument(after)
 }
 
-func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []byte) string {
+// whyNear returns what is wrong with a near miss.
+func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word []byte) string {
 	switch {
-	case bytes.ContainsAny(marks, "*_"):
+	case bytes.ContainsAny(decoration, "*_"):
 		return "emphasis or a bullet before it"
-	case bytes.ContainsAny(marks, "-+0123456789"):
+	case bytes.ContainsAny(decoration, "-+0123456789"):
 		return "a bullet before it"
-	case bytes.ContainsAny(marks, "`"):
+	case bytes.ContainsAny(decoration, "`"):
 		return "code marks around it"
-	case len(lines.TrimEnd(marks)) > 0:
+	case len(lines.TrimEnd(decoration)) > 0:
 		return "marks before it"
-	case len(marks) > 0:
+	case len(decoration) > 0:
 		return "indented"
 	case !exact:
 		return "not spelled as the signal"
@@ -317,7 +346,7 @@ func whyNear(marks []byte, exact, colon bool, row signalbox.LineSignal, word []b
 	return "not in the signal's form"
 }
 
-// detail says what to send instead.
+// detail returns what is wrong and the line to send instead.
 func (m nearMiss) detail(key string) string {
 	line := m.row.Text
 	if m.row.Argument != signalbox.NoArgument {

@@ -36,7 +36,7 @@ const (
 )
 
 func oracleOptions(key string) *transcript.Options {
-	return &transcript.Options{Format: transcript.FormatOracle, Key: key}
+	return &transcript.Options{Format: signalbox.FormatOracle, Key: key}
 }
 
 // A conversation is heard as the texts of its replies are, one after the other, however it was cut and whatever was void.
@@ -71,7 +71,7 @@ func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
 		said.WriteString(`{"type":"turn.completed","usage":{"input_tokens":5}}` + "\n")
 
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
-		want, _ := scanOnce([]byte(said.String()), &transcript.Options{Format: transcript.FormatCodex, Key: key})
+		want, _ := scanOnce([]byte(said.String()), &transcript.Options{Format: signalbox.FormatCodex, Key: key})
 		got, _ := scanOnce([]byte(stream.String()), oracleOptions(key))
 		// A void text of white space still moves what follows.
 		for _, list := range [][]signalbox.Signal{want, got} {
@@ -148,7 +148,7 @@ func TestWhatIsTakenBackIsNotHeardTwice(t *testing.T) {
 	many := strings.Repeat(`CHECKPOINT: t1\n`, 900) + strings.Repeat(`CHECKPOINT\n`, 900)
 	before := `{"type":"message","role":"assistant","content":"` + many + `"}` + "\n"
 	foreign := `{"type":"message","content":"` + strings.Repeat(`x\n`, 40_000)
-	opts := &transcript.Options{Format: transcript.FormatGemini}
+	opts := &transcript.Options{Format: signalbox.FormatGemini}
 	s := transcript.NewScanner(opts)
 	got := append([]signalbox.Signal(nil), s.Push([]byte(before+foreign))...)
 	got = append(got, s.Push([]byte(`","role":"user"}`+"\n"))...)

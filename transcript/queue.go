@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -11,217 +10,262 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// entry is a signal on its way out. Its body is read when it leaves, since a signal that is found late may still
-// shorten it. An entry in the queue is replaced, not changed, for a marked state may hold it as well.
+// signalQueue orders signals by offset, collects the bodies of line signals and applies the limits of a stream.
+//
+// Signals are found a little out of order: an object or block that starts early may end late. So a signal waits in the
+// queue until nothing can be found before it. The caller passes that offset, the barrier, to release.
+type signalQueue struct {
+	waiting  []*entry
+	released []signalbox.Signal
+
+	accepted, brokenExits, otherRefused counter
+	dropped                             int // signals beyond MaxSignals
+
+	body bodyCollector
+
+	tentative      bool // signals since the first snapshot may be withdrawn, so none is released
+	tentativeBytes int  // size of the signals and bodies since then
+}
+
+// entry is a signal that waits. Its body is parsed on release, because a signal that is found late may shorten it.
+// An entry is replaced and never modified, because snapshots share it.
 type entry struct {
 	sig       signalbox.Signal
-	open      bool   // its body still grows
+	open      bool   // the body may still grow
 	body      []byte // the bytes from bodyStart on
 	bodyStart int64
-	cut       bool // there was more than is kept
+	truncated bool // the body was longer than body
 }
 
-// bodyEnd is where the signal and what belongs to it ends.
+// bodyEnd returns the offset at which the signal and its body end.
 func (e *entry) bodyEnd() int64 { return e.bodyStart + int64(len(e.body)) }
 
-// tally counts the signals of one kind: taken, exit signals that were refused, and all else that was.
-type tally struct{ queued, released int }
+// counter counts the signals of one kind: accepted ones, refused exit signals, other refused ones.
+type counter struct{ waiting, released int }
 
-// mostQueued bounds the queue. Signals may be found a little out of order, so those beyond MaxSignals are dropped when
-// they are settled, in order; but whatever is found after so many more cannot come among the first.
-const mostQueued = MaxSignals + 16<<10
+const (
+	// maxWaiting bounds the queue. The limit of MaxSignals is applied on release, in order; a signal found after so
+	// many others cannot be among the first MaxSignals.
+	maxWaiting = MaxSignals + 16<<10
+	// releaseAt is the length of the queue at which signals are released before the piece of text ends.
+	releaseAt = 1024
+	// maxTentativeBytes bounds the bodies of signals that cannot be released because they may be withdrawn.
+	maxTentativeBytes = 8 << 20
+)
 
-// settleAt is the length of the queue at which it is settled before the piece ends.
-const settleAt = 1024
-
-func (t *text) tallyOf(sig *signalbox.Signal) *tally {
+func (q *signalQueue) counter(sig *signalbox.Signal) *counter {
 	switch {
 	case sig.Taken():
-		return &t.taken
+		return &q.accepted
 	case sig.Dialect == signalbox.DialectExit:
-		return &t.brokenExits
+		return &q.brokenExits
 	}
-	return &t.refused
+	return &q.otherRefused
 }
 
-// add puts a signal in its place by offset, and reports whether it was kept.
-func (t *text) add(sig signalbox.Signal) bool {
-	tally := t.tallyOf(&sig)
-	if tally.released == MaxSignals || tally.queued+tally.released == mostQueued {
-		t.drop(&sig)
+// refusedFull reports whether the stream has released as many refused signals as it may, so that looking for more is
+// pointless.
+func (q *signalQueue) refusedFull() bool { return q.otherRefused.released == MaxSignals }
+
+// add queues a signal and reports whether it was kept. An accepted signal ends the body of the signal before it.
+func (q *signalQueue) add(sig signalbox.Signal) bool {
+	if sig.Taken() {
+		if sig.Offset >= q.body.start {
+			q.closeBody(sig.Offset)
+		}
+		q.shortenBody(sig.Offset)
+	}
+	c := q.counter(&sig)
+	if c.released == MaxSignals || c.waiting+c.released == maxWaiting {
+		q.drop(&sig)
 		return false
 	}
-	tally.queued++
-	t.markedBytes += len(sig.Raw)
-	i := len(t.queue)
-	for i > 0 && t.queue[i-1].sig.Offset > sig.Offset {
+	c.waiting++
+	q.tentativeBytes += len(sig.Raw)
+	i := len(q.waiting)
+	for i > 0 && q.waiting[i-1].sig.Offset > sig.Offset {
 		i--
 	}
-	t.queue = slices.Insert(t.queue, i, &entry{sig: sig})
+	q.waiting = slices.Insert(q.waiting, i, &entry{sig: sig})
 	return true
 }
 
-// drop counts what could have decided the turn: signals, and exit signals that make others doubtful.
-func (t *text) drop(sig *signalbox.Signal) {
+// drop counts signals that could have decided the turn: accepted ones, and broken exit signals, which make others
+// ambiguous.
+func (q *signalQueue) drop(sig *signalbox.Signal) {
 	if sig.Taken() || sig.Dialect == signalbox.DialectExit {
-		t.dropped++
+		q.dropped++
 	}
 }
 
-// release returns what has been settled since the last call.
-func (t *text) release() []signalbox.Signal {
-	t.settle()
-	out := t.settled
-	t.settled = nil
-	return out
-}
-
-// settle moves the signals on, in order, before which nothing more can appear. While a text may have to be taken back
-// nothing is settled.
-func (t *text) settle() {
-	if t.marked {
+// release releases, in order, the signals that end before the barrier.
+func (q *signalQueue) release(barrier int64) {
+	if q.tentative {
 		return
 	}
-	barrier := t.barrier()
 	n := 0
-	for ; n < len(t.queue); n++ {
-		e := t.queue[n]
+	for ; n < len(q.waiting); n++ {
+		e := q.waiting[n]
 		if e.open || e.sig.Offset >= barrier || e.bodyEnd() > barrier {
 			break
 		}
-		t.tallyOf(&e.sig).queued--
+		q.counter(&e.sig).waiting--
 		e.sig.Body = payload.Body(e.body)
-		if t.keep(&e.sig) && e.cut {
+		if q.releaseOne(&e.sig) && e.truncated {
 			remark := e.sig
 			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
 			remark.Detail = "the body is kept up to 65536 bytes; the signal counts"
-			t.keep(&remark)
+			q.releaseOne(&remark)
 		}
 	}
-	t.queue = slices.Delete(t.queue, 0, n)
+	q.waiting = slices.Delete(q.waiting, 0, n)
 }
 
-// keep releases a signal unless there have been too many.
-func (t *text) keep(sig *signalbox.Signal) bool {
-	tally := t.tallyOf(sig)
-	if tally.released == MaxSignals {
-		t.drop(sig)
+// releaseOne releases a signal unless the limit is reached, and reports whether it did.
+func (q *signalQueue) releaseOne(sig *signalbox.Signal) bool {
+	c := q.counter(sig)
+	if c.released == MaxSignals {
+		q.drop(sig)
 		return false
 	}
-	tally.released++
-	t.settled = append(t.settled, *sig)
+	c.released++
+	q.released = append(q.released, *sig)
 	return true
 }
 
-// barrier is the offset of the first thing that is not settled.
-func (t *text) barrier() int64 {
-	barrier := int64(math.MaxInt64)
-	for _, f := range []*blockFinder{&t.turns, &t.quoted} {
-		if f.open() {
-			barrier = min(barrier, f.at)
+// take returns the released signals and removes them from the queue.
+func (q *signalQueue) take() []signalbox.Signal {
+	out := q.released
+	q.released = nil
+	return out
+}
+
+// open returns the line signal whose body may still grow.
+func (q *signalQueue) open() (signalbox.Signal, bool) {
+	for _, e := range q.waiting {
+		if e.open {
+			return e.sig, true
 		}
 	}
-	if t.exits.active() {
-		barrier = min(barrier, t.exits.from())
-	}
-	if len(t.carry) > 0 {
-		barrier = min(barrier, t.lineOff)
-	}
-	if t.fenced.found {
-		barrier = min(barrier, t.fenced.object.at)
-	}
-	return barrier
+	return signalbox.Signal{}, false
 }
 
-// droppedRemark says at the end of the stream that not all signals were kept.
-func (t *text) droppedRemark() signalbox.Signal {
-	return signalbox.Signal{Offset: t.off, Line: t.line, Refused: signalbox.ReasonTooLarge,
-		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", t.dropped, MaxSignals)}
+// droppedRemark returns the remark, for the end of the stream, that signals were dropped.
+func (q *signalQueue) droppedRemark(offset int64, line int) signalbox.Signal {
+	return signalbox.Signal{Offset: offset, Line: line, Refused: signalbox.ReasonTooLarge,
+		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", q.dropped, MaxSignals)}
 }
 
-// body collects the text after a line signal. Its bytes are those from start on, without a gap; buf has those
-// of earlier pieces, the present piece may have more. buf is made anew for each signal, so that a marked state
-// stays whole.
-type body struct {
-	on     bool
-	start  int64
-	frozen int64 // where it ends at the latest, when its message is over; 0 before
-	buf    []byte
-
-	now    []byte // the present piece
-	nowOff int64
-}
-
-func (b *body) piece(p []byte, off int64) { b.now, b.nowOff = p, off }
-
-func (b *body) endPiece() {
-	if b.on && b.frozen == 0 {
-		b.extend(b.nowOff + int64(len(b.now)))
-	}
-	b.now = nil
-}
-
-func (b *body) freeze(end int64) {
-	if b.on {
-		b.frozen = end
-	}
-}
-
-// extend makes buf reach to end, as far as the limit and the present piece allow.
-func (b *body) extend(end int64) {
-	end = min(end, b.start+MaxBody)
-	from := b.start + int64(len(b.buf))
-	if b.now == nil || end <= from {
-		return
-	}
-	lo, hi := max(from-b.nowOff, 0), min(end-b.nowOff, int64(len(b.now)))
-	if lo < hi {
-		b.buf = append(b.buf, b.now[lo:hi]...)
-	}
-}
-
-// openBody begins the body of the signal just added, which stands at offset at.
-func (t *text) openBody(at, start int64) {
-	for i, e := range slices.Backward(t.queue) {
+// openBody starts the body of the signal just added at the offset at.
+func (q *signalQueue) openBody(at, start int64) {
+	for i, e := range slices.Backward(q.waiting) {
 		if e.sig.Offset == at {
-			t.queue[i] = &entry{sig: e.sig, open: true, bodyStart: start}
+			q.waiting[i] = &entry{sig: e.sig, open: true, bodyStart: start}
 			break
 		}
 	}
-	t.body.on, t.body.start, t.body.frozen, t.body.buf = true, start, 0, nil
+	q.body.open(start)
 }
 
-// mostMarkedBytes bounds the bodies of signals that may have to be taken back, and so cannot be released.
-const mostMarkedBytes = 8 << 20
-
-// closeBody ends the open body, if there is one, at the offset end at the latest.
-func (t *text) closeBody(end int64) {
-	b := &t.body
-	if !b.on {
+// closeBody ends the open body, if any, at the offset end or, if that is earlier, where its message ended.
+func (q *signalQueue) closeBody(end int64) {
+	if !q.body.isOpen {
 		return
 	}
-	if b.frozen != 0 {
-		end = min(end, b.frozen)
+	body, truncated := q.body.close(end)
+	if q.tentative && q.tentativeBytes+len(body) > maxTentativeBytes {
+		truncated = truncated || len(body) > 0
+		body = nil
+	}
+	q.tentativeBytes += len(body)
+	for i, e := range slices.Backward(q.waiting) {
+		if e.open {
+			q.waiting[i] = &entry{sig: e.sig, body: wholeRunes(body), bodyStart: e.bodyStart, truncated: truncated}
+			break
+		}
+	}
+}
+
+// shortenBody ends the last closed body before the offset end there, if it extends beyond.
+func (q *signalQueue) shortenBody(end int64) {
+	for i, e := range slices.Backward(q.waiting) {
+		if e.sig.Offset < end && e.bodyStart > 0 {
+			if !e.open && e.bodyEnd() > end {
+				q.waiting[i] = &entry{sig: e.sig, body: e.body[:max(0, end-e.bodyStart)], bodyStart: e.bodyStart}
+			}
+			return
+		}
+	}
+}
+
+// closeFullBody ends a body that has reached its limit at the offset now, once nothing can be found any more that would
+// have ended it earlier.
+func (q *signalQueue) closeFullBody(now, barrier int64) {
+	if limit := q.body.start + MaxBody; q.body.isOpen && now > limit && barrier >= limit {
+		q.closeBody(now)
+	}
+}
+
+func (q *signalQueue) clone() signalQueue {
+	c := *q
+	c.waiting = slices.Clone(q.waiting)
+	return c
+}
+
+// bodyCollector collects the text after a line signal, from the offset start on and without gaps. buf has the bytes from
+// earlier pieces of the text; the current piece may have more. Each body gets a new buf, because snapshots share it.
+type bodyCollector struct {
+	isOpen     bool
+	start      int64
+	messageEnd int64 // the offset at which its message ended, 0 before
+	buf        []byte
+
+	piece      []byte // the current piece
+	pieceStart int64
+}
+
+func (b *bodyCollector) open(start int64) {
+	b.isOpen, b.start, b.messageEnd, b.buf = true, start, 0, nil
+}
+
+// close returns the body up to the offset end, and whether it is longer than what is returned.
+func (b *bodyCollector) close(end int64) (body []byte, truncated bool) {
+	if b.messageEnd != 0 {
+		end = min(end, b.messageEnd)
 	}
 	b.extend(end)
 	size := max(end-b.start, 0)
-	if size < int64(len(b.buf)) {
-		b.buf = b.buf[:size]
-	}
-	if t.marked && t.markedBytes+len(b.buf) > mostMarkedBytes {
-		b.buf = nil
-	}
-	t.markedBytes += len(b.buf)
-	for i, e := range slices.Backward(t.queue) {
-		if e.open {
-			t.queue[i] = &entry{sig: e.sig, body: wholeRunes(b.buf), bodyStart: e.bodyStart, cut: size > int64(len(b.buf))}
-			break
-		}
-	}
-	b.on, b.buf = false, nil
+	body = b.buf[:min(size, int64(len(b.buf)))]
+	b.isOpen, b.buf = false, nil
+	return body, size > int64(len(body))
 }
 
-// wholeRunes cuts off a rune of which a limit has left the start only.
+func (b *bodyCollector) startPiece(p []byte, at int64) { b.piece, b.pieceStart = p, at }
+
+func (b *bodyCollector) endPiece() {
+	if b.isOpen && b.messageEnd == 0 {
+		b.extend(b.pieceStart + int64(len(b.piece)))
+	}
+	b.piece = nil
+}
+
+func (b *bodyCollector) endMessage(at int64) {
+	if b.isOpen {
+		b.messageEnd = at
+	}
+}
+
+// extend makes buf reach to the offset end, as far as the limit and the current piece allow.
+func (b *bodyCollector) extend(end int64) {
+	end = min(end, b.start+MaxBody)
+	have := b.start + int64(len(b.buf))
+	from, to := max(have-b.pieceStart, 0), min(end-b.pieceStart, int64(len(b.piece)))
+	if from < to {
+		b.buf = append(b.buf, b.piece[from:to]...)
+	}
+}
+
+// wholeRunes removes a rune that the limit of a body has cut.
 func wholeRunes(b []byte) []byte {
 	if len(b) < MaxBody {
 		return b
@@ -230,26 +274,4 @@ func wholeRunes(b []byte) []byte {
 		return b[:end]
 	}
 	return b
-}
-
-// shortenBody ends, at the offset end, the body of the signal before, which may be closed already.
-func (t *text) shortenBody(end int64) {
-	for i, e := range slices.Backward(t.queue) {
-		if e.sig.Offset < end && e.bodyStart > 0 {
-			if !e.open && e.bodyEnd() > end {
-				t.queue[i] = &entry{sig: e.sig, body: e.body[:max(0, end-e.bodyStart)], bodyStart: e.bodyStart}
-			}
-			return
-		}
-	}
-}
-
-// closeFullBody ends a body that has reached its limit, once nothing can turn up any more that would have
-// ended it before.
-func (t *text) closeFullBody() {
-	limit := t.body.start + MaxBody
-	if !t.body.on || t.off <= limit || t.barrier() < limit {
-		return
-	}
-	t.closeBody(t.off)
 }

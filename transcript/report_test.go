@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
 	"signalbox/transcript"
 )
 
@@ -17,72 +18,72 @@ func TestReport(t *testing.T) {
 	reset := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	tests := []struct {
 		name   string
-		format transcript.Format
+		format signalbox.Format
 		lines  []string
-		want   transcript.Report
+		want   signalbox.StreamReport
 	}{
-		{"claude counts the usage of a message once", transcript.FormatClaude, []string{
+		{"claude counts the usage of a message once", signalbox.FormatClaude, []string{
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":10,"output_tokens":1}},"parent_tool_use_id":null}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}],"usage":{"input_tokens":10,"output_tokens":4}},"parent_tool_use_id":null}`,
 			`{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":20,"cache_read_input_tokens":7,"output_tokens":2}},"parent_tool_use_id":null}`,
-		}, transcript.Report{Format: transcript.FormatClaude, Usage: transcript.Usage{InputTokens: 30, CachedInputTokens: 7, OutputTokens: 6}}},
-		{"claude's result has the last word on usage, and the cost", transcript.FormatClaude, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Usage: signalbox.Usage{InputTokens: 30, CachedInputTokens: 7, OutputTokens: 6}}},
+		{"claude's result has the last word on usage, and the cost", signalbox.FormatClaude, []string{
 			`{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":1,"output_tokens":1}},"parent_tool_use_id":null}`,
 			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.25}`,
 			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.75}`,
-		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Usage: transcript.Usage{InputTokens: 10, OutputTokens: 12, CostUSD: 0.75}}},
-		{"claude fails even beside success", transcript.FormatClaude, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Usage: signalbox.Usage{InputTokens: 10, OutputTokens: 12, CostUSD: 0.75}}},
+		{"claude fails even beside success", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"result":"API Error: 401"}`,
-		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Failed: true, Error: "API Error: 401"}},
-		{"claude fails without a result", transcript.FormatClaude, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "API Error: 401"}},
+		{"claude fails without a result", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"error_max_turns","is_error":true}`,
-		}, transcript.Report{Format: transcript.FormatClaude, Ended: true, Failed: true, Error: "error_max_turns"}},
-		{"claude is rate limited", transcript.FormatClaude, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "error_max_turns"}},
+		{"claude is rate limited", signalbox.FormatClaude, []string{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794744000}}`,
-		}, transcript.Report{Format: transcript.FormatClaude, RateLimit: transcript.RateLimit{Status: "rejected", ResetsAt: reset}}},
-		{"claude goes on after a result", transcript.FormatClaude, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, RateLimit: signalbox.RateLimit{Status: "rejected", ResetsAt: reset}}},
+		{"claude goes on after a result", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"result":"x"}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
-		}, transcript.Report{Format: transcript.FormatClaude, Failed: true, Error: "x"}},
-		{"noise is counted, blank lines are not", transcript.FormatCodex, []string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
-			transcript.Report{Format: transcript.FormatCodex, Noise: 2}},
-		{"codex retries, then fails", transcript.FormatCodex, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Failed: true, Error: "x"}},
+		{"noise is counted, blank lines are not", signalbox.FormatCodex, []string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
+			signalbox.StreamReport{Format: signalbox.FormatCodex, Noise: 2}},
+		{"codex retries, then fails", signalbox.FormatCodex, []string{
 			`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"turn.failed","error":{"message":"401"}}`,
-		}, transcript.Report{Format: transcript.FormatCodex, Ended: true, Failed: true, Error: "401"}},
-		{"a codex error alone is not the end", transcript.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`},
-			transcript.Report{Format: transcript.FormatCodex}},
-		{"codex completes", transcript.FormatCodex, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Failed: true, Error: "401"}},
+		{"a codex error alone is not the end", signalbox.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`},
+			signalbox.StreamReport{Format: signalbox.FormatCodex}},
+		{"codex completes", signalbox.FormatCodex, []string{
 			`{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":3,"output_tokens":10}}`,
-		}, transcript.Report{Format: transcript.FormatCodex, Ended: true, Usage: transcript.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},
-		{"gemini fails", transcript.FormatGemini, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},
+		{"gemini fails", signalbox.FormatGemini, []string{
 			`{"type":"result","status":"error","error":{"type":"unknown","message":"no"},"stats":{"input_tokens":1,"output_tokens":2,"cached":3}}`,
-		}, transcript.Report{Format: transcript.FormatGemini, Ended: true, Failed: true, Error: "no", Usage: transcript.Usage{InputTokens: 1, CachedInputTokens: 3, OutputTokens: 2}}},
-		{"opencode sums its steps", transcript.FormatOpencode, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatGemini, Ended: true, Failed: true, Error: "no", Usage: signalbox.Usage{InputTokens: 1, CachedInputTokens: 3, OutputTokens: 2}}},
+		{"opencode sums its steps", signalbox.FormatOpencode, []string{
 			`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.5}}`,
 			`{"type":"step_start","sessionID":"s","part":{}}`,
 			`{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.25}}`,
-		}, transcript.Report{Format: transcript.FormatOpencode, Ended: true, Usage: transcript.Usage{InputTokens: 20, CachedInputTokens: 2, OutputTokens: 10, CostUSD: 0.75}}},
-		{"opencode fails", transcript.FormatOpencode, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 2, OutputTokens: 10, CostUSD: 0.75}}},
+		{"opencode fails", signalbox.FormatOpencode, []string{
 			`{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"scripted failure 401"}}}`,
-		}, transcript.Report{Format: transcript.FormatOpencode, Ended: true, Failed: true, Error: "scripted failure 401"}},
-		{"the oracle sums its questions", transcript.FormatOracle, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true, Error: "scripted failure 401"}},
+		{"the oracle sums its questions", signalbox.FormatOracle, []string{
 			`{"type":"content","turn":1,"text":"a"}`,
 			`{"type":"done","reason":"answered","turns":1,"tokens":30,"cost_usd":0.5}`,
 			`{"type":"error","name":"cancelled","text":"t"}`,
 			`{"type":"done","reason":"cancelled","turns":1,"tokens":12,"cost_usd":0.25,"session":"s","question":2}`,
 			`{"type":"done","reason":"answered","turns":1,"tokens":"9","cost_usd":-1}`,
-		}, transcript.Report{Format: transcript.FormatOracle, Ended: true, Usage: transcript.Usage{InputTokens: 42, CostUSD: 0.75}}},
-		{"the oracle fails", transcript.FormatOracle, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true, Usage: signalbox.Usage{InputTokens: 42, CostUSD: 0.75}}},
+		{"the oracle fails", signalbox.FormatOracle, []string{
 			`{"type":"error","name":"server_error","text":"500 internal server error"}`,
 			`{"type":"done","reason":"model_failed","turns":1,"tokens":0,"cost_usd":0}`,
-		}, transcript.Report{Format: transcript.FormatOracle, Ended: true, Failed: true, Error: "500 internal server error"}},
-		{"the oracle is not served", transcript.FormatOracle, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true, Failed: true, Error: "500 internal server error"}},
+		{"the oracle is not served", signalbox.FormatOracle, []string{
 			`{"text":"","name":"rate_limited","type":"error"}`,
-		}, transcript.Report{Format: transcript.FormatOracle, Failed: true, Error: "rate_limited", RateLimit: transcript.RateLimit{Status: "rejected"}}},
-		{"auto finds the oracle", transcript.FormatAuto, []string{
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Failed: true, Error: "rate_limited", RateLimit: signalbox.RateLimit{Status: "rejected"}}},
+		{"auto finds the oracle", signalbox.FormatAuto, []string{
 			`{"type":"tool_call","turn":1,"id":"c","name":"n","arguments":{}}`,
 			`{"type":"system","name":"n","text":"t"}`,
-		}, transcript.Report{Format: transcript.FormatOracle}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestSignalsReportsAReadErrorAfterWhatWasHeard(t *testing.T) {
 	r := io.MultiReader(strings.NewReader("CHECKPOINT: t1\n"), iotest.ErrReader(broken))
 	var names []string
 	var last error
-	for sig, err := range transcript.Signals(r, &transcript.Options{Format: transcript.FormatPlain}) {
+	for sig, err := range transcript.Signals(r, &transcript.Options{Format: signalbox.FormatPlain}) {
 		if last = err; err == nil {
 			names = append(names, sig.Name)
 		}
@@ -115,7 +116,7 @@ func TestSignalsStopsWhenTheCallerDoes(t *testing.T) {
 		reads++
 		return copy(p, "CHECKPOINT: t1\nCHECKPOINT: t2\nCHECKPOINT: t3\n"), nil
 	})
-	for range transcript.Signals(r, &transcript.Options{Format: transcript.FormatPlain}) {
+	for range transcript.Signals(r, &transcript.Options{Format: signalbox.FormatPlain}) {
 		break
 	}
 	if reads != 1 {
@@ -128,7 +129,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestPendingTellsOfACheckpointAtOnce(t *testing.T) {
-	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	if got := s.Push([]byte("CHECKPOINT: t1\nProgress: half")); len(got) != 0 {
 		t.Errorf("a signal whose body may grow was returned: %v", got)
 	}
@@ -146,7 +147,7 @@ func TestPendingTellsOfACheckpointAtOnce(t *testing.T) {
 
 // While an agent waits for a tool, what it said before must be heard.
 func TestWhatPrecedesAToolCallIsHeardBeforeTheToolReturns(t *testing.T) {
-	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatClaude})
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1"}]},"parent_tool_use_id":null}` + "\n"))
 	got := s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
 	if len(got) != 1 || got[0].Name != "checkpoint" {
@@ -165,7 +166,7 @@ func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
 	} {
 		before := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1\nProgress: half\n"}]},"parent_tool_use_id":null}`
 		after := `{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}`
-		input, opts := []byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: transcript.FormatClaude}
+		input, opts := []byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: signalbox.FormatClaude}
 		got, _ := scanOnce(input, opts)
 		checkCuts(t, input, opts, 7)
 		var seen []string
@@ -184,7 +185,7 @@ func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
 }
 
 func TestPendingSaysNothingOfATextThatMayBeTakenBack(t *testing.T) {
-	s := transcript.NewScanner(&transcript.Options{Format: transcript.FormatClaude})
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"` + strings.Repeat(`x\n`, 32_760) +
 		`CHECKPOINT: t1\nfoo\n` + strings.Repeat(`y\n`, 100)))
 	if sig, ok := s.Pending(); ok {
@@ -210,7 +211,7 @@ func TestCutsDoNotDecideTheFormat(t *testing.T) {
 func TestWhatIsDroppedDoesNotDependOnCuts(t *testing.T) {
 	input := []byte(strings.Repeat("CHECKPOINT: t1\n", 20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
 	for seed := range uint64(4) {
-		checkCuts(t, input, &transcript.Options{Format: transcript.FormatPlain}, seed)
+		checkCuts(t, input, &transcript.Options{Format: signalbox.FormatPlain}, seed)
 	}
 }
 
@@ -218,7 +219,7 @@ func TestWhatIsDroppedDoesNotDependOnCuts(t *testing.T) {
 func TestBodiesOfALongLineAreBounded(t *testing.T) {
 	signal := `CHECKPOINT: t1\nSummary: ` + strings.Repeat("x", 60_000) + `\n`
 	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat(signal, 400) + `"}}` + "\n"
-	got, _ := scanOnce([]byte(line), &transcript.Options{Format: transcript.FormatCodex})
+	got, _ := scanOnce([]byte(line), &transcript.Options{Format: signalbox.FormatCodex})
 	bytes, heard := 0, 0
 	for _, s := range got {
 		if s.Taken() {
@@ -245,14 +246,14 @@ func TestTakingBackDisturbsNothing(t *testing.T) {
 		{`{\"protocol\":\"apm2_agent_exit\",\n\"` + long, "{\"protocol\":\"apm2_agent_exit\",\n\"" + long},
 		{`<signal type=\"stuck\">` + long, "<signal type=\"stuck\">" + long},
 	} {
-		input, opts := []byte(delta(test.text)+foreign), &transcript.Options{Format: transcript.FormatGemini}
+		input, opts := []byte(delta(test.text)+foreign), &transcript.Options{Format: signalbox.FormatGemini}
 		got, _ := scanOnce(input, opts)
 		if len(got) != 1 || got[0].Raw != test.raw {
 			t.Errorf("%s: got %+v", test.text, got)
 		}
 		checkCuts(t, input, opts, 11)
 	}
-	got, err := transcript.ResolveSeed(strings.NewReader(delta("CHECKPOINT: t")+foreign), &transcript.Options{Format: transcript.FormatGemini})
+	got, err := transcript.ResolveSeed(strings.NewReader(delta("CHECKPOINT: t")+foreign), &transcript.Options{Format: signalbox.FormatGemini})
 	if err != nil || got.Name != "checkpoint" || got.TaskID != "t" {
 		t.Errorf("by the seed's policy: %+v, %v", got, err)
 	}

@@ -8,18 +8,20 @@ import (
 	"signalbox"
 )
 
-// Resolve picks what an agent's whole turn said, from all that a Scanner returned for it, refused ones included: a
-// broken exit signal or a dropped one makes others doubtful. An empty role or work means that it is not known and
-// does not restrict. Resolve sets Refused on the taken signals that do not stand. It returns a signal named unknown when nothing stands; Refused is then ambiguous if the turn
-// contradicts itself, and Detail is the best advice there is for the agent.
+// Resolve returns the signal that an agent's whole turn amounts to. signals are all that a Scanner returned for the turn;
+// refused ones matter, because a broken or dropped exit signal makes others ambiguous. An empty role or work is not
+// checked. Resolve sets Refused on every accepted signal that does not win.
+//
+// If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if the turn contradicts
+// itself, and its Detail is advice for the agent.
 func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
-			s.Refused = Restrict(*s, role, work)
+			s.Refused = RefusalReason(*s, role, work)
 		}
 	}
-	exit, broken := standingExit(signals)
-	line := standingLine(signals, exit >= 0)
+	exit, broken := exitCandidate(signals)
+	line := lineCandidate(signals, exit >= 0)
 	turn := lastTaken(signals, signalbox.DialectTurn)
 
 	winner := -1
@@ -50,8 +52,9 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	return won
 }
 
-// Restrict returns why a taken signal does not count for a session of that role on that work, "" if it does.
-func Restrict(s signalbox.Signal, role signalbox.Role, work string) signalbox.Reason {
+// RefusalReason returns why a session with the given role and work may not send an accepted signal, "" if it may. An empty
+// role or work is not checked.
+func RefusalReason(s signalbox.Signal, role signalbox.Role, work string) signalbox.Reason {
 	row, ok := signalbox.LineSignalNamed(s.Name)
 	switch {
 	case s.Dialect != signalbox.DialectLine || !ok:
@@ -64,13 +67,13 @@ func Restrict(s signalbox.Signal, role signalbox.Role, work string) signalbox.Re
 	return ""
 }
 
-// Judge refuses a taken signal that does not count for a session of that role on that work, with the reason and what to
-// say of it. Others stay as they are.
-func Judge(s *signalbox.Signal, role signalbox.Role, work string) {
+// Authorize refuses an accepted signal that a session with the given role and work may not send, with a detail for the
+// agent. It leaves other signals unchanged. An empty role or work is not checked.
+func Authorize(s *signalbox.Signal, role signalbox.Role, work string) {
 	if !s.Taken() {
 		return
 	}
-	switch s.Refused = Restrict(*s, role, work); s.Refused {
+	switch s.Refused = RefusalReason(*s, role, work); s.Refused {
 	case signalbox.ReasonOutOfRole:
 		row, _ := signalbox.LineSignalNamed(s.Name)
 		s.Detail = fmt.Sprintf("the role %s may not send %s", role, row.Text)
@@ -79,9 +82,10 @@ func Judge(s *signalbox.Signal, role signalbox.Role, work string) {
 	}
 }
 
-// standingLine returns the index of the line signal that stands, -1 if there is none: the last of each family, and of
-// those the first in the table's order. Beside an exit signal only verdicts count, since the others have acted already.
-func standingLine(signals []signalbox.Signal, verdictsOnly bool) int {
+// lineCandidate returns the index of the line signal that wins over the others, or -1. Of each family the last signal
+// counts, and of the families the first in table order. Next to an exit signal only verdicts count, because urgent
+// signals have acted already.
+func lineCandidate(signals []signalbox.Signal, verdictsOnly bool) int {
 	last := map[string]int{}
 	for i, s := range signals {
 		row, ok := signalbox.LineSignalNamed(s.Name)
@@ -103,9 +107,9 @@ func standingLine(signals []signalbox.Signal, verdictsOnly bool) int {
 	return -1
 }
 
-// standingExit returns the index of the exit signal that stands, -1 if there is none, and whether that is because
-// one of them was broken.
-func standingExit(signals []signalbox.Signal) (index int, broken bool) {
+// exitCandidate returns the index of the last accepted exit signal, or -1. If any exit signal of the turn is broken, it
+// refuses all of them and returns -1 and true.
+func exitCandidate(signals []signalbox.Signal) (index int, broken bool) {
 	for i := range signals {
 		s := &signals[i]
 		if s.Dialect == signalbox.DialectExit && (s.Refused == signalbox.ReasonMalformed || s.Refused == signalbox.ReasonTooLarge) {
@@ -133,12 +137,12 @@ func lastTaken(signals []signalbox.Signal, dialect signalbox.Dialect) int {
 	return -1
 }
 
-// isDropped recognises the remark that signals were counted but not kept.
+// isDropped reports whether s is the remark that signals were dropped.
 func isDropped(s signalbox.Signal) bool {
 	return s.Refused == signalbox.ReasonTooLarge && s.Dialect == ""
 }
 
-// verdictPhase returns the phase a verdict brings its work to, "" if it brings it to none.
+// verdictPhase returns the phase that work enters after a verdict, "" if it does not change.
 func verdictPhase(name string) signalbox.Phase {
 	switch name {
 	case signalbox.NameReadyForReview:
@@ -155,6 +159,7 @@ func verdictPhase(name string) signalbox.Phase {
 	return ""
 }
 
+// ambiguous refuses all accepted signals.
 func ambiguous(signals []signalbox.Signal, detail string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
@@ -165,7 +170,7 @@ func ambiguous(signals []signalbox.Signal, detail string) signalbox.Signal {
 		Refused: signalbox.ReasonAmbiguous, Detail: detail}
 }
 
-// advice is the last hint about something that was almost a signal.
+// advice returns the detail of the last text that was almost a signal.
 func advice(signals []signalbox.Signal) string {
 	for _, s := range slices.Backward(signals) {
 		switch s.Refused {
@@ -179,19 +184,20 @@ func advice(signals []signalbox.Signal) string {
 	return ""
 }
 
+// supersede refuses all accepted signals except the winner.
 func supersede(signals []signalbox.Signal, winner int) {
 	for i := range signals {
 		s := &signals[i]
 		if i == winner || !s.Taken() {
 			continue
 		}
-		if s.Refused = signalbox.ReasonSuperseded; saysTheSame(s, &signals[winner]) {
+		if s.Refused = signalbox.ReasonSuperseded; sameSignal(s, &signals[winner]) {
 			s.Refused = signalbox.ReasonDuplicate
 		}
 	}
 }
 
-func saysTheSame(a, b *signalbox.Signal) bool {
+func sameSignal(a, b *signalbox.Signal) bool {
 	if a.Dialect != b.Dialect || a.Name != b.Name || a.TaskID != b.TaskID {
 		return false
 	}

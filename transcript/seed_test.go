@@ -37,7 +37,7 @@ func TestSeedPolicyIsTheSeeds(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := strings.ToValidUTF8(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pool), 0, 20).Draw(t, "parts"), ""), "?")
 		name, task := seedParse(text)
-		got, err := transcript.ResolveSeed(strings.NewReader(text), &transcript.Options{Format: transcript.FormatPlain})
+		got, err := transcript.ResolveSeed(strings.NewReader(text), &transcript.Options{Format: signalbox.FormatPlain})
 		if err != nil || got.Name != name || got.TaskID != task {
 			t.Errorf("%q: %q %q (%v), want %q %q", text, got.Name, got.TaskID, err, name, task)
 		}

@@ -8,8 +8,8 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// Strip returns the text without its turn signals: every complete block with a type outside code fences goes, then
-// white space at the end; nothing else is lost.
+// Strip returns text without its turn signals. It removes every complete block with a type outside code fences, then
+// trailing white space, and nothing else.
 func Strip(text string) string {
 	var out strings.Builder
 	s := NewStripStream(&out)
@@ -18,28 +18,27 @@ func Strip(text string) string {
 	return out.String()
 }
 
-// StripStream is Strip for a text that comes in pieces: it writes the same text for every way of cutting it. It holds
-// back what may still become a signal, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
-// space that may be the last. Close it to get the rest.
+// StripStream is Strip for a text that arrives in pieces. However the text is cut, the output is the same. A StripStream
+// holds back text that may become a signal, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
+// space that may be at the end. Close it to get the rest.
 type StripStream struct {
 	out    io.Writer
 	err    error
-	blocks blockFinder
+	blocks turnFinder
 	fencer *lines.Fencer
-	space  spaces // held back: white space that may be the end
-	buf    []byte // room for white space that is written after all
+	space  spaces // held back because it may be at the end
+	buf    []byte // scratch space for writing white space
 }
 
-// NewStripStream returns a StripStream that writes to w. An error of w is returned by the call that met it and
-// all that follow.
+// NewStripStream returns a StripStream that writes to w. After w returns an error, so does every call.
 func NewStripStream(w io.Writer) *StripStream {
 	s := &StripStream{out: w}
-	s.blocks.plain = s.plain
-	s.fencer = lines.NewFencer(s.text)
+	s.blocks.other = s.writeText
+	s.fencer = lines.NewFencer(s.part)
 	return s
 }
 
-// Write takes the next piece of the text.
+// Write takes the next piece of the text. It does not retain p.
 func (s *StripStream) Write(p []byte) (int, error) {
 	if s.err == nil {
 		s.fencer.Write(p)
@@ -50,32 +49,33 @@ func (s *StripStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back, but for white space at the end of the text. It does not close the writer.
+// Close writes the text that was held back, without trailing white space. It does not close the underlying writer.
 func (s *StripStream) Close() error {
 	s.fencer.EndLine()
 	s.blocks.end(s.block)
 	return s.err
 }
 
-func (s *StripStream) text(p []byte, fenced bool) {
+// part takes part of a line.
+func (s *StripStream) part(p []byte, fenced bool) {
 	if fenced {
-		s.blocks.opaque(p, s.block)
+		s.blocks.addOpaque(p, s.block)
 	} else {
 		s.blocks.feed(p, 0, 0, false, s.block)
 	}
 }
 
-// block takes a complete block away; one without a type stays text.
-func (s *StripStream) block(e blockEvent) {
-	if e.kind == blockComplete {
-		if _, err := payload.ReadTurn(e.raw); err != nil {
-			s.plain(e.raw)
+// block removes a complete block. One that cannot be read is text.
+func (s *StripStream) block(b turnBlock) {
+	if b.kind == blockComplete {
+		if _, err := payload.ReadTurn(b.raw); err != nil {
+			s.writeText(b.raw)
 		}
 	}
 }
 
-// plain writes text, and holds white space back until something follows it.
-func (s *StripStream) plain(p []byte) {
+// writeText writes text, holding back trailing white space until something follows it.
+func (s *StripStream) writeText(p []byte) {
 	text := lines.TrimEnd(p)
 	if len(text) > 0 {
 		s.space.writeTo(s)
@@ -95,22 +95,21 @@ func (s *StripStream) write(p []byte) {
 	}
 }
 
-// spaces is white space, kept by its runs: a million spaces or line ends cost no more than one.
+// spaces is white space as a list of runs, so that a million spaces or line ends cost no more than one.
 type spaces []spaceRun
 
 type spaceRun struct {
-	unit byte // or crLF
+	unit byte // a white space character, or crLF
 	n    int
 }
 
-// crLF stands for CR and LF, and is no white space itself.
+// crLF is the unit of CR LF pairs.
 const crLF = 0
 
-// maxSpaceRuns bounds what is held back of white space that alternates. Beyond it, white space at the end of a text
-// stays.
+// maxSpaceRuns bounds the runs that are held back. If there are more, trailing white space is not removed.
 const maxSpaceRuns = 64 << 10
 
-// add reports false when there are too many runs to take another.
+// add adds a character. It returns false if there are too many runs.
 func (s *spaces) add(c byte) bool {
 	unit := c
 	if last := len(*s) - 1; last >= 0 && c == '\n' && (*s)[last].unit == '\r' {

@@ -26,7 +26,7 @@ func TestStripTakesTurnSignalsOnly(t *testing.T) {
 }
 
 func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
-	signals, report := scanOnce([]byte(text), &transcript.Options{Format: transcript.FormatPlain})
+	signals, report := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
 	if len(signals) >= transcript.MaxSignals || report.Dropped > 0 || text != strings.ToValidUTF8(text, "") {
 		return // not all blocks are listed, or not as they are written
 	}

@@ -1,14 +1,17 @@
-// Package transcript turns what an agent wrote into signals.
+// Package transcript finds signals in the output of an agent program.
 //
-// An agent's output passes three stages. The envelope (plain text, or the JSON lines of claude, codex, gemini,
-// opencode or the oracle) tells which bytes are the agent's own top-level text; only those can carry a signal. The text
-// scanner finds lines, code fences and delegation prompts in it. The dialects (line, exit, turn) recognise
-// signals there. docs/signals.md states the rules. Strip and Content are about the other half: a reply without its turn
-// signals.
+// The output passes through three stages. An envelope (plain text, or the JSON lines of claude, codex, gemini, opencode
+// or the oracle) selects the agent's own top-level text; nothing else can contain a signal. The text is split into lines,
+// and code fences and delegation prompts in it are tracked. Then the three dialects (line, exit, turn) are recognized.
+// docs/signals.md has the rules.
 //
-// All of it is streaming: input may arrive in pieces of any size and every way of cutting it yields the same
-// signals. Time is linear in the input and memory is bounded, whatever the input. The package does no I/O but
-// reading from an io.Reader, holds no global state, and a Scanner is used by one goroutine at a time.
+// Use Signals to read a finished transcript and a Scanner to follow a live one. Both return everything that looks like a
+// signal; check Signal.Taken. Resolve picks what a whole turn said. ParseExit reads one exit signal that did not arrive
+// in a transcript. Strip and Content return a model's reply without its turn signals.
+//
+// Input may arrive in pieces of any size: however it is cut, the signals are the same. No input is an error. Time is
+// linear in the input, and memory is bounded whatever the input. The package has no global state. The types in it must
+// not be used concurrently.
 package transcript
 
 import (
@@ -21,37 +24,12 @@ import (
 	"signalbox/transcript/internal/envelope"
 )
 
-// Format names the envelope in which an agent program writes.
-type Format = signalbox.Format
-
-const (
-	FormatAuto     = signalbox.FormatAuto
-	FormatPlain    = signalbox.FormatPlain
-	FormatClaude   = signalbox.FormatClaude
-	FormatCodex    = signalbox.FormatCodex
-	FormatGemini   = signalbox.FormatGemini
-	FormatOpencode = signalbox.FormatOpencode
-	FormatOracle   = signalbox.FormatOracle
-)
-
-// Formats returns all formats, auto first.
-func Formats() []Format { return signalbox.Formats() }
-
-// Report is what a stream told beside its signals.
-type Report = signalbox.StreamReport
-
-// Usage is what a model's work cost, as the agent program reported it.
-type Usage = signalbox.Usage
-
-// RateLimit is the agent's service saying that it will not serve it for a while.
-type RateLimit = signalbox.RateLimit
-
 // Limits on what is kept of a stream.
 const (
-	// MaxSignals is how many signals are kept; further ones are counted in Report.Dropped. As many
-	// diagnostics are kept beside them.
+	// MaxSignals is how many accepted signals are kept. More are counted in StreamReport.Dropped. As many refused ones
+	// are kept besides.
 	MaxSignals = 1000
-	// MaxBody is how many bytes of a line signal's body are kept.
+	// MaxBody is how many bytes of the body of a line signal are kept.
 	MaxBody = 64 << 10
 	// MaxTurnBlock is the size of the largest turn signal.
 	MaxTurnBlock = 16 << 10
@@ -59,82 +37,74 @@ const (
 	maxLine = 64 << 10
 )
 
-// Options says how to read a transcript.
+// Options configures how a transcript is read.
 type Options struct {
-	// Format is the envelope, one of Formats. Zero, or anything else: FormatAuto.
-	Format Format
-	// Key, when set, must accompany every signal. Zero: signals need no key.
+	// Format is the envelope, one of signalbox.Formats. The zero value, like any other value, means FormatAuto.
+	Format signalbox.Format
+	// Key is the session's key, which every signal must have. The zero value means that signals need no key.
 	Key string
 }
 
-func (o *Options) orDefault() Options {
+func (o *Options) withDefaults() Options {
 	var out Options
 	if o != nil {
 		out = *o
 	}
-	if !slices.Contains(Formats(), out.Format) {
-		out.Format = FormatAuto
+	if !slices.Contains(signalbox.Formats(), out.Format) {
+		out.Format = signalbox.FormatAuto
 	}
 	return out
 }
 
-// Scanner recognises signals in a stream that arrives in pieces.
+// Scanner finds signals in a stream that arrives in pieces.
 type Scanner struct {
-	text   *text
+	text   *textScanner
 	source envelope.Source
 }
 
 // NewScanner returns a Scanner for one stream. A nil opts means the zero Options.
 func NewScanner(opts *Options) *Scanner {
-	o := opts.orDefault()
-	t := newText(o.Key)
-	return &Scanner{text: t, source: envelope.New(o.Format, t)}
+	o := opts.withDefaults()
+	text := newTextScanner(o.Key)
+	return &Scanner{text: text, source: envelope.New(o.Format, text)}
 }
 
-// Push takes the next piece of the stream, of any size, and returns what became certain: taken signals and
-// refused ones, in the order of their first byte. The slice is valid until the next call.
+// Push takes the next piece of the stream, of any size, and returns the signals that are complete now, accepted and
+// refused, in the order of their first byte. It does not retain p. The result is valid until the next call.
 func (s *Scanner) Push(p []byte) []signalbox.Signal {
 	s.source.Push(p)
-	return s.text.release()
+	return s.text.take()
 }
 
-// Close ends the stream and returns the rest.
+// Close ends the stream and returns the remaining signals.
 func (s *Scanner) Close() []signalbox.Signal {
 	s.source.Close()
-	rest := s.text.release()
-	if s.text.dropped > 0 {
-		rest = append(rest, s.text.droppedRemark())
+	rest := s.text.take()
+	if s.text.queue.dropped > 0 {
+		rest = append(rest, s.text.queue.droppedRemark(s.text.lines.offset, s.text.lines.number))
 	}
 	return rest
 }
 
-// Pending returns a line signal that has been heard and whose body may still grow, without its body. In a live
-// plain stream that is the only early word of a checkpoint.
+// Pending returns the line signal whose body may still grow, without its body. A live plain stream gives no sign that a
+// body has ended, so this is the only way to learn of a checkpoint early. Text that the agent program may still withdraw
+// is never pending.
 func (s *Scanner) Pending() (signalbox.Signal, bool) {
-	if s.text.marked { // the text may turn out not to be the agent's own
+	if s.text.queue.tentative {
 		return signalbox.Signal{}, false
 	}
-	for _, e := range s.text.queue {
-		if e.open {
-			return e.sig, true
-		}
-	}
-	return signalbox.Signal{}, false
+	return s.text.queue.open()
 }
 
-// Report tells what the stream said so far beside its signals.
-func (s *Scanner) Report() Report {
+// Report returns what the stream has said so far besides its signals.
+func (s *Scanner) Report() signalbox.StreamReport {
 	r := s.source.Report()
-	r.Dropped = s.text.dropped
+	r.Dropped = s.text.queue.dropped
 	return r
 }
 
-// readSize is how much Signals asks of its reader at once: large enough that calls do not count, small enough
-// to stay in a core's cache.
-const readSize = 256 << 10
-
-// Signals reads r to its end and yields all that looked like a signal, in order; check Signal.Taken. A read
-// error is yielded last. A nil opts means the zero Options.
+// Signals reads r to its end and yields everything that looks like a signal, in order; check Signal.Taken. A read error
+// is yielded last. A nil opts means the zero Options.
 func Signals(r io.Reader, opts *Options) iter.Seq2[signalbox.Signal, error] {
 	return func(yield func(signalbox.Signal, error) bool) {
 		s := NewScanner(opts)
@@ -159,7 +129,10 @@ func yieldAll(signals []signalbox.Signal, yield func(signalbox.Signal, error) bo
 
 var errStopped = errors.New("stopped by the caller")
 
-// readAll gives r's bytes to push until the end, an error, or push returning false.
+// readSize is large enough that the number of calls does not matter, and small enough for a core's cache.
+const readSize = 256 << 10
+
+// readAll passes the bytes of r to push until the end, an error, or push returns false.
 func readAll(r io.Reader, push func([]byte) bool) error {
 	buf := make([]byte, readSize)
 	for {

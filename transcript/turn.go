@@ -1,16 +1,66 @@
 package transcript
 
-import "signalbox/transcript/internal/payload"
+import (
+	"reflect"
+	"strings"
 
-// TurnKind tells what a turn signal does to the conversation.
-type TurnKind = payload.TurnKind
-
-const (
-	// TurnContinue asks for more: another turn, a capability, a helper.
-	TurnContinue = payload.TurnContinue
-	// TurnFinal ends the conversation: the reply is the answer.
-	TurnFinal = payload.TurnFinal
+	"signalbox"
+	"signalbox/transcript/internal/lines"
+	"signalbox/transcript/internal/payload"
 )
 
-// TurnKindOf returns the kind of the turn signal of that name, and whether there is such a signal.
-func TurnKindOf(name string) (TurnKind, bool) { return payload.TurnKindOf(name) }
+// turnSignal returns the signal that a block outside fences is. first is the turn signal that counts in the message so
+// far, nil if there is none. A signal that counts may have invalid fields; problems are the remarks about them.
+func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox.Signal, problems []signalbox.Signal) {
+	sig = signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: b.at, Line: b.line}
+	switch b.kind {
+	case blockTooLarge:
+		sig.Raw, sig.Refused = lines.Excerpt(b.raw), signalbox.ReasonTooLarge
+		sig.Detail = "a turn signal is at most 16384 bytes"
+		return sig, nil
+	case blockUnterminated:
+		sig.Raw, sig.Refused = lines.Excerpt(b.raw), signalbox.ReasonMalformed
+		sig.Detail = "the block is not closed by </signal>"
+		return sig, nil
+	}
+	sig.Raw = lines.Valid(b.raw)
+	turn, err := payload.ReadTurn(b.raw)
+	if err != nil {
+		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
+		return sig, nil
+	}
+	sig.Name, sig.Turn = turn.Type, &turn.Signal
+	switch {
+	case b.delegated:
+		sig.Refused = signalbox.ReasonDelegated
+	case !signalbox.IsTurnType(turn.Type):
+		sig.Refused = signalbox.ReasonUnknownType
+		sig.Detail = "the types are " + strings.Join(signalbox.TurnTypes(), ", ")
+	case key != "" && turn.Key != key:
+		sig.Refused, sig.Detail = signalbox.ReasonWrongKey, `the session's key must be given, as attribute key="…"`
+	case first != nil && sameTurn(first, &sig):
+		sig.Refused = signalbox.ReasonDuplicate
+	case first != nil:
+		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "the first turn signal of a message stands"
+	default:
+		for _, problem := range turn.Problems {
+			problems = append(problems, signalbox.Signal{Dialect: sig.Dialect, Name: sig.Name, Offset: sig.Offset,
+				Line: sig.Line, Raw: sig.Raw, Refused: signalbox.ReasonInvalidField, Detail: problem})
+		}
+	}
+	return sig, problems
+}
+
+// fencedTurnSignal returns the refused signal that a complete block inside a fence is, if it can be read.
+func fencedTurnSignal(b turnBlock) (signalbox.Signal, bool) {
+	turn, err := payload.ReadTurn(b.raw)
+	if err != nil {
+		return signalbox.Signal{}, false
+	}
+	return signalbox.Signal{Dialect: signalbox.DialectTurn, Name: turn.Type, Turn: &turn.Signal,
+		Offset: b.at, Line: b.line, Raw: lines.Valid(b.raw), Refused: signalbox.ReasonFenced}, true
+}
+
+func sameTurn(a, b *signalbox.Signal) bool {
+	return a.Name == b.Name && a.Turn.Confidence == b.Turn.Confidence && reflect.DeepEqual(a.Turn.Fields, b.Turn.Fields)
+}

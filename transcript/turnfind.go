@@ -6,71 +6,72 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
+// turnBlock is a block <signal …>…</signal>, or the start of one. raw is valid during the call only.
+type turnBlock struct {
+	kind      blockKind
+	raw       []byte
+	at        int64
+	line      int
+	delegated bool
+}
+
 type blockKind int
 
 const (
 	blockComplete     blockKind = iota
-	blockUnterminated           // another block begins, or the text ends, before it is closed
-	blockTooLarge               // not closed within MaxTurnBlock
+	blockUnterminated           // another block starts, or the text ends, before it is closed
+	blockTooLarge               // not closed within MaxTurnBlock bytes
 )
 
-// blockEvent is a turn signal's block, or what began like one.
-type blockEvent struct {
-	kind      blockKind
-	raw       []byte // valid during the call
-	at        int64
-	line      int
-	delegated bool
-}
-
-// blockFinder finds <signal …>…</signal> in text that comes in pieces. A new opener ends the block before, so
-// every byte is looked at a bounded number of times.
-type blockFinder struct {
+// turnFinder finds blocks in text that arrives in pieces. A new opening tag ends the block before it, so every byte is
+// looked at a bounded number of times.
+type turnFinder struct {
+	stage     turnStage
 	buf       []byte // the block so far, from its '<'
 	scanned   int    // how much of buf has been looked at
-	at        int64
+	start     int64
 	line      int
 	delegated bool
-	stage     blockStage
-	quote     byte // inside an attribute's value: its quote
-	plain     func([]byte)
+	quote     byte         // inside an attribute's value: its quote
+	other     func([]byte) // receives the text outside blocks; nil discards it
 }
 
-type blockStage int
+type turnStage int
 
 const (
-	stageIdle   blockStage = iota
-	stageName              // buf may become "<signal"
-	stageOpener            // inside the opener's tag
-	stageInside            // between opener and closer
-	stageCloser            // past the closer's name
+	stageSearch  turnStage = iota // outside blocks
+	stageName                     // buf may become "<signal"
+	stageOpening                  // inside the opening tag
+	stageContent                  // between the tags
+	stageClosing                  // after the name of the closing tag
 )
 
-const openerName, closerName = "<signal", "</signal"
+const openingName, closingName = "<signal", "</signal"
 
-func (f *blockFinder) open() bool { return f.stage != stageIdle }
+// active reports whether a block may have started.
+func (f *turnFinder) active() bool { return f.stage != stageSearch }
 
-func (f *blockFinder) clone() blockFinder {
+func (f *turnFinder) clone() turnFinder {
 	c := *f
 	c.buf = bytes.Clone(f.buf)
 	return c
 }
 
-// release passes on text that is in no block, to whoever wants it.
-func (f *blockFinder) release(b []byte) {
-	if f.plain != nil && len(b) > 0 {
-		f.plain(b)
+func (f *turnFinder) passOther(b []byte) {
+	if f.other != nil && len(b) > 0 {
+		f.other(b)
 	}
 }
 
-func (f *blockFinder) feed(b []byte, at int64, line int, delegated bool, found func(blockEvent)) {
+// feed takes the next bytes of the text, which are in one line, and calls found for each block.
+func (f *turnFinder) feed(b []byte, at int64, line int, delegated bool, found func(turnBlock)) {
 	for len(b) > 0 {
 		n := 0
 		switch f.stage {
-		case stageIdle:
+		case stageSearch:
 			n = f.search(b, at, line, delegated)
 		case stageName:
-			n = f.name(b)
+			n = f.readName(b)
 		default:
 			n = f.collect(b, at, line, delegated, found)
 		}
@@ -78,155 +79,154 @@ func (f *blockFinder) feed(b []byte, at int64, line int, delegated bool, found f
 	}
 }
 
-// search looks for the start of an opener and returns how much of b it used.
-func (f *blockFinder) search(b []byte, at int64, line int, delegated bool) int {
-	for i := 0; ; {
+// search looks for the start of an opening tag and returns how much of b it used.
+func (f *turnFinder) search(b []byte, at int64, line int, delegated bool) int {
+	for i := 0; ; i++ {
 		k := bytes.IndexByte(b[i:], '<')
 		if k < 0 {
-			f.release(b)
+			f.passOther(b)
 			return len(b)
 		}
 		i += k
-		if head := b[i:min(i+len(openerName), len(b))]; hasFoldedPrefix(openerName, head) {
-			f.release(b[:i])
-			f.buf = append(f.buf[:0], head...)
-			f.at, f.line, f.delegated, f.stage = at+int64(i), line, delegated, stageName
+		if head := b[i:min(i+len(openingName), len(b))]; isFoldedPrefix(head, openingName) {
+			f.passOther(b[:i])
+			f.startBlock(head, at+int64(i), line, delegated)
 			return i + len(head)
 		}
-		i++
 	}
 }
 
-// name completes the opener's name and the byte after it.
-func (f *blockFinder) name(b []byte) int {
-	if have := len(f.buf); have < len(openerName) {
-		if b[0]|0x20 != openerName[have] {
-			f.giveUp()
+func (f *turnFinder) startBlock(head []byte, at int64, line int, delegated bool) {
+	f.buf = append(f.buf[:0], head...)
+	f.start, f.line, f.delegated, f.stage = at, line, delegated, stageName
+}
+
+// readName completes the name of the opening tag and checks the byte after it. It returns how much of b it used.
+func (f *turnFinder) readName(b []byte) int {
+	if have := len(f.buf); have < len(openingName) {
+		if b[0]|0x20 != openingName[have] {
+			f.abandon()
 			return 0
 		}
 		f.buf = append(f.buf, b[0])
 		return 1
 	}
 	if !endsName(b[0]) {
-		f.giveUp()
+		f.abandon()
 		return 0
 	}
-	f.stage, f.scanned, f.quote = stageOpener, len(f.buf), 0
+	f.stage, f.scanned, f.quote = stageOpening, len(f.buf), 0
 	return 0
 }
 
-// endsName reports whether c may follow a tag's name.
+// endsName reports whether c may follow the name of a tag.
 func endsName(c byte) bool { return c == '>' || c == '/' || lines.IsSpace(c) }
 
-// giveUp lets go of what is no block.
-func (f *blockFinder) giveUp() {
-	f.release(f.buf)
-	f.buf, f.stage = f.buf[:0], stageIdle
+// abandon passes on the collected bytes as text that is not a block.
+func (f *turnFinder) abandon() {
+	f.passOther(f.buf)
+	f.buf, f.stage = f.buf[:0], stageSearch
 }
 
-// collectStep is how much is added to a block at once: what lies behind its end, or the next opener, is added in vain.
+// collectStep is how much is added to a block at once. Bytes after its end, or after the next opening tag, are copied in
+// vain.
 const collectStep = 256
 
 // collect adds b to the block and looks for its end. It returns how much of b it used.
-func (f *blockFinder) collect(b []byte, at int64, line int, delegated bool, found func(blockEvent)) int {
+func (f *turnFinder) collect(b []byte, at int64, line int, delegated bool, found func(turnBlock)) int {
 	before := len(f.buf)
 	n := min(len(b), MaxTurnBlock-before, collectStep)
 	if n == 0 {
-		f.tooLarge(line, delegated, found)
+		f.endTooLarge(line, delegated, found)
 		return 0
 	}
 	f.buf = append(f.buf, b[:n]...)
-	for f.scanned < len(f.buf) {
-		switch f.next() {
-		case foundNothing:
-			return n
-		case foundEnd:
-			end := f.scanned
-			f.emit(blockComplete, f.buf[:end], found)
-			f.buf, f.stage = f.buf[:0], stageIdle
-			return end - before
-		case foundOpener:
-			// The bytes before b hold no opener, and of one that straddles the two its start is still in buf.
-			start := f.scanned
-			f.emit(blockUnterminated, f.buf[:start], found)
-			f.release(f.buf[:start])
-			f.buf = append(f.buf[:0], f.buf[start:start+len(openerName)]...)
-			f.at, f.line, f.delegated, f.stage = at+int64(start-before), line, delegated, stageName
-			return start + len(openerName) - before
-		}
+	switch f.scan() {
+	case scanEnd:
+		end := f.scanned
+		f.report(blockComplete, f.buf[:end], found)
+		f.buf, f.stage = f.buf[:0], stageSearch
+		return end - before
+	case scanOpening:
+		// An opening tag that starts in an earlier piece and ends in b has not been scanned yet, so it is in buf.
+		start := f.scanned
+		f.report(blockUnterminated, f.buf[:start], found)
+		f.passOther(f.buf[:start])
+		f.startBlock(f.buf[start:start+len(openingName)], at+int64(start-before), line, delegated)
+		return start + len(openingName) - before
 	}
 	return n
 }
 
-type foundWhat int
+type scanResult int
 
 const (
-	foundNothing foundWhat = iota // more text is needed
-	foundEnd                      // the block ends at scanned
-	foundOpener                   // another opener begins at scanned
+	scanMore    scanResult = iota // more text is needed
+	scanEnd                       // the block ends at scanned
+	scanOpening                   // another opening tag starts at scanned
 )
 
-// next looks on from scanned.
-func (f *blockFinder) next() foundWhat {
+// scan looks at the rest of buf.
+func (f *turnFinder) scan() scanResult {
 	for f.scanned < len(f.buf) {
 		rest := f.buf[f.scanned:]
-		if f.stage == stageCloser && f.closerByte(rest[0]) {
-			return foundEnd
-		}
-		if f.stage == stageCloser {
+		switch f.stage {
+		case stageClosing:
+			if f.closingByte(rest[0]) {
+				return scanEnd
+			}
 			continue
-		}
-		if f.stage == stageInside {
+		case stageContent:
 			k := bytes.IndexByte(rest, '<')
 			if k < 0 {
 				f.scanned = len(f.buf)
-				return foundNothing
+				return scanMore
 			}
 			f.scanned += k
 			rest = rest[k:]
 		}
 		if rest[0] == '<' {
-			what, n := f.tag(rest)
-			if what != foundNothing || n == 0 {
-				return what
+			result, n := f.tag(rest)
+			if result != scanMore || n == 0 {
+				return result
 			}
 			f.scanned += n
 			continue
 		}
-		if f.scanned++; f.openerByte(rest[0]) {
-			return foundEnd
+		if f.scanned++; f.openingByte(rest[0]) {
+			return scanEnd
 		}
 	}
-	return foundNothing
+	return scanMore
 }
 
-// tag looks at a '<'. It returns foundNothing and 0 if more text is needed, foundNothing and how much to pass
-// over if it is no tag of ours.
-func (f *blockFinder) tag(rest []byte) (foundWhat, int) {
-	head := rest[:min(len(rest), len(openerName))]
-	if hasFoldedPrefix(openerName, head) {
+// tag looks at a '<'. If it is not the start of another opening tag, tag returns how many bytes to move on, 0 if more text
+// is needed.
+func (f *turnFinder) tag(rest []byte) (scanResult, int) {
+	head := rest[:min(len(rest), len(openingName))]
+	if isFoldedPrefix(head, openingName) {
 		switch {
-		case len(rest) <= len(openerName):
-			return foundNothing, 0
-		case endsName(rest[len(openerName)]):
-			return foundOpener, 0
+		case len(rest) <= len(openingName):
+			return scanMore, 0
+		case endsName(rest[len(openingName)]):
+			return scanOpening, 0
 		}
-		return foundNothing, 1
+		return scanMore, 1
 	}
-	head = rest[:min(len(rest), len(closerName))]
-	if f.stage != stageInside || !hasFoldedPrefix(closerName, head) {
-		return foundNothing, 1
+	head = rest[:min(len(rest), len(closingName))]
+	if f.stage != stageContent || !isFoldedPrefix(head, closingName) {
+		return scanMore, 1
 	}
-	if len(head) < len(closerName) {
-		return foundNothing, 0
+	if len(head) < len(closingName) {
+		return scanMore, 0
 	}
-	f.stage = stageCloser
-	return foundNothing, len(head)
+	f.stage = stageClosing
+	return scanMore, len(head)
 }
 
-// closerByte takes a byte after the closer's name and reports whether it ends the block. Any number of white
-// space may stand before the '>'.
-func (f *blockFinder) closerByte(c byte) bool {
+// closingByte takes a byte after the name of the closing tag and reports whether it ends the block. White space may
+// precede the '>'.
+func (f *turnFinder) closingByte(c byte) bool {
 	switch {
 	case c == '>':
 		f.scanned++
@@ -234,13 +234,13 @@ func (f *blockFinder) closerByte(c byte) bool {
 	case lines.IsSpace(c):
 		f.scanned++
 	default:
-		f.stage = stageInside
+		f.stage = stageContent
 	}
 	return false
 }
 
-// openerByte takes a byte of the opener's tag and reports whether it ends a block without content.
-func (f *blockFinder) openerByte(c byte) bool {
+// openingByte takes a byte of the opening tag and reports whether it ends a block without content.
+func (f *turnFinder) openingByte(c byte) bool {
 	switch {
 	case f.quote != 0:
 		if c == f.quote {
@@ -252,65 +252,63 @@ func (f *blockFinder) openerByte(c byte) bool {
 		if f.buf[f.scanned-2] == '/' {
 			return true
 		}
-		f.stage = stageInside
+		f.stage = stageContent
 	}
 	return false
 }
 
-// tooLarge gives the block up. It holds no other opener, but its last bytes may begin one.
-func (f *blockFinder) tooLarge(line int, delegated bool, found func(blockEvent)) {
+// endTooLarge ends a block that is too large. The block contains no other opening tag, but its last bytes may start one.
+func (f *turnFinder) endTooLarge(line int, delegated bool, found func(turnBlock)) {
 	tail := len(f.buf)
-	if k := bytes.LastIndexByte(f.buf, '<'); k > 0 && len(f.buf)-k <= len(openerName) && hasFoldedPrefix(openerName, f.buf[k:]) {
+	if k := bytes.LastIndexByte(f.buf, '<'); k > 0 && len(f.buf)-k <= len(openingName) && isFoldedPrefix(f.buf[k:], openingName) {
 		tail = k
 	}
-	f.emit(blockTooLarge, f.buf[:tail], found)
-	f.release(f.buf[:tail])
-	f.at += int64(tail)
-	f.buf = append(f.buf[:0], f.buf[tail:]...)
-	f.line, f.delegated, f.stage = line, delegated, stageIdle
-	if len(f.buf) > 0 {
-		f.stage = stageName
+	f.report(blockTooLarge, f.buf[:tail], found)
+	f.passOther(f.buf[:tail])
+	f.startBlock(f.buf[tail:], f.start+int64(tail), line, delegated)
+	if len(f.buf) == 0 {
+		f.stage = stageSearch
 	}
 }
 
-func (f *blockFinder) emit(kind blockKind, raw []byte, found func(blockEvent)) {
-	found(blockEvent{kind, raw, f.at, f.line, f.delegated})
+func (f *turnFinder) report(kind blockKind, raw []byte, found func(turnBlock)) {
+	found(turnBlock{kind, raw, f.start, f.line, f.delegated})
 }
 
-// opaque adds text in which no tag is looked for, such as a fence, to the block that is open.
-func (f *blockFinder) opaque(b []byte, found func(blockEvent)) {
-	if f.stage == stageCloser {
-		f.stage = stageInside
+// addOpaque adds text in which tags do not count, such as a fence, to the block that has started.
+func (f *turnFinder) addOpaque(b []byte, found func(turnBlock)) {
+	switch f.stage {
+	case stageClosing:
+		f.stage = stageContent
+	case stageName:
+		f.abandon()
 	}
-	if f.stage == stageName {
-		f.giveUp()
-	}
-	if f.stage == stageIdle {
-		f.release(b)
+	if f.stage == stageSearch {
+		f.passOther(b)
 		return
 	}
 	n := min(len(b), MaxTurnBlock-len(f.buf))
 	f.buf = append(f.buf, b[:n]...)
 	f.scanned = len(f.buf)
 	if n < len(b) {
-		f.emit(blockTooLarge, f.buf, found)
-		f.giveUp()
-		f.release(b[n:])
+		f.report(blockTooLarge, f.buf, found)
+		f.abandon()
+		f.passOther(b[n:])
 	}
 }
 
 // end ends the text.
-func (f *blockFinder) end(found func(blockEvent)) {
+func (f *turnFinder) end(found func(turnBlock)) {
 	if f.stage > stageName {
-		f.emit(blockUnterminated, f.buf, found)
+		f.report(blockUnterminated, f.buf, found)
 	}
-	if f.open() {
-		f.giveUp()
+	if f.active() {
+		f.abandon()
 	}
 }
 
-// hasFoldedPrefix reports whether head, in any case, is a prefix of the lower-case name.
-func hasFoldedPrefix(name string, head []byte) bool {
+// isFoldedPrefix reports whether head is, in any case, a prefix of name, which is in lower case.
+func isFoldedPrefix(head []byte, name string) bool {
 	if len(head) > len(name) {
 		return false
 	}

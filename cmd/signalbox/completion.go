@@ -8,7 +8,6 @@ import (
 
 	"signalbox"
 	"signalbox/cmd/signalbox/completion"
-	"signalbox/transcript"
 )
 
 type completionCommand struct {
@@ -30,8 +29,8 @@ func (c *completionCommand) Run(p *program, app *kong.Kong) error {
 	answer := c.Shell.Script()
 	if len(c.Words) > 0 {
 		values := completion.Values{
-			reflect.TypeFor[signalbox.Role]():    names(signalbox.Roles()),
-			reflect.TypeFor[transcript.Format](): names(transcript.Formats()),
+			reflect.TypeFor[signalbox.Role]():   names(signalbox.Roles()),
+			reflect.TypeFor[signalbox.Format](): names(signalbox.Formats()),
 		}
 		answer = c.Shell.Format(completion.Candidates(app.Model.Node, values, c.Words))
 	}

@@ -10,7 +10,6 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
-	"signalbox/transcript"
 )
 
 // program is one run of the command line, with everything it touches of the outside world but named files.
@@ -106,7 +105,7 @@ func (p *program) execute() error {
 		kong.Exit(func(int) { helped = true }), // kong exits after --help only
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(p),
-		kong.Vars{"version": "signalbox " + currentBuild().Version, "formats": commaList(transcript.Formats()), "roles": commaList(signalbox.Roles()),
+		kong.Vars{"version": "signalbox " + currentBuild().Version, "formats": commaList(signalbox.Formats()), "roles": commaList(signalbox.Roles()),
 			"briefFormats": commaList(brief.Formats()), "briefOutputs": commaList(brief.Outputs())},
 	)
 	if err != nil {

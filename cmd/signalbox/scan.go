@@ -21,15 +21,15 @@ const (
 // A flag whose empty value would mean "anything goes" is a pointer, and so is every FILE, so that an empty shell
 // variable is refused instead of switching a check off or waiting for standard input.
 type scanCommand struct {
-	Format  transcript.Format `default:"auto" placeholder:"F" help:"How the transcript is written: ${formats}. Name it for a live plain stream: auto holds input back until it is sure. Default: auto."`
-	Role    *signalbox.Role   `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
-	Work    *string           `placeholder:"ID" help:"Refuse line signals about any other work item."`
-	Key     *string           `placeholder:"K" help:"Refuse signals that do not carry this session key."`
-	All     bool              `help:"Print what was refused too, and remarks about the stream; \"refused\" has the reason."`
-	Resolve bool              `help:"Print exactly one object: what the whole turn said."`
-	Policy  string            `default:"last" placeholder:"P" help:"How to resolve. last: within a family of verdicts the last one stands. seed: the first match in table order, with no regard to role, key or fences; implies --resolve. Default: last."`
-	JSON    bool              `name:"json" help:"Print JSON, which scan always does."`
-	File    *string           `arg:"" optional:"" help:"The transcript; - or none is standard input."`
+	Format  signalbox.Format `default:"auto" placeholder:"F" help:"How the transcript is written: ${formats}. Name it for a live plain stream: auto holds input back until it is sure. Default: auto."`
+	Role    *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
+	Work    *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
+	Key     *string          `placeholder:"K" help:"Refuse signals that do not carry this session key."`
+	All     bool             `help:"Print what was refused too, and remarks about the stream; \"refused\" has the reason."`
+	Resolve bool             `help:"Print exactly one object: what the whole turn said."`
+	Policy  string           `default:"last" placeholder:"P" help:"How to resolve. last: within a family of verdicts the last one stands. seed: the first match in table order, with no regard to role, key or fences; implies --resolve. Default: last."`
+	JSON    bool             `name:"json" help:"Print JSON, which scan always does."`
+	File    *string          `arg:"" optional:"" help:"The transcript; - or none is standard input."`
 }
 
 func (scanCommand) Help() string {
@@ -62,7 +62,7 @@ func (c *scanCommand) Run(p *program) error {
 }
 
 func (c *scanCommand) check() error {
-	if err := oneOf("format", c.Format, transcript.Formats()); err != nil {
+	if err := oneOf("format", c.Format, signalbox.Formats()); err != nil {
 		return err
 	}
 	if err := oneOf("policy", c.Policy, []string{policyLast, policySeed}); err != nil {
@@ -90,7 +90,7 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 	report, err := c.hear(in, func(heard []signalbox.Signal) error {
 		for i := range heard {
 			sig := &heard[i]
-			transcript.Judge(sig, deref(c.Role), deref(c.Work))
+			transcript.Authorize(sig, deref(c.Role), deref(c.Work))
 			if !sig.Taken() && !c.All {
 				refused++
 				continue
@@ -142,26 +142,26 @@ func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
 }
 
 // hear scans to the end and hands over signals whenever some became certain.
-func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (transcript.Report, error) {
+func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (signalbox.StreamReport, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key)})
 	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if err := take(scanner.Push(buf[:n])); err != nil {
-			return transcript.Report{}, err
+			return signalbox.StreamReport{}, err
 		}
 		if readErr == io.EOF {
 			err := take(scanner.Close())
 			return scanner.Report(), err
 		}
 		if readErr != nil {
-			return transcript.Report{}, readErr
+			return signalbox.StreamReport{}, readErr
 		}
 	}
 }
 
 // remark tells on standard error what the answer alone does not.
-func (p *program) remark(r transcript.Report) {
+func (p *program) remark(r signalbox.StreamReport) {
 	if r.Dropped > 0 {
 		p.warnf("%d more signals were counted but not kept; a stream keeps the first %d", r.Dropped, transcript.MaxSignals)
 	}

@@ -132,7 +132,7 @@ func boardText(reply string) string {
 		return reply
 	}
 	raw := ""
-	scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	for _, s := range append(slices.Clone(scanner.Push([]byte(reply))), scanner.Close()...) {
 		if s.Dialect == signalbox.DialectTurn && s.Taken() && s.Turn != nil {
 			raw = s.Turn.Raw + "\n"

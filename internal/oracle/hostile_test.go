@@ -533,7 +533,7 @@ func TestTreeSaysItself(t *testing.T) {
 				if got := (&heard{chunks: chunks}).text(); got[0] != "I have read it.\nREVIEW_PASSED: T1" || got[1] != reply {
 					t.Errorf("hearing %d: %v", which, got)
 				}
-				scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatOracle})
+				scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatOracle})
 				signals := append([]signalbox.Signal{}, scanner.Push([]byte(lines(chunks)))...)
 				signals = append(signals, scanner.Close()...)
 				if len(signals) != 1 || !signals[0].Taken() {

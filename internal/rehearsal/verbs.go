@@ -170,7 +170,7 @@ func parseSignal(c call) (action, error) {
 
 func beginsWithSignal(said string) bool {
 	counts := func(s signalbox.Signal) bool { return s.Taken() && s.Line == 1 }
-	scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	return slices.ContainsFunc(scanner.Push([]byte(said)), counts) || slices.ContainsFunc(scanner.Close(), counts)
 }
 
@@ -228,7 +228,7 @@ func parseListen(c call) (action, error) {
 
 func parseUsage(c call) (action, error) {
 	words := strings.Fields(c.rest)
-	var u transcript.Usage
+	var u signalbox.Usage
 	if len(words) < 2 || len(words) > 4 {
 		return nil, errForm
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"signalbox/transcript"
+	"signalbox"
 )
 
 const (
@@ -15,20 +15,20 @@ const (
 // An envelope writes blocks as the lines that an agent program prints. All its methods append to dst. Blocks are
 // written the way the programs do it: no escapes but those that JSON demands.
 type envelope struct {
-	format transcript.Format
+	format signalbox.Format
 	// message numbers the agent's messages, and with them the ids of tools.
 	message int
 }
 
 func (e *envelope) begin(dst []byte) []byte {
 	switch e.format {
-	case transcript.FormatClaude:
+	case signalbox.FormatClaude:
 		return append(dst, `{"type":"system","subtype":"init","cwd":"/home/build/project","session_id":"`+sessionID+
 			`","tools":["Bash","Read","Edit","Grep"],"mcp_servers":[],"model":"claude-opus-4-1","permissionMode":"default",`+
 			`"apiKeySource":"none","uuid":"`+sessionID+`"}`+"\n"...)
-	case transcript.FormatCodex:
+	case signalbox.FormatCodex:
 		return append(dst, `{"type":"thread.started","thread_id":"`+sessionID+`"}`+"\n"+`{"type":"turn.started"}`+"\n"...)
-	case transcript.FormatGemini:
+	case signalbox.FormatGemini:
 		return append(dst, `{"type":"init","timestamp":"`+stamp+`001Z","session_id":"`+sessionID+
 			`","model":"gemini-2.5-pro"}`+"\n"...)
 	}
@@ -40,13 +40,13 @@ func (e *envelope) wrap(dst []byte, b block) []byte {
 		e.message++
 	}
 	switch e.format {
-	case transcript.FormatClaude:
+	case signalbox.FormatClaude:
 		return e.claude(dst, b)
-	case transcript.FormatCodex:
+	case signalbox.FormatCodex:
 		return e.codex(dst, b)
-	case transcript.FormatGemini:
+	case signalbox.FormatGemini:
 		return e.gemini(dst, b)
-	case transcript.FormatOpencode:
+	case signalbox.FormatOpencode:
 		return e.opencode(dst, b)
 	}
 	return append(dst, b.text...)
@@ -54,17 +54,17 @@ func (e *envelope) wrap(dst []byte, b block) []byte {
 
 func (e *envelope) end(dst []byte) []byte {
 	switch e.format {
-	case transcript.FormatClaude:
+	case signalbox.FormatClaude:
 		return append(dst, `{"type":"result","subtype":"success","is_error":false,"duration_ms":183022,"duration_api_ms":150113,`+
 			`"num_turns":12,"result":"All done.","session_id":"`+sessionID+`","total_cost_usd":1.25,"usage":{"input_tokens":20,`+
 			`"output_tokens":10},"permission_denials":[],"uuid":"`+sessionID+`"}`+"\n"...)
-	case transcript.FormatCodex:
+	case signalbox.FormatCodex:
 		return append(dst, `{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":0,`+
 			`"cache_write_input_tokens":0,"output_tokens":10,"reasoning_output_tokens":0}}`+"\n"...)
-	case transcript.FormatGemini:
+	case signalbox.FormatGemini:
 		return append(dst, `{"type":"result","timestamp":"`+stamp+`999Z","status":"success","stats":{"total_tokens":30,`+
 			`"input_tokens":20,"output_tokens":10,"cached":0,"input":20,"duration_ms":241,"tool_calls":1}}`+"\n"...)
-	case transcript.FormatOpencode:
+	case signalbox.FormatOpencode:
 		return append(e.opencodePart(dst, "step_finish"), `"reason":"stop","type":"step-finish","tokens":{"total":15,"input":10,`+
 			`"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0}}`+"\n"...)
 	}

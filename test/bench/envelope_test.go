@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"signalbox"
 	"signalbox/internal/testkit/property"
-	"signalbox/transcript"
 )
 
-var jsonFormats = []transcript.Format{transcript.FormatClaude, transcript.FormatCodex, transcript.FormatGemini,
-	transcript.FormatOpencode}
+var jsonFormats = []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini,
+	signalbox.FormatOpencode}
 
 // agentLine has what is needed to find the agent's own text in any format.
 type agentLine struct {
@@ -28,17 +28,17 @@ type agentLine struct {
 	}
 }
 
-func (l *agentLine) text(format transcript.Format) (text string) {
+func (l *agentLine) text(format signalbox.Format) (text string) {
 	switch {
-	case format == transcript.FormatClaude && l.Type == "assistant":
+	case format == signalbox.FormatClaude && l.Type == "assistant":
 		for _, c := range l.Message.Content {
 			text += c.Text
 		}
-	case format == transcript.FormatCodex && l.Item.Type == "agent_message":
+	case format == signalbox.FormatCodex && l.Item.Type == "agent_message":
 		return l.Item.Text
-	case format == transcript.FormatGemini && l.Role == "assistant":
+	case format == signalbox.FormatGemini && l.Role == "assistant":
 		return l.Content
-	case format == transcript.FormatOpencode && l.Type == "text":
+	case format == signalbox.FormatOpencode && l.Type == "text":
 		return l.Part.Text
 	}
 	return text

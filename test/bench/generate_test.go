@@ -10,14 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/transcript"
 )
 
 const testSize = 3 * megabyte
 
 func plainText(t *testing.T, g *generator) []byte {
 	t.Helper()
-	text, err := io.ReadAll(newStream(g, transcript.FormatPlain))
+	text, err := io.ReadAll(newStream(g, signalbox.FormatPlain))
 	if err != nil {
 		t.Fatal(err)
 	}

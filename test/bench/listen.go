@@ -54,7 +54,7 @@ func (l *listener) verdict() error {
 }
 
 // listen scans r to its end and returns how many bytes it had.
-func listen(r io.Reader, format transcript.Format, buf []byte, take func([]signalbox.Signal)) (int64, error) {
+func listen(r io.Reader, format signalbox.Format, buf []byte, take func([]signalbox.Signal)) (int64, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: format})
 	size := int64(0)
 	for {

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/transcript"
 )
 
 func TestScannerHearsWhatWasPlanted(t *testing.T) {
-	for _, format := range append(slices.Clone(jsonFormats), transcript.FormatPlain) {
+	for _, format := range append(slices.Clone(jsonFormats), signalbox.FormatPlain) {
 		g := newGenerator(seed, testSize, often)
 		var l listener
 		_, err := listen(newStream(g, format), format, make([]byte, pieceSize), func(signals []signalbox.Signal) {

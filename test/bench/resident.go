@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"signalbox"
-	"signalbox/transcript"
 )
 
 const goalResident = 32 // MB
@@ -23,7 +22,7 @@ const residentMode = "measure-resident"
 type residentCase struct {
 	name   string
 	title  string
-	format transcript.Format
+	format signalbox.Format
 	// long tells whether size is that of a single line.
 	long bool
 	open func(size int64) *input
@@ -36,16 +35,16 @@ type input struct {
 }
 
 var residentCases = []residentCase{
-	{"plain", "plain text", transcript.FormatPlain, false, generated(transcript.FormatPlain)},
-	{"claude", "claude stream", transcript.FormatClaude, false, generated(transcript.FormatClaude)},
-	{"plain-line", "one plain line", transcript.FormatPlain, true, func(size int64) *input {
+	{"plain", "plain text", signalbox.FormatPlain, false, generated(signalbox.FormatPlain)},
+	{"claude", "claude stream", signalbox.FormatClaude, false, generated(signalbox.FormatClaude)},
+	{"plain-line", "one plain line", signalbox.FormatPlain, true, func(size int64) *input {
 		return &input{repeat([]byte("no end of this line, "), size), new([]planted)}
 	}},
-	{"claude-text", "one claude text, a signal at its end", transcript.FormatClaude, true, longText},
-	{"claude-tool", "one claude tool result, then a signal", transcript.FormatClaude, true, longToolResult},
+	{"claude-text", "one claude text, a signal at its end", signalbox.FormatClaude, true, longText},
+	{"claude-tool", "one claude tool result, then a signal", signalbox.FormatClaude, true, longToolResult},
 }
 
-func generated(format transcript.Format) func(int64) *input {
+func generated(format signalbox.Format) func(int64) *input {
 	return func(size int64) *input {
 		blocks := newGenerator(seed, size, rare)
 		return &input{newStream(blocks, format), &blocks.planted}
@@ -58,7 +57,7 @@ var plantedLastWords = []planted{{dialect: signalbox.DialectLine, name: "ready_f
 
 // longText is a claude stream whose only text ends in a signal.
 func longText(size int64) *input {
-	e := envelope{format: transcript.FormatClaude}
+	e := envelope{format: signalbox.FormatClaude}
 	return &input{io.MultiReader(
 		joined(e.begin(nil), e.claudeText(nil)),
 		repeat(appendEscaped(nil, []byte("Each line of this text is short,\n\tand \"quoted\" in part.\n")), size),
@@ -68,7 +67,7 @@ func longText(size int64) *input {
 
 // longToolResult is a claude stream with a tool result that quotes a signal, and a text that signals.
 func longToolResult(size int64) *input {
-	e := envelope{format: transcript.FormatClaude}
+	e := envelope{format: signalbox.FormatClaude}
 	quoted := appendEscaped(nil, []byte("AUDIT_PASSED: quoted-1\n"))
 	return &input{io.MultiReader(
 		joined(e.begin(nil), e.claudeResult(nil), quoted),

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/transcript"
+	"signalbox"
 )
 
 const (
@@ -36,27 +36,27 @@ func (c *contestant) speed() float64 { return float64(c.size) / megabyte / media
 // scans are this scanner's contests. The others read the file of the first.
 var scans = []struct {
 	name   string
-	format transcript.Format
+	format signalbox.Format
 	every  int64
 	goal   float64
 }{
-	{"signalbox, plain text", transcript.FormatPlain, rare, 0},
-	{"signalbox, plain text, a signal every 250 KB", transcript.FormatPlain, often, 0},
-	{"signalbox, claude stream", transcript.FormatClaude, rare, goalJSON},
-	{"signalbox, codex stream", transcript.FormatCodex, rare, goalJSON},
-	{"signalbox, gemini stream", transcript.FormatGemini, rare, goalJSON},
-	{"signalbox, opencode stream", transcript.FormatOpencode, rare, goalJSON},
+	{"signalbox, plain text", signalbox.FormatPlain, rare, 0},
+	{"signalbox, plain text, a signal every 250 KB", signalbox.FormatPlain, often, 0},
+	{"signalbox, claude stream", signalbox.FormatClaude, rare, goalJSON},
+	{"signalbox, codex stream", signalbox.FormatCodex, rare, goalJSON},
+	{"signalbox, gemini stream", signalbox.FormatGemini, rare, goalJSON},
+	{"signalbox, opencode stream", signalbox.FormatOpencode, rare, goalJSON},
 }
 
 // material is the transcript as a file in one format.
 type material struct {
 	path    string
-	format  transcript.Format
+	format  signalbox.Format
 	size    int64
 	planted []planted
 }
 
-func writeMaterial(dir string, format transcript.Format, size, every int64) (m material, err error) {
+func writeMaterial(dir string, format signalbox.Format, size, every int64) (m material, err error) {
 	progress("writing %d MB as %s", size/megabyte, format)
 	m = material{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
 	f, err := os.Create(m.path)

@@ -3,7 +3,7 @@ package main
 import (
 	"io"
 
-	"signalbox/transcript"
+	"signalbox"
 )
 
 // stream reads pieces that are made while it is read.
@@ -32,7 +32,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 }
 
 // newStream reads a generated transcript as an agent program of that format prints it.
-func newStream(blocks *generator, format transcript.Format) *stream {
+func newStream(blocks *generator, format signalbox.Format) *stream {
 	e := envelope{format: format}
 	buf := e.begin(nil)
 	ended := false

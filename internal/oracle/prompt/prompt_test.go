@@ -109,7 +109,7 @@ var examples = regexp.MustCompile(`(?s)<signal .*?</signal>`)
 
 // signalsIn returns what transcript makes of a model's reply.
 func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
-	for s, err := range transcript.Signals(strings.NewReader(text), &transcript.Options{Format: transcript.FormatPlain, Key: key}) {
+	for s, err := range transcript.Signals(strings.NewReader(text), &transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func (l *listener) Write(p []byte) (int, error) {
 func (l *listener) handlePartial(sig signalbox.Signal) {
 	l.partial = sig.Offset
 	written := l.bytes
-	if transcript.Restrict(sig, l.session.role, l.session.work) != "" {
+	if transcript.RefusalReason(sig, l.session.role, l.session.work) != "" {
 		return
 	}
 	switch {
@@ -170,7 +170,7 @@ func isVerdict(sig signalbox.Signal) bool {
 func (l *listener) verdict() (valid bool, said rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.Restrict(pending, l.session.role, l.session.work) == "" {
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(pending, l.session.role, l.session.work) == "" {
 		return true, rules.SignalFields{}
 	}
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
@@ -203,7 +203,7 @@ func (l *listener) collect(signals []signalbox.Signal) {
 		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial: // already reported
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
-		case l.expertRequest == nil && !l.parked && transcript.Restrict(sig, l.session.role, l.session.work) == "":
+		case l.expertRequest == nil && !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
 			l.expertRequest = &sig
 			trySend(l.mustPark)
 		}
@@ -213,7 +213,7 @@ func (l *listener) collect(signals []signalbox.Signal) {
 // reportUrgent reports a signal to the rules while the agent runs. The caller holds mu.
 func (l *listener) reportUrgent(sig signalbox.Signal) {
 	s := l.session
-	if transcript.Restrict(sig, s.role, s.work) != "" {
+	if transcript.RefusalReason(sig, s.role, s.work) != "" {
 		return // it is recorded as refused at the end of the turn
 	}
 	if sig.Name == signalbox.NameCheckpoint {

@@ -255,7 +255,7 @@ func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	for i := range signals {
 		row, known := signalbox.LineSignalNamed(signals[i].Name)
 		if urgent := known && row.Urgent && signals[i].Taken(); urgent {
-			signals[i].Refused = transcript.Restrict(signals[i], role, work)
+			signals[i].Refused = transcript.RefusalReason(signals[i], role, work)
 			continue
 		}
 		verdicts, at = append(verdicts, signals[i]), append(at, i)

@@ -14,13 +14,13 @@ import (
 )
 
 type scanInput struct {
-	Text   string            `json:"text"`
-	Format transcript.Format `json:"format"`
-	Role   signalbox.Role    `json:"role"`
-	Work   string            `json:"work"`
-	Key    string            `json:"key"`
-	All    bool              `json:"include_refused"`
-	Policy string            `json:"policy"`
+	Text   string           `json:"text"`
+	Format signalbox.Format `json:"format"`
+	Role   signalbox.Role   `json:"role"`
+	Work   string           `json:"work"`
+	Key    string           `json:"key"`
+	All    bool             `json:"include_refused"`
+	Policy string           `json:"policy"`
 }
 
 // Policies for what a whole turn said, as signalbox scan has them.
@@ -32,7 +32,7 @@ const (
 // scanSnapshot is what an agent's output says.
 type scanSnapshot struct {
 	head
-	Format  transcript.Format        `json:"format"`
+	Format  signalbox.Format         `json:"format"`
 	Said    heardSignal              `json:"said" jsonschema:"what the turn said as a whole"`
 	Taken   int                      `json:"taken" jsonschema:"signals that count"`
 	Refused int                      `json:"refused" jsonschema:"signals that do not"`
@@ -100,7 +100,7 @@ func (s *Server) addScanTranscript() {
 			"Nothing is handed in.",
 		input: schema.Object(
 			schema.Text("text", maxTranscript, "The transcript itself.").Must(),
-			schema.Choice("format", transcript.Formats(), "How it is written; auto recognises it.").Or(transcript.FormatAuto),
+			schema.Choice("format", signalbox.Formats(), "How it is written; auto recognises it.").Or(signalbox.FormatAuto),
 			schema.Choice("role", signalbox.Roles(), "Refuse line signals that this role may not send."),
 			schema.Text("work", 1024, "Refuse line signals about any other work.").Like(word),
 			schema.Text("key", 1024, "Refuse signals that do not carry this session key.").Like(word),
@@ -128,7 +128,7 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 	}
 	full := fullScan{Said: said, Signals: []signalbox.Signal{}}
 	for _, sig := range heard {
-		transcript.Judge(&sig, in.Role, in.Work)
+		transcript.Authorize(&sig, in.Role, in.Work)
 		if sig.Taken() {
 			found.Taken++
 		} else if found.Refused++; !in.All {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
 	"signalbox/internal/tree"
 	"signalbox/transcript"
 )
@@ -373,7 +374,7 @@ func FuzzParseResponse(f *testing.F) {
 		if heard != (silentTurns == 0) || heard != (len(emittedList(b)) == 1) {
 			t.Errorf("heard %v, turns without signal %d, emitted %d", heard, silentTurns, len(emittedList(b)))
 		}
-		if _, known := transcript.TurnKindOf(h.Type); heard && (!known || !strings.Contains(text, h.RawXML)) {
+		if known := signalbox.IsTurnType(h.Type); heard && (!known || !strings.Contains(text, h.RawXML)) {
 			t.Errorf("heard %+v in %q", h, text)
 		}
 		rest, _ := get(c, content).(string)

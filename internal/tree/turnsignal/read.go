@@ -34,7 +34,7 @@ func read(text string) (*signalbox.Signal, []any) {
 			}
 		}
 	}
-	scanner := transcript.NewScanner(&transcript.Options{Format: transcript.FormatPlain})
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	take(scanner.Push([]byte(text)))
 	take(scanner.Close())
 	return first, remarks

@@ -66,7 +66,7 @@ func (a *auto) Push(p []byte) {
 // look takes a whole line into account.
 func (a *auto) look(line []byte) {
 	a.lines++
-	format := recognise(line)
+	format := recognize(line)
 	switch {
 	case format != "" && (a.lines == 1 || format == a.running):
 		a.choose(format)
@@ -105,8 +105,8 @@ func (a *auto) Report() signalbox.StreamReport {
 	return a.chosen.Report()
 }
 
-// recognise returns the format of which the line is an event, "" if it is of none.
-func recognise(line []byte) signalbox.Format {
+// recognize returns the format of which the line is an event, "" if it is of none.
+func recognize(line []byte) signalbox.Format {
 	line = bytes.TrimLeft(line, lines.Space)
 	var event map[string]json.RawMessage
 	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes || json.Unmarshal(line, &event) != nil {
@@ -125,7 +125,7 @@ func recognise(line []byte) signalbox.Format {
 		return true
 	}
 	switch {
-	case has("sessionID") && envelopes[signalbox.FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
+	case has("sessionID") && formats[signalbox.FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
 		return signalbox.FormatOpencode
 	case typ == "thread.started" && has("thread_id"), typ == "turn.started", typ == "turn.completed" && has("usage"),
 		typ == "turn.failed" && has("error"), strings.HasPrefix(typ, "item.") && has("item"):

@@ -42,7 +42,7 @@ func TestEveryFirstLineIsRecognised(t *testing.T) {
 		},
 	} {
 		for _, line := range lines {
-			if got := recognise([]byte(line)); got != format {
+			if got := recognize([]byte(line)); got != format {
 				t.Errorf("%s: %q, want %q", line, got, format)
 			}
 		}

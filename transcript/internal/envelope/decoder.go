@@ -9,55 +9,54 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// decoder reads an envelope of JSON lines. The text of a line is the agent's own or not depending on members
-// that may come after it, so it is held until the line is complete; a text too long to be held is passed on
-// under a mark, and taken back if it was not the agent's.
+// decoder reads the JSON lines of an agent program. Whether the text of a line is the agent's own may depend on members
+// that follow it, so the text is held back until the line is complete. A text that is too long for that is passed on after
+// a snapshot, which is restored if the text was not the agent's own.
 type decoder struct {
-	format signalbox.Format
-	env    *envelope
+	name   signalbox.Format
+	format *format
 	out    Sink
 	json   jsonLine
-	rep    signalbox.StreamReport
-	turn   signalbox.Usage // of the turn that has not ended; rep.Usage has the others
+	report signalbox.StreamReport
+	usage  usageCounter
 
-	line   int    // number of the stream's line
-	begun  bool   // the line has a byte that is not white space
-	whole  bool   // the line is complete: what it has not said it does not say
-	noise  bool   // the line is no JSON
-	head   []byte // the line's first bytes, to show when it is broken
-	values [fieldCount]fieldValue
+	// The current line of the stream.
+	number   int    // from 1
+	started  bool   // it has a byte that is not white space
+	complete bool   // it has ended: members that are not set are absent
+	noise    bool   // it is not JSON
+	head     []byte // its first bytes, to show if it is broken
+	values   [fieldCount]fieldValue
+	drifts   []remark
 
-	// The text of this line.
-	text        []byte // what is not passed on yet
-	keep        bool   // the text being read may be the agent's own
-	quoted      bool   // it may tell of a failure
+	// The text of the line.
+	text        []byte // the part that is not passed on yet
+	ownText     bool   // the string being read may be the agent's own text
+	errorText   bool   // the string being read may be an error message
 	hasText     bool
-	said        bool   // it is not blank
-	unmark      func() // takes back what was passed on of the line; nil if nothing was
+	notBlank    bool
+	restoreLine func() // withdraws the text of the line that was passed on; nil if none was
 	partHasText bool   // the content block has text
-	partStart   int    // where in text it begins
-	unmarkPart  func() // takes back what was passed on of it
+	partStart   int    // where the content block starts in text
+	restorePart func() // withdraws the text of the content block that was passed on; nil if none was
 	hasTool     bool   // the line calls a tool
-	committed   bool   // the line's text was the agent's own
-	result      []byte // the start of a text that may tell of a failure
+	committed   bool   // the text was the agent's own
+	joined      bool   // the text was passed on as part of the previous message
+	result      []byte // the start of a text that may be an error message
 
-	messageOpen bool   // the next own text may belong to the message of the last
+	// The current message and turn.
+	messageOpen bool   // the next text may belong to the same message as the last
 	messageID   []byte // of that message
-	spoke       bool   // the turn has own text
-	high        rune   // half a UTF-16 pair at the end of a delta
-	session     []byte // opencode's first session: others are sub-agents'
-	counted     [rememberedMessages]messageUsage
-	nextCounted int // the one to forget next
+	hasSpoken   bool   // the turn has text of the agent's own
+	high        rune   // half of a UTF-16 pair at the end of a delta
+	session     []byte // opencode's first session; others belong to sub-agents
+	seenDrift   map[string]bool
 
-	// What the oracle says of a reply after it, and what is remembered of it until then.
-	wentOn        bool     // the line's text was passed on as part of the message before
-	unmarkMessage func()   // takes back what was passed on of a message that may still be void; nil if nothing was
-	since         []remark // made while it might be
-	failed        bool     // the turn has told of an error
-	failure       []byte   // and which
-
-	drift  map[string]bool
-	drifts []remark // of this line
+	// An oracle may withdraw a reply until it is complete, and reports errors before the end of the turn.
+	restoreMessage func()   // withdraws the text of the message; nil if there is none to withdraw
+	remarksSince   []remark // made since the snapshot of the message
+	failed         bool     // the turn has reported an error
+	failure        []byte   // its message
 }
 
 type fieldValue struct {
@@ -66,30 +65,22 @@ type fieldValue struct {
 }
 
 const (
-	holdText   = 64 << 10
-	headSize   = 128
-	maxDrift   = 64
-	maxMessage = 1 << 10 // bytes of an error message that are kept
+	maxHeldText = 64 << 10
+	headSize    = 128
+	maxDrift    = 64
+	maxMessage  = 1 << 10 // bytes of an error message that are kept
 )
 
-func newDecoder(format signalbox.Format, out Sink) *decoder {
-	d := &decoder{format: format, env: envelopes[format], out: out, line: 1, drift: map[string]bool{}}
-	d.json.schema, d.json.on = d.env.schema, d
+func newDecoder(name signalbox.Format, out Sink) *decoder {
+	d := &decoder{name: name, format: formats[name], out: out, number: 1, seenDrift: map[string]bool{}}
+	d.json.schema, d.json.on = d.format.schema, d
 	return d
 }
 
 func (d *decoder) Report() signalbox.StreamReport {
-	r := d.rep
-	r.Format = d.format
-	add(&r.Usage, d.turn)
+	r := d.report
+	r.Format, r.Usage = d.name, d.usage.total()
 	return r
-}
-
-func add(u *signalbox.Usage, v signalbox.Usage) {
-	u.InputTokens += v.InputTokens
-	u.CachedInputTokens += v.CachedInputTokens
-	u.OutputTokens += v.OutputTokens
-	u.CostUSD += v.CostUSD
 }
 
 func (d *decoder) Push(p []byte) {
@@ -105,13 +96,13 @@ func (d *decoder) Push(p []byte) {
 	}
 }
 
-// part takes a piece of a line.
+// part takes part of a line.
 func (d *decoder) part(p []byte) {
-	if !d.begun {
+	if !d.started {
 		if p = bytes.TrimLeft(p, lines.Space); len(p) == 0 {
 			return
 		}
-		d.begun, d.noise = true, p[0] != '{'
+		d.started, d.noise = true, p[0] != '{'
 	}
 	if d.noise {
 		return
@@ -124,24 +115,24 @@ func (d *decoder) part(p []byte) {
 
 func (d *decoder) endLine() {
 	switch {
-	case !d.begun:
+	case !d.started:
 	case d.noise:
-		d.rep.Noise++
+		d.report.Noise++
 	case d.json.complete():
-		d.whole = true
-		d.finish()
-		d.whole = false
+		d.complete = true
+		d.handleLine()
+		d.complete = false
 	default:
 		d.discard()
 		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
-			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.line)})
+			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.number)})
 	}
 	for _, r := range d.drifts {
 		d.remark(r)
 	}
 	d.drifts = d.drifts[:0]
-	d.line++
-	d.begun, d.noise, d.hasTool, d.committed = false, false, false, false
+	d.number++
+	d.started, d.noise, d.hasTool, d.committed = false, false, false, false
 	d.head, d.result = d.head[:0], d.result[:0]
 	for i := range d.values {
 		d.values[i].set, d.values[i].value = false, d.values[i].value[:0]
@@ -149,21 +140,21 @@ func (d *decoder) endLine() {
 	d.json.reset()
 }
 
-// finish acts on a complete line.
-func (d *decoder) finish() {
+// handleLine acts on a complete line.
+func (d *decoder) handleLine() {
 	typ := d.values[fieldType].value
 	if !d.values[fieldType].set {
 		typ = nil
 	}
-	if !d.env.types[string(typ)] {
+	if !d.format.types[string(typ)] {
 		d.drifted("type", typ)
 	}
-	if d.hasText && d.env.own(d) {
+	if d.hasText && d.format.isOwn(d) {
 		d.commit()
 	} else {
 		d.discard()
 	}
-	d.env.event(d)
+	d.format.handle(d)
 }
 
 func (d *decoder) Close() {
@@ -172,161 +163,166 @@ func (d *decoder) Close() {
 	d.out.EndTurn()
 }
 
-// drifted reports once that the envelope has something that is not known.
+// drifted reports, once, a type or field that is not known. The remark follows the text of the line.
 func (d *decoder) drifted(what string, name []byte) {
-	if len(d.drift) >= maxDrift {
+	if len(d.seenDrift) >= maxDrift {
 		return
 	}
 	raw := lines.Excerpt(name)
 	kind := what + " " + strconv.Quote(raw)
-	if !d.drift[kind] {
-		d.drift[kind] = true
-		d.drifts = append(d.drifts, remark{signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.format, kind)})
+	if !d.seenDrift[kind] {
+		d.seenDrift[kind] = true
+		d.drifts = append(d.drifts, remark{signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.name, kind)})
 	}
 }
 
-// remark is a diagnostic about the stream. Drift is told when it is settled whose text the line holds.
+// remark is a diagnostic about the stream.
 type remark struct {
 	reason      signalbox.Reason
 	raw, detail string
 }
 
 func (d *decoder) remark(r remark) {
-	if d.unmarkMessage != nil && len(d.since) < maxDrift {
-		d.since = append(d.since, r)
+	if d.restoreMessage != nil && len(d.remarksSince) < maxDrift {
+		d.remarksSince = append(d.remarksSince, r)
 	}
 	d.out.Remark(r.reason, r.raw, r.detail)
 }
 
+// field implements jsonHandler.
 func (d *decoder) field(id fieldID, value []byte, quoted bool) {
 	v := &d.values[id]
 	v.set, v.quoted, v.value = true, quoted, append(v.value[:0], value...)
 }
 
-// is reports whether a field has the string value, or the literal.
+// is reports whether a field has a value, a string or a literal.
 func (d *decoder) is(id fieldID, value string) bool {
 	return d.values[id].set && string(d.values[id].value) == value
 }
 
-// not reports whether a field is known to have another value.
-func (d *decoder) not(id fieldID, value string) bool {
+// isNot reports whether a field is set and has another value.
+func (d *decoder) isNot(id fieldID, value string) bool {
 	return d.values[id].set && string(d.values[id].value) != value
 }
 
+// textBegin implements jsonHandler.
 func (d *decoder) textBegin(id fieldID) bool {
-	d.keep = d.env.wants(d, id)
-	d.quoted = d.env.quotes != nil && d.env.quotes(d, id)
-	if !d.keep {
-		return d.quoted
+	d.ownText = d.format.mayBeOwn(d, id)
+	d.errorText = d.format.mayBeError != nil && d.format.mayBeError(d, id)
+	if !d.ownText {
+		return d.errorText
 	}
 	switch {
 	case len(d.text) > 0 && d.text[len(d.text)-1] != '\n':
 		d.text = append(d.text, '\n') // another block of the same line
-	case d.unmark != nil:
-		d.out.FreshLine()
+	case d.restoreLine != nil:
+		d.out.StartLine()
 	}
 	d.hasText, d.partHasText, d.partStart = true, true, len(d.text)
 	d.json.high, d.high = d.high, 0
 	return true
 }
 
+// textPart implements jsonHandler.
 func (d *decoder) textPart(b []byte) {
-	if d.quoted {
+	if d.errorText {
 		d.result = append(d.result, b[:min(len(b), maxMessage-len(d.result))]...)
 	}
-	if !d.keep {
+	if !d.ownText {
 		return
 	}
-	d.said = d.said || !lines.Blank(b)
-	if d.text = append(d.text, b...); len(d.text) >= holdText {
+	d.notBlank = d.notBlank || !lines.Blank(b)
+	if d.text = append(d.text, b...); len(d.text) >= maxHeldText {
 		d.flush()
 	}
 }
 
+// textEnd implements jsonHandler.
 func (d *decoder) textEnd(fieldID) {
-	if d.format == signalbox.FormatGemini {
+	if d.name == signalbox.FormatGemini {
 		d.high, d.json.high = d.json.high, 0
 	} else {
 		d.json.flushHigh()
 	}
 }
 
-// objectEnd is the end of a content block, which tells at last whether its text was text.
+// objectEnd implements jsonHandler. The object is a content block, and its type is known now.
 func (d *decoder) objectEnd(fieldID) {
 	kind := &d.values[fieldPartType]
-	if d.env.own(d) && !d.env.parts[string(kind.value)] {
+	if d.format.isOwn(d) && !d.format.parts[string(kind.value)] {
 		d.drifted("content type", kind.value)
 	}
 	d.hasTool = d.hasTool || d.is(fieldPartType, "tool_use")
 	if d.partHasText && !d.is(fieldPartType, "text") {
 		d.text = d.text[:d.partStart]
-		if d.unmarkPart != nil {
-			d.unmarkPart()
+		if d.restorePart != nil {
+			d.restorePart()
 		}
 	}
-	kind.set, d.partHasText, d.unmarkPart = false, false, nil
+	kind.set, d.partHasText, d.restorePart = false, false, nil
 }
 
+// unknownField implements jsonHandler.
 func (d *decoder) unknownField(key []byte) { d.drifted("field", key) }
 
-// flush passes on the text that is held, under marks as long as it may have to be taken back.
+// flush passes on the held text, with snapshots in case it must be withdrawn.
 func (d *decoder) flush() {
-	if d.unmark == nil {
-		d.unmark = d.out.Mark()
+	if d.restoreLine == nil {
+		d.restoreLine = d.out.Snapshot()
 		d.startMessage()
 	}
 	d.out.Push(d.text[:d.partStart])
-	if d.partHasText && !d.values[fieldPartType].set && d.unmarkPart == nil {
-		d.unmarkPart = d.out.Mark()
+	if d.partHasText && !d.values[fieldPartType].set && d.restorePart == nil {
+		d.restorePart = d.out.Snapshot()
 	}
 	d.out.Push(d.text[d.partStart:])
 	d.text, d.partStart = d.text[:0], 0
 }
 
-// commit settles that the line's text is the agent's own.
+// commit passes on the line's text, which is the agent's own.
 func (d *decoder) commit() {
-	if d.unmark == nil {
+	if d.restoreLine == nil {
 		d.startMessage()
 	}
-	if d.env.voids {
-		d.markMessage()
+	if d.format.mayWithdraw {
+		d.snapshotMessage()
 	}
 	d.out.Push(d.text)
-	if d.unmark != nil && d.unmarkMessage == nil {
-		d.out.Settle()
+	if d.restoreLine != nil && d.restoreMessage == nil {
+		d.out.Commit()
 	}
-	d.committed, d.spoke, d.messageOpen, d.rep.Ended = true, d.spoke || d.said, true, false
-	d.endText()
+	d.committed, d.hasSpoken, d.messageOpen, d.report.Ended = true, d.hasSpoken || d.notBlank, true, false
+	d.resetText()
 }
 
-// discard settles that it is not.
+// discard drops the line's text, which is not the agent's own.
 func (d *decoder) discard() {
-	if d.unmark != nil {
-		d.unmark()
+	if d.restoreLine != nil {
+		d.restoreLine()
 	}
-	d.endText()
+	d.resetText()
 }
 
-func (d *decoder) endText() {
+func (d *decoder) resetText() {
 	d.text, d.partStart = d.text[:0], 0
-	d.hasText, d.said, d.partHasText, d.unmark, d.unmarkPart = false, false, false, nil, nil
+	d.hasText, d.notBlank, d.partHasText, d.restoreLine, d.restorePart = false, false, false, nil, nil
 }
 
 func (d *decoder) startMessage() {
-	if d.wentOn = d.messageOpen && d.env.continues(d); d.wentOn {
-		if d.format == signalbox.FormatClaude {
-			d.out.FreshLine()
+	if d.joined = d.messageOpen && d.format.continuesMessage(d); d.joined {
+		if d.name == signalbox.FormatClaude {
+			d.out.StartLine()
 		}
 		return
 	}
-	if d.unmark == nil { // else the line may still turn out to be none that ends the message before
-		d.settle()
+	if d.restoreLine == nil { // otherwise the text may be withdrawn, and the previous message may continue
+		d.commitMessage()
 	}
-	d.out.BeginMessage()
+	d.out.StartMessage()
 }
 
 func (d *decoder) endMessage() {
-	d.settle()
+	d.commitMessage()
 	if d.high != 0 {
 		d.high = 0
 		d.out.Push([]byte("\uFFFD"))
@@ -337,37 +333,35 @@ func (d *decoder) endMessage() {
 	}
 }
 
-// endTurn is what the envelope says at the end of a turn.
+// endTurn ends the turn and reports it as ended.
 func (d *decoder) endTurn(failed bool, message []byte) {
 	d.endMessage()
 	d.out.EndTurn()
-	d.ended(failed, message)
+	d.reportEnd(failed, message)
 }
 
-func (d *decoder) ended(failed bool, message []byte) {
-	d.rep.Ended, d.rep.Failed, d.rep.Error = true, false, ""
+// reportEnd reports that the turn has ended, with an error message if it failed.
+func (d *decoder) reportEnd(failed bool, message []byte) {
+	d.report.Ended, d.report.Failed, d.report.Error = true, false, ""
 	if failed {
-		d.fail(message)
+		d.reportFailure(message)
 	}
-	add(&d.rep.Usage, d.turn)
-	d.turn, d.spoke = signalbox.Usage{}, false
-	for i := range d.counted {
-		d.counted[i].id = d.counted[i].id[:0]
-	}
+	d.usage.endTurn()
+	d.hasSpoken = false
 }
 
-func (d *decoder) fail(message []byte) {
-	d.rep.Failed, d.rep.Error = true, lines.Valid(message[:min(len(message), maxMessage)])
+func (d *decoder) reportFailure(message []byte) {
+	d.report.Failed, d.report.Error = true, lines.Valid(message[:min(len(message), maxMessage)])
 }
 
-// tokens is the usage that the line tells, but for its cost.
+// tokens returns the usage in the line, without its cost.
 func (d *decoder) tokens() signalbox.Usage {
-	return signalbox.Usage{InputTokens: d.number(fieldInput), CachedInputTokens: d.number(fieldCached),
-		OutputTokens: d.number(fieldOutput)}
+	return signalbox.Usage{InputTokens: d.count(fieldInput), CachedInputTokens: d.count(fieldCached),
+		OutputTokens: d.count(fieldOutput)}
 }
 
-// number reads a count; what is none is 0.
-func (d *decoder) number(id fieldID) int64 {
+// count returns a field's whole number, 0 if it has none.
+func (d *decoder) count(id fieldID) int64 {
 	v := d.values[id]
 	if !v.set || v.quoted {
 		return 0
@@ -382,7 +376,7 @@ func (d *decoder) number(id fieldID) int64 {
 	return n
 }
 
-// amount reads a decimal number; what is none is 0.
+// amount returns a field's decimal number, 0 if it has none.
 func (d *decoder) amount(id fieldID) float64 {
 	if v := d.values[id]; v.set && !v.quoted {
 		if f, err := strconv.ParseFloat(string(v.value), 64); err == nil {

@@ -1,49 +1,48 @@
-// Package envelope tells which bytes of an agent program's output are the agent's own top-level text.
+// Package envelope extracts the agent's own top-level text from the output of an agent program.
 //
-// An envelope is a Source: it receives the stream in pieces of any size, passes the agent's own text on to a Sink,
-// message by message, and reports what the stream told beside it. Every way of cutting the stream into pieces yields
-// the same messages, remarks and report. Time is linear in the stream and memory is bounded, whatever the
-// stream; nothing in it is an error, and what is broken or not known becomes a remark. A Source and its Sink are used
-// by one goroutine at a time.
+// A Source receives the output in pieces of any size and passes the agent's own text on to a Sink, message by message.
+// It also reports what else the output says, such as usage and failures. However the output is cut, the messages, remarks
+// and report are the same. Time is linear in the output and memory is bounded. No input is an error: broken lines and
+// unknown types become remarks. A Source and its Sink must not be used concurrently.
 package envelope
 
 import "signalbox"
 
-// Source is an envelope: it receives the stream and passes the agent's own text on.
+// Source extracts text from one stream.
 type Source interface {
-	// Push takes the next piece, of which it keeps nothing.
+	// Push takes the next piece of the stream and does not retain it.
 	Push(p []byte)
 	// Close ends the stream, and with it the turn.
 	Close()
-	// Report tells what the stream said so far beside the text; Dropped is not for it to know.
+	// Report returns what the stream has said so far besides the text. Dropped is not set.
 	Report() signalbox.StreamReport
 }
 
 // Sink receives the agent's own text, message by message.
 type Sink interface {
-	// Push takes the next piece of the text, of which it must keep nothing.
+	// Push takes the next piece of the text and must not retain it.
 	Push(p []byte)
-	// BeginMessage ends the message before, if any, and begins the next on a new line.
-	BeginMessage()
-	// FreshLine begins a new line within the message unless the text stands at the start of one.
-	FreshLine()
-	// EndSpeech says that the agent turns to something else: what it said so far is whole, though the message may
-	// go on, on a new line.
-	EndSpeech()
+	// StartMessage ends the current message, if any, and starts the next on a new line.
+	StartMessage()
+	// StartLine starts a new line within the message, unless the text is at the start of one.
+	StartLine()
+	// Pause is called when the agent does something other than writing. The text so far is complete. The message may
+	// continue on a new line.
+	Pause()
 	EndMessage()
 	EndTurn()
-	// Remark passes on a diagnostic about the stream; it stands where the text stands.
+	// Remark takes a diagnostic about the stream at the current position.
 	Remark(reason signalbox.Reason, raw, detail string)
-	// Mark remembers the present state; the function it returns brings it back. Until that is called, or Settle,
-	// what is pushed may have to be taken back.
-	Mark() (restore func())
-	// Settle makes final what was pushed since the first mark.
-	Settle()
-	// Skip moves the position on over bytes of a plain stream that are no text.
+	// Snapshot saves the state; restore returns to it. Text pushed after Snapshot is tentative until restore or Commit
+	// is called.
+	Snapshot() (restore func())
+	// Commit makes all tentative text final.
+	Commit()
+	// Skip advances the position by bytes of a plain stream that are not text.
 	Skip(n int)
 }
 
-// New returns the envelope of that format, which must be one of signalbox.Formats.
+// New returns a Source for a format, which must be one of signalbox.Formats.
 func New(format signalbox.Format, out Sink) Source {
 	source := newSource(format, out)
 	skip := func(int) {}
@@ -53,57 +52,57 @@ func New(format signalbox.Format, out Sink) Source {
 	case *auto:
 		skip = func(n int) { s.skipped = n }
 	}
-	return &unmarked{Source: source, skip: skip}
+	return &bomRemover{Source: source, skip: skip}
 }
 
-func newSource(format signalbox.Format, out Sink) Source {
-	switch format {
+func newSource(name signalbox.Format, out Sink) Source {
+	switch name {
 	case signalbox.FormatAuto:
 		return &auto{out: out}
 	case signalbox.FormatPlain:
 		return &plain{out: out}
 	}
-	return newDecoder(format, out)
+	return newDecoder(name, out)
 }
 
 const byteOrderMark = "\uFEFF"
 
-// unmarked takes a byte order mark off the stream's start: some shells write one when they redirect, and it would
-// push the first signal off column 0.
-type unmarked struct {
+// bomRemover removes a byte order mark from the start of the stream. Some shells write one when they redirect output,
+// and it would move the first signal away from column 0.
+type bomRemover struct {
 	Source
 	skip    func(n int)
-	matched int // bytes of the mark seen, all of them when that is settled
+	matched int // bytes of the mark seen; len(byteOrderMark) once it is known whether there is one
 }
 
-func (u *unmarked) Push(p []byte) {
-	for u.matched < len(byteOrderMark) && len(p) > 0 {
-		if p[0] != byteOrderMark[u.matched] {
-			u.settle()
+func (r *bomRemover) Push(p []byte) {
+	for r.matched < len(byteOrderMark) && len(p) > 0 {
+		if p[0] != byteOrderMark[r.matched] {
+			r.pushMatched()
 			break
 		}
 		p = p[1:]
-		if u.matched++; u.matched == len(byteOrderMark) {
-			u.skip(u.matched)
+		if r.matched++; r.matched == len(byteOrderMark) {
+			r.skip(r.matched)
 		}
 	}
 	if len(p) > 0 {
-		u.Source.Push(p)
+		r.Source.Push(p)
 	}
 }
 
-// settle passes on what began like the mark and is none.
-func (u *unmarked) settle() {
-	held := byteOrderMark[:u.matched]
-	u.matched = len(byteOrderMark)
+// pushMatched passes on bytes that look like the start of the mark but are not.
+func (r *bomRemover) pushMatched() {
+	held := byteOrderMark[:r.matched]
+	r.matched = len(byteOrderMark)
 	if held != "" {
-		u.Source.Push([]byte(held))
+		r.Source.Push([]byte(held))
 	}
 }
 
-func (u *unmarked) Close() {
-	if u.matched < len(byteOrderMark) {
-		u.settle()
+func (r *bomRemover) Close() {
+	if r.matched < len(byteOrderMark) {
+		r.pushMatched()
 	}
-	u.Source.Close()
+	r.Source.Close()
 }

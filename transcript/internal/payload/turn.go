@@ -344,16 +344,6 @@ func digitValue(c rune) int {
 	return math.MaxInt
 }
 
-// TurnKind tells what a turn signal does to the conversation.
-type TurnKind string
-
-const (
-	// TurnContinue asks for more: another turn, a capability, a helper.
-	TurnContinue TurnKind = "continue"
-	// TurnFinal ends the conversation: the reply is the answer.
-	TurnFinal TurnKind = "final"
-)
-
 // TurnForm is the form of a field's value.
 type TurnForm int
 
@@ -375,35 +365,34 @@ type TurnField struct {
 // TurnType is a row of the table of turn signals.
 type TurnType struct {
 	Name   string
-	Kind   TurnKind
 	Fields []TurnField
 }
 
 // The one table that drives recognition and validation.
 var turnTable = [...]TurnType{
-	{signalbox.NameNeedTurn, TurnContinue, []TurnField{
+	{signalbox.NameNeedTurn, []TurnField{
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "expected_turns", Form: TurnCount, Min: 1, Max: 10},
 	}},
-	{signalbox.NameContextSufficient, TurnFinal, []TurnField{
+	{signalbox.NameContextSufficient, []TurnField{
 		{Name: "sources_found", Required: true, Form: TurnCount},
 		{Name: "source_types", Form: TurnList},
 	}},
-	{signalbox.NameStuck, TurnFinal, []TurnField{
+	{signalbox.NameStuck, []TurnField{
 		{Name: "attempted", Required: true, Form: TurnList, Min: 1},
 		{Name: "blocker", Required: true, Min: 1, Max: 500},
 		{Name: "suggestions", Form: TurnList},
 	}},
-	{signalbox.NameNeedCapability, TurnContinue, []TurnField{
+	{signalbox.NameNeedCapability, []TurnField{
 		{Name: "capability", Required: true, Min: 1, Max: 100},
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "workaround", Max: 500},
 	}},
-	{signalbox.NamePartialAnswer, TurnFinal, []TurnField{
+	{signalbox.NamePartialAnswer, []TurnField{
 		{Name: "missing", Required: true, Min: 1, Max: 500},
 		{Name: "caveat", Max: 500},
 	}},
-	{signalbox.NameDelegationRecommended, TurnContinue, []TurnField{
+	{signalbox.NameDelegationRecommended, []TurnField{
 		{Name: "reason", Required: true, Min: 1, Max: 500},
 		{Name: "scope", Required: true, Min: 1, Max: 500},
 		{Name: "estimated_tokens"},
@@ -413,21 +402,6 @@ var turnTable = [...]TurnType{
 
 // TurnTypes returns the table, which the caller must not change.
 func TurnTypes() []TurnType { return turnTable[:] }
-
-// TurnKindOf returns the kind of the turn signal of that name, and whether there is such a signal.
-func TurnKindOf(name string) (TurnKind, bool) {
-	t, known := turnTypeNamed(name)
-	return t.Kind, known
-}
-
-func turnTypeNamed(name string) (TurnType, bool) {
-	for _, t := range TurnTypes() {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return TurnType{}, false
-}
 
 func isTurnField(name string) bool {
 	return name == turnConfidence || anyTurnField(func(f TurnField) bool { return f.Name == name })
@@ -444,7 +418,7 @@ func anyTurnField(match func(TurnField) bool) bool {
 // validate notes the problems of a known type's fields. A count of another type is read as a count here too, so it
 // must at least be one.
 func (b *Turn) validate(texts map[string]string) {
-	if _, known := turnTypeNamed(b.Type); !known {
+	if !signalbox.IsTurnType(b.Type) {
 		return
 	}
 	for _, t := range TurnTypes() {

@@ -144,23 +144,23 @@ func (m *Matcher) First() signalbox.Signal {
 	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 }
 
-func (m *Matcher) FreshLine() {
+func (m *Matcher) StartLine() {
 	if m.last != '\n' {
 		m.Push([]byte{'\n'})
 	}
 }
 
-func (m *Matcher) BeginMessage() { m.FreshLine() }
+func (m *Matcher) StartMessage() { m.StartLine() }
 func (m *Matcher) EndMessage()   {}
 func (m *Matcher) EndTurn()      {}
 
 func (m *Matcher) Remark(signalbox.Reason, string, string) {}
 
-func (m *Matcher) EndSpeech() { m.FreshLine() }
-func (m *Matcher) Settle()    {}
+func (m *Matcher) Pause()     { m.StartLine() }
+func (m *Matcher) Commit()    {}
 func (m *Matcher) Skip(n int) { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
 
-func (m *Matcher) Mark() (restore func()) {
+func (m *Matcher) Snapshot() (restore func()) {
 	saved := *m
 	saved.partial = append([]byte(nil), m.partial...)
 	saved.head = append([]byte(nil), m.head...)

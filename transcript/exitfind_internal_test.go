@@ -2,7 +2,7 @@ package transcript
 
 import "testing"
 
-func TestMayName(t *testing.T) {
+func TestMayNameProtocol(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"protocol":"apm2_agent_exit"}`:   true,
 		`{"xx":"x","y":"apm2_agent_exit"}`: true,
@@ -13,7 +13,7 @@ func TestMayName(t *testing.T) {
 		`xit`:                              false,
 		``:                                 false,
 	} {
-		if got := mayName([]byte(text)); got != want {
+		if got := mayNameProtocol([]byte(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

@@ -29,7 +29,7 @@ func TestSuspiciousLooksAtOneLine(t *testing.T) {
 
 // A line is skipped only if it does not matter, whatever surrounds it.
 func TestSkipOrdinaryLines(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.Custom(drawLine), 1, 20).Draw(t, "lines")
 		p := []byte(strings.Join(lines, "\n"))
 		wantBytes, wantLines := 0, 0

@@ -10,32 +10,32 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// envelope is what one agent program's JSON lines mean.
-type envelope struct {
+// format is how one agent program writes JSON lines.
+type format struct {
 	schema *schema
-	// types are the event types that are known, parts the content types.
+	// types are the known event types, parts the known content types.
 	types, parts map[string]bool
-	// wants reports whether a text that begins may be the agent's own, as far as the line tells yet.
-	wants func(d *decoder, id fieldID) bool
-	// own reports whether the text of a complete line is the agent's own.
-	own func(d *decoder) bool
-	// continues reports whether the line's text goes on with the message before. A line that has not said so yet is
-	// taken to go on, for a fence that is open stays open then.
-	continues func(d *decoder) bool
-	// quotes reports whether the start of a text that begins is wanted because it may tell of a failure. Nil: of none.
-	quotes func(d *decoder, id fieldID) bool
-	// voids is set if the program may say of a message that it does not count after all.
-	voids bool
-	// event acts on a complete line.
-	event func(d *decoder)
+	// mayBeOwn reports whether a text that starts may be the agent's own, as far as the line is known.
+	mayBeOwn func(d *decoder, id fieldID) bool
+	// isOwn reports whether the text of a complete line is the agent's own.
+	isOwn func(d *decoder) bool
+	// continuesMessage reports whether the text of the line continues the previous message. As long as the line has not
+	// said so, assume that it does, because then an open fence stays open.
+	continuesMessage func(d *decoder) bool
+	// mayBeError reports whether a text that starts may be an error message. Nil means that none is.
+	mayBeError func(d *decoder, id fieldID) bool
+	// mayWithdraw is set if the program may withdraw a message.
+	mayWithdraw bool
+	// handle acts on a complete line.
+	handle func(d *decoder)
 }
 
-var envelopes = map[signalbox.Format]*envelope{
-	signalbox.FormatClaude:   claudeEnvelope(),
-	signalbox.FormatCodex:    codexEnvelope(),
-	signalbox.FormatGemini:   geminiEnvelope(),
-	signalbox.FormatOpencode: opencodeEnvelope(),
-	signalbox.FormatOracle:   oracleEnvelope(),
+var formats = map[signalbox.Format]*format{
+	signalbox.FormatClaude:   claudeFormat(),
+	signalbox.FormatCodex:    codexFormat(),
+	signalbox.FormatGemini:   geminiFormat(),
+	signalbox.FormatOpencode: opencodeFormat(),
+	signalbox.FormatOracle:   oracleFormat(),
 }
 
 func words(list string) map[string]bool {
@@ -46,8 +46,8 @@ func words(list string) map[string]bool {
 	return set
 }
 
-func claudeEnvelope() *envelope {
-	return &envelope{
+func claudeFormat() *format {
+	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "subtype": fieldSubtype, "parent_tool_use_id": fieldParent,
 			"message.id": fieldMessageID, "message.content[]": fieldPart,
@@ -72,36 +72,37 @@ func claudeEnvelope() *envelope {
 		parts: words(`text thinking redacted_thinking tool_use tool_result server_tool_use web_search_tool_result
 			web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result
 			text_editor_code_execution_tool_result mcp_tool_use mcp_tool_result image document search_result container_upload`),
-		wants: func(d *decoder, id fieldID) bool {
+		mayBeOwn: func(d *decoder, id fieldID) bool {
 			if id == fieldResult {
-				return !d.spoke && !d.not(fieldType, "result") && !d.is(fieldIsError, "true")
+				return !d.hasSpoken && !d.isNot(fieldType, "result") && !d.is(fieldIsError, "true")
 			}
-			return !d.not(fieldType, "assistant") && !d.not(fieldParent, "null") && !d.not(fieldPartType, "text")
+			return !d.isNot(fieldType, "assistant") && !d.isNot(fieldParent, "null") && !d.isNot(fieldPartType, "text")
 		},
-		own: func(d *decoder) bool {
+		isOwn: func(d *decoder) bool {
 			if d.is(fieldType, "result") {
-				return !d.spoke && !d.is(fieldIsError, "true")
+				return !d.hasSpoken && !d.is(fieldIsError, "true")
 			}
-			return d.is(fieldType, "assistant") && !d.not(fieldParent, "null")
+			return d.is(fieldType, "assistant") && !d.isNot(fieldParent, "null")
 		},
-		continues: func(d *decoder) bool {
+		continuesMessage: func(d *decoder) bool {
 			id := d.values[fieldMessageID]
-			return !id.set && !d.whole || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
+			return !id.set && !d.complete || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
 		},
-		quotes: func(_ *decoder, id fieldID) bool { return id == fieldResult },
-		event:  claudeEvent,
+		mayBeError: func(_ *decoder, id fieldID) bool { return id == fieldResult },
+		handle:     handleClaude,
 	}
 }
 
-func claudeEvent(d *decoder) {
+func handleClaude(d *decoder) {
 	switch string(d.values[fieldType].value) {
 	case "assistant":
 		id := d.values[fieldMessageID]
 		if !id.set {
 			id.value = nil
 		}
-		d.countMessage(id.value)
-		if d.not(fieldParent, "null") {
+		d.usage.countMessage(id.value, signalbox.Usage{InputTokens: d.count(fieldMessageInput),
+			CachedInputTokens: d.count(fieldMessageCached), OutputTokens: d.count(fieldMessageOutput)})
+		if d.isNot(fieldParent, "null") {
 			break
 		}
 		if d.committed {
@@ -110,18 +111,18 @@ func claudeEvent(d *decoder) {
 			d.endMessage()
 		}
 		if d.hasTool { // which may take long
-			d.out.EndSpeech()
+			d.out.Pause()
 		}
 	case "user":
-		if !d.not(fieldParent, "null") {
-			d.out.EndSpeech()
+		if !d.isNot(fieldParent, "null") {
+			d.out.Pause()
 		}
 	case "result":
 		if d.values[fieldInput].set || d.values[fieldOutput].set {
-			d.turn = d.tokens()
+			d.usage.turn = d.tokens()
 		}
 		// The cost is that of the whole stream so far.
-		d.turn.CostUSD = max(0, d.amount(fieldCost)-d.rep.Usage.CostUSD)
+		d.usage.turn.CostUSD = max(0, d.amount(fieldCost)-d.usage.ended.CostUSD)
 		message := d.result
 		if len(message) == 0 && d.values[fieldSubtype].set {
 			message = d.values[fieldSubtype].value
@@ -130,36 +131,6 @@ func claudeEvent(d *decoder) {
 	case "rate_limit_event":
 		d.rateLimited()
 	}
-}
-
-// messageUsage is what was counted for a message, of which several lines may tell.
-type messageUsage struct {
-	id    []byte
-	usage signalbox.Usage
-}
-
-// rememberedMessages is how many messages back a line may tell the usage of a message again.
-const rememberedMessages = 16
-
-func (d *decoder) countMessage(id []byte) {
-	usage := signalbox.Usage{InputTokens: d.number(fieldMessageInput), CachedInputTokens: d.number(fieldMessageCached),
-		OutputTokens: d.number(fieldMessageOutput)}
-	if usage == (signalbox.Usage{}) {
-		return
-	}
-	for i := range d.counted {
-		if c := &d.counted[i]; len(id) > 0 && bytes.Equal(c.id, id) {
-			add(&d.turn, signalbox.Usage{InputTokens: -c.usage.InputTokens,
-				CachedInputTokens: -c.usage.CachedInputTokens, OutputTokens: -c.usage.OutputTokens})
-			add(&d.turn, usage)
-			c.usage = usage
-			return
-		}
-	}
-	add(&d.turn, usage)
-	oldest := &d.counted[d.nextCounted]
-	oldest.id, oldest.usage = append(oldest.id[:0], id...), usage
-	d.nextCounted = (d.nextCounted + 1) % rememberedMessages
 }
 
 func (d *decoder) rateLimited() {
@@ -174,7 +145,7 @@ func (d *decoder) rateLimited() {
 }
 
 func (d *decoder) limited(limit signalbox.RateLimit) {
-	d.rep.RateLimit = limit
+	d.report.RateLimit = limit
 	detail := "status " + limit.Status
 	if !limit.ResetsAt.IsZero() {
 		detail += ", resets at " + limit.ResetsAt.Format(time.RFC3339)
@@ -182,7 +153,7 @@ func (d *decoder) limited(limit signalbox.RateLimit) {
 	d.remark(remark{signalbox.ReasonRateLimited, limit.Status, detail})
 }
 
-// resetTime reads a time given in seconds or milliseconds since 1970, or in RFC 3339.
+// resetTime reads a time given in seconds or milliseconds remarksSince 1970, or in RFC 3339.
 func resetTime(s string) time.Time {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC()
@@ -198,32 +169,32 @@ func resetTime(s string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-func codexEnvelope() *envelope {
+func codexFormat() *format {
 	isMessage := func(d *decoder) bool {
 		return d.is(fieldType, "item.completed") && d.is(fieldPartType, "agent_message")
 	}
-	return &envelope{
+	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
 			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
 		}, []string{"item.text"}, "thread_id message"),
 		types: words("thread.started turn.started turn.completed turn.failed item.started item.updated item.completed error"),
 		parts: words(`agent_message reasoning command_execution file_change mcp_tool_call collab_tool_call web_search todo_list error`),
-		wants: func(d *decoder, _ fieldID) bool {
-			return !d.not(fieldType, "item.completed") && !d.not(fieldPartType, "agent_message")
+		mayBeOwn: func(d *decoder, _ fieldID) bool {
+			return !d.isNot(fieldType, "item.completed") && !d.isNot(fieldPartType, "agent_message")
 		},
-		own:       isMessage,
-		continues: func(*decoder) bool { return false },
-		event: func(d *decoder) {
-			if d.values[fieldPartType].set && !d.env.parts[string(d.values[fieldPartType].value)] {
+		isOwn:            isMessage,
+		continuesMessage: func(*decoder) bool { return false },
+		handle: func(d *decoder) {
+			if d.values[fieldPartType].set && !d.format.parts[string(d.values[fieldPartType].value)] {
 				d.drifted("item type", d.values[fieldPartType].value)
 			}
 			d.endMessage()
 			switch string(d.values[fieldType].value) {
 			case "turn.started":
-				d.rep.Ended = false
+				d.report.Ended = false
 			case "turn.completed":
-				d.turn = d.tokens()
+				d.usage.turn = d.tokens()
 				d.endTurn(false, nil)
 			case "turn.failed":
 				d.endTurn(true, d.values[fieldError].value)
@@ -232,68 +203,68 @@ func codexEnvelope() *envelope {
 	}
 }
 
-func geminiEnvelope() *envelope {
+func geminiFormat() *format {
 	isOwn := func(d *decoder) bool { return d.is(fieldType, "message") && d.is(fieldRole, "assistant") }
-	return &envelope{
+	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
 			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
 			"stats.output_tokens": fieldOutput,
 		}, []string{"content"}, "timestamp session_id model tool_name tool_id parameters output severity message"),
 		types: words("init message tool_use tool_result error result"),
-		wants: func(d *decoder, _ fieldID) bool {
-			return !d.not(fieldType, "message") && !d.not(fieldRole, "assistant")
+		mayBeOwn: func(d *decoder, _ fieldID) bool {
+			return !d.isNot(fieldType, "message") && !d.isNot(fieldRole, "assistant")
 		},
-		own:       isOwn,
-		continues: func(d *decoder) bool { return d.is(fieldDelta, "true") || !d.values[fieldDelta].set && !d.whole },
-		event: func(d *decoder) {
+		isOwn:            isOwn,
+		continuesMessage: func(d *decoder) bool { return d.is(fieldDelta, "true") || !d.values[fieldDelta].set && !d.complete },
+		handle: func(d *decoder) {
 			if isOwn(d) {
 				return
 			}
 			d.endMessage()
 			if d.is(fieldType, "result") {
-				d.turn = d.tokens()
+				d.usage.turn = d.tokens()
 				d.endTurn(d.is(fieldStatus, "error"), d.values[fieldError].value)
 			}
 		},
 	}
 }
 
-func opencodeEnvelope() *envelope {
+func opencodeFormat() *format {
 	isOwn := func(d *decoder) bool {
-		return d.is(fieldType, "text") && (len(d.session) == 0 || !d.not(fieldSession, string(d.session)))
+		return d.is(fieldType, "text") && (len(d.session) == 0 || !d.isNot(fieldSession, string(d.session)))
 	}
-	return &envelope{
+	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "sessionID": fieldSession, "part.text": fieldText, "part.reason": fieldReason,
 			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.output": fieldOutput,
 			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError,
 		}, []string{"part.text"}, "timestamp"),
-		types:     words("step_start step_finish text tool_use reasoning error"),
-		wants:     func(d *decoder, _ fieldID) bool { return !d.not(fieldType, "text") },
-		own:       isOwn,
-		continues: func(*decoder) bool { return false },
-		event: func(d *decoder) {
+		types:            words("step_start step_finish text tool_use reasoning error"),
+		mayBeOwn:         func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, "text") },
+		isOwn:            isOwn,
+		continuesMessage: func(*decoder) bool { return false },
+		handle: func(d *decoder) {
 			if v := d.values[fieldSession]; len(d.session) == 0 && v.set {
 				d.session = append(d.session, v.value...)
 			}
 			d.endMessage()
-			if len(d.session) > 0 && d.not(fieldSession, string(d.session)) {
+			if len(d.session) > 0 && d.isNot(fieldSession, string(d.session)) {
 				return
 			}
 			switch string(d.values[fieldType].value) {
 			case "step_start":
-				d.rep.Ended = false
+				d.report.Ended = false
 			case "step_finish":
 				usage := d.tokens()
 				usage.CostUSD = d.amount(fieldCost)
-				add(&d.turn, usage)
+				add(&d.usage.turn, usage)
 				// More may follow within moments, so the turn itself ends with the stream.
 				if d.is(fieldReason, "stop") {
-					d.ended(false, nil)
+					d.reportEnd(false, nil)
 				}
 			case "error":
-				d.ended(true, d.values[fieldError].value)
+				d.reportEnd(true, d.values[fieldError].value)
 			}
 		},
 	}

@@ -1,0 +1,292 @@
+package transcript
+
+import (
+	"math"
+
+	"signalbox"
+	"signalbox/transcript/internal/lines"
+)
+
+// textScanner finds signals in the agent's own text, which an envelope passes to it message by message. A byte takes
+// this way through it:
+//
+//	lineAssembler             splits the text into lines and skips ordinary ones
+//	region                    tracks code fences and delegation prompts
+//	lineSignal                recognizes line signals, and near misses
+//	exitFinder, fencedExit    find exit signals
+//	turnFinder                finds turn signals
+//	signalQueue               orders the signals, collects bodies, applies limits
+//
+// It is an envelope.Sink and a lineHandler.
+type textScanner struct {
+	key string // the session's key, "" if it has none
+
+	lines       lineAssembler
+	region      region
+	atFence     bool       // the line opens or closes a fence, so it contains no signals
+	turns       turnFinder // outside fences
+	fencedTurns turnFinder // inside the open fence
+	exits       exitFinder
+	fencedExit  fencedExit
+	queue       signalQueue
+
+	firstTurn *signalbox.Signal // the turn signal that counts in this message
+	exitSeen  bool              // this turn has an exit signal outside fences
+}
+
+func newTextScanner(key string) *textScanner {
+	return &textScanner{key: key, lines: newLineAssembler()}
+}
+
+// take returns the signals released since the last call.
+func (s *textScanner) take() []signalbox.Signal {
+	s.queue.release(s.barrier())
+	return s.queue.take()
+}
+
+// Push implements envelope.Sink.
+func (s *textScanner) Push(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	s.queue.body.startPiece(p, s.lines.offset)
+	s.lines.push(p, s)
+	s.queue.body.endPiece()
+	s.queue.closeFullBody(s.lines.offset, s.barrier())
+}
+
+// startLine implements lineHandler.
+func (s *textScanner) startLine(line []byte, at int64, number int) {
+	if len(s.queue.waiting) >= releaseAt {
+		s.queue.release(s.barrier())
+	}
+	s.atFence = false
+	if len(line) == 0 || line[0] == '{' || !suspicious(line) {
+		return
+	}
+	switch s.region.advance(line) {
+	case fenceOpened:
+		s.atFence = true
+		s.exits.end(s.exitFound)
+		s.refuseFencedExit()
+		s.fencedExit = newFencedExit(s.region.fence, at)
+	case fenceClosed:
+		s.atFence = true
+		s.exits.end(s.exitFound)
+		s.fencedTurns.end(s.fencedTurnFound)
+		s.fencedExit.closeFence()
+	case noBoundary:
+		s.matchLine(line, at, number)
+	}
+}
+
+// matchLine adds the line's signal, if it is one or almost one.
+func (s *textScanner) matchLine(line []byte, at int64, number int) {
+	refused := s.region.refusal()
+	sig, ok := lineSignal(line, s.key, refused)
+	if !ok && refused == "" && len(line) <= maxLine && !s.queue.refusedFull() {
+		sig, ok = nearMissSignal(line, s.key)
+	}
+	if !ok {
+		return
+	}
+	sig.Offset, sig.Line = at, number
+	if s.queue.add(sig) && sig.Taken() {
+		s.queue.openBody(at, at+int64(len(line))+1)
+	}
+}
+
+// lineBytes implements lineHandler.
+func (s *textScanner) lineBytes(part []byte, at int64, number int) {
+	if s.atFence {
+		s.turns.addOpaque(part, s.turnFound)
+		return
+	}
+	if s.fencedExit.awaitsTurnEnd() && !lines.Blank(part) {
+		s.refuseFencedExit()
+	}
+	inFence, delegated := s.region.inFence(), s.region.delegated
+	context := exitContext{inFence: inFence, mayIndent: inFence && s.fencedExit.possible, delegated: delegated}
+	if other := s.exits.feed(part, at, number, context, s.exitFound); other && inFence {
+		s.refuseFencedExit()
+	}
+	if inFence {
+		s.turns.addOpaque(part, s.turnFound)
+		s.fencedTurns.feed(part, at, number, delegated, s.fencedTurnFound)
+	} else {
+		s.turns.feed(part, at, number, delegated, s.turnFound)
+	}
+}
+
+// canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit signal every line
+// matters.
+func (s *textScanner) canSkip() bool {
+	return !s.turns.active() && !s.fencedTurns.active() && !s.exits.active() && !s.fencedExit.possible
+}
+
+// barrier returns the offset before which no more signals can be found.
+func (s *textScanner) barrier() int64 {
+	barrier := int64(math.MaxInt64)
+	if s.turns.active() {
+		barrier = min(barrier, s.turns.start)
+	}
+	if s.fencedTurns.active() {
+		barrier = min(barrier, s.fencedTurns.start)
+	}
+	if s.exits.active() {
+		barrier = min(barrier, s.exits.start())
+	}
+	if len(s.lines.partial) > 0 {
+		barrier = min(barrier, s.lines.lineStart)
+	}
+	if s.fencedExit.found {
+		barrier = min(barrier, s.fencedExit.object.at)
+	}
+	return barrier
+}
+
+// turnFound handles a block outside fences.
+func (s *textScanner) turnFound(b turnBlock) {
+	if b.kind != blockComplete && s.queue.refusedFull() {
+		return
+	}
+	sig, problems := turnSignal(b, s.key, s.firstTurn)
+	s.queue.add(sig)
+	if sig.Taken() {
+		s.firstTurn = &sig
+	}
+	for _, problem := range problems {
+		s.queue.add(problem)
+	}
+}
+
+// fencedTurnFound handles a block inside a fence. Incomplete blocks there are not worth reporting.
+func (s *textScanner) fencedTurnFound(b turnBlock) {
+	if b.kind != blockComplete {
+		return
+	}
+	if sig, ok := fencedTurnSignal(b); ok {
+		s.queue.add(sig)
+	}
+}
+
+// exitFound handles a JSON object that may be an exit signal.
+func (s *textScanner) exitFound(o exitObject) {
+	switch named := o.namesProtocol(); {
+	case !named && o.inFence:
+		s.refuseFencedExit()
+	case !named:
+	case o.inFence:
+		s.fencedExitFound(o)
+	default:
+		s.exitSeen = s.exitSeen || !o.delegated
+		s.queue.add(exitSignal(o, s.key))
+	}
+}
+
+// fencedExitFound handles an exit signal inside a fence.
+func (s *textScanner) fencedExitFound(o exitObject) {
+	if !s.fencedExit.set(o) {
+		s.refuseFencedExit()
+		s.queue.add(fencedExitSignal(o))
+	}
+}
+
+// refuseFencedExit gives up on an exit signal in the last fence.
+func (s *textScanner) refuseFencedExit() {
+	if s.fencedExit.found {
+		s.queue.add(fencedExitSignal(s.fencedExit.object))
+	}
+	s.fencedExit = fencedExit{}
+	if end := s.queue.body.messageEnd; end != 0 {
+		s.queue.closeBody(end)
+	}
+}
+
+// acceptFencedExit decides at the end of the turn whether an exit signal in the last fence counts.
+func (s *textScanner) acceptFencedExit() {
+	if s.exitSeen || !s.fencedExit.awaitsTurnEnd() {
+		s.refuseFencedExit()
+		return
+	}
+	sig := exitSignal(s.fencedExit.object, s.key)
+	if sig.Taken() {
+		s.queue.closeBody(s.fencedExit.fenceStart)
+	}
+	s.fencedExit = fencedExit{}
+	s.queue.add(sig)
+	s.queue.closeBody(s.lines.offset)
+}
+
+// Skip implements envelope.Sink.
+func (s *textScanner) Skip(n int) { s.lines.offset += int64(n) }
+
+// StartLine implements envelope.Sink.
+func (s *textScanner) StartLine() {
+	if s.lines.last != '\n' {
+		s.Push([]byte{'\n'})
+	}
+}
+
+// Pause implements envelope.Sink.
+func (s *textScanner) Pause() {
+	s.StartLine()
+	if !s.fencedExit.awaitsTurnEnd() {
+		s.queue.closeBody(s.lines.offset)
+	}
+}
+
+// StartMessage implements envelope.Sink.
+func (s *textScanner) StartMessage() {
+	s.EndMessage()
+	s.lines.startNewLine()
+}
+
+// EndMessage implements envelope.Sink.
+func (s *textScanner) EndMessage() {
+	s.lines.endLine(s)
+	s.exits.end(s.exitFound)
+	s.turns.end(s.turnFound)
+	s.fencedTurns.end(s.fencedTurnFound)
+	if s.region.inFence() {
+		s.refuseFencedExit()
+	}
+	s.region = region{}
+	s.firstTurn = nil
+	if s.fencedExit.awaitsTurnEnd() {
+		s.queue.body.endMessage(s.lines.offset)
+	} else {
+		s.queue.closeBody(s.lines.offset)
+	}
+}
+
+// EndTurn implements envelope.Sink.
+func (s *textScanner) EndTurn() {
+	s.EndMessage()
+	s.acceptFencedExit()
+	s.exitSeen = false
+}
+
+// Remark implements envelope.Sink.
+func (s *textScanner) Remark(reason signalbox.Reason, raw, detail string) {
+	s.queue.add(signalbox.Signal{Offset: s.lines.offset, Line: s.lines.number, Raw: raw, Refused: reason, Detail: detail})
+}
+
+// Snapshot implements envelope.Sink.
+func (s *textScanner) Snapshot() (restore func()) {
+	s.queue.release(s.barrier()) // so that there is little to copy
+	saved := *s
+	saved.lines, saved.queue = s.lines.clone(), s.queue.clone()
+	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(), s.exits.clone()
+	if !s.queue.tentative {
+		s.queue.tentative, s.queue.tentativeBytes = true, 0
+	}
+	return func() {
+		released := s.queue.released // before the snapshot; some may have been taken since, and must not be taken again
+		*s = saved
+		s.queue.released = released
+	}
+}
+
+// Commit implements envelope.Sink.
+func (s *textScanner) Commit() { s.queue.tentative = false }
