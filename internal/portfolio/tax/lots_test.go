@@ -252,6 +252,43 @@ func TestMinTaxGifts(t *testing.T) {
 	})
 }
 
+// TestMinTaxFirstLongTermDay: the order changes on the day after the anniversary of the purchase, not on the anniversary.
+// Each history has an older lot and a short-term one, and sells one share.
+func TestMinTaxFirstLongTermDay(t *testing.T) {
+	const (
+		held = "2023-06-15 mint buy X 1 @OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
+		// The older lot arrives on the day of the sale, so it is never short-term in this account before.
+		moved = "DAY - transfer X 1 to=mint since=2023-06-15 donor=OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
+		gift  = "2023-06-15 mint gift_in X 1 donor=30 since=2010-01-01 value=OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
+	)
+	for _, tt := range []struct{ rows, prices, day, sold string }{
+		{held, "OLD=10 NEW=11 SELL=12", "2024-06-15", "new"}, // two short-term gains: the higher basis
+		{held, "OLD=10 NEW=11 SELL=12", "2024-06-16", "old"}, // a long-term gain before a short-term one
+		{held, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},   // two short-term losses: the higher basis
+		{held, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},   // a short-term loss before a long-term one
+		{moved, "OLD=10 NEW=11 SELL=12", "2024-06-15", "new"},
+		{moved, "OLD=10 NEW=11 SELL=12", "2024-06-16", "old"},
+		{moved, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},
+		{moved, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},
+		{gift, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"}, // a loss on a gift is long-term by the gift's own day
+		{gift, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},
+	} {
+		text := tt.rows + "DAY mint sell X 1 @SELL"
+		for _, price := range strings.Fields(tt.prices) {
+			name, value, _ := strings.Cut(price, "=")
+			text = strings.ReplaceAll(text, name, value)
+		}
+		b := build(t, strings.ReplaceAll(text, "DAY", tt.day))
+		sold := "new"
+		if b.Sales[0].LotDate == day(t, "2023-06-15") {
+			sold = "old"
+		}
+		if len(b.Sales) != 1 || sold != tt.sold {
+			t.Errorf("sold the %s lot, want the %s one:\n%s", sold, tt.sold, tell(b))
+		}
+	}
+}
+
 func TestRowsAfterTheDayAreNotThere(t *testing.T) {
 	text := `
 		2023-01-10 brk buy X 10 @10
