@@ -54,7 +54,7 @@ func (c *portfolioInitCommand) Run(p *program) error {
 
 type portfolioImportCommand struct {
 	dataFlag
-	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or the own columns."`
+	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV."`
 	Account string `placeholder:"ID" help:"The account, for a file that names none."`
 	DryRun  bool   `name:"dry-run" help:"Show what would be added, and write nothing."`
 	Keep    bool   `name:"keep-twins" help:"Add rows also if they look like transactions from another kind of file."`

@@ -135,7 +135,7 @@ func (r *ImportReport) unclear() *Problem {
 	if n == 0 {
 		return nil
 	}
-	return problemf(NotUnderstood, "write them as rows in the own columns into a file in "+transactionsFolder+", then import the rest with --leave-out",
+	return problemf(NotUnderstood, "add rows for them in signalbox CSV to a file in "+transactionsFolder+", then import the rest with --leave-out",
 		"not all that moves shares was understood: %d record%s, the first in line %d: %s", n, text.Plural(n), first.Line, first.Why)
 }
 

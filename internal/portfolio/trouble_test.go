@@ -81,7 +81,7 @@ func fileTroubles() []trouble {
 			says: "transactions/more.csv cannot be read: *"},
 		{name: "transactions has something else", change: "-- transactions/more.csv --\nhello, world\n", kind: MalformedFile, says: own + "1:1: *"},
 		{name: "transactions has an empty file", change: "-- transactions/more.csv --\n", kind: MalformedFile, says: own + "1:1: *"},
-		{name: "a row has no date", change: rows("30.06.2026,brk,buy,SLV,1,20,,,"), kind: MalformedFile, says: own + `2:1: date: "30.06.2026" is no date*`},
+		{name: "a row has no date", change: rows("30.06.2026,brk,buy,SLV,1,20,,,"), kind: MalformedFile, says: own + `2:1: date: "30.06.2026" is not a date*`},
 		{name: "a row has no number", change: rows("2026-01-02,brk,buy,SLV,many,20,,,"), kind: MalformedFile, says: own + `2:24: quantity: "many" is not a number*`},
 		{name: "two rows are wrong", change: rows("2026-01-02,brk,buy,SLV,many,20,,,\n2026-01-02,brk,buy,SLV,2,few,,,"), kind: MalformedFile, says: own + "2:24: * (and 1 more)"},
 		{name: "a quantity is negative", change: rows("2026-01-02,brk,buy,SLV,-5,20,,,"), kind: MalformedFile, says: own + `2:24: quantity: "-5" is negative*`},

@@ -12,7 +12,7 @@ const (
 	robinhoodHead = "Activity Date,Process Date,Settle Date,Instrument,Description,Trans Code,Quantity,Price,Amount\n"
 )
 
-// outcome is what became of a file with one record, in one word or a few.
+// outcome describes what became of a file with one record.
 func outcome(imp *Import, err error) string {
 	switch {
 	case err != nil:
@@ -34,7 +34,8 @@ func outcome(imp *Import, err error) string {
 	return fmt.Sprintf("%d rows, %d skipped", len(imp.Rows), len(imp.Skipped))
 }
 
-// checkActions goes through the words of a broker. What moves shares is a row, a fault, or left out as shares.
+// checkActions reads records of a broker one by one. A record that moves shares must become a row, a fault, or skipped as
+// shares.
 func checkActions(t *testing.T, head string, cases map[string]string) {
 	t.Helper()
 	for record, want := range cases {
@@ -130,7 +131,7 @@ func TestRobinhoodActions(t *testing.T) {
 	})
 }
 
-// TestFlexActions does the same for the elements of a Flex query.
+// TestFlexActions checks the elements of a Flex query in the same way.
 func TestFlexActions(t *testing.T) {
 	option := `assetCategory="OPT" symbol="F     240105C00013000" multiplier="100" tradeDate="20240105" tradePrice="0" currency="USD" tradeID="7" `
 	for items, want := range map[string]string{
@@ -165,15 +166,15 @@ func TestFlexActions(t *testing.T) {
 	}
 }
 
-// TestHints suggests what was meant.
+// TestHints checks the suggestions for unknown words.
 func TestHints(t *testing.T) {
 	for file, want := range map[string]string{
-		ownHead + "2024-01-31,a,by,VTI,1,1,,,":                                          "; is it buy?",
-		ownHead + "2024-01-31,a,return capital,VTI,1,1,,,":                              "; is it return_of_capital?",
+		ownHead + "2024-01-31,a,by,VTI,1,1,,,":                                          "; did you mean buy?",
+		ownHead + "2024-01-31,a,return capital,VTI,1,1,,,":                              "; did you mean return_of_capital?",
 		ownHead + "2024-01-31,a,zzz,VTI,1,1,,,":                                         `"zzz" is not known, expected buy`,
-		schwabHead + "01/15/2024,Reinvested Share,VTI,V,1,1,,":                          "; is it reinvest shares?",
-		fidelityHead + "12/31/2024,YOU BOUGTH VTI (VTI) (Cash),VTI,V,Cash,10,2,,,,-20,": "; is it you bought?",
-		robinhoodHead + "1/5/2024,,,VTI,V,CDIVS,10,$2.00,($20.00)":                      "; is it cdiv?",
+		schwabHead + "01/15/2024,Reinvested Share,VTI,V,1,1,,":                          "; did you mean reinvest shares?",
+		fidelityHead + "12/31/2024,YOU BOUGTH VTI (VTI) (Cash),VTI,V,Cash,10,2,,,,-20,": "; did you mean you bought?",
+		robinhoodHead + "1/5/2024,,,VTI,V,CDIVS,10,$2.00,($20.00)":                      "; did you mean cdiv?",
 	} {
 		if fe := refusal(t, file+"\n", &Options{Account: "a"}); !strings.Contains(fe.Error(), want) {
 			t.Errorf("%s\ngives %v\nexpected %s", file, fe, want)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocument reads the examples of docs/portfolio-files.md, so that they stay true.
+// TestDocument reads the examples in docs/portfolio-files.md.
 func TestDocument(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/portfolio-files.md")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestDocumentWords holds the tables of the brokers' words: each word is known, in the sense of its column.
+// TestDocumentWords checks the tables of the brokers' words in the document: each word has the meaning of its column.
 func TestDocumentWords(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/portfolio-files.md")
 	if err != nil {
@@ -90,24 +90,24 @@ func TestDocumentWords(t *testing.T) {
 		for i, kinds := range [][]kind{{buy, sell, reinvest, split, reverse, capital, expire, exercise}, {cash}, {shares, short}} {
 			found := 0
 			for part := range strings.SplitSeq(columns[i], ",") {
-				word, _, _ := strings.Cut(fold(part), " (")
+				word, _, _ := strings.Cut(normalize(part), " (")
 				m, known := c.words[word]
 				if !known {
 					continue
 				}
 				found++
-				if !slices.Contains(kinds, m.kind) && !strings.HasPrefix(fold(part), "journal ") {
-					t.Errorf("%s %q stands in column %d of the document, but is of kind %d", strings.TrimSpace(c.section), word, i+1, m.kind)
+				if !slices.Contains(kinds, m.kind) && !strings.HasPrefix(normalize(part), "journal ") {
+					t.Errorf("%s %q is in column %d of the document, but has kind %d", strings.TrimSpace(c.section), word, i+1, m.kind)
 				}
 			}
-			if c.some[i] != "" && (found == 0 || !strings.Contains(fold(columns[i]), c.some[i])) {
+			if c.some[i] != "" && (found == 0 || !strings.Contains(normalize(columns[i]), c.some[i])) {
 				t.Errorf("%s column %d of the document has no %s", strings.TrimSpace(c.section), i+1, c.some[i])
 			}
 		}
 	}
 }
 
-// blocks are the fenced examples of a language.
+// blocks returns the fenced code blocks of a language.
 func blocks(text, language string) []string {
 	var list []string
 	for _, part := range strings.Split(text, "\n```"+language+"\n")[1:] {

@@ -8,25 +8,25 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// kind is what a broker's record does, before signs and options are looked at.
+// kind is what a broker's record does, before the signs of its numbers are considered.
 type kind int
 
 const (
-	unknown  kind = iota
-	cash          // money only
-	shares        // shares moved in a way the file does not fully tell
-	short         // a short position or a written option
-	buy           //
-	sell          //
-	reinvest      //
-	split         // one half, or all, of a split
-	reverse       // the same of a reverse split, which always has two halves unless it names its ratio
-	capital       // a return of capital
-	expire        // an option expired
-	exercise      // an option was exercised or assigned
+	unknown kind = iota
+	cash         // money only
+	shares       // shares moved, but the file does not say enough for a row
+	short        // a short position or a written option
+	buy
+	sell
+	reinvest
+	split    // a split, or one half of it
+	reverse  // a reverse split, which has two halves unless it names its ratio
+	capital  // a return of capital
+	expire   // an option expired
+	exercise // an option was exercised or assigned
 )
 
-// meaning is a kind with the reason for leaving the record out, if it is.
+// meaning is the kind of a record, and the reason for skipping it if it is skipped.
 type meaning struct {
 	kind kind
 	why  string
@@ -35,26 +35,26 @@ type meaning struct {
 const (
 	whyCash     = "cash only, no shares moved"
 	whyDividend = "a dividend or distribution in cash; its reinvestment is a row of its own"
-	whyTransfer = "shares moved between accounts: write a transfer in the own columns, with to_account"
-	whyCorp     = "a corporate action the file does not fully tell: write what it did to the lots in the own columns"
-	whyLieu     = "cash for a fraction of a share: write a sell of the fraction in the own columns"
-	whyShort    = "opens or closes a short position or a written option, of which no lots are kept"
-	whyReceived = "shares received without a price: write a buy, gift_in or inherit in the own columns"
+	whyTransfer = "shares moved between accounts: add a transfer row with to_account in signalbox CSV"
+	whyCorp     = "a corporate action without all its details: add rows for what it did to the lots in signalbox CSV"
+	whyLieu     = "cash for a fraction of a share: add a sell row for the fraction in signalbox CSV"
+	whyShort    = "opens or closes a short position or a written option, for which no lots are kept"
+	whyReceived = "shares received without a price: add a buy, gift_in or inherit row in signalbox CSV"
 	whyFund     = "a money market fund at a price of 1 is cash"
-	whyBond     = "no lots are kept of bonds and certificates"
-	whyBack     = "takes a trade back: if the trade itself is in the file, its row is wrong; write it in the own columns"
-	whySettled  = "cash for an option that was settled in cash: write a sell of the contract in the own columns, instead of its assign"
-	whyQuantity = "is an action of cash, but has a quantity: if shares moved, write them in the own columns"
-	whyFooter   = "no transaction but text around the table"
-	whyNoShares = "a word that is not known, without symbol and quantity: taken for cash"
+	whyBond     = "no lots are kept for bonds and certificates of deposit"
+	whyBack     = "cancels a trade: if the trade is in the file, its row is wrong; replace it by a row in signalbox CSV"
+	whySettled  = "cash for an option that was settled in cash: replace its assign row by a sell row in signalbox CSV"
+	whyQuantity = "a cash action with a quantity: if shares moved, add a row for them in signalbox CSV"
+	whyFooter   = "text around the table, not a transaction"
+	whyNoShares = "an unknown action without symbol and quantity: treated as cash"
 )
 
-// event is a broker's record in common terms. Numbers have the broker's signs.
+// event is a broker's record in terms common to all formats. Numbers have the broker's signs.
 type event struct {
 	meaning
-	// faults is how many there were before the record.
+	// faults is the number of faults found before this record.
 	faults   int
-	at       place // of the record
+	at       position // of the record
 	text     string
 	ref      string
 	date     string
@@ -65,27 +65,27 @@ type event struct {
 	price    number
 	fees     decimal.Decimal
 	amount   number
-	// multiplier is the shares of one option contract.
+	// multiplier is the number of shares in one option contract.
 	multiplier decimal.Decimal
 	currency   string
-	// feesInAmount says that the broker has no column for fees: they are what the amount differs by.
+	// feesInAmount is set if the broker has no column for fees: they are the difference between amount and quantity × price.
 	feesInAmount bool
-	// signed says that the amount's sign is the direction of the cash. Some OFX servers leave it out.
+	// signed is set if the sign of the amount is the direction of the cash. Some OFX servers leave the sign out.
 	signed bool
-	// held says that an option was held, where the sign of the quantity does not.
+	// held is set if an option was held, for formats in which the sign of the quantity does not show it.
 	held  bool
 	ratio Ratio
-	// reorg is the broker's number of a split, which both of its halves have.
+	// reorg is the broker's number for a split, which both halves have.
 	reorg string
 }
 
-// record puts an event where it belongs: a row, a half of a split, or the skipped. One with a fault belongs nowhere.
-func (in *intake) record(e event) {
-	if in.count() > e.faults {
+// record adds an event to the rows, the halves of splits or the skipped records. An event with a fault is dropped.
+func (in *input) record(e event) {
+	if in.faultCount() > e.faults {
 		return
 	}
 	if e.kind >= buy && e.currency != "" && !isCurrency(e.currency) {
-		in.add(e.at, "%q is no currency, expected three letters like USD", oneLine(e.currency))
+		in.addFault(e.at, "%q is not a currency, expected three letters like USD", oneLine(e.currency))
 		return
 	}
 	switch e.kind {
@@ -98,59 +98,60 @@ func (in *intake) record(e event) {
 	case shares:
 		in.skip(e.at.line, e.text, e.why, true)
 	case short:
-		in.short(e)
+		in.skipShort(e)
 	case buy, sell, reinvest:
-		in.trade(e)
+		in.addTrade(e)
 	case split, reverse:
-		in.split(e)
+		in.addSplit(e)
 	case capital:
 		if !e.amount.present || e.amount.IsZero() {
-			in.add(e.at, "a return of capital without an amount, expected the cash received")
+			in.addFault(e.at, "a return of capital has no amount, expected the cash received")
 			return
 		}
-		in.row(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: ReturnOfCapital, Ticker: e.ticker,
+		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: ReturnOfCapital, Ticker: e.ticker,
 			Value: e.amount.Abs(), Currency: e.currency})
 	case expire, exercise:
-		in.closeOption(e)
+		in.addOptionClosure(e)
 	case unknown:
-		in.add(e.at, "%s", e.why)
+		in.addFault(e.at, "%s", e.why)
 	}
 }
 
-func (in *intake) short(e event) {
+func (in *input) skipShort(e event) {
 	in.shorts++
 	in.skip(e.at.line, e.text, whyShort, true)
 }
 
-// closeOption tells a held option from a written one by the sign: what was held goes out.
-func (in *intake) closeOption(e event) {
+// addOptionClosure handles an option that ended. A negative quantity means that it was held, a positive one that it was
+// written.
+func (in *input) addOptionClosure(e event) {
 	switch {
 	case e.quantity.IsZero():
-		in.add(e.at, "an option was closed without a quantity, expected the contracts, negative if they were held")
+		in.addFault(e.at, "an option was closed without a quantity, expected the number of contracts, negative if they were held")
 	case e.quantity.IsPos() && !e.held:
-		in.short(e)
+		in.skipShort(e)
 	default:
-		in.row(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
+		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
 			Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency})
 	}
 }
 
-// trade makes a row of a purchase or sale, once its numbers agree with each other.
-func (in *intake) trade(e event) {
+// addTrade adds the row of a purchase or sale if its numbers are consistent.
+func (in *input) addTrade(e event) {
 	if isMoneyFund(e) {
 		in.skip(e.at.line, e.text, whyFund, false)
 		return
 	}
 	if !e.quantity.present || e.quantity.IsZero() {
-		in.add(e.at, "a trade of %s without a quantity, expected the number of shares", e.ticker)
+		in.addFault(e.at, "a trade of %s has no quantity, expected the number of shares", e.ticker)
 		return
 	}
 	if e.kind != sell && e.quantity.IsNeg() {
-		in.add(e.at, "a purchase of %s with the negative quantity %s, expected a positive one", e.ticker, e.quantity)
+		in.addFault(e.at, "a purchase of %s has the negative quantity %s, expected a positive one", e.ticker, e.quantity)
 		return
 	}
 	if e.kind == buy && e.signed && e.amount.IsPos() {
-		in.add(e.at, "a purchase of %s that brings in %s, expected a negative amount: if it takes a trade back, take both out of the file",
+		in.addFault(e.at, "a purchase of %s has the positive amount %s, expected a negative one: if it cancels a trade, remove both from the file",
 			e.ticker, e.amount)
 		return
 	}
@@ -159,20 +160,20 @@ func (in *intake) trade(e event) {
 	c := &calc{}
 	r.Price, r.Fees = e.settle(c)
 	if c.err != nil && cusipForm.MatchString(e.ticker) && e.amount.present {
-		// Bonds have a CUSIP for a symbol and a price per 100.
+		// Bonds have a CUSIP as their symbol and a price per 100.
 		in.skip(e.at.line, e.text, whyBond, true)
 		return
 	}
 	if c.err != nil {
-		in.add(e.at, "%s: %v", e.ticker, c.err)
+		in.addFault(e.at, "%s: %v", e.ticker, c.err)
 		return
 	}
-	in.row(e.at.line, e.ref, r)
+	in.addRow(e.at.line, e.ref, r)
 }
 
 var cusipForm = regexp.MustCompile(`^[0-9A-Z][0-9]{3}[0-9A-Z]{4}[0-9]$`)
 
-// cash is the money of a trade, positive as it should be. Only of a sale with fees above its proceeds it is negative.
+// cash returns the money of a trade. It is negative only for a sale whose fees exceed its proceeds.
 func (e event) cash() decimal.Decimal {
 	if e.kind == sell && e.signed {
 		return e.amount.Decimal
@@ -180,8 +181,8 @@ func (e event) cash() decimal.Decimal {
 	return e.amount.Abs()
 }
 
-// settle finds price and fees per share or contract, and refuses numbers that contradict each other: a bond's price
-// per 100, or a multiplier that is not the one it seems, would otherwise become a wrong basis.
+// settle returns the price per share or contract and the fees. It refuses numbers that contradict each other: a bond's
+// price per 100, or a wrong multiplier, would become a wrong basis.
 func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 	quantity := e.quantity.Abs()
 	price, fees = e.price.Abs(), e.fees
@@ -194,10 +195,10 @@ func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 	case e.amount.present:
 		price = e.priceFromAmount(c, fees)
 	case !e.price.present:
-		c.fail("neither price nor amount is there, expected one of them")
+		c.fail("there is neither a price nor an amount, expected one of them")
 	}
 	if fees.IsNeg() {
-		// A rebate: the price takes it, because fees are a cost.
+		// A rebate changes the price, because fees are never negative.
 		each := c.quo(fees.Abs(), quantity)
 		if e.kind != sell {
 			each = each.Neg()
@@ -205,12 +206,12 @@ func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 		price, fees = c.add(price, each).Round(10), decimal.Zero
 	}
 	if price.IsNeg() {
-		c.fail("price and fees make a negative price of %s", price)
+		c.fail("price and fees give the negative price %s", price)
 	}
 	return price.Trim(0), fees.Trim(0)
 }
 
-// priceFromAmount is the price that makes quantity × price and fees exactly the cash that was paid.
+// priceFromAmount returns the price for which quantity × price and the fees give exactly the cash that was paid.
 func (e event) priceFromAmount(c *calc, fees decimal.Decimal) decimal.Decimal {
 	gross := c.sub(e.cash(), fees)
 	if e.kind == sell {
@@ -219,7 +220,7 @@ func (e event) priceFromAmount(c *calc, fees decimal.Decimal) decimal.Decimal {
 	return c.quo(gross, e.quantity.Abs()).Round(10)
 }
 
-// reconcile compares quantity × price and the amount, and returns price and fees.
+// reconcile compares quantity × price with the amount and returns the price and the fees.
 func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decimal.Decimal) {
 	quantity, amount, fees := e.quantity.Abs(), e.cash(), e.fees
 	gross := c.mul(quantity, price)
@@ -227,7 +228,8 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	if e.kind == sell {
 		cost = c.sub(gross, amount)
 	}
-	// The price is rounded where it was printed ($150 means $150.00), a fraction of shares too, the amount to cents.
+	// The printed price is rounded to its last digit ($150 means $150.00), and so are fractions of shares; the amount is
+	// rounded to cents.
 	step := decimal.MustNew(1, min(max(e.price.scale, 2), decimal.MaxScale))
 	if e.option {
 		step = c.mul(step, e.multiplier)
@@ -236,7 +238,7 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	if !quantity.IsInt() {
 		slack = c.add(slack, c.mul(price, decimal.MustNew(5, min(e.quantity.Scale()+1, decimal.MaxScale))))
 	}
-	cent := decimal.MustNew(5, 3) // half of one: less is only the rounding of the amount
+	cent := decimal.MustNew(5, 3) // half a cent: a smaller difference is the rounding of the amount
 	if e.feesInAmount && cost.Cmp(cent) >= 0 && cost.Cmp(c.add(slack, c.mul(gross, decimal.MustNew(1, 2)))) <= 0 {
 		return price, cost.Round(2)
 	}
@@ -244,10 +246,10 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	switch {
 	case c.err != nil:
 	case off.Cmp(slack) > 0:
-		c.fail("quantity %s at a price of %s with fees of %s does not make the amount of %s: "+
-			"if this is a bond or has another unit, write the row in the own columns", quantity, price, fees, amount)
+		c.fail("quantity %s at a price of %s with fees of %s does not give the amount %s: "+
+			"if this is a bond or has another unit, write the row in signalbox CSV", quantity, price, fees, amount)
 	case off.Cmp(cent) >= 0:
-		// The printed price is rounded by so much that it shows. The cash is what the basis is made of.
+		// The printed price is rounded too much. The basis is the cash that was paid.
 		price = e.priceFromAmount(c, fees)
 	}
 	return price, fees
@@ -255,8 +257,8 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 
 var fundWords = regexp.MustCompile(`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
 
-// isMoneyFund knows cash that is dressed as a fund: five letters ending in XX, at a price of 1 or none, or a price of 1
-// and a name that says so.
+// isMoneyFund reports whether the security is a money market fund, which counts as cash: it has five letters ending in XX
+// and a price of 1 or none, or a price of 1 and a name that says so.
 func isMoneyFund(e event) bool {
 	if e.option || e.price.present && !e.price.IsOne() {
 		return false
@@ -270,21 +272,21 @@ type leg struct {
 	done bool
 }
 
-func (in *intake) split(e event) {
+func (in *input) addSplit(e event) {
 	if !e.ratio.IsZero() {
-		in.row(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split, Ticker: e.ticker, Ratio: e.ratio})
+		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split, Ticker: e.ticker, Ratio: e.ratio})
 		return
 	}
 	if e.quantity.IsZero() {
-		in.add(e.at, "a split of %s without a quantity, expected the shares added or taken", e.ticker)
+		in.addFault(e.at, "a split of %s has no quantity, expected the shares added or removed", e.ticker)
 		return
 	}
 	in.legs = append(in.legs, leg{event: e})
 }
 
-// joinLegs makes rows of splits. A broker that books the old shares out and the new ones in tells the exact ratio;
-// one that books only the added shares does not, and the row says how many they are.
-func (in *intake) joinLegs() {
+// joinLegs adds the rows of splits. A broker that books the old shares out and the new ones in gives the exact ratio. If
+// it books only the added shares, the row has their number instead.
+func (in *input) joinLegs() {
 	byKey := make(map[string][]*leg)
 	key := func(l *leg) string {
 		if l.reorg != "" {
@@ -315,7 +317,7 @@ func (in *intake) joinLegs() {
 				into = c.add(into, g.quantity.Decimal)
 				ticker = g.ticker
 			}
-			// The old shares of a reverse split have their old CUSIP for a symbol.
+			// The old shares of a reverse split have their old CUSIP as the symbol.
 			if !cusipForm.MatchString(g.ticker) {
 				tickers[g.ticker] = true
 			}
@@ -323,11 +325,11 @@ func (in *intake) joinLegs() {
 		r := Row{Date: l.date, Account: l.account, Action: Split, Ticker: ticker}
 		switch {
 		case c.err != nil:
-			in.add(l.at, "split of %s: %v", l.ticker, c.err)
+			in.addFault(l.at, "split of %s: %v", l.ticker, c.err)
 			continue
 		case into.IsZero(), out.IsZero() && back:
-			in.add(l.at, "the split of %s takes %s shares and gives %s, expected a second row on %s under the same ticker; "+
-				"write it in the own columns, with a ratio", l.ticker, out, into, l.date)
+			in.addFault(l.at, "the split of %s removes %s shares and adds %s, expected a second record on %s with the same ticker; "+
+				"write the split with its ratio in signalbox CSV", l.ticker, out, into, l.date)
 			continue
 		case len(tickers) > 1:
 			for _, g := range group {
@@ -336,15 +338,15 @@ func (in *intake) joinLegs() {
 			continue
 		case out.IsZero():
 			r.Quantity = into.Trim(0)
-			in.note("line %d: the split of %s names no ratio, only %s shares added", l.at.line, l.ticker, into)
+			in.note("line %d: the split of %s has no ratio, only %s added shares", l.at.line, l.ticker, into)
 		default:
 			r.Ratio = Ratio{New: into.Trim(0), Old: out.Trim(0)}
 		}
-		in.row(l.at.line, l.ref, r)
+		in.addRow(l.at.line, l.ref, r)
 	}
 }
 
-// calc does sums and keeps the first error, so that a formula reads as one.
+// calc does arithmetic and keeps the first error, so that formulas stay readable.
 type calc struct{ err error }
 
 func (c *calc) fail(format string, args ...any) {

@@ -19,7 +19,7 @@ func numberOf(t *testing.T, s string) number {
 	return number{Decimal: d, scale: scale, present: true, ok: true}
 }
 
-// TestSettle is about the cash: quantity × price and fees must make the amount that was paid.
+// TestSettle checks that quantity × price and fees give the amount that was paid.
 func TestSettle(t *testing.T) {
 	for _, c := range []struct {
 		name                          string
@@ -40,14 +40,14 @@ func TestSettle(t *testing.T) {
 		{name: "option", kind: buy, quantity: "2", price: "5.10", fees: "1.32", amount: "-1021.32", option: true, wantPrice: "510", wantFees: "1.32"},
 		{name: "fees in the amount", kind: sell, quantity: "1", price: "6.00", amount: "599.94", option: true, feesInAmount: true, wantPrice: "600", wantFees: "0.06"},
 		{name: "fees in the amount, none", kind: buy, quantity: "10", price: "6.00", amount: "-60.00", feesInAmount: true, wantPrice: "6", wantFees: "0"},
-		{name: "fees in the amount, too many", kind: buy, quantity: "10", price: "6.00", amount: "-70.00", feesInAmount: true, wantErr: "does not make the amount"},
+		{name: "fees in the amount, too many", kind: buy, quantity: "10", price: "6.00", amount: "-70.00", feesInAmount: true, wantErr: "does not give the amount"},
 		{name: "better than printed", kind: buy, quantity: "10", price: "6.00", amount: "-59.97", feesInAmount: true, wantPrice: "5.997", wantFees: "0"},
 		{name: "rebate", kind: buy, quantity: "10", price: "6", fees: "-1", wantPrice: "5.9", wantFees: "0"},
 		{name: "rebate of a sale", kind: sell, quantity: "10", price: "6", fees: "-1", wantPrice: "6.1", wantFees: "0"},
 		{name: "rebate above the price", kind: buy, quantity: "1", price: "6", fees: "-7", wantErr: "negative price"},
-		{name: "bond", kind: buy, quantity: "10000", price: "98.50", amount: "-9850", wantErr: "does not make the amount"},
-		{name: "wrong multiplier", kind: buy, quantity: "1", price: "5.10", amount: "-51", option: true, wantErr: "does not make the amount"},
-		{name: "nothing", kind: buy, quantity: "1", wantErr: "neither price nor amount"},
+		{name: "bond", kind: buy, quantity: "10000", price: "98.50", amount: "-9850", wantErr: "does not give the amount"},
+		{name: "wrong multiplier", kind: buy, quantity: "1", price: "5.10", amount: "-51", option: true, wantErr: "does not give the amount"},
+		{name: "nothing", kind: buy, quantity: "1", wantErr: "neither a price nor an amount"},
 		{name: "fees above the amount", kind: buy, quantity: "1", fees: "5", amount: "-1", wantErr: "negative price"},
 		{name: "too large", kind: buy, quantity: "9999999999999999999", price: "9999999999999999999", amount: "1", wantErr: "too large"},
 	} {
@@ -67,7 +67,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestOFXHeader reads files as some servers send them: with empty lines above, or without a header.
+// TestOFXHeader reads files as some servers send them: with empty lines before the header, or without a header.
 func TestOFXHeader(t *testing.T) {
 	text := strings.ReplaceAll(string(sample(t, "activity.qfx")), "\r\n", "\n")
 	plain := mustRead(t, "f", []byte(text), nil)

@@ -6,18 +6,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"signalbox/internal/text"
 )
 
-// maxFaults is how many faults one error carries: enough to see a pattern, few enough to read.
+// maxFaults is how many faults an error lists: enough to see a pattern, few enough to read.
 const maxFaults = 50
 
-// Fault is one thing in a file that was not understood.
+// Fault is one thing in a file that could not be read.
 type Fault struct {
 	File string
 	// Line and Column count from 1; Column counts bytes.
 	Line, Column int
-	// Message says what stands there and what was expected.
+	// Message says what was found and what was expected.
 	Message string
 }
 
@@ -25,7 +26,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
 }
 
-// FaultsError refuses a file. The caller should show all faults: one edit of the file can mend them together.
+// FaultsError reports that a file was refused. The caller should show all faults, so that one edit can fix them all.
 type FaultsError struct {
 	Faults []Fault
 	// More counts the faults beyond those listed.
@@ -43,61 +44,50 @@ func (e *FaultsError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// place is a position in the file that is being read.
-type place struct{ line, col int }
+// position is a line and column of the file, both from 1.
+type position struct{ line, col int }
 
-// faults collects until the file is read through.
+// faults collects the faults of a file.
 type faults struct {
 	file string
 	list []Fault
 	more int
 }
 
-func (f *faults) add(at place, format string, args ...any) {
+func (f *faults) addFault(at position, format string, args ...any) {
 	if len(f.list) == maxFaults {
 		f.more++
 		return
 	}
 	for i, a := range args {
 		if s, ok := a.(string); ok {
-			args[i] = clip(s, 400)
+			args[i] = text.Shorten(s, 400)
 		}
 	}
-	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1), clip(fmt.Sprintf(format, args...), 1200)})
+	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1), text.Shorten(fmt.Sprintf(format, args...), 1200)})
 }
 
-// clip keeps a message readable when the file has a field of ten megabytes.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
-}
-
-// placedError is an error that knows where in the file it is.
-type placedError struct {
-	at place
+// positionError is an error with a position in the file.
+type positionError struct {
+	at position
 	error
 }
 
-// placeOf is where an error is, or the beginning of the file.
-func placeOf(err error) place {
-	if p, ok := errors.AsType[placedError](err); ok {
+// positionOf returns the position of an error, or the start of the file if it has none.
+func positionOf(err error) position {
+	if p, ok := errors.AsType[positionError](err); ok {
 		return p.at
 	}
-	return place{1, 1}
+	return position{1, 1}
 }
 
-func (f *faults) count() int { return len(f.list) + f.more }
+func (f *faults) faultCount() int { return len(f.list) + f.more }
 
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
-	// Halves of a split are judged only after the last record.
+	// Splits are checked after the last record, so their faults come last.
 	slices.SortStableFunc(f.list, func(a, b Fault) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return &FaultsError{Faults: f.list, More: f.more}
 }

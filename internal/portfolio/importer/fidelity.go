@@ -8,7 +8,8 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// fidelityMeaning knows how the sentences in Fidelity's column Action begin. Longer beginnings stand first.
+// fidelityMeaning recognises the sentences in Fidelity's column Action by how they begin. Moved reports whether the record
+// has a quantity. More specific beginnings come first.
 func fidelityMeaning(action string, moved bool) meaning {
 	has := func(word string) bool { return strings.Contains(action, word) }
 	begins := func(words ...string) bool {
@@ -59,26 +60,26 @@ func fidelityMeaning(action string, moved bool) meaning {
 	return meaning{}
 }
 
-// fidelityReorg finds the number that the halves of a reverse split have in common.
+// fidelityReorg matches the number that both halves of a reverse split have.
 var fidelityReorg = regexp.MustCompile(`#reor +([a-z0-9]+)`)
 
-// fidelityHints are the beginnings to suggest for a sentence that is not known.
+// fidelityHints returns the beginnings to suggest for an unknown sentence.
 func fidelityHints() []string {
 	return []string{"you bought", "you sold", "reinvestment", "dividend received", "expired", "assigned", "exercised", "reverse split",
 		"stock split", "return of capital", "in lieu of", "merger", "name changed", "transferred from", "transferred to", "distribution"}
 }
 
-func (in *intake) readFidelity(t *table) {
-	if !in.columnsOnce(t) {
+func (in *input) readFidelity(t *table) {
+	if !in.checkUniqueColumns(t) {
 		return
 	}
 	for t.next(&in.faults) {
-		// The footer is free text. A record that begins with a digit is taken for a transaction, and refused if it is cut.
+		// The footer is free text. A record that begins with a digit is a transaction, and refused if it is too short.
 		if first := t.fields[0]; len(t.fields) < len(t.head) && (first == "" || first[0] < '0' || first[0] > '9') {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		e := event{faults: in.count(), at: t.at(), text: t.text(), account: t.get("account number", "account"), multiplier: decimal.Hundred,
+		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: t.get("account number", "account"), multiplier: decimal.Hundred,
 			currency: t.get("currency"), signed: true}
 		if e.currency == "" {
 			e.currency = "USD"
@@ -90,15 +91,15 @@ func (in *intake) readFidelity(t *table) {
 		c := &calc{}
 		e.fees = c.add(t.number(&in.faults, "commission").Abs(), t.number(&in.faults, "fees").Abs())
 		if c.err != nil {
-			in.add(t.at("fees"), "fees: %v", c.err)
+			in.addFault(t.at("fees"), "fees: %v", c.err)
 		}
-		action := fold(t.get("action"))
+		action := normalize(t.get("action"))
 		e.meaning = fidelityMeaning(action, !e.quantity.IsZero())
 		if e.kind == unknown && t.get("symbol") == "" && e.quantity.IsZero() && e.quantity.ok {
 			e.meaning = meaning{cash, whyNoShares}
 		} else if e.kind == unknown && e.quantity.ok {
 			words := strings.Fields(action)
-			in.add(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
+			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
 				oneLine(t.get("action")), hint(strings.Join(words[:min(len(words), 2)], " "), fidelityHints()))
 		}
 		if m := fidelityReorg.FindStringSubmatch(action); m != nil {

@@ -11,7 +11,7 @@ func flexOf(items string) []byte {
 
 const flexBuy = `assetCategory="STK" symbol="VTI" tradeDate="20240304" quantity="10" tradePrice="260" buySell="BUY" currency="USD" `
 
-// TestFlexOrders holds that a query without executions is read by its orders, and one with both counts once.
+// TestFlexOrders checks that orders are read only if a query has no executions.
 func TestFlexOrders(t *testing.T) {
 	order := "<Order " + flexBuy + `levelOfDetail="ORDER"/>`
 	for items, want := range map[string]int{order: 1, order + "<Trade " + flexBuy + `/>`: 1, order + "<Trade " + flexBuy + `levelOfDetail="CLOSED_LOT"/>`: 1} {
@@ -27,7 +27,7 @@ func TestFlexAccountAndCurrency(t *testing.T) {
 		t.Errorf("account %q, expected one line", got)
 	}
 	fe := refusal(t, string(flexOf("<Trade "+strings.Replace(flexBuy, "USD", "dollars", 1)+"/>")), nil)
-	if !strings.Contains(fe.Error(), `f:2:1: "dollars" is no currency`) {
+	if !strings.Contains(fe.Error(), `f:2:1: "dollars" is not a currency`) {
 		t.Error(fe)
 	}
 }

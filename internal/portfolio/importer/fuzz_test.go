@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// fuzzRead checks what holds for every file: a verdict without a panic, faults with a place, rows that are whole and
-// that survive the own columns.
+// fuzzRead checks what must hold for every file: no panic, faults with a position, complete rows, and rows that do not
+// change when they are written as signalbox CSV and read again.
 func fuzzRead(t *testing.T, data []byte) {
 	imp, err := Read("fuzz", data, &Options{Account: "brk"})
 	if err != nil {
@@ -19,14 +19,14 @@ func fuzzRead(t *testing.T, data []byte) {
 		}
 		for _, f := range fe.Faults {
 			if f.Line < 1 || f.Column < 1 || f.Message == "" {
-				t.Fatalf("fault %+v has no place", f)
+				t.Fatalf("fault %+v has no position", f)
 			}
 		}
 		return
 	}
 	for _, r := range imp.Rows {
 		if r.Date == "" || r.Account == "" && r.Action != Transfer || r.Ticker == "" || r.ID == "" || r.Quantity.IsNeg() || r.Price.IsNeg() || r.Fees.IsNeg() {
-			t.Fatalf("row %+v is not whole", r)
+			t.Fatalf("row %+v is incomplete", r)
 		}
 	}
 	if !strings.Contains(imp.Format, "signalbox") && len(imp.Rows) > 0 {
@@ -37,7 +37,7 @@ func fuzzRead(t *testing.T, data []byte) {
 	sameAgain(t, imp.Rows)
 }
 
-// seed adds the samples with an extension, and fails if there is none.
+// seed adds the samples that match the patterns, and fails if there are none.
 func seed(f *testing.F, patterns ...string) {
 	f.Helper()
 	for _, p := range patterns {
@@ -92,13 +92,13 @@ func FuzzDaily(f *testing.F) {
 		prices, err := ReadPrices("p", data)
 		for _, p := range prices {
 			if err != nil || p.Date == "" || p.Ticker == "" || !p.Close.IsPos() || p.Adjusted.IsNeg() {
-				t.Fatalf("price %+v is not whole (%v)", p, err)
+				t.Fatalf("price %+v is incomplete (%v)", p, err)
 			}
 		}
 		rates, err := ReadRates("fx", data)
 		for _, r := range rates {
 			if err != nil || r.Date == "" || !isCurrency(r.From) || !isCurrency(r.To) || !r.Rate.IsPos() {
-				t.Fatalf("rate %+v is not whole (%v)", r, err)
+				t.Fatalf("rate %+v is incomplete (%v)", r, err)
 			}
 		}
 	})

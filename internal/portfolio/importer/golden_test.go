@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestGolden reads every sample and compares with what it was understood to say. After a change that is meant, run
-// IMPORTER_GOLDEN=write go test, and read the difference.
+// TestGolden reads every sample and compares the result with its golden file. After an intended change, run
+// IMPORTER_GOLDEN=write go test, and check the difference.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/samples/*")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// sampleOptions are what a person would say on the command line for a sample.
+// sampleOptions returns the options that a user would give for a sample.
 func sampleOptions(file string) *Options {
 	switch filepath.Base(file) {
 	case "robinhood.csv", "robinhood-faults.csv", "robinhood-life.csv", "schwab-faults.csv", "fidelity-life.csv":
@@ -57,7 +57,7 @@ func sampleOptions(file string) *Options {
 	return nil
 }
 
-// describe writes an import for people and for the golden files.
+// describe returns an import in the format of the golden files.
 func describe(imp *Import, err error) string {
 	var b strings.Builder
 	if err != nil {

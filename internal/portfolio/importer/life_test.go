@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestForeignFiles names what was given by mistake, and where the fault is.
+// TestForeignFiles checks the messages for files that cannot be imported, and the positions of faults.
 func TestForeignFiles(t *testing.T) {
 	row := "2024-01-31,brk,buy,VTI,10,1,,,\n"
 	for data, want := range map[string]string{
@@ -17,20 +17,20 @@ func TestForeignFiles(t *testing.T) {
 		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":              "old Excel workbook (XLS)",
 		"%PDF-1.7\n":                                    "is a PDF: ask the broker for CSV",
 		"\x1f\x8b\x08":                                  "gzip",
-		"\x89PNG\r\n":                                   "is a picture",
+		"\x89PNG\r\n":                                   "is an image",
 		"<!DOCTYPE html>\n<html><head>":                 "is a web page (HTML)",
 		"\xef\xbb\xbf  <HTML>":                          "is a web page (HTML)",
 		"<?xml version=\"1.0\"?><html xmlns=\"x\">":     "is a web page (HTML)",
 		"{\n  \"FromDate\": \"01/01/2024\"}":            "is JSON",
 		"!Type:Invst\nD1/1/24":                          "is QIF",
 		"":                                              "is empty, expected",
-		"<Transactions><T/></Transactions>":             "begins with <Transactions>, expected <FlexQueryResponse>",
-		ownHead + row + "2024\x00":                      "f:3:5: the file has a zero byte",
-		"date;account;action;ticker;quantity;price;fees;currency;lot_id\n":                                   "f:1:5: the columns are parted by semicolons: save the file with commas",
-		"\"Date\";\"Action\";\"Symbol\";\"Description\";\"Quantity\";\"Price\";\"Fees & Comm\";\"Amount\"\n": "parted by semicolons",
-		strings.ReplaceAll(robinhoodHead, ",", "\t"):                                                         "parted by tabs",
-		"date,account,action,symbol,quantity,price,fees,currency,lot_id\n":                                   "f:1:1: the header is nearly that of signalbox's own columns, but lacks ticker",
-		"Date,Action,Symbol,Description,Quantity,Price,Amount\n":                                             "nearly that of a Schwab export, but lacks fees & comm",
+		"<Transactions><T/></Transactions>":             "starts with <Transactions>, expected <FlexQueryResponse>",
+		ownHead + row + "2024\x00":                      "f:3:5: the file contains a zero byte",
+		"date;account;action;ticker;quantity;price;fees;currency;lot_id\n":                                   "f:1:5: the columns are separated by semicolons: save the file with commas",
+		"\"Date\";\"Action\";\"Symbol\";\"Description\";\"Quantity\";\"Price\";\"Fees & Comm\";\"Amount\"\n": "separated by semicolons",
+		strings.ReplaceAll(robinhoodHead, ",", "\t"):                                                         "separated by tabs",
+		"date,account,action,symbol,quantity,price,fees,currency,lot_id\n":                                   "f:1:1: the header looks like signalbox CSV, but lacks ticker",
+		"Date,Action,Symbol,Description,Quantity,Price,Amount\n":                                             "looks like a Schwab export, but lacks fees & comm",
 		"Symbol,Description,Quantity,Price,Cost Basis\n":                                                     "is a list of positions",
 		"Account Number,Account Name,Symbol,Description,Quantity,Last Price,Cost Basis\n":                    "is a list of positions",
 		"Date,Action,Symbol,Description,Quantity,FeesAndCommissions,Amount,AwardDate\n":                      "Equity Award Center",
@@ -39,11 +39,11 @@ func TestForeignFiles(t *testing.T) {
 		"date,from,to,rate\n2024-01-31,EUR,USD,1.1\n":                                                        "has exchange rates",
 		"Statement,Header,Field Name,Field Value\n":                                                          "activity statement",
 		"hello\nworld\n": "no known header",
-		"date,account,action,ticker,quantity,price,fees,currency,lot_id,date\n":                  "f:1:64: column \"date\" stands here twice",
-		"Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount,Amount\n":              "f:1:66: column \"Amount\" stands here a second time",
-		"Run Date,Action,Symbol,Quantity,Price ($),Amount ($),Price\n":                           "column \"Price\" stands here a second time",
-		ownHead + "01/31/2024,brk,buy,VTI,10,1,,,\n":                                             "f:2:1: date: \"01/31/2024\" is no date, expected something like 2024-01-31",
-		schwabHead + "02/30/2024,Buy,VTI,V,1,1,,\n":                                              "f:2:1: date: \"02/30/2024\" is no date",
+		"date,account,action,ticker,quantity,price,fees,currency,lot_id,date\n":                  "f:1:64: column \"date\" appears twice",
+		"Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount,Amount\n":              "f:1:66: column \"Amount\" appears a second time",
+		"Run Date,Action,Symbol,Quantity,Price ($),Amount ($),Price\n":                           "column \"Price\" appears a second time",
+		ownHead + "01/31/2024,brk,buy,VTI,10,1,,,\n":                                             "f:2:1: date: \"01/31/2024\" is not a date, expected something like 2024-01-31",
+		schwabHead + "02/30/2024,Buy,VTI,V,1,1,,\n":                                              "f:2:1: date: \"02/30/2024\" is not a date",
 		schwabHead + "13/01/2024,Buy,VTI,V,1,1,,\n":                                              "the month first",
 		ownHead + "2024-01-31,brk,buy,VTI,ten,1,,,\n":                                            "f:2:24: quantity: \"ten\" is not a number",
 		ownHead + "2024-01-31,brk,sell,VTI,10,,,,\n":                                             "f:2:28: price: sell needs a price",
@@ -51,7 +51,7 @@ func TestForeignFiles(t *testing.T) {
 		ownHead + "2024-01-31,brk,buy,VTI,10,\"1\"2\",,,\n":                                      "write a quote inside a field twice",
 		strings.TrimSpace(ownHead) + ",ratio\n2024-01-31,brk,split,VTI,,,,,,0\n":                 "f:2:31: ratio: \"0\" must have positive numbers",
 		strings.TrimSpace(ownHead) + ",ratio\n2024-01-31,brk,split,VTI,,,,,,0:1\n":               "must have positive numbers",
-		"date,ticker,close\n2024-01-31,VTI,240\n":                                                "belongs in the folder prices",
+		"date,ticker,close\n2024-01-31,VTI,240\n":                                                "move it to the folder prices",
 		"OFXHEADER:100\nDATA:OFXSGML\nVERSION:102\n\n<OFX><BANKMSGSRSV1></BANKMSGSRSV1></OFX>\n": "OFX",
 	} {
 		if fe := refusal(t, data, &Options{Account: "brk"}); !strings.Contains(fe.Error(), want) || len(fe.Faults) != 1 {
@@ -60,7 +60,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// TestLongLine holds that a fault stays readable, whatever stands in the field.
+// TestLongLine checks that a fault stays readable even if the field is very long.
 func TestLongLine(t *testing.T) {
 	long := strings.Repeat("x", 10<<20)
 	for _, file := range []string{long, ownHead + "2024-01-31,brk,buy," + long + ",10,1,,,\n", ownHead + "2024-01-31,brk," + long + ",VTI," + long + ",1,,,\n",
@@ -73,7 +73,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestUTF16WithoutMark reads what some programs write.
+// TestUTF16WithoutMark reads UTF-16 without a byte order mark, as some programs write it.
 func TestUTF16WithoutMark(t *testing.T) {
 	for _, big := range []bool{false, true} {
 		imp := mustRead(t, "f", utf16Of(ownHead+"2024-01-31,brk,buy,VTI,10,1,,,\n", big)[2:], nil)
@@ -83,7 +83,8 @@ func TestUTF16WithoutMark(t *testing.T) {
 	}
 }
 
-// TestOptionSpelling holds that an option has one name, with the spaces of its OCC symbol or without, in any case.
+// TestOptionSpelling checks that an option has one name, with or without the spaces of its OCC symbol, in upper or lower
+// case.
 func TestOptionSpelling(t *testing.T) {
 	imp := mustRead(t, "f", []byte(ownHead+"2024-01-31,a,buy,AAPL  240621C00180000,1,510,,,\n2024-02-01,a,sell,aapl240621c00180000,1,520,,,\n"), nil)
 	for _, r := range imp.Rows {
@@ -101,7 +102,7 @@ func ids(imp *Import) map[string]string {
 	return m
 }
 
-// TestReexport holds that a row keeps its ID when a later export has more rows before and after it.
+// TestReexport checks that a row keeps its ID when a later export has more rows before and after it.
 func TestReexport(t *testing.T) {
 	for head, rows := range map[string][]string{
 		schwabHead: {"03/04/2024,Buy,KO,K,1,$2.00,,-$2.00\n", "03/03/2024,Stock Split,KO,K,9,,,\n03/03/2024,Buy,VTI,V,1,$2.00,,-$2.00\n03/03/2024,Buy,VTI,V,1,$2.00,,-$2.00\n",
@@ -125,7 +126,7 @@ func TestReexport(t *testing.T) {
 	}
 }
 
-// TestConfirmation holds that a trade is one in a query of activity and in one of confirmations.
+// TestConfirmation checks that a trade has the same ID in activity and confirmation queries.
 func TestConfirmation(t *testing.T) {
 	activity, confirm := mustRead(t, "a", sample(t, "flex-life.xml"), nil), mustRead(t, "c", sample(t, "flex-confirm.xml"), nil)
 	if rows, duplicates := merge(activity, confirm); duplicates != 1 || len(rows) != len(activity.Rows) {
@@ -133,7 +134,7 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestFlexHalves holds that the ID of a split does not depend on which half comes first.
+// TestFlexHalves checks that the ID of a split does not depend on which half comes first.
 func TestFlexHalves(t *testing.T) {
 	first := `<CorporateAction symbol="X.OLD" dateTime="20240105" quantity="-9" description="X SPLIT 1 FOR 3" transactionID="1"/>`
 	second := `<CorporateAction symbol="X" dateTime="20240105" quantity="3" description="X SPLIT 1 FOR 3" transactionID="2"/>`
@@ -143,8 +144,8 @@ func TestFlexHalves(t *testing.T) {
 	}
 }
 
-// TestFidelityHalves puts the halves of a reverse split together by their number, unless the ticker changed with it: of
-// that the lots cannot be told.
+// TestFidelityHalves checks that the halves of a reverse split are joined by their number, unless the ticker changed too:
+// then the file does not say what became of the lots.
 func TestFidelityHalves(t *testing.T) {
 	into, out := "12/30/2024,REVERSE SPLIT R/S FROM 1#REOR M001 X (FFAI),FFAI,F,Cash,10,,,,,,\n", "12/30/2024,REVERSE SPLIT R/S TO 2#REOR M001 X,SYMBOL,F,Cash,-400,,,,,,\n"
 	for symbol, rows := range map[string]int{"307359505": 1, "G6331P138": 1, "FFAI": 1, "FFIE": 0} {
@@ -165,7 +166,7 @@ func TestFidelityHalves(t *testing.T) {
 	}
 }
 
-// TestFewColumns: fees, currency and lot_id may be left out, and a split may be of all accounts.
+// TestFewColumns omits fees, currency and lot_id, and has a split of all accounts.
 func TestFewColumns(t *testing.T) {
 	imp := mustRead(t, "f", []byte("date,account,action,ticker,quantity,price,ratio\n2024-01-31,a,buy,VTI,1,10,\n2024-02-01,,split,VTI,,,2\n"), nil)
 	if len(imp.Rows) != 2 || imp.Rows[1].Account != "" || imp.Rows[1].Ratio.String() != "2" {
@@ -176,7 +177,7 @@ func TestFewColumns(t *testing.T) {
 	}
 }
 
-// TestRoundedFractions: a fund's shares are printed with three decimals, and its cash is exact.
+// TestRoundedFractions reads a fund whose shares are printed with three decimals, and whose cash is exact.
 func TestRoundedFractions(t *testing.T) {
 	const row = "12/31/2024,REINVESTMENT FIDELITY 500 INDEX FUND (FXAIX) (Cash),FXAIX,F,Cash,181.35,%s,,,,%s,\n"
 	for _, tt := range []struct {
@@ -190,7 +191,7 @@ func TestRoundedFractions(t *testing.T) {
 	}
 }
 
-// TestUnknownCash: a word that nobody knows, about no security and no quantity, moves only money.
+// TestUnknownCash checks that an unknown action without a security and a quantity is treated as cash.
 func TestUnknownCash(t *testing.T) {
 	imp := mustRead(t, "f", []byte(schwabHead+"01/15/2024,Contribution,,Roth 2024,,,,\"$7,000.00\"\n"), &Options{Account: "a"})
 	if len(imp.Skipped) != 1 || imp.Skipped[0].Why != whyNoShares || imp.Skipped[0].Shares {

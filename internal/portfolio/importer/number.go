@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/text"
 )
 
 var (
 	errNumber = errors.New("is not a number, expected something like 1234.56, $1,234.56 or (1,234.56)")
-	errDigits = errors.New("has more than 19 digits, which no amount here may have")
+	errDigits = errors.New("has more than 19 digits")
 )
 
-// parseNumber reads a number as brokers print it: dollar signs, thousands separators, parentheses or a minus for a
-// negative. It refuses what it would have to round, and commas that do not part groups of three: 1,50 is one and a
-// half in half of the world. Scale is the number of decimals as printed.
+// parseNumber reads a number as brokers print it: with dollar signs, thousands separators, and a minus or parentheses for
+// negative numbers. It refuses numbers that it would have to round, and commas that do not separate groups of three
+// digits: in many countries 1,50 is one and a half. Scale is the number of decimals as printed.
 func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 	s = strings.TrimSpace(s)
 	negative := false
@@ -95,12 +97,12 @@ func parseRatio(s string) (Ratio, error) {
 		return Ratio{}, err
 	}
 	if !n.IsPos() || !o.IsPos() {
-		return Ratio{}, errors.New("must have positive numbers, as 4 or 3:2")
+		return Ratio{}, errors.New("must have positive numbers, such as 4 or 3:2")
 	}
 	return Ratio{New: n, Old: o}, nil
 }
 
-// parseDate tries layouts in order and returns an ISO date. Years far away are slips of a finger.
+// parseDate tries layouts in order and returns an ISO date. Years before 1900 or after 2199 are taken for typing errors.
 func parseDate(s string, layouts ...string) (string, bool) {
 	for _, layout := range layouts {
 		t, err := time.Parse(layout, s)
@@ -111,8 +113,8 @@ func parseDate(s string, layouts ...string) (string, bool) {
 	return "", false
 }
 
-// parseUSDate reads the dates of American brokers. Of "01/02/2024 as of 12/29/2023" the second counts: the first is
-// only the day of booking.
+// parseUSDate reads the dates of American brokers. In "01/02/2024 as of 12/29/2023" the second date is the trade date; the
+// first is only the day it was booked.
 func parseUSDate(s string) (string, bool) {
 	s = strings.ToLower(strings.Join(strings.Fields(s), " "))
 	if _, asOf, ok := strings.Cut(s, " as of "); ok {
@@ -121,7 +123,7 @@ func parseUSDate(s string) (string, bool) {
 	return parseDate(s, "1/2/2006", "1-2-2006", "1/2/06", time.DateOnly, "Jan-2-2006")
 }
 
-// parseTicker gives a ticker one spelling: BRK/B and BRK B are BRK.B.
+// parseTicker returns a ticker in its normal form: BRK/B and BRK B become BRK.B.
 func parseTicker(s string) (string, error) {
 	t := strings.ToUpper(strings.TrimSpace(s))
 	if len(t) > 15 { // an option with the spaces of its OCC symbol
@@ -131,10 +133,10 @@ func parseTicker(s string) (string, error) {
 	}
 	t = strings.ReplaceAll(strings.ReplaceAll(t, "/", "."), " ", ".")
 	if t == "" {
-		return "", errors.New("ticker is empty, expected something like VTI")
+		return "", errors.New("the ticker is empty, expected something like VTI")
 	}
 	if !tickerForm.MatchString(t) {
-		return "", fmt.Errorf("%q is no ticker, expected letters, digits and . ^ = - only, 24 at most", clip(s, 100))
+		return "", fmt.Errorf("%q is not a ticker, expected at most 24 letters, digits and . ^ = -", text.Shorten(s, 100))
 	}
 	return t, nil
 }
@@ -147,7 +149,7 @@ var (
 	robinOption  = regexp.MustCompile(`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
 )
 
-// parseOption reads an option's symbol in one of the brokers' spellings; ok is false if it is none.
+// parseOption reads an option symbol in the notation of any broker. Ok is false if s is not an option symbol.
 func parseOption(s string) (symbol string, ok bool, err error) {
 	s = strings.ToUpper(strings.TrimSpace(s))
 	var root, expiry, right, strike string
@@ -165,13 +167,13 @@ func parseOption(s string) (symbol string, ok bool, err error) {
 	}
 	date, good := parseDate(expiry, layouts...)
 	if !good {
-		return "", true, fmt.Errorf("option %q has no expiry date that exists", s)
+		return "", true, fmt.Errorf("option %q has an expiry date that does not exist", s)
 	}
 	symbol, err = optionSymbol(root, date, right, strike)
 	return symbol, true, err
 }
 
-// optionSymbol writes the OCC symbol without its spaces.
+// optionSymbol returns the OCC symbol of an option, without spaces.
 func optionSymbol(root, expiry, right, strike string) (string, error) {
 	root = strings.NewReplacer(".", "", "/", "", " ", "").Replace(strings.ToUpper(root))
 	right = strings.ToUpper(right)
@@ -184,7 +186,7 @@ func optionSymbol(root, expiry, right, strike string) (string, error) {
 		return "", fmt.Errorf("option strike %q is not between 0.001 and 99999.999", strike)
 	}
 	if root == "" || len(root) > 6 || right == "" || right[0] != 'C' && right[0] != 'P' || len(expiry) != len(time.DateOnly) {
-		return "", fmt.Errorf("option %q %q %q is not understood, expected an underlying, call or put, and an expiry", root, right, expiry)
+		return "", fmt.Errorf("option %q %q %q is incomplete, expected the underlying, call or put, and the expiry", root, right, expiry)
 	}
 	return fmt.Sprintf("%s%s%s%08s", root, strings.ReplaceAll(expiry[2:], "-", ""), right[:1], mills.Trim(0).String()), nil
 }

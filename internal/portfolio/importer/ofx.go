@@ -19,17 +19,17 @@ const maxOFX = 16 << 20
 
 // readOFX reads the investment statements of an OFX or QFX file. Other message sets, such as sign-on and bank
 // statements, are ignored.
-func (in *intake) readOFX(text []byte) {
+func (in *input) readOFX(text []byte) {
 	if len(text) > maxOFX {
-		in.add(place{1, 1}, "the OFX file is larger than %d MB: export it in parts", maxOFX>>20)
+		in.addFault(position{1, 1}, "the OFX file is larger than %d MB: export it in parts", maxOFX>>20)
 		return
 	}
 	root, err := ofx.Parse(string(text))
 	if syntax, ok := errors.AsType[*ofx.SyntaxError](err); ok {
-		in.add(place{syntax.Line, syntax.Column}, "the OFX cannot be read: %s", syntax.Message)
+		in.addFault(position{syntax.Line, syntax.Column}, "the OFX cannot be read: %s", syntax.Message)
 		return
 	}
-	o := &ofxFile{intake: in, securities: make(map[string]*ofx.Element)}
+	o := &ofxFile{input: in, securities: make(map[string]*ofx.Element)}
 	for info := range elements(root, "SECLISTMSGSRSV1", "SECLIST", "") {
 		o.securities[info.Child("SECINFO").Child("SECID").Value("UNIQUEID")] = info
 	}
@@ -39,7 +39,7 @@ func (in *intake) readOFX(text []byte) {
 		o.statements(response)
 	}
 	if !found {
-		in.add(place{1, 1}, "the OFX file has no investment statement, expected the export of a brokerage account, not of a bank or card")
+		in.addFault(position{1, 1}, "the OFX file has no investment statement, expected the export of a brokerage account, not of a bank or card")
 	}
 }
 
@@ -67,14 +67,14 @@ func walk(e *ofx.Element, path []string, yield func(*ofx.Element) bool) bool {
 
 // ofxFile is the file, and the statement in it that is being read.
 type ofxFile struct {
-	*intake
+	*input
 	// securities holds the elements of SECLIST, such as STOCKINFO, by UNIQUEID.
 	securities map[string]*ofx.Element
 	account    string
 	currency   string
 }
 
-func placeOfElement(e *ofx.Element) place { return place{int(e.Line), int(e.Column)} }
+func elementPosition(e *ofx.Element) position { return position{int(e.Line), int(e.Column)} }
 
 func (o *ofxFile) statements(response *ofx.Element) {
 	transactions := false
@@ -147,25 +147,25 @@ func (o *ofxFile) transaction(t *ofx.Element) {
 	case "SELLDEBT":
 		o.leftOut(t, t.Child("INVSELL"), meaning{shares, whyBond})
 	default:
-		o.add(placeOfElement(t), "transaction %s is not known, expected those of OFX 1 and 2", t.Name)
+		o.addFault(elementPosition(t), "transaction %s is not known, expected a transaction of OFX 1 or 2", t.Name)
 	}
 }
 
 // event starts the event of a transaction. Body is the element that contains INVTRAN.
 func (o *ofxFile) event(t, body *ofx.Element, k kind) event {
-	e := event{faults: o.count(), meaning: meaning{kind: k}, at: placeOfElement(t), account: o.account, currency: o.currency}
+	e := event{faults: o.faultCount(), meaning: meaning{kind: k}, at: elementPosition(t), account: o.account, currency: o.currency}
 	tran := body.Child("INVTRAN")
 	if tran == nil {
-		o.add(e.at, "%s has no INVTRAN: is an end tag missing?", t.Name)
+		o.addFault(e.at, "%s has no INVTRAN: is an end tag missing?", t.Name)
 		return e
 	}
 	if id := tran.Child("FITID"); id != nil {
-		e.ref, e.at = id.Text, placeOfElement(id)
+		e.ref, e.at = id.Text, elementPosition(id)
 	}
 	e.date = o.date(tran, "DTTRADE", e.at)
 	e.text = oneLine(fmt.Sprintf("%s %s %s %s", t.Name, e.ref, e.date, tran.Value("MEMO")))
 	if back := tran.Child("REVERSALFITID"); back != nil && back.Text != "" {
-		o.add(placeOfElement(back), "REVERSALFITID: the transaction takes %s back: take both out of the file", back.Text)
+		o.addFault(elementPosition(back), "REVERSALFITID: the transaction cancels %s: remove both from the file", back.Text)
 	}
 	return e
 }
@@ -199,7 +199,7 @@ func (o *ofxFile) recordTrade(e event, t, body *ofx.Element) {
 		}
 	}
 	if c.err != nil {
-		o.add(e.at, "FEES: %v", c.err)
+		o.addFault(e.at, "FEES: %v", c.err)
 	}
 	if e.kind != short {
 		o.security(&e, t, body)
@@ -218,7 +218,7 @@ func (o *ofxFile) optionClosure(t *ofx.Element) {
 	case action == "EXPIRE":
 		e.kind = expire
 	case action == "":
-		o.add(e.at, "CLOSUREOPT has no OPTACTION, expected EXERCISE, ASSIGN or EXPIRE")
+		o.addFault(e.at, "CLOSUREOPT has no OPTACTION, expected EXERCISE, ASSIGN or EXPIRE")
 	default:
 		e.held = true
 	}
@@ -233,7 +233,7 @@ func (o *ofxFile) stockSplit(t *ofx.Element) {
 	e := o.event(t, t, split)
 	e.ratio = Ratio{New: o.number(t, "NUMERATOR").Decimal, Old: o.number(t, "DENOMINATOR").Decimal}
 	if !e.ratio.New.IsPos() || !e.ratio.Old.IsPos() {
-		o.add(e.at, "NUMERATOR and DENOMINATOR are %q and %q, expected a ratio like 3 and 2", t.Value("NUMERATOR"), t.Value("DENOMINATOR"))
+		o.addFault(e.at, "NUMERATOR and DENOMINATOR are %q and %q, expected a ratio like 3 and 2", t.Value("NUMERATOR"), t.Value("DENOMINATOR"))
 	}
 	o.security(&e, t, t)
 	o.record(e)
@@ -248,12 +248,12 @@ func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 	id := body.Child("SECID").Child("UNIQUEID")
 	unique := ""
 	if id != nil {
-		at, unique = placeOfElement(id), id.Text
+		at, unique = elementPosition(id), id.Text
 	}
 	info := o.securities[unique]
 	ticker := info.Child("SECINFO").Value("TICKER")
 	if ticker == "" {
-		o.add(at, "UNIQUEID: security %q has no ticker in the file's SECLIST: add <TICKER> to its SECINFO, or write the row in the own columns", unique)
+		o.addFault(at, "UNIQUEID: security %q has no ticker in the file's SECLIST: add <TICKER> to its SECINFO, or write the row in signalbox CSV", unique)
 		return
 	}
 	symbol, option, err := parseOption(ticker)
@@ -266,7 +266,7 @@ func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 		symbol, err = parseTicker(ticker)
 	}
 	if err != nil {
-		o.add(at, "TICKER: %v", err)
+		o.addFault(at, "TICKER: %v", err)
 	}
 	e.ticker, e.option, e.multiplier = symbol, option, decimal.Hundred
 	for _, from := range []*ofx.Element{info, t} {
@@ -275,7 +275,7 @@ func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 		}
 	}
 	if !e.multiplier.IsPos() || !e.multiplier.IsInt() {
-		o.add(at, "SHPERCTRCT: %s is not a number of shares per contract, expected 100", e.multiplier)
+		o.addFault(at, "SHPERCTRCT: %s is not a number of shares per contract, expected 100", e.multiplier)
 	}
 }
 
@@ -283,7 +283,7 @@ func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 func (o *ofxFile) optionOf(info *ofx.Element) (string, error) {
 	underlying := o.securities[info.Child("SECID").Value("UNIQUEID")].Child("SECINFO").Value("TICKER")
 	strike := o.number(info, "STRIKEPRICE")
-	return optionSymbol(underlying, o.date(info, "DTEXPIRE", placeOfElement(info)), o.word(info, "OPTTYPE", "CALL", "PUT"), strike.String())
+	return optionSymbol(underlying, o.date(info, "DTEXPIRE", elementPosition(info)), o.word(info, "OPTTYPE", "CALL", "PUT"), strike.String())
 }
 
 // word returns the text of a child that must be one of the given words or absent.
@@ -292,25 +292,25 @@ func (o *ofxFile) word(e *ofx.Element, name string, words ...string) string {
 	if c == nil || c.Text == "" || slices.Contains(words, c.Text) {
 		return e.Value(name)
 	}
-	o.add(placeOfElement(c), "%s: %q is not known, expected %s", name, c.Text, strings.Join(words, " or "))
+	o.addFault(elementPosition(c), "%s: %q is not known, expected %s", name, c.Text, strings.Join(words, " or "))
 	return ""
 }
 
 // ofxDate matches a date with an optional time and time zone. The date is the one in that time zone.
 var ofxDate = regexp.MustCompile(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
 
-// date reads a child that must be a date. Without the child, the fault is at the given place.
-func (o *ofxFile) date(e *ofx.Element, name string, at place) string {
+// date reads a child that must be a date. If it is missing, the fault is at the given position.
+func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
 	c := e.Child(name)
 	if c != nil {
-		at = placeOfElement(c)
+		at = elementPosition(c)
 	}
 	if m := ofxDate.FindStringSubmatch(e.Value(name)); m != nil {
 		if date, ok := parseDate(m[1], "20060102"); ok {
 			return date
 		}
 	}
-	o.add(at, "%s: %q is not a date, expected something like 20240131", name, e.Value(name))
+	o.addFault(at, "%s: %q is not a date, expected something like 20240131", name, e.Value(name))
 	return ""
 }
 
@@ -325,7 +325,7 @@ func (o *ofxFile) number(e *ofx.Element, name string) number {
 		return number{ok: true}
 	}
 	if !ofxNumber.MatchString(c.Text) {
-		o.add(placeOfElement(c), "%s: %q is not a number, expected something like 1234.56", name, c.Text)
+		o.addFault(elementPosition(c), "%s: %q is not a number, expected something like 1234.56", name, c.Text)
 		return number{}
 	}
 	exact, ok := new(big.Rat).SetString(strings.Replace(c.Text, ",", ".", 1))
@@ -334,7 +334,7 @@ func (o *ofxFile) number(e *ofx.Element, name string) number {
 	}
 	d, scale, err := parseNumber(strings.TrimRight(exact.FloatString(10), "0"))
 	if err != nil {
-		o.add(placeOfElement(c), "%s: %q %v", name, c.Text, err)
+		o.addFault(elementPosition(c), "%s: %q %v", name, c.Text, err)
 		return number{}
 	}
 	return number{Decimal: d, scale: scale, present: true, ok: true}

@@ -16,7 +16,7 @@ func allColumns() []string {
 		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
 }
 
-// numOwn is how many of the columns every file has; the further ones are written only if a row needs them.
+// numOwn is the number of columns that every file has. The others are written only if a row needs them.
 const numOwn = 9
 
 func ownColumns() []string { return allColumns()[:numOwn] }
@@ -24,8 +24,8 @@ func ownColumns() []string { return allColumns()[:numOwn] }
 // batchRows is how many rows [ReadBatches] gives at a time.
 const batchRows = 4096
 
-// readOwn reads signalbox's own CSV. Other programs write it, so nothing in it is guessed.
-func (in *intake) readOwn(t *table) {
+// readOwn reads signalbox CSV. Nothing in it is guessed, because other programs write it.
+func (in *input) readOwn(t *table) {
 	if !in.checkColumns(t, ownColumns()[:6], allColumns()[6:]) {
 		return
 	}
@@ -33,17 +33,17 @@ func (in *intake) readOwn(t *table) {
 	for t.next(&in.faults) {
 		if len(t.fields) > len(t.head) {
 			line, col := t.csv.FieldPos(len(t.head))
-			in.add(place{line, col}, "the record has %d fields, the header %d: quote a field that has a comma", len(t.fields), len(t.head))
+			in.addFault(position{line, col}, "the record has %d fields, the header %d: quote a field that has a comma", len(t.fields), len(t.head))
 			continue
 		}
-		before := in.count()
+		before := in.faultCount()
 		r := in.ownRow(t)
 		in.checkOwn(t, &r)
-		if in.count() > before {
+		if in.faultCount() > before {
 			continue
 		}
 		if first, ok := seen[r.ID]; ok && r.ID != "" {
-			in.add(t.at("id"), "id: %q stands in line %d already, expected each id once", r.ID, first)
+			in.addFault(t.at("id"), "id: %q is also in line %d, expected each id once", r.ID, first)
 			continue
 		}
 		if r.ID != "" {
@@ -52,7 +52,7 @@ func (in *intake) readOwn(t *table) {
 		if before > 0 {
 			continue // the file is refused, so its rows need no memory
 		}
-		in.row(t.line(), "", r)
+		in.addRow(t.line(), "", r)
 		if in.take != nil && len(in.imp.Rows) == batchRows {
 			in.take(in.imp.Rows)
 			in.imp.Rows = in.imp.Rows[:0]
@@ -60,8 +60,8 @@ func (in *intake) readOwn(t *table) {
 	}
 }
 
-// checkColumns holds a header to its format: all of the required columns, none unknown, none twice.
-func (in *intake) checkColumns(t *table, required, further []string) bool {
+// checkColumns checks that a header has all required columns, none twice and no unknown ones.
+func (in *input) checkColumns(t *table, required, further []string) bool {
 	want := make(map[string]bool)
 	for _, c := range append(required, further...) {
 		want[c] = true
@@ -70,19 +70,19 @@ func (in *intake) checkColumns(t *table, required, further []string) bool {
 	for i, field := range t.fields {
 		name := strings.ToLower(field)
 		line, col := t.csv.FieldPos(i)
-		at := place{line, col}
+		at := position{line, col}
 		switch {
 		case !want[name]:
-			in.add(at, "column %q is not known, expected %s and where needed %s", field, strings.Join(required, ","), strings.Join(further, ","))
+			in.addFault(at, "column %q is not known, expected %s and optionally %s", field, strings.Join(required, ","), strings.Join(further, ","))
 			ok = false
 		case t.head[name] != i:
-			in.add(at, "column %q stands here twice", field)
+			in.addFault(at, "column %q appears twice", field)
 			ok = false
 		}
 	}
 	for _, c := range required {
 		if _, there := t.head[c]; !there {
-			in.add(t.at(), "column %q is missing, expected %s", c, strings.Join(required, ","))
+			in.addFault(t.at(), "column %q is missing, expected %s", c, strings.Join(required, ","))
 			ok = false
 		}
 	}
@@ -93,24 +93,24 @@ func (in *intake) checkColumns(t *table, required, further []string) bool {
 // a row that kept it would keep the record.
 func intern(s string) string { return unique.Make(s).Value() }
 
-func (in *intake) ownRow(t *table) Row {
+func (in *input) ownRow(t *table) Row {
 	r := Row{
 		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")), Action: parseAction(t.get("action")),
-		Quantity: in.positive(t, "quantity"), Price: in.positive(t, "price"), Fees: in.positive(t, "fees"), Currency: intern(in.currency(t)),
-		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")), DonorBasis: in.positive(t, "donor_basis"),
-		DonorDate: in.isoDate(t, "donor_date", false), Value: in.positive(t, "value"), ID: strings.Clone(t.get("id")),
+		Quantity: in.nonNegative(t, "quantity"), Price: in.nonNegative(t, "price"), Fees: in.nonNegative(t, "fees"), Currency: intern(in.currency(t)),
+		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")), DonorBasis: in.nonNegative(t, "donor_basis"),
+		DonorDate: in.isoDate(t, "donor_date", false), Value: in.nonNegative(t, "value"), ID: strings.Clone(t.get("id")),
 	}
 	if r.Account == "" && r.Action != Transfer && r.Action != Split {
-		in.add(t.at("account"), "account is empty, expected the id of an account")
+		in.addFault(t.at("account"), "the account is empty, expected the id of an account")
 	}
 	ticker, err := parseTicker(t.get("ticker"))
 	if err != nil {
-		in.add(t.at("ticker"), "%v", err)
+		in.addFault(t.at("ticker"), "%v", err)
 	}
 	r.Ticker = intern(ticker)
 	if s := t.get("ratio"); s != "" {
 		if r.Ratio, err = parseRatio(s); err != nil {
-			in.add(t.at("ratio"), "ratio: %q %v", s, err)
+			in.addFault(t.at("ratio"), "ratio: %q %v", s, err)
 		}
 	}
 	return r
@@ -121,44 +121,44 @@ func parseAction(s string) Action {
 	return Action(intern(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-", "_")))
 }
 
-func (in *intake) positive(t *table, name string) decimal.Decimal {
+func (in *input) nonNegative(t *table, name string) decimal.Decimal {
 	n := t.number(&in.faults, name)
 	if n.IsNeg() {
-		in.add(t.at(name), "%s: %q is negative, expected a positive number: the action says the direction", name, t.get(name))
+		in.addFault(t.at(name), "%s: %q is negative, expected a positive number: the action gives the direction", name, t.get(name))
 	}
 	return n.Decimal
 }
 
-func (in *intake) isoDate(t *table, name string, required bool) string {
+func (in *input) isoDate(t *table, name string, required bool) string {
 	s := t.get(name)
 	if s == "" && !required {
 		return ""
 	}
 	date, ok := parseDate(s, time.DateOnly)
 	if !ok {
-		in.add(t.at(name), "%s: %q is no date, expected something like 2024-01-31", name, s)
+		in.addFault(t.at(name), "%s: %q is not a date, expected something like 2024-01-31", name, s)
 	}
 	return date
 }
 
-func (in *intake) currency(t *table) string {
+func (in *input) currency(t *table) string {
 	s := strings.ToUpper(t.get("currency"))
 	if s != "" && s != "USD" && (len(s) != 3 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
-		in.add(t.at("currency"), "currency: %q is no currency, expected three letters like USD", t.get("currency"))
+		in.addFault(t.at("currency"), "currency: %q is not a currency, expected three letters like USD", t.get("currency"))
 	}
 	return s
 }
 
-// checkOwn holds a row to what its action needs, and fills the total of an action that may be given per share.
-func (in *intake) checkOwn(t *table, r *Row) {
+// checkOwn checks that a row has what its action needs, and computes totals that may be given per share.
+func (in *input) checkOwn(t *table, r *Row) {
 	need := func(missing bool, column, what string) {
 		if missing {
-			in.add(t.at(column), "%s: %s needs %s", column, r.Action, what)
+			in.addFault(t.at(column), "%s: %s needs %s", column, r.Action, what)
 		}
 	}
 	quantity := func() {
 		if r.Quantity.IsZero() {
-			// A number that is none was reported already.
+			// A malformed number has a fault already.
 			_, _, err := parseNumber(t.get("quantity"))
 			need(t.get("quantity") == "" || err == nil, "quantity", "a quantity above 0")
 		}
@@ -172,34 +172,35 @@ func (in *intake) checkOwn(t *table, r *Row) {
 		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio", "a ratio like 4 or 3:2, or the shares added as quantity")
 	case Transfer:
 		quantity()
-		need(r.ToAccount == r.Account, "to_account", "an account and another to_account, one of them empty for the world outside")
+		need(r.ToAccount == r.Account, "to_account", "an account and a different to_account; leave one of them empty if the shares enter or leave the portfolio")
 	case ReturnOfCapital:
 		need(r.Value.IsZero() && (r.Quantity.IsZero() || r.Price.IsZero()), "value", "the cash received, or quantity and price")
 	case Expire, Assign:
 		quantity()
 	case GiftIn:
 		quantity()
-		need(t.get("donor_basis") == "", "donor_basis", "what the shares cost the donor in all")
-		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the value in all on the day of the gift, or a price")
+		need(t.get("donor_basis") == "", "donor_basis", "the total that the donor paid for the shares")
+		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the total value on the day of the gift, or a price")
 	case Inherit:
 		quantity()
-		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the value in all on the day of death, or a price")
+		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the total value on the day of death, or a price")
 	default:
-		in.add(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint(t.get("action"), actionList()), actionNames)
+		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint(t.get("action"), actionList()), actionNames)
 	}
 	if r.DonorDate > r.Date && r.Date != "" {
-		in.add(t.at("donor_date"), "donor_date: %s is after the row's date, expected the day the donor bought", r.DonorDate)
+		in.addFault(t.at("donor_date"), "donor_date: %s is after the date of the row, expected the day on which the donor bought the shares", r.DonorDate)
 	}
 	if (r.Action == ReturnOfCapital || r.Action == GiftIn || r.Action == Inherit) && r.Value.IsZero() {
 		total, err := r.Quantity.Mul(r.Price)
 		if err != nil {
-			in.add(t.at("price"), "price: quantity × price is too large: %v", err)
+			in.addFault(t.at("price"), "price: quantity × price is too large: %v", err)
 		}
 		r.Value = total.Trim(0)
 	}
 }
 
-// Format writes rows in the own columns, with the further ones that a row needs; id only where content does not give it.
+// Format writes rows as signalbox CSV. It writes optional columns only if a row needs them, and IDs only if they do not
+// follow from the content.
 func Format(rows []Row) ([]byte, error) {
 	print := make(fingerprints)
 	records := make([][]string, len(rows))
@@ -242,7 +243,7 @@ func Format(rows []Row) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// amount leaves a zero empty, which reads back as zero.
+// amount writes zero as an empty field, which is read as zero.
 func amount(d decimal.Decimal) string {
 	if d.IsZero() {
 		return ""
@@ -250,7 +251,7 @@ func amount(d decimal.Decimal) string {
 	return d.String()
 }
 
-// price writes a zero where an action needs a price.
+// price writes zero as 0 if the action needs a price.
 func price(r Row) string {
 	switch r.Action {
 	case Buy, Sell, Reinvest:

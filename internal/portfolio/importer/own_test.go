@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// sameAgain holds that rows survive the own columns, all but their lines.
+// sameAgain checks that rows do not change, except for their lines, when they are written as signalbox CSV and read again.
 func sameAgain(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -93,7 +93,7 @@ func TestFormatProperty(t *testing.T) {
 	})
 }
 
-// TestTransfersOutside holds that one side of a transfer may be the world outside.
+// TestTransfersOutside checks transfers into and out of the portfolio.
 func TestTransfersOutside(t *testing.T) {
 	head := strings.TrimSpace(ownHead) + ",to_account,donor_basis,donor_date\n"
 	imp := mustRead(t, "f", []byte(head+"2024-01-31,brk,transfer,VTI,1,,,,,,,\n2024-01-31,,transfer,KO,2,,,,,brk,90,2020-01-02\n"), nil)
@@ -109,15 +109,15 @@ func TestOwnRefusals(t *testing.T) {
 		"2024-01-31,a,buy,VTI,1,,,,,,,,,,":                                                         "f:2:24: price: buy needs",
 		"2024-01-31,,transfer,VTI,1,,,,,,,,,,":                                                     "to_account: transfer needs an account",
 		"2024-01-31,a,inherit,VTI,1,0,,,,,,,,0,":                                                   "value: inherit needs",
-		"2024-01-31,a,transfer,VTI,1,,,,,a,,,,,":                                                   "to_account: transfer needs an account and another to_account",
-		"2024-01-31,a,gift_in,VTI,1,,,,,,,5,2024-02-01,5,":                                         "f:2:36: donor_date: 2024-02-01 is after the row's date",
+		"2024-01-31,a,transfer,VTI,1,,,,,a,,,,,":                                                   "to_account: transfer needs an account and a different to_account",
+		"2024-01-31,a,gift_in,VTI,1,,,,,,,5,2024-02-01,5,":                                         "f:2:36: donor_date: 2024-02-01 is after the date of the row",
 		"2024-01-31,a,split,VTI,,,,,,,,,,,":                                                        "ratio: split needs",
 		"2024-01-31,a,return_of_capital,VTI,1,,,,,,,,,,":                                           "value: return_of_capital needs",
 		"2024-01-31,a,inherit,VTI,9999999999999999999,9999999999999999999,,,,,,,,,":                "quantity × price is too large",
 		"2024-01-31,a,buy,VTI,1,1,-1,,,,,,,,":                                                      "fees: \"-1\" is negative",
-		"2024-01-31,a,buy,VTI,1,1,,,,,,,,,x\n2024-01-31,a,buy,VTI,1,1,,,,,,,,,x":                   "f:3:34: id: \"x\" stands in line 2 already",
-		"2024-01-31,a,buy,VTI,1,1,,US,,,,,,,":                                                      "currency: \"US\" is no currency",
-		"2024-01-31,a,expire,VTI,,,,,,,,,,,\n2024-01-31,a,assign,VTI,0,,,,,,,,,,\n,a,buy,V,1,1,,,": "4:1: date: \"\" is no date",
+		"2024-01-31,a,buy,VTI,1,1,,,,,,,,,x\n2024-01-31,a,buy,VTI,1,1,,,,,,,,,x":                   "f:3:34: id: \"x\" is also in line 2",
+		"2024-01-31,a,buy,VTI,1,1,,US,,,,,,,":                                                      "currency: \"US\" is not a currency",
+		"2024-01-31,a,expire,VTI,,,,,,,,,,,\n2024-01-31,a,assign,VTI,0,,,,,,,,,,\n,a,buy,V,1,1,,,": "4:1: date: \"\" is not a date",
 	} {
 		if fe := refusal(t, head+row+"\n", nil); !strings.Contains(fe.Error(), want) {
 			t.Errorf("%s\ngives %v\nexpected %s", row, fe, want)

@@ -8,37 +8,37 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Price is one day's close of a ticker.
+// Price is the closing price of a ticker on one day.
 type Price struct {
-	// Date is as 2024-01-31.
+	// Date is a date such as 2024-01-31.
 	Date   string
 	Ticker string
 	Close  decimal.Decimal
-	// Adjusted is the close after later splits and dividends, zero if the file says nothing.
+	// Adjusted is the close adjusted for later splits and dividends; zero means that the file does not give it.
 	Adjusted decimal.Decimal
 	Currency string
 	Source   Source
 }
 
-// Rate is what one unit of a currency is worth in another on a day.
+// Rate is the value of one unit of a currency in another currency on one day.
 type Rate struct {
-	// Date is as 2024-01-31.
+	// Date is a date such as 2024-01-31.
 	Date     string
 	From, To string
 	Rate     decimal.Decimal
 	Source   Source
 }
 
-// ReadPrices reads a file of the folder prices: date,ticker,close and, if it likes, adjusted and currency. A ticker has
+// ReadPrices reads a price file with the columns date,ticker,close and optionally adjusted and currency. A ticker may have
 // one close a day. The error is a *[FaultsError].
 func ReadPrices(name string, data []byte) ([]Price, error) {
 	var prices []Price
-	err := readDaily(name, data, []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}, func(in *intake, t *table) string {
-		p := Price{Date: in.isoDate(t, "date", true), Close: in.above(t, "close", true), Adjusted: in.above(t, "adjusted", false),
+	err := readDaily(name, data, []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}, func(in *input, t *table) string {
+		p := Price{Date: in.isoDate(t, "date", true), Close: in.aboveZero(t, "close", true), Adjusted: in.aboveZero(t, "adjusted", false),
 			Currency: in.currency(t), Source: Source{File: name, Line: t.line()}}
 		var err error
 		if p.Ticker, err = parseTicker(t.get("ticker")); err != nil {
-			in.add(t.at("ticker"), "%v", err)
+			in.addFault(t.at("ticker"), "%v", err)
 		}
 		prices = append(prices, p)
 		return p.Ticker + " on " + p.Date
@@ -49,8 +49,9 @@ func ReadPrices(name string, data []byte) ([]Price, error) {
 	return prices, nil
 }
 
-// ReadRates reads fx.csv: date,from,to,rate, where one unit of from is worth rate units of to. It also takes the
-// columns of a price file, with pairs like EURUSD or EURUSD=X as tickers. The error is a *[FaultsError].
+// ReadRates reads a file of exchange rates with the columns date,from,to,rate: one unit of from is worth rate units of to.
+// It also accepts the columns of a price file, with pairs like EURUSD or EURUSD=X as tickers. The error is a
+// *[FaultsError].
 func ReadRates(name string, data []byte) ([]Rate, error) {
 	var rates []Rate
 	pairs := isPriceFile(data)
@@ -58,7 +59,7 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 	if pairs {
 		required, further = []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}
 	}
-	err := readDaily(name, data, required, further, func(in *intake, t *table) string {
+	err := readDaily(name, data, required, further, func(in *input, t *table) string {
 		r := Rate{Date: in.isoDate(t, "date", true), From: strings.ToUpper(t.get("from")), To: strings.ToUpper(t.get("to")),
 			Source: Source{File: name, Line: t.line()}}
 		column := "rate"
@@ -69,13 +70,13 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 				r.From, r.To = pair[:3], pair[3:]
 			}
 		}
-		r.Rate = in.above(t, column, true)
+		r.Rate = in.aboveZero(t, column, true)
 		if !isCurrency(r.From) || !isCurrency(r.To) || r.From == r.To {
 			at := t.at("from")
 			if pairs {
 				at = t.at("ticker")
 			}
-			in.add(at, "the rate is not between two currencies, expected three letters each, like EUR and USD")
+			in.addFault(at, "the rate is not between two currencies, expected three letters each, like EUR and USD")
 		}
 		rates = append(rates, r)
 		return r.From + " in " + r.To + " on " + r.Date
@@ -92,54 +93,54 @@ func isPriceFile(data []byte) bool {
 		return false
 	}
 	t := newTable(text)
-	return t.next(&faults{}) && hasAll(header(t.fields), "date", "ticker", "close")
+	return t.next(&faults{}) && hasColumns(columnIndexes(t.fields), "date", "ticker", "close")
 }
 
 func isCurrency(s string) bool {
 	return len(s) == 3 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// above reads a number that must be over 0.
-func (in *intake) above(t *table, name string, required bool) decimal.Decimal {
+// aboveZero reads a number that must be greater than 0.
+func (in *input) aboveZero(t *table, name string, required bool) decimal.Decimal {
 	n := t.number(&in.faults, name)
 	if n.ok && (n.present || required) && !n.IsPos() {
-		in.add(t.at(name), "%s: %q is not above 0, expected something like 123.45", name, t.get(name))
+		in.addFault(t.at(name), "%s: %q is not above 0, expected something like 123.45", name, t.get(name))
 	}
 	return n.Decimal
 }
 
-// readDaily reads a table with a header in its first record and at most one record for each key.
-func readDaily(name string, data []byte, required, further []string, each func(*intake, *table) (key string)) error {
-	in := &intake{faults: faults{file: name}, imp: &Import{}}
-	text, _, err := prepare(data)
+// readDaily reads a table whose first record is the header. No two records may have the same key.
+func readDaily(name string, data []byte, required, further []string, each func(*input, *table) (key string)) error {
+	in := &input{faults: faults{file: name}, imp: &Import{}}
+	text, _, err := decodeFile(data)
 	if len(bytes.TrimSpace(data)) == 0 {
 		err = fmt.Errorf("is empty, expected the columns %s", strings.Join(required, ","))
 	}
 	if err != nil {
-		in.add(placeOf(err), "the file %v", err)
+		in.addFault(positionOf(err), "the file %v", err)
 		return in.err()
 	}
 	t := newTable(text)
 	if !t.next(&in.faults) {
 		return in.err()
 	}
-	t.head = header(t.fields)
+	t.head = columnIndexes(t.fields)
 	if !in.checkColumns(t, required, further) {
 		return in.err()
 	}
 	seen := make(map[string]int)
 	for t.next(&in.faults) {
-		before := in.count()
+		before := in.faultCount()
 		if len(t.fields) > len(t.head) {
-			in.add(t.at(), "the record has %d fields, the header %d", len(t.fields), len(t.head))
+			in.addFault(t.at(), "the record has %d fields, the header %d", len(t.fields), len(t.head))
 			continue
 		}
 		key := each(in, t)
-		if in.count() > before {
+		if in.faultCount() > before {
 			continue
 		}
 		if first, ok := seen[key]; ok {
-			in.add(t.at(), "%s stands in line %d already, expected it once", key, first)
+			in.addFault(t.at(), "%s is also in line %d, expected it once", key, first)
 			continue
 		}
 		seen[key] = t.line()

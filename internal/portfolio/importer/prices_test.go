@@ -21,8 +21,8 @@ func TestReadPrices(t *testing.T) {
 		t.Errorf("prices (-want +got):\n%s", diff)
 	}
 	_, err = ReadPrices("p.csv", []byte("date,ticker,close\n2024-01-31,VTI,0\n2024-01-32,,-1\n2024-01-31,KO,60\n2024-01-31,KO,61\n2024-01-31,KO,61,62\n2024-01-31,T,\n"))
-	for _, want := range []string{`p.csv:2:16: close: "0" is not above 0`, `p.csv:3:1: date`, "p.csv:3:12: ticker is empty", `p.csv:3:13: close: "-1"`,
-		"p.csv:5:1: KO on 2024-01-31 stands in line 4 already", "p.csv:6:1: the record has 4 fields", `p.csv:7:14: close: ""`} {
+	for _, want := range []string{`p.csv:2:16: close: "0" is not above 0`, `p.csv:3:1: date`, "p.csv:3:12: the ticker is empty", `p.csv:3:13: close: "-1"`,
+		"p.csv:5:1: KO on 2024-01-31 is also in line 4", "p.csv:6:1: the record has 4 fields", `p.csv:7:14: close: ""`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\ndoes not have %s", err, want)
 		}
@@ -51,7 +51,7 @@ func TestReadRates(t *testing.T) {
 		"date,from,to,rate\n2024-01-31,EUR,USD,0\n":                         `fx.csv:2:20: rate: "0" is not above 0`,
 		"date,ticker,close\n2024-01-31,VTI,1\n":                             "fx.csv:2:12: the rate",
 		"date,rate\n":                                                       `column "from" is missing`,
-		"date,from,to,rate\n2024-01-31,EUR,USD,1\n2024-01-31,EUR,USD,1.1\n": "EUR in USD on 2024-01-31 stands in line 2 already",
+		"date,from,to,rate\n2024-01-31,EUR,USD,1\n2024-01-31,EUR,USD,1.1\n": "EUR in USD on 2024-01-31 is also in line 2",
 	} {
 		if _, err := ReadRates("fx.csv", []byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v\nexpected %s", data, err, want)

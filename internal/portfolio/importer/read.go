@@ -11,23 +11,23 @@ import (
 // maxBytes bounds a file. A million rows of the own CSV are about 60 MB.
 const maxBytes = 256 << 20
 
-// headerWithin is how many records may stand before a CSV file's header.
-const headerWithin = 25
+// maxPreamble is how many records of a CSV file are searched for the header.
+const maxPreamble = 25
 
-const known = "expected signalbox's own columns (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
+const known = "expected signalbox CSV (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
 	"a Schwab, Fidelity or Robinhood CSV export, an Interactive Brokers Flex query in XML, or OFX/QFX"
 
-// Read understands one file of transactions. The name is only for messages and [Source]; a nil opts means the zero
+// Read reads one file of transactions. The name is used only in messages and in [Source]. A nil opts means the zero
 // [Options]. The error is a *[FaultsError].
 func Read(name string, data []byte, opts *Options) (*Import, error) {
-	return newIntake(name).read(data, opts)
+	return newInput(name).read(data, opts)
 }
 
 // ReadBatches is like [Read], but passes the rows to take in batches, in order, so that the rows of a large file are never
 // all in memory. The rows have no IDs. The slice is reused after take returns. If ReadBatches returns an error, the caller
 // must discard the rows that it took.
 func ReadBatches(name string, data []byte, opts *Options, take func([]Row)) (*Import, error) {
-	in := newIntake(name)
+	in := newInput(name)
 	in.take = take
 	imp, err := in.read(data, opts)
 	if err != nil {
@@ -38,13 +38,13 @@ func ReadBatches(name string, data []byte, opts *Options, take func([]Row)) (*Im
 	return imp, nil
 }
 
-func (in *intake) read(data []byte, opts *Options) (*Import, error) {
+func (in *input) read(data []byte, opts *Options) (*Import, error) {
 	if opts != nil {
 		in.opts = *opts
 	}
-	text, note, err := prepare(data)
+	text, note, err := decodeFile(data)
 	if err != nil {
-		in.add(placeOf(err), "the file %v", err)
+		in.addFault(positionOf(err), "the file %v", err)
 		return nil, in.err()
 	}
 	if note != "" {
@@ -68,7 +68,7 @@ func (in *intake) read(data []byte, opts *Options) (*Import, error) {
 	return in.imp, nil
 }
 
-func prepare(data []byte) (text []byte, note string, err error) {
+func decodeFile(data []byte) (text []byte, note string, err error) {
 	if len(data) > maxBytes {
 		return nil, "", fmt.Errorf("is larger than %d MB: split it", maxBytes>>20)
 	}
@@ -81,35 +81,35 @@ func prepare(data []byte) (text []byte, note string, err error) {
 	return text, note, nil
 }
 
-// intake is one file on its way in.
-type intake struct {
+// input is a file that is being read.
+type input struct {
 	faults
 	opts Options
 	imp  *Import
-	// refs are the brokers' own references, by row.
+	// refs holds the references that brokers gave to rows, by the index of the row.
 	refs map[int]string
-	// legs are the halves of splits, which may stand apart.
+	// legs holds the halves of splits, which may be apart in the file.
 	legs []leg
-	// fileAccount is an account named once for the whole file.
+	// fileAccount is the account that the file names for all of its records.
 	fileAccount string
 	shorts      int
-	// take receives the rows of a file in the own columns in batches; nil means they stay in imp.
+	// take receives the rows of a signalbox CSV file in batches; nil means they stay in imp.
 	take func([]Row)
 }
 
-func newIntake(name string) *intake {
-	return &intake{faults: faults{file: name}, imp: &Import{Rows: []Row{}}}
+func newInput(name string) *input {
+	return &input{faults: faults{file: name}, imp: &Import{Rows: []Row{}}}
 }
 
-func (in *intake) note(format string, args ...any) {
+func (in *input) note(format string, args ...any) {
 	in.imp.Notes = append(in.imp.Notes, fmt.Sprintf(format, args...))
 }
 
-func (in *intake) skip(line int, text, why string, shares bool) {
+func (in *input) skip(line int, text, why string, shares bool) {
 	in.imp.Skipped = append(in.imp.Skipped, Skipped{Line: line, Text: oneLine(text), Why: why, Shares: shares})
 }
 
-func (in *intake) row(line int, ref string, r Row) {
+func (in *input) addRow(line int, ref string, r Row) {
 	r.Source = Source{File: in.file, Line: line}
 	if ref != "" {
 		if in.refs == nil {
@@ -120,56 +120,56 @@ func (in *intake) row(line int, ref string, r Row) {
 	in.imp.Rows = append(in.imp.Rows, r)
 }
 
-// readCSV finds the header and hands the table to the format it belongs to.
-func (in *intake) readCSV(text []byte) {
+// readCSV finds the header, and with it the format, and reads the records.
+func (in *input) readCSV(text []byte) {
 	t := newTable(text)
 	var preamble []string
-	first := place{1, 1}
-	for n := 0; n < headerWithin && t.next(&in.faults); n++ {
+	first := position{1, 1}
+	for n := 0; n < maxPreamble && t.next(&in.faults); n++ {
 		if n == 0 {
 			first = t.at()
 		}
-		t.head = header(t.fields)
+		t.head = columnIndexes(t.fields)
 		switch {
-		case hasAll(t.head, "date", "account", "action", "ticker"):
+		case hasColumns(t.head, "date", "account", "action", "ticker"):
 			in.imp.Format = "signalbox"
 			in.readOwn(t)
-		case hasAll(t.head, "date", "action", "symbol", "quantity", "price", "fees & comm", "amount"):
+		case hasColumns(t.head, "date", "action", "symbol", "quantity", "price", "fees & comm", "amount"):
 			in.imp.Format = "schwab"
 			in.readSchwab(t, preamble)
-		case hasAll(t.head, "run date", "action", "symbol", "quantity", "price", "amount"):
+		case hasColumns(t.head, "run date", "action", "symbol", "quantity", "price", "amount"):
 			in.imp.Format = "fidelity"
 			in.readFidelity(t)
-		case hasAll(t.head, "activity date", "instrument", "description", "trans code", "quantity", "price", "amount"):
+		case hasColumns(t.head, "activity date", "instrument", "description", "trans code", "quantity", "price", "amount"):
 			in.imp.Format = "robinhood"
 			in.readRobinhood(t)
-		case hasAll(t.head, "date", "ticker", "close"):
-			in.add(t.at(), "the file has prices, not transactions: it belongs in the folder prices")
-		case hasAll(t.head, "statement", "header", "field name"):
-			in.add(t.at(), "the file is an Interactive Brokers activity statement: export a Flex query in XML instead")
+		case hasColumns(t.head, "date", "ticker", "close"):
+			in.addFault(t.at(), "the file has prices, not transactions: move it to the folder prices")
+		case hasColumns(t.head, "statement", "header", "field name"):
+			in.addFault(t.at(), "the file is an Interactive Brokers activity statement: export a Flex query in XML instead")
 		default:
 			preamble = append(preamble, strings.Join(t.fields, ","))
 			continue
 		}
 		return
 	}
-	in.unrecognised(text, first)
+	in.reportUnrecognised(text, first)
 }
 
-// finish does what needs the whole file: splits in two halves, accounts, IDs.
-func (in *intake) finish() {
+// finish does the work that needs all records of the file.
+func (in *input) finish() {
 	in.joinLegs()
-	in.inOrder()
-	in.nameAccounts()
+	in.sortOldestFirst()
+	in.mapAccounts()
 	if in.shorts > 0 {
-		in.note("left out as short positions or written options: %d; no lots of them are kept, and their premiums change no basis", in.shorts)
+		in.note("%d records of short positions or written options were skipped: no lots are kept for them, and their premiums do not change any basis", in.shorts)
 	}
-	in.identify()
+	in.assignIDs()
 }
 
-// inOrder puts the rows of a broker's CSV from old to new. Most brokers write the newest first, and for two trades of
-// one day the file's order is all that tells which came first.
-func (in *intake) inOrder() {
+// sortOldestFirst reverses the rows of a broker's CSV if they are newest first, as most brokers write them. Rows are not
+// sorted by date, because only the order of the file shows which of two trades on one day came first.
+func (in *input) sortOldestFirst() {
 	switch in.imp.Format {
 	case "schwab", "fidelity", "robinhood":
 	default:
@@ -186,15 +186,15 @@ func (in *intake) inOrder() {
 	}
 }
 
-// identify gives every row its ID.
-func (in *intake) identify() {
+// assignIDs sets the ID of every row.
+func (in *input) assignIDs() {
 	if in.take != nil {
 		return
 	}
 	print, refs := make(fingerprints, len(in.imp.Rows)), make(map[string]fingerprint)
 	for i := range in.imp.Rows {
 		r := &in.imp.Rows[i]
-		// Each row counts, also one that has its own ID, so that Format can tell which IDs it must write.
+		// Rows with an ID of their own are counted too: Format counts the same way to find out which IDs it must write.
 		content := print.next(r)
 		if r.ID != "" {
 			continue
@@ -204,7 +204,7 @@ func (in *intake) identify() {
 			continue
 		}
 		r.ID = reference(in.imp.Format, r.Account, in.refs[i])
-		// A reference that comes again with another content is no reference: both rows stay.
+		// A reference used twice for different contents does not identify a row: keep both.
 		sum := contentSum(r)
 		if first, ok := refs[r.ID]; ok && first != sum {
 			r.ID += "-" + content
@@ -214,8 +214,8 @@ func (in *intake) identify() {
 	}
 }
 
-// nameAccounts turns the broker's account names into the portfolio's ids.
-func (in *intake) nameAccounts() {
+// mapAccounts replaces the broker's account names by the portfolio's account ids.
+func (in *input) mapAccounts() {
 	if in.imp.Format == "signalbox" {
 		return
 	}
@@ -232,12 +232,12 @@ func (in *intake) nameAccounts() {
 		for i := range list {
 			list[i] = fmt.Sprintf("%q", list[i])
 		}
-		in.add(place{1, 1}, "the file names %d accounts (%s): map each of them instead of giving one account",
+		in.addFault(position{1, 1}, "the file names %d accounts (%s): map each of them to an id instead of naming one account for the file",
 			len(list), strings.Join(list, ", "))
 		return
 	}
 	if line, ok := names[""]; ok && in.opts.Account == "" {
-		in.add(place{line, 1}, "the file does not say which account it is about: give the account's id")
+		in.addFault(position{line, 1}, "the file does not name its account: give the account's id")
 		return
 	}
 	for i := range in.imp.Rows {

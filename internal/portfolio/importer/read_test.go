@@ -27,7 +27,7 @@ func sample(t *testing.T, name string) []byte {
 	return data
 }
 
-// merge is what a portfolio does with the rows of several files: one whose ID came in an earlier one is left out.
+// merge joins the rows of several files as a portfolio does: rows with a known ID are dropped.
 func merge(imports ...*Import) (rows []Row, duplicates int) {
 	seen := make(map[string]bool)
 	for _, imp := range imports {
@@ -71,14 +71,14 @@ func TestTwiceAddsNothing(t *testing.T) {
 		if len(first.Rows) == 0 || len(rows) != len(first.Rows) || duplicates != len(first.Rows) {
 			t.Errorf("%s twice: %d rows and %d duplicates, expected %d of each", name, len(rows), duplicates, len(first.Rows))
 		}
-		// What was imported may also come back in the own columns.
+		// Rows may also be imported again from signalbox CSV.
 		text, err := Format(first.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := mustRead(t, "own.csv", text, nil)
 		if rows, _ := merge(first, own); len(rows) != len(first.Rows) {
-			t.Errorf("%s and its own columns: %d rows, expected %d", name, len(rows), len(first.Rows))
+			t.Errorf("%s and its signalbox CSV: %d rows, expected %d", name, len(rows), len(first.Rows))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestOverlapKeepsEqualFills(t *testing.T) {
 	}
 }
 
-// TestReferenceReused holds that a broker's reference on two different trades loses neither.
+// TestReferenceReused checks that two different trades with the same reference are both kept.
 func TestReferenceReused(t *testing.T) {
 	text := strings.Replace(string(sample(t, "activity.qfx")), "<FITID>S1", "<FITID>B1", 1)
 	imp := mustRead(t, "a.qfx", []byte(text), nil)
@@ -108,14 +108,14 @@ func TestReferenceReused(t *testing.T) {
 		t.Errorf("%d of %d rows are left", len(rows), len(imp.Rows))
 	}
 	if imp.Rows[0].Source.Line == imp.Rows[1].Source.Line {
-		t.Error("both trades are said to stand in one line")
+		t.Error("both trades have the same line")
 	}
 }
 
 func TestAccounts(t *testing.T) {
 	schwab := "\"Date\",\"Action\",\"Symbol\",\"Description\",\"Quantity\",\"Price\",\"Fees & Comm\",\"Amount\"\n" +
 		"\"03/28/2024\",\"Buy\",\"VTI\",\"V\",\"1\",\"$2.00\",\"\",\"-$2.00\"\n"
-	if fe := refusal(t, schwab, nil); !strings.Contains(fe.Error(), "which account") {
+	if fe := refusal(t, schwab, nil); !strings.Contains(fe.Error(), "does not name its account") {
 		t.Errorf("no account: %v", fe)
 	}
 	if r := mustRead(t, "f", []byte(schwab), &Options{Account: "brk"}).Rows[0]; r.Account != "brk" {
@@ -139,7 +139,7 @@ func TestFaultsAreCapped(t *testing.T) {
 	if len(fe.Faults) != maxFaults || fe.More == 0 || !strings.Contains(fe.Error(), "and ") {
 		t.Errorf("%d faults and %d more, expected 50 and the rest counted", len(fe.Faults), fe.More)
 	}
-	// Beyond the cap a broken row still must not become a transaction.
+	// After the limit of faults, a broken row still must not become a transaction.
 	fe = refusal(t, ownHead+strings.Repeat("2024-01-31,brk,buy,VTI,x,1,,,\n", 60), nil)
 	if len(fe.Faults) != maxFaults || fe.More != 10 {
 		t.Errorf("%d faults and %d more, expected 50 and 10", len(fe.Faults), fe.More)
@@ -185,8 +185,8 @@ func utf16Of(s string, big bool) []byte {
 	return out
 }
 
-// TestEveryRecordHasAPlace counts: what is in a file is a row, skipped, or refused.
-func TestEveryRecordHasAPlace(t *testing.T) {
+// TestEveryRecordIsCounted checks that every record of a file becomes a row, is skipped, or is refused.
+func TestEveryRecordIsCounted(t *testing.T) {
 	for name, records := range map[string]int{"schwab.csv": 18, "fidelity.csv": 14, "robinhood.csv": 15, "flex.xml": 16, "activity.qfx": 10} {
 		imp := mustRead(t, name, sample(t, name), &Options{Account: accountFor(name)})
 		pairs := map[string]int{"schwab.csv": 1, "robinhood.csv": 1}[name] // a reverse split has two records
@@ -201,7 +201,7 @@ func TestEveryRecordHasAPlace(t *testing.T) {
 	}
 }
 
-// TestOrderOfDay holds that two trades of one day come out in the order they were made, whichever way the file runs.
+// TestOrderOfDay checks that two trades of one day keep their order, whether the file is oldest first or newest first.
 func TestOrderOfDay(t *testing.T) {
 	head := "Activity Date,Instrument,Description,Trans Code,Quantity,Price,Amount\n"
 	sold, bought, older := "3/28/2024,VTI,V,Sell,1,$3.00,$3.00\n", "3/28/2024,VTI,V,Buy,1,$2.00,($2.00)\n", "3/1/2024,KO,K,Buy,1,$2.00,($2.00)\n"

@@ -6,7 +6,7 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// robinhoodWords are Robinhood's transaction codes.
+// robinhoodWords returns the meaning of Robinhood's transaction codes.
 func robinhoodWords() vocabulary {
 	v := make(vocabulary)
 	v.put(meaning{kind: buy}, "buy", "bto")
@@ -31,8 +31,8 @@ func robinhoodWords() vocabulary {
 	return v
 }
 
-func (in *intake) readRobinhood(t *table) {
-	if !in.columnsOnce(t) {
+func (in *input) readRobinhood(t *table) {
+	if !in.checkUniqueColumns(t) {
 		return
 	}
 	words := robinhoodWords()
@@ -41,17 +41,17 @@ func (in *intake) readRobinhood(t *table) {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		e := event{faults: in.count(), at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
+		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
 			feesInAmount: true, signed: true}
-		code, description := fold(t.get("trans code")), strings.Join(strings.Fields(t.get("description")), " ")
+		code, description := normalize(t.get("trans code")), strings.Join(strings.Fields(t.get("description")), " ")
 		e.meaning = words[code]
-		// Only an option that was held can be exercised, whatever the sign.
+		// Only an option that was held can be exercised; the sign of the quantity does not show it.
 		e.held = e.kind == exercise
-		if code == "buy" && strings.Contains(fold(description), "dividend reinvestment") {
+		if code == "buy" && strings.Contains(normalize(description), "dividend reinvestment") {
 			e.kind = reinvest
 		}
 		if e.kind == unknown {
-			in.add(t.at("trans code"), "trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
+			in.addFault(t.at("trans code"), "trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
 				t.get("trans code"), words.hint(code))
 		}
 		e.date = in.usDate(t, "activity date")
@@ -63,7 +63,7 @@ func (in *intake) readRobinhood(t *table) {
 			if err == nil && ok {
 				e.ticker, e.option = symbol, true
 			} else {
-				in.add(t.at("description"), "description: %q names no option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
+				in.addFault(t.at("description"), "description: %q does not name an option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
 			}
 		} else {
 			in.symbol(t, &e, "instrument")
@@ -72,8 +72,8 @@ func (in *intake) readRobinhood(t *table) {
 	}
 }
 
-// robinhoodQuantity reads a quantity where "10S" means ten shares that went out.
-func (in *intake) robinhoodQuantity(t *table) number {
+// robinhoodQuantity reads a quantity. "10S" means that ten shares were removed.
+func (in *input) robinhoodQuantity(t *table) number {
 	s := t.get("quantity")
 	rest, out := strings.CutSuffix(strings.ToUpper(s), "S")
 	if !out {
@@ -81,7 +81,7 @@ func (in *intake) robinhoodQuantity(t *table) number {
 	}
 	d, scale, err := parseNumber(rest)
 	if err != nil {
-		in.add(t.at("quantity"), "quantity: %q %v", s, err)
+		in.addFault(t.at("quantity"), "quantity: %q %v", s, err)
 		return number{}
 	}
 	return number{Decimal: d.Neg(), scale: scale, present: true, ok: true}

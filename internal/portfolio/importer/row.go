@@ -10,14 +10,14 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// A row speaks as a transaction does.
+// A row uses the types of a transaction.
 type (
 	Action = tax.Action
 	Ratio  = tax.Ratio
 	Source = tax.Source
 )
 
-// The actions of a row; the package comment says which fields each needs.
+// The actions of a row. The package comment lists the fields that each needs.
 const (
 	Buy             = tax.Buy
 	Sell            = tax.Sell
@@ -33,9 +33,9 @@ const (
 
 const actionNames = "buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
 
-// Row is one transaction. A zero decimal, an empty string and a zero Ratio mean that the file says nothing.
+// Row is one transaction. Zero values mean that the file does not give the value.
 type Row struct {
-	// Date is the trade's date, as 2024-01-31.
+	// Date is the trade date, such as 2024-01-31.
 	Date string
 	// Account is empty only for a transfer from outside.
 	Account string
@@ -49,52 +49,52 @@ type Row struct {
 	Fees     decimal.Decimal
 	Currency string
 	LotID    string
-	// ToAccount is where a transfer goes, empty if it leaves the portfolio.
+	// ToAccount is the destination of a transfer, empty if the shares leave the portfolio.
 	ToAccount string
 	Ratio     Ratio
 	// DonorBasis and Value are totals, not per share.
 	DonorBasis decimal.Decimal
 	DonorDate  string
 	Value      decimal.Decimal
-	// ID is stable over imports; see the package comment.
+	// ID is the same in every import of the row; see the package comment.
 	ID     string
 	Source Source
 }
 
-// Skipped is a record that gives no row, and why.
+// Skipped is a record that was not imported, and why.
 type Skipped struct {
 	Line int
 	// Text is the record, on one line and shortened.
 	Text string
 	Why  string
-	// Shares says that shares moved, not only cash: the lots are incomplete until somebody writes the row by hand.
+	// Shares is set if the record moved shares, not only cash: the lots are incomplete until the user adds a row for it.
 	Shares bool
 }
 
-// Import is what a file was understood to say.
+// Import is the content of a file.
 type Import struct {
 	// Format is "signalbox", "schwab", "fidelity", "robinhood", "flex" or "ofx".
 	Format  string
 	Rows    []Row
 	Skipped []Skipped
-	// Notes are remarks on the whole file, for people.
+	// Notes are remarks about the whole file, for the user.
 	Notes []string
 }
 
 // Options changes how a file is read.
 type Options struct {
-	// Account is the portfolio's id of the account, for a file that names none or exactly one. Empty: the file's own
-	// name is kept, and a file without one is refused.
+	// Account is the account's id in the portfolio, for a file that names no account or exactly one. Empty means that
+	// the name in the file is kept, and that a file without one is refused.
 	Account string
-	// Accounts maps a broker's account names to the portfolio's ids. A name that is not in it is kept.
+	// Accounts maps account names in a broker's file to ids in the portfolio. Other names are kept.
 	Accounts map[string]string
 }
 
-// fingerprints gives rows their IDs by content. Equal rows are counted, so that a second fill at the same price on the
-// same day has another ID than the first, whichever file it is read from.
+// fingerprints makes IDs from the content of rows. Equal rows are counted, so that a second fill at the same price on the
+// same day gets a different ID than the first, in every file that has both.
 type fingerprints map[fingerprint]int32
 
-// fingerprint is a part of a hash that is long enough to tell rows apart.
+// fingerprint is a truncated hash of a row.
 type fingerprint [16]byte
 
 func (f fingerprints) next(r *Row) string {
@@ -110,14 +110,14 @@ func (f fingerprints) next(r *Row) string {
 }
 
 func contentSum(r *Row) fingerprint {
-	// A buffer that fits most rows: a portfolio may have a million of them.
+	// The buffer fits most rows, so that they need no allocation.
 	var space [256]byte
 	b := space[:0]
 	for _, s := range [...]string{r.Date, r.Account, string(r.Action), r.Ticker, r.Currency, r.LotID, r.ToAccount, r.DonorDate} {
 		b = append(append(b, s...), 0x1f)
 	}
 	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old, r.DonorBasis, r.Value} {
-		// Trimmed, so that 215.5 and 215.50 are one.
+		// Trimmed, so that 215.5 and 215.50 are equal.
 		if d.IsZero() {
 			b = append(b, '0', 0x1f)
 			continue
@@ -129,8 +129,8 @@ func contentSum(r *Row) fingerprint {
 	return fingerprint(sum[:len(fingerprint{})])
 }
 
-// reference is the ID of a row that has one from its broker. The account is part of it because brokers number within
-// an account.
+// reference returns the ID of a row with a reference of its broker. It includes the account, because brokers number the
+// transactions of each account.
 func reference(format, account, ref string) string {
 	sum := sha256.Sum256([]byte(format + "\x1f" + account + "\x1f" + ref))
 	return format + "-" + hex.EncodeToString(sum[:12])

@@ -7,7 +7,7 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// schwabWords are the words of Schwab's column Action.
+// schwabWords returns the values of Schwab's column Action.
 func schwabWords() vocabulary {
 	v := make(vocabulary)
 	v.put(meaning{kind: buy}, "buy", "buy to open")
@@ -42,13 +42,13 @@ func schwabWords() vocabulary {
 
 var schwabAccount = regexp.MustCompile(`(?i)transactions +for (?:account )?(.*?)(?: +as of .*)?$`)
 
-func (in *intake) readSchwab(t *table, preamble []string) {
+func (in *input) readSchwab(t *table, preamble []string) {
 	for _, p := range preamble {
 		if m := schwabAccount.FindStringSubmatch(strings.TrimRight(p, ", ")); m != nil {
 			in.fileAccount = strings.TrimSpace(m[1])
 		}
 	}
-	if !in.columnsOnce(t) {
+	if !in.checkUniqueColumns(t) {
 		return
 	}
 	words := schwabWords()
@@ -57,8 +57,8 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		e := event{faults: in.count(), at: t.at(), text: t.text(), account: in.fileAccount, currency: "USD", multiplier: decimal.Hundred, signed: true}
-		action := fold(t.get("action"))
+		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: in.fileAccount, currency: "USD", multiplier: decimal.Hundred, signed: true}
+		action := normalize(t.get("action"))
 		e.meaning = words[action]
 		e.date = in.usDate(t, "date")
 		e.quantity = t.number(&in.faults, "quantity")
@@ -72,7 +72,7 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 		case e.kind == unknown && t.get("symbol") == "" && !e.quantity.present:
 			e.meaning = meaning{cash, whyNoShares}
 		case e.kind == unknown:
-			in.add(t.at("action"), "action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
+			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
 				t.get("action"), words.hint(action))
 		}
 		in.symbol(t, &e, "symbol")
@@ -81,21 +81,21 @@ func (in *intake) readSchwab(t *table, preamble []string) {
 }
 
 // usDate reads an American date.
-func (in *intake) usDate(t *table, name string) string {
+func (in *input) usDate(t *table, name string) string {
 	date, ok := parseUSDate(t.get(name))
 	if !ok {
-		in.add(t.at(name), "%s: %q is no date, expected something like 01/31/2024, the month first", name, t.get(name))
+		in.addFault(t.at(name), "%s: %q is not a date, expected something like 01/31/2024, the month first", name, t.get(name))
 	}
 	return date
 }
 
-// columnsOnce refuses a header that has a column twice: which of the two counts could only be guessed.
-func (in *intake) columnsOnce(t *table) bool {
+// checkUniqueColumns refuses a header that has a column twice, because either could be the right one.
+func (in *input) checkUniqueColumns(t *table) bool {
 	for i, field := range t.fields {
-		for name := range header([]string{field}) {
+		for name := range columnIndexes([]string{field}) {
 			if t.head[name] != i {
 				line, col := t.csv.FieldPos(i)
-				in.add(place{line, col}, "column %q stands here a second time: take one of the two out", field)
+				in.addFault(position{line, col}, "column %q appears a second time: remove one of the two", field)
 				return false
 			}
 		}
@@ -103,8 +103,8 @@ func (in *intake) columnsOnce(t *table) bool {
 	return true
 }
 
-// symbol reads a ticker or an option's symbol, for an event that needs one.
-func (in *intake) symbol(t *table, e *event, name string) {
+// symbol reads the ticker or option symbol of an event that needs one.
+func (in *input) symbol(t *table, e *event, name string) {
 	switch e.kind {
 	case unknown, cash, shares, short:
 		return
@@ -114,7 +114,7 @@ func (in *intake) symbol(t *table, e *event, name string) {
 		symbol, err = parseTicker(t.get(name))
 	}
 	if err != nil {
-		in.add(t.at(name), "%s: %v", name, err)
+		in.addFault(t.at(name), "%s: %v", name, err)
 	}
 	e.ticker, e.option = symbol, option
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// table reads a CSV file record by record and remembers where each field stood.
+// table reads a CSV file record by record and knows the position of each field.
 type table struct {
 	csv    *csv.Reader
 	head   map[string]int
@@ -19,8 +19,8 @@ type table struct {
 	blank  bool
 }
 
-// newTable reads records of any width: footers and preambles have others. Quotes are strict: a lenient reader takes
-// everything after a lost quote for one field, and the rows in it would be gone without a word.
+// newTable accepts records of any width, because footers and preambles are narrower than the table. Quotes are strict: a
+// lenient reader takes everything after a missing quote for one field, and would lose the rows in it silently.
 func newTable(text []byte) *table {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1
@@ -28,7 +28,7 @@ func newTable(text []byte) *table {
 	return &table{csv: r}
 }
 
-// next moves to the next record that is not empty. A broken quote is a fault and ends the table.
+// next moves to the next record that is not empty. A wrong quote is a fault and ends the table.
 func (t *table) next(f *faults) bool {
 	for {
 		fields, err := t.csv.Read()
@@ -36,11 +36,11 @@ func (t *table) next(f *faults) bool {
 			return false
 		}
 		if err != nil {
-			at := place{1, 1}
+			at := position{1, 1}
 			if pe, ok := errors.AsType[*csv.ParseError](err); ok {
-				at, err = place{pe.Line, pe.Column}, pe.Err
+				at, err = position{pe.Line, pe.Column}, pe.Err
 			}
-			f.add(at, "this is not CSV: %v; write a quote inside a field twice; the rest of the file was not read", err)
+			f.addFault(at, "the CSV cannot be read: %v; write a quote inside a field twice; the rest of the file was not read", err)
 			return false
 		}
 		t.fields, t.blank = fields, true
@@ -59,10 +59,10 @@ func (t *table) line() int {
 	return line
 }
 
-// text is the record as one line, for people.
+// text returns the record on one line, for messages.
 func (t *table) text() string { return oneLine(strings.Join(t.fields, ",")) }
 
-// index finds the first of several names of a column.
+// index returns the index of the first of the named columns that the file has, or -1.
 func (t *table) index(names []string) int {
 	for _, n := range names {
 		if i, ok := t.head[n]; ok {
@@ -80,17 +80,17 @@ func (t *table) get(names ...string) string {
 	return ""
 }
 
-// at is the place of a column's field, or of the record if it has none.
-func (t *table) at(names ...string) place {
+// at returns the position of a column's field, or of the record if it has no such field.
+func (t *table) at(names ...string) position {
 	i := t.index(names)
 	if i < 0 || i >= len(t.fields) {
 		i = 0
 	}
 	line, col := t.csv.FieldPos(i)
-	return place{line, col}
+	return position{line, col}
 }
 
-// number reads a column; an empty field, or the dashes some brokers print for none, is zero and not present.
+// number reads a column. An empty field, or the dashes that some brokers print instead, is zero and not present.
 func (t *table) number(f *faults, names ...string) (n number) {
 	s := t.get(names...)
 	if s == "" || s == "-" || s == "--" || strings.EqualFold(s, "n/a") {
@@ -98,26 +98,26 @@ func (t *table) number(f *faults, names ...string) (n number) {
 	}
 	d, scale, err := parseNumber(s)
 	if err != nil {
-		f.add(t.at(names...), "%s: %q %v", t.name(names), s, err)
+		f.addFault(t.at(names...), "%s: %q %v", t.name(names), s, err)
 		return number{}
 	}
 	return number{Decimal: d, scale: scale, present: true, ok: true}
 }
 
-// name is how the file itself calls the column.
+// name returns the first of the names that the file uses for a column.
 func (t *table) name(names []string) string {
-	return names[max(0, slices.IndexFunc(names, func(n string) bool { return hasAll(t.head, n) }))]
+	return names[max(0, slices.IndexFunc(names, func(n string) bool { return hasColumns(t.head, n) }))]
 }
 
-// number is a field of a record. It is not ok if a fault was reported for it.
+// number is a number in a record. If ok is false, a fault was added for it.
 type number struct {
 	decimal.Decimal
 	scale       int
 	present, ok bool
 }
 
-// header makes the lookup of a header record: lower case, without a trailing unit.
-func header(fields []string) map[string]int {
+// columnIndexes returns the index of each column of a header record, by its name in lower case without a trailing "($)".
+func columnIndexes(fields []string) map[string]int {
 	head := make(map[string]int, len(fields))
 	for i, f := range fields {
 		name := strings.ToLower(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(f), "($)")))
@@ -128,7 +128,7 @@ func header(fields []string) map[string]int {
 	return head
 }
 
-func hasAll(head map[string]int, names ...string) bool {
+func hasColumns(head map[string]int, names ...string) bool {
 	for _, n := range names {
 		if _, ok := head[n]; !ok {
 			return false

@@ -7,86 +7,86 @@ import (
 	"strings"
 )
 
-// layouts are the columns by which formats are known.
+// layouts returns the columns that identify each CSV format.
 func layouts() map[string][]string {
 	return map[string][]string{
-		"signalbox's own columns": ownColumns(),
-		"a Schwab export":         {"date", "action", "symbol", "description", "quantity", "price", "fees & comm", "amount"},
-		"a Fidelity export":       {"run date", "action", "symbol", "quantity", "price", "amount"},
-		"a Robinhood export":      {"activity date", "instrument", "description", "trans code", "quantity", "price", "amount"},
+		"signalbox CSV":      ownColumns(),
+		"a Schwab export":    {"date", "action", "symbol", "description", "quantity", "price", "fees & comm", "amount"},
+		"a Fidelity export":  {"run date", "action", "symbol", "quantity", "price", "amount"},
+		"a Robinhood export": {"activity date", "instrument", "description", "trans code", "quantity", "price", "amount"},
 	}
 }
 
-// unrecognised says of a CSV file without a known header what it seems to be.
-func (in *intake) unrecognised(text []byte, first place) {
+// reportUnrecognised adds a fault that says what a CSV file without a known header seems to be.
+func (in *input) reportUnrecognised(text []byte, first position) {
 	if at, name := otherSeparator(text); name != "" {
-		// Faults of reading it with commas would only hide the reason.
+		// The faults found when reading it with commas would only hide the reason.
 		in.list, in.more = nil, 0
-		in.add(at, "the columns are parted by %s: save the file with commas, and the numbers with points (1234.56)", name)
+		in.addFault(at, "the columns are separated by %s: save the file with commas, and numbers with decimal points (1234.56)", name)
 		return
 	}
 	if len(in.list) > 0 {
 		return
 	}
 	t := newTable(text)
-	for n := 0; n < headerWithin && t.next(&faults{}); n++ {
-		t.head = header(t.fields)
-		if what := stranger(t.head); what != "" {
-			in.add(t.at(), "the file %s", what)
+	for n := 0; n < maxPreamble && t.next(&faults{}); n++ {
+		t.head = columnIndexes(t.fields)
+		if what := otherExport(t.head); what != "" {
+			in.addFault(t.at(), "the file %s", what)
 			return
 		}
-		if what := nearMiss(t.head); what != "" {
-			in.add(t.at(), "%s", what)
+		if what := missingColumns(t.head); what != "" {
+			in.addFault(t.at(), "%s", what)
 			return
 		}
 	}
-	in.add(first, "no known header in the first %d records, %s", headerWithin, known)
+	in.addFault(first, "no known header in the first %d records, %s", maxPreamble, known)
 }
 
-// otherSeparator finds a header whose columns are not parted by commas, as spreadsheets write it in half of the world.
-// It is not read as it is: there 1,500 is one and a half.
-func otherSeparator(text []byte) (place, string) {
-	for line, rest := 1, string(text[:min(len(text), 1<<16)]); line <= headerWithin && rest != ""; line++ {
+// otherSeparator finds a header whose columns are separated by something other than commas, as spreadsheets write it in many
+// countries. Such a file is refused, because there 1,500 means one and a half.
+func otherSeparator(text []byte) (position, string) {
+	for line, rest := 1, string(text[:min(len(text), 1<<16)]); line <= maxPreamble && rest != ""; line++ {
 		var record string
 		record, rest, _ = strings.Cut(rest, "\n")
 		for _, s := range []struct{ mark, name string }{{";", "semicolons"}, {"\t", "tabs"}, {"|", "bars"}} {
 			fields := strings.Split(strings.ReplaceAll(record, `"`, ""), s.mark)
-			head := header(fields)
-			if len(fields) > 3 && (stranger(head) != "" || nearMiss(head) != "") {
-				return place{line, 1 + strings.Index(record, s.mark)}, s.name
+			head := columnIndexes(fields)
+			if len(fields) > 3 && (otherExport(head) != "" || missingColumns(head) != "") {
+				return position{line, 1 + strings.Index(record, s.mark)}, s.name
 			}
 		}
 	}
-	return place{}, ""
+	return position{}, ""
 }
 
-// stranger knows exports that people take for those of transactions.
-func stranger(head map[string]int) string {
-	has := func(names ...string) bool { return hasAll(head, names...) }
+// otherExport recognises exports that are often mistaken for a history of transactions.
+func otherExport(head map[string]int) string {
+	has := func(names ...string) bool { return hasColumns(head, names...) }
 	switch {
 	case has("symbol") && (has("cost basis") || has("cost basis total") || has("cost basis/share") || has("mkt val (market value)") || has("last price")):
 		return "is a list of positions: export the history of transactions instead"
 	case has("date", "action", "symbol") && (has("feesandcommissions") || has("fees and commissions") || has("awarddate")):
-		return "is of Schwab's Equity Award Center: export the history of the brokerage account, and write what was vested in the own columns"
+		return "is from Schwab's Equity Award Center: export the history of the brokerage account, and add rows for vested shares in signalbox CSV"
 	case has("date", "investment", "transaction type"):
-		return "is the history of a Fidelity workplace plan: write its rows in the own columns"
+		return "is the history of a Fidelity workplace plan: write its rows in signalbox CSV"
 	case has("trade date", "transaction type", "investment name"):
-		return "is a Vanguard CSV: download OFX (for Quicken) there instead"
+		return "is a Vanguard CSV: download OFX (for Quicken) from Vanguard instead"
 	case has("date", "from", "to", "rate"):
-		return "has exchange rates, not transactions: it is fx.csv, beside portfolio.yaml"
+		return "has exchange rates, not transactions: save it as fx.csv, next to portfolio.yaml"
 	}
 	return ""
 }
 
-// nearMiss names the columns that a header lacks to be one that is known: two at most.
-func nearMiss(head map[string]int) string {
+// missingColumns describes a header that lacks at most two columns of a known format. It returns "" for other headers.
+func missingColumns(head map[string]int) string {
 	text, most := "", 3
 	for _, name := range slices.Sorted(maps.Keys(layouts())) {
 		columns := layouts()[name]
-		lacks := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return hasAll(head, c) })
+		lacks := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return hasColumns(head, c) })
 		if there := len(columns) - len(lacks); len(lacks) <= 2 && there > most {
 			most = there
-			text = fmt.Sprintf("the header is nearly that of %s, but lacks %s, expected %s", name, strings.Join(lacks, " and "), strings.Join(columns, ","))
+			text = fmt.Sprintf("the header looks like %s, but lacks %s, expected %s", name, strings.Join(lacks, " and "), strings.Join(columns, ","))
 		}
 	}
 	return text

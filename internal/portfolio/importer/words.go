@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// vocabulary is what a broker's words mean, in the spelling that fold gives them.
+// vocabulary maps the words of a broker, as returned by normalize, to their meanings.
 type vocabulary map[string]meaning
 
 func (v vocabulary) put(m meaning, words ...string) {
@@ -17,22 +17,22 @@ func (v vocabulary) put(m meaning, words ...string) {
 	}
 }
 
-// fold gives a word of a file one spelling.
-func fold(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+// normalize returns s in lower case, with single spaces.
+func normalize(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
-// hint suggests the word that is most like an unknown one, as a part of a message; it is empty if none is near.
+// hint returns a suggestion for an unknown word as a part of a message, or "" if no known word is similar.
 func hint(word string, known []string) string {
-	if near := nearest(fold(word), known); near != "" {
-		return "; is it " + near + "?"
+	if near := nearest(normalize(word), known); near != "" {
+		return "; did you mean " + near + "?"
 	}
 	return ""
 }
 
 func (v vocabulary) hint(word string) string { return hint(word, slices.Sorted(maps.Keys(v))) }
 
-// nearest is the known word with the fewest letters to change, if that is not another word.
+// nearest returns the known word with the smallest edit distance, or "" if all are too different.
 func nearest(word string, known []string) string {
-	const longest = 100 // a longer one is no word
+	const longest = 100 // longer text is not a word
 	best, least := "", max(1, len(word)/3)
 	if len(word) > longest {
 		return ""
@@ -45,7 +45,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// actionList are the actions of the own columns.
+// actionList returns the actions of signalbox CSV.
 func actionList() []string {
 	return []string{string(Buy), string(Sell), string(Reinvest), string(Split), string(Transfer), string(ReturnOfCapital), string(Expire),
 		string(Assign), string(GiftIn), string(Inherit)}
