@@ -1,0 +1,155 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+)
+
+// fakeProgram runs until it is stopped.
+type fakeProgram struct {
+	stopped     chan struct{}
+	grace       time.Duration
+	inputClosed bool
+}
+
+func (p *fakeProgram) Wait() process.Exit { <-p.stopped; return process.Exit{} }
+
+func (p *fakeProgram) Stop(grace time.Duration) {
+	if p.grace = grace; p.grace == 0 {
+		panic("stopped without grace")
+	}
+	close(p.stopped)
+}
+
+func (p *fakeProgram) WriteLine(string) error { return errors.New("not interactive") }
+func (p *fakeProgram) CloseInput()            { p.inputClosed = true }
+
+// supervised is a program under supervision, in a synctest bubble.
+type supervised struct {
+	*supervisor
+	program *fakeProgram
+	began   time.Time
+}
+
+func supervise(role config.Role, linger time.Duration) *supervised {
+	c := config.Default()
+	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
+	c.Limits.CheckpointsMissed = 3
+	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}}, role: signalbox.RoleDeveloper, work: "T1"}
+	l := &listener{session: s, checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1)}
+	p := &fakeProgram{stopped: make(chan struct{})}
+	return &supervised{s.supervise(p, l, linger), p, time.Now()}
+}
+
+// want waits for the end of the program, and checks when and why it was stopped.
+func (s *supervised) want(t *testing.T, ctx context.Context, remaining, after time.Duration, cause rules.FailCause) {
+	t.Helper()
+	if got := s.wait(ctx, remaining); got != cause {
+		t.Errorf("cause %q, want %q", got, cause)
+	}
+	<-s.program.stopped
+	if got := time.Since(s.began); got != after {
+		t.Errorf("stopped after %s, want %s", got, after)
+	}
+	if s.program.grace != config.Default().Grace {
+		t.Errorf("stopped with a grace of %s", s.program.grace)
+	}
+}
+
+func TestStallWithoutCheckpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supervise(config.Role{Checkpoint: time.Minute}, 0).want(t, t.Context(), time.Hour, 3*time.Minute, rules.FailStall)
+	})
+}
+
+func TestCheckpointResetsTheStallTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := supervise(config.Role{Checkpoint: time.Minute}, 0)
+		for _, at := range []time.Duration{2 * time.Minute, 4 * time.Minute} {
+			time.AfterFunc(at, func() { trySend(s.listener.checkpointed) })
+		}
+		s.want(t, t.Context(), time.Hour, 7*time.Minute, rules.FailStall)
+	})
+}
+
+// A checkpoint in the output reaches the supervisor at once, not when its body is complete.
+func TestCheckpointInTheOutput(t *testing.T) {
+	for text, want := range map[string]int{
+		"CHECKPOINT: T1\n":        1,
+		"CHECKPOINT: T2\n":        0, // of another task
+		"I send CHECKPOINT: T1\n": 0,
+		"READY_FOR_REVIEW: T1\n":  0,
+	} {
+		c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		l.close()
+		if got := len(l.checkpointed); got != want {
+			t.Errorf("%q: %d checkpoints, want %d", text, got, want)
+		}
+	}
+}
+
+func TestNoStallIfNoCheckpointsAreExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := supervise(config.Role{}, 0)
+		time.AfterFunc(time.Minute, func() { trySend(s.listener.checkpointed) })
+		s.want(t, t.Context(), 2*time.Hour, 2*time.Hour, rules.FailTimeout)
+	})
+}
+
+func TestCheckpointsDoNotExtendTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := supervise(config.Role{Checkpoint: time.Minute}, 0)
+		for at := range 10 {
+			time.AfterFunc(time.Duration(at)*time.Minute, func() { trySend(s.listener.checkpointed) })
+		}
+		s.want(t, t.Context(), 5*time.Minute+time.Second, 5*time.Minute+time.Second, rules.FailTimeout)
+	})
+}
+
+// A program that keeps running after the end of its turn is stopped, and that is not a failure.
+func TestLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := supervise(config.Role{}, 15*time.Second)
+		for at := range 3 { // a later end of turn does not extend the time
+			time.AfterFunc(time.Minute+time.Duration(at)*10*time.Second, func() { trySend(s.listener.turnEnded) })
+		}
+		s.want(t, t.Context(), time.Hour, 75*time.Second, "")
+	})
+}
+
+// An agent that must wait gets its input closed, and 10 seconds to end.
+func TestParkedAgentIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := supervise(config.Role{}, 0)
+		time.AfterFunc(time.Minute, func() { trySend(s.listener.mustPark) })
+		s.want(t, t.Context(), time.Hour, 70*time.Second, "")
+		if !s.program.inputClosed {
+			t.Error("its input is still open")
+		}
+	})
+}
+
+func TestSessionEndStopsTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := supervise(config.Role{}, 0)
+		time.AfterFunc(time.Minute, func() { cancel(errLeaseLost) })
+		s.want(t, ctx, time.Hour, time.Minute, "")
+	})
+}
