@@ -20,11 +20,19 @@ import (
 	"syscall"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/text"
 )
 
-// printError shows an error, and its hint on a line of its own.
+// printError shows an error, and its hint on the next line. A configuration shows everything that is wrong with it.
 func (p *program) printError(err error) {
+	if all := (*config.Error)(nil); errors.As(err, &all) && len(all.Faults) > 1 {
+		for i, fault := range all.Faults {
+			p.say("signalbox", all.Describe(i))
+			p.say("hint", fault.Hint)
+		}
+		return
+	}
 	p.say("signalbox", err.Error())
 	classed := (*signalbox.Error)(nil)
 	if errors.As(err, &classed) && classed.Hint != "" {

@@ -93,34 +93,32 @@ func Load(dir string) (*Config, error) {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err),
 			Hint: "check that it is a file you may read"}
 	}
-	c, places, wrong := parse(text)
-	if wrong == nil {
-		wrong = c.findFiles(dir)
+	c, places, faults := parse(text)
+	if len(faults) == 0 {
+		c.findFiles(dir, &faults)
 	}
-	if wrong != nil {
-		located := places.locate(wrong)
-		located.Err = fmt.Errorf("%s: %w", name, located.Err)
-		return nil, located
+	if err := places.locate(name, faults); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-// Parse reads a configuration. Its errors are of type *signalbox.Error, on one line, with line and column. Files that
-// it names are not looked at.
+// Parse reads a configuration. Everything that is wrong with it is in the [*Error] inside the returned [*signalbox.Error].
+// Files that it names are not looked at.
 func Parse(text []byte) (*Config, error) {
-	c, places, wrong := parse(text)
-	if wrong != nil {
-		return nil, places.locate(wrong)
+	c, places, faults := parse(text)
+	if err := places.locate("", faults); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-func parse(text []byte) (*Config, places, *settingError) {
+func parse(text []byte) (*Config, places, faults) {
 	c := Default()
-	places, wrong := read(text, c)
-	if wrong == nil {
+	places, faults := read(text, c)
+	if len(faults) == 0 { // what was not read correctly cannot be validated
 		c.fill(places)
-		wrong = c.validate()
+		c.validate(&faults)
 	}
-	return c, places, wrong
+	return c, places, faults
 }

@@ -6,48 +6,73 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox"
 )
 
-// TestErrors has every error that Parse gives itself, and some of the YAML parser's.
+// TestErrors has every error that Parse reports itself, and some of the YAML parser's. Each case is a text, and then every
+// fault with its hint.
 func TestErrors(t *testing.T) {
-	text, err := os.ReadFile("testdata/errors.txt")
+	data, err := os.ReadFile("testdata/errors.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Windows may have checked it out with other line ends.
-	cases := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n\n")[1:]
+	cases := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), "\n\n")[1:]
 	if len(cases) < 100 {
 		t.Errorf("found %d cases", len(cases))
 	}
 	for _, each := range cases {
-		text, rest, ok := strings.Cut(each, "\nerror: ")
-		want, hint, ok2 := strings.Cut(strings.TrimSuffix(rest, "\n"), "\nhint: ")
-		if !ok || !ok2 {
+		text, want, ok := strings.Cut(each, "\nerror: ")
+		if !ok {
 			t.Errorf("not a case: %q", each)
 			continue
 		}
-		checkError(t, text, want, hint)
+		checkError(t, text, "error: "+want)
 	}
-	checkError(t, "slots: \xff", "line 1, column 8: it is not UTF-8 text", "save the file as UTF-8")
-	checkError(t, "slots: 3\n# \u00e9\xff", "line 2, column 4: it is not UTF-8 text", "save the file as UTF-8")
-	checkError(t, "agents: {\"a\\nb\": {commmand: [x]}}", `line 1, column 19: unknown field "commmand"`, "did you mean command?")
-	checkError(t, "agents: {\"a\\nb\": {command: x}}", "line 1, column 28: agents.a b.command: it is not a list",
-		"write [one, two], or each on a line of its own that begins with -")
+	checkError(t, "slots: \xff", "error: line 1, column 8: it is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "slots: 3\n# \u00e9\xff", "error: line 2, column 4: it is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "agents: {\"a\\nb\": {commmand: [x]}}", "error: line 1, column 19: unknown field \"commmand\"\nhint: did you mean command?")
+	checkError(t, "agents: {\"a\\nb\": {command: x}}", "error: line 1, column 28: agents.a b.command: it is not a list\n"+
+		"hint: write [one, two], or each item on its own line after a -")
 }
 
-func checkError(t *testing.T, text, want, hint string) {
+func TestEveryFaultIsReported(t *testing.T) {
+	checkError(t, "slots: many\nagents:\n  a: {comand: [x]}\nchecks: make\n", `error: line 1, column 8: slots: "many" is not a whole number
+hint: write a number such as 5
+error: line 3, column 7: unknown field "comand"
+hint: did you mean command?
+error: line 4, column 9: checks: it is not a list
+hint: begin each item with a line such as - name: tests, and put its other settings below, indented like name`)
+	checkError(t, "agent: nobody\nslots: 0\nchecks: [{name: a}, {name: a, command: make, timeout: 1ms}]\n", `error: line 1, column 8: agent: there is no agent "nobody"
+hint: configure it under agents, or name one of claude, codex, gemini, opencode
+error: line 2, column 8: slots: 0 is not within 1 and 10000
+hint: write a number within them, or remove the line for the default
+error: line 3, column 10: checks.command: it is empty
+hint: write the line that a shell runs, such as go test ./...
+error: line 3, column 28: checks.name: "a" is the name of another one above
+hint: give each a name of its own
+error: line 3, column 55: checks.timeout: 1ms is less than 1s
+hint: write a longer time, such as 90s, 15m or 2h`)
+}
+
+func checkError(t *testing.T, text, want string) {
 	t.Helper()
 	_, err := Parse([]byte(text))
-	wrong := (*signalbox.Error)(nil)
-	if !errors.As(err, &wrong) {
+	classed, all := (*signalbox.Error)(nil), (*Error)(nil)
+	if !errors.As(err, &classed) || !errors.As(err, &all) || classed.Code != signalbox.CodeUsage {
 		t.Errorf("%q: error %v, want %s", text, err, want)
 		return
 	}
-	if wrong.Error() != want || wrong.Hint != hint || wrong.Code != signalbox.CodeUsage {
-		t.Errorf("%q:\n got %s\nhint %s\nwant %s\nhint %s", text, wrong, wrong.Hint, want, hint)
+	var lines []string
+	for i, f := range all.Faults {
+		lines = append(lines, "error: "+all.Describe(i), "hint: "+f.Hint)
 	}
-	if strings.ContainsAny(wrong.Error()+wrong.Hint, "\r\n\t") {
-		t.Errorf("%q: more than one line: %q, %q", text, wrong, wrong.Hint)
+	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
+		t.Errorf("%q (-want +got):\n%s", text, diff)
+	}
+	if strings.ContainsAny(strings.Join(lines, ""), "\r\n\t") {
+		t.Errorf("%q: a fault has more than one line: %q", text, lines)
 	}
 }

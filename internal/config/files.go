@@ -8,8 +8,8 @@ import (
 
 // findFiles makes the paths whole that begin at the folder of the box, or at the project that holds it, not in the folder
 // that somebody happens to be in, and looks whether the files are there that must be.
-func (c *Config) findFiles(dir string) *settingError {
-	f := finder{box: dir, project: filepath.Join(dir, "..")}
+func (c *Config) findFiles(dir string, all *faults) {
+	f := finder{box: dir, project: filepath.Join(dir, ".."), faults: all}
 	c.Checkpoint.File = whole(dir, c.Checkpoint.File)
 	for _, name := range sortedKeys(c.Roles) {
 		role := c.Roles[name]
@@ -34,13 +34,12 @@ func (c *Config) findFiles(dir string) *settingError {
 		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
 		o.Subagents[name] = sub
 	}
-	return f.wrong
 }
 
-// finder keeps the first that is not found.
+// finder reports files that do not exist.
 type finder struct {
 	box, project string
-	wrong        *settingError
+	faults       *faults
 }
 
 func whole(dir, name string) string {
@@ -53,35 +52,36 @@ func whole(dir, name string) string {
 // file finds a file; without the line there is what is built in, if anything is.
 func (f *finder) file(at settingPath, name *string, builtIn string) {
 	*name = whole(f.box, *name)
-	if *name == "" || f.wrong != nil {
+	if *name == "" {
 		return
 	}
 	if info, err := os.Stat(*name); err == nil && info.Mode().IsRegular() {
 		return
 	}
-	f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no file %s", *name), hint: "write the path of a file, relative to the folder of the box"}
+	hint := "write the path of a file, relative to the folder of the box"
 	if builtIn != "" {
-		f.wrong.hint += ", or remove the line for " + builtIn
+		hint += ", or remove the line for " + builtIn
 	}
+	f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no file %s", *name), hint: hint})
 }
 
 func (f *finder) folder(at settingPath, name *string, from, what string) {
 	*name = whole(from, *name)
-	if *name == "" || f.wrong != nil {
+	if *name == "" {
 		return
 	}
 	if info, err := os.Stat(*name); err != nil || !info.IsDir() {
-		f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no folder %s", *name),
-			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line", what)}
+		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no folder %s", *name),
+			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line", what)})
 	}
 }
 
 // within looks for a file that a folder must have.
 func (f *finder) within(at settingPath, dir, name, hint string) {
-	if dir == "" || f.wrong != nil {
+	if dir == "" {
 		return
 	}
 	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
-		f.wrong = &settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir), hint: hint + ", or write the path of a folder that has it"}
+		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir), hint: hint + ", or write the path of a folder that has it"})
 	}
 }

@@ -147,7 +147,7 @@ func jsonField(group reflect.Type, name string, at settingPath) (reflect.Type, *
 func (w *jsonWriter) list(node ast.Node, shape reflect.Type, at settingPath) *settingError {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
-		return &settingError{at: at, fault: "it is not a list", hint: "write [one, two], or each on a line of its own that begins with -"}
+		return &settingError{at: at, fault: "it is not a list", hint: "write [one, two], or each item on its own line after a -"}
 	}
 	var inner reflect.Type
 	if shape != nil {

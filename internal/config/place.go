@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,10 +11,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"signalbox"
+	"signalbox/internal/text"
 )
 
-// settingPath names a setting: its names from the outside in, and the places in lists, with ends between them that no
-// name has. As text it is as in "checks.command", since the line says which.
+// settingPath names a setting by the names and list indexes on the way to it, each followed by a byte that no name
+// contains. Its String is as in "checks.command": the line tells which item of a list is meant.
 type settingPath string
 
 const (
@@ -32,7 +35,7 @@ func (p settingPath) field(name string) settingPath { return p + settingPath(nam
 
 func (p settingPath) item(i int) settingPath { return p.field(pathItem + strconv.Itoa(i)) }
 
-// outer is the path of what the setting is in.
+// outer returns the path of the group or list that the setting is in.
 func (p settingPath) outer() settingPath {
 	return p[:strings.LastIndex(strings.TrimSuffix(string(p), pathEnd), pathEnd)+1]
 }
@@ -47,14 +50,14 @@ func (p settingPath) String() string {
 	return strings.Join(names, ".")
 }
 
-// settingError is what is wrong with a setting.
+// settingError is one thing that is wrong with a setting.
 type settingError struct {
 	at    settingPath
-	onKey bool // it is the name that is wrong, not the value
-	bare  bool // the fault says itself what it is about
+	onKey bool // the name is wrong, not the value
+	bare  bool // fault names the setting itself
 	fault string
 	hint  string
-	where *token.Position // if it is not the place of the setting
+	where *token.Position // nil means the position of the setting
 }
 
 func (e *settingError) Error() string {
@@ -64,17 +67,77 @@ func (e *settingError) Error() string {
 	return e.at.String() + ": " + e.fault
 }
 
-// place is where a setting stands. The value is nil if it is null.
+// faults is everything that is wrong with a text.
+type faults []*settingError
+
+// add records a fault. Nil is ignored, and so is a fault of a setting that has one already, or that is inside such a
+// setting: it is usually a consequence of the first.
+func (f *faults) add(e *settingError) {
+	covered := func(other *settingError) bool {
+		return other.at != "" && strings.HasPrefix(string(e.at), string(other.at))
+	}
+	if e == nil || slices.ContainsFunc(*f, covered) {
+		return
+	}
+	*f = append(*f, e)
+}
+
+// place is the position of a setting. The value is nil if it is null.
 type place struct{ key, value *token.Position }
 
-// places are the settings that the text has.
+// places are the positions of the settings that a text contains.
 type places map[settingPath]place
 
 // has reports whether the setting has a value in the text.
 func (ps places) has(at settingPath) bool { return ps[at].value != nil }
 
-// locate puts line and column before the error: of the setting, or of what it is missing in.
-func (ps places) locate(e *settingError) *signalbox.Error {
+// Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	Line, Column int
+	Text         string // on one line
+	Hint         string // what to write instead
+}
+
+// Error lists everything that is wrong with a configuration, in the order of the text.
+type Error struct {
+	File   string // "" if the text does not come from a file
+	Faults []Fault
+}
+
+// Error describes the first fault, and says how many more there are.
+func (e *Error) Error() string {
+	if more := len(e.Faults) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %s)", e.Describe(0), text.Count(more, "more fault"))
+	}
+	return e.Describe(0)
+}
+
+// Describe returns one fault with its position.
+func (e *Error) Describe(i int) string {
+	f := e.Faults[i]
+	described := fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Text)
+	if e.File != "" {
+		return e.File + ": " + described
+	}
+	return described
+}
+
+// locate returns an error with the position of each fault, or nil if there is none. A missing setting has the position of the
+// group that it is missing from.
+func (ps places) locate(file string, all faults) error {
+	if len(all) == 0 {
+		return nil
+	}
+	located := &Error{File: file}
+	for _, e := range all {
+		pos := ps.position(e)
+		located.Faults = append(located.Faults, Fault{pos.Line, pos.Column, oneLine(e.Error()), e.hint})
+	}
+	slices.SortStableFunc(located.Faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	return &signalbox.Error{Code: signalbox.CodeUsage, Hint: located.Faults[0].Hint, Err: located}
+}
+
+func (ps places) position(e *settingError) *token.Position {
 	pos := e.where
 	for at, onKey := e.at, e.onKey; pos == nil; at, onKey = at.outer(), false {
 		switch found := ps[at]; {
@@ -88,16 +151,15 @@ func (ps places) locate(e *settingError) *signalbox.Error {
 			pos = &token.Position{Line: 1, Column: 1}
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Hint: e.hint,
-		Err: fmt.Errorf("line %d, column %d: %s", pos.Line, pos.Column, oneLine(e.Error()))}
+	return pos
 }
 
-// oneLine is the text with its line ends and what else cannot be seen, as a name may have it, made spaces.
-func oneLine(text string) string {
+// oneLine replaces line ends and other control characters, which a name may contain, by spaces.
+func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, text)
+	}, s)
 }

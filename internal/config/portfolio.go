@@ -101,12 +101,12 @@ type exitRuleText struct {
 // ParsePortfolio reads a portfolio's configuration. Its errors are as those of [Parse].
 func ParsePortfolio(text []byte) (*Portfolio, error) {
 	var written portfolioText
-	places, wrong := read(text, &written)
-	if wrong == nil {
-		wrong = written.check()
+	places, faults := read(text, &written)
+	if len(faults) == 0 {
+		written.check(&faults)
 	}
-	if wrong != nil {
-		return nil, places.locate(wrong)
+	if err := places.locate("", faults); err != nil {
+		return nil, err
 	}
 	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,
 		FilingStatus: written.FilingStatus, Realized: written.Realized}
@@ -132,80 +132,60 @@ func (ps places) inOrder(group settingPath, names []string) []string {
 	return names
 }
 
-func (p *portfolioText) check() *settingError {
+func (p *portfolioText) check(f *faults) {
 	if p.AsOf != "" {
 		if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
-			return &settingError{at: setting("as_of"), fault: fmt.Sprintf("%q is not a date", p.AsOf), hint: "write it as 2026-06-30, or remove it for today"}
+			f.add(&settingError{at: setting("as_of"), fault: fmt.Sprintf("%q is not a date", p.AsOf), hint: "write it as 2026-06-30, or remove it for today"})
 		}
 	}
-	if wrong := p.checkAccounts(); wrong != nil {
-		return wrong
-	}
+	p.checkAccounts(f)
 	for i, group := range p.Identical {
 		at := setting("identical").item(i)
 		if len(group) < 2 {
-			return &settingError{at: at, fault: "a group has at least two tickers", hint: "write groups as [[VOO, IVV]]"}
+			f.add(&settingError{at: at, fault: "a group has at least two tickers", hint: "write groups as [[VOO, IVV]]"})
 		}
 		for j, ticker := range group {
-			if wrong := checkTicker(at.item(j), ticker); wrong != nil {
-				return wrong
-			}
+			f.add(checkTicker(at.item(j), ticker))
 		}
 	}
-	if wrong := oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint", "married_separate", "head"); wrong != nil {
-		return wrong
-	}
+	f.add(oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint", "married_separate", "head"))
 	at := setting("realized")
 	for _, n := range []struct{ name, text string }{
 		{"short_term", p.Realized.ShortTerm}, {"long_term", p.Realized.LongTerm},
 		{"carryover_short", p.Realized.CarryoverShort}, {"carryover_long", p.Realized.CarryoverLong},
 	} {
-		if wrong := checkDecimal(at.field(n.name), n.text); wrong != nil {
-			return wrong
-		}
+		f.add(checkDecimal(at.field(n.name), n.text))
 	}
 	for _, ticker := range sortedKeys(p.ExitRules) {
 		at := setting("exit_rules", ticker)
-		if wrong := checkTicker(at, ticker); wrong != nil {
-			wrong.onKey = true
-			return wrong
+		if fault := checkTicker(at, ticker); fault != nil {
+			fault.onKey = true
+			f.add(fault)
 		}
-		if wrong := p.ExitRules[ticker].check(at); wrong != nil {
-			return wrong
-		}
+		p.ExitRules[ticker].check(at, f)
 	}
-	return nil
 }
 
-func (p *portfolioText) checkAccounts() *settingError {
+func (p *portfolioText) checkAccounts(f *faults) {
 	at := setting("accounts")
 	if len(p.Accounts) == 0 {
-		return &settingError{at: at, fault: "there are no accounts", hint: "list them: accounts: [{id: brk, kind: taxable}]"}
+		f.add(&settingError{at: at, fault: "there are no accounts", hint: "list them: accounts: [{id: brk, kind: taxable}]"})
 	}
 	taken := map[string]bool{}
 	for i, a := range p.Accounts {
 		at := at.item(i)
 		if a.ID == "" {
-			return &settingError{at: at.field("id"), fault: "the account has no id", hint: "give it one, such as id: brk; transactions name it"}
+			f.add(&settingError{at: at.field("id"), fault: "the account has no id", hint: "give it one, such as id: brk; transactions name it"})
 		}
-		for _, wrong := range []*settingError{
-			checkID(at.field("id"), a.ID, false),
-			oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"),
-			oneOf(at.field("owner"), a.Owner, "self", "spouse"),
-			oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax", "specific"),
-			once(at.field("id"), a.ID, taken),
-		} {
-			if wrong != nil {
-				return wrong
-			}
-		}
+		f.add(checkID(at.field("id"), a.ID, false))
+		f.add(oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"))
+		f.add(oneOf(at.field("owner"), a.Owner, "self", "spouse"))
+		f.add(oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax", "specific"))
+		f.add(once(at.field("id"), a.ID, taken))
 		for j, name := range a.Names {
-			if wrong := once(at.field("names").item(j), name, taken); wrong != nil {
-				return wrong
-			}
+			f.add(once(at.field("names").item(j), name, taken))
 		}
 	}
-	return nil
 }
 
 func once(at settingPath, name string, taken map[string]bool) *settingError {
@@ -216,36 +196,31 @@ func once(at settingPath, name string, taken map[string]bool) *settingError {
 	return nil
 }
 
-func (r exitRulesText) check(at settingPath) *settingError {
+func (r exitRulesText) check(at settingPath, f *faults) {
 	for _, n := range []struct {
 		group, name, text string
 	}{{"sizing", "min", r.Sizing.Min}, {"sizing", "max", r.Sizing.Max}, {"sizing", "gap_pp", r.Sizing.GapPP}, {"stop", "price", r.Stop.Price}} {
 		at := at.field(n.group).field(n.name)
-		if wrong := checkDecimal(at, n.text); wrong != nil {
-			return wrong
-		}
+		f.add(checkDecimal(at, n.text))
 		if n.text != "" && (strings.HasPrefix(n.text, "-") || strings.Trim(n.text, "0.") == "") {
-			return &settingError{at: at, fault: n.text + " is not above 0", hint: "write a number above 0, or remove it"}
+			f.add(&settingError{at: at, fault: n.text + " is not above 0", hint: "write a number above 0, or remove it"})
 		}
 	}
 	for _, name := range sortedKeys(r.Rules) {
 		at := at.field("rules").field(name)
 		rule := r.Rules[name]
 		for i, ticker := range rule.Tickers {
-			if wrong := checkTicker(at.field("tickers").item(i), ticker); wrong != nil {
-				return wrong
-			}
+			f.add(checkTicker(at.field("tickers").item(i), ticker))
 		}
 		for _, n := range []struct {
 			name  string
 			value int
 		}{{"lookback", rule.Lookback}, {"period", rule.Period}} {
 			if n.value < 0 {
-				return &settingError{at: at.field(n.name), fault: "it is negative", hint: "write a number of months, such as 3"}
+				f.add(&settingError{at: at.field(n.name), fault: "it is negative", hint: "write a number of months, such as 3"})
 			}
 		}
 	}
-	return nil
 }
 
 func oneOf(at settingPath, value string, known ...string) *settingError {

@@ -112,8 +112,8 @@ func TestParsePortfolioErrors(t *testing.T) {
 		oneEach     = "each id and name stands for one account"
 		date        = "write it as 2026-06-30, or remove it for today"
 		oneValue    = "write one value; quote a text that begins with [ or -"
-		wantsAList  = "write [one, two], or each on a line of its own that begins with -"
-		manyAtATime = "write each as name: value on a line of its own, those of a group below its name and indented"
+		wantsAList  = "write [one, two], or each item on its own line after a -"
+		manyAtATime = "write each setting as name: value on its own line, and indent the settings of a group below its name"
 	)
 	for _, tt := range []struct{ text, want, hint string }{
 		{"", "line 1, column 1: accounts: there are no accounts", noAccounts},
@@ -141,7 +141,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{a + "identical: [[VOO, IVV], []]", "line 2, column 25: identical: a group has at least two tickers", "write groups as [[VOO, IVV]]"},
 		{a + "identical: [[VOO, ivv]]", `line 2, column 19: identical: "ivv" is not a ticker`, ticker},
 		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`, ticker},
-		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: it is not a list", wantsAList},
+		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: it is not a list (and 1 more fault)", wantsAList},
 		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`, ticker},
 		{a + "exit_rules:\n  SLV: {rules: {regime_check: {tickers: [SLV, gld]}}}",
 			`line 3, column 47: exit_rules.SLV.rules.regime_check.tickers: "gld" is not a ticker`, ticker},
@@ -167,7 +167,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{"as_of: 2026-02-30\n" + a, `line 1, column 8: as_of: "2026-02-30" is not a date`, date},
 		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: it is a list, not one value", oneValue},
 		{"accounts: brk", "line 1, column 11: accounts: it is not a list",
-			"begin each with a line such as - name: tests, and put its other settings below, indented like name"},
+			"begin each item with a line such as - name: tests, and put its other settings below, indented like name"},
 		{"accounts: [brk]", "line 1, column 12: accounts: it is not a group of settings", manyAtATime},
 		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: it is not a list", wantsAList},
 	} {

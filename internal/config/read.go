@@ -18,25 +18,28 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// read puts what the text sets into a struct, over what is there, and returns where each setting stands.
-// A library could do it too, but forgets where values stood and speaks of Go types when they are wrong.
-func read(text []byte, into any) (places, *settingError) {
+// read decodes text over the values that into points to, and returns where each setting is and everything that is wrong.
+//
+// The library's own strict decoder stops at the first error, describes it in terms of Go types, and does not keep the
+// positions that validation needs later. So this package walks the library's syntax tree itself.
+func read(text []byte, into any) (places, faults) {
 	r := newReader("the configuration")
-	body, wrong := parseDocument(text)
-	if wrong != nil || body == nil {
-		return r.places, wrong
+	body, fault := parseDocument(text)
+	r.faults.add(fault)
+	if fault == nil && body != nil {
+		r.value(reflect.ValueOf(into).Elem(), body, "")
 	}
-	return r.places, r.value(reflect.ValueOf(into).Elem(), body, "")
+	return r.places, r.faults
 }
 
-// parseDocument parses a text with one document, or none, which is nil.
+// parseDocument parses a text that has at most one document. It returns nil if there is none.
 func parseDocument(text []byte) (ast.Node, *settingError) {
 	if wrong := checkUTF8(text); wrong != nil {
 		return nil, wrong
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put it there
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
 
-	// What is set twice mapping says better.
+	// mapping reports duplicate keys, with a better message.
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, syntaxError(err)
@@ -60,18 +63,18 @@ func checkUTF8(text []byte) *settingError {
 	return &settingError{fault: "it is not UTF-8 text", hint: "save the file as UTF-8", where: positionAfter(before)}
 }
 
-// positionAfter is where what follows a text begins.
+// positionAfter returns the position that follows the text before it.
 func positionAfter(before string) *token.Position {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	return &token.Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1}
 }
 
 func syntaxError(err error) *settingError {
-	wrong := &settingError{fault: err.Error(), hint: "mend what is not YAML; a text with special characters goes in quotes"}
+	wrong := &settingError{fault: err.Error(), hint: "correct the YAML; put text with special characters in quotes"}
 	if located := (yaml.Error)(nil); errors.As(err, &located) {
 		wrong.fault = located.GetMessage()
 		if strings.Contains(wrong.fault, "'\t'") {
-			wrong.fault, wrong.hint = "a tab stands where only spaces may", "indent with spaces"
+			wrong.fault, wrong.hint = "a tab is used for indentation", "indent with spaces"
 		}
 		if tk := located.GetToken(); tk != nil {
 			wrong.where = tk.Position
@@ -80,14 +83,14 @@ func syntaxError(err error) *settingError {
 	return wrong
 }
 
-// onlyDocument returns what the file has, or nil if it has nothing.
+// onlyDocument returns the body of the only document, or nil if there is none.
 func onlyDocument(file *ast.File) (ast.Node, *settingError) {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		switch {
 		case doc.Body == nil, doc.Body.Type() == ast.CommentType:
 		case doc.Body.Type() == ast.DirectiveType:
-			return nil, &settingError{fault: "a line that begins with % is not read here", hint: "remove the line", where: position(doc.Body)}
+			return nil, &settingError{fault: "YAML directives (lines that begin with %) are not supported", hint: "remove the line", where: position(doc.Body)}
 		case body != nil:
 			return nil, &settingError{fault: "a second document begins here", hint: "remove the line --- above it", where: position(doc.Body)}
 		default:
@@ -97,7 +100,7 @@ func onlyDocument(file *ast.File) (ast.Node, *settingError) {
 	return body, nil
 }
 
-// position is where a value begins.
+// position returns where a value begins.
 func position(node ast.Node) *token.Position {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -111,8 +114,9 @@ func position(node ast.Node) *token.Position {
 }
 
 type reader struct {
-	what    string // is read, for messages
+	what    string // what is being read, for messages
 	places  places
+	faults  faults
 	anchors map[string]ast.Node
 }
 
@@ -120,7 +124,8 @@ func newReader(what string) *reader {
 	return &reader{what: what, places: places{}, anchors: map[string]ast.Node{}}
 }
 
-// resolved hands the node on, or what it stands for, and notes its place. It does nothing for a null.
+// resolved calls read with the node, or with the value that an alias repeats, and records its position. It does nothing for
+// a null.
 func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *settingError) *settingError {
 	if node == nil || node.Type() == ast.NullType {
 		return nil
@@ -133,49 +138,52 @@ func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *se
 		if wrong := r.resolved(n.Value, at, read); wrong != nil {
 			return wrong
 		}
-		r.anchors[n.Name.GetToken().Value] = n.Value // only now: it cannot hold itself
+		r.anchors[n.Name.GetToken().Value] = n.Value // only now: a value cannot contain itself
 		return nil
 	case *ast.AliasNode:
 		name := n.Value.GetToken().Value
 		target, ok := r.anchors[name]
 		if !ok {
-			return &settingError{at: at, fault: fmt.Sprintf("*%s stands for a value marked &%s, and there is none above", name, name),
+			return &settingError{at: at, fault: fmt.Sprintf("*%s repeats a value marked &%s, but no value above has that mark", name, name),
 				hint: fmt.Sprintf(`quote a text that begins with *: "*%s"`, name)}
 		}
 		wrong := r.resolved(target, at, read)
-		r.places[at] = here // not the place of what it repeats
+		r.places[at] = here // the position of the alias, not of the repeated value
 		return wrong
 	case *ast.TagNode:
-		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not read here", n.Start.Value), hint: "remove it, or quote a text that begins with !"}
+		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported", n.Start.Value), hint: "remove it, or quote a text that begins with !"}
 	}
 	return read(node)
 }
 
-// value reads a node into what is to be set. A null sets nothing.
-func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) *settingError {
-	return r.resolved(node, at, func(node ast.Node) *settingError { return r.plainValue(to, node, at) })
+// value decodes a node. A null sets nothing.
+func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) {
+	r.faults.add(r.resolved(node, at, func(node ast.Node) *settingError {
+		r.plainValue(to, node, at)
+		return nil
+	}))
 }
 
-func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) *settingError {
+func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 	switch {
 	case to.Type() == reflect.TypeFor[json.RawMessage]():
 		w := newJSONWriter(r, 0)
-		wrong := w.write(node, nil, at)
+		r.faults.add(w.write(node, nil, at))
 		to.SetBytes(w.out.Bytes())
-		return wrong
 	case to.Type() == reflect.TypeFor[time.Duration]():
-		return scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) })
+		r.faults.add(scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) }))
 	case to.Kind() == reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
-		return r.plainValue(to.Elem(), node, at)
+		r.plainValue(to.Elem(), node, at)
 	case to.Kind() == reflect.Struct:
-		return r.fields(to, node, at)
+		r.fields(to, node, at)
 	case to.Kind() == reflect.Map:
-		return r.members(to, node, at)
+		r.members(to, node, at)
 	case to.Kind() == reflect.Slice:
-		return r.items(to, node, at)
+		r.items(to, node, at)
+	default:
+		r.faults.add(scalar(node, at, func(text string) *settingError { return setScalar(to, text, at) }))
 	}
-	return scalar(node, at, func(text string) *settingError { return setScalar(to, text, at) })
 }
 
 // pair is a name and its value in a mapping.
@@ -184,7 +192,8 @@ type pair struct {
 	value ast.Node
 }
 
-// mapping returns the pairs of a node that is a mapping, each name once, and notes their places.
+// mapping returns the pairs of a node and records their positions. It reports a node that is not a mapping, names that are
+// not plain, and names that appear twice.
 func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
@@ -192,7 +201,7 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		if at == "" {
 			fault = r.what + " is not a group of settings"
 		}
-		return nil, &settingError{at: at, fault: fault, hint: "write each as name: value on a line of its own, those of a group below its name and indented"}
+		return nil, &settingError{at: at, fault: fault, hint: "write each setting as name: value on its own line, and indent the settings of a group below its name"}
 	}
 	var pairs []pair
 	first := map[string]int{}
@@ -200,7 +209,7 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		key := each.Key()
 		name := key.GetToken().Value
 		if _, plain := key.(ast.ScalarNode); !plain || key.IsMergeKey() {
-			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not read here as a name", name), where: position(key),
+			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name), where: position(key),
 				hint: "write name: value; *name repeats a whole value that was marked &name above"}
 		}
 		if line := first[name]; line > 0 {
@@ -214,36 +223,31 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 	return pairs, nil
 }
 
-// fields reads a mapping whose names are known.
-func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) *settingError {
-	pairs, wrong := r.mapping(node, at)
-	if wrong != nil {
-		return wrong
-	}
+// fields decodes a mapping whose names are the fields of a struct.
+func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
+	pairs, fault := r.mapping(node, at)
+	r.faults.add(fault)
 	known := fieldNames(to.Type())
 	for _, pair := range pairs {
+		member := at.field(pair.name)
 		i := slices.Index(known, pair.name)
 		if i < 0 {
 			hint := suggest(pair.name, known, "the settings here are")
 			if group, ok := to.Interface().(interface{ unknownHint(name string) string }); ok {
 				hint = orDefault(group.unknownHint(pair.name), hint)
 			}
-			return &settingError{at: at.field(pair.name), onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint}
+			r.faults.add(&settingError{at: member, onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint})
+			continue
 		}
-		member := at.field(pair.name)
 		if to.Type().Field(i).Tag.Get("unit") == "dollars" {
-			wrong = r.dollars(to.Field(i), pair.value, member)
+			r.dollars(to.Field(i), pair.value, member)
 		} else {
-			wrong = r.value(to.Field(i), pair.value, member)
-		}
-		if wrong != nil {
-			return wrong
+			r.value(to.Field(i), pair.value, member)
 		}
 	}
-	return nil
 }
 
-// fieldNames are the names of the settings in a group, in the order of its fields.
+// fieldNames returns the names of the settings in a group, in the order of its fields.
 func fieldNames(group reflect.Type) []string {
 	names := make([]string, group.NumField())
 	for i := range names {
@@ -252,51 +256,44 @@ func fieldNames(group reflect.Type) []string {
 	return names
 }
 
-// members reads a mapping whose names are chosen by people.
-func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) *settingError {
-	pairs, wrong := r.mapping(node, at)
-	if wrong != nil {
-		return wrong
-	}
+// members decodes a mapping whose names the user chooses.
+func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
+	pairs, fault := r.mapping(node, at)
+	r.faults.add(fault)
 	members := reflect.MakeMap(to.Type())
 	for _, pair := range pairs {
 		member := reflect.New(to.Type().Elem()).Elem()
-		if wrong := r.value(member, pair.value, at.field(pair.name)); wrong != nil {
-			return wrong
-		}
+		r.value(member, pair.value, at.field(pair.name))
 		if member.Kind() == reflect.String && !r.places.has(at.field(pair.name)) {
-			return &settingError{at: at.field(pair.name), onKey: true, fault: "it has no value", hint: `write "" for an empty one`}
+			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "it has no value", hint: `write "" for an empty value`})
 		}
 		members.SetMapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key()), member)
 	}
 	to.Set(members)
-	return nil
 }
 
-// items reads a list.
-func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) *settingError {
+// items decodes a list.
+func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
-		hint := "write [one, two], or each on a line of its own that begins with -"
+		hint := "write [one, two], or each item on its own line after a -"
 		if to.Type().Elem().Kind() == reflect.Struct {
-			hint = "begin each with a line such as - name: tests, and put its other settings below, indented like name"
+			hint = "begin each item with a line such as - name: tests, and put its other settings below, indented like name"
 		}
-		return &settingError{at: at, fault: "it is not a list", hint: hint}
+		r.faults.add(&settingError{at: at, fault: "it is not a list", hint: hint})
+		return
 	}
 	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
 	for i, item := range list.Values {
-		if wrong := r.value(items.Index(i), item, at.item(i)); wrong != nil {
-			return wrong
-		}
+		r.value(items.Index(i), item, at.item(i))
 		if !r.places.has(at.item(i)) {
-			return &settingError{at: at, fault: "an item of the list is empty", hint: "write it after the -, or remove it", where: itemPosition(item)}
+			r.faults.add(&settingError{at: at, fault: "an item of the list is empty", hint: "write it after the -, or remove it", where: itemPosition(item)})
 		}
 	}
 	to.Set(items)
-	return nil
 }
 
-// itemPosition is nil, for the place of the list, if the item has no place of its own.
+// itemPosition returns the position of an item, or nil if it has none of its own.
 func itemPosition(item ast.Node) *token.Position {
 	if item == nil || item.GetToken() == nil {
 		return nil
@@ -304,21 +301,22 @@ func itemPosition(item ast.Node) *token.Position {
 	return item.GetToken().Position
 }
 
-// dollars reads an amount of money into millionths.
-func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) *settingError {
+// dollars decodes an amount of money into millionths of a dollar.
+func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) {
 	amount := reflect.New(reflect.TypeFor[string]()).Elem()
-	if wrong := r.value(amount, node, at); wrong != nil || !r.places.has(at) {
-		return wrong
+	before := len(r.faults)
+	r.value(amount, node, at)
+	if len(r.faults) > before || !r.places.has(at) {
+		return
 	}
 	micros, fault := parseDollars(amount.String())
 	if fault != "" {
-		return &settingError{at: at, fault: fault, hint: "write dollars, such as 12.50"}
+		r.faults.add(&settingError{at: at, fault: fault, hint: "write dollars, such as 12.50"})
 	}
 	to.SetInt(micros)
-	return nil
 }
 
-// scalar hands on the text of a node that is one value. Quotes make no difference: what is wanted is known.
+// scalar calls set with the text of a single value. Quotes make no difference, because the type that is wanted is known.
 func scalar(node ast.Node, at settingPath, set func(text string) *settingError) *settingError {
 	var text string
 	switch n := node.(type) {
@@ -331,12 +329,12 @@ func scalar(node ast.Node, at settingPath, set func(text string) *settingError) 
 	case *ast.SequenceNode:
 		return &settingError{at: at, fault: "it is a list, not one value", hint: "write one value; quote a text that begins with [ or -"}
 	case ast.ScalarNode:
-		text = n.GetToken().Value // as it was written: 1.10 is not 1.1
+		text = n.GetToken().Value // exactly as written: 1.10 is not 1.1
 	default:
 		return &settingError{at: at, fault: "it is not one value", hint: "write one value, in quotes if it has special characters"}
 	}
 	if strings.ContainsRune(text, 0) {
-		return &settingError{at: at, fault: "it has a zero byte in it", hint: "remove the zero byte"}
+		return &settingError{at: at, fault: "it contains a zero byte", hint: "remove the zero byte"}
 	}
 	return set(text)
 }
@@ -369,7 +367,7 @@ func setDuration(to reflect.Value, text string, at settingPath) *settingError {
 	return nil
 }
 
-// parseDollars reads a decimal number of dollars as millionths, exactly; or it says what is wrong.
+// parseDollars parses a decimal number of dollars into exact millionths, or returns what is wrong with it.
 func parseDollars(text string) (micros int64, fault string) {
 	if strings.HasPrefix(text, "-") {
 		return 0, text + " is negative"

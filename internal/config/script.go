@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
-
-	"signalbox"
 )
 
 // ParseModelScript turns the YAML of a model script into the JSON that the scripted model server reads. shape is a value
@@ -19,13 +17,9 @@ import (
 // known or stand twice, merge keys and tags are errors; &name and *name are not. JSON is handed on as it is, but for
 // names that stand twice. Errors begin with name, line and column.
 func ParseModelScript(name string, text []byte, shape any) ([]byte, error) {
-	located := func(wrong *signalbox.Error) error {
-		wrong.Err = fmt.Errorf("%s: %w", name, wrong.Err)
-		return wrong
-	}
 	if json.Valid(text) && utf8.Valid(text) {
 		if wrong := checkJSONNames(text); wrong != nil {
-			return nil, located(places{}.locate(wrong))
+			return nil, places{}.locate(name, faults{wrong})
 		}
 		return bytes.Clone(text), nil
 	}
@@ -35,7 +29,7 @@ func ParseModelScript(name string, text []byte, shape any) ([]byte, error) {
 		wrong = w.write(body, reflect.TypeOf(shape), "")
 	}
 	if wrong != nil {
-		return nil, located(w.places.locate(wrong))
+		return nil, w.places.locate(name, faults{wrong})
 	}
 	if w.out.Len() == 0 {
 		w.out.WriteString("{}")
@@ -82,7 +76,7 @@ func checkJSONNames(text []byte) *settingError {
 			return nil
 		}
 		if err != nil {
-			return &settingError{fault: err.Error(), hint: "mend what is not JSON"}
+			return &settingError{fault: err.Error(), hint: "correct the JSON"}
 		}
 		inner := &levels[len(levels)-1]
 		if name, ok := tk.(string); ok && inner.names != nil && !inner.value {

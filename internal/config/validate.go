@@ -17,35 +17,33 @@ const (
 	maxName    = 100 // bytes of the name of a check or an environment
 )
 
-func (c *Config) validate() *settingError {
-	for _, check := range []func() *settingError{c.checkAgents, c.checkRoles, c.checkExperts, c.checkEnvironments, c.checkChecks,
-		c.checkProtected, c.checkChoices, c.checkBudgets, c.Limits.check, c.checkTimes,
-		c.checkModels, c.checkOracle} {
-		if wrong := check(); wrong != nil {
-			return wrong
-		}
-	}
+func (c *Config) validate(f *faults) {
+	c.checkAgents(f)
+	c.checkRoles(f)
+	c.checkExperts(f)
+	c.checkEnvironments(f)
+	c.checkChecks(f)
+	c.checkProtected(f)
+	c.checkChoices(f)
+	c.checkBudgets(f)
+	c.Limits.check(f)
+	c.checkTimes(f)
+	c.checkModels(f)
+	c.checkOracle(f)
 	for _, out := range []struct {
 		name    string
 		webhook string
 		command []string
 	}{{"notify", c.Notify.Webhook, c.Notify.Command}, {"checkpoint", c.Checkpoint.Webhook, c.Checkpoint.Command}} {
-		if wrong := checkWebhook(setting(out.name, "webhook"), out.webhook); wrong != nil {
-			return wrong
-		}
-		if wrong := checkProgram(setting(out.name, "command"), out.command); wrong != nil {
-			return wrong
-		}
+		f.add(checkWebhook(setting(out.name, "webhook"), out.webhook))
+		f.add(checkProgram(setting(out.name, "command"), out.command))
 	}
-	return nil
 }
 
-func (c *Config) checkAgents() *settingError {
+func (c *Config) checkAgents(f *faults) {
 	for _, name := range sortedKeys(c.Agents) {
 		at := setting("agents", name)
-		if wrong := checkID(at, name, true); wrong != nil {
-			return wrong
-		}
+		f.add(checkID(at, name, true))
 		a := c.Agents[name]
 		check := a.checkCommand
 		switch {
@@ -54,19 +52,15 @@ func (c *Config) checkAgents() *settingError {
 		case a.Tree != "":
 			check = a.checkTree
 		}
-		if wrong := check(at); wrong != nil {
-			return wrong
-		}
-		if wrong := checkEnv(at.field("env"), a.Env); wrong != nil {
-			return wrong
-		}
+		check(at, f)
+		checkEnv(at.field("env"), a.Env, f)
 	}
-	return c.checkAgentName(setting("agent"), c.Agent)
+	f.add(c.checkAgentName(setting("agent"), c.Agent))
 }
 
-func (a Agent) checkPreset(at settingPath) *settingError {
+func (a Agent) checkPreset(at settingPath, f *faults) {
 	if !slices.Contains(Presets(), a.Preset) {
-		return &settingError{at: at.field("preset"), fault: fmt.Sprintf("%q is not a preset", a.Preset), hint: "the presets are " + list(Presets())}
+		f.add(&settingError{at: at.field("preset"), fault: fmt.Sprintf("%q is not a preset", a.Preset), hint: "the presets are " + list(Presets())})
 	}
 	for _, other := range []struct {
 		name string
@@ -81,14 +75,14 @@ func (a Agent) checkPreset(at settingPath) *settingError {
 		{"tools", len(a.Tools) > 0, "remove it: the program has its own"},
 	} {
 		if other.set {
-			return &settingError{at: at.field(other.name), fault: "it does not go with preset", hint: other.hint}
+			f.add(&settingError{at: at.field(other.name), fault: "it does not go with preset", hint: other.hint})
 		}
 	}
-	return checkAddress(at.field("base_url"), a.BaseURL)
+	f.add(checkAddress(at.field("base_url"), a.BaseURL))
 }
 
 // checkTree checks an agent that is a tree; whether there is its model, checkModels does.
-func (a Agent) checkTree(at settingPath) *settingError {
+func (a Agent) checkTree(at settingPath, f *faults) {
 	const program = "remove it: a tree is no program of its own"
 	for _, other := range []struct {
 		name string
@@ -103,60 +97,56 @@ func (a Agent) checkTree(at settingPath) *settingError {
 		{"base_url", a.BaseURL != "", "set it under models, for the model that the agent names"},
 	} {
 		if other.set {
-			return &settingError{at: at.field(other.name), fault: "it does not go with tree", hint: other.hint}
+			f.add(&settingError{at: at.field(other.name), fault: "it does not go with tree", hint: other.hint})
 		}
 	}
-	return nil
 }
 
-func (a Agent) checkCommand(at settingPath) *settingError {
+func (a Agent) checkCommand(at settingPath, f *faults) {
 	if len(a.Command) == 0 {
-		return &settingError{at: at, fault: "it has neither preset nor command nor tree",
-			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument], or tree: with a file", list(Presets()))}
+		f.add(&settingError{at: at, fault: "it has neither preset nor command nor tree",
+			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument], or tree: with a file", list(Presets()))})
 	}
-	if wrong := checkProgram(at.field("command"), a.Command); wrong != nil {
-		return wrong
-	}
+	f.add(checkProgram(at.field("command"), a.Command))
 	if len(a.Args) > 0 {
-		return &settingError{at: at.field("args"), fault: "it goes only with preset", hint: "put the arguments into command"}
+		f.add(&settingError{at: at.field("args"), fault: "it goes only with preset", hint: "put the arguments into command"})
 	}
 	if a.BaseURL != "" {
-		return &settingError{at: at.field("base_url"), fault: "it goes only with preset", hint: "put the address into command or env"}
+		f.add(&settingError{at: at.field("base_url"), fault: "it goes only with preset", hint: "put the address into command or env"})
 	}
 	if len(a.Tools) > 0 {
-		return &settingError{at: at.field("tools"), fault: "it goes only with tree", hint: "remove it: the program has its own"}
+		f.add(&settingError{at: at.field("tools"), fault: "it goes only with tree", hint: "remove it: the program has its own"})
 	}
 	if a.Model != "" && !a.has(ModelMark) {
-		return &settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " in whose place it goes",
-			hint: fmt.Sprintf("add %q, with the quotes, where it goes in command", ModelMark)}
+		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " in whose place it goes",
+			hint: fmt.Sprintf("add %q, with the quotes, where it goes in command", ModelMark)})
 	}
 	if !slices.Contains(signalbox.Formats(), a.Format) {
-		return &settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format", a.Format), hint: "the formats are " + list(signalbox.Formats())}
+		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format", a.Format), hint: "the formats are " + list(signalbox.Formats())})
 	}
-	return a.checkPrompt(at)
+	a.checkPrompt(at, f)
 }
 
 // checkPrompt holds that the prompt has one way into the command, and that it is the one that is set.
-func (a Agent) checkPrompt(at settingPath) *settingError {
+func (a Agent) checkPrompt(at settingPath, f *faults) {
 	ways := []string{PromptStdin, PromptArgument, PromptFile}
 	if !slices.Contains(ways, a.Prompt) {
-		return &settingError{at: at.field("prompt"), fault: fmt.Sprintf("%q is not a way to hand over a prompt", a.Prompt), hint: "the ways are " + list(ways)}
+		f.add(&settingError{at: at.field("prompt"), fault: fmt.Sprintf("%q is not a way to hand over a prompt", a.Prompt), hint: "the ways are " + list(ways)})
 	}
 	if a.has(PromptMark) && a.has(PromptFileMark) {
-		return &settingError{at: at.field("command"), fault: fmt.Sprintf("it has both %s and %s", PromptMark, PromptFileMark), hint: "keep one of them"}
+		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("it has both %s and %s", PromptMark, PromptFileMark), hint: "keep one of them"})
 	}
 	for _, mark := range []struct{ text, way string }{{PromptMark, PromptArgument}, {PromptFileMark, PromptFile}} {
 		has := a.has(mark.text)
 		if has && a.Prompt != mark.way {
-			return &settingError{at: at.field("command"), fault: fmt.Sprintf("it has %s, but prompt is %s", mark.text, a.Prompt),
-				hint: "write prompt: " + mark.way + ", or remove the prompt: line"}
+			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("it has %s, but prompt is %s", mark.text, a.Prompt),
+				hint: "write prompt: " + mark.way + ", or remove the prompt: line"})
 		}
 		if !has && a.Prompt == mark.way {
-			return &settingError{at: at.field("command"), fault: fmt.Sprintf("%s is missing, which prompt: %s needs", mark.text, mark.way),
-				hint: fmt.Sprintf("add %q, with the quotes, where it goes", mark.text)}
+			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("%s is missing, which prompt: %s needs", mark.text, mark.way),
+				hint: fmt.Sprintf("add %q, with the quotes, where it goes", mark.text)})
 		}
 	}
-	return nil
 }
 
 // checkAgentName holds that a name, if there is one, names an agent.
@@ -169,82 +159,59 @@ func (c *Config) checkAgentName(at settingPath, name string) *settingError {
 		hint: suggest(name, known, "configure it under agents, or name one of")}
 }
 
-func (c *Config) checkRoles() *settingError {
+func (c *Config) checkRoles(f *faults) {
 	for _, name := range sortedKeys(c.Roles) {
 		at, role := setting("roles", string(name)), c.Roles[name]
 		if !slices.Contains(AgentRoles(), name) {
-			return &settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("unknown role %q", name), hint: "the roles are " + list(AgentRoles())}
+			f.add(&settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("unknown role %q", name), hint: "the roles are " + list(AgentRoles())})
 		}
-		if wrong := c.checkCrew(at, role.Agent, role.Slots, role.Timeout); wrong != nil {
-			return wrong
-		}
+		c.checkCrew(at, role.Agent, role.Slots, role.Timeout, f)
 		if role.Checkpoint != 0 {
-			if wrong := checkTime(at.field("checkpoint"), role.Checkpoint); wrong != nil {
-				wrong.hint = "write 1s or more, or 0s to expect none"
-				return wrong
+			if fault := checkTime(at.field("checkpoint"), role.Checkpoint); fault != nil {
+				fault.hint = "write 1s or more, or 0s to expect none"
+				f.add(fault)
 			}
 		}
 	}
-	return nil
 }
 
-func (c *Config) checkExperts() *settingError {
+func (c *Config) checkExperts(f *faults) {
 	names := map[string]bool{}
 	for i, e := range c.Experts {
 		at := setting("experts").item(i)
-		if wrong := checkID(at.field("name"), e.Name, false); wrong != nil {
-			return wrong
-		}
-		if wrong := checkTwice(names, at, e.Name); wrong != nil {
-			return wrong
-		}
-		if wrong := c.checkCrew(at, e.Agent, e.Slots, e.Timeout); wrong != nil {
-			return wrong
-		}
+		f.add(checkID(at.field("name"), e.Name, false))
+		f.add(checkTwice(names, at, e.Name))
+		c.checkCrew(at, e.Agent, e.Slots, e.Timeout, f)
 		for j, word := range e.Keywords {
 			if strings.TrimSpace(word) == "" {
-				return &settingError{at: at.field("keywords").item(j), fault: "it is empty", hint: "write a word that tasks have in them, or remove it"}
+				f.add(&settingError{at: at.field("keywords").item(j), fault: "it is empty", hint: "write a word that tasks have in them, or remove it"})
 			}
 		}
 	}
-	return nil
 }
 
 // checkCrew checks what roles and experts have alike.
-func (c *Config) checkCrew(at settingPath, agent string, slots int, timeout time.Duration) *settingError {
-	if wrong := c.checkAgentName(at.field("agent"), agent); wrong != nil {
-		return wrong
-	}
-	if wrong := checkNumber(at.field("slots"), slots, maxSlots); wrong != nil {
-		return wrong
-	}
-	return checkTime(at.field("timeout"), timeout)
+func (c *Config) checkCrew(at settingPath, agent string, slots int, timeout time.Duration, f *faults) {
+	f.add(c.checkAgentName(at.field("agent"), agent))
+	f.add(checkNumber(at.field("slots"), slots, maxSlots))
+	f.add(checkTime(at.field("timeout"), timeout))
 }
 
-func (c *Config) checkEnvironments() *settingError {
+func (c *Config) checkEnvironments(f *faults) {
 	if len(c.Environments) == 0 {
-		return &settingError{at: setting("environments"), fault: "the list is empty", hint: "remove it for the default, which is this machine"}
+		f.add(&settingError{at: setting("environments"), fault: "the list is empty", hint: "remove it for the default, which is this machine"})
 	}
 	names := map[string]bool{}
 	for i, e := range c.Environments {
 		at := setting("environments").item(i)
-		if wrong := checkName(at, e.Name); wrong != nil {
-			return wrong
-		}
-		if wrong := checkTwice(names, at, e.Name); wrong != nil {
-			return wrong
-		}
-		if wrong := checkProgram(at.field("run"), e.Run); wrong != nil {
-			return wrong
-		}
-		if wrong := checkEnv(at.field("env"), e.Env); wrong != nil {
-			return wrong
-		}
+		f.add(checkName(at, e.Name))
+		f.add(checkTwice(names, at, e.Name))
+		f.add(checkProgram(at.field("run"), e.Run))
+		checkEnv(at.field("env"), e.Env, f)
 	}
-	return nil
 }
 
-func (c *Config) checkChecks() *settingError {
+func (c *Config) checkChecks(f *faults) {
 	var environments []string
 	for _, e := range c.Environments {
 		environments = append(environments, e.Name)
@@ -252,27 +219,20 @@ func (c *Config) checkChecks() *settingError {
 	names := map[string]bool{}
 	for i, check := range c.Checks {
 		at := setting("checks").item(i)
-		if wrong := checkName(at, check.Name); wrong != nil {
-			return wrong
-		}
-		if wrong := checkTwice(names, at, check.Name); wrong != nil {
-			return wrong
-		}
+		f.add(checkName(at, check.Name))
+		f.add(checkTwice(names, at, check.Name))
 		if strings.TrimSpace(check.Command) == "" {
-			return &settingError{at: at.field("command"), fault: "it is empty", hint: "write the line that a shell runs, such as go test ./..."}
+			f.add(&settingError{at: at.field("command"), fault: "it is empty", hint: "write the line that a shell runs, such as go test ./..."})
 		}
-		if wrong := checkTime(at.field("timeout"), check.Timeout); wrong != nil {
-			return wrong
-		}
+		f.add(checkTime(at.field("timeout"), check.Timeout))
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
-				return &settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("there is no environment %q", name),
-					hint: suggest(name, environments, "configure it under environments, or name one of")}
+				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("there is no environment %q", name),
+					hint: suggest(name, environments, "configure it under environments, or name one of")})
 			}
 			if slices.Contains(check.Environments[:j], name) {
-				return &settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"}
+				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
 			}
 		}
 	}
-	return nil
 }

@@ -12,14 +12,13 @@ import (
 	"signalbox"
 )
 
-func (c *Config) checkProtected() *settingError {
+func (c *Config) checkProtected(f *faults) {
 	for i, pattern := range c.Protected {
 		at := setting("protected").item(i)
 		if fault, hint := checkPattern(pattern); fault != "" {
-			return &settingError{at: at, fault: fault, hint: hint}
+			f.add(&settingError{at: at, fault: fault, hint: hint})
 		}
 	}
-	return nil
 }
 
 func checkPattern(pattern string) (fault, hint string) {
@@ -41,37 +40,34 @@ func checkPattern(pattern string) (fault, hint string) {
 }
 
 // checkChoices checks what is one of a few words.
-func (c *Config) checkChoices() *settingError {
+func (c *Config) checkChoices(f *faults) {
 	if !slices.Contains([]string{"", WorkspaceWorktree, WorkspaceShared}, c.Workspace) {
-		return &settingError{at: setting("workspace"), fault: fmt.Sprintf("%q is not a kind of workspace", c.Workspace),
-			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)}
+		f.add(&settingError{at: setting("workspace"), fault: fmt.Sprintf("%q is not a kind of workspace", c.Workspace),
+			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)})
 	}
 	if c.Approve != "" && c.Approve != ApproveMerge {
-		return &settingError{at: setting("approve"), fault: fmt.Sprintf("%q is nothing that can be approved", c.Approve),
-			hint: fmt.Sprintf("write %s, or remove the line", ApproveMerge)}
+		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is nothing that can be approved", c.Approve),
+			hint: fmt.Sprintf("write %s, or remove the line", ApproveMerge)})
 	}
-	return checkNumber(setting("slots"), c.Slots, maxSlots)
+	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
 }
 
-func (c *Config) checkBudgets() *settingError {
+func (c *Config) checkBudgets(f *faults) {
 	for _, of := range []struct {
 		name string
 		Budget
 	}{{"run", c.Budget.Run}, {"task", c.Budget.Task}} {
 		at := setting("budget", of.name)
 		if of.Tokens < 0 {
-			return &settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write how many tokens may be used, or remove the line"}
+			f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write how many tokens may be used, or remove the line"})
 		}
 		if of.Time != 0 {
-			if wrong := checkTime(at.field("time"), of.Time); wrong != nil {
-				return wrong
-			}
+			f.add(checkTime(at.field("time"), of.Time))
 		}
 	}
-	return nil
 }
 
-func (l Limits) check() *settingError {
+func (l Limits) check(f *faults) {
 	for _, of := range []struct {
 		name string
 		n    int
@@ -80,26 +76,21 @@ func (l Limits) check() *settingError {
 		{"timeouts", l.Timeouts}, {"unknown", l.Unknown}, {"waits", l.Waits}, {"file_waits", l.FileWaits},
 		{"remediations", l.Remediations}, {"expert_requests", l.ExpertRequests}, {"checkpoints_missed", l.CheckpointsMissed},
 	} {
-		if wrong := checkNumber(setting("limits", of.name), of.n, maxLimit); wrong != nil {
-			return wrong
-		}
+		f.add(checkNumber(setting("limits", of.name), of.n, maxLimit))
 	}
-	if wrong := checkTime(setting("limits", "file_wait"), l.FileWait); wrong != nil {
-		return wrong
-	}
-	return checkTime(setting("limits", "checkpoint_answer"), l.CheckpointAnswer)
+	f.add(checkTime(setting("limits", "file_wait"), l.FileWait))
+	f.add(checkTime(setting("limits", "checkpoint_answer"), l.CheckpointAnswer))
 }
 
-func (c *Config) checkTimes() *settingError {
+func (c *Config) checkTimes(f *faults) {
 	if c.Grace < 0 {
-		return &settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace), hint: "write a time such as 10s, or 0s to kill at once"}
+		f.add(&settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace), hint: "write a time such as 10s, or 0s to kill at once"})
 	}
 	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
-		return &settingError{at: setting("lease", "ttl"),
+		f.add(&settingError{at: setting("lease", "ttl"),
 			fault: fmt.Sprintf("%s is not within %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL),
-			hint:  "write a time within them, or remove the line for the default"}
+			hint:  "write a time within them, or remove the line for the default"})
 	}
-	return nil
 }
 
 func checkNumber(at settingPath, n, most int) *settingError {
@@ -158,14 +149,13 @@ func checkProgram(at settingPath, command []string) *settingError {
 	return nil
 }
 
-func checkEnv(at settingPath, env map[string]string) *settingError {
+func checkEnv(at settingPath, env map[string]string, f *faults) {
 	for _, name := range sortedKeys(env) {
 		if name == "" || strings.ContainsAny(name, "= \t\r\n\x00") {
-			return &settingError{at: at.field(name), onKey: true, bare: true, fault: fmt.Sprintf("%q is not the name of an environment variable", name),
-				hint: "write NAME: value"}
+			f.add(&settingError{at: at.field(name), onKey: true, bare: true, fault: fmt.Sprintf("%q is not the name of an environment variable", name),
+				hint: "write NAME: value"})
 		}
 	}
-	return nil
 }
 
 func checkWebhook(at settingPath, address string) *settingError {
