@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/transcript/agentformat"
 )
 
 // claude writes as claude -p --output-format stream-json --verbose does.
@@ -72,7 +73,7 @@ func (e *claude) begin() {
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
 		UUID           string   `json:"uuid"`
-	}{"system", "init", e.dir, e.uuid("session"), []string{"Bash", "Edit", "Read", "Task", "Write"}, []string{},
+	}{agentformat.ClaudeSystem, "init", e.dir, e.uuid("session"), []string{"Bash", "Edit", "Read", "Task", "Write"}, []string{},
 		claudeModel, "bypassPermissions", e.nextUUID()})
 }
 
@@ -80,7 +81,7 @@ func (e *claude) begin() {
 func (e *claude) assistant(part claudePart, parent *string) {
 	u := e.settle()
 	addUsage(&e.turn, u)
-	e.event(claudeEvent{Type: "assistant", Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
+	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
 		Model: claudeModel, Content: []claudePart{part}, Usage: claudeTokens(u)},
 		Parent: parent, SessionID: e.uuid("session"), UUID: e.nextUUID()})
 }
@@ -89,31 +90,31 @@ func (e *claude) text(s string) { e.message(s) }
 
 func (e *claude) message(s string) {
 	e.last = s
-	e.assistant(claudePart{Type: "text", Text: &s}, nil)
+	e.assistant(claudePart{Type: agentformat.ClaudeText, Text: &s}, nil)
 }
 
 func (e *claude) thinking(s string) {
-	e.assistant(claudePart{Type: "thinking", Thinking: s, Signature: e.id("")}, nil)
+	e.assistant(claudePart{Type: agentformat.ClaudeThinking, Thinking: s, Signature: e.id("")}, nil)
 }
 
 // subagent is a whole use of the tool that starts one, since its words refer to that.
 func (e *claude) subagent(s string) {
 	id := e.id("toolu_")
-	e.assistant(claudePart{Type: "tool_use", ID: id, Name: "Task", Input: map[string]string{"description": "help", "prompt": "Help."}}, nil)
-	e.assistant(claudePart{Type: "text", Text: &s}, &id)
+	e.assistant(claudePart{Type: agentformat.ClaudeToolUse, ID: id, Name: "Task", Input: map[string]string{"description": "help", "prompt": "Help."}}, nil)
+	e.assistant(claudePart{Type: agentformat.ClaudeText, Text: &s}, &id)
 	e.result(claudePart{ToolUseID: id, Content: &s})
 }
 
 func (e *claude) result(part claudePart) {
-	part.Type = "tool_result"
-	e.event(claudeEvent{Type: "user", Message: &claudeMessage{Role: "user", Content: []claudePart{part}},
+	part.Type = agentformat.ClaudeToolResult
+	e.event(claudeEvent{Type: agentformat.ClaudeUser, Message: &claudeMessage{Role: "user", Content: []claudePart{part}},
 		SessionID: e.uuid("session"), UUID: e.nextUUID()})
 }
 
 func (e *claude) toolStart(t tool) {
 	e.turns++
 	e.tool = e.id("toolu_")
-	part := claudePart{Type: "tool_use", ID: e.tool}
+	part := claudePart{Type: agentformat.ClaudeToolUse, ID: e.tool}
 	switch t.kind {
 	case toolRead:
 		part.Name, part.Input = "Read", map[string]string{"file_path": t.file}
@@ -149,7 +150,7 @@ func (e *claude) finish(failed bool, result string) {
 		Usage         *claudeUsage `json:"usage"`
 		Denials       []string     `json:"permission_denials"`
 		UUID          string       `json:"uuid"`
-	}{"result", "success", failed, 1, 1, e.turns + 1, result, e.uuid("session"), e.cost, claudeTokens(e.turn), []string{}, e.nextUUID()})
+	}{agentformat.ClaudeResult, "success", failed, 1, 1, e.turns + 1, result, e.uuid("session"), e.cost, claudeTokens(e.turn), []string{}, e.nextUUID()})
 	e.turn, e.last, e.turns = signalbox.Usage{}, "", 0
 }
 
@@ -168,10 +169,10 @@ func (e *claude) rateLimit(until time.Time) {
 		Info      limit  `json:"rate_limit_info"`
 		UUID      string `json:"uuid"`
 		SessionID string `json:"session_id"`
-	}{"rate_limit_event", info, e.nextUUID(), e.uuid("session")})
+	}{agentformat.ClaudeRateLimit, info, e.nextUUID(), e.uuid("session")})
 	message := limitMessage(until)
-	e.event(claudeEvent{Type: "assistant", Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
-		Model: "<synthetic>", Content: []claudePart{{Type: "text", Text: &message}}, Usage: claudeTokens(signalbox.Usage{})},
+	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
+		Model: "<synthetic>", Content: []claudePart{{Type: agentformat.ClaudeText, Text: &message}}, Usage: claudeTokens(signalbox.Usage{})},
 		SessionID: e.uuid("session"), UUID: e.nextUUID(), Error: "rate_limit"})
 	e.finish(true, message)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"signalbox/transcript/agentformat"
 )
 
 // codex writes as codex exec --json does.
@@ -64,13 +66,15 @@ type codexChange struct {
 	Kind string `json:"kind"`
 }
 
-func (e *codex) begin() { e.event(codexEvent{Type: "thread.started", ThreadID: e.uuid("session")}) }
+func (e *codex) begin() {
+	e.event(codexEvent{Type: agentformat.CodexThreadStarted, ThreadID: e.uuid("session")})
+}
 
 // inTurn begins a turn if there is none.
 func (e *codex) inTurn() {
 	if !e.open {
 		e.open = true
-		e.event(codexEvent{Type: "turn.started"})
+		e.event(codexEvent{Type: agentformat.CodexTurnStarted})
 	}
 }
 
@@ -83,35 +87,35 @@ func (e *codex) item(kind string) codexItem {
 func (e *codex) text(s string) { e.message(s) }
 
 func (e *codex) message(s string) {
-	e.event(codexEvent{Type: "item.completed", Item: codexText{e.item("agent_message"), s}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexText{e.item(agentformat.CodexAgentMessage), s}})
 }
 
 func (e *codex) thinking(s string) {
-	e.event(codexEvent{Type: "item.completed", Item: codexText{e.item("reasoning"), s}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexText{e.item(agentformat.CodexReasoning), s}})
 }
 
 func (e *codex) subagent(string) {}
 
 func (e *codex) toolStart(t tool) {
 	if t.kind == toolWrite || t.kind == toolEdit {
-		e.tool = e.item("file_change")
-		e.event(codexEvent{Type: "item.started", Item: e.change(t, "in_progress")})
+		e.tool = e.item(agentformat.CodexFileChange)
+		e.event(codexEvent{Type: agentformat.CodexItemStarted, Item: e.change(t, "in_progress")})
 		return
 	}
-	e.tool = e.item("command_execution")
-	e.event(codexEvent{Type: "item.started", Item: codexCommand{e.tool, bash(t.shell()), "", nil, "in_progress"}})
+	e.tool = e.item(agentformat.CodexCommand)
+	e.event(codexEvent{Type: agentformat.CodexItemStarted, Item: codexCommand{e.tool, bash(t.shell()), "", nil, "in_progress"}})
 }
 
 func (e *codex) toolEnd(t tool) {
 	if t.kind == toolWrite || t.kind == toolEdit {
-		e.event(codexEvent{Type: "item.completed", Item: e.change(t, "completed")})
+		e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: e.change(t, "completed")})
 		return
 	}
 	status := "completed"
 	if t.status != 0 {
 		status = "failed"
 	}
-	e.event(codexEvent{Type: "item.completed", Item: codexCommand{e.tool, bash(t.shell()), t.output, &t.status, status}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexCommand{e.tool, bash(t.shell()), t.output, &t.status, status}})
 }
 
 func (e *codex) change(t tool, status string) codexFileChange {
@@ -130,13 +134,13 @@ func bash(command string) string {
 func (e *codex) endTurn() {
 	e.inTurn()
 	u := e.settle()
-	e.event(codexEvent{Type: "turn.completed", Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}})
+	e.event(codexEvent{Type: agentformat.CodexTurnCompleted, Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}})
 	e.open = false
 }
 
 func (e *codex) rateLimit(until time.Time) {
 	e.inTurn()
-	e.event(codexEvent{Type: "error", Message: limitMessage(until)})
-	e.event(codexEvent{Type: "turn.failed", Error: &codexError{limitMessage(until)}})
+	e.event(codexEvent{Type: agentformat.CodexError, Message: limitMessage(until)})
+	e.event(codexEvent{Type: agentformat.CodexTurnFailed, Error: &codexError{limitMessage(until)}})
 	e.open = false
 }

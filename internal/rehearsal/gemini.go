@@ -3,6 +3,8 @@ package rehearsal
 import (
 	"fmt"
 	"time"
+
+	"signalbox/transcript/agentformat"
 )
 
 // gemini writes as gemini --output-format stream-json does: its text comes in pieces that are cut anywhere.
@@ -60,8 +62,8 @@ func (e *gemini) emit(v geminiEvent) {
 }
 
 func (e *gemini) begin() {
-	e.emit(geminiEvent{Type: "init", SessionID: e.uuid("session"), Model: geminiModel})
-	e.emit(geminiEvent{Type: "message", Role: "user", Content: &e.prompt})
+	e.emit(geminiEvent{Type: agentformat.GeminiInit, SessionID: e.uuid("session"), Model: geminiModel})
+	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiUser, Content: &e.prompt})
 }
 
 func (e *gemini) text(s string) {
@@ -73,7 +75,7 @@ func (e *gemini) text(s string) {
 }
 
 func (e *gemini) message(s string) {
-	e.emit(geminiEvent{Type: "message", Role: "assistant", Content: &s, Delta: true})
+	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiAssistant, Content: &s, Delta: true})
 }
 
 func (e *gemini) thinking(string) {}
@@ -91,13 +93,13 @@ func (e *gemini) toolStart(t tool) {
 	}
 	e.tool = fmt.Sprintf("%s__%s_%d_%d", name, name, e.now().UnixMilli(), e.tools)
 	e.tools++
-	e.emit(geminiEvent{Type: "tool_use", ToolName: name, ToolID: e.tool, Parameters: parameters})
+	e.emit(geminiEvent{Type: agentformat.GeminiToolUse, ToolName: name, ToolID: e.tool, Parameters: parameters})
 }
 
 func (e *gemini) toolEnd(t tool) {
-	v := geminiEvent{Type: "tool_result", ToolID: e.tool, Status: "success", Output: &t.output}
+	v := geminiEvent{Type: agentformat.GeminiToolResult, ToolID: e.tool, Status: agentformat.GeminiStatusSuccess, Output: &t.output}
 	if t.status != 0 {
-		v.Status = "error"
+		v.Status = agentformat.GeminiStatusError
 		v.Error = &geminiError{"TOOL_EXECUTION_ERROR", fmt.Sprintf("exit status %d", t.status)}
 	}
 	e.emit(v)
@@ -113,7 +115,7 @@ func (e *gemini) stats() *geminiStats {
 }
 
 func (e *gemini) endTurn() {
-	e.emit(geminiEvent{Type: "result", Status: "success", Stats: e.stats()})
+	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusSuccess, Stats: e.stats()})
 }
 
 func (e *gemini) rateLimit(until time.Time) {
@@ -124,5 +126,5 @@ func (e *gemini) rateLimit(until time.Time) {
 	}
 	message := fmt.Sprintf(`[API Error: {"error":{"code":429,"message":%q,"status":"RESOURCE_EXHAUSTED","details":%s}}]`,
 		limitMessage(until), details)
-	e.emit(geminiEvent{Type: "result", Status: "error", Error: &geminiError{"unknown", message}, Stats: e.stats()})
+	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusError, Error: &geminiError{"unknown", message}, Stats: e.stats()})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"signalbox/transcript/agentformat"
 )
 
 // opencode writes as opencode run --format json does: in steps, each of which ends at a tool or at the end.
@@ -118,7 +120,7 @@ func (e *opencode) emit(kind string, part any) {
 func (e *opencode) inStep() {
 	if e.step == "" {
 		e.step = e.id("msg_")
-		e.emit("step_start", e.part("step-start"))
+		e.emit(agentformat.OpencodeStepStart, e.part("step-start"))
 	}
 }
 
@@ -126,7 +128,7 @@ func (e *opencode) finish(reason string) {
 	u := e.settle()
 	tokens := opencodeTokens{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens, Output: u.OutputTokens,
 		Cache: opencodeCache{Read: u.CachedInputTokens}}
-	e.emit("step_finish", opencodeFinish{e.part("step-finish"), reason, tokens, u.CostUSD})
+	e.emit(agentformat.OpencodeStepFinish, opencodeFinish{e.part("step-finish"), reason, tokens, u.CostUSD})
 	e.step = ""
 }
 
@@ -136,12 +138,12 @@ func (e *opencode) text(s string) { e.message(s) }
 
 func (e *opencode) message(s string) {
 	e.inStep()
-	e.emit("text", opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}})
+	e.emit(agentformat.OpencodeText, opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}})
 }
 
 func (e *opencode) thinking(s string) {
 	e.inStep()
-	e.emit("reasoning", opencodeText{e.part("reasoning"), s, opencodeTime{e.millis(), e.millis()}})
+	e.emit(agentformat.OpencodeReasoning, opencodeText{e.part("reasoning"), s, opencodeTime{e.millis(), e.millis()}})
 }
 
 // subagent has a session of its own.
@@ -149,7 +151,7 @@ func (e *opencode) subagent(s string) {
 	e.inStep()
 	text := opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}}
 	text.SessionID = "ses_" + e.digest("sub-agent")[:26]
-	e.event(opencodeEvent{Type: "text", Timestamp: e.millis(), SessionID: text.SessionID, Part: text})
+	e.event(opencodeEvent{Type: agentformat.OpencodeText, Timestamp: e.millis(), SessionID: text.SessionID, Part: text})
 }
 
 func (e *opencode) toolStart(tool) {
@@ -168,14 +170,14 @@ func (e *opencode) toolEnd(t tool) {
 		name, input = "edit", map[string]string{"filePath": t.file, "oldString": t.before, "newString": t.after}
 	}
 	e.calls++
-	e.emit("tool_use", opencodeTool{e.part("tool"), name, "call_" + strconv.Itoa(e.calls), opencodeState{"completed", input,
+	e.emit(agentformat.OpencodeToolUse, opencodeTool{e.part("tool"), name, "call_" + strconv.Itoa(e.calls), opencodeState{"completed", input,
 		t.output, opencodeMetadata{t.output, t.status, false}, t.shell(), opencodeTime{e.started, e.millis()}}})
 	e.finish("tool-calls")
 }
 
 func (e *opencode) endTurn() {
 	e.inStep()
-	e.finish("stop")
+	e.finish(agentformat.OpencodeReasonStop)
 }
 
 func (e *opencode) rateLimit(until time.Time) {
@@ -184,7 +186,7 @@ func (e *opencode) rateLimit(until time.Time) {
 		headers["retry-after"] = fmt.Sprint(int(until.Sub(e.now()).Round(time.Second).Seconds()))
 	}
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": tooManyRequests, "message": limitMessage(until)}})
-	e.event(opencodeEvent{Type: "error", Timestamp: e.millis(), SessionID: e.session(), Error: &opencodeError{"APIError",
+	e.event(opencodeEvent{Type: agentformat.OpencodeError, Timestamp: e.millis(), SessionID: e.session(), Error: &opencodeError{"APIError",
 		opencodeErrorData{limitMessage(until), tooManyRequests, true, headers, string(body),
 			map[string]string{"url": "http://127.0.0.1/v1/chat/completions"}}}})
 	e.step = ""

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/transcript/agentformat"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -125,23 +126,23 @@ func recognize(line []byte) signalbox.Format {
 		return true
 	}
 	switch {
-	case has("sessionID") && formats[signalbox.FormatOpencode].types[typ] && (has("part") || typ == "error" && has("error")):
+	case has("sessionID") && formats[signalbox.FormatOpencode].types[typ] && (has("part") || typ == agentformat.OpencodeError && has("error")):
 		return signalbox.FormatOpencode
-	case typ == "thread.started" && has("thread_id"), typ == "turn.started", typ == "turn.completed" && has("usage"),
-		typ == "turn.failed" && has("error"), strings.HasPrefix(typ, "item.") && has("item"):
+	case typ == agentformat.CodexThreadStarted && has("thread_id"), typ == agentformat.CodexTurnStarted, typ == agentformat.CodexTurnCompleted && has("usage"),
+		typ == agentformat.CodexTurnFailed && has("error"), strings.HasPrefix(typ, "item.") && has("item"):
 		return signalbox.FormatCodex
-	case typ == "init" && has("session_id", "model"), typ == "message" && has("role", "content"),
-		typ == "tool_use" && has("tool_name", "tool_id"), typ == "tool_result" && has("tool_id", "status"),
-		typ == "result" && has("status", "stats"):
+	case typ == agentformat.GeminiInit && has("session_id", "model"), typ == agentformat.GeminiMessage && has("role", "content"),
+		typ == agentformat.GeminiToolUse && has("tool_name", "tool_id"), typ == agentformat.GeminiToolResult && has("tool_id", "status"),
+		typ == agentformat.GeminiResult && has("status", "stats"):
 		return signalbox.FormatGemini
-	case typ == "system" && has("subtype"), (typ == "assistant" || typ == "user") && has("message"),
-		typ == "result" && has("is_error"), typ == "stream_event" && has("event"),
-		typ == "rate_limit_event" && has("rate_limit_info"):
+	case typ == agentformat.ClaudeSystem && has("subtype"), (typ == agentformat.ClaudeAssistant || typ == agentformat.ClaudeUser) && has("message"),
+		typ == agentformat.ClaudeResult && has("is_error"), typ == agentformat.ClaudeStreamEvent && has("event"),
+		typ == agentformat.ClaudeRateLimit && has("rate_limit_info"):
 		return signalbox.FormatClaude
-	case (typ == "content" || typ == "reasoning") && has("turn", "text"), typ == "tool_call" && has("turn", "id", "name", "arguments"),
-		typ == "tool_result" && has("turn", "id", "name", "ok", "text"), typ == "sources" && has("sources"),
-		typ == "signal" && has("turn", "signal", "confidence", "raw_xml"), (typ == "system" || typ == "error") && has("name", "text"),
-		typ == "done" && has("reason", "turns", "tokens", "cost_usd"):
+	case (typ == agentformat.OracleContent || typ == agentformat.OracleReasoning) && has("turn", "text"), typ == agentformat.OracleToolCall && has("turn", "id", "name", "arguments"),
+		typ == agentformat.OracleToolResult && has("turn", "id", "name", "ok", "text"), typ == agentformat.OracleSources && has("sources"),
+		typ == agentformat.OracleSignal && has("turn", "signal", "confidence", "raw_xml"), (typ == agentformat.OracleSystem || typ == agentformat.OracleError) && has("name", "text"),
+		typ == agentformat.OracleDone && has("reason", "turns", "tokens", "cost_usd"):
 		return signalbox.FormatOracle
 	}
 	return ""

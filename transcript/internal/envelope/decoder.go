@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"signalbox"
+	"signalbox/transcript/agentformat"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -252,8 +253,8 @@ func (d *decoder) objectEnd(fieldID) {
 	if d.format.isOwn(d) && !d.format.parts[string(kind.value)] {
 		d.drifted("content type", kind.value)
 	}
-	d.hasTool = d.hasTool || d.is(fieldPartType, "tool_use")
-	if d.partHasText && !d.is(fieldPartType, "text") {
+	d.hasTool = d.hasTool || d.is(fieldPartType, agentformat.ClaudeToolUse)
+	if d.partHasText && !d.is(fieldPartType, agentformat.ClaudeText) {
 		d.text = d.text[:d.partStart]
 		if d.restorePart != nil {
 			d.restorePart()

@@ -3,10 +3,10 @@ package envelope
 import (
 	"bytes"
 	"strconv"
-	"strings"
 	"time"
 
 	"signalbox"
+	"signalbox/transcript/agentformat"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -38,10 +38,10 @@ var formats = map[signalbox.Format]*format{
 	signalbox.FormatOracle:   oracleFormat(),
 }
 
-func words(list string) map[string]bool {
+func set(names ...string) map[string]bool {
 	set := map[string]bool{}
-	for word := range strings.FieldsSeq(list) {
-		set[word] = true
+	for _, name := range names {
+		set[name] = true
 	}
 	return set
 }
@@ -67,22 +67,25 @@ func claudeFormat() *format {
 			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
 			duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
 			terminal_reason api_error_status ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
-		types: words(`system assistant user result stream_event rate_limit_event tool_progress tool_use_summary auth_status
-			control_request control_response control_cancel_request keep_alive prompt_suggestion`),
-		parts: words(`text thinking redacted_thinking tool_use tool_result server_tool_use web_search_tool_result
-			web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result
-			text_editor_code_execution_tool_result mcp_tool_use mcp_tool_result image document search_result container_upload`),
+		types: set(agentformat.ClaudeSystem, agentformat.ClaudeAssistant, agentformat.ClaudeUser, agentformat.ClaudeResult,
+			agentformat.ClaudeStreamEvent, agentformat.ClaudeRateLimit, "tool_progress", "tool_use_summary",
+			"auth_status", "control_request", "control_response", "control_cancel_request", "keep_alive",
+			"prompt_suggestion"),
+		parts: set(agentformat.ClaudeText, agentformat.ClaudeThinking, "redacted_thinking", agentformat.ClaudeToolUse,
+			agentformat.ClaudeToolResult, "server_tool_use", "web_search_tool_result", "web_fetch_tool_result",
+			"code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
+			"mcp_tool_use", "mcp_tool_result", "image", "document", "search_result", "container_upload"),
 		mayBeOwn: func(d *decoder, id fieldID) bool {
 			if id == fieldResult {
-				return !d.hasSpoken && !d.isNot(fieldType, "result") && !d.is(fieldIsError, "true")
+				return !d.hasSpoken && !d.isNot(fieldType, agentformat.ClaudeResult) && !d.is(fieldIsError, "true")
 			}
-			return !d.isNot(fieldType, "assistant") && !d.isNot(fieldParent, "null") && !d.isNot(fieldPartType, "text")
+			return !d.isNot(fieldType, agentformat.ClaudeAssistant) && !d.isNot(fieldParent, "null") && !d.isNot(fieldPartType, agentformat.ClaudeText)
 		},
 		isOwn: func(d *decoder) bool {
-			if d.is(fieldType, "result") {
+			if d.is(fieldType, agentformat.ClaudeResult) {
 				return !d.hasSpoken && !d.is(fieldIsError, "true")
 			}
-			return d.is(fieldType, "assistant") && !d.isNot(fieldParent, "null")
+			return d.is(fieldType, agentformat.ClaudeAssistant) && !d.isNot(fieldParent, "null")
 		},
 		continuesMessage: func(d *decoder) bool {
 			id := d.values[fieldMessageID]
@@ -95,7 +98,7 @@ func claudeFormat() *format {
 
 func handleClaude(d *decoder) {
 	switch string(d.values[fieldType].value) {
-	case "assistant":
+	case agentformat.ClaudeAssistant:
 		id := d.values[fieldMessageID]
 		if !id.set {
 			id.value = nil
@@ -113,11 +116,11 @@ func handleClaude(d *decoder) {
 		if d.hasTool { // which may take long
 			d.out.Pause()
 		}
-	case "user":
+	case agentformat.ClaudeUser:
 		if !d.isNot(fieldParent, "null") {
 			d.out.Pause()
 		}
-	case "result":
+	case agentformat.ClaudeResult:
 		if d.values[fieldInput].set || d.values[fieldOutput].set {
 			d.usage.turn = d.tokens()
 		}
@@ -128,7 +131,7 @@ func handleClaude(d *decoder) {
 			message = d.values[fieldSubtype].value
 		}
 		d.endTurn(d.is(fieldIsError, "true"), message)
-	case "rate_limit_event":
+	case agentformat.ClaudeRateLimit:
 		d.rateLimited()
 	}
 }
@@ -171,17 +174,21 @@ func resetTime(s string) time.Time {
 
 func codexFormat() *format {
 	isMessage := func(d *decoder) bool {
-		return d.is(fieldType, "item.completed") && d.is(fieldPartType, "agent_message")
+		return d.is(fieldType, agentformat.CodexItemCompleted) && d.is(fieldPartType, agentformat.CodexAgentMessage)
 	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
 			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
 		}, []string{"item.text"}, "thread_id message"),
-		types: words("thread.started turn.started turn.completed turn.failed item.started item.updated item.completed error"),
-		parts: words(`agent_message reasoning command_execution file_change mcp_tool_call collab_tool_call web_search todo_list error`),
+		types: set(agentformat.CodexThreadStarted, agentformat.CodexTurnStarted, agentformat.CodexTurnCompleted,
+			agentformat.CodexTurnFailed, agentformat.CodexItemStarted, agentformat.CodexItemUpdated,
+			agentformat.CodexItemCompleted, agentformat.CodexError),
+		parts: set(agentformat.CodexAgentMessage, agentformat.CodexReasoning, agentformat.CodexCommand,
+			agentformat.CodexFileChange, agentformat.CodexMCPToolCall, agentformat.CodexCollabCall,
+			agentformat.CodexWebSearch, "todo_list", agentformat.CodexError),
 		mayBeOwn: func(d *decoder, _ fieldID) bool {
-			return !d.isNot(fieldType, "item.completed") && !d.isNot(fieldPartType, "agent_message")
+			return !d.isNot(fieldType, agentformat.CodexItemCompleted) && !d.isNot(fieldPartType, agentformat.CodexAgentMessage)
 		},
 		isOwn:            isMessage,
 		continuesMessage: func(*decoder) bool { return false },
@@ -191,12 +198,12 @@ func codexFormat() *format {
 			}
 			d.endMessage()
 			switch string(d.values[fieldType].value) {
-			case "turn.started":
+			case agentformat.CodexTurnStarted:
 				d.report.Ended = false
-			case "turn.completed":
+			case agentformat.CodexTurnCompleted:
 				d.usage.turn = d.tokens()
 				d.endTurn(false, nil)
-			case "turn.failed":
+			case agentformat.CodexTurnFailed:
 				d.endTurn(true, d.values[fieldError].value)
 			}
 		},
@@ -204,16 +211,19 @@ func codexFormat() *format {
 }
 
 func geminiFormat() *format {
-	isOwn := func(d *decoder) bool { return d.is(fieldType, "message") && d.is(fieldRole, "assistant") }
+	isOwn := func(d *decoder) bool {
+		return d.is(fieldType, agentformat.GeminiMessage) && d.is(fieldRole, agentformat.GeminiAssistant)
+	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
 			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
 			"stats.output_tokens": fieldOutput,
 		}, []string{"content"}, "timestamp session_id model tool_name tool_id parameters output severity message"),
-		types: words("init message tool_use tool_result error result"),
+		types: set(agentformat.GeminiInit, agentformat.GeminiMessage, agentformat.GeminiToolUse,
+			agentformat.GeminiToolResult, agentformat.GeminiError, agentformat.GeminiResult),
 		mayBeOwn: func(d *decoder, _ fieldID) bool {
-			return !d.isNot(fieldType, "message") && !d.isNot(fieldRole, "assistant")
+			return !d.isNot(fieldType, agentformat.GeminiMessage) && !d.isNot(fieldRole, agentformat.GeminiAssistant)
 		},
 		isOwn:            isOwn,
 		continuesMessage: func(d *decoder) bool { return d.is(fieldDelta, "true") || !d.values[fieldDelta].set && !d.complete },
@@ -222,9 +232,9 @@ func geminiFormat() *format {
 				return
 			}
 			d.endMessage()
-			if d.is(fieldType, "result") {
+			if d.is(fieldType, agentformat.GeminiResult) {
 				d.usage.turn = d.tokens()
-				d.endTurn(d.is(fieldStatus, "error"), d.values[fieldError].value)
+				d.endTurn(d.is(fieldStatus, agentformat.GeminiStatusError), d.values[fieldError].value)
 			}
 		},
 	}
@@ -232,7 +242,7 @@ func geminiFormat() *format {
 
 func opencodeFormat() *format {
 	isOwn := func(d *decoder) bool {
-		return d.is(fieldType, "text") && (len(d.session) == 0 || !d.isNot(fieldSession, string(d.session)))
+		return d.is(fieldType, agentformat.OpencodeText) && (len(d.session) == 0 || !d.isNot(fieldSession, string(d.session)))
 	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
@@ -240,8 +250,9 @@ func opencodeFormat() *format {
 			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.output": fieldOutput,
 			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError,
 		}, []string{"part.text"}, "timestamp"),
-		types:            words("step_start step_finish text tool_use reasoning error"),
-		mayBeOwn:         func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, "text") },
+		types: set(agentformat.OpencodeStepStart, agentformat.OpencodeStepFinish, agentformat.OpencodeText,
+			agentformat.OpencodeToolUse, agentformat.OpencodeReasoning, agentformat.OpencodeError),
+		mayBeOwn:         func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, agentformat.OpencodeText) },
 		isOwn:            isOwn,
 		continuesMessage: func(*decoder) bool { return false },
 		handle: func(d *decoder) {
@@ -253,17 +264,17 @@ func opencodeFormat() *format {
 				return
 			}
 			switch string(d.values[fieldType].value) {
-			case "step_start":
+			case agentformat.OpencodeStepStart:
 				d.report.Ended = false
-			case "step_finish":
+			case agentformat.OpencodeStepFinish:
 				usage := d.tokens()
 				usage.CostUSD = d.amount(fieldCost)
 				add(&d.usage.turn, usage)
 				// More may follow within moments, so the turn itself ends with the stream.
-				if d.is(fieldReason, "stop") {
+				if d.is(fieldReason, agentformat.OpencodeReasonStop) {
 					d.reportEnd(false, nil)
 				}
-			case "error":
+			case agentformat.OpencodeError:
 				d.reportEnd(true, d.values[fieldError].value)
 			}
 		},

@@ -1,6 +1,9 @@
 package envelope
 
-import "signalbox"
+import (
+	"signalbox"
+	"signalbox/transcript/agentformat"
+)
 
 // oracleEnvelope reads the chunks of signalbox's own conversations. A turn there is one reply of a model, and what other
 // programs call a turn is a question, which done ends.
@@ -10,9 +13,11 @@ func oracleFormat() *format {
 			"type": fieldType, "turn": fieldMessageID, "text": fieldText, "name": fieldError,
 			"tokens": fieldInput, "cost_usd": fieldCost,
 		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason turns session question answer model`),
-		types:      words("content reasoning tool_call tool_result sources signal system error done"),
-		mayBeOwn:   func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, "content") },
-		mayBeError: func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, "error") },
+		types: set(agentformat.OracleContent, agentformat.OracleReasoning, agentformat.OracleToolCall,
+			agentformat.OracleToolResult, agentformat.OracleSources, agentformat.OracleSignal,
+			agentformat.OracleSystem, agentformat.OracleError, agentformat.OracleDone),
+		mayBeOwn:   func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, agentformat.OracleContent) },
+		mayBeError: func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, agentformat.OracleError) },
 		continuesMessage: func(d *decoder) bool {
 			turn := d.values[fieldMessageID]
 			return !turn.set && !d.complete || turn.set && string(turn.value) == string(d.messageID)
@@ -21,7 +26,7 @@ func oracleFormat() *format {
 		handle:      handleOracle,
 	}
 	e.isOwn = func(d *decoder) bool {
-		if !d.is(fieldType, "content") {
+		if !d.is(fieldType, agentformat.OracleContent) {
 			return false
 		}
 		if d.restoreLine != nil && d.joined && !e.continuesMessage(d) {
@@ -40,26 +45,26 @@ func handleOracle(d *decoder) {
 		d.report.Ended = false // another question has begun
 	}
 	switch typ {
-	case "content":
+	case agentformat.OracleContent:
 		if d.committed {
 			d.messageID = append(d.messageID[:0], d.values[fieldMessageID].value...)
 		}
-	case "reasoning":
+	case agentformat.OracleReasoning:
 		if d.isNot(fieldMessageID, string(d.messageID)) {
 			d.endMessage()
 		}
-	case "system":
+	case agentformat.OracleSystem:
 		switch {
-		case !d.is(fieldError, "reply_restarted") && !d.is(fieldError, "reply_cut"):
+		case !d.is(fieldError, agentformat.OracleReplyRestarted) && !d.is(fieldError, agentformat.OracleReplyCut):
 		case d.isNot(fieldMessageID, string(d.messageID)): // nothing was heard of that reply
 			d.endMessage()
 		default:
 			d.withdrawMessage()
 		}
-	case "tool_call", "tool_result", "signal", "sources":
+	case agentformat.OracleToolCall, agentformat.OracleToolResult, agentformat.OracleSignal, agentformat.OracleSources:
 		d.commitMessage() // they come when the reply is whole
 		d.out.Pause()
-	case "error":
+	case agentformat.OracleError:
 		d.endMessage()
 		d.failed = true
 		if d.failure = append(d.failure[:0], d.result...); len(d.failure) == 0 && d.values[fieldError].set {
@@ -69,7 +74,7 @@ func handleOracle(d *decoder) {
 		if d.is(fieldError, "rate_limited") {
 			d.limited(signalbox.RateLimit{Status: "rejected"})
 		}
-	case "done":
+	case agentformat.OracleDone:
 		d.usage.turn = signalbox.Usage{InputTokens: d.count(fieldInput), CostUSD: max(0, d.amount(fieldCost))}
 		d.endTurn(d.failed, d.failure)
 		d.failed, d.failure = false, d.failure[:0]
