@@ -53,7 +53,7 @@ func (c *backupCommand) Run(p *program) error {
 	return opening(ctx, p, c.boxFlag, box.OpenLedger, func(l *box.Ledger) error {
 		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
 		var (
-			done box.BackedUp
+			done box.BackupResult
 			err  error
 		)
 		if c.File == "-" {
@@ -84,7 +84,7 @@ func (c *backupCommand) check(p *program) error {
 	return nil
 }
 
-func (c *backupCommand) print(p *program, done box.BackedUp) error {
+func (c *backupCommand) print(p *program, done box.BackupResult) error {
 	what := fmt.Sprintf("%s, %s, %s, head %s", events(done.Events), blobs(done.Blobs), bytesOf(done.Bytes), done.Head)
 	var err error
 	switch {
@@ -98,7 +98,7 @@ func (c *backupCommand) print(p *program, done box.BackedUp) error {
 	if err != nil {
 		return err
 	}
-	for _, digest := range done.Absent {
+	for _, digest := range done.Missing {
 		p.warnf("an event names blob %s, nobody redacted it, and the box does not have it", digest)
 	}
 	for _, file := range done.Skipped {
@@ -205,7 +205,7 @@ func (c *restoreCommand) Run(p *program) error {
 	return c.print(p, done)
 }
 
-func (c *restoreCommand) print(p *program, done *box.Restored) error {
+func (c *restoreCommand) print(p *program, done *box.RestoreResult) error {
 	var err error
 	if c.JSON {
 		err = p.printJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")
@@ -221,7 +221,7 @@ func (c *restoreCommand) print(p *program, done *box.Restored) error {
 	case c.Key == "" && !done.KeyHere:
 		p.warnf("the backup was checked against the public key in it; compare that with one kept elsewhere: signalbox ledger key")
 	}
-	for _, digest := range done.Absent {
+	for _, digest := range done.Missing {
 		p.warnf("the box did not have blob %s when it was backed up", digest)
 	}
 	if done.Config != nil {
@@ -230,8 +230,8 @@ func (c *restoreCommand) print(p *program, done *box.Restored) error {
 	if !done.KeyHere {
 		p.notef("the private key is not on this host, so the box does not sign: put it into %s, or name it in %s", done.KeyFile, keyVariable)
 	}
-	if done.Forgot != "" {
-		p.notef("what this host signed after the backup is kept in %s", done.Forgot)
+	if done.Forgotten != "" {
+		p.notef("what this host signed after the backup is kept in %s", done.Forgotten)
 	}
 	p.notef("do not go on with the original box beside this one: the two histories would fork")
 	return nil

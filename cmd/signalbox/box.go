@@ -108,7 +108,7 @@ func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) erro
 // lookAtBox opens the box for commands that write nothing.
 func (p *program) lookAtBox(f boxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
-	return opening(ctx, p, f, box.OpenToLook, func(b *box.Box) error { return look(ctx, b) })
+	return opening(ctx, p, f, box.OpenReadOnly, func(b *box.Box) error { return look(ctx, b) })
 }
 
 // withLedger opens the record alone, which works also where it cannot be folded.
@@ -135,7 +135,7 @@ func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(
 func (p *program) sign(b *box.Box) {
 	// The answer does not wait for the places that the checkpoint is handed to. An error of it sticks.
 	p.out.Flush()
-	err := b.SignAndHandOut(context.Background()) // also after an interrupt
+	err := b.SignAndPublish(context.Background()) // also after an interrupt
 	if err == nil || errors.Is(err, box.ErrNoKey) {
 		return
 	}

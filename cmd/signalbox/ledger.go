@@ -167,8 +167,8 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 	} else if report.OK {
 		err = p.printVerified(report.Report)
 	}
-	if err == nil && report.Unjudged != nil {
-		p.warnf("the events are chained and hashed as they should be, but what they mean was not judged to the end: %v", report.Unjudged)
+	if err == nil && report.NotReplayed != nil {
+		p.warnf("the events are chained and hashed as they should be, but what they mean was not judged to the end: %v", report.NotReplayed)
 	}
 	if err != nil || report.OK {
 		return err

@@ -137,7 +137,7 @@ func (c *ledgerCheckpointCommand) Run(p *program) error {
 		if _, err := p.out.Write(checkpoint.Signed); err != nil {
 			return err
 		}
-		return box.HandOut(ctx, b.Config.Checkpoint, checkpoint.Signed)
+		return box.Publish(ctx, b.Config.Checkpoint, checkpoint.Signed)
 	})
 }
 

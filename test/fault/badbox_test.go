@@ -106,7 +106,7 @@ func TestLogOfWritesGone(t *testing.T) {
 	if v := spoilt.verifyCommand(t, 5); v.FirstBad == nil || *v.FirstBad != tamperEvents+1 {
 		t.Errorf("without it verify says %s", printed(v))
 	}
-	spoilt.mustFail(t, 5, "the ledger was cut off: it has 200 events, and 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+	spoilt.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
 		"work", "open", "another")
 	if v := whole.verifyCommand(t, 0); v.Events != tamperEvents+1 {
 		t.Errorf("with it verify says %s", printed(v))
@@ -208,7 +208,7 @@ func (s *site) refusesToWrite(t *testing.T, says string) {
 // TestNoBox runs commands where there is no box, or only the folder of one.
 func TestNoBox(t *testing.T) {
 	s := emptySite(t)
-	s.mustFail(t, 3, "there is no box in * or above it", "make one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")
+	s.mustFail(t, 3, "there is no box in * or above it", "create one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")
 	check(t, os.Mkdir(filepath.Join(s.project, box.FolderName), 0o700))
 	s.mustFail(t, 3, "*there is no ledger: *", "make a box with signalbox init, or name another one with --box", "work", "list")
 	s.init(t)

@@ -14,8 +14,8 @@ func TestKeyOpenToOthers(t *testing.T) {
 	}
 	s := newLedger(t)
 	check(t, os.Chmod(s.keyFile, 0o644))
-	says := fmt.Sprintf("the signing key %s is open to others (mode 0644): it is not used", s.keyFile)
-	hint := "chmod 600 it; if somebody may have read it, what it signs from now on proves nothing"
+	says := fmt.Sprintf("other users can read the signing key %s (mode 0644), so it is not used", s.keyFile)
+	hint := "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"
 	s.doesNotSign(t, says, hint)
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
 		t.Errorf("verify says %s", printed(v))
@@ -54,8 +54,8 @@ func TestKeyGone(t *testing.T) {
 	if r := s.run(t, args...); r.status != 0 || r.stderr != "" {
 		t.Errorf("%v: exit status %d\n%s", args, r.status, r.stderr)
 	}
-	s.mustFail(t, 3, "the signing key is not here: no file "+s.keyFile,
-		"sign on the host where the box was made, or name the key's file in SIGNALBOX_KEY", "ledger", "checkpoint")
+	s.mustFail(t, 3, "the signing key is not on this host: no file "+s.keyFile,
+		"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file", "ledger", "checkpoint")
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
 		t.Errorf("verify says %s", printed(v))
 	}
@@ -67,8 +67,8 @@ func TestKeyGone(t *testing.T) {
 func TestKeyOfAnotherBox(t *testing.T) {
 	s, other := newLedger(t), newSite(t)
 	s.environment = []string{"SIGNALBOX_KEY=" + other.keyFile}
-	says := fmt.Sprintf("cannot use the signing key %s: it is the key of signalbox/*, not of signalbox/*", other.keyFile)
-	hint := "restore the file from a copy, or name the right one in SIGNALBOX_KEY"
+	says := fmt.Sprintf("cannot use the signing key %s: it belongs to signalbox/*, not to signalbox/*", other.keyFile)
+	hint := "restore the file from a copy, or set SIGNALBOX_KEY to the right one"
 	s.doesNotSign(t, says, hint)
 	s.mustFail(t, 1, says, hint, "ledger", "checkpoint")
 	s.environment = nil

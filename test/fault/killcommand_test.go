@@ -117,7 +117,7 @@ func checkInitAgain(t *testing.T, s *site) {
 	again := s.run(t, "init")
 	switch {
 	case again.status == 0:
-	case again.status == 1 && strings.Contains(again.stderr, "there is a box in .signalbox already"):
+	case again.status == 1 && strings.Contains(again.stderr, "a box already exists in .signalbox"):
 	default:
 		t.Errorf("init again: exit status %d\n%safter %q", again.status, again.stderr, left)
 		return

@@ -152,7 +152,7 @@ func TestCheckpointElsewhere(t *testing.T) {
 		for _, name := range []string{"checkpoint", "checkpoint.tree"} {
 			check(t, os.Remove(s.file(name)))
 		}
-		s.mustFail(t, 5, "the ledger was cut off: it has 150 events, and 200 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+		s.mustFail(t, 5, "the ledger was truncated: it has 150 events, but 200 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
 			"ledger", "checkpoint")
 		check(t, os.Remove(s.signedFile()))
 		s.must(t, "ledger", "checkpoint")

@@ -163,7 +163,7 @@ func TestDiskFullUnderLoad(t *testing.T) {
 		}
 		c.cmd.Wait()
 		said := c.stderr.String()
-		if !strings.Contains(said, "the disk is full") && !strings.Contains(said, "cannot keep the checkpoint: ") { // whichever came first
+		if !strings.Contains(said, "the disk is full") && !strings.Contains(said, "cannot store the checkpoint: ") { // whichever came first
 			t.Errorf("it ended because of: %s", said)
 		}
 		if len(acks.events) == 0 {

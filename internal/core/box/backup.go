@@ -22,85 +22,85 @@ import (
 	"signalbox/ledger"
 )
 
-// BackupOptions says how to back up. The zero value is for use.
+// BackupOptions are options for BackupTo and Backup.
 type BackupOptions struct {
-	// Version is that of the program, for the manifest.
+	// Version is the version of the program, for the manifest.
 	Version string
-	// Force replaces a file that is there.
+	// Force replaces an existing file.
 	Force bool
-	// Progress, if not nil, is called now and then with the number of events written and of all.
-	Progress func(done, all uint64)
+	// Progress, if not nil, is called from time to time with the number of events written and the total.
+	Progress func(done, total uint64)
 }
 
-// BackedUp tells what is in a backup.
-type BackedUp struct {
+// BackupResult describes a backup.
+type BackupResult struct {
 	Box    string
 	Events uint64
 	Head   signalbox.Hash
 	Blobs  int
 	// Bytes is the size of the backup.
 	Bytes int64
-	// Absent are blobs that an event names, that nobody redacted, and that the box does not have.
-	Absent []signalbox.Hash
-	// Skipped are files beside the configuration that are not in the backup, with the reason.
+	// Missing are blobs that an event refers to, that were not redacted, and that the box does not have.
+	Missing []signalbox.Hash
+	// Skipped are settings files that are not in the backup, each with the reason.
 	Skipped []string
-	// KeyFile is where the private key would be on this host. It is not in the backup.
+	// KeyFile is where this host keeps the private key, which is not in the backup.
 	KeyFile string
 }
 
-// BackupTo backs up to a file, which is there whole or not at all. It is compressed if its name ends in .gz or .tgz.
-func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) (BackedUp, error) {
-	if err := mayReplace(name, opts.Force); err != nil {
-		return BackedUp{}, err
+// BackupTo writes a backup to a file, atomically. It is compressed if the name ends in .gz or .tgz.
+func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) (BackupResult, error) {
+	if err := checkReplaceable(name, opts.Force); err != nil {
+		return BackupResult{}, err
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), ".tmp-*") // of mode 0600
+	file, err := os.CreateTemp(filepath.Dir(name), ".tmp-*") // with mode 0600
 	if err != nil {
-		return BackedUp{}, cannotBackUp(err)
+		return BackupResult{}, backupError(err)
 	}
-	defer os.Remove(file.Name()) // of no effect once it is renamed
-	done, err := l.backUpInto(ctx, file, strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz"), opts)
-	if closeErr := file.Close(); err == nil && closeErr != nil {
-		err = cannotBackUp(closeErr)
+	defer os.Remove(file.Name()) // does nothing after the rename
+	done, err := l.backupToFile(ctx, file, strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz"), opts)
+	if err == nil {
+		err = checkReplaceable(name, opts.Force) // another process may have created it meanwhile
 	}
 	if err == nil {
-		err = mayReplace(name, opts.Force) // somebody may have made one meanwhile
+		err = durable.Rename(file.Name(), name)
 	}
 	if err != nil {
-		return BackedUp{}, err
-	}
-	if err := durable.Rename(file.Name(), name); err != nil {
-		return BackedUp{}, cannotBackUp(err)
+		return BackupResult{}, backupError(err)
 	}
 	return done, nil
 }
 
-func (l *Ledger) backUpInto(ctx context.Context, file *os.File, compress bool, opts BackupOptions) (BackedUp, error) {
-	if !compress {
-		return l.Backup(ctx, file, opts)
-	}
-	size := &counter{w: file}
-	zip := gzip.NewWriter(size)
-	done, err := l.Backup(ctx, zip, opts)
-	if err == nil {
-		if err = zip.Close(); err != nil {
-			err = cannotBackUp(err)
+// backupToFile closes the file.
+func (l *Ledger) backupToFile(ctx context.Context, file *os.File, compress bool, opts BackupOptions) (done BackupResult, err error) {
+	if compress {
+		size := &countingWriter{w: file}
+		zip := gzip.NewWriter(size)
+		done, err = l.Backup(ctx, zip, opts)
+		if err == nil {
+			err = zip.Close()
 		}
+		done.Bytes = size.n
+	} else {
+		done, err = l.Backup(ctx, file, opts)
 	}
-	done.Bytes = size.n
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
 	return done, err
 }
 
-// mayReplace refuses what must not be lost: with force only a plain file is replaced, no device and no folder.
-func mayReplace(name string, force bool) error {
+// checkReplaceable returns an error if the file exists and must not be replaced. Even force replaces only regular files.
+func checkReplaceable(name string, force bool) error {
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return cannotBackUp(err)
+		return err
 	case !info.Mode().IsRegular():
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s is there and is no plain file", name),
-			Hint: "name a new file, or give - to write to standard output"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists and is not a regular file", name),
+			Hint: "name a new file, or use - to write to standard output"}
 	case !force:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", name),
 			Hint: "name a new file, or replace this one with --force"}
@@ -108,63 +108,66 @@ func mayReplace(name string, force bool) error {
 	return nil
 }
 
-func cannotBackUp(err error) error {
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) || errors.Is(err, context.Canceled) {
+func backupError(err error) error {
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the backup: %w", err),
-		Hint: "choose a place that you may write to and that has room"}
+		Hint: "choose a folder that you may write to and that has enough space"}
 }
 
-// Backup writes a copy of the box as it is now: all events up to the end of the ledger as it was when the call began, and
-// what they name. Others may go on writing. A ledger that does not hold together is not backed up.
-func (l *Ledger) Backup(ctx context.Context, w io.Writer, opts BackupOptions) (BackedUp, error) {
-	b := &backup{l: l, opts: opts, out: &counter{w: w}, named: newNamed()}
-	if err := b.begin(ctx); err != nil {
-		return BackedUp{}, err
+// Backup writes a backup: all events up to the head of the ledger at the time of the call, and the blobs that they refer to. Other
+// processes may continue to write. A ledger that does not verify is not backed up.
+//
+// The events are written one by one rather than as a copy of the database: restoring a copy would mean to open a SQLite file
+// from an untrusted source, with its schema, triggers and pages, and a backup can be read without signalbox.
+func (l *Ledger) Backup(ctx context.Context, w io.Writer, opts BackupOptions) (BackupResult, error) {
+	b := &backupWriter{l: l, opts: opts, out: &countingWriter{w: w}, refs: newBlobRefs()}
+	if err := b.prepare(ctx); err != nil {
+		return BackupResult{}, err
 	}
 	b.tar = tar.NewWriter(b.out)
 	for _, part := range []func(context.Context) error{b.writeHeader, b.writeSettings, b.writeEvents, b.writeBlobs, b.writeEnd} {
 		if err := part(ctx); err != nil {
-			return BackedUp{}, cannotBackUp(err)
+			return BackupResult{}, backupError(err)
 		}
 	}
 	b.done.Bytes = b.out.n
 	return b.done, nil
 }
 
-// counter counts what is written.
-type counter struct {
+// countingWriter counts the bytes written.
+type countingWriter struct {
 	w io.Writer
 	n int64
 }
 
-func (c *counter) Write(b []byte) (int, error) {
+func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.w.Write(b)
 	c.n += int64(n)
 	return n, err
 }
 
-// backup is a backup that is being made.
-type backup struct {
+// backupWriter writes one backup.
+type backupWriter struct {
 	l    *Ledger
 	opts BackupOptions
-	out  *counter
+	out  *countingWriter
 	tar  *tar.Writer
 	sums bytes.Buffer
-	done BackedUp
+	done BackupResult
 
 	at         time.Time
 	public     string
 	checkpoint *Checkpoint // nil if there is none
-	named      *named
+	refs       *blobRefs
 }
 
-// begin finds out what there is to back up. The checkpoint comes before the head: what is appended and signed meanwhile
-// must not be in it.
-func (b *backup) begin(ctx context.Context) (err error) {
+// prepare determines what to back up. It reads the checkpoint before the head, because the checkpoint must not cover events
+// that are appended meanwhile.
+func (b *backupWriter) prepare(ctx context.Context) (err error) {
 	b.public, err = b.l.PublicKey()
-	if classed := (*signalbox.Error)(nil); err != nil && !(errors.As(err, &classed) && classed.Code == signalbox.CodeNotFound) {
+	if classified := (*signalbox.Error)(nil); err != nil && !(errors.As(err, &classified) && classified.Code == signalbox.CodeNotFound) {
 		return err
 	}
 	if b.public != "" {
@@ -176,11 +179,11 @@ func (b *backup) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if b.done.Box = b.l.readID(ctx); b.done.Box == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger does not begin with the opening of a box: there is nothing to back up"),
-			Hint: "run signalbox init, or signalbox ledger verify if the box was in use"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing to back up: the first event of the ledger does not open a box"),
+			Hint: "run signalbox init or, if the box was in use, signalbox ledger verify"}
 	}
 	if b.checkpoint != nil {
-		if err := cut(b.checkpoint.Size, b.done.Events); err != nil {
+		if err := checkLength(b.checkpoint.Size, b.done.Events); err != nil {
 			return err
 		}
 	}
@@ -189,14 +192,14 @@ func (b *backup) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if len(last) == 0 {
-		return unverified("the ledger was cut off: event %d is gone", b.done.Events)
+		return unverified("the ledger was truncated: event %d is missing", b.done.Events)
 	}
 	b.done.Head, b.at = last[0].Hash, time.Now().UTC().Truncate(time.Second)
-	b.done.KeyFile, _ = b.l.keyFile(b.done.Box) // "" where there is no place for one
+	b.done.KeyFile, _ = b.l.keyFile(b.done.Box) // "" if this host has no configuration folder
 	return nil
 }
 
-func (b *backup) writeHeader(context.Context) error {
+func (b *backupWriter) writeHeader(context.Context) error {
 	text, err := json.Marshal(manifest{
 		Format: backupFormat, Box: b.done.Box, Events: b.done.Events, Head: b.done.Head, Time: b.at, Signalbox: b.opts.Version,
 	})
@@ -212,8 +215,8 @@ func (b *backup) writeHeader(context.Context) error {
 	return err
 }
 
-// writeSettings copies the configuration and the prompts beside it.
-func (b *backup) writeSettings(context.Context) error {
+// writeSettings writes the configuration and the prompts.
+func (b *backupWriter) writeSettings(context.Context) error {
 	return filepath.WalkDir(b.l.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if path == b.l.Dir || err != nil {
 			return err
@@ -231,7 +234,7 @@ func (b *backup) writeSettings(context.Context) error {
 		}
 		if !isSetting(name) {
 			if strings.HasPrefix(name, promptFolder+"/") {
-				b.skip(name, "its name is not one that every system takes")
+				b.skip(name, "not every system allows its name")
 			}
 			return nil
 		}
@@ -239,9 +242,9 @@ func (b *backup) writeSettings(context.Context) error {
 	})
 }
 
-func (b *backup) addSetting(path, name string, entry fs.DirEntry) error {
+func (b *backupWriter) addSetting(path, name string, entry fs.DirEntry) error {
 	if !entry.Type().IsRegular() {
-		b.skip(name, "it is no plain file")
+		b.skip(name, "it is not a regular file")
 		return nil
 	}
 	text, err := os.ReadFile(path)
@@ -252,16 +255,16 @@ func (b *backup) addSetting(path, name string, entry fs.DirEntry) error {
 		b.skip(name, fmt.Sprintf("it has more than %d bytes", maxSetting))
 		return nil
 	case bytes.Contains(text, []byte("PRIVATE+KEY+")):
-		b.skip(name, "it has a private key")
+		b.skip(name, "it contains a private key")
 		return nil
 	}
 	return b.add(settingPrefix+name, text)
 }
 
-func (b *backup) skip(name, why string) { b.done.Skipped = append(b.done.Skipped, name+": "+why) }
+func (b *backupWriter) skip(name, why string) { b.done.Skipped = append(b.done.Skipped, name+": "+why) }
 
-// writeEvents writes the events in pieces, and checks that each continues the one before.
-func (b *backup) writeEvents(ctx context.Context) error {
+// writeEvents writes the events in pieces, and verifies the chain.
+func (b *backupWriter) writeEvents(ctx context.Context) error {
 	var (
 		tail  ledger.Tail
 		first uint64
@@ -280,7 +283,7 @@ func (b *backup) writeEvents(ctx context.Context) error {
 		if err := writeEvent(&piece, e); err != nil {
 			return err
 		}
-		b.named.add(e)
+		b.refs.add(e)
 		if piece.Len() >= pieceBytes || e.Seq == b.done.Events {
 			if err := b.add(eventsEntry(first), piece.Bytes()); err != nil {
 				return err
@@ -295,17 +298,17 @@ func (b *backup) writeEvents(ctx context.Context) error {
 		}
 	}
 	if tail.Seq != b.done.Events || tail.Hash != b.done.Head {
-		return unverified("the ledger was cut off or changed while it was read: it ended with event %d", b.done.Events)
+		return unverified("the ledger was truncated or changed while it was read: it ended with event %d", b.done.Events)
 	}
 	return nil
 }
 
-func (b *backup) checkEvent(tail *ledger.Tail, e *signalbox.Event) error {
+func (b *backupWriter) checkEvent(tail *ledger.Tail, e *signalbox.Event) error {
 	if err := tail.Extend(e); err != nil {
 		return unverified("the ledger was changed: %w", err)
 	}
 	if err := ledger.Validate(e); err != nil {
-		return unverified("event %d cannot have been written by signalbox: %w", e.Seq, err)
+		return unverified("event %d was not written by signalbox: %w", e.Seq, err)
 	}
 	if b.checkpoint != nil && b.checkpoint.Size == e.Seq && b.checkpoint.Root != tail.Tree.Root() {
 		return notSigned(b.checkpoint)
@@ -313,23 +316,23 @@ func (b *backup) checkEvent(tail *ledger.Tail, e *signalbox.Event) error {
 	return nil
 }
 
-// writeBlobs writes the blobs that the events name. They were durable before the events were; what is gone was redacted
-// meanwhile, or is no blob, or was lost.
-func (b *backup) writeBlobs(ctx context.Context) error {
-	for _, digest := range b.named.blobs {
-		if b.named.redacted[digest] {
-			continue // perhaps not yet destroyed
+// writeBlobs writes the blobs that the events refer to. Blobs are durable before their events, so one that does not exist was
+// redacted meanwhile, or lost, or the reference is not to a blob.
+func (b *backupWriter) writeBlobs(ctx context.Context) error {
+	for _, digest := range b.refs.blobs {
+		if b.refs.redacted[digest] {
+			continue // its bytes may still exist
 		}
 		r, err := b.l.Journal.GetBlob(ctx, digest)
 		switch {
 		case errors.Is(err, journal.ErrNoBlob):
-			if b.named.required[digest] {
-				b.done.Absent = append(b.done.Absent, digest)
+			if b.refs.required[digest] {
+				b.done.Missing = append(b.done.Missing, digest)
 			}
 			continue
 		case errors.Is(err, journal.ErrDamaged):
 			return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("blob %s is damaged: %w", digest, err),
-				Hint: "restore its file from a copy, or give it up with signalbox blob redact; then back up again"}
+				Hint: "restore its file from a copy or remove it with signalbox blob redact, then back up again"}
 		case err != nil:
 			return err
 		}
@@ -343,11 +346,11 @@ func (b *backup) writeBlobs(ctx context.Context) error {
 	return nil
 }
 
-// writeEnd makes a backup whole: without the sums it counts as cut off.
-func (b *backup) writeEnd(context.Context) error {
-	if len(b.done.Absent) > 0 {
+// writeEnd completes the backup. Without the sums it counts as truncated.
+func (b *backupWriter) writeEnd(context.Context) error {
+	if len(b.done.Missing) > 0 {
 		var text []byte
-		for _, digest := range b.done.Absent {
+		for _, digest := range b.done.Missing {
 			text = fmt.Appendln(text, digest)
 		}
 		if err := b.add(absentEntry, text); err != nil {
@@ -360,12 +363,12 @@ func (b *backup) writeEnd(context.Context) error {
 	return b.tar.Close()
 }
 
-func (b *backup) add(name string, content []byte) error {
+func (b *backupWriter) add(name string, content []byte) error {
 	return b.addFrom(name, bytes.NewReader(content))
 }
 
-// addFrom adds an entry, whose size must be known before: from a journal whose blobs cannot be measured they are read into memory.
-func (b *backup) addFrom(name string, r io.Reader) error {
+// addFrom adds an entry. Its header needs the size, so a reader that cannot seek is read into memory first.
+func (b *backupWriter) addFrom(name string, r io.Reader) error {
 	seeker, ok := r.(io.ReadSeeker)
 	if !ok {
 		content, err := io.ReadAll(r)

@@ -24,7 +24,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// addBlob stores bytes, and an event that names them: a signal that is refused.
+// addBlob stores a blob, and an event that refers to it: a refused signal.
 func addBlob(t *testing.T, b *Box, text string) signalbox.Hash {
 	t.Helper()
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader(text))
@@ -37,12 +37,12 @@ func addBlob(t *testing.T, b *Box, text string) signalbox.Hash {
 		t.Fatal(err)
 	}
 	if _, err = b.Engine.Do(t.Context(), rules.Exit{Session: work, Fault: "it cannot be read", Blob: digest}); err == nil {
-		t.Fatal("a signal that cannot be read counts")
+		t.Fatal("an invalid signal was accepted")
 	}
 	return digest
 }
 
-// full is a box with everything that a backup has.
+// full is a box with everything that a backup can contain.
 type full struct {
 	*kit
 	events        uint64
@@ -81,8 +81,8 @@ func (k *kit) backup(t *testing.T) []byte {
 	return buf.Bytes()
 }
 
-// restore restores into a folder of its own, with the same key.
-func (k *kit) restore(t *testing.T, data []byte) (*kit, *Restored, error) {
+// restore restores to a new folder, with the same key.
+func (k *kit) restore(t *testing.T, data []byte) (*kit, *RestoreResult, error) {
 	t.Helper()
 	parent := t.TempDir()
 	dir := filepath.Join(parent, FolderName)
@@ -118,11 +118,11 @@ func TestBackupRoundTrip(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	want := BackedUp{Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Bytes: int64(len(data)), KeyFile: f.made.KeyFile}
+	want := BackupResult{Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Bytes: int64(len(data)), KeyFile: f.made.KeyFile}
 	if diff := cmp.Diff(want, done); diff != "" {
 		t.Errorf("backed up (-want +got):\n%s", diff)
 	}
-	for what, secret := range map[string]string{"the private key": "PRIVATE+KEY", "what was redacted": "a password"} {
+	for what, secret := range map[string]string{"the private key": "PRIVATE+KEY", "the redacted blob": "a password"} {
 		if bytes.Contains(data, []byte(secret)) {
 			t.Errorf("%s is in the backup", what)
 		}
@@ -132,7 +132,7 @@ func TestBackupRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRestored := &Restored{Dir: k.dir, Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Signed: f.events, KeyFile: f.made.KeyFile, KeyHere: true}
+	wantRestored := &RestoreResult{Dir: k.dir, Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Signed: f.events, KeyFile: f.made.KeyFile, KeyHere: true}
 	if diff := cmp.Diff(wantRestored, restored); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
@@ -148,13 +148,13 @@ func TestBackupRoundTrip(t *testing.T) {
 	}
 	_, err = b.Blob(t.Context(), f.redacted)
 	checkCode(t, err, signalbox.CodeNotFound)
-	write(t, b, "next") // it goes on, and signs
+	write(t, b, "next") // it continues, and signs
 	sign(t, b)
 	b.Close()
 	checkVerified(t, k, f.events+1)
 
 	if again := k.copy(t).backup(t); len(entriesOf(t, again)) != len(entriesOf(t, data)) {
-		t.Error("a backup of the restored box has other entries")
+		t.Error("a backup of the restored box has different entries")
 	}
 }
 
@@ -180,13 +180,13 @@ func TestBackupCompressed(t *testing.T) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) || done.Bytes != int64(len(data)) || len(data) > len(f.backup(t)) {
-		t.Errorf("%d bytes, %d told, %v", len(data), done.Bytes, err)
+		t.Errorf("%d bytes, %d reported, %v", len(data), done.Bytes, err)
 	}
 	if _, _, err := f.restore(t, data); err != nil {
 		t.Error(err)
 	}
 	for _, cut := range []int{1, 4, 8, 9, len(data) / 2} {
-		checkRefused(t, f.kit, data[:len(data)-cut], "cut off")
+		checkRefused(t, f.kit, data[:len(data)-cut], "truncated")
 	}
 	for _, at := range []int{len(data) - 1, len(data) - 8, len(data) / 2} { // the length, the sum, the content
 		checkRefused(t, f.kit, flipped(data, at), "")
@@ -213,7 +213,7 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || len(text) < 1000 {
 		t.Errorf("the file has %d bytes, %v", len(text), err)
 	}
-	_, err = l.BackupTo(t.Context(), dir, BackupOptions{Force: true}) // a folder never
+	_, err = l.BackupTo(t.Context(), dir, BackupOptions{Force: true}) // a folder is never replaced
 	checkCode(t, err, signalbox.CodeFailed)
 	_, err = l.BackupTo(t.Context(), filepath.Join(dir, "gone", "backup.tar"), BackupOptions{})
 	checkCode(t, err, signalbox.CodeFailed)
@@ -228,8 +228,8 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// A writer appends all the while. Each backup has a whole history up to some event, with all its blobs.
-func TestBackupWhileOthersWrite(t *testing.T) {
+// While another process appends, each backup has a complete history up to some event, with all its blobs.
+func TestBackupDuringWrites(t *testing.T) {
 	k := newKit(t)
 	writing, stop := context.WithCancel(t.Context())
 	started, ended := make(chan struct{}), make(chan error, 1)
@@ -271,7 +271,7 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	k.forget(t) // the writer went on after each
+	k.forget(t) // the writer continued after each
 	for _, data := range backups {
 		_, done, err := k.restore(t, data)
 		if err != nil {
@@ -283,9 +283,11 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 	}
 }
 
-func TestBackupOfWhatIsNotWhole(t *testing.T) {
+func TestBackupOfDamagedBox(t *testing.T) {
 	f := newFull(t)
-	backup := func(k *kit) (BackedUp, error) { return k.ledger(t).Backup(t.Context(), io.Discard, BackupOptions{}) }
+	backup := func(k *kit) (BackupResult, error) {
+		return k.ledger(t).Backup(t.Context(), io.Discard, BackupOptions{})
+	}
 	path := func(k *kit, digest signalbox.Hash) string {
 		return filepath.Join("blobs", digest.String()[:2], digest.String()[2:])
 	}
@@ -308,14 +310,14 @@ func TestBackupOfWhatIsNotWhole(t *testing.T) {
 	lost := f.copy(t)
 	lost.remove(t, path(lost, f.first))
 	done, err := backup(lost)
-	if diff := cmp.Diff([]signalbox.Hash{f.first}, done.Absent); err != nil || diff != "" || done.Blobs != 1 {
+	if diff := cmp.Diff([]signalbox.Hash{f.first}, done.Missing); err != nil || diff != "" || done.Blobs != 1 {
 		t.Errorf("%d blobs, %v, absent (-want +got):\n%s", done.Blobs, err, diff)
 	}
-	if _, restored, err := f.restore(t, lost.backup(t)); err != nil || len(restored.Absent) != 1 {
+	if _, restored, err := f.restore(t, lost.backup(t)); err != nil || len(restored.Missing) != 1 {
 		t.Errorf("restored %+v, %v", restored, err)
 	}
 
-	signed := newKit(t) // two that went on from the same event, one under the checkpoint of the other
+	signed := newKit(t) // two histories that diverge, one with the checkpoint of the other
 	replaced := signed.copy(t)
 	signed.writeAndSign(t, "t1")
 	signed.forget(t)
@@ -329,7 +331,7 @@ func TestBackupOfWhatIsNotWhole(t *testing.T) {
 	checkCode(t, err, signalbox.CodeFailed)
 }
 
-// emptyBox is what an interrupted Init leaves.
+// emptyBox returns what an interrupted Init leaves.
 func emptyBox(t *testing.T) string {
 	t.Helper()
 	atHome(t)
@@ -338,19 +340,19 @@ func emptyBox(t *testing.T) string {
 	return dir
 }
 
-// Redacted is redacted, also where the bytes are still there because the redaction was interrupted.
-func TestBackupLeavesOutWhatIsRedacted(t *testing.T) {
+// A redacted blob is not backed up, even if its bytes still exist because the redaction was interrupted.
+func TestBackupOmitsRedactedBlobs(t *testing.T) {
 	f := newFull(t)
 	b := f.open(t)
 	if _, err := b.Journal.PutBlob(t.Context(), strings.NewReader("a password")); err != nil {
 		t.Fatal(err)
 	}
 	if data := f.backup(t); bytes.Contains(data, []byte("a password")) {
-		t.Error("what was redacted is in the backup")
+		t.Error("the redacted blob is in the backup")
 	}
 }
 
-func TestBackupSkipsWhatIsNoSetting(t *testing.T) {
+func TestBackupSkipsOtherFiles(t *testing.T) {
 	f := newFull(t)
 	f.put(t, "prompts/.hidden", "x")
 	f.put(t, "prompts/large.md", strings.Repeat("x", maxSetting+1))
@@ -380,9 +382,9 @@ func TestBackupSkipsWhatIsNoSetting(t *testing.T) {
 	}
 }
 
-func TestNamedBlobs(t *testing.T) {
+func TestBlobRefs(t *testing.T) {
 	digest := func(i int) string { return fmt.Sprintf("%064x", 0xabcdef00+i) }
-	n := newNamed()
+	n := newBlobRefs()
 	for _, data := range []string{
 		`{"blob":"` + digest(0) + `"}`,
 		`{"deep":[{"prompt":"` + digest(1) + `"}],"body":"` + digest(2) + `","blob":"` + digest(0) + `"}`,
@@ -428,7 +430,7 @@ func TestIsSetting(t *testing.T) {
 type entry struct {
 	tar.Header
 	content string
-	at      int // where the content begins in the file
+	at      int // offset of the content in the file
 }
 
 func entriesOf(t *testing.T, data []byte) (entries []entry) {
@@ -452,7 +454,7 @@ func entriesOf(t *testing.T, data []byte) (entries []entry) {
 	}
 }
 
-// pack writes a backup with right sizes and, unless they are wanted wrong, right sums.
+// pack writes a backup with correct sizes and, unless keepSums is set, correct sums.
 func pack(t *testing.T, entries []entry, keepSums bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -500,7 +502,7 @@ func zipped(t *testing.T, data []byte) []byte {
 	return buf.Bytes()
 }
 
-// More events than one append takes, and more bytes than one entry.
+// The backup has more events than one append allows, and more bytes than one entry.
 func TestBackupInPieces(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A backup is a tar file with these entries, in this order and no others. docs/backup.md specifies it.
+// A backup is a tar file with these entries, in this order and without others. docs/backup.md specifies it.
 const (
 	manifestEntry   = "manifest.json"
 	keyEntry        = "key.pub"
@@ -27,35 +27,35 @@ const (
 	sumsEntry       = "SHA256SUMS"
 )
 
-// backupFormat names the format, and its version, in every manifest.
+// backupFormat is the format and version in every manifest.
 const backupFormat = "signalbox-backup/v1"
 
-// promptFolder is the folder in the box whose files are backed up with the configuration.
+// promptFolder is the folder of the box whose files are backed up with the configuration.
 const promptFolder = "prompts"
 
 const (
-	pieceBytes = 1 << 20 // an entry of events is written once it has as many
+	pieceBytes = 1 << 20 // the minimum size of an entry of events, except the last
 	maxSetting = 1 << 20
 )
 
-// manifest says what a backup is of.
+// manifest describes a backup.
 type manifest struct {
 	Format string         `json:"format"`
 	Box    string         `json:"box"`
 	Events uint64         `json:"events"`
 	Head   signalbox.Hash `json:"head"`
 	Time   time.Time      `json:"time"`
-	// Signalbox is the version of the program that made it.
+	// Signalbox is the version of the program that wrote the backup.
 	Signalbox string `json:"signalbox"`
 }
 
 func eventsEntry(first uint64) string { return fmt.Sprintf("%s%012d.jsonl", eventPrefix, first) }
 
-// sumLine is a line as the program sha256sum writes and reads it.
+// sumLine returns a line in the format of the program sha256sum.
 func sumLine(sum []byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
 
-// isSetting tells whether a file of the box, named with slashes, is one of the configuration: in the box's folder a text by its
-// ending, and all in the folder of prompts. Hidden files and names that another system could take for another file are none.
+// isSetting reports whether a file of the box, named with slashes, belongs to the configuration: text files in the box's folder,
+// and all files in the folder of prompts. Hidden files, and names that another system could resolve to another file, do not.
 func isSetting(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.ContainsFunc(part, notInName) {
@@ -73,7 +73,7 @@ func isSetting(name string) bool {
 
 func notInName(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`\:*?"<>|`, r) }
 
-// eventLine is an event as a backup has it. It is that of ledger tail --json but for data, which is base64 of its exact bytes.
+// eventLine is an event in a backup: the fields of ledger tail --json, except that data is the exact bytes in base64.
 type eventLine struct {
 	Seq     uint64         `json:"seq"`
 	Time    string         `json:"time"`
@@ -100,31 +100,31 @@ func readEvent(line []byte) (signalbox.Event, error) {
 		return signalbox.Event{}, err
 	}
 	if rest := bytes.TrimSpace(line[dec.InputOffset():]); len(rest) > 0 {
-		return signalbox.Event{}, errors.New("more than one object is on the line")
+		return signalbox.Event{}, errors.New("the line has more than one object")
 	}
 	at, err := time.Parse(signalbox.EventTime, read.Time)
 	return signalbox.Event{Seq: read.Seq, Time: at, Type: read.Type, Work: read.Work, Session: read.Session, Actor: read.Actor,
 		Data: read.Data, Prev: read.Prev, Hash: read.Hash}, err
 }
 
-// named collects the blobs that events name. Which fields have digests is for the rules to say, now and later; here it is
-// any run of 64 hexadecimal digits, so that no blob is overlooked.
-type named struct {
-	blobs    []signalbox.Hash // in the order in which they were first named
+// blobRefs collects references to blobs in events. Which fields of events contain digests may change with the rules, so every
+// run of 64 hexadecimal digits counts as a reference.
+type blobRefs struct {
+	blobs    []signalbox.Hash // in the order of their first reference
 	seen     map[signalbox.Hash]bool
-	required map[signalbox.Hash]bool // one of blobFields has it
+	required map[signalbox.Hash]bool // referred to by one of blobFields
 	redacted map[signalbox.Hash]bool
 }
 
-func newNamed() *named {
-	return &named{seen: map[signalbox.Hash]bool{}, required: map[signalbox.Hash]bool{}, redacted: map[signalbox.Hash]bool{}}
+func newBlobRefs() *blobRefs {
+	return &blobRefs{seen: map[signalbox.Hash]bool{}, required: map[signalbox.Hash]bool{}, redacted: map[signalbox.Hash]bool{}}
 }
 
-func (n *named) add(e *signalbox.Event) {
+func (refs *blobRefs) add(e *signalbox.Event) {
 	if e.Type == rules.TypeBlobRedacted {
-		var gone rules.BlobRedacted
-		if json.Unmarshal(e.Data, &gone) == nil {
-			n.redacted[gone.Blob] = true
+		var redaction rules.BlobRedacted
+		if json.Unmarshal(e.Data, &redaction) == nil {
+			refs.redacted[redaction.Blob] = true
 		}
 		return
 	}
@@ -141,23 +141,23 @@ func (n *named) add(e *signalbox.Event) {
 		if digest.UnmarshalText(e.Data[start:i]) != nil {
 			continue
 		}
-		if !n.seen[digest] {
-			n.seen[digest] = true
-			n.blobs = append(n.blobs, digest)
+		if !refs.seen[digest] {
+			refs.seen[digest] = true
+			refs.blobs = append(refs.blobs, digest)
 		}
 		if slices.Contains(blobFields, fieldBefore(e.Data[:start])) {
-			n.required[digest] = true
+			refs.required[digest] = true
 		}
 	}
 }
 
-// blobFields are the fields of events that hold the digest of a blob. A blob that another field names is backed up as well, but
-// not missed if it is not there.
+// blobFields are the fields of events that contain the digest of a blob. A blob that another field refers to is backed up if it
+// exists.
 var blobFields = []string{"blob", "body", "output", "plan", "prompt", "text"}
 
-// fieldBefore returns the name of the field whose string begins after these bytes of a JSON document, "" if there is none.
+// fieldBefore returns the name of the field whose string value starts after data, "" if there is none.
 func fieldBefore(data []byte) string {
-	// Inside a string a quotation mark has a backslash before it, so this cannot be a part of one.
+	// Inside a string a quotation mark is escaped, so this cannot be part of one.
 	before, ok := bytes.CutSuffix(data, []byte(`":"`))
 	if !ok {
 		return ""

@@ -21,23 +21,23 @@ func (b *Box) Blob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, e
 	if redacted, ok := b.redactionOf(digest); ok {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
 			Err:  fmt.Errorf("blob %s was redacted by %s at %s: %s", digest, redacted.Actor, redacted.At.Format(time.RFC3339), redacted.Reason),
-			Hint: fmt.Sprintf("its bytes are gone; event %d has the record", redacted.Seq)}
+			Hint: fmt.Sprintf("its bytes were destroyed; event %d records it", redacted.Seq)}
 	}
 	return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no blob %s", digest),
-		Hint: "digests of blobs are in the data of events: signalbox ledger tail --json"}
+		Hint: "the data of events has the digests of blobs: signalbox ledger tail --json"}
 }
 
-// redactionOf tells about a blob whose bytes are gone on purpose.
+// redactionOf returns the redaction of a blob, if there was one.
 func (b *Box) redactionOf(blob signalbox.Hash) (r rules.Redaction, ok bool) {
 	b.Engine.View(func(s *rules.State) { r, ok = s.Redaction(blob) })
 	return r, ok
 }
 
-// Redact destroys the bytes of a blob that the box has, or had, and records it.
+// Redact destroys the bytes of a blob and records it.
 func (b *Box) Redact(ctx context.Context, c rules.RedactBlob) (rules.Answer, error) {
 	if _, done := b.redactionOf(c.Blob); !done {
 		r, err := b.Blob(ctx, c.Blob)
-		if err != nil && !errors.Is(err, journal.ErrDamaged) { // what is damaged may go
+		if err != nil && !errors.Is(err, journal.ErrDamaged) { // a damaged blob may be redacted
 			return rules.Answer{}, err
 		}
 		if r != nil {

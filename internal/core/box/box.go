@@ -1,5 +1,5 @@
-// Package box is the folder .signalbox and what belongs to it: the ledger, the configuration, the signing key and the
-// checkpoints. It finds, makes and opens boxes, signs checkpoints, and verifies.
+// Package box manages the folder .signalbox: the ledger, the configuration, the signing key and the checkpoints. It finds,
+// creates, opens, verifies, backs up and restores boxes, and signs checkpoints.
 package box
 
 import (
@@ -21,22 +21,22 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// FolderName is the name of a box's folder inside the project it belongs to.
+// FolderName is the name of the box's folder in a project.
 const FolderName = ".signalbox"
 
-// Options says how to open a box. The zero value is for use.
+// Options are options for opening a box.
 type Options struct {
-	// KeyFile is where the private key is; "" is the user's configuration folder, which is outside every workspace.
+	// KeyFile is the file of the private key; "" means a file in the user's configuration folder, outside all workspaces.
 	KeyFile string
-	// Log hears what is no answer to anybody; nil drops it.
+	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 }
 
-// Find returns the folder of the box to use: the one named, else .signalbox in the folder start or the nearest
+// Find returns the folder of the box to use: the named one or, if named is "", .signalbox in the folder start or its nearest
 // parent that has one.
 func Find(start, named string) (string, error) {
 	if named != "" {
-		if isFolder(filepath.Join(named, FolderName)) { // the project's folder will do
+		if isFolder(filepath.Join(named, FolderName)) { // named is the project's folder
 			return filepath.Join(named, FolderName), nil
 		}
 		if !isFolder(named) {
@@ -66,11 +66,11 @@ func isFolder(name string) bool {
 
 func noBox(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err,
-		Hint: "make one with signalbox init, or name one with --box or SIGNALBOX_BOX"}
+		Hint: "create one with signalbox init, or name one with --box or SIGNALBOX_BOX"}
 }
 
-// Ledger is the record of a box, to read and verify. It needs no fold, so it can also be had of a box whose record was
-// tampered with.
+// Ledger is the ledger of a box, for reading and verifying. Opening it does not compute the state, so it can be opened even if
+// events were tampered with.
 type Ledger struct {
 	Dir     string
 	Journal journal.Journal
@@ -79,10 +79,10 @@ type Ledger struct {
 	id      string
 }
 
-// OpenLedger opens the record of a box to read it. The caller closes it.
+// OpenLedger opens the ledger of a box for reading. The caller closes it.
 func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error) {
 	l, err := openLedger(ctx, dir, opts, &sqlite.Options{})
-	if err != nil { // perhaps for want of the right to write, which reading can do without
+	if err != nil { // perhaps there is no permission to write, which reading does not need
 		readable, readErr := openLedger(ctx, dir, opts, &sqlite.Options{ReadOnly: true})
 		if readErr == nil {
 			return readable, nil
@@ -101,7 +101,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	}
 	journalOpts.Logger = l.options.Log
 	j, err := sqlite.Open(ctx, dir, journalOpts)
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeNotFound && l.hadLedger() {
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeNotFound && l.hadLedger() {
 		return nil, ledgerGone(dir)
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	return l, nil
 }
 
-// hadLedger tells whether the folder is that of a box that was in use.
+// hadLedger reports whether the folder belongs to a box that was in use.
 func (l *Ledger) hadLedger() bool {
 	for _, name := range []string{publicKeyName, checkpointName} {
 		if _, err := os.Stat(l.file(name)); err == nil {
@@ -123,11 +123,11 @@ func (l *Ledger) hadLedger() bool {
 }
 
 func ledgerGone(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is gone", dir),
-		Hint: "restore ledger.db from a copy; to begin anew, move the whole folder away first"}
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is missing", dir),
+		Hint: "restore ledger.db from a copy; to start again, move the whole folder away first"}
 }
 
-// readID returns the name that the first event gives the box, "" if that cannot be told.
+// readID returns the id of the box from the first event, "" if there is none.
 func (l *Ledger) readID(ctx context.Context) string {
 	events, err := l.Journal.Read(ctx, 0, 1)
 	if err != nil || len(events) == 0 {
@@ -143,15 +143,15 @@ func (l *Ledger) readID(ctx context.Context) string {
 // Close closes the journal.
 func (l *Ledger) Close() error { return l.Journal.Close() }
 
-// ID is the box's name in the ledger, "" before it is opened.
+// ID returns the id of the box, "" before Init has written the first event.
 func (l *Ledger) ID() string { return l.id }
 
 func (l *Ledger) file(name string) string { return filepath.Join(l.Dir, name) }
 
-// readAtOnce is how many events are read in one go.
+// readAtOnce is the number of events read at a time.
 const readAtOnce = 2048
 
-// Events yields the events after one, to the end of the ledger.
+// Events yields the events that follow the event after, to the end of the ledger.
 func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.Event, error] {
 	return func(yield func(*signalbox.Event, error) bool) {
 		for {
@@ -179,7 +179,7 @@ type Box struct {
 	Config *config.Config
 	Engine *engine.Engine
 
-	opened uint64 // where the ledger ended when it was opened
+	opened uint64 // the head of the ledger when it was opened
 }
 
 // Open opens a box for work. The caller closes it.
@@ -188,30 +188,30 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed := l.signedLength() // before the fold: what others sign meanwhile is not missing from it
-	b, err := fold(ctx, l)
+	signed := l.signedLength() // first, because other processes may append and sign meanwhile
+	b, err := newBox(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is written after events that are gone.
-	if err := cut(signed, b.Engine.Tail().Seq); err != nil {
+	// Do not append to a truncated ledger.
+	if err := checkLength(signed, b.Engine.Tail().Seq); err != nil {
 		b.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// OpenToLook opens a box that nothing is to be written to. The caller closes it.
-func OpenToLook(ctx context.Context, dir string, opts *Options) (*Box, error) {
+// OpenReadOnly opens a box for reading. The caller closes it.
+func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	l, err := OpenLedger(ctx, dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	return fold(ctx, l)
+	return newBox(ctx, l)
 }
 
-// fold makes a box of a ledger, or closes the ledger.
-func fold(ctx context.Context, l *Ledger) (*Box, error) {
+// newBox loads the configuration and the state. On an error it closes the ledger.
+func newBox(ctx context.Context, l *Ledger) (*Box, error) {
 	configuration, err := config.Load(l.Dir)
 	if err != nil {
 		l.Close()
@@ -225,10 +225,10 @@ func fold(ctx context.Context, l *Ledger) (*Box, error) {
 	return &Box{Ledger: l, Config: configuration, Engine: e, opened: e.Tail().Seq}, nil
 }
 
-// Close closes the engine and the journal. It does not sign.
+// Close closes the engine and the journal, without signing.
 func (b *Box) Close() error { return errors.Join(b.Engine.Close(), b.Ledger.Close()) }
 
-// Wrote says whether the ledger has grown since the box was opened.
+// Wrote reports whether the ledger has grown since the box was opened.
 func (b *Box) Wrote() bool { return b.Engine.Tail().Seq > b.opened }
 
 func readOptional(name string) ([]byte, error) {

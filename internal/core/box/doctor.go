@@ -2,6 +2,7 @@ package box
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,22 +26,22 @@ import (
 	"signalbox/ledger"
 )
 
-// Health is what a check found.
+// Health is the result of a check.
 type Health string
 
 const (
 	Healthy Health = "ok"
-	Warning Health = "warning" // it works, but not as well as it could
+	Warning Health = "warning" // it works, but something should be fixed
 	Problem Health = "problem" // something does not work
 )
 
-// Check is one thing that Doctor looked at.
+// Check is one check of Doctor.
 type Check struct {
 	Name   string `json:"check"`
 	Health Health `json:"status"`
-	// Detail says what was found.
+	// Detail describes the result.
 	Detail string `json:"detail"`
-	// Fix says what to do, "" if there is nothing to do.
+	// Fix is what to do, "" if nothing.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -50,43 +51,43 @@ type AgentCommand struct {
 	Argv []string
 }
 
-// DoctorOptions says what to look at.
+// DoctorOptions are options for Doctor.
 type DoctorOptions struct {
 	Options
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
-	// Project is the folder that the work is about; "" is the current one.
+	// Project is the folder of the project; "" means the current folder.
 	Project string
-	// Dir is the box's folder; if it was not found, FindError says why.
+	// Dir is the box's folder. If it was not found, FindError is the error.
 	Dir       string
 	FindError error
-	// Agents are the programs to look for.
+	// Agents are the programs to check.
 	Agents []AgentCommand
-	// Slots is how many agents run at once; 0 is none.
+	// Slots is the maximum number of agents that run at once.
 	Slots int
 
-	system *system // for tests; nil is the real one
+	system *system // for tests; nil means the real one
 }
 
-// system is what Doctor asks of the machine.
+// system is the part of the operating system that Doctor uses.
 type system struct {
 	goos      string
 	now       func() time.Time
 	freeBytes func(dir string) (uint64, error)
 	openFiles func() (limit uint64, err error)
-	patience  time.Duration // with locks
-	answer    time.Duration // of other programs
+	lockWait  time.Duration // how long to wait for a lock
+	runTime   time.Duration // how long other programs may run
 }
 
-func theSystem() *system {
+func realSystem() *system {
 	return &system{runtime.GOOS, time.Now, freeBytes, openFiles, 2 * time.Second, 5 * time.Second}
 }
 
-// Doctor looks at everything that signalbox needs, and says what is wrong and what to do about it. It changes nothing.
+// Doctor checks everything that signalbox needs. It changes nothing.
 func Doctor(ctx context.Context, opts DoctorOptions) []Check {
 	d := &doctor{DoctorOptions: opts, sys: opts.system}
 	if d.sys == nil {
-		d.sys = theSystem()
+		d.sys = realSystem()
 	}
 	d.checkPlatform()
 	if d.checkGit(ctx) {
@@ -117,10 +118,10 @@ func (d *doctor) add(health Health, name, fix, format string, args ...any) {
 	d.checks = append(d.checks, Check{name, health, fmt.Sprintf(format, args...), fix})
 }
 
-// fault adds an error with its hint, or another one if it has none.
+// fault adds an error, with its own hint if it has one.
 func (d *doctor) fault(health Health, name string, err error, fix string) {
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
-		fix = classed.Hint
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Hint != "" {
+		fix = classified.Hint
 	}
 	d.add(health, name, fix, "%v", err)
 }
@@ -128,24 +129,24 @@ func (d *doctor) fault(health Health, name string, err error, fix string) {
 func (d *doctor) checkPlatform() {
 	what := fmt.Sprintf("signalbox %s on %s/%s", d.Version, d.sys.goos, runtime.GOARCH)
 	if d.sys.goos != "linux" && d.sys.goos != "darwin" {
-		d.add(Warning, "platform", "run agents on Linux or macOS; here you can keep the record and look at it", "%s, where agents cannot be run", what)
+		d.add(Warning, "platform", "run agents on Linux or macOS; on this system you can only use the ledger", "%s, where agents cannot run", what)
 		return
 	}
 	d.ok("platform", "%s", what)
 }
 
-// run returns the first line that a program prints.
+// run returns the first line of a program's output.
 func (d *doctor) run(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.sys.answer)
+	ctx, cancel := context.WithTimeout(ctx, d.sys.runTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C") // to look only, and to be understood
-	cmd.WaitDelay = 100 * time.Millisecond                             // for children that keep its output open
-	endTogether(cmd)
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C") // change nothing, and print English
+	cmd.WaitDelay = 100 * time.Millisecond                             // for child processes that keep its output open
+	killGroup(cmd)
 	output, err := cmd.Output()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
 	if ctx.Err() != nil {
-		err = fmt.Errorf("no answer within %s", d.sys.answer)
+		err = fmt.Errorf("no output within %s", d.sys.runTime)
 	}
 	if len(line) > 200 {
 		line = line[:200]
@@ -153,7 +154,7 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	return strings.TrimSpace(string(line)), err
 }
 
-// Worktrees and merges use what git has since this release.
+// Worktrees and merges need this version of git.
 const gitMajor, gitMinor = 2, 31
 
 var gitVersion = regexp.MustCompile(`(\d+)\.(\d+)(\.\d+)*`)
@@ -167,7 +168,7 @@ func (d *doctor) checkGit(ctx context.Context) bool {
 	line, err := d.run(ctx, path, "--version")
 	found := gitVersion.FindStringSubmatch(line)
 	if err != nil || found == nil {
-		d.add(Problem, "git", "mend or reinstall git", "%s --version does not say a version: %q %v", path, line, err)
+		d.add(Problem, "git", "reinstall git", "%s --version does not print a version: %q %v", path, line, err)
 		return false
 	}
 	major, _ := strconv.Atoi(found[1])
@@ -190,15 +191,15 @@ func (d *doctor) git(ctx context.Context, args ...string) (string, error) {
 func (d *doctor) checkRepository(ctx context.Context) {
 	top, err := d.git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil || top == "" {
-		d.add(Warning, "repository", "run git init, or go to the project; work that is done by hand needs none", "this is not the working tree of a git repository")
+		d.add(Warning, "repository", "run git init, or change to the project's folder; only agents need a repository", "this folder is not in a git repository")
 		return
 	}
 	d.ok("repository", "%s", top)
 	branch, err := d.git(ctx, "symbolic-ref", "--short", "HEAD")
 	if err != nil {
-		d.add(Warning, "branch", "check out the branch that finished work is to be merged into", "no branch is checked out")
+		d.add(Warning, "branch", "check out the branch to merge finished work into", "no branch is checked out")
 	} else if _, err := d.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD"); err != nil {
-		d.add(Warning, "branch", "commit something: agents work on copies of the last commit", "the branch %s has no commit yet", branch)
+		d.add(Warning, "branch", "make a first commit: agents start from the last commit", "the branch %s has no commit yet", branch)
 	} else {
 		d.ok("branch", "%s", branch)
 	}
@@ -206,71 +207,64 @@ func (d *doctor) checkRepository(ctx context.Context) {
 	case err != nil:
 		d.add(Warning, "changes", "run git status to see why", "git status failed: %v", err)
 	case changed != "":
-		d.add(Warning, "changes", "commit or stash them: agents begin with the last commit and do not see them", "there are changes that are not committed, such as %s", changed)
+		d.add(Warning, "changes", "commit or stash them: agents start from the last commit and do not see them", "there are uncommitted changes, such as %s", changed)
 	default:
-		d.ok("changes", "all is committed")
+		d.ok("changes", "everything is committed")
 	}
 }
 
 func (d *doctor) checkBox() bool {
 	if d.FindError != nil || d.Dir == "" {
-		d.fault(Problem, "box", cmpError(d.FindError, errors.New("there is no box")), "run signalbox init")
+		d.fault(Problem, "box", cmp.Or(d.FindError, errors.New("there is no box")), "run signalbox init")
 		return false
 	}
 	d.ok("box", "%s", d.Dir)
 	return true
 }
 
-func cmpError(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
 func (d *doctor) checkConfig() {
 	if _, err := config.Load(d.Dir); err != nil {
-		d.fault(Problem, "configuration", err, "mend "+config.FileName)
+		d.fault(Problem, "configuration", err, "fix "+config.FileName)
 		return
 	}
 	d.ok("configuration", "%s is valid", config.FileName)
 }
 
-// checkLocks looks for a process that hangs while others wait for it. A lock is held for a moment only.
+// checkLocks detects a process that hangs while it holds a lock. Locks are normally held only for a moment.
 func (d *doctor) checkLocks(ctx context.Context) {
 	for _, lock := range []string{"ledger.lock", checkpointLockName} {
 		name := filepath.Join(d.Dir, lock)
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-			continue // so nobody has it, and looking makes no files
+			continue // not locked; do not create the file
 		}
-		waiting, cancel := context.WithTimeout(ctx, d.sys.patience)
+		waiting, cancel := context.WithTimeout(ctx, d.sys.lockWait)
 		held, err := durable.Acquire(waiting, name)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			d.add(Problem, "locks", "look for a signalbox process that was stopped or hangs, and end it", "another process has kept %s for %s", name, d.sys.patience)
+			d.add(Problem, "locks", "stop the signalbox process that is suspended or hangs", "another process has locked %s for %s", name, d.sys.lockWait)
 			return
 		}
 		if err != nil {
-			d.add(Warning, "locks", "check who owns the box and who may write its files", "%v", err)
+			d.add(Warning, "locks", "check the owner and the permissions of the box and its files", "%v", err)
 			return
 		}
 		held.Release()
 	}
-	d.ok("locks", "nobody keeps the box from being written to")
+	d.ok("locks", "no process blocks the box")
 }
 
-// enoughDisk is what should be free where the box is.
+// enoughDisk is the free space that the disk of the box should have.
 const enoughDisk = 1 << 30
 
 func (d *doctor) checkDisk() {
 	free, err := d.sys.freeBytes(d.Dir)
 	switch gib := float64(free) / (1 << 30); {
 	case err != nil:
-		d.add(Warning, "disk", "check the disk of the box", "cannot tell how much is free: %v", err)
+		d.add(Warning, "disk", "check the disk of the box", "cannot determine the free space: %v", err)
 	case free < enoughDisk:
-		d.add(Warning, "disk", "make room: without any the ledger cannot be written", "%.2f GiB are free, less than 1 GiB", gib)
+		d.add(Warning, "disk", "free disk space: on a full disk the ledger cannot be written", "%.2f GiB free, less than 1 GiB", gib)
 	default:
-		d.ok("disk", "%.1f GiB are free", gib)
+		d.ok("disk", "%.1f GiB free", gib)
 	}
 }
 
@@ -282,14 +276,14 @@ func (d *doctor) checkLedger(ctx context.Context) {
 			d.fault(Problem, "journal", err, "restore the box from a backup")
 			return
 		}
-		d.fault(Problem, "journal", fmt.Errorf("it can be read but not written: %w", err), "check who owns the box and who may write its files")
+		d.fault(Problem, "journal", fmt.Errorf("the journal is read-only: %w", err), "check the owner and the permissions of the box and its files")
 		l = readable
 	} else {
-		d.ok("journal", "it opens")
+		d.ok("journal", "the journal can be opened")
 	}
 	defer l.Close()
 	d.checkKey(l)
-	// The checkpoint comes before the fold: what is appended and signed meanwhile is not missing.
+	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	last, checkpointErr := d.checkpoint(l)
 	e, err := engine.Open(ctx, l.Journal, &engine.Options{Log: l.options.Log})
 	if err != nil {
@@ -299,7 +293,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	defer e.Close()
 	tail := e.Tail()
 	if l.ID() == "" {
-		d.add(Problem, "ledger", "run signalbox init", "the box was never opened")
+		d.add(Problem, "ledger", "run signalbox init", "the box is not initialized")
 		return
 	}
 	d.ok("ledger", "%s, %s", l.ID(), eventsText(tail.Seq))
@@ -309,32 +303,32 @@ func (d *doctor) checkLedger(ctx context.Context) {
 }
 
 func (d *doctor) checkSnapshot(ctx context.Context, l *Ledger, head uint64) {
-	const many = 20_000 // events that are read in no time
+	const many = 20_000 // reading these takes a moment
 	s, err := l.Journal.LoadSnapshot(ctx)
 	switch {
 	case err != nil && !errors.Is(err, journal.ErrNoSnapshot):
 		d.fault(Warning, "snapshot", err, "check the file snapshot in the box")
 	case head-min(head, s.Seq) > max(many, head/4):
-		d.add(Warning, "snapshot", "remove the file snapshot in the box, and see that you may write there: the next command that writes saves a new one",
-			"every start reads %d events, because the snapshot ends at event %d", head-s.Seq, s.Seq)
+		d.add(Warning, "snapshot", "remove the file snapshot in the box and check that the folder is writable: the next command that writes saves a new one",
+			"every command reads %d events, because the snapshot ends at event %d", head-s.Seq, s.Seq)
 	case s.Seq > head:
-		d.add(Warning, "snapshot", "run signalbox ledger verify", "it is of a ledger with %d events, and there are %d", s.Seq, head)
+		d.add(Warning, "snapshot", "run signalbox ledger verify", "it covers %d events, but the ledger has %d", s.Seq, head)
 	default:
 		d.ok("snapshot", "%s behind", eventsText(head-s.Seq))
 	}
 }
 
-// No signalbox was there before.
+// firstRelease is before any event can have been written.
 var firstRelease = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (d *doctor) checkClock(tail *ledger.Tail) {
 	now := d.sys.now()
 	switch ahead := tail.Time.Sub(now); {
 	case now.Before(firstRelease):
-		d.add(Problem, "clock", "set the clock, and let a time service keep it", "it says %s, which cannot be", now.UTC().Format(time.RFC3339))
+		d.add(Problem, "clock", "set the clock, and use a time service", "the time is %s, which is wrong", now.UTC().Format(time.RFC3339))
 	case ahead > 5*time.Second:
-		d.add(Problem, "clock", "set the clock right; if it is right, one that was ahead wrote that event, and until then leases do not expire",
-			"it says %s, and the last event is of %s, %s ahead", now.UTC().Format(time.RFC3339), tail.Time.UTC().Format(time.RFC3339), ahead.Round(time.Second))
+		d.add(Problem, "clock", "correct the clock; if it is correct, the last event was written with a clock that was ahead, and no lease expires before that time",
+			"the time is %s, but the last event has %s, %s ahead", now.UTC().Format(time.RFC3339), tail.Time.UTC().Format(time.RFC3339), ahead.Round(time.Second))
 	default:
 		d.ok("clock", "%s", now.UTC().Format(time.RFC3339))
 	}
@@ -356,7 +350,7 @@ func (d *doctor) checkKey(l *Ledger) {
 		return
 	}
 	if text, _ := readOptional(l.file(publicKeyName)); text != nil && strings.TrimSpace(string(text)) != public {
-		d.add(Problem, "key", "find out who changed it, and run signalbox ledger verify; signing puts the right one there",
+		d.add(Problem, "key", "find out who changed it, and run signalbox ledger verify; signing replaces it with the right one",
 			"%s is not the public key of the key on this host", l.file(publicKeyName))
 		return
 	}
@@ -378,29 +372,29 @@ func (d *doctor) checkCheckpoint(last *Checkpoint, err error, head uint64) {
 	case err != nil:
 		d.fault(Problem, "checkpoint", err, "run signalbox ledger verify")
 	case last == nil:
-		d.add(Warning, "checkpoint", sign, "nothing is signed")
+		d.add(Warning, "checkpoint", sign, "nothing is signed yet")
 	case last.Size > head:
-		d.fault(Problem, "checkpoint", cut(last.Size, head), "")
+		d.fault(Problem, "checkpoint", checkLength(last.Size, head), "")
 	case last.Size < head:
 		d.add(Warning, "checkpoint", sign, "%s not signed yet", eventsText(head-last.Size))
 	default:
-		d.ok("checkpoint", "it signs all, %s", eventsText(head))
+		d.ok("checkpoint", "all signed, %s", eventsText(head))
 	}
 }
 
-// An agent's slot takes pipes, files and worktrees, and the rest of the program as many as this.
-const filesPerSlot, filesBesides = 32, 128
+// Open files that each agent slot needs (pipes, files, worktrees), and those that the rest of the program needs.
+const filesPerSlot, filesBase = 32, 128
 
 func (d *doctor) checkFiles() {
 	limit, err := d.sys.openFiles()
-	need := uint64(filesBesides + d.Slots*filesPerSlot)
+	need := uint64(filesBase + d.Slots*filesPerSlot)
 	switch {
 	case err != nil:
-		d.add(Warning, "files", "check the limit on open files", "cannot tell how many files may be open: %v", err)
+		d.add(Warning, "files", "check the limit on open files", "cannot determine the limit: %v", err)
 	case limit < need:
-		d.add(Warning, "files", fmt.Sprintf("raise it: ulimit -n %d", need), "%d files may be open at once, and %d slots may need %d", limit, d.Slots, need)
+		d.add(Warning, "files", fmt.Sprintf("raise the limit: ulimit -n %d", need), "only %d files may be open, but %d slots may need %d", limit, d.Slots, need)
 	default:
-		d.ok("files", "%s files may be open at once", limitText(limit))
+		d.ok("files", "%s files may be open", limitText(limit))
 	}
 }
 
@@ -418,14 +412,14 @@ func limitText(limit uint64) string {
 	return strconv.FormatUint(limit, 10)
 }
 
-// checkAgents asks all at once: one that does not answer takes its time.
+// checkAgents checks all agents concurrently, because one that hangs takes until its timeout.
 func (d *doctor) checkAgents(ctx context.Context) {
 	found := make([]Check, len(d.Agents))
-	var asking sync.WaitGroup
+	var running sync.WaitGroup
 	for i, agent := range d.Agents {
-		asking.Go(func() { found[i] = d.checkAgent(ctx, agent) })
+		running.Go(func() { found[i] = d.checkAgent(ctx, agent) })
 	}
-	asking.Wait()
+	running.Wait()
 	d.checks = append(d.checks, found...)
 }
 
@@ -436,11 +430,11 @@ func (d *doctor) checkAgent(ctx context.Context, agent AgentCommand) Check {
 	}
 	path, err := exec.LookPath(agent.Argv[0])
 	if err != nil {
-		return Check{name, Problem, err.Error(), "install it, put it into the PATH, or name another command in " + config.FileName}
+		return Check{name, Problem, err.Error(), "install it, add it to the PATH, or set another command in " + config.FileName}
 	}
 	version, err := d.run(ctx, path, "--version")
 	if err != nil || version == "" {
-		return Check{Name: name, Health: Healthy, Detail: path + ", which does not say its version"}
+		return Check{Name: name, Health: Healthy, Detail: path + ", which does not print its version"}
 	}
 	return Check{Name: name, Health: Healthy, Detail: path + ", " + version}
 }

@@ -43,11 +43,11 @@ func newPatient(t *testing.T) *patient {
 	}
 	p.git(t, "add", ".gitignore")
 	p.git(t, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "first")
-	sys := theSystem()
+	sys := realSystem()
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
 	sys.openFiles = func() (uint64, error) { return 1024, nil }
-	sys.patience = 50 * time.Millisecond
+	sys.lockWait = 50 * time.Millisecond
 	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir, Slots: 5, system: sys,
 		Agents: []AgentCommand{{"robot", []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
 	return p
@@ -102,7 +102,7 @@ type ailment struct {
 // ailmentsAround are those of the surroundings.
 func ailmentsAround() map[string]ailment {
 	return map[string]ailment{
-		"another platform": {func(_ *testing.T, p *patient) { p.opts.system.goos = "windows" }, "platform", Warning, "cannot be run", "Linux or macOS"},
+		"another platform": {func(_ *testing.T, p *patient) { p.opts.system.goos = "windows" }, "platform", Warning, "cannot run", "Linux or macOS"},
 		"no git":           {func(t *testing.T, _ *patient) { t.Setenv("PATH", t.TempDir()) }, "git", Problem, "not in the PATH", "install git 2.31"},
 		"an old git": {func(t *testing.T, _ *patient) {
 			t.Setenv("PATH", filepath.Dir(program(t, "git", "echo git version 2.30.9")))
@@ -110,11 +110,11 @@ func ailmentsAround() map[string]ailment {
 			"git", Problem, "git 2.30.9", "install git 2.31"},
 		"a broken git": {func(t *testing.T, _ *patient) { t.Setenv("PATH", filepath.Dir(program(t, "git", "exit 3"))) },
 			"git", Problem, "exit status 3", "reinstall"},
-		"no repository": {func(t *testing.T, p *patient) { p.opts.Project = t.TempDir() }, "repository", Warning, "not the working tree", "git init"},
+		"no repository": {func(t *testing.T, p *patient) { p.opts.Project = t.TempDir() }, "repository", Warning, "not in a git repository", "git init"},
 		"no branch":     {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--detach") }, "branch", Warning, "no branch", "check out"},
-		"no commit":     {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--orphan", "new") }, "branch", Warning, "new has no commit", "commit something"},
+		"no commit":     {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--orphan", "new") }, "branch", Warning, "new has no commit", "first commit"},
 		"changes": {func(t *testing.T, p *patient) { p.git(t, "rm", "-q", "--cached", ".gitignore") },
-			"changes", Warning, "not committed", "commit or stash"},
+			"changes", Warning, "uncommitted", "commit or stash"},
 		"no box": {func(_ *testing.T, p *patient) {
 			p.opts.Dir, p.opts.FindError = "", noBox(errors.New("there is no box here"))
 		}, "box", Problem, "there is no box here", "signalbox init"},
@@ -126,14 +126,14 @@ func ailmentsAround() map[string]ailment {
 // ailmentsInside are those of the box, mostly.
 func ailmentsInside() map[string]ailment {
 	return map[string]ailment{
-		"no ledger": {func(t *testing.T, p *patient) { p.remove(t, "ledger.db") }, "journal", Problem, "is gone", "restore"},
+		"no ledger": {func(t *testing.T, p *patient) { p.remove(t, "ledger.db") }, "journal", Problem, "is missing", "restore"},
 		"noise for a ledger": {func(t *testing.T, p *patient) { p.put(t, "ledger.db", strings.Repeat("noise ", 1000)) },
 			"journal", Problem, "damaged", "restore"},
 		"a changed event": {func(t *testing.T, p *patient) { p.tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 1") },
 			"ledger", Problem, "event 1 was changed", "ledger verify"},
 		"an empty ledger": {func(t *testing.T, p *patient) {
 			p.opts.Dir, p.opts.KeyFile = emptyBox(t), ""
-		}, "ledger", Problem, "never opened", "signalbox init"},
+		}, "ledger", Problem, "not initialized", "signalbox init"},
 		"a held lock": {func(t *testing.T, p *patient) {
 			lock, err := durable.Acquire(t.Context(), filepath.Join(p.dir, "ledger.lock"))
 			if err != nil {
@@ -143,23 +143,23 @@ func ailmentsInside() map[string]ailment {
 		}, "locks", Problem, "ledger.lock for 50ms", "hangs"},
 		"little room": {func(_ *testing.T, p *patient) {
 			p.opts.system.freeBytes = func(string) (uint64, error) { return 1<<30 - 1, nil }
-		}, "disk", Warning, "less than 1 GiB", "make room"},
+		}, "disk", Warning, "less than 1 GiB", "free disk space"},
 		"a disk that does not say": {func(_ *testing.T, p *patient) {
 			p.opts.system.freeBytes = func(string) (uint64, error) { return 0, errors.New("no idea") }
 		}, "disk", Warning, "no idea", "check the disk"},
 		"an event in the future": {func(_ *testing.T, p *patient) {
 			p.opts.system.now = func() time.Time { return time.Now().Add(-time.Hour) }
-		}, "clock", Problem, "ahead", "set the clock right"},
+		}, "clock", Problem, "ahead", "correct the clock"},
 		"a clock at its start": {func(_ *testing.T, p *patient) {
 			p.opts.system.now = func() time.Time { return time.Unix(0, 0) }
 		}, "clock", Problem, "1970-01-01", "set the clock"},
-		"no key": {func(t *testing.T, p *patient) { p.rename(t, p.made.KeyFile) }, "key", Warning, "not here", "SIGNALBOX_KEY"},
+		"no key": {func(t *testing.T, p *patient) { p.rename(t, p.made.KeyFile) }, "key", Warning, "not on this host", "SIGNALBOX_KEY"},
 		"an open key": {func(t *testing.T, p *patient) {
 			if err := os.Chmod(p.made.KeyFile, 0o644); err != nil {
 				t.Fatal(err)
 			}
-		}, "key", Problem, "open to others (mode 0644)", "chmod 600"},
-		"the key of another box": {func(t *testing.T, p *patient) { p.opts.KeyFile = newKit(t).made.KeyFile }, "key", Problem, "it is the key of", "the right one"},
+		}, "key", Problem, "(mode 0644)", "chmod 600"},
+		"the key of another box": {func(t *testing.T, p *patient) { p.opts.KeyFile = newKit(t).made.KeyFile }, "key", Problem, "it belongs to", "the right one"},
 		"another public key": {func(t *testing.T, p *patient) { p.put(t, publicKeyName, newPublicKey(t, origin(p.made.ID))) },
 			"key", Problem, "is not the public key", "ledger verify"},
 		"no checkpoint": {func(t *testing.T, p *patient) { p.remove(t, checkpointName); p.forget(t) }, "checkpoint", Warning, "nothing is signed", "ledger checkpoint"},
@@ -168,14 +168,14 @@ func ailmentsInside() map[string]ailment {
 		"a checkpoint of more": {func(t *testing.T, p *patient) {
 			p.writeAndSign(t, "t1")
 			p.tamper(t, "DELETE FROM events WHERE seq = 2")
-		}, "checkpoint", Problem, "it has 1 events, and 2 were signed", "ledger verify"},
+		}, "checkpoint", Problem, "it has 1 events, but 2 were signed", "ledger verify"},
 		"a checkpoint that was edited": {func(t *testing.T, p *patient) { p.put(t, checkpointName, "nonsense") }, "checkpoint", Problem, "malformed", "restore it"},
 		"few files":                    {func(_ *testing.T, p *patient) { p.opts.Slots = 100 }, "files", Warning, "1024 files", "ulimit -n"},
 		"no agent": {func(_ *testing.T, p *patient) { p.opts.Agents[0].Argv[0] = "no-such-agent" },
 			"agent robot", Problem, "not found", "install it"},
 		"an agent without a command": {func(_ *testing.T, p *patient) { p.opts.Agents[0].Argv = nil }, "agent robot", Problem, "no command", config.FileName},
 		"an agent without a version": {func(t *testing.T, p *patient) { p.opts.Agents[0].Argv[0] = program(t, "mute", "exit 1") },
-			"agent robot", Healthy, "does not say its version", ""},
+			"agent robot", Healthy, "does not print its version", ""},
 	}
 }
 

@@ -28,8 +28,8 @@ func openFiles() (uint64, error) {
 	return uint64(limit.Cur), nil
 }
 
-// endTogether makes the children of a program end with it when it is given up.
-func endTogether(cmd *exec.Cmd) {
+// killGroup makes the children of a program end with it when it is given up.
+func killGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 }

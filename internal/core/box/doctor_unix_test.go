@@ -25,10 +25,10 @@ func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ended.Close()
-	p.opts.system.answer = 100 * time.Millisecond
+	p.opts.system.runTime = 100 * time.Millisecond
 	p.opts.Agents[0].Argv[0] = program(t, "hangs", "sleep 600 >"+fifo+" & wait")
 	checks := Doctor(t.Context(), p.opts)
-	if last := checks[len(checks)-1]; last.Health != Healthy || !strings.Contains(last.Detail, "does not say its version") {
+	if last := checks[len(checks)-1]; last.Health != Healthy || !strings.Contains(last.Detail, "does not print its version") {
 		t.Errorf("%+v", last)
 	}
 	ended.SetReadDeadline(time.Now().Add(10 * time.Second))

@@ -20,5 +20,5 @@ func freeBytes(dir string) (free uint64, err error) {
 // openFiles is no limit: Windows has none that matters.
 func openFiles() (uint64, error) { return math.MaxUint64, nil }
 
-// endTogether does nothing: a program that is given up leaves its children.
-func endTogether(*exec.Cmd) {}
+// killGroup does nothing: a program that is given up leaves its children.
+func killGroup(*exec.Cmd) {}

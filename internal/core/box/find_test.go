@@ -54,7 +54,7 @@ func TestOpenWhatIsNoBox(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(t.Context(), dir, nil)
 	checkCode(t, err, signalbox.CodeNotFound)
-	_, err = OpenToLook(t.Context(), dir, nil)
+	_, err = OpenReadOnly(t.Context(), dir, nil)
 	checkCode(t, err, signalbox.CodeNotFound)
 	_, err = OpenLedger(t.Context(), dir, nil)
 	checkCode(t, err, signalbox.CodeNotFound)

@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Created tells what Init made.
+// Created describes a new box.
 type Created struct {
 	Dir       string `json:"box"`
 	ID        string `json:"id"`
@@ -26,9 +26,8 @@ type Created struct {
 	KeyFile   string `json:"key_file"`
 }
 
-// Init makes a box in the folder dir: the folder, its .gitignore, a commented configuration, a signing key, and a
-// ledger whose first event opens the box. What an interrupted Init left is taken up; a box that is already open is
-// left as it is, with an error.
+// Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a signing key, and a ledger whose
+// first event opens the box. It completes an interrupted Init. If the box exists, Init returns an error and changes nothing.
 func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -37,20 +36,20 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := fold(ctx, l)
+	b, err := newBox(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
 	if b.ID() != "" {
-		return nil, alreadyThere(dir)
+		return nil, boxExists(dir)
 	}
 	id := NewID("box")
 	keyFile, err := b.keyFile(id)
 	if err != nil {
 		return nil, err
 	}
-	// The key comes first: a box without a key could never sign, a key without a box is only a file.
+	// The key comes first: a box without a key could never sign, while a key without a box does no harm.
 	public, err := createKey(keyFile, origin(id))
 	if left, ok := unusedKey(keyFile); ok && errors.Is(err, errKeyExists) {
 		id, public, err = left.id, left.public, nil
@@ -60,15 +59,15 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	}
 	b.id = id
 	if _, err := b.Engine.Do(ctx, rules.OpenBox{Box: id, Actor: actor}); err != nil {
-		if !errors.Is(err, engine.ErrUnknownOutcome) { // then the key may be the box's after all
+		if !errors.Is(err, engine.ErrUnknownOutcome) { // the event may have been stored, with this key
 			os.Remove(keyFile)
 		}
-		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeConflict {
-			err = alreadyThere(dir) // another Init was faster
+		if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeConflict {
+			err = boxExists(dir) // another Init was faster
 		}
 		return nil, err
 	}
-	// If Init ends before this, the first command that signs makes up for it.
+	// If Init is interrupted before this, the next command that signs does it.
 	if _, err := b.Sign(ctx); err != nil {
 		return nil, err
 	}
@@ -78,19 +77,19 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 func makeFolder(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = provide(filepath.Join(dir, ".gitignore"), "# Nothing of the box belongs into the repository: no agent may commit it.\n*\n")
+		err = provide(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n")
 	}
 	if err == nil {
 		err = provide(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot make the box: %w", err),
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the box: %w", err),
 			Hint: "choose a folder that you may write to"}
 	}
 	return nil
 }
 
-// provide makes a file whole or not at all, and leaves one that is there as it is.
+// provide creates a file atomically, unless it exists.
 func provide(name, text string) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -98,15 +97,15 @@ func provide(name, text string) error {
 	return durable.Replace(name, []byte(text), 0o600)
 }
 
-func alreadyThere(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is a box in %s already", dir),
-		Hint: "use it as it is; signalbox work list shows what is in it"}
+func boxExists(dir string) error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("a box already exists in %s", dir),
+		Hint: "use that box; signalbox work list shows its work"}
 }
 
-// origin names a box's log in its checkpoints and its key.
+// origin returns the name of a box's log in checkpoints and keys.
 func origin(id string) string { return "signalbox/" + id }
 
-// NewID returns an id that nobody else has, such as s-5f0c2a91b7d3.
+// NewID returns a new random id, such as s-5f0c2a91b7d3.
 func NewID(prefix string) string {
 	var b [6]byte
 	rand.Read(b[:]) // never fails

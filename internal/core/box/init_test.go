@@ -73,7 +73,7 @@ func TestInit(t *testing.T) {
 	before := (&kit{dir: dir}).read(t, checkpointName)
 	_, err = Init(t.Context(), dir, "ann", nil)
 	checkCode(t, err, signalbox.CodeFailed)
-	if !strings.Contains(err.Error(), "there is a box in "+dir+" already") || len(keyFiles(t, keys)) != 1 {
+	if !strings.Contains(err.Error(), "a box already exists in "+dir) || len(keyFiles(t, keys)) != 1 {
 		t.Errorf("the second time: %v, keys %q", err, keyFiles(t, keys))
 	}
 	if after := (&kit{dir: dir}).read(t, checkpointName); after != before {
@@ -104,7 +104,7 @@ func begun(t *testing.T, dir string, steps int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := fold(t.Context(), l)
+	b, err := newBox(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestInitInterruptedBeforeItSigned(t *testing.T) {
 }
 
 // A key in a named file is never overwritten, also not one that an interrupted Init left: it may be another box's.
-func TestInitDoesNotTakeAKeyThatIsThere(t *testing.T) {
+func TestInitKeepsExistingKey(t *testing.T) {
 	dir := t.TempDir()
 	opts := &Options{KeyFile: filepath.Join(dir, "box.key")}
 	if err := os.WriteFile(opts.KeyFile, []byte("somebody's"), 0o600); err != nil {
@@ -167,7 +167,7 @@ func TestInitDoesNotTakeAKeyThatIsThere(t *testing.T) {
 	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err != nil {
 		t.Errorf("with another file: %v", err)
 	}
-	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err == nil || !strings.Contains(err.Error(), "there is a box") {
+	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err == nil || !strings.Contains(err.Error(), "a box already exists") {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -192,7 +192,7 @@ func TestInitAtOnce(t *testing.T) {
 				switch {
 				case err == nil:
 					won++
-				case !strings.Contains(err.Error(), "there is a box in "+dir+" already"):
+				case !strings.Contains(err.Error(), "a box already exists in "+dir):
 					t.Errorf("a loser says: %v", err)
 				}
 			}

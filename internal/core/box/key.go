@@ -16,11 +16,11 @@ import (
 	"signalbox/ledger"
 )
 
-// publicKeyName is the file in the box that has the public key, for hosts that do not have the private one.
+// publicKeyName is the file in the box with the public key, for hosts without the private key.
 const publicKeyName = "key.pub"
 
-// ErrNoKey means that this host does not have the box's private key. Plain workers do not.
-var ErrNoKey = errors.New("the signing key is not here")
+// ErrNoKey means that this host does not have the box's private key, which is normal for hosts that only run agents.
+var ErrNoKey = errors.New("the signing key is not on this host")
 
 func (l *Ledger) keyFile(id string) (string, error) {
 	if l.options.KeyFile != "" {
@@ -28,15 +28,15 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no place for the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file outside every workspace"}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no folder for the signing key: %w", err),
+			Hint: "set SIGNALBOX_KEY to a file outside all workspaces"}
 	}
 	return filepath.Join(dir, "signalbox", "keys", id+".key"), nil
 }
 
 var errKeyExists = errors.New("a key is never overwritten")
 
-// createKey makes a private key in a file that only its owner may read, and returns the public one.
+// createKey writes a new private key to a file that only its owner may read, and returns the public key.
 func createKey(name, origin string) (public string, err error) {
 	private, public, err := ledger.GenerateKey(rand.Reader, origin)
 	if err != nil {
@@ -47,11 +47,11 @@ func createKey(name, origin string) (public string, err error) {
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists: %w", name, errKeyExists),
-			Hint: "each box has a key of its own; name another file in SIGNALBOX_KEY"}
+			Hint: "every box has its own key; set SIGNALBOX_KEY to another file"}
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot make the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file outside every workspace that you may write"}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the signing key: %w", err),
+			Hint: "set SIGNALBOX_KEY to a file that you may write, outside all workspaces"}
 	}
 	return public, nil
 }
@@ -59,7 +59,7 @@ func createKey(name, origin string) (public string, err error) {
 // key is a key that an interrupted Init left.
 type key struct{ id, public string }
 
-// unusedKey returns the key in a file if it never signed anything, so that it can be no other box's.
+// unusedKey returns the key in a file if it never signed anything and so cannot belong to another box.
 func unusedKey(name string) (key, bool) {
 	if signed, err := readOptional(name + signedSuffix); err != nil || signed != nil {
 		return key{}, false
@@ -77,7 +77,7 @@ func unusedKey(name string) (key, bool) {
 	return key{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
 }
 
-// privateKey reads the box's key: ErrNoKey if it is not here, an error if others can read it too.
+// privateKey returns the box's private key. The error is ErrNoKey if this host does not have it.
 func (l *Ledger) privateKey() (string, error) {
 	name, err := l.keyFile(l.ID())
 	if err != nil {
@@ -92,17 +92,17 @@ func (l *Ledger) privateKey() (string, error) {
 		return "", keyError(name, err)
 	}
 	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
-		return "", keyError(name, fmt.Errorf("it is the key of %s, not of %s", keyOrigin, origin(l.ID())))
+		return "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin, origin(l.ID())))
 	}
 	return private, nil
 }
 
-// readKey reads a private key that only its owner can read.
+// readKey reads a private key, which only its owner must be able to read.
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: no file %s", ErrNoKey, name),
-			Hint: "sign on the host where the box was made, or name the key's file in SIGNALBOX_KEY"}
+			Hint: "sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file"}
 	}
 	if err != nil {
 		return "", keyError(name, err)
@@ -113,8 +113,8 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the signing key %s is open to others (mode %04o): it is not used", name, mode),
-			Hint: "chmod 600 it; if somebody may have read it, what it signs from now on proves nothing"}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("other users can read the signing key %s (mode %04o), so it is not used", name, mode),
+			Hint: "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"}
 	}
 	text := make([]byte, 4096)
 	n, err := f.Read(text)
@@ -126,12 +126,12 @@ func readKey(name string) (string, error) {
 
 func keyError(name string, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot use the signing key %s: %w", name, err),
-		Hint: "restore the file from a copy, or name the right one in SIGNALBOX_KEY"}
+		Hint: "restore the file from a copy, or set SIGNALBOX_KEY to the right one"}
 }
 
-// PublicKey returns the box's public key: that of the private key if it is here, else the one that the box's folder
-// names, which is only as good as the folder. A private key that is here and cannot be used, such as one that is not
-// that of the box which the first event names, is no reason not to verify: the first event may be what is wrong.
+// PublicKey returns the box's public key: that of the private key if this host has it, else the one in the box's folder, which
+// can be trusted only as much as the folder. A private key that cannot be used, such as one for another box, does not prevent
+// verification: the first event, which has the id of the box, may be what is wrong.
 func (l *Ledger) PublicKey() (string, error) {
 	private, unusable := l.privateKey()
 	if unusable == nil {
@@ -147,10 +147,10 @@ func (l *Ledger) PublicKey() (string, error) {
 		return "", unusable
 	}
 	return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("the box has no public key: no file %s", l.file(publicKeyName)),
-		Hint: "run signalbox ledger key on the host where the box was made"}
+		Hint: "run signalbox ledger key on the host where the box was created"}
 }
 
-// publishKey keeps the public key in the box's folder.
+// publishKey writes the public key to the box's folder.
 func (l *Ledger) publishKey(public string) error {
 	text, err := readOptional(l.file(publicKeyName))
 	if err != nil || string(text) == public+"\n" {

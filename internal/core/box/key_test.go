@@ -51,7 +51,7 @@ func TestPublicKeyIsThatOfThePrivateKey(t *testing.T) {
 	checkCode(t, err, signalbox.CodeNotFound)
 }
 
-func TestKeyThatIsOpenToOthersIsNotUsed(t *testing.T) {
+func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no modes")
 	}
@@ -61,7 +61,7 @@ func TestKeyThatIsOpenToOthersIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := k.ledger(t).privateKey()
-		if fine && err != nil || !fine && (err == nil || !strings.Contains(err.Error(), "is open to others") || errors.Is(err, ErrNoKey)) {
+		if fine && err != nil || !fine && (err == nil || !strings.Contains(err.Error(), "other users can read") || errors.Is(err, ErrNoKey)) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
 	}

@@ -165,8 +165,8 @@ func checkVerified(t *testing.T, k *kit, events uint64) {
 
 func checkCode(t *testing.T, err error, code signalbox.Code) {
 	t.Helper()
-	classed := (*signalbox.Error)(nil)
-	if !errors.As(err, &classed) || classed.Code != code {
+	classified := (*signalbox.Error)(nil)
+	if !errors.As(err, &classified) || classified.Code != code {
 		t.Errorf("error %v, want one of code %d", err, code)
 	}
 }

@@ -17,41 +17,41 @@ import (
 	"signalbox/ledger"
 )
 
-// RestoreOptions says how to restore. The zero value is for use.
+// RestoreOptions are options for Restore.
 type RestoreOptions struct {
 	Options
-	// PublicKey is one that was kept elsewhere, which must be the box's; "" takes that of the private key if it is here, else
+	// PublicKey is the expected public key of the box, from a trusted place. If it is "", the key of this host is used, or else
 	// the one in the backup.
 	PublicKey string
-	// Forget lets the signer on this host forget what it signed after the backup was made.
+	// Forget makes the signer on this host forget what it signed after the backup was made.
 	Forget bool
-	// Progress, if not nil, is called now and then with the number of events restored and of all.
-	Progress func(done, all uint64)
+	// Progress, if not nil, is called from time to time with the number of events restored and the total.
+	Progress func(done, total uint64)
 }
 
-// Restored tells what was restored.
-type Restored struct {
+// RestoreResult describes a restored box.
+type RestoreResult struct {
 	Dir    string
 	Box    string
 	Events uint64
 	Head   signalbox.Hash
 	Blobs  int
-	// Signed is how many events the checkpoint in the backup signed; 0 means that there is none.
+	// Signed is the number of events that the checkpoint in the backup covers, 0 if there is no checkpoint.
 	Signed uint64
-	// KeyFile is where the private key must be for the box to sign, and KeyHere whether it is.
+	// KeyFile is where the private key must be for the box to sign, and KeyHere reports whether it is there.
 	KeyFile string
 	KeyHere bool
-	// Absent are blobs that the box did not have either, though an event names them and nobody had redacted them.
-	Absent []signalbox.Hash
-	// Forgot is where that was moved which the signer remembered, "" if nothing was to forget.
-	Forgot string
-	// Config is why the restored configuration cannot be used, nil if it can.
+	// Missing are blobs that an event refers to, that were not redacted, and that the box did not have when it was backed up.
+	Missing []signalbox.Hash
+	// Forgotten is the file to which the signer's last checkpoint was moved, "" if it was not.
+	Forgotten string
+	// Config is why the restored configuration is not valid, nil if it is.
 	Config error
 }
 
-// Restore makes the box folder dir, which must not exist, from a backup. It checks everything first: what is wrong is an
-// error of CodeUnverified, and nothing is left behind.
-func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptions) (*Restored, error) {
+// Restore creates the box folder dir, which must not exist, from a backup. It verifies everything first: if anything is wrong, the
+// error has CodeUnverified and nothing is left behind.
+func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptions) (*RestoreResult, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
@@ -59,7 +59,7 @@ func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptio
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFree(dir); err != nil {
+	if err := checkNotExist(dir); err != nil {
 		return nil, err
 	}
 	parent := filepath.Dir(dir)
@@ -71,35 +71,35 @@ func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptio
 	}
 	if err != nil {
 		undo()
-		return nil, cannotRestore(err)
+		return nil, restoreError(err)
 	}
-	temp, err := os.MkdirTemp(parent, filepath.Base(dir)+"-restore-*") // of mode 0700
+	temp, err := os.MkdirTemp(parent, filepath.Base(dir)+"-restore-*") // with mode 0700
 	if err != nil {
 		undo()
-		return nil, cannotRestore(err)
+		return nil, restoreError(err)
 	}
-	restored, err := restoreVia(ctx, from, temp, dir, opts)
+	restored, err := restoreTo(ctx, from, temp, dir, opts)
 	if err != nil {
 		os.RemoveAll(temp)
 		undo()
-		return nil, cannotRestore(err)
+		return nil, restoreError(err)
 	}
 	return restored, nil
 }
 
-func checkFree(dir string) error {
+func checkNotExist(dir string) error {
 	_, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return cannotRestore(err)
+		return restoreError(err)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s is there already", dir),
-		Hint: "restore into another folder, or move that one away first: nothing is restored over a box"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", dir),
+		Hint: "restore to another folder, or move this one away first: a box is never overwritten"}
 }
 
-// makeParents makes a folder with those above it, and returns the ones that were not there.
+// makeParents creates a folder and its parents, and returns those that it created.
 func makeParents(folder string) (made []string, err error) {
 	if _, err := os.Stat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
 		return nil, err
@@ -113,27 +113,27 @@ func makeParents(folder string) (made []string, err error) {
 	return append(made, folder), nil
 }
 
-func cannotRestore(err error) error {
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) || errors.Is(err, context.Canceled) {
+func restoreError(err error) error {
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot restore the box: %w", err),
-		Hint: "choose a folder that you may write to and that has room; nothing was left behind"}
+		Hint: "choose a folder that you may write to and that has enough space; nothing was left behind"}
 }
 
-// restoreVia builds the box in the folder temp, and gives it its name when all is right.
-func restoreVia(ctx context.Context, from io.Reader, temp, dir string, opts *RestoreOptions) (*Restored, error) {
+// restoreTo builds the box in the folder temp and, when everything is verified, renames it to dir.
+func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *RestoreOptions) (*RestoreResult, error) {
 	l, err := openLedger(ctx, temp, &opts.Options, &sqlite.Options{Create: true})
 	if err != nil {
 		return nil, err
 	}
-	u := &unpacking{l: l, progress: opts.Progress, named: newNamed(), blobs: map[signalbox.Hash]bool{}}
+	u := &unpacker{l: l, progress: opts.Progress, refs: newBlobRefs(), blobs: map[signalbox.Hash]bool{}}
 	if err = u.unpack(ctx, from); err == nil {
 		l.id = u.manifest.Box
-		err = u.checkWhole(ctx)
+		err = u.checkComplete(ctx)
 	}
 	if err == nil {
-		err = makeFolder(temp) // what every box has besides
+		err = makeFolder(temp) // the files that every box has
 	}
 	var s *signer
 	if err == nil {
@@ -142,42 +142,42 @@ func restoreVia(ctx context.Context, from io.Reader, temp, dir string, opts *Res
 	if err = errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
-	restored := &Restored{Dir: dir, Box: u.manifest.Box, Events: u.manifest.Events, Head: u.manifest.Head, Blobs: len(u.blobs),
-		KeyFile: s.file, KeyHere: s.public != "", Absent: u.absent}
+	restored := &RestoreResult{Dir: dir, Box: u.manifest.Box, Events: u.manifest.Events, Head: u.manifest.Head, Blobs: len(u.blobs),
+		KeyFile: s.file, KeyHere: s.public != "", Missing: u.missing}
 	if u.signed != nil {
 		restored.Signed = u.signed.Size
 	}
-	if restored.Forgot, err = giveName(temp, dir, s.forget); err != nil {
+	if restored.Forgotten, err = install(temp, dir, s.forget); err != nil {
 		return nil, err
 	}
 	_, restored.Config = config.Load(dir)
 	return restored, nil
 }
 
-// giveName makes the box that is ready the box. What the signer remembers goes first: if this is interrupted in between, restoring
-// again finishes it.
-func giveName(temp, dir, forget string) (forgot string, err error) {
+// install renames the complete box to its final name. It moves the signer's last checkpoint aside first, so that an interrupted
+// restore can be repeated.
+func install(temp, dir, forget string) (forgotten string, err error) {
 	if err := durable.SyncFolder(temp); err != nil {
 		return "", err
 	}
 	if forget != "" {
-		if forgot, err = moveAside(forget); err != nil {
+		if forgotten, err = moveAside(forget); err != nil {
 			return "", err
 		}
 	}
-	if err = checkFree(dir); err == nil {
+	if err = checkNotExist(dir); err == nil {
 		err = os.Rename(temp, dir)
 	}
 	if err != nil {
-		if forgot != "" {
-			err = errors.Join(err, os.Rename(forgot, forget))
+		if forgotten != "" {
+			err = errors.Join(err, os.Rename(forgotten, forget))
 		}
 		return "", err
 	}
-	return forgot, durable.SyncFolder(filepath.Dir(dir))
+	return forgotten, durable.SyncFolder(filepath.Dir(dir))
 }
 
-// moveAside gives a file a new name, which nothing had.
+// moveAside renames a file to a name that is not in use.
 func moveAside(name string) (string, error) {
 	for i := 1; ; i++ {
 		aside := fmt.Sprintf("%s.forgotten-%d", name, i)
@@ -192,19 +192,19 @@ func moveAside(name string) (string, error) {
 	}
 }
 
-// signer is what this host has to sign with.
+// signer is the signing key of this host.
 type signer struct {
-	file   string // where the private key is, or would be
+	file   string // of the private key, which may not exist
 	public string // "" if the private key is not here
-	// forget is the file with what it remembers, if that must be moved aside.
+	// forget is the file with the last checkpoint, if that must be moved aside.
 	forget string
 }
 
-// verify checks the restored ledger as ledger verify does, against the checkpoint and the key of the backup, and those against what
-// is known on this host.
-func (u *unpacking) verify(ctx context.Context, opts *RestoreOptions) (*signer, error) {
+// verify verifies the restored ledger like ledger verify, against the checkpoint and the key in the backup, and verifies those
+// against the key and the last checkpoint of this host.
+func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, error) {
 	s := &signer{}
-	s.file, _ = u.l.keyFile(u.manifest.Box) // "" where there is no place for one
+	s.file, _ = u.l.keyFile(u.manifest.Box) // "" if this host has no configuration folder
 	if private, err := u.l.privateKey(); err == nil {
 		if s.public, err = ledger.PublicKey(private); err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func (u *unpacking) verify(ctx context.Context, opts *RestoreOptions) (*signer, 
 		against.Checkpoint = u.signed.Signed
 	}
 	if u.signed == nil && s.forget != "" {
-		return nil, badBackup("it has no checkpoint, so what the signer remembers is all that it can be checked against")
+		return nil, badBackup("it has no checkpoint, so --forget would leave nothing to verify it against")
 	}
 	report, err := u.l.Verify(ctx, against)
 	switch {
@@ -231,59 +231,59 @@ func (u *unpacking) verify(ctx context.Context, opts *RestoreOptions) (*signer, 
 		return nil, err
 	case !report.OK:
 		return nil, badBackup("%s", report.Reason)
-	case report.Unjudged != nil:
-		return nil, report.Unjudged
+	case report.NotReplayed != nil:
+		return nil, report.NotReplayed
 	}
 	return s, nil
 }
 
-// openCheckpoint opens the checkpoint of the backup with the key that it must be signed with: the one that was given, that of this
-// host, or else the one in the backup.
-func (u *unpacking) openCheckpoint(given, here string) error {
-	for _, known := range []struct{ key, whose string }{{given, "that was given"}, {here, "of this host"}} {
+// openCheckpoint opens the checkpoint of the backup. The key in the backup must be the given one and that of this host, if there
+// are such.
+func (u *unpacker) openCheckpoint(given, here string) error {
+	for _, known := range []struct{ key, whose string }{{given, "the given one"}, {here, "the one of this host"}} {
 		switch {
 		case known.key == "" || known.key == u.public:
 		case u.public == "":
-			return badBackup("it has no public key to compare with the one %s", known.whose)
+			return badBackup("it has no public key to compare with %s", known.whose)
 		default:
-			return badBackup("its public key is not the one %s", known.whose)
+			return badBackup("its public key is not %s", known.whose)
 		}
 	}
 	if u.checkpoint == nil {
 		if given != "" {
-			return badBackup("it has no checkpoint, so nothing in it is signed with the key that was given")
+			return badBackup("it has no checkpoint, so nothing in it is signed with the given key")
 		}
 		return nil
 	}
 	if u.public == "" {
-		return badBackup("it has a checkpoint and no public key")
+		return badBackup("it has a checkpoint but no public key")
 	}
 	opened, err := ledger.OpenCheckpoint(u.checkpoint, u.public)
 	if err != nil {
 		return badBackup("%s: %w", checkpointEntry, err)
 	}
 	if opened.Origin != origin(u.manifest.Box) {
-		return badBackup("its checkpoint is of %s, not of %s", opened.Origin, origin(u.manifest.Box))
+		return badBackup("its checkpoint belongs to %s, not to %s", opened.Origin, origin(u.manifest.Box))
 	}
 	if opened.Size > u.manifest.Events {
-		return badBackup("its checkpoint signed %d events, and it has %d", opened.Size, u.manifest.Events)
+		return badBackup("its checkpoint covers %d events, but it has %d", opened.Size, u.manifest.Events)
 	}
 	u.signed = &Checkpoint{opened, u.checkpoint, false}
 	return nil
 }
 
-// compareWithSigner holds that the signer on this host goes on signing the history that it signed before: what is restored must
-// have all of it, unless the signer is to forget.
-func (u *unpacking) compareWithSigner(ctx context.Context, s *signer, forget bool) error {
+// compareWithSigner checks that the restored ledger contains everything that this host signed, so that its signer never signs two
+// different histories. With forget, the last checkpoint of the signer is moved aside instead.
+func (u *unpacker) compareWithSigner(ctx context.Context, s *signer, forget bool) error {
 	remembered, err := openCheckpoint(s.file+signedSuffix, s.public)
 	if err != nil || remembered == nil {
 		return err
 	}
-	differs := cut(remembered.Size, u.manifest.Events)
+	differs := checkLength(remembered.Size, u.manifest.Events)
 	if differs == nil {
 		_, differs = u.l.treeFor(ctx, remembered)
 	}
-	if classed := (*signalbox.Error)(nil); differs == nil || !errors.As(differs, &classed) || classed.Code != signalbox.CodeUnverified {
+	if classified := (*signalbox.Error)(nil); differs == nil || !errors.As(differs, &classified) || classified.Code != signalbox.CodeUnverified {
 		return differs
 	}
 	if forget {
@@ -292,9 +292,9 @@ func (u *unpacking) compareWithSigner(ctx context.Context, s *signer, forget boo
 	}
 	what := fmt.Errorf("the backup is not the history that this host signed: %w", differs)
 	if remembered.Size > u.manifest.Events {
-		what = fmt.Errorf("the backup has %d events, and %d were signed on this host: the last %d would be lost",
+		what = fmt.Errorf("the backup has %d events, but this host signed %d: the last %d would be lost",
 			u.manifest.Events, remembered.Size, remembered.Size-u.manifest.Events)
 	}
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: what,
-		Hint: "look for a newer backup; with --forget the box goes on from this one, and what was signed after it no longer agrees with it"}
+		Hint: "look for a newer backup; --forget continues from this one, and checkpoints signed after it will no longer match the box"}
 }

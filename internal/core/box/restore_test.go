@@ -19,8 +19,8 @@ import (
 	"signalbox/ledger"
 )
 
-// A flipped bit anywhere in what the entries hold is found, whatever it is in.
-func TestRestoreFindsAFlippedBit(t *testing.T) {
+// A flipped bit in any entry is detected.
+func TestRestoreDetectsFlippedBit(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	entries := entriesOf(t, data)
@@ -44,24 +44,24 @@ func TestRestoreFindsAFlippedBit(t *testing.T) {
 }
 
 func codeOf(err error) signalbox.Code {
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
-		return classed.Code
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) {
+		return classified.Code
 	}
 	return 0
 }
 
-func TestRestoreOfWhatIsCutOff(t *testing.T) {
+func TestRestoreTruncatedBackup(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	entries := entriesOf(t, data)
 	end := entries[len(entries)-1]
-	whole := end.at + len(end.content) // the zeros after it say nothing
+	complete := end.at + len(end.content) // the padding after it is optional
 	for _, e := range entries {
 		for _, at := range []int{e.at - 512, e.at - 100, e.at, e.at + 1, e.at + len(e.content) - 1, e.at + len(e.content)} {
-			if at >= whole {
+			if at >= complete {
 				continue
 			}
-			want := "cut off"
+			want := "truncated"
 			if at < entries[0].at+len(entries[0].content) {
 				want = ""
 			}
@@ -69,17 +69,17 @@ func TestRestoreOfWhatIsCutOff(t *testing.T) {
 		}
 	}
 	for _, garbage := range []string{"", "x", "PK\x03\x04", "\x1f\x8b", "\x1f\x8b\x08garbage that is not", strings.Repeat("garbage ", 1000), strings.Repeat("\x00", 10240)} {
-		checkRefused(t, f.kit, []byte(garbage), "not a backup of signalbox")
+		checkRefused(t, f.kit, []byte(garbage), "not a signalbox backup")
 	}
-	checkRefused(t, f.kit, zipped(t, []byte(strings.Repeat("garbage ", 1000))), "not a backup of signalbox")
-	checkRefused(t, f.kit, slices.Concat(data, []byte("more")), "something follows")
-	checkRefused(t, f.kit, zipped(t, slices.Concat(data, bytes.Repeat([]byte{0}, maxTrailing+1))), "something follows")
+	checkRefused(t, f.kit, zipped(t, []byte(strings.Repeat("garbage ", 1000))), "not a signalbox backup")
+	checkRefused(t, f.kit, slices.Concat(data, []byte("more")), "data after its end")
+	checkRefused(t, f.kit, zipped(t, slices.Concat(data, bytes.Repeat([]byte{0}, maxTrailing+1))), "data after its end")
 	if _, _, err := f.restore(t, slices.Concat(data, make([]byte, 10240))); err != nil {
 		t.Errorf("with the zeros that tar programs add: %v", err)
 	}
 }
 
-// change returns a backup in which one entry has other content, and the sums agree with it.
+// change returns a backup in which one entry has other content, with correct sums.
 func change(t *testing.T, entries []entry, name string, edit func(string) string) []byte {
 	t.Helper()
 	changed := slices.Clone(entries)
@@ -98,8 +98,8 @@ func replace(old, by string) func(string) string {
 	return func(text string) string { return strings.Replace(text, old, by, 1) }
 }
 
-// Whoever makes the sums right again is found out by what the sums are not needed for.
-func TestRestoreFindsWhatTheSumsDoNotShow(t *testing.T) {
+// Changes with correct sums are detected by the other checks.
+func TestRestoreDetectsChangesWithCorrectSums(t *testing.T) {
 	f := newFull(t)
 	entries := entriesOf(t, f.backup(t))
 	if _, _, err := f.restore(t, pack(t, entries, false)); err != nil {
@@ -121,19 +121,19 @@ func TestRestoreFindsWhatTheSumsDoNotShow(t *testing.T) {
 		"an event removed":     {eventsEntry(1), func(s string) string { return lines(0, 3)(s) + lines(4, len(strings.SplitAfter(s, "\n")))(s) }, "event 4 is missing"},
 		"events cut off":       {eventsEntry(1), lines(0, 3), ""},
 		"an event twice":       {eventsEntry(1), func(s string) string { return lines(0, 1)(s) + s }, "event 2 is missing"},
-		"no JSON":              {eventsEntry(1), func(string) string { return "nonsense\n" }, "event 1 cannot be read"},
-		"an unknown field":     {eventsEntry(1), replace(`{"seq"`, `{"x":1,"seq"`), "event 1 cannot be read"},
-		"two on a line":        {eventsEntry(1), replace("\n", " "), "event 1 cannot be read"},
+		"no JSON":              {eventsEntry(1), func(string) string { return "nonsense\n" }, "event 1 cannot be parsed"},
+		"an unknown field":     {eventsEntry(1), replace(`{"seq"`, `{"x":1,"seq"`), "event 1 cannot be parsed"},
+		"two on a line":        {eventsEntry(1), replace("\n", " "), "event 1 cannot be parsed"},
 		"a blob changed":       {first, func(string) string { return "other words" }, "blob " + f.first.String() + " was changed"},
 		"a blob in another":    {second, func(string) string { return "the first words" }, "blob " + f.second.String() + " was changed"},
-		"another number":       {manifestEntry, replace(`"events":`, `"events":1`), "tells of"},
+		"another number":       {manifestEntry, replace(`"events":`, `"events":1`), "according to"},
 		"another head":         {manifestEntry, replace(`"head":"`, `"head":"0123`), manifestEntry},
 		"another box":          {manifestEntry, replace(f.made.ID, "box-other"), "not the public key of signalbox/box-other"},
 		"no box":               {manifestEntry, replace(f.made.ID, ".."), `names the box ".."`},
 		"another key":          {keyEntry, func(string) string { return newPublicKey(t, origin(f.made.ID)) }, "its public key is not the one of this host"},
 		"no key":               {keyEntry, func(string) string { return "nonsense" }, "is not the public key"},
 		"another checkpoint":   {checkpointEntry, replace("\n1", "\n2"), checkpointEntry},
-		"a settings file huge": {settingPrefix + config.FileName, func(string) string { return strings.Repeat("#", maxSetting+1) }, "more than it can have"},
+		"a settings file huge": {settingPrefix + config.FileName, func(string) string { return strings.Repeat("#", maxSetting+1) }, "limit"},
 	} {
 		t.Run(name, func(t *testing.T) { checkRefused(t, f.kit, change(t, entries, tt.entry, tt.edit), tt.want) })
 	}
@@ -152,8 +152,8 @@ func newPublicKey(t *testing.T, name string) string {
 	return public + "\n"
 }
 
-// Entries that are missing, too many, out of place, or no plain files.
-func TestRestoreOfHostileEntries(t *testing.T) {
+// Entries that are missing, unexpected, duplicate, out of place, or not regular files are refused.
+func TestRestoreRefusesHostileEntries(t *testing.T) {
 	f := newFull(t)
 	entries := entriesOf(t, f.backup(t))
 	add := func(header tar.Header, content string) []byte {
@@ -175,10 +175,10 @@ func TestRestoreOfHostileEntries(t *testing.T) {
 	}
 	checkRefused(t, f.kit, add(tar.Header{Name: "settings/evil.md", Format: tar.FormatPAX, PAXRecords: map[string]string{"EVIL.x": "1"}}, ""), "attribute")
 	checkRefused(t, f.kit, add(tar.Header{Name: "settings/prompts/developer.md"}, "twice"), "twice")
-	checkRefused(t, f.kit, add(tar.Header{Name: keyEntry}, "x"), "not in its place")
-	checkRefused(t, f.kit, add(tar.Header{Name: eventsEntry(100)}, "x"), "in the place of")
-	checkRefused(t, f.kit, without(manifestEntry), "not a backup")
-	checkRefused(t, f.kit, without(sumsEntry), "cut off")
+	checkRefused(t, f.kit, add(tar.Header{Name: keyEntry}, "x"), "out of place")
+	checkRefused(t, f.kit, add(tar.Header{Name: eventsEntry(100)}, "x"), "is expected")
+	checkRefused(t, f.kit, without(manifestEntry), "not a signalbox backup")
+	checkRefused(t, f.kit, without(sumsEntry), "truncated")
 	checkRefused(t, f.kit, without(eventsEntry(1)), "")
 	checkRefused(t, f.kit, without(keyEntry), "no public key")
 	checkRefused(t, f.kit, without(blobPrefix+f.first.String()), "blob "+f.first.String()+" is missing")
@@ -189,18 +189,18 @@ func TestRestoreOfHostileEntries(t *testing.T) {
 	}
 	checkRefused(t, f.kit, after(blobPrefix+f.redacted.String(), "a password"), "redacted")
 	checkRefused(t, f.kit, after(blobPrefix+f.first.String(), "the first words"), "twice")
-	checkRefused(t, f.kit, after(blobPrefix+strings.Repeat("ab", 32), "x"), "no event names")
-	checkRefused(t, f.kit, after(absentEntry, strings.Repeat("ab", 32)+"\n"), "no blob of an event")
+	checkRefused(t, f.kit, after(blobPrefix+strings.Repeat("ab", 32), "x"), "no event refers to")
+	checkRefused(t, f.kit, after(absentEntry, strings.Repeat("ab", 32)+"\n"), "which no event requires")
 
 	huge := bytes.Clone(pack(t, entries, false)) // a header that promises an exabyte
 	blob := slices.IndexFunc(entries, func(e entry) bool { return strings.HasPrefix(e.Name, blobPrefix) })
 	header := huge[entries[blob].at-512:][:512]
 	copy(header[124:136], "\x80\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00")
 	resum(header)
-	checkRefused(t, f.kit, huge, "cut off")
+	checkRefused(t, f.kit, huge, "truncated")
 }
 
-// resum makes the sum in the header of an entry right.
+// resum corrects the checksum in the header of an entry.
 func resum(header []byte) {
 	copy(header[148:156], "        ")
 	sum := 0
@@ -213,7 +213,7 @@ func resum(header []byte) {
 	header[154], header[155] = 0, ' '
 }
 
-func TestRestoreOverNothing(t *testing.T) {
+func TestRestoreDoesNotOverwrite(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	before := f.read(t, checkpointName)
@@ -240,7 +240,7 @@ func TestRestoreOverNothing(t *testing.T) {
 	checkCode(t, err, signalbox.CodeFailed)
 }
 
-// brokenReader fails after some bytes: not the backup is bad, but the way to it.
+// brokenReader fails at the end: reading failed, but the backup is not damaged.
 type brokenReader struct{ r io.Reader }
 
 var errBroken = errors.New("the disk is on fire")
@@ -253,7 +253,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestRestoreTellsAReadErrorFromDamage(t *testing.T) {
+func TestRestoreDistinguishesReadErrorFromDamage(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	for _, end := range []int{0, 100, 600, 5000} {
@@ -274,12 +274,12 @@ func TestRestoreTellsAReadErrorFromDamage(t *testing.T) {
 	}
 }
 
-// On a host without the private key the box is restored, works, and does not sign.
-func TestRestoreWithoutThePrivateKey(t *testing.T) {
+// On a host without the private key the restored box works but does not sign.
+func TestRestoreWithoutPrivateKey(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	public := strings.TrimSpace(f.read(t, publicKeyName))
-	here := func(key string) (*kit, *Restored, error) {
+	here := func(key string) (*kit, *RestoreResult, error) {
 		dir := filepath.Join(t.TempDir(), FolderName)
 		opts := RestoreOptions{Options: Options{KeyFile: filepath.Join(filepath.Dir(dir), "none.key")}, PublicKey: key}
 		done, err := Restore(t.Context(), bytes.NewReader(data), dir, &opts)
@@ -299,26 +299,26 @@ func TestRestoreWithoutThePrivateKey(t *testing.T) {
 	_, _, err := here(strings.TrimSpace(newPublicKey(t, origin(f.made.ID))))
 	checkCode(t, err, signalbox.CodeUnverified)
 
-	// Who makes a history of their own signs it with a key of their own. Only a key from elsewhere shows it.
+	// A forged history is signed with the forger's key. Only a key from a trusted place reveals it.
 	forged := newKit(t)
 	forged.writeAndSign(t, "forged")
 	data = forged.backup(t)
 	if _, _, err := here(""); err != nil {
-		t.Errorf("a box of somebody else: %v", err)
+		t.Errorf("a box of someone else: %v", err)
 	}
 	_, _, err = here(public)
 	checkCode(t, err, signalbox.CodeUnverified)
 }
 
-// What a signer has signed it does not forget, unless it is told to.
-func TestRestoreOfAnOlderBackup(t *testing.T) {
+// A signer refuses a backup that lacks what it signed, unless Forget is set.
+func TestRestoreOlderBackup(t *testing.T) {
 	k := newKit(t)
 	k.writeAndSign(t, "t1")
 	data := k.backup(t)
 	k.writeAndSign(t, "t2", "t3")
 	_, _, err := k.restore(t, data)
 	checkCode(t, err, signalbox.CodeUnverified)
-	if err == nil || !strings.Contains(err.Error(), "has 2 events, and 4 were signed on this host: the last 2 would be lost") {
+	if err == nil || !strings.Contains(err.Error(), "has 2 events, but this host signed 4: the last 2 would be lost") {
 		t.Error(err)
 	}
 	dir := filepath.Join(t.TempDir(), FolderName)
@@ -326,14 +326,14 @@ func TestRestoreOfAnOlderBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(done.Forgot); err != nil {
-		t.Errorf("what the signer remembered is gone: %v", err)
+	if _, err := os.Stat(done.Forgotten); err != nil {
+		t.Errorf("the signer's checkpoint was lost: %v", err)
 	}
 	restored := &kit{dir, k.opts, k.made}
 	restored.writeAndSign(t, "another")
 	checkVerified(t, restored, 3)
 
-	// The original is now another history.
+	// The original is now a different history.
 	_, _, err = k.restore(t, k.copyBackup(t))
 	checkCode(t, err, signalbox.CodeUnverified)
 	if err == nil || !strings.Contains(err.Error(), "not the history that this host signed") {
@@ -341,7 +341,7 @@ func TestRestoreOfAnOlderBackup(t *testing.T) {
 	}
 }
 
-// copyBackup backs up as a host does that does not know what the signer remembers.
+// copyBackup backs up on a host that does not have the signer's last checkpoint.
 func (k *kit) copyBackup(t *testing.T) []byte {
 	t.Helper()
 	elsewhere := k.copy(t)
@@ -349,8 +349,8 @@ func (k *kit) copyBackup(t *testing.T) []byte {
 	return elsewhere.backup(t)
 }
 
-// Events that are chained and signed, and that no signalbox would have written.
-func TestRestoreFindsAnImpossibleHistory(t *testing.T) {
+// Events that are chained and signed but that signalbox would not have written are detected.
+func TestRestoreDetectsImpossibleHistory(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)
 	tail := b.Engine.Tail()

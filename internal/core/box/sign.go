@@ -14,9 +14,8 @@ import (
 	"signalbox/ledger"
 )
 
-// Files of the box. The tree is that of the last checkpoint: with it the next signature costs only what is new. The
-// signer also keeps the checkpoint beside its key, out of reach of who can write the box: it must not forget what it
-// has signed.
+// Files of the box. The tree is that of the last checkpoint, so that the next signature reads only the new events. The signer
+// also keeps the checkpoint beside its key, where agents cannot write, so that it knows what it has signed.
 const (
 	signedSuffix       = ".checkpoint"
 	checkpointName     = "checkpoint"
@@ -29,12 +28,12 @@ type Checkpoint struct {
 	ledger.Checkpoint
 	// Signed is the signed note.
 	Signed []byte
-	// Fresh means that it was signed just now.
-	Fresh bool
+	// New reports whether the call of Sign created it.
+	New bool
 }
 
-// Sign signs the ledger as it is now, unless the last checkpoint says the same. It first shows that the ledger still
-// begins with what the last one signed; if not, it signs nothing.
+// Sign signs a checkpoint of the ledger, or returns the last one if there are no new events. It first verifies that the ledger
+// continues what was signed before; if not, it signs nothing.
 func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	private, err := b.privateKey()
 	if err != nil {
@@ -65,7 +64,7 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
-	if len(signed) == 2 && signed[0].Size == tail.Seq { // both places have it
+	if len(signed) == 2 && signed[0].Size == tail.Seq { // both files have it
 		return signed[0], nil
 	}
 	next := ledger.Checkpoint{Origin: origin(b.ID()), Size: tail.Seq, Root: tail.Tree.Root()}
@@ -73,29 +72,29 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.keep(note, &tail.Tree); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot keep the checkpoint: %w", err),
-			Hint: "make room or mend the folder's rights, then run signalbox ledger checkpoint"}
+	if err := b.storeCheckpoint(note, &tail.Tree); err != nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot store the checkpoint: %w", err),
+			Hint: "free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint"}
 	}
 	return &Checkpoint{next, note, true}, nil
 }
 
-// lockPatience is how long a signer waits for another one.
-const lockPatience = 10 * time.Second
+// lockTimeout is how long a signer waits for another one.
+const lockTimeout = 10 * time.Second
 
 func (b *Box) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	lock, err := durable.Acquire(ctx, b.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another process has kept %s for %s", b.file(checkpointLockName), lockPatience),
-			Hint: "look for a process that hangs, end it, and run signalbox ledger checkpoint"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another process has locked %s for %s", b.file(checkpointLockName), lockTimeout),
+			Hint: "stop the process that hangs, then run signalbox ledger checkpoint"}
 	}
 	return lock, err
 }
 
-// keep stores a signed checkpoint, first of all where the signer remembers it.
-func (b *Box) keep(signed []byte, t *ledger.Tree) error {
+// storeCheckpoint writes a signed checkpoint, first to the signer's own file.
+func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 	tree, err := t.MarshalBinary()
 	if err != nil {
 		return err
@@ -115,8 +114,8 @@ func (b *Box) keep(signed []byte, t *ledger.Tree) error {
 	return nil
 }
 
-// checkpoints returns the checkpoint of the box's folder and the one that the signer remembers, if that is here, the
-// smaller one first. Either may be missing.
+// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller one first. Either may be
+// missing.
 func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 	names := []string{l.file(checkpointName)}
 	if keyFile, err := l.keyFile(l.ID()); err == nil {
@@ -136,7 +135,7 @@ func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 	return found, nil
 }
 
-// lastCheckpoint returns the larger of the box's checkpoints, nil if it has none.
+// lastCheckpoint returns the larger of the box's checkpoints, nil if there are none.
 func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 	found, err := l.checkpoints(public)
 	if err != nil || len(found) == 0 {
@@ -145,7 +144,7 @@ func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 	return found[len(found)-1], nil
 }
 
-// openCheckpoint opens the checkpoint in a file, nil if there is none.
+// openCheckpoint opens the checkpoint in a file. It returns nil if there is no file.
 func openCheckpoint(name, public string) (*Checkpoint, error) {
 	signed, err := readOptional(name)
 	if err != nil {
@@ -158,13 +157,13 @@ func openCheckpoint(name, public string) (*Checkpoint, error) {
 	opened, err := ledger.OpenCheckpoint(signed, public)
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("%s: %w", name, err),
-			Hint: "if nobody but you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint"}
+			Hint: "if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint"}
 	}
 	return &Checkpoint{opened, signed, false}, nil
 }
 
-// signedLength returns how many events the ledger must have at least. A checkpoint that cannot be read is for Sign and
-// Verify to tell of.
+// signedLength returns the number of events that were signed, which the ledger must have. It returns 0 if the checkpoint cannot
+// be read; Sign and Verify report that.
 func (l *Ledger) signedLength() uint64 {
 	public, err := l.PublicKey()
 	if err != nil {
@@ -177,11 +176,12 @@ func (l *Ledger) signedLength() uint64 {
 	return last.Size
 }
 
-func cut(signed, events uint64) error {
+// checkLength returns an error if the ledger has fewer events than were signed.
+func checkLength(signed, events uint64) error {
 	if signed <= events {
 		return nil
 	}
-	return unverified("the ledger was cut off: it has %d events, and %d were signed", events, signed)
+	return unverified("the ledger was truncated: it has %d events, but %d were signed", events, signed)
 }
 
 func unverified(format string, args ...any) error {
@@ -189,9 +189,9 @@ func unverified(format string, args ...any) error {
 		Hint: "run signalbox ledger verify, and restore the ledger from a copy"}
 }
 
-// checkExtends shows that the ledger up to tail begins with what a checkpoint signed.
+// checkExtends checks that the ledger up to tail continues what a checkpoint signed.
 func (b *Box) checkExtends(ctx context.Context, last *Checkpoint, tail *ledger.Tail) error {
-	if err := cut(last.Size, tail.Seq); err != nil {
+	if err := checkLength(last.Size, tail.Seq); err != nil {
 		return err
 	}
 	if last.Size < tail.Seq {
@@ -215,23 +215,23 @@ func (b *Box) checkExtends(ctx context.Context, last *Checkpoint, tail *ledger.T
 }
 
 func notSigned(last *Checkpoint) error {
-	return unverified("the ledger was changed: its first %d events are not those that were signed", last.Size)
+	return unverified("the ledger was changed: its first %d events are not the ones that were signed", last.Size)
 }
 
-// signedTree returns the tree whose root a checkpoint signed: the one that was kept, or one made from the ledger.
+// signedTree returns the tree that a checkpoint signed, from its file or else from the events.
 func (l *Ledger) signedTree(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
-	kept, err := readOptional(l.file(checkpointTreeName))
+	stored, err := readOptional(l.file(checkpointTreeName))
 	if err != nil {
 		return nil, err
 	}
 	tree := &ledger.Tree{}
-	if tree.UnmarshalBinary(kept) == nil && tree.Size() == last.Size && tree.Root() == last.Root {
+	if tree.UnmarshalBinary(stored) == nil && tree.Size() == last.Size && tree.Root() == last.Root {
 		return tree, nil
 	}
 	return l.treeFor(ctx, last)
 }
 
-// treeFor returns the tree over as many events of the ledger as a checkpoint signed, if it has the root that was signed.
+// treeFor computes the tree over as many events as a checkpoint signed, and checks its root.
 func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, error) {
 	tree := &ledger.Tree{}
 	for hash, err := range l.hashes(ctx, 0, last.Size) {
@@ -246,7 +246,7 @@ func (l *Ledger) treeFor(ctx context.Context, last *Checkpoint) (*ledger.Tree, e
 	return tree, nil
 }
 
-// hashes yields the hashes of the events after one up to and including another.
+// hashes yields the hashes of the events from after+1 to last.
 func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signalbox.Hash, error] {
 	return func(yield func(signalbox.Hash, error) bool) {
 		if after >= last {
@@ -261,6 +261,6 @@ func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signa
 				return
 			}
 		}
-		yield(signalbox.Hash{}, unverified("the ledger was cut off: event %d is gone", after+1))
+		yield(signalbox.Hash{}, unverified("the ledger was truncated: event %d is missing", after+1))
 	}
 }

@@ -19,7 +19,7 @@ func TestCheckpointsStayTrue(t *testing.T) {
 	kept := []string{k.read(t, checkpointName)}
 	for _, works := range [][]string{{"t1"}, {"t2", "t3", "t4"}, {"t5"}} {
 		checkpoint := k.writeAndSign(t, works...)
-		if !checkpoint.Fresh || string(checkpoint.Signed) != k.read(t, checkpointName) {
+		if !checkpoint.New || string(checkpoint.Signed) != k.read(t, checkpointName) {
 			t.Errorf("signed %+v", checkpoint)
 		}
 		kept = append(kept, string(checkpoint.Signed))
@@ -36,7 +36,7 @@ func TestNothingNewIsNotSignedAgain(t *testing.T) {
 	k := newKit(t)
 	first := k.writeAndSign(t, "t1")
 	again := sign(t, k.open(t))
-	if again.Fresh || string(again.Signed) != string(first.Signed) || again.Size != 2 {
+	if again.New || string(again.Signed) != string(first.Signed) || again.Size != 2 {
 		t.Errorf("signed again: %+v, first %+v", again, first)
 	}
 }
@@ -62,7 +62,7 @@ func TestCutLedgerIsNotSigned(t *testing.T) {
 	k.tamper(t, "DELETE FROM events WHERE seq > 3")
 	_, err := Open(t.Context(), k.dir, k.opts)
 	checkCode(t, err, signalbox.CodeUnverified)
-	if !strings.Contains(err.Error(), "cut off: it has 3 events, and 4 were signed") {
+	if !strings.Contains(err.Error(), "truncated: it has 3 events, but 4 were signed") {
 		t.Errorf("open: %v", err)
 	}
 
@@ -80,7 +80,7 @@ func TestCutLedgerIsNotSigned(t *testing.T) {
 	k.put(t, checkpointName, string(old.Signed))
 	b := k.open(t)
 	k.put(t, checkpointName, string(last.Signed))
-	checkNotSigned(t, k, b, "cut off")
+	checkNotSigned(t, k, b, "truncated")
 }
 
 // A ledger whose events were replaced, each with a right hash, is a copy that went on otherwise.
@@ -94,9 +94,9 @@ func TestReplacedLedgerIsNotSigned(t *testing.T) {
 			k.forget(t)
 			forged.writeAndSign(t, append([]string{"t4", "t5"}, more...)...)
 			forged.put(t, checkpointName, k.read(t, checkpointName))
-			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not those that were signed")
+			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not the ones that were signed")
 			forged.put(t, checkpointTreeName, k.read(t, checkpointTreeName)) // nor with the right tree beside it
-			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not those that were signed")
+			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not the ones that were signed")
 			report := verify(t, forged, VerifyOptions{})
 			if report.OK || report.FirstBad != 1 {
 				t.Errorf("report %+v", report)
@@ -210,7 +210,7 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 	checkVerified(t, k, 1+signers*rounds)
 }
 
-// Commands open the box, write, sign and close it, many at a time: what others signed in between is no ledger cut off.
+// Commands open the box, write, sign and close it, many at a time: what others signed in between is no ledger truncated.
 func TestManyCommandsAtOnce(t *testing.T) {
 	k := newKit(t)
 	var commands sync.WaitGroup

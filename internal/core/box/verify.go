@@ -12,42 +12,42 @@ import (
 	"signalbox/ledger"
 )
 
-// VerifyOptions says what to verify against. The zero value takes the box's own checkpoint and key.
+// VerifyOptions are options for Verify.
 type VerifyOptions struct {
-	// Checkpoint is a signed note that was kept elsewhere; nil is the box's own.
+	// Checkpoint is a signed note from a trusted place; nil means the box's own checkpoint.
 	Checkpoint []byte
-	// PublicKey is one that was kept elsewhere; "" is the box's own.
+	// PublicKey is the key from a trusted place; "" means the box's own key.
 	PublicKey string
-	// Progress, if not nil, is called now and then with the number of events verified and of all.
-	Progress func(done, all uint64)
+	// Progress, if not nil, is called from time to time with the number of events verified and the total.
+	Progress func(done, total uint64)
 }
 
-// Verified is what Verify found.
+// Verified is the result of Verify.
 type Verified struct {
 	ledger.Report
-	// Unjudged is why the meaning of the events was not judged to the end, nil if it was.
-	Unjudged error
-	// Hint says what to do if it is not the events that are bad.
+	// NotReplayed is why the rules could not be applied to all events, nil if they were.
+	NotReplayed error
+	// Hint is what to do if the problem is not an event.
 	Hint string
 }
 
-// Verify checks the whole ledger, and against a checkpoint if there is one. What is wrong is in the report; the error
-// is for what could not be looked at.
+// Verify checks the whole ledger, against a checkpoint if there is one. Problems with the ledger are in the result; the error is
+// for what could not be read.
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
-	// The checkpoint comes first: what is appended and signed meanwhile is not missing.
+	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
-	if classed := (*signalbox.Error)(nil); badCheckpoint != nil && !(errors.As(badCheckpoint, &classed) && classed.Code == signalbox.CodeUnverified) {
+	if classified := (*signalbox.Error)(nil); badCheckpoint != nil && !(errors.As(badCheckpoint, &classified) && classified.Code == signalbox.CodeUnverified) {
 		return Verified{}, badCheckpoint
 	}
 	head, err := l.Journal.Head(ctx)
 	if errors.Is(err, journal.ErrDamaged) {
-		head, err = ledger.MaxEvents, nil // the last event is bad; perhaps it is not the first that is
+		head, err = ledger.MaxEvents, nil // the last event is damaged, but perhaps not the first that is
 	}
 	if err != nil {
 		return Verified{}, err
 	}
 	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: half(opts.Progress, 0, head)}
-	report, err := ledger.Verify(ctx, head, l.readWhole, verifyOpts)
+	report, err := ledger.Verify(ctx, head, l.readValid, verifyOpts)
 	v := Verified{Report: report}
 	if err == nil && report.OK {
 		err = l.replay(ctx, &v, half(opts.Progress, head, head))
@@ -58,7 +58,7 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	err = damaged(&v.Report, err)
 	if err == nil && v.OK && badCheckpoint != nil {
 		v.OK, v.Reason = false, badCheckpoint.Error()
-		v.Hint = "compare checkpoint and key with those that you keep elsewhere: one of them is another box's, or was edited"
+		v.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
 	}
 	return v, err
 }
@@ -68,7 +68,7 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 	if public == "" {
 		var err error
 		if public, err = l.PublicKey(); err != nil {
-			return nil // then there is no checkpoint either
+			return nil // without a key there is no checkpoint
 		}
 	}
 	found, err := l.checkpoints(public)
@@ -76,16 +76,16 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 		return err
 	}
 	_, err = l.treeFor(ctx, found[0])
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Code == signalbox.CodeUnverified {
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeUnverified {
 		v.OK, v.FirstBad, v.Reason = false, 1, err.Error()
 		return nil
 	}
 	return err
 }
 
-// readWhole reads on to the first event that cannot be read, so that Verify finds out which one that is: the journal
-// itself gives all that was asked for, or nothing.
-func (l *Ledger) readWhole(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+// readValid reads events up to the first that is damaged, so that Verify finds out which one it is. The journal itself returns
+// all requested events or an error.
+func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
 	for {
 		events, err := l.Journal.Read(ctx, after, limit)
 		if !errors.Is(err, journal.ErrDamaged) || limit <= 1 {
@@ -95,16 +95,16 @@ func (l *Ledger) readWhole(ctx context.Context, after uint64, limit int) ([]sign
 	}
 }
 
-// half makes the progress of one of two passes over the ledger that of both.
-func half(progress func(done, all uint64), before, head uint64) func(uint64) {
+// half converts the progress of one of two passes over the ledger to that of both.
+func half(progress func(done, total uint64), before, head uint64) func(uint64) {
 	if progress == nil {
 		return nil
 	}
 	return func(done uint64) { progress((before+done)/2, head) }
 }
 
-// replay looks for events that no signalbox would have written, though they are chained and signed like the others, and
-// for a snapshot that says otherwise than the ledger.
+// replay applies the rules to all events. It finds events that are chained and signed but that signalbox would not have written,
+// and a snapshot that differs from the events.
 func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64)) error {
 	err := engine.Replay(ctx, l.Journal, progress)
 	impossible := (*rules.HistoryError)(nil)
@@ -113,28 +113,28 @@ func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64))
 		v.OK, v.FirstBad, v.Reason = false, impossible.Seq, impossible.Error()
 	case errors.Is(err, engine.ErrSnapshotDiffers):
 		v.OK, v.Reason = false, err.Error()+": remove "+l.file("snapshot")
-		v.Hint = "the events are whole; without the snapshot all is read from them anew"
-	case errors.Is(err, rules.ErrNewer): // its meaning is for a newer signalbox to judge
-		v.Unjudged = err
+		v.Hint = "the events are valid; without the snapshot, the state is computed from them again"
+	case errors.Is(err, rules.ErrNewer): // needs a newer signalbox
+		v.NotReplayed = err
 	default:
 		return err
 	}
 	return nil
 }
 
-// damaged makes a finding of a database that cannot be read: somebody changed it, or the disk did.
+// damaged records a database that cannot be read in the report.
 func damaged(report *ledger.Report, err error) error {
 	if !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
-		err = classed.Err // without the way it came
+	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) {
+		err = classified.Err // without the wrapping
 	}
 	report.OK, report.FirstBad, report.Reason = false, report.Events+1, err.Error()
 	return nil
 }
 
-// checkpointToVerify opens the checkpoint to verify against, nil if there is none.
+// checkpointToVerify returns the checkpoint to verify against, nil if there is none.
 func (l *Ledger) checkpointToVerify(opts VerifyOptions) (*ledger.Checkpoint, error) {
 	public := opts.PublicKey
 	if public == "" {
@@ -157,7 +157,7 @@ func (l *Ledger) checkpointToVerify(opts VerifyOptions) (*ledger.Checkpoint, err
 	return &checkpoint, nil
 }
 
-// Prove makes a proof that an event is in the ledger, against the box's last checkpoint.
+// Prove returns a proof that an event is in the ledger, based on the box's last checkpoint.
 func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 	public, err := l.PublicKey()
 	if err != nil {
@@ -168,15 +168,15 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if last == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the box has no checkpoint to prove against"),
-			Hint: "make one first: signalbox ledger checkpoint"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the box has no checkpoint, which a proof needs"),
+			Hint: "create one with signalbox ledger checkpoint"}
 	}
 	head, err := l.Journal.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if seq == 0 || seq > head {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no event %d, the ledger has %d", seq, head),
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no event %d: the ledger ends at event %d", seq, head),
 			Hint: "see the last events with signalbox ledger tail"}
 	}
 	events, err := l.Journal.Read(ctx, seq-1, 1)
@@ -184,7 +184,7 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if len(events) == 0 || events[0].Seq != seq {
-		return nil, unverified("event %d is gone", seq)
+		return nil, unverified("event %d is missing", seq)
 	}
 	return ledger.Prove(&events[0], last.Signed, public, l.hashes(ctx, 0, last.Size))
 }

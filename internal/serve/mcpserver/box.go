@@ -59,7 +59,7 @@ func (s *Server) look(ctx context.Context, f func(*box.Box) error) error {
 	if findErr != nil {
 		return err
 	}
-	readable, readErr := box.OpenToLook(ctx, dir, s.opts.Box)
+	readable, readErr := box.OpenReadOnly(ctx, dir, s.opts.Box)
 	if readErr != nil {
 		return err
 	}

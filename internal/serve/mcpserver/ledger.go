@@ -91,7 +91,7 @@ func (s *Server) addVerifyLedger() {
 }
 
 func (s *verifySnapshot) fill(r box.Verified) {
-	s.OK, s.Events, s.Head, s.Judged = r.OK, r.Events, r.Head.String(), r.Unjudged == nil
+	s.OK, s.Events, s.Head, s.Judged = r.OK, r.Events, r.Head.String(), r.NotReplayed == nil
 	if r.FirstBad != 0 {
 		s.FirstBad = &r.FirstBad
 	}

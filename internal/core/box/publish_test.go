@@ -16,14 +16,14 @@ import (
 	"signalbox/internal/config"
 )
 
-func TestHandOutToNobody(t *testing.T) {
-	if err := HandOut(t.Context(), config.Checkpoint{}, []byte("signed")); err != nil {
+func TestPublishToNobody(t *testing.T) {
+	if err := Publish(t.Context(), config.Checkpoint{}, []byte("signed")); err != nil {
 		t.Error(err)
 	}
 }
 
 // All places are tried, whatever comes of the ones before, and each that failed is named on one line.
-func TestHandOutTriesAllPlaces(t *testing.T) {
+func TestPublishTriesAllPlaces(t *testing.T) {
 	received := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -36,7 +36,7 @@ func TestHandOutTriesAllPlaces(t *testing.T) {
 		Command: []string{filepath.Join(dir, "no-such-command")},
 		Webhook: server.URL,
 	}
-	err := HandOut(t.Context(), places, []byte("signed"))
+	err := Publish(t.Context(), places, []byte("signed"))
 	checkCode(t, err, signalbox.CodeFailed)
 	select {
 	case got := <-received:
@@ -46,7 +46,7 @@ func TestHandOutTriesAllPlaces(t *testing.T) {
 	default:
 		t.Error("the webhook got nothing")
 	}
-	for _, part := range []string{"could not be handed to the file " + places.File + " (", ", nor to the command " + places.Command[0] + " ("} {
+	for _, part := range []string{"could not be published to the file " + places.File + " (", ", nor to the command " + places.Command[0] + " ("} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want one with %q", err, part)
 		}
@@ -56,10 +56,10 @@ func TestHandOutTriesAllPlaces(t *testing.T) {
 	}
 }
 
-func TestHandOutToAFile(t *testing.T) {
+func TestPublishToAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "checkpoint")
 	for _, signed := range []string{"first", "second"} {
-		if err := HandOut(t.Context(), config.Checkpoint{File: name}, []byte(signed)); err != nil {
+		if err := Publish(t.Context(), config.Checkpoint{File: name}, []byte(signed)); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(name); err != nil || string(text) != signed {
@@ -68,32 +68,32 @@ func TestHandOutToAFile(t *testing.T) {
 	}
 }
 
-func TestHandOutToACommand(t *testing.T) {
+func TestPublishToACommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")
 	}
 	name := filepath.Join(t.TempDir(), "checkpoint")
 	command := config.Checkpoint{Command: []string{"sh", "-c", `cat >"$0"`, name}}
-	if err := HandOut(t.Context(), command, []byte("signed")); err != nil {
+	if err := Publish(t.Context(), command, []byte("signed")); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(name); err != nil || string(text) != "signed" {
 		t.Errorf("the command got %q, %v", text, err)
 	}
 	command = config.Checkpoint{Command: []string{"sh", "-c", "echo no room >&2; exit 3"}}
-	if err := HandOut(t.Context(), command, []byte("signed")); err == nil || !strings.Contains(err.Error(), "(exit status 3: no room)") {
+	if err := Publish(t.Context(), command, []byte("signed")); err == nil || !strings.Contains(err.Error(), "(exit status 3: no room)") {
 		t.Errorf("a command that fails: %v", err)
 	}
 	command = config.Checkpoint{Command: []string{"sh", "-c", "yes | head -c 100000; exit 1"}}
-	if err := HandOut(t.Context(), command, []byte("signed")); err == nil || len(err.Error()) > 1000 {
+	if err := Publish(t.Context(), command, []byte("signed")); err == nil || len(err.Error()) > 1000 {
 		t.Errorf("a command that says much: %d bytes", len(err.Error()))
 	}
 }
 
-func TestHandOutToAWebhook(t *testing.T) {
+func TestPublishToAWebhook(t *testing.T) {
 	for status, fine := range map[int]bool{200: true, 202: true, 204: true, 304: false, 404: false, 500: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
-		err := HandOut(t.Context(), config.Checkpoint{Webhook: server.URL}, []byte("signed"))
+		err := Publish(t.Context(), config.Checkpoint{Webhook: server.URL}, []byte("signed"))
 		server.Close()
 		if (err == nil) != fine {
 			t.Errorf("status %d: %v", status, err)
@@ -102,7 +102,7 @@ func TestHandOutToAWebhook(t *testing.T) {
 }
 
 // Whoever does not wait any longer need not wait for a place that does not answer.
-func TestHandOutEndsWithItsContext(t *testing.T) {
+func TestPublishEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
@@ -110,8 +110,8 @@ func TestHandOutEndsWithItsContext(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	err := HandOut(ctx, config.Checkpoint{Webhook: server.URL}, []byte("signed"))
-	if classed := (*signalbox.Error)(nil); !errors.As(err, &classed) || !strings.Contains(err.Error(), "context canceled") {
+	err := Publish(ctx, config.Checkpoint{Webhook: server.URL}, []byte("signed"))
+	if classified := (*signalbox.Error)(nil); !errors.As(err, &classified) || !strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("error %v", err)
 	}
 }
