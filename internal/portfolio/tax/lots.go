@@ -93,8 +93,11 @@ func older(a, b *lot) bool { return compareAge(a, b) < 0 }
 func newer(a, b *lot) bool { return compareAge(a, b) > 0 }
 
 func newHolding(a *account, t *ticker) *holding {
-	h := &holding{account: a, ticker: t, ranking: newRanking()}
+	h := &holding{account: a, ticker: t}
 	h.byDate.before, h.newest.before = older, newer
+	if a.ranksLots() {
+		h.ranking = newRanking()
+	}
 	return h
 }
 

@@ -13,6 +13,9 @@ type account struct {
 
 func (a *account) taxable() bool { return a.Kind == Taxable }
 
+// ranksLots reports whether sells choose lots by their basis.
+func (a *account) ranksLots() bool { return a.Method == HIFO || a.Method == MinTax }
+
 // row is a transaction with its names resolved.
 type row struct {
 	*Transaction

@@ -34,16 +34,16 @@ func (f *fold) pickOldest(h *holding, lotID string) *part {
 // ranking orders the parts of a holding by basis per share, highest first. HIFO uses short alone. A rank is void once
 // its part is closed or ranked again.
 type ranking struct {
-	short    queue[*rank] // parts whose loss would be short-term
-	long     queue[*rank] // parts whose gain would be long-term
-	maturing queue[*rank] // by the day on which the part must be ranked again
+	short    queue[*rank]     // parts whose loss would be short-term
+	long     queue[*rank]     // parts whose gain would be long-term
+	maturing map[Date][]*rank // by the day on which the part must be ranked again
+	matured  Date             // maturing is done up to this day
 }
 
 type rank struct {
 	part     *part
 	version  int
 	perShare decimal.Decimal
-	until    Date // the day on which the part must be ranked again; zero: none
 }
 
 func newRanking() ranking {
@@ -54,36 +54,37 @@ func newRanking() ranking {
 		x, y := a.part, b.part
 		return cmp.Or(cmp.Compare(x.lot.date, y.lot.date), cmp.Compare(x.lot.row, y.lot.row), cmp.Compare(x.created, y.created)) < 0
 	}
-	sooner := func(a, b *rank) bool { return a.until < b.until }
-	return ranking{short: queue[*rank]{before: higher}, long: queue[*rank]{before: higher}, maturing: queue[*rank]{before: sooner}}
+	return ranking{short: queue[*rank]{before: higher}, long: queue[*rank]{before: higher}, maturing: make(map[Date][]*rank)}
 }
 
 // rank ranks a part that is new or whose basis per share or holding period has changed. Taking shares from a part does
 // not change its rank.
 func (f *fold) rank(p *part) {
 	h := p.lot.holding
-	method := h.account.Method
-	if method != HIFO && method != MinTax || p.closed() {
+	if !h.account.ranksLots() || p.closed() {
 		return
 	}
 	p.version++
 	r := &rank{part: p, version: p.version, perShare: f.portion(p.basisForLoss(), decimal.One, p.quantity)}
-	if method == HIFO {
+	if h.account.Method == HIFO {
 		heap.Push(&h.short, r)
 		return
 	}
 	gainFrom, lossFrom := p.longTermFrom()
 	if lossFrom > f.today {
 		heap.Push(&h.short, r)
-		r.until = lossFrom
 	}
 	if gainFrom <= f.today {
 		heap.Push(&h.long, r)
-	} else {
-		r.until = gainFrom
 	}
-	if r.until > 0 {
-		heap.Push(&h.maturing, r)
+	if h.matured == 0 {
+		h.matured = f.today
+	}
+	switch { // gainFrom is not after lossFrom
+	case gainFrom > f.today:
+		h.maturing[gainFrom] = append(h.maturing[gainFrom], r)
+	case lossFrom > f.today:
+		h.maturing[lossFrom] = append(h.maturing[lossFrom], r)
 	}
 }
 
@@ -102,6 +103,9 @@ func (p *part) longTermFrom() (gain, loss Date) {
 
 // rankAgain ranks all parts of a holding, after a change to all of them.
 func (f *fold) rankAgain(h *holding) {
+	if !h.account.ranksLots() {
+		return
+	}
 	h.ranking = newRanking()
 	for _, p := range h.openParts() {
 		f.rank(p)
@@ -125,11 +129,15 @@ func (r *rank) valid() bool { return r.version == r.part.version && !r.part.clos
 // pickMinTax takes short-term losses, long-term losses, long-term gains, short-term gains, in this order, and in each
 // the highest basis per share first.
 func (f *fold) pickMinTax(h *holding, perShare decimal.Decimal) *part {
-	for len(h.maturing.items) > 0 && h.maturing.items[0].until <= f.today {
-		f.steps++
-		if r := heap.Pop(&h.maturing).(*rank); r.valid() {
-			f.rank(r.part)
+	for h.matured < f.today {
+		h.matured++
+		for _, r := range h.maturing[h.matured] {
+			f.steps++
+			if r.valid() {
+				f.rank(r.part)
+			}
 		}
+		delete(h.maturing, h.matured)
 	}
 	short, long := f.top(&h.short), f.top(&h.long)
 	if short != nil && (long == nil || h.short.items[0].perShare.Cmp(perShare) > 0) {
