@@ -104,7 +104,7 @@ func questionsOf(entries []session.Entry) []console.Question {
 			continue
 		}
 		switch last := &all[len(all)-1]; e.Kind {
-		case session.Begun: // again, perhaps
+		case session.RunStart: // again, perhaps
 			last.Error, last.Done = nil, nil
 		case session.Answer:
 			last.Error, last.Done = e.Error, e.Done

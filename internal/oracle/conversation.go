@@ -140,7 +140,7 @@ func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(con
 func (v *conversation) startRun(ctx context.Context, n int) (*tree.Run, error) {
 	run := fmt.Sprintf("%s.%d.%d", v.session.ID, v.number, n)
 	journal := session.JournalName(v.number, n)
-	err := v.session.Append(session.Entry{Kind: session.Begun, Question: v.number, Run: run, Journal: journal}, true)
+	err := v.session.Append(session.Entry{Kind: session.RunStart, Question: v.number, Run: run, Journal: journal}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (v *conversation) handleEmit(ctx context.Context, run *tree.Run, e tree.Emi
 		system.Text, _ = fields["text"].(string)
 		entry.Kind, entry.System, c = session.System, &system, system
 	case topicSay:
-		entry.Kind = session.Said
+		entry.Kind = session.TreeText
 		entry.Text, _ = e.Value.(string)
 		entry.Turn = 0 // the message does not belong to the model's reply
 		if v.out.midLine(0) {
@@ -321,11 +321,11 @@ func (v *conversation) lastContent() (text, modelName string) {
 	var reply *model.Reply
 	for _, e := range v.session.Entries() {
 		switch e.Kind {
-		case session.Begun:
+		case session.RunStart:
 			parts, reply = nil, nil
 		case session.Reply:
 			parts, reply = nil, e.Reply
-		case session.Said:
+		case session.TreeText:
 			parts = append(parts, e.Text)
 		}
 	}
@@ -436,7 +436,7 @@ type partialReply struct {
 
 func (r *replayer) addEntry(e *session.Entry) {
 	switch e.Kind {
-	case session.Begun:
+	case session.RunStart:
 		r.cutAll()
 		if r.begun {
 			r.add(chunk.System{Name: chunk.AskedAgain, Text: "the question was asked again"})
@@ -454,9 +454,9 @@ func (r *replayer) addEntry(e *session.Entry) {
 		r.cut(e.Key)
 	case session.Reply:
 		r.addContent(e.Turn, transcript.Content(e.Reply.Text))
-	case session.Said:
+	case session.TreeText:
 		r.addContent(e.Turn, e.Text)
-	case session.Called:
+	case session.Call:
 		r.add(toolCallChunk(e))
 	case session.Result:
 		r.add(toolResultChunk(e))

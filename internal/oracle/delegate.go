@@ -93,7 +93,7 @@ func (v *conversation) delegatedBefore(key string) bool {
 		switch {
 		case e.Kind == session.Result && e.Key == key:
 			ended = true
-		case e.Kind == session.Begun:
+		case e.Kind == session.RunStart:
 			before = ended
 		}
 	}
@@ -120,7 +120,7 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e delegation
 	defer s.Close()
 	call := &model.Call{ID: "delegate-" + hex.EncodeToString(sum[:4]), Name: "delegate:" + e.Agent,
 		Arguments: tree.FormatValue(map[string]any{"scope": e.Scope, "reason": e.Reason})}
-	begun := session.Entry{Kind: session.Called, Key: key, Question: v.number, Turn: e.Turn, Call: call}
+	begun := session.Entry{Kind: session.Call, Key: key, Question: v.number, Turn: e.Turn, Call: call}
 	if added, err := v.session.Once(begun, false); err != nil {
 		return nil, v.abort(err)
 	} else if added {

@@ -86,7 +86,7 @@ func (v *conversation) questionKey(key, about string) string {
 // doneBefore returns the outcome of a call that the tree made in an earlier run and that must not be repeated: it succeeded, or its
 // outcome is unknown and the tool is not read-only. A failed call may be repeated.
 func (v *conversation) doneBefore(questionKey, own string, tool toolbox.Tool) (callOutcome, bool) {
-	if _, begun := v.session.Find(session.Called, own); begun {
+	if _, begun := v.session.Find(session.Call, own); begun {
 		return callOutcome{}, false
 	}
 	open := map[string]*session.Entry{}
@@ -95,7 +95,7 @@ func (v *conversation) doneBefore(questionKey, own string, tool toolbox.Tool) (c
 		e := &entries[i]
 		switch {
 		case !strings.HasPrefix(e.Key, questionKey+"@"):
-		case e.Kind == session.Called:
+		case e.Kind == session.Call:
 			open[e.Key] = e
 		case e.Kind == session.Result && (e.OK || e.Text == unknownOutcome && !tool.ReadOnly):
 			return outcomeOf(*e), true
@@ -184,7 +184,7 @@ func callKey(key string, i int) string { return key + "/" + strconv.Itoa(i) }
 
 // beginCall records that a call is about to be made, and reports whether an earlier process had begun it.
 func (v *conversation) beginCall(m *pendingCall) (begun bool, err error) {
-	e := session.Entry{Kind: session.Called, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call}
+	e := session.Entry{Kind: session.Call, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call}
 	added, err := v.session.Once(e, v.hasEffects(m))
 	if err == nil && added {
 		v.out.send(toolCallChunk(&e))
@@ -288,7 +288,7 @@ func (v *conversation) settleCalls() error {
 		}
 	}
 	for _, e := range entries {
-		if e.Kind != session.Called || results[e.Key] {
+		if e.Kind != session.Call || results[e.Key] {
 			continue
 		}
 		tool, known := v.tools[e.Call.Name]

@@ -108,7 +108,7 @@ func TestInputsAfterEarlyKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []session.Entry{{Kind: session.Question, Question: 1, Text: question, Class: "code"},
-		{Kind: session.Begun, Question: 1, Run: "O-1.1.1", Journal: session.JournalName(1, 1)}} {
+		{Kind: session.RunStart, Question: 1, Run: "O-1.1.1", Journal: session.JournalName(1, 1)}} {
 		if err := s.Append(e, false); err != nil {
 			t.Fatal(err)
 		}

@@ -213,7 +213,7 @@ func (o *talk) checkCalls(t *testing.T, entries []session.Entry) (doubts int) {
 	calls := map[string]session.Entry{}
 	for _, e := range entries {
 		switch e.Kind {
-		case session.Called:
+		case session.Call:
 			if _, twice := calls[e.Key]; twice {
 				t.Errorf("call %s is recorded twice", e.Key)
 			}

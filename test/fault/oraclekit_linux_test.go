@@ -392,7 +392,7 @@ func chunkLine(c chunk.Chunk) string {
 
 func entryLine(e *session.Entry) string {
 	switch e.Kind {
-	case session.Called:
+	case session.Call:
 		return chunkLine(chunk.ToolCall{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name})
 	case session.Result:
 		return chunkLine(chunk.ToolResult{Turn: e.Turn, ID: e.Call.ID, OK: e.OK, Text: e.Text})

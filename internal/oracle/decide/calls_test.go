@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// verdicts plays calls, each a letter that stands for its arguments.
+// verdicts returns the verdicts on calls; each letter stands for arguments.
 func verdicts(calls string) string {
 	var c decide.Calls
 	var out strings.Builder
@@ -26,7 +26,7 @@ func verdicts(calls string) string {
 	return out.String()
 }
 
-func TestRepeatedCallsAreToldOfOnceThenRefused(t *testing.T) {
+func TestRepeatedCalls(t *testing.T) {
 	for calls, want := range map[string]string{
 		"aa":               "aa",
 		"aaa":              "aat",
@@ -36,7 +36,7 @@ func TestRepeatedCallsAreToldOfOnceThenRefused(t *testing.T) {
 		"aa1234567a":       "aaaaaaaaat", // the third among ten
 		"aa12345678a":      "aaaaaaaaaaa",
 		"aaa1234567a":      "aataaaaaaar",
-		"aaa1234567890aaa": "aataaaaaaaaaaaat", // forgotten: told again
+		"aaa1234567890aaa": "aataaaaaaaaaaaat", // forgotten: Tell again
 		"aaa123456789aaa":  "aataaaaaaaaaaat",
 		"aaabbb":           "aataat",
 	} {
@@ -46,7 +46,7 @@ func TestRepeatedCallsAreToldOfOnceThenRefused(t *testing.T) {
 	}
 }
 
-func TestCallsIsAValue(t *testing.T) {
+func TestCallsIsImmutable(t *testing.T) {
 	var c decide.Calls
 	for i := range 20 {
 		one, _ := c.Next("t", []byte{'"', 'x', '"'})
@@ -119,8 +119,8 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// The tracker against the rule said plainly, over the whole history.
-func TestCallsFollowTheRule(t *testing.T) {
+// Next agrees with a simple implementation that has the whole history.
+func TestCallsAgainstReference(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		history := rapid.StringMatching(`[abcd]{0,40}`).Draw(t, "calls")
 		var c decide.Calls

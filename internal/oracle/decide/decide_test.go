@@ -52,7 +52,7 @@ func TestEveryRow(t *testing.T) {
 		{"turns, asked, then the budget", situation{Turn: 31, Asked: "max_turns_exceeded", Spent: limits{Tokens: 1}, Limit: limits{Tokens: 1}}, decide.Decision{Do: "stop", Reason: "max_turns_exceeded", Level: "warning"}},
 
 		{"context_sufficient", situation{Signal: signal("context_sufficient", 0), Text: true}, decide.Decision{Do: "final", Reason: "context_sufficient"}},
-		{"context_sufficient and no word", situation{Signal: signal("context_sufficient", 1)}, decide.Decision{Do: "ask_final", Reason: "context_sufficient"}},
+		{"context_sufficient without text", situation{Signal: signal("context_sufficient", 1)}, decide.Decision{Do: "ask_final", Reason: "context_sufficient"}},
 		{"the word after it", situation{Asked: "context_sufficient", Text: true}, decide.Decision{Do: "final", Reason: "context_sufficient"}},
 		{"still no word", situation{Asked: "context_sufficient"}, decide.Decision{Do: "stop", Reason: "no_answer", Level: "warning", Detail: "context_sufficient"}},
 		{"partial_answer", situation{Signal: signal("partial_answer", 0.1, "missing", "the tests"), Text: true}, decide.Decision{Do: "final", Reason: "partial_answer", Detail: "the tests"}},
@@ -66,16 +66,16 @@ func TestEveryRow(t *testing.T) {
 		{"same reason some turns ago", situation{SameReason: 3, PendingToolCalls: 1}, decide.Decision{Do: "go_on", Reason: "tool_calls"}},
 
 		{"need_capability", situation{Signal: capability, Text: true}, decide.Decision{Do: "final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
-		{"need_capability and no word", situation{Signal: capability, PendingToolCalls: 1}, decide.Decision{Do: "ask_final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
+		{"need_capability without text", situation{Signal: capability, PendingToolCalls: 1}, decide.Decision{Do: "ask_final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
 		{"need_capability, its workaround", situation{Signal: workaround, Text: true}, decide.Decision{Do: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
 		{"need_capability, our workaround", situation{Signal: capability, Workaround: true, Text: true}, decide.Decision{Do: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
 
 		{"delegation", situation{Signal: delegation, SubAgent: true, Text: true}, decide.Decision{Do: "delegate", Reason: "delegation_recommended", Detail: "researcher"}},
-		{"delegation to nobody", situation{Signal: delegation, Text: true}, decide.Decision{Do: "go_on", Reason: "delegation_recommended", Detail: "researcher"}},
+		{"delegation without sub-agent", situation{Signal: delegation, Text: true}, decide.Decision{Do: "go_on", Reason: "delegation_recommended", Detail: "researcher"}},
 
 		{"need_turn 0.5", situation{Signal: signal("need_turn", 0.5), SameReason: 1, Text: true}, decide.Decision{Do: "go_on", Reason: "need_turn"}},
 		{"need_turn 0.49", situation{Signal: signal("need_turn", 0.49), Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"need_turn 0.49 and no word", situation{Signal: signal("need_turn", 0.49)}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
+		{"need_turn 0.49 without text", situation{Signal: signal("need_turn", 0.49)}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
 		{"tool calls", situation{PendingToolCalls: 1, Text: true}, decide.Decision{Do: "go_on", Reason: "tool_calls"}},
 
 		{"2 turns without a signal", situation{TurnsWithoutSignal: 2}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
@@ -96,10 +96,10 @@ func TestEveryRow(t *testing.T) {
 	}
 }
 
-// row is one way to make a row of the table hold.
+// row is a situation that matches a row of the table.
 type row struct {
 	reason decide.Reason
-	signal string // it needs this one; "" if it needs none, "any" if it needs one
+	signal string // the required signal; "" for none, "any" for any
 	make   func(*decide.Situation)
 }
 
@@ -124,7 +124,7 @@ func rows() []row {
 	}
 }
 
-func TestTheFirstOfEveryTwoRowsDecides(t *testing.T) {
+func TestFirstMatchingRowDecides(t *testing.T) {
 	pairs := 0
 	all := rows()
 	for i, first := range all {
@@ -134,10 +134,10 @@ func TestTheFirstOfEveryTwoRowsDecides(t *testing.T) {
 			case name == "" || name == "any":
 				name = max(second.signal, first.signal)
 			case second.signal != "" && second.signal != "any" && second.signal != name:
-				continue // no reply carries both
+				continue // a reply cannot have both
 			}
 			if first.reason == "need_turn" && second.reason == "low_confidence" {
-				continue // no signal is both
+				continue // a signal cannot be both
 			}
 			var s decide.Situation
 			if name == "any" {
@@ -150,7 +150,7 @@ func TestTheFirstOfEveryTwoRowsDecides(t *testing.T) {
 			first.make(&s)
 			want := first.reason
 			if want == "no_answer" && s.Text {
-				want = "stuck" // the answer that was asked for
+				want = "stuck" // the last turn, which had to answer
 			}
 			if got := decide.Decide(s); got.Reason != want {
 				t.Errorf("%s and %s: %+v", first.reason, second.reason, got)
@@ -213,7 +213,7 @@ func TestDecideIsTotalAndDeterministic(t *testing.T) {
 	})
 }
 
-// A conversation keeps its situation as the fields say, with a model that says anything.
+// Every conversation ends, whatever the model says, if the caller maintains Situation as documented.
 func TestEveryConversationEnds(t *testing.T) {
 	longest := 0
 	property.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 //go:embed advice/*.md
 var adviceFiles embed.FS
 
-// The names of what the oracle tells the model between turns, which are also the names of their files.
+// The names of the pieces of advice that the model gets between turns. They are also the names of their files.
 const (
 	Continue          = "go_on"
 	WithoutCapability = "without_capability"
@@ -26,17 +26,17 @@ const (
 	RefusedCall       = "refused_call"
 )
 
-// Advices returns the names of all pieces of advice.
+// Advices returns all names of advice.
 func Advices() []string {
 	return []string{Continue, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint, AskFinal, Acknowledge, ForceAnswer,
 		RepeatedCall, RefusedCall}
 }
 
-// Occasion is what a piece of advice is about.
+// Occasion is the data of a piece of advice.
 type Occasion struct {
-	// Reason is that of the decision, Detail what it is about, in the model's own words.
+	// Reason and Detail are those of the decision.
 	Reason, Detail string
-	// Workaround is what the configuration says about a capability that is missing.
+	// Workaround is the configured workaround for a missing capability.
 	Workaround string
 	// Text is what a sub-agent found.
 	Text string
@@ -61,17 +61,17 @@ func (s *Set) addAdvice(given map[string]string) error {
 		if out, err := s.Advice(name, Occasion{}); err != nil {
 			return err
 		} else if out == "" {
-			return fmt.Errorf("prompt: advice %s is empty: a model must be told something", name)
+			return fmt.Errorf("prompt: advice %s is empty: write a message to the model", name)
 		}
 	}
 	return nil
 }
 
-// Advice returns a piece of advice. The error is about one that was replaced, or about a name that is not in Advices.
+// Advice returns a piece of advice. The error is about a replaced template, or a name that is not in Advices.
 func (s *Set) Advice(name string, o Occasion) (string, error) {
 	t := s.advice[name]
 	if t == nil {
-		return "", fmt.Errorf("prompt: there is no advice %q: there is %s", name, strings.Join(Advices(), ", "))
+		return "", fmt.Errorf("prompt: there is no advice %q: use one of %s", name, strings.Join(Advices(), ", "))
 	}
 	o.Detail, o.Workaround = oneLine(o.Detail), oneLine(o.Workaround)
 	var out strings.Builder

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Class is the kind of a question.
+// Class is the class of a question.
 type Class string
 
 const (
@@ -19,10 +20,10 @@ const (
 	Action         Class = "action"
 )
 
-// Classes returns all classes. Of two that score the same, the earlier one wins.
+// Classes returns all classes. If two have the same score, the earlier one wins.
 func Classes() []Class { return []Class{Code, Action, Documentation, Research, Conversational} }
 
-// words is the table of words, by the first word of each entry; the longest entry first.
+// words is the table of words. The key is the first word of an entry; longer entries come first.
 type words map[string][]entry
 
 type entry struct {
@@ -33,7 +34,7 @@ type entry struct {
 
 const maxWeight = 9
 
-// parseWords reads the table: a class, a weight and words on each line, "#" before a remark.
+// parseWords parses the table. Each line has a class, a weight and words; "#" starts a comment line.
 func parseWords(text string) (words, error) {
 	table := words{}
 	for i, line := range strings.Split(text, "\n") {
@@ -47,7 +48,7 @@ func parseWords(text string) (words, error) {
 		}
 		same := func(other entry) bool { return slices.Equal(other.words, e.words) }
 		if slices.ContainsFunc(table[e.words[0]], same) {
-			return nil, fmt.Errorf("words, line %d: %q is there twice", i+1, strings.Join(e.words, " "))
+			return nil, fmt.Errorf("words, line %d: duplicate %q", i+1, strings.Join(e.words, " "))
 		}
 		table[e.words[0]] = append(table[e.words[0]], e)
 	}
@@ -59,23 +60,23 @@ func parseWords(text string) (words, error) {
 
 func parseEntry(fields []string) (entry, error) {
 	if len(fields) < 3 {
-		return entry{}, fmt.Errorf("write a class, a weight and a word")
+		return entry{}, errors.New("write a class, a weight and a word")
 	}
 	e := entry{class: Class(fields[0]), words: splitWords(strings.Join(fields[2:], " "))}
 	if !slices.Contains(Classes(), e.class) {
-		return entry{}, fmt.Errorf("no such class as %q: the classes are %v", e.class, Classes())
+		return entry{}, fmt.Errorf("unknown class %q: the classes are %v", e.class, Classes())
 	}
 	var err error
 	if e.weight, err = strconv.Atoi(fields[1]); err != nil || e.weight < 1 || e.weight > maxWeight {
-		return entry{}, fmt.Errorf("the weight is a number from 1 to %d, not %q", maxWeight, fields[1])
+		return entry{}, fmt.Errorf("weight %q is not a number from 1 to %d", fields[1], maxWeight)
 	}
 	if len(e.words) == 0 {
-		return entry{}, fmt.Errorf("%q is no word", strings.Join(fields[2:], " "))
+		return entry{}, fmt.Errorf("%q is not a word", strings.Join(fields[2:], " "))
 	}
 	return e, nil
 }
 
-// splitWords returns the words of a text, folded. A word is a run of letters, digits, marks and underscores.
+// splitWords returns the words of a text, case-folded. A word is a run of letters, digits, marks and underscores.
 func splitWords(text string) []string {
 	found := strings.FieldsFunc(text, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c) && c != '_'
@@ -86,7 +87,7 @@ func splitWords(text string) []string {
 	return found
 }
 
-// fold returns the one rune that stands for all that differ from c by case only.
+// fold returns the smallest rune that differs from c only by case.
 func fold(c rune) rune {
 	least := c
 	for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
@@ -95,13 +96,13 @@ func fold(c rune) rune {
 	return least
 }
 
-// classify weighs the words of a question, each entry once however often it comes. It is small talk only if nothing else
-// is asked, and most of its words are; what nothing is known of is researched.
+// classify adds the weights of the entries that occur in a question, each once. A question is conversational only if no other class
+// scores and at least half of its words are small talk. The default is Research.
 func (w words) classify(question string) Class {
 	all := splitWords(question)
 	scores := map[Class]int{}
 	seen := map[*entry]bool{}
-	talk := 0 // words of small talk
+	smallTalk := 0 // number of words
 	for rest := all; len(rest) > 0; {
 		e := w.match(rest)
 		if e == nil {
@@ -110,7 +111,7 @@ func (w words) classify(question string) Class {
 		}
 		rest = rest[len(e.words):]
 		if e.class == Conversational {
-			talk += len(e.words)
+			smallTalk += len(e.words)
 		} else if !seen[e] {
 			scores[e.class] += e.weight
 		}
@@ -122,7 +123,7 @@ func (w words) classify(question string) Class {
 			best = class
 		}
 	}
-	if scores[best] == 0 && talk > 0 && 2*talk >= len(all) {
+	if scores[best] == 0 && smallTalk > 0 && 2*smallTalk >= len(all) {
 		return Conversational
 	}
 	return best
@@ -130,7 +131,7 @@ func (w words) classify(question string) Class {
 
 func before(a, b Class) bool { return slices.Index(Classes(), a) < slices.Index(Classes(), b) }
 
-// match returns the longest entry with which the words begin, nil if there is none.
+// match returns the longest entry that is a prefix of the words, nil if there is none.
 func (w words) match(all []string) *entry {
 	entries := w[all[0]]
 	for i := range entries {

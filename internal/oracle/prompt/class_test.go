@@ -51,7 +51,7 @@ func TestClassify(t *testing.T) {
 		"Спасибо!":                                    prompt.Conversational,
 		"ΕΥΧΑΡΙΣΤΏ":                                   prompt.Conversational,
 		"thanks to Bob we shipped ahead of schedule":  prompt.Research,
-		// Parts of words are no words.
+		// Parts of words do not match.
 		"this":              prompt.Research, // hi
 		"a capital prefix":  prompt.Research, // api, fix
 		"contested threads": prompt.Research, // test, read
@@ -115,12 +115,12 @@ func FuzzClassify(f *testing.F) {
 func TestBadWordTables(t *testing.T) {
 	for table, want := range map[string]string{
 		"# remark\n\ncode 1":     "prompt: words, line 3: write a class, a weight and a word",
-		"coding 1 x":             `prompt: words, line 1: no such class as "coding": the classes are [code action`,
-		"code 0 x":               `prompt: words, line 1: the weight is a number from 1 to 9, not "0"`,
-		"code 10 x":              `prompt: words, line 1: the weight is a number from 1 to 9, not "10"`,
-		"code one x":             `prompt: words, line 1: the weight is a number from 1 to 9, not "one"`,
-		"code 1 --":              `prompt: words, line 1: "--" is no word`,
-		"code 1 X\nresearch 2 x": `prompt: words, line 2: "X" is there twice`,
+		"coding 1 x":             `prompt: words, line 1: unknown class "coding": the classes are [code action`,
+		"code 0 x":               `prompt: words, line 1: weight "0" is not a number from 1 to 9`,
+		"code 10 x":              `prompt: words, line 1: weight "10" is not a number from 1 to 9`,
+		"code one x":             `prompt: words, line 1: weight "one" is not a number from 1 to 9`,
+		"code 1 --":              `prompt: words, line 1: "--" is not a word`,
+		"code 1 X\nresearch 2 x": `prompt: words, line 2: duplicate "X"`,
 	} {
 		if _, err := prompt.New(&prompt.Options{Words: table}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", table, err, want)

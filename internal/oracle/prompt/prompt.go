@@ -1,12 +1,11 @@
-// Package prompt decides by a question's words what kind of question it is, and writes the system prompt for it.
+// Package prompt classifies questions by their words and renders the system prompt.
 //
-// A question's class comes from a table of words (words.txt): whole words, case folded, never parts of words. The class
-// chooses which kinds of tools are offered and which segments the prompt is made of. Segments are files of their own
-// (segments/*.md), templates that see Data; they always come in the order of Segments. What the model is told between
-// turns (advice/*.md) are templates too. The segment on signals is in every
-// prompt. The same Set, class and data give the same prompt, byte for byte.
+// A table of words (words.txt) determines the class of a question. It matches whole words, case-folded. The class determines which kinds of
+// tools are offered and which segments the prompt has. Segments (segments/*.md) are templates that use Data; they always appear in the
+// order of Segments, and the segment on signals is in every prompt. The advice that the model gets between turns (advice/*.md)
+// consists of templates too. The same Set, class and data give the same prompt, byte for byte.
 //
-// A Set does not change after New and may be used by many goroutines. Nothing here does I/O: the files are embedded.
+// A Set is immutable and safe for concurrent use. The package does no I/O: the files are embedded.
 package prompt
 
 import (
@@ -17,7 +16,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
-	"unicode/utf8"
+
+	"signalbox/internal/text"
 )
 
 //go:embed segments/*.md
@@ -26,7 +26,7 @@ var segmentFiles embed.FS
 //go:embed words.txt
 var wordTable string
 
-// The names of the segments, which are also the names of their files.
+// The names of the segments. They are also the names of their files.
 const (
 	Identity = "identity"
 	Tools    = "tools"
@@ -36,64 +36,63 @@ const (
 	Signals  = "signals"
 )
 
-// Segments returns the names of all segments, in the order of the prompt.
+// Segments returns the names of all segments in the order of the prompt.
 func Segments() []string { return []string{Identity, Tools, Answer, Limits, Stuck, Signals} }
 
-// ToolKind is what a tool is about.
+// ToolKind is the kind of a tool.
 type ToolKind string
 
 const (
 	CodeTool      ToolKind = "code"
 	NotesTool     ToolKind = "notes"
 	PortfolioTool ToolKind = "portfolio"
-	OtherTool     ToolKind = "other" // such as those of MCP servers
+	OtherTool     ToolKind = "other" // such as tools of MCP servers
 )
 
 // Tool is a tool that the model may be offered.
 type Tool struct {
 	Name string
-	// Description is shown on one line; beyond 1,000 bytes it is cut.
+	// Description is shown on one line, cut after 1,000 bytes.
 	Description string
-	// Kind decides for which classes it is offered. Zero, or anything else: OtherTool.
+	// Kind determines for which classes the tool is offered. An unknown kind means OtherTool.
 	Kind ToolKind
 }
 
 const maxDescription = 1000
 
-// Data is what a prompt tells beside its fixed words.
+// Data is the variable part of a prompt.
 type Data struct {
-	// Tools are all tools there are; the class chooses among them.
+	// Tools are all tools; the class determines which are offered.
 	Tools []Tool
-	// What is left of each limit. Zero or less: not told.
+	// What is left of each limit. Zero or less means that the prompt does not mention it.
 	TurnsLeft  int
 	TokensLeft int64
 	CostLeft   float64 // USD
 	TimeLeft   time.Duration
-	// Stuck adds the segment of that name. Blocker is what the model said of why, in its own words.
+	// Stuck adds the segment of that name. Blocker is the model's explanation.
 	Stuck   bool
 	Blocker string
-	// Key, if the session has one, is shown in every example of a signal.
+	// Key is the key of the session's signals, for the examples; empty if it has none.
 	Key string
 }
 
-// Options replaces what is embedded.
+// Options replace embedded files.
 type Options struct {
-	// Segments are templates by the names of Segments and Advices, each in place of the embedded one. An empty one leaves
-	// the segment out, but for signals and advice, which must say something. Nil: all are the embedded ones.
+	// Segments are templates that replace embedded ones, by the names of Segments and Advices. An empty template removes the
+	// segment; signals and advice must not be empty.
 	Segments map[string]string
-	// Words is the table of words. Empty: the embedded one.
+	// Words is the table of words. Empty means the embedded one.
 	Words string
 }
 
-// Set is the segments and the table of words, ready for use.
+// Set is the parsed templates and the table of words.
 type Set struct {
 	words    words
 	segments map[string]*template.Template
 	advice   map[string]*template.Template
 }
 
-// New returns a Set. An error names the segment, or the line of the table, that cannot be used. A nil opts means the zero
-// Options.
+// New returns a Set. An error names the invalid segment or line of the table. A nil opts means the zero Options.
 func New(opts *Options) (*Set, error) {
 	var o Options
 	if opts != nil {
@@ -104,7 +103,7 @@ func New(opts *Options) (*Set, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Segments)) {
 		if !slices.Contains(Segments(), name) && !isAdvice(name) {
-			return nil, fmt.Errorf("prompt: no such segment as %q: the segments are %s, and between turns %s", name,
+			return nil, fmt.Errorf("prompt: unknown segment %q: the segments are %s, and the advice is %s", name,
 				strings.Join(Segments(), ", "), strings.Join(Advices(), ", "))
 		}
 	}
@@ -129,7 +128,7 @@ func New(opts *Options) (*Set, error) {
 	return s, s.addAdvice(o.Segments)
 }
 
-// add parses a segment and tries it on every class, so that a bad one is found before a conversation begins.
+// add parses a segment and renders it for every class, so that errors appear before a conversation begins.
 func (s *Set) add(name, text string) error {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *Set) add(name, text string) error {
 			return err
 		}
 		if name == Signals && out == "" {
-			return fmt.Errorf("prompt: segment %s is empty: a model that is not told of signals sends none", name)
+			return fmt.Errorf("prompt: segment %s is empty: explain the signals to the model", name)
 		}
 	}
 	return nil
@@ -151,7 +150,7 @@ func (s *Set) add(name, text string) error {
 // Classify returns the class of a question.
 func (s *Set) Classify(question string) Class { return s.words.classify(question) }
 
-// ToolsFor returns the tools that a class is offered, those that suit it best first, then by name.
+// ToolsFor returns the tools that are offered for a class, the most suitable kinds first, then by name.
 func ToolsFor(class Class, tools []Tool) []Tool {
 	var offered []Tool
 	for _, kind := range toolKinds(class) {
@@ -175,7 +174,7 @@ func (t Tool) kind() ToolKind {
 	return OtherTool
 }
 
-// toolKinds returns what a class may use, the most fitting first. Small talk calls no tool.
+// toolKinds returns the kinds of tools for a class, the most suitable first. Small talk needs no tools.
 func toolKinds(class Class) []ToolKind {
 	switch class {
 	case Code:
@@ -208,7 +207,7 @@ func SegmentsFor(class Class, data *Data) []string {
 	return append(names, Signals)
 }
 
-// Prompt returns the system prompt for a question of that class. An error is about a replaced segment.
+// Prompt returns the system prompt for a question of a class. An error is about a replaced segment.
 func (s *Set) Prompt(class Class, data *Data) (string, error) {
 	v := newView(class, data)
 	var parts []string
@@ -232,7 +231,7 @@ func (s *Set) render(name string, v view) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// view is what a template sees: Data, with nothing in it that could pass for a part of the prompt itself.
+// view is the data of a template: Data, with all text reduced to single lines so that it cannot imitate parts of the prompt.
 type view struct {
 	Class                 string
 	Tools                 []Tool
@@ -240,7 +239,7 @@ type view struct {
 	CostLeft              float64
 	TimeLeft              time.Duration
 	Blocker               string
-	// KeyAttribute stands after a signal's type: the key as an attribute, or nothing.
+	// KeyAttribute is the key as an attribute of a signal, or empty.
 	KeyAttribute string
 }
 
@@ -257,15 +256,11 @@ func newView(class Class, data *Data) view {
 	return v
 }
 
-// oneLine keeps text of others from beginning a line of the prompt, and from filling it.
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if len(text) <= maxDescription {
-		return text
+// oneLine puts text of models and tools on one line of limited length.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if len(s) <= maxDescription {
+		return s
 	}
-	cut := maxDescription
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return text.Truncate(s, maxDescription) + "…"
 }

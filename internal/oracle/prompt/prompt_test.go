@@ -20,7 +20,7 @@ import (
 	"signalbox/transcript"
 )
 
-var update = flag.Bool("update", false, "write the golden prompts anew")
+var update = flag.Bool("update", false, "update the golden prompts")
 
 func tools() []prompt.Tool {
 	return []prompt.Tool{
@@ -68,7 +68,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got); write it anew with -update if it is better now:\n%s", name, diff)
+			t.Errorf("%s (-want +got); run with -update to accept:\n%s", name, diff)
 		}
 	}
 	if files, err := filepath.Glob("testdata/golden/*"); err != nil || len(files) != len(prompts) {
@@ -107,7 +107,7 @@ func TestToolsOfEachClass(t *testing.T) {
 
 var examples = regexp.MustCompile(`(?s)<signal .*?</signal>`)
 
-// signalsIn returns what transcript makes of a model's reply.
+// signalsIn returns the signals that transcript finds in a reply.
 func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
 	for s, err := range transcript.Signals(strings.NewReader(text), &transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
 		if err != nil {
@@ -118,9 +118,9 @@ func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
 	return found
 }
 
-// A model that does what the prompt shows is heard, without a word of complaint.
-func TestTheExamplesAreSignals(t *testing.T) {
-	// As docs/signals.md has them: the fields of each type.
+// The examples in the prompt are valid signals.
+func TestExamplesAreSignals(t *testing.T) {
+	// The fields of each type, as in docs/signals.md.
 	fields := map[string]string{
 		"need_turn": "expected_turns reason", "context_sufficient": "source_types sources_found", "stuck": "attempted blocker suggestions",
 		"need_capability": "capability reason workaround", "partial_answer": "caveat missing", "delegation_recommended": "estimated_tokens reason scope subagent_type",
@@ -148,7 +148,7 @@ func TestTheExamplesAreSignals(t *testing.T) {
 			for _, list := range []string{"source_types", "attempted", "suggestions"} {
 				if v, ok := found[0].Turn.Fields[list]; ok {
 					if _, isList := v.([]any); !isList {
-						t.Errorf("%s: %s is no list: %v", found[0].Name, list, v)
+						t.Errorf("%s: %s is not a list: %v", found[0].Name, list, v)
 					}
 				}
 			}
@@ -159,8 +159,8 @@ func TestTheExamplesAreSignals(t *testing.T) {
 	}
 }
 
-// The limits that the segment tells are those that transcript complains about.
-func TestTheLimitsAreTrue(t *testing.T) {
+// The limits in the segment are those of package transcript.
+func TestLimitsAreTrue(t *testing.T) {
 	text := render(t, newSet(t, nil), prompt.Conversational, &prompt.Data{})
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for _, tt := range []struct{ typ, field, told, good, bad string }{
@@ -208,7 +208,7 @@ func TestSegmentsCanBeReplaced(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for name, tt := range map[string]struct{ text, want string }{
-		"greeting":      {"x", `prompt: no such segment as "greeting": the segments are identity, tools, answer, limits, stuck, signals`},
+		"greeting":      {"x", `prompt: unknown segment "greeting": the segments are identity, tools, answer, limits, stuck, signals`},
 		prompt.Identity: {"{{.Klass}}", "prompt: segment identity: template: identity:1:2"},
 		prompt.Answer:   {"{{if}}", "prompt: segment answer: template: answer:1"},
 		prompt.Signals:  {" ", "prompt: segment signals is empty"},
@@ -219,7 +219,7 @@ func TestSegmentsCanBeReplaced(t *testing.T) {
 	}
 }
 
-func TestTextOfOthersStaysOnItsLine(t *testing.T) {
+func TestForeignTextStaysOnItsLine(t *testing.T) {
 	s := newSet(t, nil)
 	signals := render(t, s, prompt.Conversational, &prompt.Data{})
 	signals = signals[strings.Index(signals, "# Signals"):]

@@ -2,57 +2,56 @@ package session
 
 import "signalbox/internal/oracle/model"
 
-// Asked is where the last question of a conversation stands.
-type Asked struct {
-	// Number counts the questions from 1; 0 if there is none.
+// QuestionState is the state of a question.
+type QuestionState struct {
+	// Number counts the questions from 1. It is 0 if there is no question.
 	Number int
 	Text   string
 	Class  string
-	// Runs counts the runs of the tree on it. Run and Journal are those of the last.
+	// Runs counts the runs of the tree on the question. Run and Journal belong to the last one.
 	Runs         int
 	Run, Journal string
-	// Done: the last run ended.
-	Done bool
-	// Reason is that of the last ending.
+	// Done reports whether the last run ended, and Reason why.
+	Done   bool
 	Reason string
 }
 
-// Last returns where the last question stands.
-func Last(entries []Entry) Asked {
-	var a Asked
+// Last returns the state of the last question.
+func Last(entries []Entry) QuestionState {
+	var q QuestionState
 	for _, e := range entries {
 		switch e.Kind {
 		case Question:
-			a = Asked{Number: e.Question, Text: e.Text, Class: e.Class}
-		case Begun:
-			a.Runs++
-			a.Run, a.Journal, a.Done, a.Reason = e.Run, e.Journal, false, ""
+			q = QuestionState{Number: e.Question, Text: e.Text, Class: e.Class}
+		case RunStart:
+			q.Runs++
+			q.Run, q.Journal, q.Done, q.Reason = e.Run, e.Journal, false, ""
 		case Answer:
-			a.Done = true
+			q.Done = true
 			if e.Done != nil {
-				a.Reason = e.Done.Reason
+				q.Reason = e.Done.Reason
 			}
 		}
 	}
-	return a
+	return q
 }
 
-// lost is the result of a call of which nobody knows what came of it.
+// lost is the result of an interrupted call.
 const lost = "there is no result: the conversation was interrupted"
 
-// Messages returns the conversation as a model sees it. Every call has a result, also one that was never made.
+// Messages returns the conversation as messages to a model. Every call has a result, even if it was never made.
 func Messages(entries []Entry) []model.Message {
 	var all []model.Message
-	var open []model.Call // calls of the last reply
+	var open []model.Call // the calls of the last reply
 	results := map[string]model.Result{}
-	settle := func() {
+	addResults := func() {
 		if len(open) == 0 {
 			return
 		}
 		m := model.Message{Role: model.Tool}
 		for _, call := range open {
-			r, there := results[call.ID]
-			if !there {
+			r, found := results[call.ID]
+			if !found {
 				r = model.Result{CallID: call.ID, Name: call.Name, Text: lost, Failed: true}
 			}
 			m.Results = append(m.Results, r)
@@ -63,18 +62,18 @@ func Messages(entries []Entry) []model.Message {
 	for _, e := range entries {
 		switch e.Kind {
 		case Question, Note:
-			settle()
+			addResults()
 			all = append(all, model.Message{Role: model.User, Text: e.Text})
 		case Reply:
-			settle()
+			addResults()
 			all = append(all, model.Message{Role: model.Assistant, Text: e.Reply.Text, Calls: e.Reply.Calls})
 			open = e.Reply.Calls
-			clear(results) // those of calls that the tree made itself
+			clear(results) // of calls that the tree made itself
 		case Result:
 			results[e.Call.ID] = model.Result{CallID: e.Call.ID, Name: e.Call.Name, Text: e.Text, Failed: !e.OK}
 		}
 	}
-	settle()
+	addResults()
 	return all
 }
 

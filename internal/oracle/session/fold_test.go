@@ -13,7 +13,7 @@ import (
 
 func TestLast(t *testing.T) {
 	all := oneOfEach()
-	for n, want := range map[int]Asked{
+	for n, want := range map[int]QuestionState{
 		0:  {},
 		1:  {Number: 1, Text: all[0].Text, Class: "code"},
 		2:  {Number: 1, Text: all[0].Text, Class: "code", Runs: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
@@ -23,13 +23,13 @@ func TestLast(t *testing.T) {
 			t.Errorf("after %d entries (-want +got):\n%s", n, diff)
 		}
 	}
-	again := append(all, Entry{Kind: Begun, Question: 1, Run: "O-1.1.2", Journal: "1-2.journal"})
-	want := Asked{Number: 1, Text: all[0].Text, Class: "code", Runs: 2, Run: "O-1.1.2", Journal: "1-2.journal"}
+	again := append(all, Entry{Kind: RunStart, Question: 1, Run: "O-1.1.2", Journal: "1-2.journal"})
+	want := QuestionState{Number: 1, Text: all[0].Text, Class: "code", Runs: 2, Run: "O-1.1.2", Journal: "1-2.journal"}
 	if diff := cmp.Diff(want, Last(again)); diff != "" {
 		t.Errorf("begun again (-want +got):\n%s", diff)
 	}
 	next := append(again, Entry{Kind: Question, Question: 2, Text: "And?", Class: "research"})
-	if diff := cmp.Diff(Asked{Number: 2, Text: "And?", Class: "research"}, Last(next)); diff != "" {
+	if diff := cmp.Diff(QuestionState{Number: 2, Text: "And?", Class: "research"}, Last(next)); diff != "" {
 		t.Errorf("the next question (-want +got):\n%s", diff)
 	}
 }
@@ -42,12 +42,12 @@ func TestMessages(t *testing.T) {
 	}
 	entries := []Entry{
 		{Kind: Question, Text: "What?"},
-		{Kind: Begun},
+		{Kind: RunStart},
 		{Kind: Reply, Reply: &model.Reply{Text: "Look.", Calls: []model.Call{call("a"), call("b"), call("c")}}},
 		result("b", "second", true),
 		result("other", "of the tree itself", true),
 		result("a", "first", false),
-		{Kind: Signal}, {Kind: System}, {Kind: Said, Text: "not the model's"},
+		{Kind: Signal}, {Kind: System}, {Kind: TreeText, Text: "not the model's"},
 		{Kind: Note, Text: "Go on."},
 		{Kind: Piece, Text: "cut"},
 		{Kind: Reply, Reply: &model.Reply{Calls: []model.Call{call("a")}}},
@@ -69,12 +69,12 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// drawEntries are entries in any order, also one that no oracle would write.
+// drawEntries draws entries in any order, even one that the oracle never writes.
 func drawEntries(t *rapid.T) []Entry {
 	var all []Entry
 	ids := rapid.SampledFrom([]string{"a", "b", "c"})
 	for range rapid.IntRange(0, 30).Draw(t, "entries") {
-		switch rapid.SampledFrom([]Kind{Question, Note, Reply, Result, Called, Piece, Signal, Answer}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]Kind{Question, Note, Reply, Result, Call, Piece, Signal, Answer}).Draw(t, "kind") {
 		case Question:
 			all = append(all, Entry{Kind: Question, Text: "q"})
 		case Note:
@@ -95,8 +95,8 @@ func drawEntries(t *rapid.T) []Entry {
 	return all
 }
 
-// TestEveryCallHasAResult: whatever happened, after each message with calls comes one with a result for each of them, in order,
-// and a result is the one that came after the call.
+// TestEveryCallHasAResult checks that each message with calls is followed by one with a result for each call, in order, and that a result
+// is the one recorded after its call.
 func TestEveryCallHasAResult(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
@@ -137,7 +137,7 @@ func TestEveryCallHasAResult(t *testing.T) {
 	})
 }
 
-// lastResult is the last result of a call between the nth reply and whatever is said next.
+// lastResult returns the last result of a call between the nth reply and the next message.
 func lastResult(entries []Entry, nth int, call model.Call) model.Result {
 	r := model.Result{CallID: call.ID, Name: call.Name, Text: lost, Failed: true}
 	n := 0

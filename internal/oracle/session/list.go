@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// Summary is a session in a line.
+// Summary describes a session in a list.
 type Summary struct {
 	ID        string    `json:"session"`
 	Questions int       `json:"questions"`
 	First     string    `json:"first_question"`
 	At        time.Time `json:"at"`
-	// Reason is how the last question ended, "" if it did not.
+	// Reason is the reason why the last question ended, "" if it did not.
 	Reason string `json:"reason,omitempty"`
-	// Damaged: the session cannot be opened, and what else is said of it may be wrong. Problem says why it cannot be opened or read.
+	// Damaged means that the session cannot be opened and that the other fields may be wrong. Problem is the error of opening or reading it.
 	Damaged bool   `json:"damaged,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// List returns the sessions of a folder, the newest first. What is no session, or an empty one, is left out; one that is
-// damaged or cannot be read is not. Of a long record only the beginning and the end are read, so damage between them is not seen.
+// List returns the sessions of a folder, the newest first. It includes damaged and unreadable sessions, but not empty ones. It reads only
+// the beginning and the end of a long record, so it does not see damage in between.
 func List(dir string) ([]Summary, error) {
-	all, err := survey(dir)
+	all, err := scan(dir)
 	for i := range all {
 		s := &all[i]
-		if s.size > int64(wholeSize) || s.Problem != "" {
+		if s.size > int64(fullReadSize) || s.Problem != "" {
 			continue
 		}
 		if _, err := Read(filepath.Join(dir, s.ID)); err != nil {
@@ -47,10 +47,10 @@ func List(dir string) ([]Summary, error) {
 	return summaries, err
 }
 
-// Newest returns the first of what List returns, nil if there is none. If it is damaged, or cannot be read, that is an error:
-// nobody who wants to go on with it wants another.
+// Newest returns the newest session, nil if there is none. It is an error if that session is damaged or unreadable: resuming
+// another one instead would surprise the user.
 func Newest(dir string) (*Summary, error) {
-	all, err := survey(dir)
+	all, err := scan(dir)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -61,43 +61,43 @@ func Newest(dir string) (*Summary, error) {
 }
 
 const (
-	// wholeSize is up to where List reads records whole.
-	wholeSize = 256 << 10
-	// endSize is how much of the end of a record is read first: more than most answers have.
+	// fullReadSize is the size up to which List reads the whole record.
+	fullReadSize = 256 << 10
+	// endSize is how much is read from the end of a record at first. Most answers are shorter.
 	endSize = 16 << 10
 )
 
-// surveyed is a session that was looked at.
-type surveyed struct {
+// scanned is a session whose beginning and end were read.
+type scanned struct {
 	Summary
-	size int64
+	size int64 // of the record
 }
 
-func (s *surveyed) fail(err error) {
+func (s *scanned) fail(err error) {
 	s.Damaged, s.Problem = errors.Is(err, ErrDamaged), err.Error()
 }
 
-// survey looks at the beginnings and ends of records.
-func survey(dir string) ([]surveyed, error) {
+// scan reads the beginnings and ends of all records, and returns the sessions sorted from new to old.
+func scan(dir string) ([]scanned, error) {
 	folders, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	var all []surveyed
+	var all []scanned
 	for _, f := range folders {
 		if !f.IsDir() {
 			continue
 		}
-		s := surveyed{Summary: Summary{ID: f.Name()}}
-		there, err := s.look(filepath.Join(dir, f.Name(), RecordName))
+		s := scanned{Summary: Summary{ID: f.Name()}}
+		exists, err := s.read(filepath.Join(dir, f.Name(), RecordName))
 		if err != nil {
 			s.fail(fmt.Errorf("read session %s: %w", s.ID, err))
 		}
-		if there {
+		if exists {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b surveyed) int {
+	slices.SortFunc(all, func(a, b scanned) int {
 		if c := b.At.Compare(a.At); c != 0 {
 			return c
 		}
@@ -106,8 +106,8 @@ func survey(dir string) ([]surveyed, error) {
 	return all, nil
 }
 
-// look reads the beginning and the end of a record, and reports whether there is one with something in it.
-func (s *surveyed) look(name string) (there bool, err error) {
+// read reads the beginning and the end of a record, and reports whether it exists and is not empty.
+func (s *scanned) read(name string) (exists bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return !os.IsNotExist(err), err
@@ -124,7 +124,7 @@ func (s *surveyed) look(name string) (there bool, err error) {
 	case err == io.EOF:
 		return false, nil
 	case err == nil:
-		err = first.take(text)
+		err = first.readEntry(text)
 	case err != errLong:
 		return true, err
 	}
@@ -135,15 +135,15 @@ func (s *surveyed) look(name string) (there bool, err error) {
 		s.First = first.entries[0].Text
 	}
 	for size := int64(endSize); ; size *= 8 {
-		if done, err := s.lookAtEnd(file, size); err != nil || done || size >= s.size {
+		if done, err := s.readEnd(file, size); err != nil || done || size >= s.size {
 			return true, err
 		}
 	}
 }
 
-// lookAtEnd learns what the last lines tell, and reports whether it found one. A bad line is no matter here: it may be a hole, which
-// is cut off, and if it is none Read says so.
-func (s *surveyed) lookAtEnd(file io.ReaderAt, size int64) (found bool, err error) {
+// readEnd reads the last size bytes of a record, and reports whether it found an entry. It skips invalid lines: Open may truncate them, and
+// otherwise Read reports them.
+func (s *scanned) readEnd(file io.ReaderAt, size int64) (found bool, err error) {
 	from := max(s.size-size, 0)
 	end := make([]byte, s.size-from)
 	if n, err := file.ReadAt(end, from); err != nil && err != io.EOF {
@@ -151,7 +151,7 @@ func (s *surveyed) lookAtEnd(file io.ReaderAt, size int64) (found bool, err erro
 	} else {
 		end = end[:n]
 	}
-	if from > 0 { // it begins within a line
+	if from > 0 { // skip an incomplete line
 		end = end[bytes.IndexByte(end, '\n')+1:]
 	}
 	end = end[:bytes.LastIndexByte(end, '\n')+1]
@@ -170,7 +170,7 @@ func (s *surveyed) lookAtEnd(file io.ReaderAt, size int64) (found bool, err erro
 				s.Reason = e.Done.Reason
 			}
 			return true, nil
-		case Question, Begun:
+		case Question, RunStart:
 			return true, nil
 		}
 	}

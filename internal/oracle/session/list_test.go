@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/oracle/model"
 )
 
-// put makes a session in dir.
+// put creates a session in dir.
 func put(t *testing.T, dir, id string, entries ...Entry) {
 	t.Helper()
 	s, err := Create(dir, id)
@@ -32,7 +32,7 @@ func put(t *testing.T, dir, id string, entries ...Entry) {
 	}
 }
 
-// TestList: sessions come the newest first, and those that are damaged say so; what is none is left out.
+// TestList checks that the newest sessions come first, damaged ones are marked, and other folders are left out.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	late := at.Add(time.Hour)
@@ -40,7 +40,7 @@ func TestList(t *testing.T) {
 	put(t, dir, "O-3", Entry{Kind: Question, At: at, Question: 1, Text: "early"}, Entry{Kind: Question, At: at, Question: 2, Text: "and"},
 		Entry{Kind: Answer, At: at, Question: 2, Done: &chunk.Done{Reason: "answered"}})
 	put(t, dir, "O-1", Entry{Kind: Question, At: late, Question: 1, Text: "as late"}, Entry{Kind: Answer, At: late, Question: 1, Done: &chunk.Done{Reason: "answered"}},
-		Entry{Kind: Begun, At: late, Question: 1}, Entry{Kind: Piece, At: late, Question: 1, Text: "cut"})
+		Entry{Kind: RunStart, At: late, Question: 1}, Entry{Kind: Piece, At: late, Question: 1, Text: "cut"})
 	put(t, dir, "empty")
 	put(t, dir, "other", Entry{Kind: Question, At: at, Question: 1, Text: "x"})
 	setRecord(t, filepath.Join(dir, "other"), []byte("{}\n"))
@@ -81,7 +81,7 @@ func TestList(t *testing.T) {
 		{ID: "other", At: at.Add(-time.Hour).Truncate(time.Second), Damaged: true},
 		{ID: "no", At: at.Add(-2 * time.Hour).Truncate(time.Second)},
 	}
-	for i := range got { // file systems keep less of a time
+	for i := range got { // file systems store times less precisely
 		if got[i].First == "" {
 			got[i].At = got[i].At.Truncate(time.Second)
 		}
@@ -94,12 +94,11 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListLongRecords: of a long record little is read, and what is told of it is right all the same, also if its last line
-// is long.
+// TestListLongRecords checks that summaries of long records are right although only a part is read, even if the last line is long.
 func TestListLongRecords(t *testing.T) {
 	dir := t.TempDir()
 	piece := Entry{Kind: Piece, At: at, Key: "k", Question: 1, Turn: 1, Text: strings.Repeat("long ", 1000)}
-	entries := []Entry{{Kind: Question, At: at, Question: 1, Text: "long?"}, {Kind: Begun, At: at, Question: 1}}
+	entries := []Entry{{Kind: Question, At: at, Question: 1, Text: "long?"}, {Kind: RunStart, At: at, Question: 1}}
 	for range 100 {
 		entries = append(entries, piece)
 	}
@@ -107,7 +106,7 @@ func TestListLongRecords(t *testing.T) {
 	put(t, dir, "cut", append(entries, Entry{Kind: Piece, At: late, Question: 1})...)
 	put(t, dir, "said", append(entries, Entry{Kind: Reply, At: late, Question: 1, Reply: &model.Reply{Text: strings.Repeat("<", 1<<20)}})...)
 	put(t, dir, "whole", append(entries, Entry{Kind: Answer, At: late, Question: 1, Text: strings.Repeat("<", 1<<20), Done: &chunk.Done{Reason: "answered"}})...)
-	for _, id := range []string{"cut", "said", "whole"} { // what lies between is not looked at
+	for _, id := range []string{"cut", "said", "whole"} { // the middle is not read
 		data := record(t, filepath.Join(dir, id))
 		copy(data[250<<10:], "\x00\x00\x00")
 		setRecord(t, filepath.Join(dir, id), data)
@@ -126,7 +125,7 @@ func TestListLongRecords(t *testing.T) {
 	}
 }
 
-// TestNewest: it is the one that was written last, never one that is damaged, nor another in its place.
+// TestNewest checks that Newest returns the session written last, and an error if that one is damaged.
 func TestNewest(t *testing.T) {
 	dir := t.TempDir()
 	if s, err := Newest(dir); s != nil || err != nil {

@@ -1,15 +1,15 @@
-// Package session keeps the record of a conversation: what was asked, what the model said, what tools were called and
-// brought, and how each question ended.
+// Package session stores the record of a conversation: the questions, the model's replies, the tool calls with their results, and the
+// end of each question.
 //
-// A record is a file of sealed lines (see tree.Chain), written before anything follows from them. Whoever goes on with a
-// conversation finds in it what was done already, by the keys of the work: a reply that is there is not asked for again, a
-// call that has its result is not made again, and a call that was begun and has none is known to be in doubt. What the model
-// said before it was cut off is there too.
+// A record is a file of hash-chained lines (see tree.Chain). Every step is recorded before anything depends on it. A process that resumes
+// a conversation finds in the record what is already done, by the keys of the work: a recorded reply is not requested again, a call with
+// a result is not repeated, and a call that was started but has no result has an unknown outcome. The pieces of an interrupted
+// reply are recorded too.
 //
-// Each line tells how much of the record was on stable storage before it. A power cut may leave holes in what comes after
-// that; nobody has acted on it, so it is cut off with the first hole. Any other damage is ErrDamaged.
+// Each line contains the number of bytes of the record that were on stable storage before it. A power failure can damage what follows those
+// bytes. Nothing depends on that part: Open truncates the record at the first damaged line. Any other damage is ErrDamaged.
 //
-// A Session is open in one process at a time. Its methods may be used by several goroutines.
+// A Session can be open in one process at a time. It is safe for concurrent use.
 package session
 
 import (
@@ -32,49 +32,49 @@ import (
 	"signalbox/internal/tree"
 )
 
-// RecordName is the name of the record in the folder of a session.
+// RecordName is the name of the record file in a session's folder.
 const RecordName = "record.jsonl"
 
-// ErrInUse is a session that another process has open. Wait until it ended.
+// ErrInUse means that another process has the session open. Retry when that process has ended.
 var ErrInUse = errors.New("the session is in use by another process")
 
-// ErrDamaged is a record that was changed, or that the disk did not keep. Use another session.
+// ErrDamaged means that the record was modified or corrupted. Use another session.
 var ErrDamaged = errors.New("the record is damaged")
 
-// Kind is what an Entry tells.
+// Kind is the kind of an Entry.
 type Kind string
 
 const (
-	Question Kind = "question" // somebody asked
-	Begun    Kind = "begun"    // a run of the tree began on a question
-	Note     Kind = "note"     // the oracle told the model something
-	Piece    Kind = "piece"    // a piece of a reply, as it came
-	Restart  Kind = "restart"  // the reply begins again: its pieces so far do not count
-	Reply    Kind = "reply"    // the whole reply
-	Called   Kind = "called"   // a tool is about to be called
-	Result   Kind = "result"   // what came of it
-	Signal   Kind = "signal"   // a turn signal was heard
-	System   Kind = "system"   // the oracle told the user something
-	Said     Kind = "said"     // the tree itself said something to the user
-	Answer   Kind = "answer"   // a question ended
+	Question Kind = "question" // a question of the user
+	RunStart Kind = "begun"    // the start of a run of the tree on a question
+	Note     Kind = "note"     // a message of the oracle to the model
+	Piece    Kind = "piece"    // a piece of a reply
+	Restart  Kind = "restart"  // the reply starts again: its pieces so far are withdrawn
+	Reply    Kind = "reply"    // a complete reply
+	Call     Kind = "called"   // a tool is about to be called
+	Result   Kind = "result"   // the result of a call
+	Signal   Kind = "signal"   // a turn signal
+	System   Kind = "system"   // a message of the oracle to the user
+	TreeText Kind = "said"     // a message of the tree to the user
+	Answer   Kind = "answer"   // the end of a question
 
-	closed Kind = "closed" // nobody writes now, and all before is on stable storage; it is no entry
+	closed Kind = "closed" // Close was called: everything before is on stable storage. It is not an entry.
 )
 
-// Entry is a line of the record. Which fields count depends on Kind.
+// Entry is a line of the record. Kind determines which other fields it has.
 type Entry struct {
 	Kind Kind      `json:"kind"`
 	At   time.Time `json:"at"`
-	// Key names the work that the entry belongs to, the same for every try of it.
+	// Key identifies the work that the entry belongs to. It is the same for every attempt.
 	Key string `json:"key,omitempty"`
 	// Question counts from 1 in the session, Turn from 1 in the question.
 	Question int `json:"question,omitempty"`
 	Turn     int `json:"turn,omitempty"`
 	// Text is the question, the note, the piece, the result or the answer.
 	Text string `json:"text,omitempty"`
-	// Class is that of a Question.
+	// Class is the class of a Question.
 	Class string `json:"class,omitempty"`
-	// Run is the id of the tree's run that Begun tells of, Journal its file.
+	// Run is the id of the run in a RunStart, Journal the file of its journal.
 	Run     string `json:"run,omitempty"`
 	Journal string `json:"journal,omitempty"`
 
@@ -83,22 +83,22 @@ type Entry struct {
 	OK      bool           `json:"ok,omitempty"`
 	Sources []chunk.Source `json:"sources,omitempty"`
 	Signal  *chunk.Signal  `json:"signal,omitempty"`
-	// Node and Nth are those of a Signal: what logged it, and its number in the run. Text has its time.
+	// Node and Nth belong to a Signal: the node that logged it, and its number in the run. Text has its time.
 	Node   string        `json:"node,omitempty"`
 	Nth    int           `json:"nth,omitempty"`
 	System *chunk.System `json:"system,omitempty"`
-	// Millis is how long a Reply or a Result took to come.
+	// Millis is how long a Reply or a Result took.
 	Millis int64 `json:"millis,omitempty"`
-	// Done is how a question ended, or what a sub-agent did for a Result.
+	// Done is the Done chunk of a question, or that of the sub-agent of a Result.
 	Done *chunk.Done `json:"done,omitempty"`
-	// Error is why there is no Answer, or not all of it.
+	// Error is the error chunk of a question, nil if it succeeded.
 	Error *chunk.Error `json:"error,omitempty"`
 }
 
-// recordLine is an entry as it stands in the record.
+// recordLine is an entry in the form that is written to the file.
 type recordLine struct {
 	Entry
-	// Synced is how many bytes of the record were on stable storage before the line. Nil: older programs did not tell.
+	// Synced is how many bytes of the record were on stable storage before the line. Nil in records of older versions.
 	Synced *int64 `json:"synced"`
 }
 
@@ -107,32 +107,32 @@ type Session struct {
 	ID  string
 	Dir string
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
 	chain   tree.Chain
 	buf     bytes.Buffer
 	size    int64 // of the record
-	synced  int64 // of that, what is known to be on stable storage
-	told    bool  // the last line tells Synced
-	closed  bool  // the last line is closed
+	synced  int64 // bytes known to be on stable storage
+	hasSync bool  // the last line has Synced
+	closed  bool  // the last line has kind closed
 	dirty   bool
-	broken  error // a line may be there in part
+	broken  error // a write failed, so the last line may be incomplete
 	entries []Entry
 }
 
-// Create makes a session in a folder of its own.
+// Create creates a session in a new folder of dir.
 func Create(dir, id string) (*Session, error) {
 	folder := filepath.Join(dir, id)
 	if err := durable.MakeFolder(folder); err != nil {
-		return nil, fmt.Errorf("make a session: %w", err)
+		return nil, fmt.Errorf("create a session: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(folder, RecordName)); err == nil {
-		return nil, fmt.Errorf("make a session: %s is there already", id)
+		return nil, fmt.Errorf("create a session: %s already exists", id)
 	}
 	return Open(folder)
 }
 
-// Open opens the session of a folder. What was never finished at its end is cut off.
+// Open opens the session in a folder. It truncates an incomplete end of the record.
 func Open(folder string) (*Session, error) {
 	s := &Session{ID: filepath.Base(folder), Dir: folder}
 	name := filepath.Join(folder, RecordName)
@@ -140,14 +140,14 @@ func Open(folder string) (*Session, error) {
 	if s.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open a session: %w", err)
 	}
-	if err := s.begin(name); err != nil {
+	if err := s.lockAndRead(name); err != nil {
 		s.file.Close()
 		return nil, fmt.Errorf("open session %s: %w", s.ID, err)
 	}
 	return s, nil
 }
 
-func (s *Session) begin(name string) error {
+func (s *Session) lockAndRead(name string) error {
 	locked, err := durable.TryLockFor(s.file, time.Second)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *Session) begin(name string) error {
 	if err != nil {
 		return err
 	}
-	s.dirty = true // whoever wrote what was read may have been killed before it was synced
+	s.dirty = true // the process that wrote the record may have been killed before it synced
 	if end == s.size {
 		return nil
 	}
@@ -175,10 +175,10 @@ func (s *Session) begin(name string) error {
 	if _, err := s.file.Seek(s.size, io.SeekStart); err != nil {
 		return err
 	}
-	return s.sync() // or a part of what was cut off may come back among what follows
+	return s.sync() // or parts of the truncated lines could reappear after a power failure
 }
 
-// Read returns the entries of a session's record, without opening it.
+// Read returns the entries of a session's record without locking or changing it.
 func Read(folder string) ([]Entry, error) {
 	file, err := os.Open(filepath.Join(folder, RecordName))
 	if err != nil {
@@ -192,12 +192,12 @@ func Read(folder string) ([]Entry, error) {
 	return s.entries, nil
 }
 
-// maxLine is how long a line may be: more than an entry has, since replies and results are limited.
+// maxLine bounds the length of a line. Replies and results have lower limits.
 const maxLine = 32 << 20
 
 var errLong = fmt.Errorf("a line is longer than %d MiB", maxLine>>20)
 
-// read takes whole lines in. What was torn, or lies behind a hole, nobody has acted on.
+// read reads the complete lines. It ignores an incomplete last line, and everything from the first unsynced damaged line.
 func (s *Session) read(from io.Reader) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
@@ -209,21 +209,21 @@ func (s *Session) read(from io.Reader) error {
 			return err
 		}
 		if err == nil {
-			err = s.take(text)
+			err = s.readEntry(text)
 		}
 		if err == nil {
 			continue
 		}
-		hole, failed := s.isHole(text, in)
-		if failed != nil || hole {
-			return failed
+		unsynced, readErr := s.isUnsynced(text, in)
+		if readErr != nil || unsynced {
+			return readErr
 		}
 		return fmt.Errorf("%w: %s, line %d: %w", ErrDamaged, RecordName, n, err)
 	}
 }
 
-// take takes a line in.
-func (s *Session) take(text []byte) error {
+// readEntry verifies a line and adds its entry.
+func (s *Session) readEntry(text []byte) error {
 	if err := s.chain.Check(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *Session) take(text []byte) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
 	}
-	if s.told = l.Synced != nil; s.told {
+	if s.hasSync = l.Synced != nil; s.hasSync {
 		s.synced = max(s.synced, *l.Synced)
 	}
 	s.size += int64(len(text))
@@ -241,10 +241,10 @@ func (s *Session) take(text []byte) error {
 	return nil
 }
 
-// isHole reports whether a bad line, which follows what was taken in, may never have been on stable storage. No line tells that it
-// was, not even one of those behind it, which are in rest.
-func (s *Session) isHole(bad []byte, rest *bufio.Reader) (bool, error) {
-	if !s.told || s.synced > s.size {
+// isUnsynced reports whether a damaged line after the lines read so far was possibly never on stable storage: neither the lines before it
+// nor those after it, which are in rest, say that it was.
+func (s *Session) isUnsynced(bad []byte, rest *bufio.Reader) (bool, error) {
+	if !s.hasSync || s.synced > s.size {
 		return false, nil
 	}
 	for text := bad; ; {
@@ -275,11 +275,10 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// keep remembers an entry. Pieces are of use only until their reply is there: they stay in the
-// file.
+// keep adds an entry in memory. A complete reply replaces its pieces; the file keeps them.
 func (s *Session) keep(e Entry) {
 	if part := func(old Entry) bool { return old.isPart() && old.Key == e.Key }; e.Kind == Reply && slices.ContainsFunc(s.entries, part) {
-		// In a copy: others may look at what Entries returned.
+		// Copy, because callers may still read the slice that Entries returned.
 		s.entries = slices.DeleteFunc(slices.Clone(s.entries), part)
 	}
 	s.entries = append(s.entries, e)
@@ -287,8 +286,8 @@ func (s *Session) keep(e Entry) {
 
 func (e *Entry) isPart() bool { return e.Kind == Piece || e.Kind == Restart }
 
-// Append writes an entry, now if its At is zero. With sync it is on stable storage when Append returns; without, it
-// survives the process, not the machine.
+// Append writes an entry. A zero At means now. With sync the entry is on stable storage when Append returns; without, it
+// survives the process but not the machine.
 func (s *Session) Append(e Entry, sync bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,20 +319,20 @@ func (s *Session) append(e Entry, sync bool) error {
 	if s.buf.Cap() > 1<<20 {
 		s.buf = bytes.Buffer{}
 	}
-	if !e.isPart() && !s.closed { // parts are for whoever goes on in another process
+	if !e.isPart() && !s.closed { // only another process, which resumes the reply, needs its parts
 		s.keep(e)
 	}
 	return nil
 }
 
-// hashLength is more than what the hash adds to a line.
+// hashLength is an upper bound of the length that the hash adds to a line.
 const hashLength = 100
 
-// seal makes a line of an entry, one that read takes. It is valid until the next.
+// seal returns the line of an entry. It is valid until the next call.
 func (s *Session) seal(e Entry) ([]byte, error) {
 	s.buf.Reset()
 	out := json.NewEncoder(&s.buf)
-	out.SetEscapeHTML(false) // code is full of what it would make six times as long
+	out.SetEscapeHTML(false) // code is full of <, > and &, and an escape has six bytes
 	if err := out.Encode(recordLine{e, &s.synced}); err != nil {
 		return nil, err
 	}
@@ -344,7 +343,7 @@ func (s *Session) seal(e Entry) ([]byte, error) {
 	return s.chain.Seal(s.buf.Bytes(), 0), nil
 }
 
-// Sync makes all that was written durable.
+// Sync returns when all entries are on stable storage.
 func (s *Session) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,17 +368,17 @@ func (s *Session) sync() error {
 	return err
 }
 
-// Once writes an entry unless there is one of its kind and key. It reports whether it wrote it.
+// Once appends an entry unless there is one with its kind and key. It reports whether it did.
 func (s *Session) Once(e Entry, sync bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.find(e.Kind, e.Key); there {
+	if _, found := s.find(e.Kind, e.Key); found {
 		return false, nil
 	}
 	return true, s.append(e, sync)
 }
 
-// Find returns the entry of that kind and key.
+// Find returns the last entry with a kind and key.
 func (s *Session) Find(kind Kind, key string) (Entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -387,7 +386,7 @@ func (s *Session) Find(kind Kind, key string) (Entry, bool) {
 }
 
 func (s *Session) find(kind Kind, key string) (Entry, bool) {
-	for i := len(s.entries) - 1; i >= 0; i-- { // what is looked for is mostly new
+	for i := len(s.entries) - 1; i >= 0; i-- { // usually a recent entry is wanted
 		if e := &s.entries[i]; e.Kind == kind && e.Key == key {
 			return *e, true
 		}
@@ -395,14 +394,14 @@ func (s *Session) find(kind Kind, key string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Entries returns all entries so far, without the pieces of replies that are whole. They must not be changed.
+// Entries returns all entries so far, without the pieces of complete replies. The caller must not modify them.
 func (s *Session) Entries() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries[:len(s.entries):len(s.entries)]
 }
 
-// Close ends the use of a session.
+// Close syncs and closes the session.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -416,7 +415,7 @@ func (s *Session) Close() error {
 	return errors.Join(err, s.file.Close())
 }
 
-// JournalName is the name of the n-th run's journal on a question.
+// JournalName returns the name of the journal of the nth run on a question.
 func JournalName(question, n int) string {
 	return strconv.Itoa(question) + "-" + strconv.Itoa(n) + ".journal"
 }

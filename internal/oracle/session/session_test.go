@@ -20,32 +20,32 @@ import (
 	"signalbox/internal/tree"
 )
 
-// at is a time that survives being written.
+// at is a time without parts that JSON would lose.
 var at = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// oneOfEach are entries of every kind, with all that they can have.
+// oneOfEach returns an entry of every kind, with all fields.
 func oneOfEach() []Entry {
 	call := &model.Call{ID: "call_1", Name: "look", Arguments: `{"query":"<auth>"}`}
 	return []Entry{
 		{Kind: Question, At: at, Question: 1, Text: "What is it?\nTell me. <signal>", Class: "code"},
-		{Kind: Begun, At: at, Question: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
+		{Kind: RunStart, At: at, Question: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
 		{Kind: Note, At: at, Key: "k1", Question: 1, Turn: 1, Text: "Go on."},
 		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It"},
 		{Kind: Restart, At: at, Key: "k1", Question: 1, Turn: 1},
 		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It is"},
 		{Kind: Reply, At: at, Key: "k1", Question: 1, Turn: 1, Reply: &model.Reply{Text: "It is…", Reasoning: "hm", Calls: []model.Call{*call}, Stop: model.StopCalls,
 			Usage: model.Usage{Input: 3, Output: 4, Known: true}, Model: "m", Tries: 2}},
-		{Kind: Called, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call},
+		{Kind: Call, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call},
 		{Kind: Result, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call, OK: true, Text: "found", Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}},
 		{Kind: Signal, At: at, Key: "r#1", Question: 1, Turn: 1, Signal: &chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8, Fields: map[string]any{"n": int64(3)}}},
 		{Kind: System, At: at, Key: "r#2", Question: 1, Turn: 1, System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
-		{Kind: Said, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
+		{Kind: TreeText, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
 		{Kind: Answer, At: at, Question: 1, Text: "It is…", Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1},
 			Error: &chunk.Error{Name: "failed", Text: "why"}},
 	}
 }
 
-// write makes a session with entries and closes it. It returns its folder.
+// write creates a session with entries, closes it, and returns its folder.
 func write(t *testing.T, entries ...Entry) string {
 	t.Helper()
 	s, err := Create(t.TempDir(), "O-1")
@@ -82,7 +82,7 @@ func record(t *testing.T, folder string) []byte {
 	return data
 }
 
-// withoutEnd is a record without the line that Close wrote, as a process that was killed leaves it.
+// withoutEnd removes the line that Close wrote, so that the record looks like that of a killed process.
 func withoutEnd(data []byte) []byte {
 	return data[:1+bytes.LastIndexByte(data[:len(data)-1], '\n')]
 }
@@ -98,8 +98,8 @@ func whole(entries []Entry) []Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.isPart() })
 }
 
-// TestReadsWhatItWrote: another process finds what was written, but for the parts of a reply that is whole.
-func TestReadsWhatItWrote(t *testing.T) {
+// TestRoundTrip checks that another process reads what was written, except the pieces of a complete reply.
+func TestRoundTrip(t *testing.T) {
 	folder := write(t, oneOfEach()...)
 	want := whole(oneOfEach())
 	s := open(t, folder)
@@ -116,14 +116,14 @@ func TestReadsWhatItWrote(t *testing.T) {
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("entries that were read (-want +got):\n%s", diff)
 	}
-	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach())+1 { // and that it was closed
+	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach())+1 { // and the closed line
 		t.Errorf("the record has %d lines", n)
 	}
 }
 
-// TestPartsAreThereUntilTheReply: what a reply said before it was cut off is for whoever goes on, and only until there is a
-// whole one; those of another reply stay.
-func TestPartsAreThereUntilTheReply(t *testing.T) {
+// TestPiecesOfReplies checks that a resuming process gets the pieces of an interrupted reply until that reply is complete. Pieces of other
+// replies are kept.
+func TestPiecesOfReplies(t *testing.T) {
 	all := oneOfEach()
 	other := Entry{Kind: Piece, At: at, Key: "k2", Question: 1, Turn: 2, Text: "More"}
 	folder := write(t, all[:6]...)
@@ -137,9 +137,9 @@ func TestPartsAreThereUntilTheReply(t *testing.T) {
 	}
 }
 
-// TestTornAnywhere: whatever byte the writing stopped at, the whole lines before it are there, and new ones can follow.
-func TestTornAnywhere(t *testing.T) {
-	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)}) // what is torn is longer than what follows
+// TestTornWrite checks that the complete lines are kept and new ones can be appended, at whatever byte a write stopped.
+func TestTornWrite(t *testing.T) {
+	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)}) // longer than the line that replaces it
 	folder := write(t, all...)
 	data := withoutEnd(record(t, folder))
 	for size := 0; size <= len(data); size++ {
@@ -152,7 +152,7 @@ func TestTornAnywhere(t *testing.T) {
 		if !bytes.Equal(record(t, folder), data[:size]) {
 			t.Fatalf("reading %d bytes changed them", size)
 		}
-		if size%7 != 0 && size < len(data)-1 { // opening waits for the disk
+		if size%7 != 0 && size < len(data)-1 { // save time: opening syncs
 			continue
 		}
 		s, err := Open(folder)
@@ -178,8 +178,8 @@ func TestTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestChangedByte: a record in which a byte was changed, or a line is missing or twice, is refused with the number of the line.
-func TestChangedByte(t *testing.T) {
+// TestDamage checks that a record with a changed byte, or a missing or repeated line, is refused with the number of the line.
+func TestDamage(t *testing.T) {
 	folder := write(t, oneOfEach()...)
 	data := record(t, folder)
 	refused := func(what string, changed []byte, line int) {
@@ -216,9 +216,9 @@ func TestChangedByte(t *testing.T) {
 	refused("a line is there twice", bytes.Join(slices.Insert(slices.Clone(lines), 1, lines[1]), nil), 3)
 }
 
-// TestHole: what a power cut took out of lines that were not yet synced is cut off with all behind it, and new lines can
-// follow; a hole in what was synced is damage, also where a line behind the hole is all that tells.
-func TestHole(t *testing.T) {
+// TestPowerFailure checks that damage in unsynced lines truncates the record there, and new lines can be appended. Damage in synced lines is
+// an error, even if only a line after the damage shows that they were synced.
+func TestPowerFailure(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Create(dir, "O-1")
 	if err != nil {
@@ -231,7 +231,7 @@ func TestHole(t *testing.T) {
 		}
 		ends = append(ends, s.size)
 	}
-	data := record(t, s.Dir) // as it is if the machine stops here
+	data := record(t, s.Dir) // as if the machine stopped here
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// TestOlderRecord: lines that do not tell what was synced, of an older program, are read; any damage to them is damage.
+// TestOlderRecord checks that records of older versions, without Synced, can be read, and that any damage to them is an error.
 func TestOlderRecord(t *testing.T) {
 	folder := write(t)
 	var chain tree.Chain
@@ -292,7 +292,7 @@ func TestOlderRecord(t *testing.T) {
 	}
 }
 
-// TestClosedOnce: that nothing was written is no news.
+// TestClosedOnce checks that Close writes nothing if nothing was written since the last Close.
 func TestClosedOnce(t *testing.T) {
 	folder := write(t, oneOfEach()[0])
 	data := record(t, folder)
@@ -307,14 +307,14 @@ func TestClosedOnce(t *testing.T) {
 	}
 }
 
-// TestLongLine: what could not be read again is not written, and does no harm.
+// TestLongLine checks that a line too long to be read is not written, and that the session stays usable.
 func TestLongLine(t *testing.T) {
 	folder := write(t)
 	s := open(t, folder)
 	if err := s.Append(Entry{Kind: Note, Text: strings.Repeat("x", maxLine-150)}, true); !errors.Is(err, errLong) {
 		t.Errorf("error %v", err)
 	}
-	code := Entry{Kind: Note, At: at, Text: strings.Repeat("<&>", 1000)} // is not made longer
+	code := Entry{Kind: Note, At: at, Text: strings.Repeat("<&>", 1000)} // must not be escaped
 	if err := errors.Join(s.Append(code, false), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestInUse: a session is open once, and can be opened when it is closed.
+// TestInUse checks that a session can be open only once, and again after it is closed.
 func TestInUse(t *testing.T) { synctest.Test(t, testInUse) }
 
 func testInUse(t *testing.T) {
@@ -335,7 +335,7 @@ func testInUse(t *testing.T) {
 	if read, err := Read(folder); err != nil || len(read) != 1 {
 		t.Errorf("it cannot be read: %v, %v", read, err)
 	}
-	// Whoever was killed may leave its lock for a moment.
+	// A killed process may hold its lock for a moment.
 	given := make(chan error, 1)
 	time.AfterFunc(500*time.Millisecond, func() { given <- s.Close() })
 	open(t, folder)
@@ -344,24 +344,24 @@ func testInUse(t *testing.T) {
 	}
 }
 
-// TestCreate: a session that is there is not made again.
+// TestCreate checks that an existing session is not created again.
 func TestCreate(t *testing.T) {
 	folder := write(t, oneOfEach()[0])
-	if s, err := Create(filepath.Dir(folder), "O-1"); err == nil || s != nil || !strings.Contains(err.Error(), "there already") {
-		t.Errorf("it is made again: %v", err)
+	if s, err := Create(filepath.Dir(folder), "O-1"); err == nil || s != nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("an existing session was created again: %v", err)
 	}
 	if _, err := Create(filepath.Join(folder, "no", "such"), "O-2"); err == nil {
-		t.Error("a session was made in a folder that is not there")
+		t.Error("a session was created in a missing folder")
 	}
 	if _, err := Open(filepath.Join(folder, "nowhere")); err == nil {
-		t.Error("a folder that is not there was opened")
+		t.Error("a missing folder was opened")
 	}
 	if _, err := Read(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder without a record: %v", err)
 	}
 }
 
-// TestOnceAndFind: an entry of a kind and key is written once, also when another process wrote it.
+// TestOnceAndFind checks that an entry with a kind and key is written once, even across processes.
 func TestOnceAndFind(t *testing.T) {
 	folder := write(t, Entry{Kind: Signal, At: at, Key: "r#1", Text: "first"})
 	s := open(t, folder)
@@ -395,7 +395,7 @@ func TestOnceAndFind(t *testing.T) {
 	}
 }
 
-// TestBroken: after a line that could not be written none is, since it may be there in part; and all who write are told.
+// TestBroken checks that nothing is written after a failed write, because an incomplete line may be there, and that every writer gets an error.
 func TestBroken(t *testing.T) {
 	s := open(t, write(t, oneOfEach()[0]))
 	if err := s.file.Close(); err != nil {

@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// opened is a project with a box in it whose configuration is given; MODEL in it is a server that plays the script.
+// opened opens the setup of a project with a box and the given settings, in which MODEL stands for a server that plays the script.
 func opened(t *testing.T, settings, script string, edit func(*setup.Options), files map[string]string) (*setup.Setup, error) {
 	t.Helper()
 	project := t.TempDir()
@@ -70,7 +70,7 @@ const plainTree = `return BT.tree("mine", {root = BT.llm_call("think", {})})`
 
 const local = "models: {main: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}}\n"
 
-func TestToolsAreThoseThatHaveSomethingToWorkOn(t *testing.T) {
+func TestBuiltInTools(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings string
 		want     []string
@@ -96,7 +96,7 @@ func TestToolsAreThoseThatHaveSomethingToWorkOn(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeHadIsSaid(t *testing.T) {
+func TestErrors(t *testing.T) {
 	official := "models: {main: {provider: anthropic, model: m}}\n"
 	for name, test := range map[string]struct {
 		settings, want, hint string
@@ -105,15 +105,15 @@ func TestWhatCannotBeHadIsSaid(t *testing.T) {
 	}{
 		"no model": {settings: "", want: "no model is configured", hint: "models:"},
 		"no key":   {settings: official, want: "ANTHROPIC_API_KEY", hint: "ANTHROPIC_API_KEY"},
-		"no price": {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, want: "what model 'main' costs is not known", hint: "price"},
+		"no price": {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, want: "the price of model 'main' is unknown", hint: "price"},
 		"no price of a sub-agent's": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, subagents: {r: {tree: t.lua, model: other}}}",
 			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
-			want: "what model 'other' costs is not known", hint: "models.other.price"},
+			want: "the price of model 'other' is unknown", hint: "models.other.price"},
 		"no price of one that a tree may name": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, tree: t.lua}",
 			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
-			want: "what model 'other' costs is not known", hint: "models.other.price"},
+			want: "the price of model 'other' is unknown", hint: "models.other.price"},
 		"no such tool": {settings: local, edit: func(o *setup.Options) { o.Tools = []string{"read_flie"} }, want: "there is no tool 'read_flie'; did you mean read_file?",
-			hint: "there is read_file, search_code"},
+			hint: "use one of read_file, search_code"},
 		"no such server's tools": {settings: local + "oracle: {servers: {gone: {command: [no-such-program-anywhere]}}}",
 			edit: func(o *setup.Options) { o.Tools = []string{"gnoe__*"} }, want: "there is no tool 'gnoe__*'"},
 		"variable": {settings: local + "oracle: {servers: {s: {url: 'http://127.0.0.1:1', headers: {Authorization: '${NO_SUCH}'}}}}",
@@ -141,8 +141,8 @@ func TestWhatCannotBeHadIsSaid(t *testing.T) {
 	}
 }
 
-// TestConfiguredWordsTreeAndAgent asks through everything that can be replaced.
-func TestConfiguredWordsTreeAndAgent(t *testing.T) {
+// TestReplacements asks a question with everything replaced that the configuration can replace.
+func TestReplacements(t *testing.T) {
 	script := `{"conversations": [{"match": {"system": "Answer like a pirate"}, "turns": [{"parts": [{"text": "Arr."}]}]}]}`
 	files := map[string]string{
 		".signalbox/p/identity.md": "Answer like a pirate.",
@@ -158,7 +158,7 @@ func TestConfiguredWordsTreeAndAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer record.Close()
-	said := map[int]string{} // by turn; what the tree says is of none
+	said := map[int]string{} // by turn; text of the tree has turn 0
 	answer, err := s.Ask(t.Context(), record, "Where are you?", func(c chunk.Chunk) error {
 		if text, ok := c.(chunk.Content); ok {
 			said[text.Turn] += text.Text
@@ -170,8 +170,8 @@ func TestConfiguredWordsTreeAndAgent(t *testing.T) {
 	}
 }
 
-// TestAnAgentIsToldOfItsTaskAndOfferedEveryTool: its task may sound like small talk.
-func TestAnAgentIsToldOfItsTaskAndOfferedEveryTool(t *testing.T) {
+// TestAgent checks that an agent in a crew gets its identity and every tool, even if its task looks like small talk.
+func TestAgent(t *testing.T) {
 	script := `{"conversations": [{"match": {"system": "agent in a crew", "tool": "^read_file$"}, "turns": [{"parts": [{"text": "READY"}]}]}]}`
 	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: 'MODEL/v1', tries: 1}}", script, func(o *setup.Options) { o.Agent = true }, map[string]string{})
 	if err != nil {

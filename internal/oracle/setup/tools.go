@@ -20,24 +20,24 @@ import (
 	"signalbox/internal/portfolio"
 )
 
-// tools are the built-in ones that have something to work on, the commands, and those of MCP servers.
+// tools returns the built-in tools that are configured, the shell commands, and the tools of MCP servers.
 func (b *builder) tools(ctx context.Context, o *oracle.Options) ([]toolbox.Tool, error) {
 	code := cmp.Or(b.Code, b.config.Oracle.Code, b.Project)
 	tools := append(b.builtIn(code), b.commands(code)...)
-	if wrong := toolbox.Check(tools); wrong != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: wrong, Hint: "rename it under oracle.tools of the configuration"}
+	if err := toolbox.Check(tools); err != nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "rename it under oracle.tools in the configuration"}
 	}
 	if b.wantsServers(o) {
 		served, err := b.servers(ctx, code)
 		if err != nil {
 			return nil, err
 		}
-		tools = b.join(tools, served)
+		tools = b.merge(tools, served)
 	}
 	if b.Tools == nil {
 		return tools, nil
 	}
-	return b.chosen(tools)
+	return b.pick(tools)
 }
 
 func (b *builder) builtIn(code string) []toolbox.Tool {
@@ -60,8 +60,8 @@ func (b *builder) builtIn(code string) []toolbox.Tool {
 	return tools
 }
 
-// commands are the tools that are shell commands. They do not see the keys of models: what a command prints goes to a
-// model's server, and into the record.
+// commands returns the tools that are shell commands. Their environment does not have the keys of models: the output of a command goes to a
+// model's server and into the record.
 func (b *builder) commands(code string) (tools []toolbox.Tool) {
 	var keys []string
 	for _, m := range b.config.Models {
@@ -75,15 +75,15 @@ func (b *builder) commands(code string) (tools []toolbox.Tool) {
 	return tools
 }
 
-// join adds the tools of servers. A name that is taken is noted, and not there twice.
-func (b *builder) join(tools, served []toolbox.Tool) []toolbox.Tool {
+// merge adds the tools of servers. A tool whose name is taken is left out with a note.
+func (b *builder) merge(tools, served []toolbox.Tool) []toolbox.Tool {
 	taken := make(map[string]bool, len(tools)+len(served))
 	for _, t := range tools {
 		taken[t.Name] = true
 	}
 	for _, t := range served {
 		if taken[t.Name] {
-			b.note("tool %s of an mcp server is left out: another one has its name; rename one of them under oracle.servers or oracle.tools", t.Name)
+			b.note("tool %s of an mcp server is left out because another tool has its name: rename one under oracle.servers or oracle.tools", t.Name)
 			continue
 		}
 		taken[t.Name] = true
@@ -92,12 +92,11 @@ func (b *builder) join(tools, served []toolbox.Tool) []toolbox.Tool {
 	return tools
 }
 
-// note is for people.
 func (b *builder) note(format string, args ...any) {
 	b.setup.Notes = append(b.setup.Notes, fmt.Sprintf(format, args...))
 }
 
-// maxNotes is how many notes of one server are shown.
+// maxNotes is the number of notes per server that are shown.
 const maxNotes = 5
 
 func (b *builder) noteAll(server string, notes []string) {
@@ -109,9 +108,9 @@ func (b *builder) noteAll(server string, notes []string) {
 	}
 }
 
-// chosen are the tools that Options.Tools name. What a server has is its own affair, so that a tool of one that is missing
-// is noted; any other name that there is no tool for is a mistake.
-func (b *builder) chosen(tools []toolbox.Tool) ([]toolbox.Tool, error) {
+// pick returns the tools that Options.Tools names. A missing tool of a server is a note, because the server decides which tools it
+// has; any other unknown name is an error.
+func (b *builder) pick(tools []toolbox.Tool) ([]toolbox.Tool, error) {
 	kept, unknown := toolbox.Pick(tools, b.Tools)
 	for _, name := range unknown {
 		if server := b.serverOf(name); server != "" {
@@ -121,7 +120,7 @@ func (b *builder) chosen(tools []toolbox.Tool) ([]toolbox.Tool, error) {
 			continue
 		}
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Near(name, tools)),
-			Hint: "there is " + strings.Join(namesOf(tools), ", ") + "; others are configured under oracle.tools and oracle.servers"}
+			Hint: "use one of " + strings.Join(namesOf(tools), ", ") + ", or configure it under oracle.tools or oracle.servers"}
 	}
 	return kept, nil
 }
@@ -134,7 +133,7 @@ func namesOf(tools []toolbox.Tool) (names []string) {
 	return names
 }
 
-// serverOf is the configured server whose tool has that name, "" if it is of none. Of several it is the longest.
+// serverOf returns the configured server to which a tool name belongs, or "". The longest server name wins.
 func (b *builder) serverOf(tool string) (longest string) {
 	for name := range b.config.Oracle.Servers {
 		if strings.HasPrefix(tool, name+"__") && len(name) > len(longest) {
@@ -144,8 +143,8 @@ func (b *builder) serverOf(tool string) (longest string) {
 	return longest
 }
 
-// wantsServers reports whether tools of servers may be called at all. A tree of the user's may call them whatever was
-// asked, and a sub-agent is asked something else.
+// wantsServers reports whether tools of servers can be called for the question. A user's tree can call them whatever the question is,
+// and sub-agents get other questions.
 func (b *builder) wantsServers(o *oracle.Options) bool {
 	if b.Question == "" || b.Agent || o.Source != "" || len(b.config.Oracle.Subagents) > 0 {
 		return true
@@ -154,7 +153,7 @@ func (b *builder) wantsServers(o *oracle.Options) bool {
 	return len(prompt.ToolsFor(o.Prompt.Classify(b.Question), served)) > 0
 }
 
-// wanted are the servers that may have one of the tools that are wanted.
+// wanted returns the servers that may have one of the tools in Options.Tools.
 func (b *builder) wanted() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Servers)) {
 		if b.Tools == nil || slices.Contains(b.Tools, ReadOnly) ||
@@ -165,20 +164,20 @@ func (b *builder) wanted() (names []string) {
 	return names
 }
 
-// servers starts the MCP servers, all at once. One that does not start is noted, unless it is the configuration that is
-// wrong, or nobody waits any more.
+// servers starts the MCP servers concurrently and returns their tools. A server that does not start is a note; an error in the configuration,
+// or a cancelled context, is an error.
 func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool, err error) {
 	names := b.wanted()
 	clients := make([]*mcpclient.Client, len(names))
 	errs := make([]error, len(names))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, name := range names {
-		all.Go(func() {
-			defer b.tellStarting(name)()
+		wg.Go(func() {
+			defer b.reportSlowStart(name)()
 			clients[i], errs[i] = b.server(ctx, name, dir)
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	for i, name := range names {
 		client := clients[i]
 		if client == nil {
@@ -189,45 +188,45 @@ func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool
 		tools = append(tools, client.Tools()...)
 		b.noteAll(name, client.Notes())
 	}
-	for _, wrong := range errs {
-		switch classed := (*signalbox.Error)(nil); {
-		case wrong == nil:
-		case ctx.Err() != nil, !errors.As(wrong, &classed), classed.Code == signalbox.CodeUsage: // one is enough to mend at a time, and keeps its hint
-			return nil, wrong
-		case classed.Hint != "":
-			b.note("%v; its tools are missing (%s)", wrong, classed.Hint)
+	for _, err := range errs {
+		switch coded := (*signalbox.Error)(nil); {
+		case err == nil:
+		case ctx.Err() != nil, !errors.As(err, &coded), coded.Code == signalbox.CodeUsage: // only the first, which keeps its hint
+			return nil, err
+		case coded.Hint != "":
+			b.note("%v; its tools are missing (%s)", err, coded.Hint)
 		default:
-			b.note("%v; its tools are missing", wrong)
+			b.note("%v; its tools are missing", err)
 		}
 	}
 	return tools, nil
 }
 
-// slow is how long a server may take to start before anybody is told.
-const slow = time.Second
+// slowStart is the time after which a server that is still starting is reported.
+const slowStart = time.Second
 
-// tellStarting tells of a server that takes long, until what it returns is called.
-func (b *builder) tellStarting(name string) (stop func()) {
+// reportSlowStart calls Starting for a server that is slow to start, unless stop is called before.
+func (b *builder) reportSlowStart(name string) (stop func()) {
 	if b.Starting == nil {
 		return func() {}
 	}
-	over := false
-	timer := time.AfterFunc(slow, func() {
-		b.telling.Lock()
-		defer b.telling.Unlock()
-		if !over {
+	stopped := false
+	timer := time.AfterFunc(slowStart, func() {
+		b.startingMu.Lock()
+		defer b.startingMu.Unlock()
+		if !stopped {
 			b.Starting(name)
 		}
 	})
 	return func() {
 		timer.Stop()
-		b.telling.Lock()
-		defer b.telling.Unlock()
-		over = true
+		b.startingMu.Lock()
+		defer b.startingMu.Unlock()
+		stopped = true
 	}
 }
 
-// maxStart is how long a server may take to start whose calls may take longer.
+// maxStart is the longest time to wait for a server to start, even if its calls may take longer.
 const maxStart = time.Minute
 
 func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Client, error) {

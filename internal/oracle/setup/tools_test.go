@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 )
 
-// mcpServer is a server that has the tools, which are JSON. Before it answers anything it waits for the channel, unless that is nil.
+// mcpServer starts a server with tools in JSON. If wait is not nil, it waits for that channel before every answer.
 func mcpServer(t *testing.T, wait <-chan struct{}, tools ...string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -63,8 +63,8 @@ func toolNames(s *setup.Setup) (names []string) {
 
 const object = `{"type":"object"}`
 
-// TestServersKeepNoQuestionFromBeingAsked: what is wrong with one, or with one of its tools, is a note.
-func TestServersKeepNoQuestionFromBeingAsked(t *testing.T) {
+// TestServerProblemsAreNotes checks that problems with servers and their tools are notes, not errors.
+func TestServerProblemsAreNotes(t *testing.T) {
 	one, _ := mcpServer(t, nil, listed("b__c", object), listed("empty", `{"type":"object","properties":[]}`), listed("bad", `{"type":"object","properties":7}`))
 	two, _ := mcpServer(t, nil, listed("c", object), listed("fine", object))
 	settings := local + fmt.Sprintf(`oracle:
@@ -84,7 +84,7 @@ func TestServersKeepNoQuestionFromBeingAsked(t *testing.T) {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	notes := strings.Join(s.Notes, "\n")
-	for _, part := range []string{"mcp server a: tool bad is left out: ", "mcp server a__b: it has no tool missing", "tool a__b__c of an mcp server is left out: another one has its name",
+	for _, part := range []string{"mcp server a: tool bad is left out: ", "mcp server a__b: it has no tool missing", "tool a__b__c of an mcp server is left out because another tool has its name",
 		"mcp server gone: ", "its tools are missing (check its address", "mcp server lost: "} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no %q in the notes:\n%s", part, notes)
@@ -184,8 +184,8 @@ func TestNoServerForSmallTalk(t *testing.T) {
 	}
 }
 
-// TestASlowServerIsTold: the server answers only after somebody was told that it does not.
-func TestASlowServerIsTold(t *testing.T) {
+// TestSlowStart checks that a slow server is reported: the server answers only after the report.
+func TestSlowStart(t *testing.T) {
 	told := make(chan struct{})
 	slow, _ := mcpServer(t, told, listed("x", object))
 	quick, _ := mcpServer(t, nil, listed("x", object))
@@ -203,8 +203,8 @@ func TestASlowServerIsTold(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsSilent is given up after its own timeout.
-func TestAServerThatIsSilent(t *testing.T) {
+// TestSilentServer checks that a server that does not answer is abandoned after its timeout.
+func TestSilentServer(t *testing.T) {
 	never := make(chan struct{})
 	url, _ := mcpServer(t, never)
 	t.Cleanup(func() { close(never) }) // before the server is closed, which waits for its requests
@@ -214,7 +214,7 @@ func TestAServerThatIsSilent(t *testing.T) {
 	}
 }
 
-func TestCommandsDoNotSeeTheKeysOfModels(t *testing.T) {
+func TestCommandsHaveNoModelKeys(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no commands")
 	}
