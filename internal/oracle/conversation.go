@@ -234,9 +234,9 @@ func (v *conversation) handleEmit(ctx context.Context, run *tree.Run, e tree.Emi
 		if !ok {
 			return fmt.Errorf("the value of topic '%s' is not a turn signal", turnsignal.Topic)
 		}
-		signal := chunk.Signal{Turn: turn, Name: s.Heard.Type, Confidence: s.Heard.Confidence, Fields: s.Heard.Fields, Raw: s.Heard.RawXML}
+		signal := chunk.Signal{Turn: turn, Name: s.Signal.Type, Confidence: s.Signal.Confidence, Fields: s.Signal.Fields, Raw: s.Signal.RawXML}
 		entry.Kind, entry.Signal, c = session.Signal, &signal, signal
-		entry.Node, entry.Nth, entry.Text = s.Node, s.Nth, s.Heard.Timestamp
+		entry.Node, entry.Nth, entry.Text = s.Node, s.Nth, s.Signal.Timestamp
 		record = func() { v.ledger.add(ctx, s) }
 	case topicSystem:
 		fields, _ := e.Value.(map[string]any)

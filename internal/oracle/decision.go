@@ -24,7 +24,7 @@ func (o *Oracle) situation(c *tree.Call) decide.Situation {
 		StrategiesTried: int(get[int64](c, keyStrategies)), HintsGiven: int(get[int64](c, keyHints)), Asked: decide.Reason(get[string](c, keyAsked)),
 	}
 	last, _ := c.Get("last_signal")
-	if h, ok := turnsignal.ParseHeard(last); ok {
+	if h, ok := turnsignal.ParseSignal(last); ok {
 		s.Signal = &decide.Signal{Type: h.Type, Confidence: h.Confidence, Fields: h.Fields}
 		capability, _ := h.Fields["capability"].(string)
 		_, s.Workaround = o.workaround(capability)

@@ -48,7 +48,7 @@ func (v *conversation) delegateLeaf() tree.Leaf {
 
 func (v *conversation) prepareDelegation(c *tree.Call) (any, error) {
 	last, _ := c.Get("last_signal")
-	h, _ := turnsignal.ParseHeard(last)
+	h, _ := turnsignal.ParseSignal(last)
 	field := func(name string) string {
 		s, _ := h.Fields[name].(string)
 		return strings.TrimSpace(s)

@@ -82,7 +82,7 @@ func (v *conversation) newRecorder() *recorder {
 func (v *conversation) rerecordSignals(ctx context.Context, run string) {
 	for _, e := range v.session.Entries() {
 		if e.Kind == session.Signal && strings.HasPrefix(e.Key, run+"#") {
-			v.ledger.add(ctx, turnlog.Signal{Run: run, Tree: v.tree.Tree().Name(), Node: e.Node, Nth: e.Nth, Heard: turnsignal.Heard{
+			v.ledger.add(ctx, turnlog.Signal{Run: run, Tree: v.tree.Tree().Name(), Node: e.Node, Nth: e.Nth, Signal: turnsignal.Signal{
 				Type: e.Signal.Name, Confidence: e.Signal.Confidence, Fields: e.Signal.Fields, RawXML: e.Signal.Raw, Timestamp: e.Text}})
 		}
 	}

@@ -44,7 +44,7 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 		}
 
 		// on the blackboard, when the turn was over
-		wantLast := turnsignal.Heard{Type: "need_turn", Confidence: 0.8, Fields: map[string]any{"reason": reason}}
+		wantLast := turnsignal.Signal{Type: "need_turn", Confidence: 0.8, Fields: map[string]any{"reason": reason}}
 		var last, emitted, results, shown any
 		replay(t, s, "", "", func(run *tree.Run) {
 			if turn, _ := run.Board().Get("_turn"); turn == int64(2) {
@@ -54,7 +54,7 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 				shown, _ = run.Board().Get("accumulated_content")
 			}
 		})
-		got, ok := turnsignal.ParseHeard(last)
+		got, ok := turnsignal.ParseSignal(last)
 		got.RawXML, got.Timestamp = "", ""
 		if diff := cmp.Diff(wantLast, got); !ok || diff != "" {
 			t.Errorf("last_signal (-want +got):\n%s", diff)

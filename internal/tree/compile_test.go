@@ -62,7 +62,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 		"no name":         {&Definition{Name: "", At: line(1), Root: does(Success)}, []string{`post.lua:1: "" is not a valid name for a tree`}},
 		"slash":           {&Definition{Name: "a/b", At: line(1), Root: does(Success)}, []string{`post.lua:1: "a/b" is not a valid name for a tree`}},
 		"no root":         {root(nil), []string{"post.lua:1: tree 'post' has no root | give it a root"}},
-		"key":             {root(does(Success), Key{Name: "9", At: line(2)}), []string{`post.lua:2: "9" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
+		"key":             {root(does(Success), Key{Name: "9", At: line(2)}), []string{`post.lua:2: "9" is not a valid name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 		"default":         {root(does(Success), Key{Name: "x", Type: List, Default: 1, At: line(2)}), []string{"post.lua:2: the default of key 'x' does not fit: it takes a list, not an int"}},
 		"twice":           {root(does(Success), Key{Name: "x", Type: List, At: line(2)}, Key{Name: "x", Type: Map, At: line(3)}), []string{"post.lua:3: key 'x' is declared twice, as a list and as a map"}},
 		"global too":      {globals(root(does(Success), Key{Name: "x", Type: Int, At: line(3)}), Key{Name: "x", Type: Int, At: line(2)}), []string{"post.lua:3: key 'x' is declared twice, in blackboard and in globals"}},
@@ -102,9 +102,9 @@ func TestFaultsOfNodes(t *testing.T) {
 		"at once":        {set(Parallel, func(n *Node) { n.MaxConcurrent = -1 }, yes), []string{"post.lua:7: parallel cannot run -1 children at once"}},
 		"for_each key":   {set(ForEach, func(n *Node) { n.Items, n.As = "lists", "x" }, yes), []string{"post.lua:7: for_each uses undeclared key 'lists' | declare it in blackboard, as a list"}},
 		"for_each type":  {set(ForEach, func(n *Node) { n.Items, n.As = "word", "x" }, yes), []string{"post.lua:7: for_each needs a list, and key 'word' is a string"}},
-		"for_each as":    {set(ForEach, func(n *Node) { n.Items = "list" }, yes), []string{`post.lua:7: "" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
+		"for_each as":    {set(ForEach, func(n *Node) { n.Items = "list" }, yes), []string{`post.lua:7: "" is not a valid name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 		"for_each same":  {set(ForEach, func(n *Node) { n.Items, n.As, n.Index = "list", "x", "x" }, yes), []string{"post.lua:7: for_each has the key 'x' for the item and for its number | give one of them another name"}},
-		"for_each index": {set(ForEach, func(n *Node) { n.Items, n.As, n.Index = "list", "x", "a b" }, yes), []string{`post.lua:7: "a b" is no name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
+		"for_each index": {set(ForEach, func(n *Node) { n.Items, n.As, n.Index = "list", "x", "a b" }, yes), []string{`post.lua:7: "a b" is not a valid name for a key: letters, digits, '_', '.' and '-', at most 100, not a digit first`}},
 	})
 }
 

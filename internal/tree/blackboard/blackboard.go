@@ -1,15 +1,15 @@
 // Package blackboard holds the values that the leaves of a behaviour tree share.
 //
-// A Layout says which keys there are and who sees them. Keys are declared, with a type, in a scope. Scopes form a chain:
-// what is not declared in one is looked up in the one it sees, up to the tree's scope, in which global keys are too. A
-// layout is made once for a tree and does not change afterwards; any number of boards may share it.
+// A Layout declares keys with their types in scopes. Scopes are nested: a key that is not declared in a scope is looked up
+// in the outer one, up to the scope of the tree, which contains the global keys too. A layout does not change once a tree
+// is compiled, and any number of boards may share it.
 //
-// A Board has a value for each key of its layout: nil, bool, int64, float64, string, []any or map[string]any. nil is absent.
-// A value is copied when it is set and must not be changed after it was read. Keys that begin with "_" need no declaration
-// and belong to the whole tree. What is on a board is limited in size, and can be written as JSON and read again as the
-// same value of the same type: Format and Parse.
+// A Board has a value for each key of its layout. A value in normal form is nil (the key is absent), bool, int64, float64,
+// string, []any or map[string]any. It is copied when it is set, and must not be changed after it was read. Keys that begin
+// with "_" need no declaration and belong to the whole tree. The size of a board is limited. Format and Parse convert
+// values to and from JSON without changing their types.
 //
-// The package does no I/O and knows nothing of nodes. A Board is used by one goroutine at a time.
+// The package does no I/O and does not know nodes. A Board must be used by one goroutine at a time.
 package blackboard
 
 import (
@@ -20,13 +20,13 @@ import (
 	"slices"
 )
 
-// ErrUndeclared is a read or write of a key that is not declared where it is used. Declare it.
+// ErrUndeclared means that a key is not declared in the scope in which it is used.
 var ErrUndeclared = errors.New("undeclared key")
 
-// ErrMistyped is a write of a value that the key does not take, or that is too large.
+// ErrMistyped means that a value has the wrong type for its key, or is too large.
 var ErrMistyped = errors.New("mistyped value")
 
-// Position is where something stands in the file that declares it. Zero: nowhere.
+// Position is a position in a file. The zero Position means that it is unknown.
 type Position struct {
 	File string
 	Line int
@@ -39,7 +39,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Key declares a key. Default nil: the key is absent at first.
+// Key declares a key. With a nil Default, the key is absent at first.
 type Key struct {
 	Name    string
 	Type    Type
@@ -47,13 +47,13 @@ type Key struct {
 	At      Position
 }
 
-// Change is a key whose value differs between two snapshots; nil is absent.
+// Change is a key whose value differs between two snapshots. A nil value means that it is absent.
 type Change struct {
 	Key      string
 	From, To any
 }
 
-// Diff returns what changed from one snapshot to another, in the order of the keys.
+// Diff returns the changes between two snapshots, sorted by key.
 func Diff(from, to map[string]any) []Change {
 	keys := slices.Collect(maps.Keys(from))
 	for key := range to {

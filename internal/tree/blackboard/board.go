@@ -5,17 +5,17 @@ import (
 	"maps"
 )
 
-// Board is a blackboard. Its methods without a scope are about the tree's keys and the global ones.
+// Board is a blackboard. Methods without a scope use TreeScope.
 type Board struct {
 	layout *Layout
 	values []any
 	sizes  []int
 	total  int
-	// hidden are the keys that begin with "_" and are not declared.
+	// hidden holds the values of undeclared keys, which begin with "_".
 	hidden map[string]any
 }
 
-// New returns a board of one scope with these keys and those that every tree has, for calling leaves outside of a tree.
+// New returns a board with the keys of Builtins and further keys, for calling leaves without a run.
 func New(keys []Key) (*Board, error) {
 	l := NewLayout()
 	for _, key := range keys {
@@ -33,28 +33,28 @@ func (l *Layout) Board() *Board {
 	return b
 }
 
-// Size is what all values count, as MaxBoard limits it.
+// Size returns the size of all values, which MaxBoard limits.
 func (b *Board) Size() int { return b.total }
 
-// Value returns what is in a slot.
+// Value returns the value of a slot.
 func (b *Board) Value(slot Slot) any { return b.values[slot] }
 
-// Put sets a slot to a value of a board, without asking whether it fits: a for_each must be able to give its body an
-// item whatever else is on the board.
+// Put sets a slot to a value from a board. It does not check MaxBoard, because a for_each must always be able to pass an
+// item to its child.
 func (b *Board) Put(slot Slot, v any) {
 	size := Size(v)
 	b.total += size - b.sizes[slot]
 	b.values[slot], b.sizes[slot] = v, size
 }
 
-// Reset gives the slots from one to before another their defaults.
+// Reset sets the slots in [from, to) to their defaults.
 func (b *Board) Reset(from, to Slot) {
 	for slot := from; slot < to; slot++ {
 		b.Put(slot, b.layout.declared[slot].Default)
 	}
 }
 
-// find returns the slot of a key, -1 for a hidden one.
+// find returns the slot of a key, or -1 for a hidden key.
 func (b *Board) find(in Scope, key string) (Slot, error) {
 	if slot, ok := b.layout.Lookup(in, key); ok {
 		return slot, nil
@@ -65,7 +65,7 @@ func (b *Board) find(in Scope, key string) (Slot, error) {
 	return 0, fmt.Errorf("%w '%s': declare it in blackboard", ErrUndeclared, key)
 }
 
-// GetIn returns the value of a key as a scope sees it; nil if it is absent. The error is ErrUndeclared.
+// GetIn returns the value of a key that is visible in a scope, or nil if it is absent. The error wraps ErrUndeclared.
 func (b *Board) GetIn(in Scope, key string) (any, error) {
 	slot, err := b.find(in, key)
 	switch {
@@ -77,8 +77,8 @@ func (b *Board) GetIn(in Scope, key string) (any, error) {
 	return b.values[slot], nil
 }
 
-// SetIn checks a value, keeps it for a key as a scope sees it, and returns it as it is kept. The error, ErrUndeclared or
-// ErrMistyped, names the key.
+// SetIn sets a key that is visible in a scope, and returns the value in normal form. A nil value makes the key absent. The
+// error wraps ErrUndeclared or ErrMistyped and names the key.
 func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 	slot, err := b.find(in, key)
 	if err != nil {
@@ -116,17 +116,17 @@ func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 	return kept, nil
 }
 
-// Get returns the value of a key; nil if it is absent. The error is ErrUndeclared.
+// Get returns the value of a key, or nil if it is absent. The error wraps ErrUndeclared.
 func (b *Board) Get(key string) (any, error) { return b.GetIn(TreeScope, key) }
 
-// Set sets a key; nil makes it absent. The error, ErrUndeclared or ErrMistyped, names the key.
+// Set sets a key. A nil value makes it absent. The error wraps ErrUndeclared or ErrMistyped and names the key.
 func (b *Board) Set(key string, v any) error {
 	_, err := b.SetIn(TreeScope, key, v)
 	return err
 }
 
-// Snapshot returns all values that are not absent, by key; those of subtrees by the subtree's path and key, joined
-// with a colon. Changing the map changes nothing else.
+// Snapshot returns a map of all values that are not absent. A key of a subtree is preceded by the subtree's path and a
+// colon.
 func (b *Board) Snapshot() map[string]any {
 	all := maps.Clone(b.hidden)
 	if all == nil {

@@ -122,13 +122,13 @@ func TestBoardDeclarations(t *testing.T) {
 		keys []Key
 		want string
 	}{
-		{[]Key{{Name: "1x"}}, `"1x" is no name for a key`},
-		{[]Key{{Name: "ä"}}, "is no name for a key"},
-		{[]Key{{Name: strings.Repeat("x", 101)}}, "is no name for a key"},
+		{[]Key{{Name: "1x"}}, `"1x" is not a valid name for a key`},
+		{[]Key{{Name: "ä"}}, "is not a valid name for a key"},
+		{[]Key{{Name: strings.Repeat("x", 101)}}, "is not a valid name for a key"},
 		{[]Key{{Name: "x", Type: Int}, {Name: "x", Type: Bool}}, "key 'x' is declared twice, as an int and as a bool"},
 		{[]Key{{Name: "last_signal", Type: Int}}, "key 'last_signal' is declared twice"},
 		{[]Key{{Name: "x", Type: Int, Default: "text"}}, "the default of key 'x' does not fit: it takes an int, not a string"},
-		{[]Key{{Name: "x", Default: make(chan int)}}, "chan int cannot stand on a blackboard"},
+		{[]Key{{Name: "x", Default: make(chan int)}}, "chan int cannot be stored on a blackboard"},
 	} {
 		_, err := New(tt.keys)
 		wantError(t, err, tt.want)
@@ -191,7 +191,7 @@ func TestValueLimits(t *testing.T) {
 	wantError(t, b.Set("x", map[string]any{fits: 1}), "larger than")
 	wantError(t, b.Set("x", math.NaN()), "key 'x'", "not a finite number")
 	wantError(t, b.Set("x", math.Inf(-1)), "not a finite number")
-	wantError(t, b.Set("x", []any{struct{}{}}), "struct {} cannot stand on a blackboard")
+	wantError(t, b.Set("x", []any{struct{}{}}), "struct {} cannot be stored on a blackboard")
 	nested := any("deep")
 	for range maxNest {
 		nested = []any{nested}

@@ -8,63 +8,76 @@ import (
 	"strings"
 )
 
-// Layout says which keys there are and who sees them.
+// Layout declares the keys of a board and the scopes in which they are visible.
 type Layout struct {
 	declared []declared
 	scopes   []scope
-	// size is what all defaults count.
+	// size is the size of all defaults.
 	size int
 }
 
-// Scope is a part of a tree in which the same keys are seen.
+// Scope is a part of a tree in which the same keys are visible.
 type Scope int32
 
-// TreeScope is the scope of the tree itself, in which global keys are too.
+// TreeScope is the scope of the tree itself. It contains the global keys too.
 const TreeScope Scope = 0
 
-// Slot is the place of a key on the boards of a layout. Slots are given in the order of declaration, from 0.
+// Slot is the index of a key on the boards of a layout, in the order of declaration.
 type Slot int32
 
 type declared struct {
 	Key
 	scope Scope
-	// path is where the key belongs, "" for the tree's keys and global ones.
+	// path is the path of the subtree to which the key belongs, "" for the keys of the tree and global keys.
 	path   string
 	global bool
-	// builtin is a key that nobody declared but NewLayout.
+	// builtin reports whether only NewLayout declared the key.
 	builtin bool
 }
 
-// scope has a map only of its own names: a tree may use subtrees a hundred thousand times, and each use is a scope.
+// scope contains its own names and refers to an outer scope. Names are not copied from there, because a tree may have a
+// hundred thousand scopes, one for each use of a subtree.
 type scope struct {
-	own  map[string]Slot
-	sees Scope
+	own   map[string]Slot
+	outer Scope
 }
 
-// Builtins are the keys by which the signal actions, model calls and tools speak with a tree.
+// Names of the keys that every tree has.
+const (
+	KeyLastSignal         = "last_signal"
+	KeySignals            = "signals_emitted"
+	KeySameReason         = "consecutive_same_reason"
+	KeyTurnsWithoutSignal = "turns_without_signal"
+	KeyContent            = "accumulated_content"
+	KeyRequest            = "llm_request"
+	KeyResponse           = "llm_response"
+	KeyToolResults        = "tool_results"
+)
+
+// Builtins returns the keys that every tree has. Signal actions, model calls and tools use them.
 func Builtins() []Key {
 	return []Key{
-		{Name: "last_signal", Type: Signal},
-		{Name: "signals_emitted", Type: List, Default: []any{}},
-		{Name: "consecutive_same_reason", Type: Int, Default: int64(0)},
-		{Name: "turns_without_signal", Type: Int, Default: int64(0)},
-		{Name: "accumulated_content", Type: String},
-		{Name: "llm_request", Type: Any},
-		{Name: "llm_response", Type: String},
-		{Name: "tool_results", Type: List, Default: []any{}},
+		{Name: KeyLastSignal, Type: Signal},
+		{Name: KeySignals, Type: List, Default: []any{}},
+		{Name: KeySameReason, Type: Int, Default: int64(0)},
+		{Name: KeyTurnsWithoutSignal, Type: Int, Default: int64(0)},
+		{Name: KeyContent, Type: String},
+		{Name: KeyRequest, Type: Any},
+		{Name: KeyResponse, Type: String},
+		{Name: KeyToolResults, Type: List, Default: []any{}},
 	}
 }
 
-// NewLayout returns a layout with the tree's scope, in which the keys are declared that every tree has.
+// NewLayout returns a layout that contains TreeScope with the keys of Builtins.
 func NewLayout() *Layout {
-	l := &Layout{scopes: []scope{{sees: -1}}}
+	l := &Layout{scopes: []scope{{outer: -1}}}
 	for _, key := range Builtins() {
 		l.add(TreeScope, declared{Key: key, builtin: true})
 	}
 	return l
 }
 
-// Clone returns a layout that can be added to without changing this one.
+// Clone returns a copy of the layout.
 func (l *Layout) Clone() *Layout {
 	c := &Layout{slices.Clone(l.declared), slices.Clone(l.scopes), l.size}
 	for i := range c.scopes {
@@ -73,15 +86,15 @@ func (l *Layout) Clone() *Layout {
 	return c
 }
 
-// Open adds a scope in which all is seen that another sees.
-func (l *Layout) Open(sees Scope) Scope {
-	l.scopes = append(l.scopes, scope{sees: sees})
+// Open adds a scope inside another one.
+func (l *Layout) Open(outer Scope) Scope {
+	l.scopes = append(l.scopes, scope{outer: outer})
 	return Scope(len(l.scopes) - 1)
 }
 
-// Declare adds a key to a scope, where it hides one of the same name outside. path is put before its name in snapshots. A
-// key may be declared again with the same type, and then has the later default if there is one; but no key is both a
-// global one and the tree's.
+// Declare adds a key to a scope, where it hides a key of the same name in an outer scope. In snapshots, path precedes its
+// name. A key may be declared again with the same type, which replaces its default unless the new default is nil. A key
+// cannot be both global and local.
 func (l *Layout) Declare(in Scope, key Key, path string, global bool) (Slot, error) {
 	key, err := Normal(key)
 	if err != nil {
@@ -90,10 +103,10 @@ func (l *Layout) Declare(in Scope, key Key, path string, global bool) (Slot, err
 	return l.DeclareNormal(in, key, path, global)
 }
 
-// Normal checks a key and returns it with its default as a board keeps it.
+// Normal checks a key and returns it with its default in normal form.
 func Normal(key Key) (Key, error) {
 	if !ValidName(key.Name) {
-		return key, fmt.Errorf("%q is no name for a key: %s", key.Name, NameRule)
+		return key, fmt.Errorf("%q is not a valid name for a key: %s", key.Name, NameRule)
 	}
 	value, err := key.Type.Check(key.Default)
 	if err != nil {
@@ -103,10 +116,10 @@ func Normal(key Key) (Key, error) {
 	return key, nil
 }
 
-// ErrDefaults is a declaration whose default makes all of them larger than a board may be.
+// ErrDefaults means that all defaults together are larger than a board may be.
 var ErrDefaults = fmt.Errorf("the defaults of all keys are larger than %d bytes", MaxBoard)
 
-// DeclareNormal is Declare for what Normal returned. All declarations of one key share its default.
+// DeclareNormal is like Declare, for a result of Normal. It shares the default instead of copying it.
 func (l *Layout) DeclareNormal(in Scope, key Key, path string, global bool) (Slot, error) {
 	if l.size += Size(key.Default); l.size > MaxBoard {
 		return 0, fmt.Errorf("key '%s': %w", key.Name, ErrDefaults)
@@ -136,7 +149,7 @@ func (l *Layout) add(in Scope, d declared) Slot {
 	return slot
 }
 
-// Alias lets a name of a scope stand for a key that is declared elsewhere.
+// Alias adds a name to a scope that refers to a key of another scope.
 func (l *Layout) Alias(in Scope, name string, slot Slot) {
 	if l.scopes[in].own == nil {
 		l.scopes[in].own = map[string]Slot{}
@@ -144,9 +157,9 @@ func (l *Layout) Alias(in Scope, name string, slot Slot) {
 	l.scopes[in].own[name] = slot
 }
 
-// Lookup returns the slot of a declared key, or of a name that stands for one, as a scope sees it.
+// Lookup returns the slot of a key or alias that is visible in a scope.
 func (l *Layout) Lookup(in Scope, name string) (Slot, bool) {
-	for ; in >= 0; in = l.scopes[in].sees {
+	for ; in >= 0; in = l.scopes[in].outer {
 		if slot, ok := l.scopes[in].own[name]; ok {
 			return slot, true
 		}
@@ -157,10 +170,10 @@ func (l *Layout) Lookup(in Scope, name string) (Slot, bool) {
 // Type returns the type of a key.
 func (l *Layout) Type(slot Slot) Type { return l.declared[slot].Type }
 
-// Len is how many slots there are.
+// Len returns the number of slots.
 func (l *Layout) Len() int { return len(l.declared) }
 
-// Describe writes all that decides how the boards behave, so that layouts can be compared by a digest.
+// Describe writes a description of the layout, which is the same for equal layouts only.
 func (l *Layout) Describe(w io.Writer) error {
 	for i := range l.declared {
 		d := &l.declared[i]
@@ -178,10 +191,10 @@ func (d *declared) full() string {
 	return d.path + ":" + d.Name
 }
 
-// NameRule says which names are valid.
+// NameRule describes valid names, for messages.
 const NameRule = "letters, digits, '_', '.' and '-', at most 100, not a digit first"
 
-// ValidName reports whether a key can have the name: see NameRule.
+// ValidName reports whether name is valid for a key: see NameRule.
 func ValidName(name string) bool {
 	if name == "" || len(name) > 100 || name[0] >= '0' && name[0] <= '9' {
 		return false
@@ -194,5 +207,5 @@ func ValidName(name string) bool {
 	return true
 }
 
-// Hidden reports whether a name is that of a key that needs no declaration.
+// Hidden reports whether name is valid for a key that needs no declaration.
 func Hidden(name string) bool { return strings.HasPrefix(name, "_") && ValidName(name) }

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Type is what values a key of the blackboard may have. Every key may also be absent, which is nil.
+// Type is the type of the values of a key. Any key may also be absent, which is nil.
 type Type uint8
 
 const (
-	// Any takes every value.
+	// Any allows every value.
 	Any Type = iota
 	Bool
 	Int
@@ -24,7 +24,7 @@ const (
 	String
 	List
 	Map
-	// Signal is a turn signal: a map with a text under "type".
+	// Signal is a turn signal: a map that has a string under "type".
 	Signal
 )
 
@@ -40,26 +40,25 @@ func (t Type) String() string {
 // Types returns all types.
 func Types() []Type { return []Type{Any, Bool, Int, Float, String, List, Map, Signal} }
 
-// ParseType is the inverse of String.
+// ParseType parses the result of String.
 func ParseType(name string) (Type, bool) {
 	i := slices.Index(typeNames[:], name)
 	return Type(max(i, 0)), i >= 0
 }
 
-// Limits on values, so that a blackboard can always be kept, recorded and shown.
+// Limits of values.
 const (
-	// MaxValue is the size of the largest value, in bytes as estimated by its texts and elements.
+	// MaxValue is the size of the largest value in bytes, as estimated by Size.
 	MaxValue = 1 << 20
-	// MaxBoard is the size of all values of a blackboard.
+	// MaxBoard is the size of all values of a board.
 	MaxBoard = 16 << 20
 	maxNest  = 50
 )
 
-// perElement is what an element of a list or map counts beside its text.
+// perElement is the size of an element of a list or map, without its text.
 const perElement = 16
 
-// normal returns the value as the blackboard keeps it (nil, bool, int64, float64, string, []any, map[string]any, all of
-// its own) and its size.
+// normal returns a copy of a value in normal form, and its size.
 func normal(v any, nest int) (any, int, error) {
 	if nest > maxNest {
 		return nil, 0, fmt.Errorf("it is nested more than %d deep", maxNest)
@@ -92,7 +91,7 @@ func normal(v any, nest int) (any, int, error) {
 	case map[string]any:
 		return normalMap(v, nest)
 	}
-	return nil, 0, fmt.Errorf("a %T cannot stand on a blackboard", v)
+	return nil, 0, fmt.Errorf("a %T cannot be stored on a blackboard", v)
 }
 
 func normalList(v []any, nest int) (any, int, error) {
@@ -126,7 +125,7 @@ func normalMap(v map[string]any, nest int) (any, int, error) {
 	return fields, size, nil
 }
 
-// Size is what a value of a board counts, as MaxValue and MaxBoard limit it.
+// Size returns the size of a value in normal form, which MaxValue and MaxBoard limit.
 func Size(v any) int {
 	size := perElement
 	switch v := v.(type) {
@@ -148,7 +147,7 @@ func Size(v any) int {
 
 var errTooLarge = fmt.Errorf("it is larger than %d bytes", MaxValue)
 
-// fit returns a normal value as a key of the type keeps it.
+// fit converts a value in normal form to the type, and reports whether that is possible.
 func (t Type) fit(v any) (any, bool) {
 	if v == nil {
 		return nil, true
@@ -175,7 +174,7 @@ func (t Type) fit(v any) (any, bool) {
 		_, ok = v.([]any)
 	case Map:
 		if list, empty := v.([]any); empty && len(list) == 0 {
-			return map[string]any{}, true // Lua has one empty table for both
+			return map[string]any{}, true // Lua has the same empty table for both
 		}
 		_, ok = v.(map[string]any)
 	case Signal:
@@ -185,14 +184,13 @@ func (t Type) fit(v any) (any, bool) {
 	return v, ok
 }
 
-// Check returns a value as a key of the type keeps it: a copy, in one of the types that stand on a board. The error says
-// what is wrong with it.
+// Check returns a copy of a value in normal form, converted to the type. It returns an error if that is not possible.
 func (t Type) Check(v any) (any, error) {
 	kept, _, err := t.check(v)
 	return kept, err
 }
 
-// check is normal and fit in one, with the size.
+// check is like Check, and returns the size too.
 func (t Type) check(v any) (any, int, error) {
 	kept, size, err := normal(v, 0)
 	if err != nil {
@@ -226,7 +224,7 @@ func typeOf(v any) Type {
 	return Any
 }
 
-// WithArticle returns the type as it stands in a sentence: "a list", "an int".
+// WithArticle returns the name of the type with its article: "a list", "an int".
 func (t Type) WithArticle() string {
 	switch t {
 	case Int, Any:
@@ -235,7 +233,7 @@ func (t Type) WithArticle() string {
 	return "a " + t.String()
 }
 
-// Append writes a value of a board as JSON: keys in order, and a float never like an int.
+// Append appends a value in normal form as JSON. Keys are sorted, and a float always has a point or an exponent.
 func Append(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:
@@ -274,16 +272,16 @@ func Append(dst []byte, v any) []byte {
 	return append(dst, "null"...)
 }
 
-// AppendText writes a text as JSON.
+// AppendText appends a string as JSON.
 func AppendText(dst []byte, s string) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always can be written
+		panic(err) // a string can always be encoded
 	}
 	return append(dst, text...)
 }
 
-// Format returns a value that can stand on a board as JSON, with the keys of maps in order; any other as null.
+// Format formats a value as JSON with sorted keys, or as null if it cannot be stored on a board.
 func Format(v any) string {
 	kept, _, err := normal(v, 0)
 	if err != nil {
@@ -292,7 +290,7 @@ func Format(v any) string {
 	return string(Append(nil, kept))
 }
 
-// Parse is the inverse of Format: a number with a point or an exponent is a float, any other an int.
+// Parse parses the result of Format. A number with a point or an exponent is a float, any other number an int.
 func Parse(text string) (any, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
@@ -306,7 +304,7 @@ func Parse(text string) (any, error) {
 	return numbered(v)
 }
 
-// numbered gives the numbers of a decoded value their types.
+// numbered converts the numbers of a decoded value to int64 or float64.
 func numbered(v any) (any, error) {
 	switch v := v.(type) {
 	case json.Number:

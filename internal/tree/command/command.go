@@ -1,6 +1,6 @@
-// Package command makes the tools and the model of a behaviour tree out of programs: what a tool is given goes to a
-// program's standard input as JSON, and what it prints is the result. A program runs in a process group of its own and
-// is ended, with all that it started, when the tree leaves the node, or when a run goes on after its process was killed.
+// Package command runs programs as the tools and the model of a behaviour tree. A tool receives its arguments as JSON on
+// standard input and prints its result. Each program runs in its own process group. It is stopped, together with all
+// programs that it started, when the tree halts the node, or when a run is resumed after its process was killed.
 package command
 
 import (
@@ -18,9 +18,9 @@ import (
 
 // Environment variables of the programs.
 const (
-	// KeyVariable is the same for each try of the same work, so that a program can tell that it did it before.
+	// KeyVariable has the key of the work, which is the same for each attempt, so that a program can recognise a repetition.
 	KeyVariable = process.KeyVariable
-	// SettingsVariable has the arguments of a model call but the prompt, as JSON.
+	// SettingsVariable has the arguments of a model call, except for the prompt, as JSON.
 	SettingsVariable = "SIGNALBOX_TREE_SETTINGS"
 )
 
@@ -30,8 +30,8 @@ const (
 	grace     = 3 * time.Second
 )
 
-// Tool is a tool that is a shell command. Its arguments are a JSON object on standard input. What it prints is the
-// result, as a value if it is JSON and else as text; an exit status other than 0 is a failure.
+// Tool returns a tool that runs a shell command. The command receives its arguments as a JSON object on standard input. Its
+// output is the result: a value if it is JSON, and text otherwise. An exit status other than 0 is a failure.
 func Tool(name, command string) tree.Leaf {
 	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
 		output, err := run(ctx, key, command, tree.FormatValue(args)+"\n")
@@ -46,8 +46,8 @@ func Tool(name, command string) tree.Leaf {
 	})
 }
 
-// Model is a model that is a shell command: it gets the prompt on standard input, as text if it is one and else as
-// JSON, and prints the reply.
+// Model returns a model that runs a shell command. The command receives the prompt on standard input, as text if it is a
+// string and as JSON otherwise, and prints the reply.
 func Model(command string) tree.Leaf {
 	return runner.Model(func(ctx context.Context, key string, p runner.Prompt) (string, error) {
 		prompt, text := p.Text.(string)
@@ -58,10 +58,10 @@ func Model(command string) tree.Leaf {
 	})
 }
 
-// usedReplies counts, on the blackboard, how many of the replies were used, so that a run that goes on knows.
+// usedReplies is the key of the number of replies that were used. It is on the blackboard so that it survives a restart.
 const usedReplies = "_replies_used"
 
-// Replies is a model that answers with these texts, one after the other.
+// Replies returns a model that replies with the texts, one after the other.
 func Replies(texts []string) tree.Leaf {
 	leaf := runner.Model(func(_ context.Context, _ string, p runner.Prompt) (string, error) {
 		reply, _ := p.Settings["reply"].(string)
@@ -87,7 +87,7 @@ func Replies(texts []string) tree.Leaf {
 	return leaf
 }
 
-// SplitReplies reads a file of replies: they are separated by lines of three dashes.
+// SplitReplies splits a file of replies, which are separated by lines of three dashes.
 func SplitReplies(text string) []string {
 	var replies []string
 	var reply strings.Builder
@@ -105,7 +105,7 @@ func SplitReplies(text string) []string {
 	return replies
 }
 
-// session names the processes of one start.
+// session returns the session name of the processes for a key.
 func session(key string) string {
 	return process.NestedSession("tree-" + strings.ReplaceAll(key, "/", "-"))
 }

@@ -378,7 +378,7 @@ var loadErrors = map[string]string{
 	`BT.tree("t", {root=a, blackboard={"int"}})`:                                        `3: blackboard of tree has a type without a key: the string "int"`,
 	`BT.tree("t", {root=a, blackboard="int"})`:                                          `3: blackboard of tree is a table of keys and types, not the string "int"`,
 	`return BT.tree("t", {root=a, blackboard={k={type="int", default="x"}}})`:           `3: the default of key 'k' does not fit: it takes an int, not a string`,
-	`return BT.tree("t", {root=a, blackboard={["1k"]="int"}})`:                          `3: "1k" is no name for a key`,
+	`return BT.tree("t", {root=a, blackboard={["1k"]="int"}})`:                          `3: "1k" is not a valid name for a key`,
 	`return BT.tree("t", {root=a, blackboard={k="int"}, globals={k="string"}})`:         `3: key 'k' is declared twice, in blackboard and in globals`,
 	`return BT.tree("t", {root=a, blackboard={last_signal="int"}})`:                     `3: key 'last_signal' is declared twice, as a Signal and as an int`,
 	`BT.subtree("s", {root=a}) BT.subtree("s", {root=c}) return BT.tree("t", {root=a})`: `3: subtree 's' is defined twice, first at t.lua:3`,

@@ -163,7 +163,7 @@ func TestRecordedBeforeItIsDone(t *testing.T) {
 		root := sequence(work("a", 1), action("", "count", nil), after(tree.Wait, time.Second), action("", "count", nil), work("b", 1), action("", "count", nil))
 		compiled := compile(t, &tree.Definition{Name: "test", Keys: keys("a", "b", "n"), Root: root}, functions)
 		for _, end := range []int{1, 3, 0} {
-			r = &running{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second, Watchdog: time.Hour}, jobs: map[int]*job{}, owed: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
+			r = &running{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second, Watchdog: time.Hour}, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
 			r.Emitted = func(_ context.Context, _ *tree.Run, e tree.Emit) error {
 				check(fmt.Sprintf(`"count",%d]`, e.Seq))
 				if e.Seq == end {

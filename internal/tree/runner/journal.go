@@ -16,16 +16,16 @@ import (
 	"signalbox/internal/tree"
 )
 
-// Ways in which a journal's run can have stopped, beside the statuses in which a run ends. After these it can go on.
+// Values of tree.Ending.End for a run that stopped before its end. Such a run can be resumed.
 const (
 	Interrupted = "INTERRUPTED"
 	Failed      = "ERROR"
 )
 
-// ErrInUse is a journal that another process writes. Wait until it ended, or use another file.
+// ErrInUse means that another process writes the journal. Wait until it has ended, or use another file.
 var ErrInUse = errors.New("another process is running this journal")
 
-// LineError is a line of a journal that cannot be trusted.
+// LineError is an error in a line of a journal.
 type LineError struct {
 	File string
 	Line int
@@ -35,25 +35,25 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Journal is what was read of a run's journal.
+// Journal describes a journal that was read.
 type Journal struct {
 	Header tree.Header
-	// Ending is how the run ended or was stopped last, nil if nothing is said.
+	// Ending is how the run ended or was stopped, nil if the journal does not say.
 	Ending *tree.Ending
-	// Torn is how many bytes of a line that was never finished are at the end.
+	// Torn is the number of bytes of an incomplete last line.
 	Torn int
 
 	size  int64
 	chain tree.Chain
 }
 
-// Ended reports whether the run came to its end.
+// Ended reports whether the run has ended.
 func (j *Journal) Ended() bool {
 	return j.Ending != nil && j.Ending.End != Interrupted && j.Ending.End != Failed
 }
 
-// ReadJournal reads a journal, checks its chain, and hands each tick's record to each, if that is not nil. started,
-// called before that, gets the header.
+// ReadJournal reads a journal and checks its hash chain. It calls started with the header, and then each with the record
+// of each tick. Both may be nil.
 func ReadJournal(name string, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -63,19 +63,19 @@ func ReadJournal(name string, started func(tree.Header) error, each func(*tree.R
 	return readJournal(name, file, started, each)
 }
 
-// headerBegin is how every journal begins.
-const headerBegin = `{"format":`
+// headerPrefix is the beginning of every journal.
+const headerPrefix = `{"format":`
 
 func readJournal(name string, file io.Reader, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {
 	j := &Journal{}
 	in := bufio.NewReaderSize(file, 1<<16)
-	// Before a line is read: a file that is something else may have no end. A header may be torn like any line.
-	begin, err := in.Peek(len(headerBegin))
+	// Check this before reading a line, because another kind of file may have no line end. The header may be incomplete.
+	begin, err := in.Peek(len(headerPrefix))
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	if !strings.HasPrefix(headerBegin, string(begin)) {
-		return nil, &LineError{name, 1, errors.New("this is no journal of a tree")}
+	if !strings.HasPrefix(headerPrefix, string(begin)) {
+		return nil, &LineError{name, 1, errors.New("the file is not the journal of a tree")}
 	}
 	for line := 1; ; line++ {
 		text, err := readLine(in)
@@ -94,10 +94,10 @@ func readJournal(name string, file io.Reader, started func(tree.Header) error, e
 	return j, nil
 }
 
-// maxLine is more than a tick can write: what its leaves write is limited, and so are its nodes and their errors.
+// maxLine is more than the record of a tick can have.
 const maxLine = 512 << 20
 
-// readLine is in.ReadBytes('\n') with a limit.
+// readLine is like in.ReadBytes('\n') with a limit.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -122,14 +122,14 @@ func (j *Journal) take(line []byte, number int, started func(tree.Header) error,
 			return err
 		}
 		if j.Header.Format != tree.HeaderFormat {
-			return fmt.Errorf("it is of format %d, and this program knows %d", j.Header.Format, tree.HeaderFormat)
+			return fmt.Errorf("the journal has format %d, and this program supports format %d", j.Header.Format, tree.HeaderFormat)
 		}
 		if started != nil {
 			return started(j.Header)
 		}
 		return nil
 	case j.Ended():
-		return errors.New("there is more after the end of the run")
+		return errors.New("there are lines after the end of the run")
 	case bytes.HasPrefix(line, []byte(`{"end":`)):
 		j.Ending = &tree.Ending{}
 		return json.Unmarshal(line, j.Ending)
@@ -147,13 +147,13 @@ type writer struct {
 	file  *os.File
 	chain tree.Chain
 	buf   []byte
-	// dirty: there are lines that may not be on stable storage yet.
+	// dirty reports whether lines may not be on stable storage yet.
 	dirty bool
-	// failed: a line may be there in part. Another one after it would make the journal unreadable.
+	// failed reports whether the last line may be incomplete. A line after it would make the journal unreadable.
 	failed bool
 }
 
-// openJournal opens a journal to write it, alone. A new one is empty.
+// openJournal opens or creates a journal and locks it.
 func openJournal(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -164,7 +164,7 @@ func openJournal(name string) (*os.File, error) {
 		err = fmt.Errorf("%s: %w", name, ErrInUse)
 	}
 	if err == nil {
-		err = durable.SyncFolder(filepath.Dir(name)) // or a power cut may take the name away, and the run with it
+		err = durable.SyncFolder(filepath.Dir(name)) // otherwise a power failure could remove the new file
 	}
 	if err != nil {
 		file.Close()
@@ -173,9 +173,9 @@ func openJournal(name string) (*os.File, error) {
 	return file, nil
 }
 
-// goOn makes the writer continue after what was read. A torn line is cut off: nobody has acted on it.
-func (w *writer) goOn(j *Journal) error {
-	// Whoever wrote what was read may have been killed before it was synced.
+// resume positions the writer after the lines that were read. It removes an incomplete line, which has had no effects.
+func (w *writer) resume(j *Journal) error {
+	// The process that wrote the lines may have been killed before it synced them.
 	w.chain, w.dirty = j.chain, true
 	if err := w.file.Truncate(j.size); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (w *writer) goOn(j *Journal) error {
 	return err
 }
 
-// write seals and writes a line that add appends. After an error, which the caller must not go on from, it does nothing.
+// write writes the line that add appends. After an error it does nothing, and the caller must stop the run.
 func (w *writer) write(add func([]byte) []byte) error {
 	if w == nil || w.failed {
 		return nil
@@ -203,7 +203,7 @@ func (w *writer) sync() error {
 	}
 	w.dirty = false
 	err := w.file.Sync()
-	w.failed = w.failed || err != nil // what the system could not keep it may have forgotten
+	w.failed = w.failed || err != nil // the system may have dropped the lines
 	return err
 }
 

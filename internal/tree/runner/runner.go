@@ -1,12 +1,11 @@
-// Package runner runs behaviour trees for real: it gives them time, starts and cancels their jobs, and keeps a journal
-// from which a run goes on after its process was killed.
+// Package runner runs behaviour trees: it ticks them, starts and cancels their jobs, and writes a journal from which
+// another process can resume a run.
 //
-// A tick is written to the journal before anything that it asks for is done, and the journal is synced before jobs are
-// started and emitted values are handed out. So a run that goes on starts only jobs that were not finished, and hands
-// out again only the values of its last tick. Ticks are driven by the end of jobs and by timers; nothing is polled.
+// A tick is written to the journal before its effects, and the journal is synced before jobs are started and published
+// values are delivered. So a resumed run starts only the jobs that had not finished, and delivers again only the values
+// of its last tick. Ticks are triggered by the end of jobs and by timers; nothing is polled.
 //
-// When Do returns, no job is running, but for one that did not heed its context within the grace period, which is an
-// error that names it.
+// When Do returns, no job is running, except for one that did not stop within the grace period, which is an error.
 package runner
 
 import (
@@ -22,48 +21,49 @@ import (
 	"signalbox/internal/tree"
 )
 
-// Errors that end a runaway run. They come wrapped, with the leaves that are running. The journal can be continued.
+// Errors that stop a run which makes no progress. They are wrapped with the names of the running leaves. The run can be
+// resumed from its journal.
 var (
-	// ErrTickBudget: the tree was ticked as often as allowed, and is running still.
+	// ErrTickBudget means that the tree is still running after the maximum number of ticks.
 	ErrTickBudget = errors.New("tick budget spent")
-	// ErrNoProgress: nothing changed for as long as the watchdog allows.
+	// ErrNoProgress means that nothing changed for the time that the watchdog allows.
 	ErrNoProgress = errors.New("no progress")
-	// ErrStuck: the tree is running, and there is neither a job nor a timer that could wake it.
+	// ErrStuck means that the tree is running without a job or timer that could wake it.
 	ErrStuck = errors.New("nothing can wake the tree")
-	// ErrJobStuck: a job that was cancelled did not end.
+	// ErrJobStuck means that a cancelled job did not end.
 	ErrJobStuck = errors.New("a cancelled job does not end")
 )
 
-// Options say how a tree is run.
+// Options configures a run.
 type Options struct {
-	// Run has the run's name, inputs, tools and model. Record is set when there is a journal.
+	// Run holds the ID, inputs, tools and model of the run. Do sets Record if there is a journal.
 	Run tree.RunOptions
-	// Journal is the file to keep, or to go on from. Zero: none.
+	// Journal is the file to write, or to resume from. Empty means none.
 	Journal string
-	// File and Source are what the tree was made from, for the journal.
+	// File and Source are the file of the tree, for the journal.
 	File, Source string
-	// MaxTicks is how often the tree may be ticked in all. Zero: 100,000.
+	// MaxTicks is the maximum number of ticks; default 100,000.
 	MaxTicks int
-	// Watchdog is how long a run may make no progress while no wait, backoff or timeout of the tree says how long
-	// it will take. Zero: ten minutes. Negative: for ever.
+	// Watchdog is how long a run may make no progress, after the last of the tree's running waits, backoffs and timeouts
+	// has ended; default 10 minutes. A negative value disables it.
 	Watchdog time.Duration
-	// Grace is how long a cancelled job may take to end. Zero: ten seconds.
+	// Grace is how long a cancelled job may take to end; default 10 seconds.
 	Grace time.Duration
-	// Emitted gets each value that a leaf published, after it was recorded. It may get the values of the last tick
-	// again when a run goes on: Emit.Seq tells. An error stops the run, which can go on. Nil: they are dropped.
+	// Emitted is called with each published value after it was recorded; nil drops them. When a run is resumed, Emitted
+	// may be called again with the values of the last tick: see Emit.Seq. An error stops the run, which can be resumed.
 	Emitted func(ctx context.Context, run *tree.Run, e tree.Emit) error
-	// EmitUnsynced hands values out before their tick is on stable storage. After a power cut a run may come to the same tick
-	// again: whoever sets it must not mind to get the same values once more, and must know that they will be the same.
+	// EmitUnsynced delivers values before their tick is on stable storage. After a power failure, a run may repeat the tick.
+	// Set it only if the repeated values are the same, and receiving them again does no harm.
 	EmitUnsynced bool
-	// Opened is called once, before anything is done, with the run as it stands. Nil: nobody looks.
+	// Opened, if not nil, is called once with the new or resumed run before its first tick.
 	Opened func(*tree.Run)
-	// Ticked is called after each tick was recorded. Nil: nobody looks.
+	// Ticked, if not nil, is called after each recorded tick.
 	Ticked func(*tree.Run)
 }
 
-// Do runs a tree to its end, from the beginning or from where its journal stands, and returns the run. A run that ended
-// already is returned as it ended. The error says why the run did not end: the context's, one of the errors above, or the
-// journal's or Emitted's.
+// Do runs a tree until it ends, or resumes it from its journal, and returns the run. If the journal has the end of the
+// run, Do returns the run as it ended. The error is the reason why the run did not end: an error of the context, of the
+// journal or of Emitted, or one of the errors above.
 func Do(ctx context.Context, t *tree.Tree, o *Options) (*tree.Run, error) {
 	opts := *o
 	if opts.MaxTicks == 0 {
@@ -78,43 +78,43 @@ func Do(ctx context.Context, t *tree.Tree, o *Options) (*tree.Run, error) {
 	if opts.Run.ID == "" {
 		opts.Run.ID = rand.Text() // the keys of jobs must differ from those of other runs
 	}
-	r := &running{Options: opts, jobs: map[int]*job{}, owed: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
+	r := &running{Options: opts, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
 	if err := r.open(t); err != nil {
 		return nil, errors.Join(err, r.journal.close())
 	}
-	r.begun.at, r.begun.since = r.run.Now(), time.Now()
-	if r.over {
+	r.resumed.lastTick, r.resumed.at = r.run.Now(), time.Now()
+	if r.finished {
 		return r.run, r.journal.close()
 	}
 	err := r.loop(ctx)
 	err = errors.Join(err, r.stopAll())
-	err = r.note(ctx, err)
+	err = r.writeEnding(ctx, err)
 	return r.run, errors.Join(err, r.journal.close())
 }
 
-// running is a run and what it has under way.
+// running is a run with its jobs.
 type running struct {
 	Options
 	run     *tree.Run
 	journal *writer
 	jobs    map[int]*job
-	// owed are jobs that a tick began and that were not started yet.
-	owed map[int]tree.Start
-	// begun is the time of the last tick when this process took the run over, and when that was.
-	begun struct{ at, since time.Time }
-	// ended has something in it when a job ended since it was last read.
+	// queued holds the jobs that a tick requested and that are not started yet.
+	queued map[int]tree.Start
+	// resumed holds the time of the last tick when this process opened the run, and the time at which it did.
+	resumed struct{ lastTick, at time.Time }
+	// ended receives a value when a job ends. It has room for one.
 	ended chan struct{}
-	// progress is when something changed last.
+	// progress is the time of the last change.
 	progress time.Time
-	// ticked: this process has ticked the tree.
+	// ticked reports whether this process has ticked the tree.
 	ticked bool
-	// over: the journal says that the run ended long ago.
-	over bool
-	// left were running before the last tick of another process.
-	left []tree.Start
+	// finished reports whether the journal has the end of the run.
+	finished bool
+	// before holds the jobs that were running before the last tick in the journal.
+	before []tree.Start
 }
 
-// job is one that was started. result is there when ended is closed.
+// job is a started job. result is valid once ended is closed.
 type job struct {
 	start  tree.Start
 	cancel context.CancelFunc
@@ -122,7 +122,7 @@ type job struct {
 	result tree.Result
 }
 
-// open begins a run, or replays what the journal has of it.
+// open creates a run, or replays its journal.
 func (r *running) open(t *tree.Tree) error {
 	if r.Journal == "" {
 		run, err := tree.NewRun(t, &r.Run)
@@ -140,16 +140,16 @@ func (r *running) open(t *tree.Tree) error {
 		r.run = run
 		return err
 	}, func(rec *tree.Record) error {
-		r.left = r.run.Pending() // before the tick: some of them it may leave
+		r.before = r.run.Pending() // the tick may halt some of them
 		return r.run.Replay(rec)
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.journal.goOn(j); err != nil {
+	if err := r.journal.resume(j); err != nil {
 		return err
 	}
-	if r.over = j.Ended(); r.over {
+	if r.finished = j.Ended(); r.finished {
 		return nil
 	}
 	if r.run != nil {
@@ -163,7 +163,7 @@ func (r *running) open(t *tree.Tree) error {
 	return r.journal.write(func(dst []byte) []byte { return tree.AppendHeader(dst, h) })
 }
 
-// StartReplay returns a run that the records of a journal can be replayed in.
+// StartReplay returns a run for replaying the records of a journal.
 func StartReplay(t *tree.Tree, h tree.Header) (*tree.Run, error) {
 	if h.Shape != t.Shape() {
 		return nil, tree.ErrOtherTree
@@ -175,8 +175,8 @@ func StartReplay(t *tree.Tree, h tree.Header) (*tree.Run, error) {
 	return tree.NewReplay(t, &tree.RunOptions{ID: h.Run, Inputs: inputs, Globals: globals, Observe: true})
 }
 
-// note ends the journal with how the run ended or was stopped.
-func (r *running) note(ctx context.Context, err error) error {
+// writeEnding writes to the journal how the run ended or why it stopped.
+func (r *running) writeEnding(ctx context.Context, err error) error {
 	e := tree.Ending{End: r.run.Status().String(), At: time.Now().UTC()}
 	switch {
 	case err == nil:
@@ -188,34 +188,35 @@ func (r *running) note(ctx context.Context, err error) error {
 	return errors.Join(err, r.journal.write(func(dst []byte) []byte { return tree.AppendEnding(dst, e) }))
 }
 
-// loop ticks until the tree ends. It begins with what the last tick asked for, which, in a run that goes on, may have
-// been done in part.
+// loop ticks until the tree ends. It begins with the effects of the last tick, because a resumed run may have been stopped
+// before all of them were done.
 func (r *running) loop(ctx context.Context) error {
 	r.progress = r.now()
-	r.owe(r.run.Pending())
-	r.clearUp(ctx, r.left)
+	r.queue(r.run.Pending())
+	r.reapHalted(ctx, r.before)
 	if r.Opened != nil {
 		r.Opened(r.run)
 	}
 	for {
-		if err := r.carryOut(ctx); err != nil {
+		if err := r.afterTick(ctx); err != nil {
 			return err
 		}
 		if r.run.Status().Done() {
 			return nil
 		}
 		if r.run.Ticks() >= r.MaxTicks {
-			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, r.run.Ticks(), r.leaves())
+			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, r.run.Ticks(), r.runningLeaves())
 		}
-		// In a run that goes on, a timer that ended meanwhile may leave what was under way: then it must not begin again.
+		// In a resumed run, a timer that ended in the meantime may halt a queued job, which must not be started then.
 		if r.ticked || !r.due(r.now()) {
-			r.startOwed(ctx)
+			r.startQueued(ctx)
 		}
 		if r.run.Ticks() > 0 {
 			if err := r.wait(ctx); err != nil {
 				return err
 			}
-			// A job may have failed because the run is to stop: that is no result, and it is done again when the run goes on.
+			// A job may have failed because the context is done. Its result is dropped, and the job is started again when the
+			// run is resumed.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -231,44 +232,44 @@ func (r *running) loop(ctx context.Context) error {
 		if r.Ticked != nil {
 			r.Ticked(r.run)
 		}
-		if err := r.overdue(r.now()); err != nil && !r.run.Status().Done() {
+		if err := r.checkWatchdog(r.now()); err != nil && !r.run.Status().Done() {
 			return err
 		}
-		r.owe(r.run.Started())
+		r.queue(r.run.Started())
 	}
 }
 
-// now is the time for the tree: the system's, but never before that of the last tick, from which it goes on at the same
-// pace if the system's clock was set back.
+// now returns the time for the tree: the system time, or, if the system clock was set back, the time of the last tick in
+// the journal plus the time since the run was resumed.
 func (r *running) now() time.Time {
 	now := time.Now()
-	if least := r.begun.at.Add(now.Sub(r.begun.since)); least.After(now) {
+	if least := r.resumed.lastTick.Add(now.Sub(r.resumed.at)); least.After(now) {
 		return least
 	}
 	return now
 }
 
-// owe remembers jobs that are to be started.
-func (r *running) owe(starts []tree.Start) {
+// queue adds jobs to start.
+func (r *running) queue(starts []tree.Start) {
 	for _, s := range starts {
-		r.owed[s.Node] = s
+		r.queued[s.Node] = s
 	}
 }
 
-func (r *running) startOwed(ctx context.Context) {
-	for _, node := range slices.Sorted(maps.Keys(r.owed)) {
-		r.start(ctx, r.owed[node])
+func (r *running) startQueued(ctx context.Context) {
+	for _, node := range slices.Sorted(maps.Keys(r.queued)) {
+		r.start(ctx, r.queued[node])
 	}
-	clear(r.owed)
+	clear(r.queued)
 }
 
-// clearUp starts jobs that the tree has left, with a context that has ended: another process may have been killed before it
-// could cancel them, and what it started may be running still. carryOut waits for them.
-func (r *running) clearUp(ctx context.Context, left []tree.Start) {
+// reapHalted starts the halted ones of jobs with a context that is done. A process that was killed before it could cancel
+// them may have left programs running, which such a job stops. afterTick waits for them.
+func (r *running) reapHalted(ctx context.Context, jobs []tree.Start) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	for _, s := range left {
-		if s.Job == nil { // while a run is replayed, tools and the model are not known
+	for _, s := range jobs {
+		if s.Job == nil { // a replay does not know the tools and the model
 			leaf, _ := r.Run.Services.Find(s.Request.Kind, s.Request.Name)
 			s.Job = leaf.Job
 		}
@@ -278,12 +279,12 @@ func (r *running) clearUp(ctx context.Context, left []tree.Start) {
 	}
 }
 
-// carryOut does what the last tick asked for, but for starting jobs.
-func (r *running) carryOut(ctx context.Context) error {
+// afterTick does what the last tick requires, except for starting jobs.
+func (r *running) afterTick(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(r.owed) > 0 || len(r.run.Emitted()) > 0 && !r.EmitUnsynced || r.run.Status().Done() {
+	if len(r.queued) > 0 || len(r.run.Emitted()) > 0 && !r.EmitUnsynced || r.run.Status().Done() {
 		if err := r.journal.sync(); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
 		}
@@ -291,19 +292,19 @@ func (r *running) carryOut(ctx context.Context) error {
 	if r.Emitted != nil {
 		for _, e := range r.run.Emitted() {
 			if err := r.Emitted(ctx, r.run, e); err != nil {
-				return fmt.Errorf("what %s published could not be handed out: %w", r.run.Tree().Path(e.Node), err)
+				return fmt.Errorf("the value that %s published could not be delivered: %w", r.run.Tree().Path(e.Node), err)
 			}
 		}
 	}
-	var left []int
+	var halted []int
 	for _, i := range r.run.Halted() {
-		if s, owed := r.owed[int(i)]; owed && r.run.View(int(i)).Status != tree.Running {
-			delete(r.owed, int(i))
-			r.clearUp(ctx, []tree.Start{s})
+		if s, queued := r.queued[int(i)]; queued && r.run.View(int(i)).Status != tree.Running {
+			delete(r.queued, int(i))
+			r.reapHalted(ctx, []tree.Start{s})
 		}
-		left = append(left, int(i))
+		halted = append(halted, int(i))
 	}
-	return r.stop(left)
+	return r.stop(halted)
 }
 
 func (r *running) start(ctx context.Context, s tree.Start) {
@@ -311,12 +312,12 @@ func (r *running) start(ctx context.Context, s tree.Start) {
 	j := &job{start: s, cancel: cancel, ended: make(chan struct{})}
 	r.jobs[s.Node] = j
 	go func() {
-		defer func() { // also if the job ends its goroutine
+		defer func() { // also if the job calls runtime.Goexit
 			cancel()
 			close(j.ended)
 			select {
 			case r.ended <- struct{}{}:
-			default: // it was not read since another one ended
+			default: // another job has ended already
 			}
 		}()
 		j.result = tree.Result{Status: tree.Failure, Err: "the job ended without a result"}
@@ -324,7 +325,7 @@ func (r *running) start(ctx context.Context, s tree.Start) {
 	}()
 }
 
-// perform does a job; one that panics fails.
+// perform runs a job and turns a panic into a failure.
 func perform(ctx context.Context, s tree.Start) (result tree.Result) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -334,7 +335,7 @@ func perform(ctx context.Context, s tree.Start) (result tree.Result) {
 	return s.Job(ctx, s.Request)
 }
 
-// stop cancels jobs, those that are still running, and waits for their end. All have the same grace period.
+// stop cancels the jobs of nodes and waits for their end. All share one grace period.
 func (r *running) stop(nodes []int) error {
 	var cancelled []*job
 	for _, node := range nodes {
@@ -352,9 +353,9 @@ func (r *running) stop(nodes []int) error {
 		case <-j.ended:
 			continue
 		case <-grace.C:
-			grace.Reset(0) // it is over for the others too
+			grace.Reset(0) // the others have no time left either
 		}
-		if !j.over() {
+		if !j.hasEnded() {
 			errs = append(errs, fmt.Errorf("%w: %s, %s after it was cancelled", ErrJobStuck, j.start.Request.Path, r.Grace))
 		}
 	}
@@ -363,7 +364,7 @@ func (r *running) stop(nodes []int) error {
 
 func (r *running) stopAll() error { return r.stop(slices.Sorted(maps.Keys(r.jobs))) }
 
-func (j *job) over() bool {
+func (j *job) hasEnded() bool {
 	select {
 	case <-j.ended:
 		return true
@@ -372,10 +373,10 @@ func (j *job) over() bool {
 	}
 }
 
-// take hands in how jobs ended.
-func (r *running) take() {
+// collectResults passes the results of ended jobs to the run.
+func (r *running) collectResults() {
 	for node, j := range r.jobs {
-		if j.over() {
+		if j.hasEnded() {
 			delete(r.jobs, node)
 			r.run.Finish(j.start, j.result)
 		}
@@ -385,20 +386,20 @@ func (r *running) take() {
 // wait returns when the next tick is due.
 func (r *running) wait(ctx context.Context) error {
 	for {
-		r.take()
+		r.collectResults()
 		wake, timed := r.run.Wake()
 		now := r.now()
 		switch {
 		case r.run.Ready(), r.due(now):
 			return nil
 		case !timed && len(r.jobs) == 0 && !r.ticked:
-			return nil // it was stuck in another process, and may not be any more
+			return nil // it was stuck in another process, and may no longer be
 		case !timed && len(r.jobs) == 0:
-			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck, r.leaves())
+			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck, r.runningLeaves())
 		}
 		next := wake
-		if !timed { // a timer may bring progress, so that it is waited for; nothing else says when there will be any
-			next, timed = r.barks()
+		if !timed { // a timer may bring progress, so the watchdog waits for it
+			next, timed = r.watchdogDeadline()
 		}
 		if err := r.sleep(ctx, timed, next.Sub(now)); err != nil {
 			return err
@@ -406,7 +407,7 @@ func (r *running) wait(ctx context.Context) error {
 	}
 }
 
-// sleep returns when a job ended, or after d if it is timed.
+// sleep returns when a job ends, or after d if timed is set.
 func (r *running) sleep(ctx context.Context, timed bool, d time.Duration) error {
 	var timer <-chan time.Time
 	if timed {
@@ -424,17 +425,17 @@ func (r *running) sleep(ctx context.Context, timed bool, d time.Duration) error 
 	if _, woken := r.run.Wake(); woken {
 		return nil
 	}
-	return r.overdue(r.now())
+	return r.checkWatchdog(r.now())
 }
 
-// due tells whether a timer asks for a tick.
+// due reports whether a timer requires a tick.
 func (r *running) due(now time.Time) bool {
 	wake, timed := r.run.Wake()
 	return timed && !wake.After(now)
 }
 
-// barks is when the watchdog ends the run.
-func (r *running) barks() (time.Time, bool) {
+// watchdogDeadline returns the time at which the watchdog stops the run, and false if it is disabled.
+func (r *running) watchdogDeadline() (time.Time, bool) {
 	from := r.progress
 	if until := r.run.LatestDeadline(); until.After(from) {
 		from = until
@@ -442,18 +443,18 @@ func (r *running) barks() (time.Time, bool) {
 	return from.Add(r.Watchdog), r.Watchdog > 0
 }
 
-func (r *running) overdue(now time.Time) error {
+func (r *running) checkWatchdog(now time.Time) error {
 	if now.Before(r.progress.Add(r.Watchdog)) {
-		return nil // which costs less than to ask all nodes
+		return nil // cheaper than watchdogDeadline, which visits all nodes
 	}
-	if bark, watched := r.barks(); watched && !now.Before(bark) {
-		return fmt.Errorf("%w for %s: %s", ErrNoProgress, r.Watchdog, r.leaves())
+	if deadline, enabled := r.watchdogDeadline(); enabled && !now.Before(deadline) {
+		return fmt.Errorf("%w for %s: %s", ErrNoProgress, r.Watchdog, r.runningLeaves())
 	}
 	return nil
 }
 
-// leaves names those that are running, at most three.
-func (r *running) leaves() string {
+// runningLeaves returns the paths of at most three running leaves.
+func (r *running) runningLeaves() string {
 	var paths []string
 	t := r.run.Tree()
 	for i := range t.Len() {

@@ -5,26 +5,27 @@ import (
 	"errors"
 
 	"signalbox/internal/tree"
+	"signalbox/internal/tree/blackboard"
 	"signalbox/internal/tree/turnsignal"
 )
 
-// Prompt is what a model call asks for.
+// Prompt is the input of a model call.
 type Prompt struct {
-	// Text is the prompt: the argument "prompt", or else what stands under "llm_request". It may be structured.
+	// Text is the argument "prompt", or the value of the key llm_request if it is absent. It may be structured.
 	Text any
 	// Settings are the call's other arguments, such as system or model.
 	Settings map[string]any
 }
 
-// Model makes llm_call of a function that returns a model's whole reply. The reply goes to llm_response and
-// accumulated_content, and to the key that the argument "response_key" names; a new turn begins with the call. The error
-// is for people: the leaf fails with it.
+// Model returns the leaf for llm_call, given a function that returns the complete reply of a model. The reply is written
+// to llm_response, accumulated_content and the key that the argument "response_key" names. Each call starts a new turn.
+// If the function returns an error, the leaf fails with it.
 func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)) tree.Leaf {
 	return tree.Leaf{
 		Prepare: func(c *tree.Call) (any, error) {
 			args := c.Args()
 			if args["prompt"] == nil {
-				request, err := c.Get("llm_request")
+				request, err := c.Get(blackboard.KeyRequest)
 				if err != nil {
 					return nil, err
 				}
@@ -38,7 +39,7 @@ func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)
 				if !ok {
 					return nil, errors.New("response_key must be the name of a key")
 				}
-				if _, err := c.Get(key); err != nil { // sooner than after a long call
+				if _, err := c.Get(key); err != nil { // report it before a long call
 					return nil, err
 				}
 			}
@@ -47,7 +48,7 @@ func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)
 		Job: func(ctx context.Context, r tree.Request) tree.Result {
 			settings, _ := r.Payload.(map[string]any)
 			prompt := Prompt{Text: settings["prompt"], Settings: map[string]any{}}
-			writes := []string{"llm_response", "accumulated_content"}
+			writes := []string{blackboard.KeyResponse, blackboard.KeyContent}
 			for name, v := range settings {
 				switch name {
 				case "prompt":
@@ -63,7 +64,7 @@ func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)
 			if err != nil {
 				return tree.Result{Status: tree.Failure, Err: err.Error()}
 			}
-			// What was parsed while the model was thinking was the reply before.
+			// The tree may have parsed the previous reply again while the model was working.
 			result := tree.Result{Status: tree.Success, Writes: map[string]any{turnsignal.Parsed: false}}
 			for _, key := range writes {
 				result.Writes[key] = text
@@ -73,14 +74,14 @@ func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)
 	}
 }
 
-// lastResult is where a tool leaves its entry of tool_results for the node after it.
+// lastResult is the key of the last entry of tool_results, for the next node.
 const lastResult = "_tool_result"
 
-// maxToolResults is how many results are kept for the model to see.
+// maxToolResults is the number of results that are kept for the model.
 const maxToolResults = 100
 
-// Tool makes a tool of a function. What it returns, or why it failed, is added to tool_results as
-// {tool, success, result | error}, and stands under _tool_result until the next; the leaf fails if the tool did.
+// Tool returns the leaf for a tool, given its function. The result or error is added to tool_results as
+// {tool, success, result | error}, and is the value of _tool_result until the next tool. The leaf fails if the tool does.
 func Tool(name string, use func(ctx context.Context, key string, args map[string]any) (any, error)) tree.Leaf {
 	return tree.Leaf{
 		Job: func(ctx context.Context, r tree.Request) tree.Result {
@@ -102,28 +103,28 @@ func Tool(name string, use func(ctx context.Context, key string, args map[string
 			switch {
 			case err != nil:
 				c.Fail("the result of %s cannot be kept: %v", name, err)
-				// the model must not take an older result for this one
+				// the model must not mistake an older result for this one
 				if err := keepResult(c, map[string]any{"tool": name, "success": false, "error": c.Err()}); err != nil {
 					return c.Fail("%v", err)
 				}
 				return tree.Failure
 			case r.Status != tree.Success:
-				return c.Fail("%s", r.Err) // whose path says which tool it was
+				return c.Fail("%s", r.Err) // the path of the leaf names the tool
 			}
 			return tree.Success
 		},
 	}
 }
 
-// keepResult adds to tool_results. The newest result is the one that counts: older ones make room for it.
+// keepResult adds an entry to tool_results. It removes the oldest entries if there is no room.
 func keepResult(c *tree.Call, entry map[string]any) error {
-	before, err := c.Get("tool_results")
+	before, err := c.Get(blackboard.KeyToolResults)
 	if err != nil {
 		return err
 	}
 	list, _ := before.([]any)
 	list = append(list[max(0, len(list)-maxToolResults+1):len(list):len(list)], entry)
-	for err = c.Set("tool_results", list); err != nil && len(list) > 1; err = c.Set("tool_results", list) {
+	for err = c.Set(blackboard.KeyToolResults, list); err != nil && len(list) > 1; err = c.Set(blackboard.KeyToolResults, list) {
 		list = list[1:]
 	}
 	if err == nil {

@@ -133,8 +133,8 @@ func TestRecordRefused(t *testing.T) {
 		says string
 		code signalbox.Code
 	}{
-		"no signal":       {tree.Emit{Topic: turnsignal.Topic, Value: "stuck"}, "is no turn signal", 0},
-		"nothing":         {tree.Emit{Topic: turnsignal.Topic}, "is no turn signal", 0},
+		"no signal":       {tree.Emit{Topic: turnsignal.Topic, Value: "stuck"}, "is not a turn signal", 0},
+		"nothing":         {tree.Emit{Topic: turnsignal.Topic}, "is not a turn signal", 0},
 		"unknown signal":  {signal("nonsense", 2, nil), "there is no turn signal 'nonsense'", signalbox.CodeUsage},
 		"one was skipped": {signal("stuck", 3, nil), "turn 3 of run 'T-1' does not follow turn 1", signalbox.CodeConflict},
 		"not counted":     {signal("stuck", 0, nil), "there is no turn 0", signalbox.CodeUsage},

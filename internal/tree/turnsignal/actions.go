@@ -11,17 +11,17 @@ import (
 	"signalbox/transcript"
 )
 
-// maxEmitted is how many signals signals_emitted keeps, the newest.
+// maxEmitted is the number of signals that signals_emitted keeps.
 const maxEmitted = 1000
 
-// NewTurn begins a turn: what the model says next will be parsed. The leaf that calls the model calls it, and fails on
-// its error. last_signal stays until then, so that conditions still see why the turn was begun.
+// NewTurn starts a turn, so that the next reply is parsed. The leaf that calls the model must call it. last_signal stays
+// until then, so that conditions can still test why the turn was started.
 func NewTurn(c *tree.Call) error {
 	return errors.Join(c.Set(Parsed, false), clearKeys(c, diagnostics))
 }
 
 // ParseResponseSignal sets last_signal to the signal in accumulated_content, or makes it absent, and counts the turns
-// without one. Parsed once, a turn is not parsed again.
+// without a signal. It does so once per turn.
 func ParseResponseSignal(c *tree.Call) tree.Status {
 	if isTrue(c, Parsed) {
 		return tree.Success
@@ -36,7 +36,7 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 		turns = oneMore(c, withoutSignal)
 	}
 	if err := c.Set(lastSignal, value); err != nil {
-		// What an earlier turn said must not pass for what this one said.
+		// The signal of an earlier turn must not be taken for that of this turn.
 		return failed(c, errors.Join(err, c.Set(lastSignal, nil)))
 	}
 	errs := []error{c.Set(withoutSignal, turns), clearKeys(c, counted, logged, diagnostics)}
@@ -46,8 +46,8 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 	return failed(c, append(errs, c.Set(Parsed, true))...)
 }
 
-// UpdateSignalState appends last_signal to signals_emitted and counts how often in a row the model asked for another
-// turn with the same reason. A turn without a signal changes nothing, and does not break the row.
+// UpdateSignalState appends last_signal to signals_emitted, and counts consecutive requests for another turn with the same
+// reason. A turn without a signal changes nothing and does not reset the count.
 func UpdateSignalState(c *tree.Call) tree.Status {
 	h, ok := last(c)
 	if !ok || isTrue(c, counted) {
@@ -56,7 +56,7 @@ func UpdateSignalState(c *tree.Call) tree.Status {
 	list, _ := get(c, emitted).([]any)
 	row := int64(1)
 	if len(list) > 0 {
-		if before, ok := ParseHeard(list[len(list)-1]); ok && h.repeats(before) {
+		if before, ok := ParseSignal(list[len(list)-1]); ok && h.repeats(before) {
 			row = oneMore(c, sameReason)
 		}
 	}
@@ -66,8 +66,8 @@ func UpdateSignalState(c *tree.Call) tree.Status {
 	return failed(c, c.Set(sameReason, row), c.Set(counted, true))
 }
 
-// appendEmitted gives up as many of the oldest signals as it must, but never the newest. Each try costs as much as the
-// whole list, so the steps grow: about a quarter more may go than had to.
+// appendEmitted appends a signal, and removes the oldest ones if there is no room. Each attempt costs time proportional to
+// the list, so it removes more signals each time: up to a quarter more than necessary.
 func appendEmitted(c *tree.Call, list []any, newest any) error {
 	list = slices.Concat(list, []any{newest})
 	list = list[max(0, len(list)-maxEmitted):]
@@ -87,9 +87,9 @@ func LogSignal(c *tree.Call) tree.Status {
 	if !ok || isTrue(c, logged) {
 		return tree.Success
 	}
-	// A function of the tree may have put anything there, and the ledger takes signals only.
+	// A function of the tree may have written anything there, and the ledger accepts signals only.
 	if !signalbox.IsTurnType(h.Type) || h.Confidence < 0 || h.Confidence > 1 {
-		return c.Fail("last_signal is no turn signal: type %q, confidence %v", h.Type, h.Confidence)
+		return c.Fail("last_signal is not a turn signal: type %q, confidence %v", h.Type, h.Confidence)
 	}
 	if err := c.Emit(Topic, get(c, lastSignal)); err != nil {
 		return failed(c, err)
@@ -97,7 +97,7 @@ func LogSignal(c *tree.Call) tree.Status {
 	return failed(c, c.Set(logged, true))
 }
 
-// StripSignalFromResponse makes accumulated_content what is shown of it: transcript.Content, without signals.
+// StripSignalFromResponse removes signals from accumulated_content: see transcript.Content.
 func StripSignalFromResponse(c *tree.Call) tree.Status {
 	text, _ := get(c, content).(string)
 	if shown := transcript.Content(text); shown != text {
@@ -106,7 +106,7 @@ func StripSignalFromResponse(c *tree.Call) tree.Status {
 	return tree.Success
 }
 
-// ResetState forgets all signals, for a new conversation.
+// ResetState removes all signals and counts, for a new conversation.
 func ResetState(c *tree.Call) tree.Status {
 	return failed(c, c.Set(lastSignal, nil), c.Set(emitted, []any{}), c.Set(sameReason, 0), c.Set(withoutSignal, 0),
 		c.Set(Parsed, false), clearKeys(c, counted, logged, diagnostics))
@@ -115,7 +115,7 @@ func ResetState(c *tree.Call) tree.Status {
 // Noop does nothing.
 func Noop(*tree.Call) tree.Status { return tree.Success }
 
-// oneMore returns a counter's next value.
+// oneMore returns the next value of a counter.
 func oneMore(c *tree.Call, key string) int64 {
 	n, _ := get(c, key).(int64)
 	if n == math.MaxInt64 {
@@ -124,7 +124,7 @@ func oneMore(c *tree.Call, key string) int64 {
 	return n + 1
 }
 
-// clearKeys makes keys absent; those that are so already are not written.
+// clearKeys makes keys absent. It does not write keys that are absent already.
 func clearKeys(c *tree.Call, keys ...string) error {
 	for _, key := range keys {
 		if get(c, key) == nil {
@@ -137,7 +137,7 @@ func clearKeys(c *tree.Call, keys ...string) error {
 	return nil
 }
 
-// failed is Success if there is no error.
+// failed returns Failure with the errors, or Success if there are none.
 func failed(c *tree.Call, errs ...error) tree.Status {
 	if err := errors.Join(errs...); err != nil {
 		return c.Fail("%s", strings.ReplaceAll(err.Error(), "\n", "; "))

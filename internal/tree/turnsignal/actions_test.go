@@ -125,7 +125,7 @@ func TestParseKeepsFields(t *testing.T) {
 	do(t, b, "parse", ParseResponseSignal)
 	do(t, b, "update", UpdateSignalState)
 	got, _ := last(tree.NewCall(b, nil, noon))
-	want := Heard{"stuck", 0.5, values{"attempted": []any{"a", 2.5}, "blocker": "x < y", "expected_turns": int64(4), "deep": deep},
+	want := Signal{"stuck", 0.5, values{"attempted": []any{"a", 2.5}, "blocker": "x < y", "expected_turns": int64(4), "deep": deep},
 		text, "2026-03-01T12:00:00.000000005Z"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -392,7 +392,7 @@ func TestLogPublishesTurnSignalsOnly(t *testing.T) {
 		"less than none": {"type": "stuck", "confidence": -0.1},
 	} {
 		c := tree.NewCall(newBoard(t, values{"last_signal": signal}), nil, noon)
-		if st := LogSignal(c); st != tree.Failure || !strings.Contains(c.Err(), "no turn signal") {
+		if st := LogSignal(c); st != tree.Failure || !strings.Contains(c.Err(), "not a turn signal") {
 			t.Errorf("%s: %s, %q", name, st, c.Err())
 		}
 	}

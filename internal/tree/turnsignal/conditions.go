@@ -6,22 +6,22 @@ import (
 	"signalbox/internal/tree"
 )
 
-func last(c *tree.Call) (Heard, bool) { return ParseHeard(get(c, lastSignal)) }
+func last(c *tree.Call) (Signal, bool) { return ParseSignal(get(c, lastSignal)) }
 
-func holds(ok bool) tree.Status {
+func statusOf(ok bool) tree.Status {
 	if ok {
 		return tree.Success
 	}
 	return tree.Failure
 }
 
-// CheckSignal holds if a signal was parsed in the current turn.
+// CheckSignal succeeds if a signal was parsed in the current turn.
 func CheckSignal(c *tree.Call) tree.Status {
 	_, ok := last(c)
-	return holds(ok)
+	return statusOf(ok)
 }
 
-// HasSignal holds if there is a signal, of type signal_type if that is given.
+// HasSignal succeeds if there is a signal. If signal_type is given, the signal must have that type.
 func HasSignal(c *tree.Call) tree.Status {
 	if c.Arg("signal_type") == nil {
 		return CheckSignal(c)
@@ -29,7 +29,7 @@ func HasSignal(c *tree.Call) tree.Status {
 	return typeIs(c, "has_signal", "signal_type")
 }
 
-// SignalTypeIs holds if the signal is of type expected_type.
+// SignalTypeIs succeeds if the signal has the type expected_type.
 func SignalTypeIs(c *tree.Call) tree.Status { return typeIs(c, "signal_type_is", "expected_type") }
 
 func typeIs(c *tree.Call, fn, arg string) tree.Status {
@@ -42,10 +42,10 @@ func typeIs(c *tree.Call, fn, arg string) tree.Status {
 		return c.Fail("%s: argument %s takes a string, not a value of type %T", fn, arg, v)
 	}
 	h, ok := last(c)
-	return holds(ok && h.Type == want)
+	return statusOf(ok && h.Type == want)
 }
 
-// SignalConfidenceAbove holds if the signal's confidence is threshold (0.5) or more.
+// SignalConfidenceAbove succeeds if the confidence of the signal is at least threshold (default 0.5).
 func SignalConfidenceAbove(c *tree.Call) tree.Status {
 	threshold := defaultThreshold
 	if v := c.Arg("threshold"); v != nil {
@@ -57,19 +57,19 @@ func SignalConfidenceAbove(c *tree.Call) tree.Status {
 	if _, ok := last(c); !ok {
 		return tree.Failure
 	}
-	// Not Heard.Confidence, which is 0 also when there is none.
+	// Signal.Confidence would be 0 for a signal without a confidence.
 	fields, _ := get(c, lastSignal).(map[string]any)
 	confidence, ok := number(fields["confidence"])
-	return holds(ok && confidence >= threshold)
+	return statusOf(ok && confidence >= threshold)
 }
 
-// ConsecutiveSameReasonGTE holds if the model asked for another turn with the same reason count (3) times in a row, or
-// more often.
+// ConsecutiveSameReasonGTE succeeds if the model requested another turn with the same reason at least count (default 3)
+// times in a row.
 func ConsecutiveSameReasonGTE(c *tree.Call) tree.Status {
 	return atLeast(c, "consecutive_same_reason_gte", sameReason)
 }
 
-// TurnsWithoutSignalGTE holds if the last count (3) turns, or more, had no signal.
+// TurnsWithoutSignalGTE succeeds if at least the last count (default 3) turns had no signal.
 func TurnsWithoutSignalGTE(c *tree.Call) tree.Status {
 	return atLeast(c, "turns_without_signal_gte", withoutSignal)
 }
@@ -83,10 +83,10 @@ func atLeast(c *tree.Call, fn, key string) tree.Status {
 		}
 	}
 	n, ok := get(c, key).(int64)
-	return holds(ok && n >= count)
+	return statusOf(ok && n >= count)
 }
 
-// number reads a number of any type: whoever writes 1 in Lua or Go may mean the float.
+// number converts a number of any type to a float64.
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -99,7 +99,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// integer reads a whole number of any type, within what a float64 can tell apart.
+// integer converts a whole number of any type to an int64. A float64 must be in the range of exact integers.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -23,7 +23,7 @@ type conversation struct {
 	run   *tree.Run
 	reply string
 	now   time.Time
-	heard []turnsignal.Heard
+	heard []turnsignal.Signal
 }
 
 func functions() *tree.Registry {
@@ -66,7 +66,7 @@ func (conv *conversation) say(t fataler, reply string) {
 		t.Fatal(fmt.Sprintf("the tick answers %v", got))
 	}
 	for _, e := range conv.run.Emitted() {
-		h, ok := turnsignal.ParseHeard(e.Value)
+		h, ok := turnsignal.ParseSignal(e.Value)
 		if !ok || e.Topic != turnsignal.Topic {
 			t.Fatal(fmt.Sprintf("published %+v", e))
 		}
@@ -110,7 +110,7 @@ func TestConversation(t *testing.T) {
 		{need("search"), "need_turn", 1, 0, 7, "Text."},
 	} {
 		conv.say(t, turn.reply)
-		h, _ := turnsignal.ParseHeard(conv.get(t, "last_signal"))
+		h, _ := turnsignal.ParseSignal(conv.get(t, "last_signal"))
 		list, _ := conv.get(t, "signals_emitted").([]any)
 		got := []any{h.Type, conv.get(t, "consecutive_same_reason"), conv.get(t, "turns_without_signal"), len(list),
 			len(conv.heard), strings.TrimSpace(conv.get(t, "accumulated_content").(string))}
@@ -119,7 +119,7 @@ func TestConversation(t *testing.T) {
 			t.Errorf("turn %d (-want +got)\n%s", i+1, diff)
 		}
 	}
-	first := turnsignal.Heard{Type: "need_turn", Confidence: 0.5, Fields: map[string]any{"reason": "look"},
+	first := turnsignal.Signal{Type: "need_turn", Confidence: 0.5, Fields: map[string]any{"reason": "look"},
 		RawXML: strings.TrimSpace(strings.TrimPrefix(need("look"), "Text.")), Timestamp: "2026-03-01T12:00:03Z"}
 	if diff := cmp.Diff(first, conv.heard[0]); diff != "" {
 		t.Errorf("published first (-want +got)\n%s", diff)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxRemarks is how many diagnostics of a turn are kept.
+	// maxRemarks is the number of diagnostics that are kept for a turn.
 	maxRemarks = 20
-	// maxDepth is how deep a field may be nested. It leaves room for those who put signals into values of their own,
-	// as signals_emitted does.
+	// maxDepth is the nesting depth of a field. It is below that of the blackboard, because other values, such as
+	// signals_emitted, contain signals.
 	maxDepth = 20
 )
 
-// read returns the turn signal that counts in a reply, nil if there is none, and remarks on those that do not.
+// read returns the turn signal of a reply, or nil if there is none, and remarks on the signals that were refused.
 func read(text string) (*signalbox.Signal, []any) {
 	var first *signalbox.Signal
 	var remarks []any
@@ -29,7 +29,7 @@ func read(text string) (*signalbox.Signal, []any) {
 				if len(remarks) < maxRemarks {
 					remarks = append(remarks, remark(&s))
 				}
-			case s.Turn != nil: // the scanner takes one at most
+			case s.Turn != nil: // the scanner accepts at most one
 				first = &s
 			}
 		}
@@ -42,7 +42,7 @@ func read(text string) (*signalbox.Signal, []any) {
 
 func remark(s *signalbox.Signal) string {
 	text := fmt.Sprintf("line %d: %s", s.Line, s.Refused)
-	if s.Name != "" && s.Refused != signalbox.ReasonInvalidField { // whose detail names it
+	if s.Name != "" && s.Refused != signalbox.ReasonInvalidField { // its detail contains the name
 		text += fmt.Sprintf(": %.40s", s.Name)
 	}
 	if s.Detail != "" {
@@ -51,7 +51,7 @@ func remark(s *signalbox.Signal) string {
 	return text
 }
 
-// signalValue is a signal as it stands on the blackboard; now is in UTC.
+// signalValue returns the blackboard value of a signal. now must be in UTC.
 func signalValue(s *signalbox.Signal, now time.Time) map[string]any {
 	fields := make(map[string]any, len(s.Turn.Fields))
 	for name, v := range s.Turn.Fields {
@@ -66,20 +66,19 @@ func signalValue(s *signalbox.Signal, now time.Time) map[string]any {
 	}
 }
 
-// flat returns a field, as text if it is nested so deep that the blackboard would refuse the signal: a signal that
-// counts must be heard.
+// flat returns a field, or its JSON text if it is nested so deeply that the blackboard would refuse the signal.
 func flat(v any) any {
 	if !deeper(v, maxDepth) {
 		return v
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // it came from JSON, so it does not happen
+		return "" // cannot happen: it was decoded from JSON
 	}
 	return string(text)
 }
 
-// deeper reports whether a value is nested more than that deep.
+// deeper reports whether a value is nested more deeply than depth.
 func deeper(v any, depth int) bool {
 	if depth < 0 {
 		return true

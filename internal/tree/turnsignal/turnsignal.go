@@ -1,32 +1,34 @@
-// Package turnsignal is how a behaviour tree hears what a model says of its own turn: the conditions and actions that
-// read, keep and judge turn signals on the blackboard.
+// Package turnsignal contains the conditions and actions of behaviour trees that parse, count, publish and test the turn
+// signals in the replies of a model.
 //
-// After each model call a tree does parse_response_signal, update_signal_state, log_signal and
-// strip_signal_from_response, in this order. Each does its work once a turn, however often it is ticked: NewTurn, which
-// the leaf that calls the model must use, begins a turn, and parsing makes its signal the one to be counted and
-// published. What counts as a signal is decided by package transcript; the reply is read as plain text, whatever it
-// looks like, and only turn signals matter here.
+// After each model call, a tree runs parse_response_signal, update_signal_state, log_signal and
+// strip_signal_from_response, in this order. Each has an effect once per turn, however often it is ticked. The leaf that
+// calls the model must call NewTurn, which starts a turn. Package transcript decides what a signal is. A reply is read as
+// plain text, and signals other than turn signals are ignored.
 //
-// Conditions never answer Running. Whatever is absent or not of the right type is a failure without a reason; an
-// argument of the wrong type is one with a reason.
+// Conditions never answer Running. A condition fails without a reason if a value is absent or has the wrong type, and with
+// a reason if an argument has the wrong type.
 package turnsignal
 
-import "signalbox/internal/tree"
+import (
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/blackboard"
+)
 
-// Topic is what LogSignal publishes under.
+// Topic is the topic under which LogSignal publishes.
 const Topic = "turn_signal"
 
-// The keys of the blackboard. The hidden ones are those that begin with "_".
+// Keys of the blackboard.
 const (
-	lastSignal    = "last_signal"
-	emitted       = "signals_emitted"
-	sameReason    = "consecutive_same_reason"
-	withoutSignal = "turns_without_signal"
-	content       = "accumulated_content"
-	// Parsed is true from when a reply was parsed until the next one comes.
+	lastSignal    = blackboard.KeyLastSignal
+	emitted       = blackboard.KeySignals
+	sameReason    = blackboard.KeySameReason
+	withoutSignal = blackboard.KeyTurnsWithoutSignal
+	content       = blackboard.KeyContent
+	// Parsed is true once the reply of the turn was parsed.
 	Parsed = "_signal_parsed_this_turn"
-	// counted and logged are about the signal in last_signal, so they change with it and not with the turn: a tree
-	// that skips parsing must not count the signal of an earlier turn again.
+	// counted and logged belong to the signal in last_signal. They are cleared when it changes, not when a turn starts: a
+	// tree that does not parse a reply must not count the signal of an earlier turn again.
 	counted     = "_signal_counted_this_turn"
 	logged      = "_signal_logged_this_turn"
 	diagnostics = "_signal_diagnostics"
@@ -40,7 +42,7 @@ const (
 // Register adds the conditions and actions by their names.
 func Register(r *tree.Registry) {
 	add := func(kind tree.Kind, name string, do tree.Func, params ...tree.Param) {
-		// Not nil, which would let any arguments pass.
+		// Params must not be nil, which would allow any arguments.
 		r.Add(kind, name, tree.Leaf{Do: do, Params: append([]tree.Param{}, params...)})
 	}
 	count := tree.Param{Name: "count", Type: tree.Int, Default: int64(defaultCount)}
@@ -61,7 +63,7 @@ func Register(r *tree.Registry) {
 	r.Reserve(Topic)
 }
 
-// get returns the value of a key; one that is not declared is absent.
+// get returns the value of a key, or nil if it is absent or not declared.
 func get(c *tree.Call, key string) any {
 	v, _ := c.Get(key)
 	return v

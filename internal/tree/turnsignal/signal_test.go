@@ -10,7 +10,7 @@ func TestParseHeard(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		v    any
-		want Heard
+		want Signal
 		ok   bool
 	}{
 		{name: "nothing"},
@@ -21,14 +21,14 @@ func TestParseHeard(t *testing.T) {
 		{name: "a nil map", v: values(nil)},
 		{name: "a type that is no text", v: values{"type": int64(1)}},
 		{name: "an empty type", v: values{"type": "", "confidence": 0.5}},
-		{"only a type", values{"type": "stuck"}, Heard{Type: "stuck"}, true},
-		{"all mistyped", values{"type": "stuck", "confidence": "1", "fields": []any{}, "raw_xml": 1, "timestamp": 2.5}, Heard{Type: "stuck"}, true},
+		{"only a type", values{"type": "stuck"}, Signal{Type: "stuck"}, true},
+		{"all mistyped", values{"type": "stuck", "confidence": "1", "fields": []any{}, "raw_xml": 1, "timestamp": 2.5}, Signal{Type: "stuck"}, true},
 		{"whole", values{"type": "stuck", "confidence": 0.25, "fields": values{"blocker": "b"}, "raw_xml": "<signal/>", "timestamp": "now"},
-			Heard{"stuck", 0.25, values{"blocker": "b"}, "<signal/>", "now"}, true},
-		{"a whole number", values{"type": "stuck", "confidence": int64(1)}, Heard{Type: "stuck", Confidence: 1}, true},
+			Signal{"stuck", 0.25, values{"blocker": "b"}, "<signal/>", "now"}, true},
+		{"a whole number", values{"type": "stuck", "confidence": int64(1)}, Signal{Type: "stuck", Confidence: 1}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, ok := ParseHeard(test.v)
+			got, ok := ParseSignal(test.v)
 			if diff := cmp.Diff(test.want, got); diff != "" || ok != test.ok {
 				t.Errorf("ok %v, want %v; (-want +got)\n%s", ok, test.ok, diff)
 			}
@@ -49,17 +49,17 @@ func TestReason(t *testing.T) {
 		{values{"sources_found": int64(3)}, ""},
 		{values{"reason": []any{"a", int64(1)}}, `["a",1]`},
 	} {
-		if got := (Heard{Fields: test.fields}).Reason(); got != test.want {
+		if got := (Signal{Fields: test.fields}).Reason(); got != test.want {
 			t.Errorf("%v: got %q, want %q", test.fields, got, test.want)
 		}
 	}
 }
 
 func TestRepeats(t *testing.T) {
-	heard := func(typ string, reason any) Heard { return Heard{Type: typ, Fields: values{"reason": reason}} }
+	heard := func(typ string, reason any) Signal { return Signal{Type: typ, Fields: values{"reason": reason}} }
 	for _, test := range []struct {
 		name string
-		a, b Heard
+		a, b Signal
 		want bool
 	}{
 		{"same", heard("need_turn", "look"), heard("need_turn", "look"), true},
@@ -69,7 +69,7 @@ func TestRepeats(t *testing.T) {
 		{"white space parts words", heard("need_turn", "a b"), heard("need_turn", "ab"), false},
 		{"another type", heard("stuck", "look"), heard("stuck", "look"), false},
 		{"one of another type", heard("need_turn", "look"), heard("need_capability", "look"), false},
-		{"no reason is the same as none", Heard{Type: "need_turn"}, heard("need_turn", " "), true},
+		{"no reason is the same as none", Signal{Type: "need_turn"}, heard("need_turn", " "), true},
 		{"lists", heard("need_turn", []any{"A"}), heard("need_turn", []any{"a"}), true},
 		{"other lists", heard("need_turn", []any{"a"}), heard("need_turn", []any{"b"}), false},
 	} {

@@ -3,15 +3,12 @@ package turnsignal
 import (
 	"strings"
 
+	"signalbox"
 	"signalbox/internal/tree"
 )
 
-// needTurn is the one signal whose reason is watched for repetition.
-const needTurn = "need_turn"
-
-// Heard is what LogSignal published, read back from the emitted value. What is absent there, or of the wrong type, is
-// zero.
-type Heard struct {
+// Signal is a signal from the blackboard. A field that is absent there, or has the wrong type, is zero.
+type Signal struct {
 	Type       string
 	Confidence float64
 	Fields     map[string]any
@@ -20,12 +17,12 @@ type Heard struct {
 	Timestamp string
 }
 
-// ParseHeard reads a signal as it stands on the blackboard. It reports false for what is no map with a type.
-func ParseHeard(v any) (Heard, bool) {
+// ParseSignal converts a value of the blackboard to a signal. It returns false if the value is not a map with a type.
+func ParseSignal(v any) (Signal, bool) {
 	fields, _ := v.(map[string]any)
-	var h Heard
+	var h Signal
 	if h.Type, _ = fields["type"].(string); h.Type == "" {
-		return Heard{}, false
+		return Signal{}, false
 	}
 	h.Confidence, _ = number(fields["confidence"])
 	h.Fields, _ = fields["fields"].(map[string]any)
@@ -34,9 +31,9 @@ func ParseHeard(v any) (Heard, bool) {
 	return h, true
 }
 
-// Reason is the field that says why the model signalled: reason, blocker, missing or caveat, the first that says
-// something; "" if none does.
-func (h Heard) Reason() string {
+// Reason returns the reason of the signal: the first of the fields reason, blocker, missing and caveat that is not blank, or
+// "".
+func (h Signal) Reason() string {
 	for _, name := range []string{"reason", "blocker", "missing", "caveat"} {
 		if text := h.text(name); strings.TrimSpace(text) != "" {
 			return text
@@ -45,8 +42,8 @@ func (h Heard) Reason() string {
 	return ""
 }
 
-// text returns a field as text. A reason in brackets arrives as a list and is still a reason.
-func (h Heard) text(name string) string {
+// text returns a field as text. A reason in brackets is parsed as a list, but is still a reason.
+func (h Signal) text(name string) string {
 	switch v := h.Fields[name].(type) {
 	case nil:
 		return ""
@@ -57,9 +54,9 @@ func (h Heard) text(name string) string {
 	}
 }
 
-// repeats reports whether both ask for another turn for the same reason, case and white space aside.
-func (h Heard) repeats(before Heard) bool {
-	return h.Type == needTurn && before.Type == needTurn &&
+// repeats reports whether both signals request another turn for the same reason, ignoring case and white space.
+func (h Signal) repeats(before Signal) bool {
+	return h.Type == signalbox.NameNeedTurn && before.Type == signalbox.NameNeedTurn &&
 		strings.EqualFold(spaced(h.text("reason")), spaced(before.text("reason")))
 }
 
