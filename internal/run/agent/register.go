@@ -134,7 +134,7 @@ func (o *Owner) Remove(session string) {
 func (o *Owner) Leave() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.file.Close(); err != nil {
+	if err := unlockAndClose(o.file); err != nil {
 		return fmt.Errorf("leave the register: %w", err)
 	}
 	if len(o.sessions) > 0 {
@@ -270,6 +270,10 @@ func WaitForExit(dir, owner string) {
 	if err != nil {
 		return
 	}
-	defer file.Close()
 	_ = durable.LockFile(file)
+	_ = unlockAndClose(file)
 }
+
+// unlockAndClose releases a file's lock before it closes the file. Closing alone is not enough: a program that is being started at
+// this moment has inherited the file until its exec, and the lock with it.
+func unlockAndClose(file *os.File) error { return errors.Join(durable.UnlockFile(file), file.Close()) }
