@@ -10,7 +10,7 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// plain is the envelope that is none.
+// plain passes all text on.
 type plain struct{ out Sink }
 
 func (p *plain) Push(b []byte) { p.out.Push(b) }
@@ -19,19 +19,19 @@ func (p *plain) Report() signalbox.StreamReport {
 	return signalbox.StreamReport{Format: signalbox.FormatPlain}
 }
 
-// auto holds the stream back until it knows the format.
+// auto holds the stream back until it recognizes the format.
 type auto struct {
 	out     Sink
-	chosen  Source // nil until it knows
+	chosen  Source // nil until the format is recognized
 	held    []byte
 	skipped int              // bytes of a byte order mark before held
-	looked  int              // how much of held has been looked at
-	walked  int              // up to where a line end has been looked for
-	lines   int              // lines looked at that are not blank
-	running signalbox.Format // recognised in the last line
+	checked int              // the lines of held up to here have been checked
+	scanned int              // held up to here has been scanned for line ends
+	lines   int              // checked lines that are not blank
+	last    signalbox.Format // the format of the last checked line, "" if none
 }
 
-// How long auto holds back at most.
+// auto decides for plain text after so many bytes or lines.
 const (
 	autoBytes = 1 << 20
 	autoLines = 256
@@ -44,19 +44,19 @@ func (a *auto) Push(p []byte) {
 	}
 	a.held = append(a.held, p...)
 	for a.chosen == nil {
-		n := bytes.IndexByte(a.held[a.walked:], '\n')
+		n := bytes.IndexByte(a.held[a.scanned:], '\n')
 		if n < 0 {
-			a.walked = len(a.held)
+			a.scanned = len(a.held)
 			break
 		}
-		end := a.walked + n
+		end := a.scanned + n
 		if end > autoBytes {
 			break
 		}
-		line := a.held[a.looked:end]
-		a.looked, a.walked = end+1, end+1
+		line := a.held[a.checked:end]
+		a.checked, a.scanned = end+1, end+1
 		if !lines.Blank(line) {
-			a.look(line)
+			a.checkLine(line)
 		}
 	}
 	if a.chosen == nil && len(a.held) > autoBytes {
@@ -64,17 +64,17 @@ func (a *auto) Push(p []byte) {
 	}
 }
 
-// look takes a whole line into account.
-func (a *auto) look(line []byte) {
+// checkLine chooses a format if the line allows it: in the first line one event is enough, later two in a row are needed.
+func (a *auto) checkLine(line []byte) {
 	a.lines++
 	format := recognize(line)
 	switch {
-	case format != "" && (a.lines == 1 || format == a.running):
+	case format != "" && (a.lines == 1 || format == a.last):
 		a.choose(format)
 	case a.lines == autoLines:
 		a.choose(signalbox.FormatPlain)
 	}
-	a.running = format
+	a.last = format
 }
 
 func (a *auto) choose(format signalbox.Format) {
@@ -89,8 +89,8 @@ func (a *auto) choose(format signalbox.Format) {
 
 func (a *auto) Close() {
 	if a.chosen == nil {
-		if rest := a.held[a.looked:]; !lines.Blank(rest) {
-			a.look(rest)
+		if rest := a.held[a.checked:]; !lines.Blank(rest) {
+			a.checkLine(rest)
 		}
 	}
 	if a.chosen == nil {
@@ -106,7 +106,8 @@ func (a *auto) Report() signalbox.StreamReport {
 	return a.chosen.Report()
 }
 
-// recognize returns the format of which the line is an event, "" if it is of none.
+// recognize returns the format that the line is an event of, "" if it is none. Formats share the names of types, so each is
+// identified by its members.
 func recognize(line []byte) signalbox.Format {
 	line = bytes.TrimLeft(line, lines.Space)
 	var event map[string]json.RawMessage

@@ -5,36 +5,39 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLine reads one JSON object that comes in pieces, and reports the values at the paths that a schema
-// names. It keeps no more than those, so an object may be of any size. It checks the structure, so that half an
-// object is not taken for a whole one; inside strings and numbers that nobody asked for it is lenient.
+// jsonLine parses one JSON object that arrives in pieces and reports the values at the paths in a schema. It keeps only
+// those, so the object may be of any size. It validates the structure, so that half an object is not taken for a whole one.
+// It does not validate the content of strings and numbers that are not in the schema.
+//
+// encoding/json needs the whole object in memory, and agents write tool results of any size.
 type jsonLine struct {
 	schema *schema
 	on     jsonHandler
 
 	expect expectation
 	stack  []container
-	key    int // node of the member whose value is expected or being read
+	key    int // the node of the member whose value is expected or being read
 
 	str     stringMode
-	escape  []byte // an escape sequence that the piece has cut
-	escaped bool   // in a string that is skipped: the last byte was a backslash that escapes the next
-	high    rune   // the first half of a UTF-16 pair
-	rune    []byte // room for what an escape sequence says
-	scratch []byte // of keys, literals and short values
+	escape  []byte // the start of an escape sequence that continues in the next piece
+	escaped bool   // in a skipped string: the next byte is escaped
+	high    rune   // the first half of a UTF-16 pair, or 0
+	rune    []byte // scratch space for a decoded escape sequence
+	scratch []byte // the key, literal or short value being read
 }
 
-// jsonHandler receives what the schema asked for, in the order of the input.
+// jsonHandler receives the values in the schema, in the order of the input.
 type jsonHandler interface {
-	// field is called for a whole value: a string's text, or a literal as written with quoted false.
+	// field is called for a complete value: the text of a string, or a literal as written with quoted false.
 	field(id fieldID, value []byte, quoted bool)
-	// textBegin asks whether the string at id is wanted; textPart is called with its parts, then textEnd.
+	// textBegin is called at the start of a streamed string. If it returns true, textPart is called with the parts of the
+	// string, then textEnd.
 	textBegin(id fieldID) bool
 	textPart(part []byte)
 	textEnd(id fieldID)
-	// objectEnd is called at the end of an object that the schema names.
+	// objectEnd is called at the end of an object in the schema.
 	objectEnd(id fieldID)
-	// unknownField is called for a member of the object itself that the schema does not know.
+	// unknownField is called for a top-level member that is not in the schema.
 	unknownField(key []byte)
 }
 
@@ -51,7 +54,7 @@ const (
 	insideString
 	insideLiteral
 	expectNothing // the object is complete
-	notJSON       // the line is broken
+	notJSON       // the line is not valid
 )
 
 type stringMode uint8
@@ -78,7 +81,7 @@ func (j *jsonLine) reset() {
 	j.escape, j.escaped, j.scratch = j.escape[:0], false, j.scratch[:0]
 }
 
-// complete reports whether the line was one whole object.
+// complete reports whether the line is one complete object.
 func (j *jsonLine) complete() bool { return j.expect == expectNothing }
 
 func (j *jsonLine) feed(b []byte) {
@@ -101,7 +104,7 @@ func (j *jsonLine) feed(b []byte) {
 	}
 }
 
-// structure takes a byte between values.
+// structure handles a byte outside strings and literals.
 func (j *jsonLine) structure(c byte) {
 	switch c {
 	case ' ', '\t', '\r', '\n':
@@ -230,7 +233,7 @@ func (j *jsonLine) endString() {
 	j.valueEnd()
 }
 
-// literal takes bytes of a number, true, false or null.
+// literal reads a number, true, false or null.
 func (j *jsonLine) literal(b []byte, i int) int {
 	for ; i < len(b) && isLiteralByte(b[i]); i++ {
 		if len(j.scratch) == maxScratch {
@@ -273,7 +276,7 @@ func isLiteral(b []byte) bool {
 	return digits > 0
 }
 
-// skipString passes over a string that nobody asked for.
+// skipString skips a string that is not in the schema.
 func (j *jsonLine) skipString(b []byte, i int) int {
 	if j.escaped {
 		j.escaped = false
@@ -303,7 +306,7 @@ func (j *jsonLine) skipString(b []byte, i int) int {
 	return i
 }
 
-// readString decodes a string and hands its text on.
+// readString decodes a string.
 func (j *jsonLine) readString(b []byte, i int) int {
 	if j.str != stringText && len(j.escape) == 0 {
 		if end := shortEnd(b, i); end >= 0 {
@@ -312,7 +315,7 @@ func (j *jsonLine) readString(b []byte, i int) int {
 			return end + 1
 		}
 	}
-	quote := -1 // the next quote in b, looked up once for each
+	quote := -1 // the index of the next quote in b
 	for i < len(b) {
 		if len(j.escape) > 0 || b[i] == '\\' {
 			if i = j.escapeSequence(b, i); j.expect == notJSON {
@@ -336,7 +339,7 @@ func (j *jsonLine) readString(b []byte, i int) int {
 		}
 		i = end
 		if i < len(b) && b[i] == '"' {
-			if j.str != stringText { // a text may go on in the next line
+			if j.str != stringText { // a text may continue in the next line
 				j.flushHigh()
 			}
 			j.endString()
@@ -346,8 +349,8 @@ func (j *jsonLine) readString(b []byte, i int) int {
 	return i
 }
 
-// shortEnd returns where the string that goes on at b[i] ends, if it ends soon and has no escapes; else -1. Keys and most
-// values that are asked for are so short that looking for the end byte by byte is quickest.
+// shortEnd returns the index of the quote that ends the string at b[i] if it is near and no escape precedes it, else -1.
+// Most keys and values are so short that a loop is faster than bytes.IndexByte.
 func shortEnd(b []byte, i int) int {
 	for end := i; end < min(len(b), i+32); end++ {
 		switch b[end] {
@@ -360,7 +363,7 @@ func shortEnd(b []byte, i int) int {
 	return -1
 }
 
-// emit takes decoded text of the string being read.
+// emit appends decoded text to the string being read.
 func (j *jsonLine) emit(b []byte) {
 	j.flushHigh()
 	if j.str == stringText {
@@ -370,7 +373,7 @@ func (j *jsonLine) emit(b []byte) {
 	j.scratch = append(j.scratch, b[:min(len(b), maxScratch-len(j.scratch))]...)
 }
 
-// flushHigh settles that the first half of a UTF-16 pair has no second half.
+// flushHigh emits U+FFFD for the first half of a UTF-16 pair without a second half.
 func (j *jsonLine) flushHigh() {
 	if j.high != 0 {
 		j.high = 0
@@ -378,7 +381,7 @@ func (j *jsonLine) flushHigh() {
 	}
 }
 
-// escapeSequence takes an escape sequence, which may have begun in the piece before.
+// escapeSequence decodes an escape sequence, which may have started in the previous piece.
 func (j *jsonLine) escapeSequence(b []byte, i int) int {
 	if len(j.escape) == 0 && i+1 < len(b) { // nearly all of them
 		if c := shortEscapes[b[i+1]]; c != 0 {
@@ -406,7 +409,7 @@ func (j *jsonLine) escapeSequence(b []byte, i int) int {
 	return i
 }
 
-// shortEscapes says what the escape sequences of two bytes mean, by their second.
+// shortEscapes has the meaning of two-byte escape sequences by their second byte.
 var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func unescape(seq []byte) (rune, bool) {
@@ -428,7 +431,7 @@ func unescape(seq []byte) (rune, bool) {
 	return r, true
 }
 
-// emitRune puts the halves of UTF-16 pairs together.
+// emitRune emits a decoded rune, joining the halves of UTF-16 pairs.
 func (j *jsonLine) emitRune(r rune) {
 	const highStart, lowStart, lowEnd = 0xD800, 0xDC00, 0xE000
 	switch {

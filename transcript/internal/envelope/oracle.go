@@ -5,8 +5,8 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// oracleEnvelope reads the chunks of signalbox's own conversations. A turn there is one reply of a model, and what other
-// programs call a turn is a question, which done ends.
+// oracleFormat is the format of signalbox's own conversations. A turn there is one reply of a model. What other programs
+// call a turn is a question, and the event done ends it.
 func oracleFormat() *format {
 	e := &format{
 		schema: newSchema(map[string]fieldID{
@@ -30,7 +30,8 @@ func oracleFormat() *format {
 			return false
 		}
 		if d.restoreLine != nil && d.joined && !e.continuesMessage(d) {
-			// It was too long to wait for its turn, and was joined to another's: no line may go over that border.
+			// The text was too long to hold back until its turn was known, and was joined to another turn's. A line must not
+			// extend across turns.
 			d.drifted("order of fields", []byte("text, turn"))
 			return false
 		}
@@ -42,7 +43,7 @@ func oracleFormat() *format {
 func handleOracle(d *decoder) {
 	typ := string(d.values[fieldType].value)
 	if d.format.types[typ] {
-		d.report.Ended = false // another question has begun
+		d.report.Ended = false // another question has started
 	}
 	switch typ {
 	case agentformat.OracleContent:
@@ -56,13 +57,13 @@ func handleOracle(d *decoder) {
 	case agentformat.OracleSystem:
 		switch {
 		case !d.is(fieldError, agentformat.OracleReplyRestarted) && !d.is(fieldError, agentformat.OracleReplyCut):
-		case d.isNot(fieldMessageID, string(d.messageID)): // nothing was heard of that reply
+		case d.isNot(fieldMessageID, string(d.messageID)): // the reply had no text
 			d.endMessage()
 		default:
 			d.withdrawMessage()
 		}
 	case agentformat.OracleToolCall, agentformat.OracleToolResult, agentformat.OracleSignal, agentformat.OracleSources:
-		d.commitMessage() // they come when the reply is whole
+		d.commitMessage() // these events follow a complete reply
 		d.out.Pause()
 	case agentformat.OracleError:
 		d.endMessage()
@@ -72,7 +73,7 @@ func handleOracle(d *decoder) {
 		}
 		d.reportFailure(d.failure)
 		if d.is(fieldError, "rate_limited") {
-			d.limited(signalbox.RateLimit{Status: "rejected"})
+			d.reportLimit(signalbox.RateLimit{Status: "rejected"})
 		}
 	case agentformat.OracleDone:
 		d.usage.turn = signalbox.Usage{InputTokens: d.count(fieldInput), CostUSD: max(0, d.amount(fieldCost))}
@@ -81,8 +82,8 @@ func handleOracle(d *decoder) {
 	}
 }
 
-// snapshotMessage sees to it that what is said in a message can be taken back, as long as the reply may begin again. Blank
-// text is passed on without a mark, which costs more than the text.
+// snapshotMessage takes a snapshot so that the message can be withdrawn as long as the reply may restart. Blank text needs
+// none.
 func (d *decoder) snapshotMessage() {
 	switch {
 	case d.restoreLine != nil && (d.restoreMessage == nil || !d.joined):
@@ -92,7 +93,7 @@ func (d *decoder) snapshotMessage() {
 	}
 }
 
-// settle makes final what was said in the message so far.
+// commitMessage makes the text of the message so far final.
 func (d *decoder) commitMessage() {
 	if d.restoreMessage != nil {
 		d.restoreMessage = nil
@@ -100,7 +101,7 @@ func (d *decoder) commitMessage() {
 	}
 }
 
-// void takes back what was said in the message and was not made final; what follows is another message.
+// withdrawMessage withdraws the text of the message that is not final, and ends the message. Remarks made since stay.
 func (d *decoder) withdrawMessage() {
 	if d.restoreMessage != nil {
 		d.restoreMessage()

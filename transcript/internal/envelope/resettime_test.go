@@ -27,7 +27,7 @@ func TestResetTime(t *testing.T) {
 		"null":                      {},
 		"":                          {},
 	} {
-		// Compared as values: the time must be in UTC too, remarksSince it is printed.
+		// Compared as values: the time must be in UTC too, because it is printed.
 		if got := resetTime(text); got != want {
 			t.Errorf("resetTime(%q) = %v, want %v", text, got, want)
 		}

@@ -2,7 +2,7 @@ package envelope
 
 import "strings"
 
-// fieldID names a value that an envelope's reader wants; 0 is none.
+// fieldID identifies a value that a decoder reads. 0 is none.
 type fieldID uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	fieldPart     // the content block as a whole
 	fieldReason
 	fieldText
-	fieldResult // claude's repetition of its last text
+	fieldResult // claude repeats its last text here
 	fieldIsError
 	fieldError
 	fieldInput
@@ -33,13 +33,13 @@ const (
 	fieldCount
 )
 
-// Nodes of a schema's tree. Node 0 is everything that is not in it.
+// Nodes of a schema. Node 0 stands for every path that is not in it.
 const (
 	rootNode   = 1
-	keyPending = -1 // not a node: a member's key is being read
+	keyPending = -1 // not a node: the key of a member is being read
 )
 
-// schema is a tree of the JSON paths that an envelope's reader wants.
+// schema is a tree of the JSON paths that a decoder reads.
 type schema struct{ nodes []schemaNode }
 
 type schemaNode struct {
@@ -53,8 +53,8 @@ type schemaChild struct {
 	node int
 }
 
-// newSchema builds the tree from paths such as "message.content[].text"; text paths are streamed, the members in
-// known are no drift.
+// newSchema returns the schema for paths such as "message.content[].text". Values at the paths in text are streamed. known
+// lists other members at the top level; the rest are reported as drift.
 func newSchema(paths map[string]fieldID, text []string, known string) *schema {
 	s := &schema{nodes: make([]schemaNode, 2)}
 	for path, id := range paths {
@@ -83,7 +83,7 @@ func (s *schema) add(path string) int {
 	return node
 }
 
-// element is the key of an array's elements.
+// element is the key of the elements of an array.
 const element = "[]"
 
 func (s *schema) child(node int, key []byte) int {

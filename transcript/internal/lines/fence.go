@@ -2,13 +2,14 @@ package lines
 
 import "bytes"
 
-// Fence is a CommonMark code fence. The zero value is none.
+// Fence is an open CommonMark code fence. The zero Fence is not open.
 type Fence struct {
 	Mark byte // '`' or '~'
-	JSON bool // what follows the marks is "json" or nothing
+	JSON bool // the info string is "json" or empty
 	size int
 }
 
+// IsOpen reports whether f is a fence.
 func (f Fence) IsOpen() bool { return f.size > 0 }
 
 // fenceRun measures the run of fence characters at the start of line, after at most three spaces.
@@ -27,7 +28,7 @@ func fenceRun(line []byte) (mark byte, size int, rest []byte) {
 	return line[i], end - i, line[end:]
 }
 
-// OpenFence returns the fence that the line opens, false if it opens none.
+// OpenFence returns the fence that the line opens, or false.
 func OpenFence(line []byte) (Fence, bool) {
 	mark, size, rest := fenceRun(line)
 	if size < 3 || mark == '`' && bytes.IndexByte(rest, '`') >= 0 {

@@ -1,23 +1,24 @@
-// Package lines is what the readers of an agent's text share about text laid out in lines: white space, code fences,
-// delegation markers, and how bytes are shown as text. A line is given without its line end; a CR before that is white
-// space. White space is ASCII's, and no input is an error: bytes that are not UTF-8 are shown as U+FFFD. Only
-// Fencer and Runes have state: they take a text in pieces of any size, and what comes of it does not depend on the cuts.
+// Package lines has what the readers of an agent's text share: white space, code fences, delegation markers, and the
+// conversion of bytes to text. Functions that take a line expect it without its line end; a CR before that is white space.
+// White space is ASCII white space. No input is an error: bytes that are not UTF-8 become U+FFFD. Fencer and Runes take a
+// text in pieces of any size; however it is cut, the result is the same.
 package lines
 
 import "unicode/utf8"
 
-// The lines that begin and end a delegation prompt, white space after them aside.
+// The lines that start and end a delegation prompt. White space may follow.
 const (
 	DelegationStart = "---DELEGATION PROMPT START---"
 	DelegationEnd   = "---DELEGATION PROMPT END---"
 )
 
-// Space is the white space of which IsSpace tells.
+// Space is the set of white space characters.
 const Space = " \t\r\n\v\f"
 
+// IsSpace reports whether c is in Space.
 func IsSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// TrimEnd cuts trailing white space, CR included.
+// TrimEnd returns b without trailing white space.
 func TrimEnd(b []byte) []byte {
 	n := len(b)
 	for n > 0 && IsSpace(b[n-1]) {
@@ -26,10 +27,10 @@ func TrimEnd(b []byte) []byte {
 	return b[:n]
 }
 
-// Blank reports whether there is nothing but white space.
+// Blank reports whether b is empty or only white space.
 func Blank(b []byte) bool { return len(TrimEnd(b)) == 0 }
 
-// Valid shows bytes as text, each one that is not UTF-8 as U+FFFD.
+// Valid returns b as text, with U+FFFD for each byte that is not UTF-8.
 func Valid(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -37,7 +38,7 @@ func Valid(b []byte) string {
 	return string([]rune(string(b)))
 }
 
-// Excerpt shows the start of what is too long or broken.
+// Excerpt returns the start of b as text, to show input that is too long or broken.
 func Excerpt(b []byte) string {
 	const most = 256
 	if len(b) <= most {
@@ -46,7 +47,7 @@ func Excerpt(b []byte) string {
 	return Valid(b[:RuneStart(b, most)]) + "…"
 }
 
-// RuneStart moves i back to where a rune of b begins, if one is cut there.
+// RuneStart returns the index at which the rune of b that contains the index i starts.
 func RuneStart(b []byte, i int) int {
 	for back := i; back > max(0, i-4); back-- {
 		if b[back]&0xC0 != 0x80 {

@@ -5,27 +5,27 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFenceLine is how much of a line is held back to see whether it is a fence. One more byte is looked at, and what
-// follows that is not.
+// MaxFenceLine is how much of a line is held back to decide whether it is a fence. A line is judged by its first
+// MaxFenceLine+1 bytes.
 const MaxFenceLine = 16 << 10
 
-// Fencer tells what stands in code fences from what does not, in a text that comes in pieces. It holds back the start of a
-// line while that may be a fence.
+// Fencer separates the text inside code fences from the text outside. It holds back the start of a line that may be a
+// fence.
 type Fencer struct {
 	take func(p []byte, fenced bool)
 
-	fence  Fence
-	line   []byte // the start of a line that may open or close a fence
-	judged bool   // the line has been judged: its rest passes
-	opaque bool   // the line opens or closes a fence
-	begun  bool   // the first line, which may have a byte order mark, is over
+	fence     Fence
+	line      []byte // the start of a line that may open or close a fence
+	decided   bool   // it is known whether the line is a fence, and its rest is passed on
+	isFence   bool   // the line opens or closes a fence
+	pastFirst bool   // the first line, which may start with a byte order mark, has ended
 }
 
-// NewFencer returns a Fencer that gives the text to take, which must not keep p. A line that opens or closes a fence is
-// fenced too. No call takes parts of two lines.
+// NewFencer returns a Fencer that passes the text to take, which must not retain p. A line that opens or closes a fence is
+// fenced too. No call passes parts of two lines.
 func NewFencer(take func(p []byte, fenced bool)) *Fencer { return &Fencer{take: take} }
 
-// Write takes the next piece of the text. It does not fail.
+// Write takes the next piece of the text. The error is always nil.
 func (f *Fencer) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := bytes.IndexByte(rest, '\n') + 1
@@ -42,54 +42,54 @@ func (f *Fencer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// EndLine passes on what is held back. The end of the text ends a line.
+// EndLine passes on the text that is held back. Call it at the end of the text.
 func (f *Fencer) EndLine() {
-	if !f.judged && len(f.line) > 0 {
-		f.judge()
+	if !f.decided && len(f.line) > 0 {
+		f.decide()
 	}
-	f.judged, f.opaque, f.begun = false, false, true
+	f.decided, f.isFence, f.pastFirst = false, false, true
 }
 
-// part takes bytes of one line, perhaps with its line end.
+// part takes part of a line, which may include its line end.
 func (f *Fencer) part(p []byte) {
-	if !f.judged && len(f.line) == 0 && !mayBeFence(f.unmarked(p)) {
-		f.judged = true
+	if !f.decided && len(f.line) == 0 && !mayBeFence(f.withoutBOM(p)) {
+		f.decided = true
 	}
-	if !f.judged {
+	if !f.decided {
 		n := min(len(p), MaxFenceLine+1-len(f.line))
 		f.line = append(f.line, p[:n]...)
 		p = p[n:]
-		if len(f.line) > MaxFenceLine || !mayBeFence(f.unmarked(f.line)) {
-			f.judge()
-			f.judged = true
+		if len(f.line) > MaxFenceLine || !mayBeFence(f.withoutBOM(f.line)) {
+			f.decide()
+			f.decided = true
 		}
 	}
 	if len(p) > 0 {
-		f.take(p, f.opaque || f.fence.IsOpen())
+		f.take(p, f.isFence || f.fence.IsOpen())
 	}
 }
 
-// judge settles the line that was held back.
-func (f *Fencer) judge() {
+// decide passes on the line that was held back.
+func (f *Fencer) decide() {
 	line := f.line
 	f.line = line[:0]
-	whole := bytes.TrimSuffix(f.unmarked(line), []byte{'\n'})
+	whole := bytes.TrimSuffix(f.withoutBOM(line), []byte{'\n'})
 	if f.fence.IsOpen() {
-		if f.opaque = f.fence.ClosedBy(whole); f.opaque {
+		if f.isFence = f.fence.ClosedBy(whole); f.isFence {
 			f.fence = Fence{}
 		}
 	} else if opened, ok := OpenFence(whole); ok {
-		f.fence, f.opaque = opened, true
+		f.fence, f.isFence = opened, true
 	}
-	f.take(line, f.opaque || f.fence.IsOpen())
+	f.take(line, f.isFence || f.fence.IsOpen())
 }
 
 const byteOrderMark = "\uFEFF"
 
-// unmarked is a line without the byte order mark that a text may begin with, as the scanner sees it. While only a part of
-// the mark is there it is nothing yet.
-func (f *Fencer) unmarked(line []byte) []byte {
-	if f.begun {
+// withoutBOM returns the line without a byte order mark, which the first line may start with. It returns nil while there
+// is only a part of the mark.
+func (f *Fencer) withoutBOM(line []byte) []byte {
+	if f.pastFirst {
 		return line
 	}
 	if len(line) < len(byteOrderMark) && string(line) == byteOrderMark[:len(line)] {
@@ -98,7 +98,7 @@ func (f *Fencer) unmarked(line []byte) []byte {
 	return bytes.TrimPrefix(line, []byte(byteOrderMark))
 }
 
-// mayBeFence reports whether a line that begins so may be a fence.
+// mayBeFence reports whether a line that starts with these bytes may be a fence.
 func mayBeFence(line []byte) bool {
 	i := 0
 	for i < len(line) && i < 3 && line[i] == ' ' {
@@ -115,12 +115,12 @@ func mayBeFence(line []byte) bool {
 	return bytes.Count(head, rest[:1]) == len(head)
 }
 
-// Runes does what Valid does, for a text that comes in pieces: a rune that was cut in two is whole again.
+// Runes is Valid for a text that arrives in pieces.
 type Runes struct {
-	cut []byte // the start of a rune
+	cut []byte // an incomplete rune at the end of the last piece
 }
 
-// Append adds the next piece of the text to out, up to its last whole rune.
+// Append appends the next piece of the text to out, up to its last complete rune.
 func (r *Runes) Append(out, p []byte) []byte {
 	for len(r.cut) > 0 && len(p) > 0 {
 		r.cut = append(r.cut, p[0])
@@ -136,7 +136,7 @@ func (r *Runes) Append(out, p []byte) []byte {
 	return appendValid(out, p[:n])
 }
 
-// End ends the text and adds what is left of it to out.
+// End ends the text and appends its rest to out.
 func (r *Runes) End(out []byte) []byte {
 	out = appendValid(out, r.cut)
 	r.cut = r.cut[:0]
@@ -154,7 +154,7 @@ func appendValid(out, p []byte) []byte {
 	return out
 }
 
-// cutRune returns how many bytes at the end of p begin a rune and do not end it.
+// cutRune returns the length of the incomplete rune at the end of p.
 func cutRune(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if tail := p[len(p)-n:]; utf8.RuneStart(tail[0]) {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// bodyText is the name of what stands under no label. It is lower case, so no label can be it.
+	// bodyText is the field of the text before any label. Labels start with a capital, so none can have this name.
 	bodyText       = "text"
 	bodySubTask    = "SUB-TASK"
 	bodyDelegation = "Delegation Prompt"
@@ -17,15 +17,15 @@ const (
 	maxLabelBytes = 64
 	maxLabelWords = 5
 
-	// A body of 64 KiB must not become megabytes of small maps: with more fields than this labels are text, and a
-	// table with more rows is a string. So is a field of more lines than this, which is not what the agent meant by it
-	// but all that it wrote afterwards.
+	// These limits keep a body of 64 KiB from becoming megabytes of small maps. Labels after maxFields fields are text,
+	// and a table with more than maxRows rows is a string. So is a field of more than maxLines lines, because that is
+	// everything the agent wrote after the signal rather than a field.
 	maxFields = 256
 	maxRows   = 256
 	maxLines  = 1000
 )
 
-// bodyLabels are the labels agents are asked to use, in the spelling that readers of a body rely on.
+// bodyLabels are the labels that agents are asked to use, in the spelling that callers rely on.
 var bodyLabels = [...]string{
 	"Files Modified", "Tests Written", "Environment Verification Matrix", "Environments Tested", "Expert Consultation",
 	"Summary",
@@ -41,8 +41,9 @@ var bodyLabels = [...]string{
 	"Task", "Question", "Context", "Options Considered", "Attempts Made", "What Would Help",
 }
 
-// Body reads the block after a line signal into its fields: string, []string, []map[string]string (a table),
-// or, for SUB-TASK, []map[string]any. Nothing but white space is nil. Line ends become "\n"; no other text is lost.
+// Body parses the block after a line signal into its fields. A value is a string, a []string, a []map[string]string for a
+// table or, for SUB-TASK, a []map[string]any. Body returns nil for white space. Line ends become "\n"; no other text is
+// lost.
 func Body(b []byte) map[string]any {
 	text := lines.Valid(b)
 	if strings.TrimSpace(text) == "" {
@@ -59,12 +60,12 @@ func Body(b []byte) map[string]any {
 type bodyReader struct {
 	root     bodyObject
 	subTasks []subTask
-	// object and field take the lines that come next.
+	// The next line belongs to field, which is a field of object.
 	object    bodyObject
 	field     *bodyField
 	fence     lines.Fence
 	delegated bool
-	fields    int // labels so far
+	fields    int // the number of labels so far
 }
 
 type subTask struct {
@@ -105,7 +106,7 @@ func isMarker(line, marker string) bool {
 	return ok && strings.TrimRight(rest, lines.Space) == ""
 }
 
-// inFence reports whether the line is part of a fence, which it may open or close.
+// inFence reports whether the line is in a fence, or opens or closes one.
 func (r *bodyReader) inFence(text string) bool {
 	mark := 0
 	for mark < len(text) && text[mark] == ' ' {
@@ -159,7 +160,7 @@ func (r *bodyReader) value() map[string]any {
 
 type bodyObject map[string]*bodyField
 
-// field finds the field of that name or makes it: under a repeated label the contents go on.
+// field returns the field of that name and creates it if necessary. A repeated label continues its field.
 func (o bodyObject) field(name string) *bodyField {
 	f := o[name]
 	if f == nil {
@@ -185,8 +186,8 @@ type bodyLineKind uint8
 
 const (
 	bodyPlain  bodyLineKind = iota
-	bodyInline              // what follows a label's colon: never an item
-	bodyFenced              // a fence or inside one: never anything but text
+	bodyInline              // the text after a label's colon, never an item
+	bodyFenced              // in a fence, always text
 )
 
 type bodyLine struct {
@@ -196,7 +197,7 @@ type bodyLine struct {
 
 type bodyField struct {
 	lines []bodyLine
-	// verbatim fields are strings whatever they look like.
+	// verbatim is set for fields that are always strings.
 	verbatim bool
 }
 
@@ -220,7 +221,8 @@ func (f *bodyField) value() any {
 	return joinTrimmed(texts)
 }
 
-// joinTrimmed keeps the first line's indentation, which may matter in code.
+// joinTrimmed joins lines without blank lines around them. It keeps the indentation of the first line, which matters in
+// code.
 func joinTrimmed(lines []string) string {
 	for len(lines) > 0 && strings.TrimSpace(lines[0]) == "" {
 		lines = lines[1:]
@@ -228,11 +230,11 @@ func joinTrimmed(lines []string) string {
 	return strings.TrimRightFunc(strings.Join(lines, "\n"), unicode.IsSpace)
 }
 
-// bodyLabel reads "Label: text", "**Label:** text" or "**Label**: text".
+// bodyLabel parses "Label: text", "**Label:** text" or "**Label**: text".
 func bodyLabel(line string) (name, text string, ok bool) {
 	const bold = "**"
 	rest, marked := strings.CutPrefix(line, bold)
-	if !marked && (line == "" || line[0] < 'A') { // most lines of code and lists
+	if !marked && (line == "" || line[0] < 'A') { // a quick check for most lines of code and lists
 		return "", "", false
 	}
 	colon := strings.IndexByte(rest[:min(len(rest), maxLabelBytes+len(bold)+1)], ':')
@@ -252,7 +254,7 @@ func bodyLabel(line string) (name, text string, ok bool) {
 			return "", "", false
 		}
 	}
-	// Code such as Command::new, task := f() or output://x is no label.
+	// Command::new, task := f() and output://x are code.
 	if known, ok := knownLabel(name); ok && (text == "" || strings.IndexByte(":=/", text[0]) < 0) {
 		return known, text, true
 	}
@@ -267,7 +269,7 @@ var bodyLabelsFolded = func() map[string]string {
 	return folded
 }()
 
-// knownLabel finds the documented spelling of a label written in any case.
+// knownLabel returns the documented spelling of a label written in any case.
 func knownLabel(name string) (string, bool) {
 	var folded [maxLabelBytes]byte
 	if len(name) > len(folded) {
@@ -302,10 +304,10 @@ func isLabel(name string) bool {
 	return true
 }
 
-// bodyList reads lines as a list if at least one of them is an item. Text before or between items is an item of its
-// own: were a remark after "- a.go" taken into it, as Markdown does, the path would be spoilt.
+// bodyList parses lines as a list if at least one of them is an item. Text before or between items is an item of its own.
+// Markdown would add a remark after "- a.go" to that item, which would spoil the path.
 func bodyList(lines []bodyLine) ([]string, bool) {
-	if holdsTable(lines) {
+	if containsTable(lines) {
 		return nil, false
 	}
 	const inText = -1
@@ -342,7 +344,7 @@ func bodyList(lines []bodyLine) ([]string, bool) {
 	return items, found
 }
 
-// itemMarker returns the length of the bullet or number that begins an item, or 0.
+// itemMarker returns the length of the bullet or number that starts an item, or 0.
 func itemMarker(text string) int {
 	n := 0
 	switch {
@@ -368,7 +370,7 @@ func itemMarker(text string) int {
 
 const tabStop = 4
 
-// cutIndent returns the columns of white space before the text, and the text.
+// cutIndent splits a line into the columns of its indentation and its text.
 func cutIndent(line string) (columns int, text string) {
 	for i := range len(line) {
 		switch line[i] {
@@ -383,7 +385,7 @@ func cutIndent(line string) (columns int, text string) {
 	return columns, ""
 }
 
-// dedent takes away at most width columns of white space.
+// dedent removes at most width columns of indentation.
 func dedent(line string, width int) string {
 	columns, text := cutIndent(line)
 	if width <= 0 || columns == 0 {
@@ -392,13 +394,13 @@ func dedent(line string, width int) string {
 	return strings.Repeat(" ", max(0, columns-width)) + text
 }
 
-// hasCells reports whether the line may be part of a table.
+// hasCells reports whether the line may be a row of a table.
 func (l bodyLine) hasCells() bool {
 	_, text := cutIndent(l.text)
 	return l.kind != bodyFenced && strings.Contains(text, "|") && (l.kind == bodyInline || itemMarker(text) == 0)
 }
 
-// bodyTable reads lines as a pipe table if they are one and nothing else.
+// bodyTable parses lines as a pipe table if they are nothing else.
 func bodyTable(lines []bodyLine) ([]map[string]string, bool) {
 	var rows []string
 	framed := true
@@ -429,8 +431,8 @@ func bodyTable(lines []bodyLine) ([]map[string]string, bool) {
 	return table, true
 }
 
-// tableRow loses no cell: one beyond the header, or under a name that the header repeats, is added to what is there.
-// Cells that the row lacks are absent, so that a wide header does not make every short row large.
+// tableRow returns a row as a map. No cell is lost: one beyond the header, or under a repeated name, is appended to the
+// previous value. Missing cells are absent, so that a wide header does not make every short row large.
 func tableRow(header, cells []string) map[string]string {
 	parts := make(map[string][]string, len(cells))
 	for i, cell := range cells {
@@ -471,7 +473,7 @@ func splitRow(row string) []string {
 	return cells
 }
 
-// isSeparator reports whether the row of cells is the one between a table's header and its data.
+// isSeparator reports whether the row separates the header of a table from its data.
 func isSeparator(row string) bool {
 	for _, cell := range splitRow(row) {
 		dashes := strings.TrimSuffix(strings.TrimPrefix(cell, ":"), ":")
@@ -482,8 +484,8 @@ func isSeparator(row string) bool {
 	return true
 }
 
-// holdsTable reports whether a table stands among the lines. One that is indented is part of an item.
-func holdsTable(lines []bodyLine) bool {
+// containsTable reports whether the lines contain a table. An indented table is part of an item.
+func containsTable(lines []bodyLine) bool {
 	for i := 1; i < len(lines); i++ {
 		row := lines[i]
 		if lines[i-1].hasCells() && row.hasCells() && !strings.HasPrefix(row.text, " ") &&

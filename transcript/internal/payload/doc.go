@@ -1,7 +1,6 @@
-// Package payload reads what a signal carries: the labelled block after a line signal (Body), the XML block of a turn
+// Package payload parses the contents of signals: the labelled block after a line signal (Body), the XML block of a turn
 // signal (ReadTurn) and the JSON object of an exit signal (ReadExit).
 //
-// Each function takes the whole of one payload, found and bounded by the caller, and needs time linear in it. It does
-// no I/O, keeps nothing of its input and has no state. All text it returns is valid UTF-8. An error says what is wrong
-// in words that may be shown to the agent.
+// Each function takes one complete payload whose size the caller has limited, and takes time linear in it. The functions
+// are pure and do not retain their input. All text they return is valid UTF-8. Error messages may be shown to the agent.
 package payload

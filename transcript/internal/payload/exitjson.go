@@ -11,23 +11,22 @@ import (
 	"signalbox"
 )
 
-// exitFields are the names an exit signal may have, the required ones first.
+// exitFields are the members that an exit signal may have, the required ones first.
 var exitFields = [...]string{"protocol", "version", "phase_completed", "exit_reason",
 	"pr_url", "evidence_bundle_ref", "notes"}
 
 const requiredExitFields = 4
 
-// exitReader reads the one flat object of an exit signal. encoding/json would be shorter, but it takes the
-// last of duplicate keys, keys in any case, lone surrogates and bytes that are not UTF-8, and tells no line
-// and column. Here two readers of the same bytes can never see different signals. No value may be an object
-// or a list, so nothing nests and no input is deep.
+// exitReader parses the flat object of an exit signal. encoding/json would be shorter, but it accepts duplicate keys, keys
+// in any case, lone surrogates and bytes that are not UTF-8, so another parser could read a different signal from the same
+// bytes. It also reports no line and column. No value may be an object or a list, so nothing nests.
 type exitReader struct {
 	data  []byte
 	pos   int
-	field string // whose value is being read
+	field string // the member whose value is being read
 }
 
-// ReadExit returns the signal in data if that is JSON of the right shape; what the fields say is not checked.
+// ReadExit parses an exit signal. It checks the syntax and the types of the members, not their values.
 func ReadExit(data []byte) (*signalbox.ExitSignal, error) {
 	r := exitReader{data: data}
 	signal := new(signalbox.ExitSignal)
@@ -73,7 +72,7 @@ func (r *exitReader) firstKey() (bool, error) {
 	return c != '}', err
 }
 
-// nextKey goes past the comma after a member, if there is one, and reports whether another member follows.
+// nextKey skips the comma after a member, if any, and reports whether another member follows.
 func (r *exitReader) nextKey() (bool, error) {
 	c, err := r.peekInObject()
 	if err != nil || c == '}' {
@@ -148,7 +147,7 @@ func (r *exitReader) str() (string, error) {
 	return string(text), err
 }
 
-// strBytes reads a value that must be a string. The bytes may be a part of data.
+// strBytes reads a value that must be a string. The result may be a part of data.
 func (r *exitReader) strBytes() ([]byte, error) {
 	if c, ok := r.peek(); !ok {
 		return nil, r.fault(r.pos, "EOF while parsing a value")
@@ -184,10 +183,10 @@ func oneOf[T ~string](r *exitReader, variants []T) (T, error) {
 		signalbox.ExitExcerpt(string(value)), quotedList(variants), r.field))
 }
 
-// text reads the string whose opening quote is at pos. The bytes may be a part of data.
+// text reads the string whose opening quote is at pos. The result may be a part of data.
 func (r *exitReader) text() ([]byte, error) {
 	r.pos++
-	var decoded []byte // nil until there is an escape
+	var decoded []byte // nil before the first escape
 	plain := r.pos
 	for r.pos < len(r.data) {
 		switch c := r.data[r.pos]; {
@@ -240,7 +239,7 @@ func (r *exitReader) escape() (rune, error) {
 	return rune("\"\\/\b\f\n\r\t"[i]), nil
 }
 
-// unicodeEscape reads the rest of an escape from its u on, and the second escape if the first is half a pair.
+// unicodeEscape reads the rest of an escape from its u on, and a second escape if the first is half of a pair.
 func (r *exitReader) unicodeEscape(start int) (rune, error) {
 	first, err := r.hex()
 	if err != nil || !utf16.IsSurrogate(first) {
@@ -305,7 +304,7 @@ func (r *exitReader) peekInObject() (byte, error) {
 	return c, nil
 }
 
-// wrongType returns the error for the value at pos, which is not what the protocol wants there.
+// wrongType returns the error for the value at pos, which has the wrong type.
 func (r *exitReader) wrongType(want string) error {
 	rest := r.data[r.pos:]
 	var found string
@@ -338,8 +337,7 @@ func (r *exitReader) wrongType(want string) error {
 	return r.fault(r.pos, "invalid type: "+found+", expected "+want)
 }
 
-// fault returns the error for what begins at pos. Line and column count from 1, the column in bytes; the end of
-// the input has the position that the next byte would have.
+// fault returns an error at pos. Line and column count from 1, the column in bytes.
 func (r *exitReader) fault(pos int, what string) error {
 	before := r.data[:pos]
 	line := 1 + bytes.Count(before, []byte{'\n'})

@@ -22,22 +22,22 @@ const (
 	defaultConfidence = 0.5
 )
 
-// Turn is what a block <signal type="…">…</signal> says.
+// Turn is the content of a block <signal type="…">…</signal>.
 type Turn struct {
 	Type string
-	// Key is the attribute of that name, "" if there is none.
+	// Key is the attribute key, "" if absent.
 	Key    string
 	Signal signalbox.TurnSignal
-	// Problems tell what is wrong with fields of a signal that still counts; each names type, field and limit.
+	// Problems describes the invalid fields. The signal counts nevertheless.
 	Problems []string
 }
 
-// ReadTurn reads one complete block. An error says why it cannot be read; a type that is not known is none.
+// ReadTurn parses one complete block. An unknown type is not an error.
 func ReadTurn(raw []byte) (Turn, error) {
 	if !beginsTurn(raw) {
 		return Turn{}, errors.New("not a <signal> block")
 	}
-	end := openerEnd(raw)
+	end := openingEnd(raw)
 	if end < 0 {
 		return Turn{}, errors.New("the <signal> tag is not closed: a quote or the > is missing")
 	}
@@ -65,9 +65,9 @@ func beginsTurn(b []byte) bool {
 		strings.IndexByte(lines.Space+">/", b[n]) >= 0
 }
 
-// openerEnd returns the index just past the '>' that closes the opening tag with which b begins, or -1 if b ends
-// before that. A quote opens only after '=', so that a stray apostrophe does not hide the '>'.
-func openerEnd(b []byte) int {
+// openingEnd returns the index after the '>' of the opening tag that b starts with, or -1. A quote starts only after '=',
+// so that a stray apostrophe does not hide the '>'.
+func openingEnd(b []byte) int {
 	var quote byte
 	afterEquals := false
 	for i := 1 + len(turnTag); i < len(b); i++ {
@@ -88,7 +88,7 @@ func openerEnd(b []byte) int {
 	return -1
 }
 
-// readAttributes reads name="value" pairs.
+// readAttributes parses name="value" pairs.
 func readAttributes(s string) (map[string]string, error) {
 	attrs := map[string]string{}
 	for s = strings.TrimLeft(s, lines.Space); s != ""; s = strings.TrimLeft(s, lines.Space) {
@@ -116,7 +116,7 @@ func readAttributes(s string) (map[string]string, error) {
 	return attrs, nil
 }
 
-// turnInner returns what stands between the tags; rest is what follows the opening tag.
+// turnInner returns the text between the tags. rest is the text after the opening tag.
 func turnInner(rest string, empty bool) (string, error) {
 	if empty {
 		if rest != "" {
@@ -162,7 +162,7 @@ func (b *Turn) problem(field, limit, fault string) {
 
 var decimalNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
-// readConfidence accepts fewer forms than strconv, which also reads hexadecimals, underscores and infinities.
+// readConfidence parses a number or percentage. strconv accepts more: hexadecimals, underscores and infinities.
 func readConfidence(text string) (float64, bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	number = strings.TrimRight(number, lines.Space)
@@ -177,7 +177,7 @@ func readConfidence(text string) (float64, bool) {
 		value /= 100
 	}
 	if value <= 0 {
-		return 0, true // and not the -0 that max would keep
+		return 0, true // max would keep -0
 	}
 	return min(value, 1), true
 }
@@ -196,7 +196,7 @@ func turnValue(name, text string) any {
 	return text
 }
 
-// readCount reads ASCII digits; a number too large for an int is the largest one.
+// readCount parses ASCII digits. A number that is too large becomes the largest int.
 func readCount(text string) (n int, ok bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -208,7 +208,7 @@ func readCount(text string) (n int, ok bool) {
 	return n, true
 }
 
-// turnElements returns the text of each <name>…</name>, trimmed and decoded; of several with one name the last.
+// turnElements returns the text of each <name>…</name>, trimmed and decoded. The last of several with one name wins.
 func turnElements(s string) map[string]string {
 	lastCloser := map[string]int{}
 	for tag := range turnTags(s) {
@@ -226,9 +226,9 @@ func turnElements(s string) map[string]string {
 				open = ""
 			}
 		case lastCloser[tag.name] < tag.end:
-			// It never closes: text.
+			// It is never closed, so it is text.
 		case open == "" || isTurnField(tag.name):
-			// A field of ours inside another means that the other was left unclosed.
+			// A known field inside another means that the other one was not closed.
 			open, start = tag.name, tag.end
 		}
 	}
@@ -241,7 +241,7 @@ type turnTagAt struct {
 	start, end int
 }
 
-// turnTags yields what has the form <name> or </name>, in order.
+// turnTags yields every <name> and </name>, in order.
 func turnTags(s string) iter.Seq[turnTagAt] {
 	return func(yield func(turnTagAt) bool) {
 		for i := range len(s) {
@@ -276,7 +276,7 @@ func isNameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// decodeEntities decodes XML's five named entities and character numbers, once; all else stays as it is.
+// decodeEntities decodes the five named entities of XML and numeric ones, once. Other text is unchanged.
 func decodeEntities(s string) string {
 	var out strings.Builder
 	for {
@@ -302,7 +302,7 @@ var namedEntities = [...]struct {
 	char rune
 }{{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}
 
-// leadingEntity returns the character that s begins with in encoded form, and the length of that form, 0 if none.
+// leadingEntity returns the character of the entity that s starts with, and the length of the entity, 0 if there is none.
 func leadingEntity(s string) (rune, int) {
 	for _, e := range namedEntities {
 		if strings.HasPrefix(s, e.text) {
@@ -329,7 +329,7 @@ func leadingEntity(s string) (rune, int) {
 	if code == 0 {
 		code = utf8.RuneError
 	}
-	return rune(code), length // WriteRune makes U+FFFD of what is no character
+	return rune(code), length // WriteRune replaces an invalid rune by U+FFFD
 }
 
 func digitValue(c rune) int {
@@ -348,9 +348,9 @@ func digitValue(c rune) int {
 type TurnForm int
 
 const (
-	TurnText  TurnForm = iota // Min and Max count characters
-	TurnCount                 // a whole number within Min and Max
-	TurnList                  // a JSON list; Min and Max count its elements
+	TurnText  TurnForm = iota // Min and Max limit the number of characters
+	TurnCount                 // a whole number from Min to Max
+	TurnList                  // a JSON list; Min and Max limit the number of elements
 )
 
 // TurnField is a field of a turn signal and its limits.
@@ -358,17 +358,16 @@ type TurnField struct {
 	Name     string
 	Required bool
 	Form     TurnForm
-	// Min and Max are inclusive; a Max of 0 is no limit.
+	// Min and Max are inclusive. A Max of 0 means no limit.
 	Min, Max int
 }
 
-// TurnType is a row of the table of turn signals.
+// TurnType is a turn signal and its fields.
 type TurnType struct {
 	Name   string
 	Fields []TurnField
 }
 
-// The one table that drives recognition and validation.
 var turnTable = [...]TurnType{
 	{signalbox.NameNeedTurn, []TurnField{
 		{Name: "reason", Required: true, Min: 1, Max: 500},
@@ -400,7 +399,7 @@ var turnTable = [...]TurnType{
 	}},
 }
 
-// TurnTypes returns the table, which the caller must not change.
+// TurnTypes returns all turn signals. The caller must not modify the result.
 func TurnTypes() []TurnType { return turnTable[:] }
 
 func isTurnField(name string) bool {
@@ -415,8 +414,8 @@ func anyTurnField(match func(TurnField) bool) bool {
 	return slices.ContainsFunc(TurnTypes(), func(t TurnType) bool { return slices.ContainsFunc(t.Fields, match) })
 }
 
-// validate notes the problems of a known type's fields. A count of another type is read as a count here too, so it
-// must at least be one.
+// validate adds the problems of the fields if the type is known. A field that is a count in any type is parsed as a count
+// in all of them, so it must be a number.
 func (b *Turn) validate(texts map[string]string) {
 	if !signalbox.IsTurnType(b.Type) {
 		return
@@ -447,7 +446,7 @@ func countFault(text string) string {
 	return ""
 }
 
-// fault says how the value breaks the field's limits, "" if it does not.
+// fault returns how the value violates the limits of the field, "" if it does not.
 func (f *TurnField) fault(text string, value any) string {
 	size, what := 0, ""
 	switch v := value.(type) {
@@ -464,7 +463,7 @@ func (f *TurnField) fault(text string, value any) string {
 	case string:
 		if f.Form == TurnList {
 			if f.Min > 0 {
-				return "it is no list"
+				return "it is not a list"
 			}
 			return ""
 		}
@@ -476,7 +475,7 @@ func (f *TurnField) fault(text string, value any) string {
 	return ""
 }
 
-// limit completes "must be".
+// limit returns the limits of the field, to follow "must be".
 func (f *TurnField) limit() string {
 	span := fmt.Sprintf("%d to %d", f.Min, f.Max)
 	switch {

@@ -146,12 +146,12 @@ func TestOpenerEnd(t *testing.T) {
 	for _, opener := range []string{`<signal>`, `<signal/>`, `<SIGNAL type="a">`, `<signal type="a>b">`, `<signal type='a">"b'>`, `<signal type = "/>" >`,
 		`<signal don't>`, `<signal type=don't>`, `<signal a="b"">`, "<signal\n>"} {
 		b := []byte(opener + `rest="x">`)
-		if got := openerEnd(b); got != len(opener) {
-			t.Errorf("openerEnd(%s) = %d, want %d", b, got, len(opener))
+		if got := openingEnd(b); got != len(opener) {
+			t.Errorf("openingEnd(%s) = %d, want %d", b, got, len(opener))
 		}
 		for n := len("<signal"); n < len(opener); n++ {
-			if got := openerEnd(b[:n]); got != -1 {
-				t.Errorf("openerEnd(%s) = %d, want -1", b[:n], got)
+			if got := openingEnd(b[:n]); got != -1 {
+				t.Errorf("openingEnd(%s) = %d, want -1", b[:n], got)
 			}
 		}
 	}
@@ -276,7 +276,7 @@ func TestTurnProblems(t *testing.T) {
 		{"stuck", "", []string{
 			"stuck: attempted must be a JSON list of at least 1; it is missing",
 			"stuck: blocker must be text of 1 to 500 characters; it is missing"}},
-		{"stuck", "<attempted>a</attempted><blocker>b</blocker>", []string{"stuck: attempted must be a JSON list of at least 1; it is no list"}},
+		{"stuck", "<attempted>a</attempted><blocker>b</blocker>", []string{"stuck: attempted must be a JSON list of at least 1; it is not a list"}},
 		{"stuck", "<attempted>[]</attempted><blocker>b</blocker>", []string{"stuck: attempted must be a JSON list of at least 1; it has 0"}},
 		{"need_capability", "<capability>" + chars(101) + "</capability><reason>r</reason>",
 			[]string{"need_capability: capability must be text of 1 to 100 characters; it has 101"}},
@@ -365,7 +365,7 @@ func FuzzTurn(f *testing.F) {
 func checkTurn(t *testing.T, raw []byte) {
 	t.Helper()
 	if beginsTurn(raw) {
-		if end := openerEnd(raw); end > 0 && (raw[end-1] != '>' || openerEnd(raw[:end]) != end || openerEnd(raw[:end-1]) != -1) {
+		if end := openingEnd(raw); end > 0 && (raw[end-1] != '>' || openingEnd(raw[:end]) != end || openingEnd(raw[:end-1]) != -1) {
 			t.Errorf("openerEnd is %d", end)
 		}
 	}

@@ -1,29 +1,30 @@
-// Package seed resolves a turn as the original coordinator's parse_signal did: of the nineteen patterns the first in table
-// order that matches anywhere in the text. A Matcher is an envelope's sink; it takes a text in pieces of any size, in
+// Package seed resolves a turn as the original coordinator's parse_signal did: of the nineteen patterns, the first in table
+// order that matches anywhere in the text wins. A Matcher is an envelope.Sink. It takes a text in pieces of any size, in
 // linear time and bounded memory.
 package seed
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/transcript/internal/lines"
 )
 
-// Matcher follows the nineteen patterns through a text, as Python's re module reads them.
+// Matcher matches the nineteen patterns as Python's re module does.
 type Matcher struct {
-	matches [len19]*signalbox.Signal
-	open    []argument // signals whose argument is being read
+	matches [patterns]*signalbox.Signal
+	open    []argument // the arguments being read
 
-	partial []byte // a rune that a piece has cut
-	head    []byte // the line so far, up to the longest pattern
+	partial []byte // an incomplete rune at the end of the last piece
+	head    []byte // the start of the line, at least as long as the longest pattern
 	off     int64
 	lineOff int64
 	line    int
 	last    byte
 }
 
-// argument is a signal with an argument; the pattern is \s*(\S+).
+// argument is the argument of a signal, matched by \s*(\S+).
 type argument struct {
 	row  int
 	sig  signalbox.Signal
@@ -32,9 +33,9 @@ type argument struct {
 }
 
 const (
-	len19       = 19
-	maxHead     = 40       // the longest pattern is shorter
-	maxArgument = 64 << 10 // bytes of an argument that are kept
+	patterns    = 19
+	maxHead     = 40       // longer than the longest pattern
+	maxArgument = 64 << 10 // how many bytes of an argument are kept
 )
 
 var rows = signalbox.LineSignals()
@@ -42,6 +43,7 @@ var rows = signalbox.LineSignals()
 // NewMatcher returns a Matcher at the start of a text.
 func NewMatcher() *Matcher { return &Matcher{line: 1, last: '\n'} }
 
+// Push implements envelope.Sink.
 func (m *Matcher) Push(p []byte) {
 	for _, c := range p {
 		m.partial = append(m.partial, c)
@@ -64,7 +66,7 @@ func (m *Matcher) rune(r rune, b []byte) {
 	}
 	if len(m.head) <= maxHead {
 		if m.head = append(m.head, b...); r == ':' {
-			m.beginArgument()
+			m.startArgument()
 		}
 	}
 }
@@ -80,7 +82,7 @@ func (m *Matcher) wholeLine() {
 	}
 }
 
-func (m *Matcher) beginArgument() {
+func (m *Matcher) startArgument() {
 	for i, row := range rows {
 		if row.Argument != signalbox.NoArgument && m.matches[i] == nil && string(m.head) == row.Text+":" {
 			m.open = append(m.open, argument{row: i, sig: m.signal(i), text: []byte(row.Text + ":")})
@@ -93,7 +95,7 @@ func (m *Matcher) signal(i int) signalbox.Signal {
 		Offset: m.lineOff, Line: m.line}
 }
 
-// arguments gives a rune to the signals whose argument is being read.
+// arguments adds a rune to the arguments being read.
 func (m *Matcher) arguments(r rune, b []byte) {
 	open := m.open[:0]
 	for _, a := range m.open {
@@ -120,7 +122,7 @@ func (m *Matcher) endArgument(a argument) {
 	}
 }
 
-// isPythonSpace is what \s matches in a Python pattern on text.
+// isPythonSpace reports whether \s matches r in Python.
 func isPythonSpace(r rune) bool {
 	switch {
 	case '\t' <= r && r <= '\r', 0x1C <= r && r <= ' ', r == 0x85, r == 0xA0, r == 0x1680,
@@ -130,7 +132,7 @@ func isPythonSpace(r rune) bool {
 	return false
 }
 
-// First ends the text and returns the match that counts.
+// First ends the text and returns the first match in table order, or an unknown signal.
 func (m *Matcher) First() signalbox.Signal {
 	m.wholeLine()
 	for _, a := range m.open {
@@ -144,29 +146,32 @@ func (m *Matcher) First() signalbox.Signal {
 	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 }
 
+// StartLine implements envelope.Sink.
 func (m *Matcher) StartLine() {
 	if m.last != '\n' {
 		m.Push([]byte{'\n'})
 	}
 }
 
+// The other methods of envelope.Sink. Messages are lines like any other, and remarks do not matter.
+
 func (m *Matcher) StartMessage() { m.StartLine() }
 func (m *Matcher) EndMessage()   {}
+func (m *Matcher) Pause()        { m.StartLine() }
 func (m *Matcher) EndTurn()      {}
+func (m *Matcher) Commit()       {}
+func (m *Matcher) Skip(n int)    { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
 
 func (m *Matcher) Remark(signalbox.Reason, string, string) {}
 
-func (m *Matcher) Pause()     { m.StartLine() }
-func (m *Matcher) Commit()    {}
-func (m *Matcher) Skip(n int) { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
-
+// Snapshot implements envelope.Sink.
 func (m *Matcher) Snapshot() (restore func()) {
 	saved := *m
-	saved.partial = append([]byte(nil), m.partial...)
-	saved.head = append([]byte(nil), m.head...)
+	saved.partial = bytes.Clone(m.partial)
+	saved.head = bytes.Clone(m.head)
 	saved.open = nil
 	for _, a := range m.open {
-		a.arg, a.text = append([]byte(nil), a.arg...), append([]byte(nil), a.text...)
+		a.arg, a.text = bytes.Clone(a.arg), bytes.Clone(a.text)
 		saved.open = append(saved.open, a)
 	}
 	return func() { *m = saved }

@@ -1,0 +1,43 @@
+package envelope
+
+import (
+	"signalbox/transcript/agentformat"
+)
+
+func codexFormat() *format {
+	isMessage := func(d *decoder) bool {
+		return d.is(fieldType, agentformat.CodexItemCompleted) && d.is(fieldPartType, agentformat.CodexAgentMessage)
+	}
+	return &format{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
+			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
+		}, []string{"item.text"}, "thread_id message"),
+		types: set(agentformat.CodexThreadStarted, agentformat.CodexTurnStarted, agentformat.CodexTurnCompleted,
+			agentformat.CodexTurnFailed, agentformat.CodexItemStarted, agentformat.CodexItemUpdated,
+			agentformat.CodexItemCompleted, agentformat.CodexError),
+		parts: set(agentformat.CodexAgentMessage, agentformat.CodexReasoning, agentformat.CodexCommand,
+			agentformat.CodexFileChange, agentformat.CodexMCPToolCall, agentformat.CodexCollabCall,
+			agentformat.CodexWebSearch, "todo_list", agentformat.CodexError),
+		mayBeOwn: func(d *decoder, _ fieldID) bool {
+			return !d.isNot(fieldType, agentformat.CodexItemCompleted) && !d.isNot(fieldPartType, agentformat.CodexAgentMessage)
+		},
+		isOwn:            isMessage,
+		continuesMessage: func(*decoder) bool { return false },
+		handle: func(d *decoder) {
+			if d.values[fieldPartType].set && !d.format.parts[string(d.values[fieldPartType].value)] {
+				d.drifted("item type", d.values[fieldPartType].value)
+			}
+			d.endMessage()
+			switch string(d.values[fieldType].value) {
+			case agentformat.CodexTurnStarted:
+				d.report.Ended = false
+			case agentformat.CodexTurnCompleted:
+				d.usage.turn = d.tokens()
+				d.endTurn(false, nil)
+			case agentformat.CodexTurnFailed:
+				d.endTurn(true, d.values[fieldError].value)
+			}
+		},
+	}
+}

@@ -1,0 +1,35 @@
+package envelope
+
+import (
+	"signalbox/transcript/agentformat"
+)
+
+func geminiFormat() *format {
+	isOwn := func(d *decoder) bool {
+		return d.is(fieldType, agentformat.GeminiMessage) && d.is(fieldRole, agentformat.GeminiAssistant)
+	}
+	return &format{
+		schema: newSchema(map[string]fieldID{
+			"type": fieldType, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
+			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
+			"stats.output_tokens": fieldOutput,
+		}, []string{"content"}, "timestamp session_id model tool_name tool_id parameters output severity message"),
+		types: set(agentformat.GeminiInit, agentformat.GeminiMessage, agentformat.GeminiToolUse,
+			agentformat.GeminiToolResult, agentformat.GeminiError, agentformat.GeminiResult),
+		mayBeOwn: func(d *decoder, _ fieldID) bool {
+			return !d.isNot(fieldType, agentformat.GeminiMessage) && !d.isNot(fieldRole, agentformat.GeminiAssistant)
+		},
+		isOwn:            isOwn,
+		continuesMessage: func(d *decoder) bool { return d.is(fieldDelta, "true") || !d.values[fieldDelta].set && !d.complete },
+		handle: func(d *decoder) {
+			if isOwn(d) {
+				return
+			}
+			d.endMessage()
+			if d.is(fieldType, agentformat.GeminiResult) {
+				d.usage.turn = d.tokens()
+				d.endTurn(d.is(fieldStatus, agentformat.GeminiStatusError), d.values[fieldError].value)
+			}
+		},
+	}
+}
