@@ -18,12 +18,12 @@ type StartAgent struct {
 }
 
 func (c StartAgent) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, "begin")
+	h, err := d.holderReport(c.Session, c.Epoch, "begin")
 	if err != nil {
 		return err
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentStarted{c.Epoch, d.answer.Attempt, clip(c.Agent, 100), c.Prompt})
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt})
 	return nil
 }
 
@@ -60,7 +60,7 @@ const (
 )
 
 func (c ReportFailure) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, string(c.Cause))
+	h, err := d.holderReport(c.Session, c.Epoch, string(c.Cause))
 	if err != nil {
 		return err
 	}
@@ -84,16 +84,16 @@ func (c ReportFailure) decide(d *decider) error {
 }
 
 // fail counts a failure of an agent, and at the limit asks the human. No quality gate is ever skipped by it.
-func (d *decider) fail(h hearing, cause FailCause, detail string) {
+func (d *decider) fail(h report, cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentFailed{h.epoch, string(cause), h.role, count, clip(detail, 1000)})
+	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
 	if count < d.s.delivery.Policy.Limits.Timeouts {
 		d.release(h.w.ID, h.holder, string(cause))
 		return
 	}
 	text := fmt.Sprintf("the %s on %s failed %d times in a row, last by %s", h.role, h.w.ID, count, cause)
 	if detail != "" {
-		text += ": " + strings.TrimRight(clip(detail, 500), ". ")
+		text += ": " + strings.TrimRight(sanitize(detail, 500), ". ")
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:
@@ -108,32 +108,32 @@ func (d *decider) fail(h hearing, cause FailCause, detail string) {
 }
 
 // holding returns who speaks under a live lease of planned work.
-func (d *decider) holding(session string, epoch uint64, said string) (hearing, error) {
+func (d *decider) holderReport(session string, epoch uint64, said string) (report, error) {
 	by, err := d.session(session)
 	if err != nil {
-		return hearing{}, err
+		return report{}, err
 	}
-	held := by.held(epoch)
+	held := by.lease(epoch)
 	if held.Work == "" {
-		return hearing{}, d.stale(by, nil, nil, refusal{said: said, epoch: epoch})
+		return report{}, d.refuseStale(by, nil, nil, refusal{signal: said, epoch: epoch})
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
-		return hearing{}, err
+		return report{}, err
 	}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != epoch {
-		return hearing{}, d.stale(by, w, lease, refusal{said: said, epoch: epoch})
+		return report{}, d.refuseStale(by, w, lease, refusal{signal: said, epoch: epoch})
 	}
 	if w.Task == nil {
-		return hearing{}, refusef(signalbox.CodeUsage, "hand in an exit signal", "work '%s' is of no plan", w.ID)
+		return report{}, refusef(signalbox.CodeUsage, "hand in an exit signal", "work '%s' is of no plan", w.ID)
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session, w.Phase, lease
-	return hearing{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
+	return report{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
 }
 
 // endTurn records what a turn left and cost.
-func (d *decider) endTurn(h hearing) {
+func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
 		d.record(h.w.ID, h.session, h.actor, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
 	}
@@ -141,7 +141,7 @@ func (d *decider) endTurn(h hearing) {
 
 // askBudget asks the human when a budget is spent, after what the turn said was heard: work that is done then, or about which
 // a question is open, needs none.
-func (d *decider) askBudget(h hearing) {
+func (d *decider) askBudget(h report) {
 	t, p := h.Turn, d.s.delivery.Policy
 	if t == nil {
 		return
@@ -154,7 +154,7 @@ func (d *decider) askBudget(h hearing) {
 	if what := budget.spent(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
 		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Go on with as much again?", what, h.w.ID)
 	}
-	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runHeld() {
+	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runOnHold() {
 		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Go on with as much again?", what)
 	}
 }
@@ -163,9 +163,9 @@ func (d *decider) askBudget(h hearing) {
 const previewRunes = 200
 
 // requestClarification asks an agent again whose turn said nothing that counts; the third time in a row it has failed.
-func (d *decider) requestClarification(h hearing) {
+func (d *decider) requestClarification(h report) {
 	if h.role == signalbox.RoleHealthAuditor {
-		d.unhealthy(h, HealthAudited{Reason: "the answer could not be understood"})
+		d.failRemediation(h, HealthAudited{Reason: "the answer could not be understood"})
 		return
 	}
 	limit := d.s.delivery.Policy.Limits.Unknown
@@ -177,7 +177,7 @@ func (d *decider) requestClarification(h hearing) {
 	if attempt < limit {
 		d.answer.Again = true
 		d.answer.Seq = d.record(h.w.ID, h.session, h.actor,
-			UnknownSignalRecovery{attempt, level, firstRunes(clip(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), clip(h.Fields.Advice, 500)})
+			UnknownSignalRecovery{attempt, level, firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), sanitize(h.Fields.Advice, 500)})
 		return
 	}
 	d.record(h.w.ID, h.session, h.actor, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
@@ -202,7 +202,7 @@ type EndTurn struct {
 }
 
 func (c EndTurn) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, "turn")
+	h, err := d.holderReport(c.Session, c.Epoch, "turn")
 	if err != nil {
 		return err
 	}

@@ -89,9 +89,9 @@ func (s *State) apply(e *signalbox.Event, body body) {
 	case BlobRedacted:
 		s.addRedaction(Redaction{b.Blob, b.Reason, e.Actor, e.Time, e.Seq})
 	case SignalHeard:
-		s.heard(e, b)
+		s.applySignal(e, b)
 	case TurnSignalHeard:
-		s.heardTurn(e, b)
+		s.applyTurnSignal(e, b)
 	case WorkUnblocked: // for the record; the events beside it do the rest
 	default:
 		s.applyDelivery(e, body)

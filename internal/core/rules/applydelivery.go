@@ -27,7 +27,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output })
 	case ChecksRan:
-		s.checked(e, b)
+		s.applyChecks(e, b)
 	case RemediationNeeded:
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy, t.Counts.Remedies = b.Remediation, t.Counts.Remedies+1 })
 		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
@@ -42,7 +42,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	switch b := body.(type) {
 	case AgentStarted:
-		t.Starts = increased(t.Starts, w.Lease.Role)
+		t.Starts = incremented(t.Starts, w.Lease.Role)
 	case ProgressReported:
 		t.Progress = &Progress{b.Activity, b.Percent, e.Time}
 	case ReworkOrdered:
@@ -53,12 +53,12 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case BlockerAdded:
 		t.Counts.Waits = b.Count
 		for _, id := range b.On {
-			t.Waits = including(t.Waits, id)
+			t.Waits = with(t.Waits, id)
 		}
 	case TaskExpanded:
 		t.Specification = b.Body
 		for _, id := range b.SubTasks {
-			t.Waits = including(t.Waits, id)
+			t.Waits = with(t.Waits, id)
 		}
 	case MergeRequested:
 		t.Audited = true
@@ -72,7 +72,7 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case AgentSignalFailure:
 		t.Counts.Unknown = 0
 	case AgentFailed:
-		t.Timeouts = increased(t.Timeouts, b.Role)
+		t.Timeouts = incremented(t.Timeouts, b.Role)
 		t.Context = b.Detail
 	case Merged:
 		t.Audited = true
@@ -113,7 +113,7 @@ func (t *Task) enter(from, to signalbox.Phase) {
 }
 
 // heard notes a signal that counts: unknown output before it no longer matters, and it is known again.
-func (s *State) heard(e *signalbox.Event, b SignalHeard) {
+func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 	w, _ := s.Work(e.Work)
 	row, _ := signalbox.LineSignalNamed(b.Signal)
 	if w.Task == nil || row.Urgent { // what is said while the agent works shows nothing about how its turn will end
@@ -125,7 +125,7 @@ func (s *State) heard(e *signalbox.Event, b SignalHeard) {
 			t.Claimed = b.Body
 		}
 		if t.Timeouts[w.Lease.Role] > 0 {
-			t.Timeouts = increased(t.Timeouts, w.Lease.Role)
+			t.Timeouts = incremented(t.Timeouts, w.Lease.Role)
 			delete(t.Timeouts, w.Lease.Role)
 		}
 	})
@@ -137,14 +137,14 @@ func (s *State) heard(e *signalbox.Event, b SignalHeard) {
 	})
 }
 
-func (s *State) checked(e *signalbox.Event, b ChecksRan) {
+func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	w, _ := s.Work(e.Work)
 	failed := failing(b.Rows)
 	if w.Task.Kind == KindBaseline {
 		s.delivery.Failing = failed
 	}
 	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // nobody reviews it, so it must not touch what judges it
-		failed = append(failed, "protected files: "+listed(b.Protected))
+		failed = append(failed, "protected files: "+joinSome(b.Protected))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Checks, t.Commit, t.Failing, t.Differs = e.Seq, b.Commit, failed, b.Differs
@@ -159,15 +159,15 @@ func (s *State) changePhase(e *signalbox.Event, b PhaseChanged) {
 		return
 	}
 	if w.Lease != nil {
-		s.noteResult(w.Lease, b.To)
+		s.recordNextPhase(w.Lease, b.To)
 	}
 	if b.To == signalbox.PhaseCompleted {
-		s.freed(w.Task.Locks)
+		s.grantFiles(w.Task.Locks)
 	}
 }
 
 // noteResult keeps where the work went with the signal that moved it, for whoever sends that again.
-func (s *State) noteResult(lease *signalbox.Lease, to signalbox.Phase) {
+func (s *State) recordNextPhase(lease *signalbox.Lease, to signalbox.Phase) {
 	session, _ := s.Session(lease.Session)
 	if n := len(session.Exits); n == 0 || session.Exits[n-1].Epoch != lease.Epoch {
 		return

@@ -20,14 +20,14 @@ type ReportChecks struct {
 }
 
 func (c ReportChecks) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, "checks")
+	h, err := d.holderReport(c.Session, c.Epoch, "checks")
 	if err != nil {
 		return err
 	}
 	if h.role != signalbox.RoleCI {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s may not say what the checks gave", h.role)
 	}
-	c.Differs, c.Protected = clipAll(c.Differs), clipAll(c.Protected)
+	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
 	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
 	switch h.w.Task.Kind {
 	case KindBaseline:
@@ -42,7 +42,7 @@ func (c ReportChecks) decide(d *decider) error {
 }
 
 // judge tells a task's own failures, which are rework, from those that the base has too, which are nobody's fault.
-func (c ReportChecks) judge(d *decider, h hearing) {
+func (c ReportChecks) judge(d *decider, h report) {
 	failing := failing(c.Rows)
 	own := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
 	switch {
@@ -54,7 +54,7 @@ func (c ReportChecks) judge(d *decider, h hearing) {
 		d.rework(h, "checks", h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, summary, c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
-		d.remedy(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
+		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
 	default:
 		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForReview)
 	}
@@ -83,7 +83,7 @@ type ReportMerge struct {
 }
 
 func (c ReportMerge) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, "merge")
+	h, err := d.holderReport(c.Session, c.Epoch, "merge")
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (c ReportMerge) decide(d *decider) error {
 	h.Body = c.Body
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
-		d.unhealthy(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + clip(c.Refusal, 1000)})
+		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
 		d.rework(h, "merge", h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)

@@ -118,7 +118,7 @@ func checkIDs(pairs ...string) error {
 }
 
 // firstOf returns the first error that is not nil: a person mends one thing at a time.
-func firstOf(errs ...error) error {
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

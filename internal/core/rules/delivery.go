@@ -135,7 +135,7 @@ func (c Dispatch) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := firstOf(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
+	if err := firstError(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
 		return err
 	}
 	if _, known := d.s.Session(c.Session); known {
@@ -158,7 +158,7 @@ func (c Dispatch) decide(d *decider) error {
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL}.grant(d, w)
-	if files := d.s.toLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
+	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
 			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})
 		}
@@ -175,7 +175,7 @@ func (s *State) owners(files []string) []string {
 	var owners []string
 	for _, file := range files {
 		if owner, held := s.locks[file]; held {
-			owners = including(owners, owner)
+			owners = with(owners, owner)
 		}
 	}
 	return owners
@@ -198,10 +198,10 @@ func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Ro
 	}
 	use := s.slotsInUse()
 	for n, role := range dispatchOrder {
-		if !slices.Contains(roles, role) || s.ready[n].first() < 0 || now.Before(s.Limited(role)) || !s.slotFree(use, role) {
+		if !slices.Contains(roles, role) || s.ready[n].first() < 0 || now.Before(s.Limited(role)) || !s.hasSlot(use, role) {
 			continue
 		}
-		if w := s.pick(n, use); w != nil {
+		if w := s.pickFor(n, use); w != nil {
 			return w, role
 		}
 	}
@@ -209,18 +209,18 @@ func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Ro
 }
 
 // usage is how many slots are taken.
-type usage struct {
+type slotUsage struct {
 	all     int
 	roles   [len(dispatchOrder)]int
 	experts map[string]int
 }
 
 // slotsInUse counts the agents at work, and those that are about to go on, since they go before others.
-func (s *State) slotsInUse() usage { return s.slotsUsedBefore(math.MaxUint64) }
+func (s *State) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
 
 // slotsUsedBefore counts the agents at work, and of those that are about to go on the ones with older leases than epoch.
-func (s *State) slotsUsedBefore(epoch uint64) usage {
-	var u usage
+func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
+	var u slotUsage
 	for _, i := range s.leased {
 		w := s.works[i]
 		n := roleNumber(w.Lease.Role)
@@ -241,7 +241,7 @@ func (s *State) slotsUsedBefore(epoch uint64) usage {
 	return u
 }
 
-func (s *State) slotFree(u usage, role signalbox.Role) bool {
+func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 	p, n := s.delivery.Policy, roleNumber(role)
 	switch role {
 	case signalbox.RoleCI:
@@ -249,24 +249,24 @@ func (s *State) slotFree(u usage, role signalbox.Role) bool {
 	case signalbox.RoleMerger:
 		return u.roles[n] == 0
 	case signalbox.RoleExpert:
-		return u.all < p.Slots && !s.runHeld() // and each expert has slots of its own
+		return u.all < p.Slots && !s.runOnHold() // and each expert has slots of its own
 	}
-	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runHeld()
+	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold()
 }
 
 // runHeld tells whether a question about the whole run is open.
-func (s *State) runHeld() bool {
+func (s *State) runOnHold() bool {
 	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
 }
 
 // pick returns the best work that is ready for a role: of the highest priority, that unblocks most, that comes first in the
 // plan.
-func (s *State) pick(role int, use usage) *Work {
+func (s *State) pickFor(role int, use slotUsage) *Work {
 	var best *Work
 	bestAt, below := 0, s.downstreamCounts()
 	for i := range s.ready[role].all() {
 		w := s.works[i]
-		if best != nil && !s.before(below, i, bestAt) || !s.timely(w) || dispatchOrder[role] == signalbox.RoleExpert && !s.expertFree(w, use) {
+		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || dispatchOrder[role] == signalbox.RoleExpert && !s.expertHasSlot(w, use) {
 			continue
 		}
 		best, bestAt = w, i
@@ -274,19 +274,19 @@ func (s *State) pick(role int, use usage) *Work {
 	return best
 }
 
-func (s *State) before(below []int, i, j int) bool {
+func (s *State) startsBefore(below []int, i, j int) bool {
 	a, b := s.works[i].Task, s.works[j].Task
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0
 }
 
-func (s *State) expertFree(w *Work, use usage) bool {
+func (s *State) expertHasSlot(w *Work, use slotUsage) bool {
 	e, _ := s.expert(w.Task.Expert)
 	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
 // timely tells whether the work may be dispatched beside what else goes on. While a baseline is due nothing else begins;
 // during a remediation no task goes on, since it would stand on what is broken.
-func (s *State) timely(w *Work) bool {
+func (s *State) mayStartNow(w *Work) bool {
 	switch w.Task.Kind {
 	case KindBaseline, KindExpert:
 		return true
@@ -296,27 +296,27 @@ func (s *State) timely(w *Work) bool {
 	if s.open[KindBaseline] > 0 || s.open[KindRemediation] > 0 && w.Phase != signalbox.PhaseDraft {
 		return false
 	}
-	return s.lockedOut(w) == ""
+	return s.lockOwner(w) == ""
 }
 
 // lockedOut returns who has a file that the task has to lock, "" if it can have them all. Who waits for the task itself
 // gives its files up.
-func (s *State) lockedOut(w *Work) string {
-	for _, file := range s.toLock(w) {
-		if owner, held := s.locks[file]; held && !s.yields(file, owner, w.ID) {
+func (s *State) lockOwner(w *Work) string {
+	for _, file := range s.filesToLock(w) {
+		if owner, held := s.locks[file]; held && !s.yieldsTo(file, owner, w.ID) {
 			return owner
 		}
 	}
 	return ""
 }
 
-func (s *State) yields(file, owner, to string) bool {
+func (s *State) yieldsTo(file, owner, to string) bool {
 	w, _ := s.Work(owner)
-	return w.Lease == nil && s.waitsFor(w, to) && s.waiter(file, "") == nil
+	return w.Lease == nil && s.waitsFor(w, to) && s.firstWaiter(file, "") == nil
 }
 
 // toLock returns the files that a task has to lock before anybody works on it.
-func (s *State) toLock(w *Work) []string {
+func (s *State) filesToLock(w *Work) []string {
 	if !s.delivery.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
 		return nil
 	}
@@ -379,10 +379,10 @@ func (s *State) refreshReady(i int, w *Work) {
 	for n := range s.ready {
 		s.ready[n].remove(i)
 	}
-	if w == nil || w.Task == nil || !s.startable(w) {
+	if w == nil || w.Task == nil || !s.canStart(w) {
 		return
 	}
-	if n := roleNumber(w.claimant()); n >= 0 {
+	if n := roleNumber(w.claimableBy()); n >= 0 {
 		s.ready[n].add(i)
 	}
 }

@@ -54,7 +54,7 @@ func brokenTasks(s *State) string {
 			return w.ID + " is cancelled and not let go of"
 		case t.Remedy != "" && remedyOver(s, t.Remedy):
 			return w.ID + " waits for a remediation that is over"
-		case !w.Done() && w.Lease == nil && !s.startable(w) && s.Reason(w) == "":
+		case !w.Done() && w.Lease == nil && !s.canStart(w) && s.Reason(w) == "":
 			return w.ID + " waits, and nobody knows why"
 		}
 	}
@@ -152,7 +152,7 @@ func brokenDeliveryIndex(s, again *State) string {
 	for n, role := range dispatchOrder {
 		var scanned []int
 		for i, w := range s.works {
-			if w.Task != nil && w.claimant() == role && s.startable(w) {
+			if w.Task != nil && w.claimableBy() == role && s.canStart(w) {
 				scanned = append(scanned, i)
 			}
 		}

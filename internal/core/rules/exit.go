@@ -21,14 +21,14 @@ func (c Exit) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	said := refusal{said: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
+	said := refusal{signal: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
 	if fault := c.fault(); fault != "" {
 		d.answer.Work, d.answer.Session = held.Work, session.ID
 		said.reason, said.detail = signalbox.ReasonMalformed, fault
 		return d.refuse(session, held.Work, said, signalbox.CodeFailed, "mend the signal and send it again")
 	}
 	if held.Work == "" {
-		return d.stale(session, nil, nil, said)
+		return d.refuseStale(session, nil, nil, said)
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
@@ -38,10 +38,10 @@ func (c Exit) decide(d *decider) error {
 	completed := signalbox.SessionCompletedFrom(session.ID, session.Actor, &c.Signal)
 	completed.WorkID, completed.LeaseEpoch = w.ID, held.Epoch
 	if lease == nil || lease.Epoch != held.Epoch {
-		if d.repeated(session, completed) {
+		if d.repeatedExit(session, completed) {
 			return nil
 		}
-		return d.stale(session, w, lease, said)
+		return d.refuseStale(session, w, lease, said)
 	}
 	if completed.PhaseCompleted != w.Phase || completed.NextPhase == nil {
 		d.answer.Work, d.answer.Phase, d.answer.Session = w.ID, w.Phase, session.ID
@@ -70,7 +70,7 @@ func (c Exit) fault() string {
 // lease finds the lease that the signal is sent under. The zero Held.Work means that the session never had it.
 func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	if c.Epoch != 0 {
-		return session.held(c.Epoch), nil
+		return session.lease(c.Epoch), nil
 	}
 	live := slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool {
 		return d.expired(d.s.works[d.s.leased[epoch]].Lease)
@@ -79,13 +79,13 @@ func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	case 0:
 		return session.Held[len(session.Held)-1], nil // stale, unless it sent this very signal before
 	case 1:
-		return session.held(live[0]), nil
+		return session.lease(live[0]), nil
 	}
 	return LeaseRef{}, refusef(signalbox.CodeUsage, "name one of them with --epoch",
 		"session '%s' holds %d leases: %d", session.ID, len(live), live)
 }
 
-func (session *Session) held(epoch uint64) LeaseRef {
+func (session *Session) lease(epoch uint64) LeaseRef {
 	i, found := slices.BinarySearchFunc(session.Held, epoch, func(h LeaseRef, epoch uint64) int {
 		return cmp.Compare(h.Epoch, epoch)
 	})
@@ -96,7 +96,7 @@ func (session *Session) held(epoch uint64) LeaseRef {
 }
 
 // repeated answers a signal that the session sent before under the same lease, with the first result.
-func (d *decider) repeated(session *Session, completed signalbox.AgentSessionCompleted) bool {
+func (d *decider) repeatedExit(session *Session, completed signalbox.AgentSessionCompleted) bool {
 	digest := signalbox.Hash(sha256.Sum256(encode(AgentSessionCompleted{completed})))
 	for _, exit := range session.Exits {
 		if exit.Epoch == completed.LeaseEpoch && exit.Digest == digest {
@@ -125,7 +125,7 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 
 // acceptPlanned takes an exit signal about planned work for the line signal that says the same.
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
-	h := hearing{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
+	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.endTurn(h)
 	d.record(w.ID, h.session, h.actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,

@@ -9,7 +9,7 @@ import (
 
 // processExpansion attaches a business analyst's specification and adds the sub-tasks; the task itself comes after them. If
 // the analyst is not sure, or what it wrote cannot be a plan, the human is asked.
-func (d *decider) processExpansion(h hearing) {
+func (d *decider) processExpansion(h report) {
 	confidence := strings.ToUpper(h.Fields.Confidence)
 	subTasks, fault := d.s.subTasks(h.w.ID, h.Fields.SubTasks)
 	if confidence != "HIGH" && confidence != "MEDIUM" {
@@ -23,7 +23,7 @@ func (d *decider) processExpansion(h hearing) {
 	var ids []string
 	for i, t := range subTasks {
 		ids = append(ids, t.ID)
-		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: clip(t.Title, 300), Phase: signalbox.PhaseImplementation,
+		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300), Phase: signalbox.PhaseImplementation,
 			Order: d.s.delivery.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID})
 	}
 	d.record(h.w.ID, h.session, h.actor, TaskExpanded{confidence, h.Body, ids})
@@ -39,15 +39,15 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 	names, used := map[string]string{}, map[string]bool{}
 	for _, t := range wanted {
 		id := t.ID
-		if _, taken := s.Work(id); taken || ownID(id) {
+		if _, taken := s.Work(id); taken || isReservedID(id) {
 			id = parent + "." + t.ID
 		}
 		_, taken := s.Work(id)
 		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] || names[t.ID] != "" || s.differsInCase(id) {
-			return nil, "sub-task '" + clip(t.ID, 64) + "' has an id that cannot be used"
+			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has an id that cannot be used"
 		}
 		if t.Draft {
-			return nil, "sub-task '" + clip(t.ID, 64) + "' has no acceptance criteria"
+			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has no acceptance criteria"
 		}
 		names[t.ID], used[strings.ToLower(id)] = id, true
 	}
@@ -58,16 +58,16 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 			w, known := s.Work(blocker)
 			switch {
 			case names[blocker] != "":
-				sub.BlockedBy = including(sub.BlockedBy, names[blocker])
+				sub.BlockedBy = with(sub.BlockedBy, names[blocker])
 			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != parent && !s.waitsFor(w, parent):
-				sub.BlockedBy = including(sub.BlockedBy, blocker)
+				sub.BlockedBy = with(sub.BlockedBy, blocker)
 			default:
-				return nil, "sub-task '" + clip(t.ID, 64) + "' waits for '" + clip(blocker, 64) + "', which it cannot"
+				return nil, "sub-task '" + sanitize(t.ID, 64) + "' waits for '" + sanitize(blocker, 64) + "', which it cannot"
 			}
 		}
 		tasks = append(tasks, sub)
 	}
-	if circular(tasks) {
+	if hasCycle(tasks) {
 		return nil, "its sub-tasks wait for each other"
 	}
 	return tasks, ""
@@ -80,7 +80,7 @@ func (s *State) differsInCase(id string) bool {
 }
 
 // circular tells whether tasks wait for each other in a circle.
-func circular(tasks []PlanTask) bool {
+func hasCycle(tasks []PlanTask) bool {
 	left := slices.Clone(tasks)
 	for len(left) > 0 {
 		waiting := slices.DeleteFunc(slices.Clone(left), func(t PlanTask) bool {

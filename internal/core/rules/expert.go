@@ -8,7 +8,7 @@ import (
 )
 
 // dispatchExpert makes a request to an expert a work item of its own, and parks who asked.
-func (d *decider) dispatchExpert(h hearing) {
+func (d *decider) dispatchExpert(h report) {
 	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.delivery.Policy
 	_, known := d.s.expert(h.Fields.Expert)
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
@@ -29,28 +29,28 @@ func (d *decider) dispatchExpert(h hearing) {
 	if !known {
 		expert = "" // to be made first
 	}
-	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: clip("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
+	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
 		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
-	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, clip(h.Fields.Expert, 64), clip(h.Fields.Request, 100), count, h.Body})
+	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, sanitize(h.Fields.Expert, 64), sanitize(h.Fields.Request, 100), count, h.Body})
 	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: request})
 	d.answer.Parked = true
 }
 
 // deliverToRequestingAgent gives the advice to the task that asked. Its holder goes on if it is still there; else the advice
 // waits for whoever comes next.
-func (d *decider) deliverToRequestingAgent(h hearing) {
+func (d *decider) deliverToRequestingAgent(h report) {
 	t := h.w.Task
 	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-func (d *decider) escalateToDivine(h hearing) {
+func (d *decider) escalateToDivine(h report) {
 	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
 }
 
 // giveUpRequest ends a request without advice, and asks the human in the expert's place.
-func (d *decider) giveUpRequest(h hearing, why string) {
+func (d *decider) giveUpRequest(h report, why string) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
 	d.release(h.w.ID, h.holder, h.Signal)
 	asker, _ := d.s.Work(h.w.Task.Asker)
@@ -71,7 +71,7 @@ func (d *decider) giveUpRequest(h hearing, why string) {
 }
 
 // registerExpert adds an expert, and gives it the request that it was made for.
-func (d *decider) registerExpert(h hearing) {
+func (d *decider) registerExpert(h report) {
 	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
 		d.giveUpRequest(h, fmt.Sprintf("an expert was to be made for %s, and its name cannot be used: %q", h.w.Task.Asker, name))
@@ -79,9 +79,9 @@ func (d *decider) registerExpert(h hearing) {
 	}
 	var keywords []string
 	for _, k := range h.Fields.Keywords[:min(len(h.Fields.Keywords), 32)] {
-		keywords = append(keywords, clip(k, 64))
+		keywords = append(keywords, sanitize(k, 64))
 	}
-	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: clip(h.Fields.Gap, 1000), Keywords: keywords}})
+	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000), Keywords: keywords}})
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
@@ -92,7 +92,7 @@ type ResumeSession struct {
 }
 
 func (c ResumeSession) decide(d *decider) error {
-	h, err := d.holding(c.Session, c.Epoch, "resume")
+	h, err := d.holderReport(c.Session, c.Epoch, "resume")
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *State) applyExpert(e *signalbox.Event, body body) {
 	case ExpertAdvised:
 		s.changeTask(e.Work, func(_ *Work, t *Task) {
 			t.Advice = append(slices.Clip(t.Advice), Advice{b.Expert, b.Request, b.Body, b.Blob})
-			t.arrived(b.Request)
+			t.markReady(b.Request)
 		})
 	case ExpertRegistered:
 		s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
@@ -137,7 +137,7 @@ func (s *State) applyExpert(e *signalbox.Event, body body) {
 }
 
 // arrived notes that what the holder of a task waits for is there.
-func (t *Task) arrived(what string) {
+func (t *Task) markReady(what string) {
 	if t.Parked != nil && t.Parked.For == what {
 		park := *t.Parked
 		park.Ready = true

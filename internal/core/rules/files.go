@@ -9,7 +9,7 @@ import (
 
 // queueOrCoordinate deals with a file that a task wants and did not declare. Where each task has its own workspace the merge
 // decides, and both are told; in a shared one the file is granted or waited for.
-func (d *decider) queueOrCoordinate(h hearing) {
+func (d *decider) queueOrCoordinate(h report) {
 	file := cleanFile(h.Fields.File)
 	if d.s.delivery.Policy.Shared {
 		d.lockOrWait(h, file)
@@ -30,7 +30,7 @@ const maxOverlaps = 50
 
 // fileKnown tells whether a signal asks for a file that the task asked for before or has, and whether it asks for too many: an
 // agent cannot flood the ledger.
-func (s *State) fileKnown(h hearing) (known, many bool) {
+func (s *State) fileRequested(h report) (known, many bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
 	}
@@ -42,7 +42,7 @@ func (s *State) fileKnown(h hearing) (known, many bool) {
 	return known, len(t.Overlaps) >= maxOverlaps
 }
 
-func (d *decider) lockOrWait(h hearing, file string) {
+func (d *decider) lockOrWait(h report, file string) {
 	owner, held := d.s.locks[file]
 	switch {
 	case owner == h.w.ID:
@@ -51,8 +51,8 @@ func (d *decider) lockOrWait(h hearing, file string) {
 		d.record(h.w.ID, h.session, h.actor, FilesLocked{[]string{file}})
 		return
 	}
-	if circle := d.s.lockCircle(h.w.ID, owner); circle != nil {
-		d.breakCircle(h, file, circle)
+	if circle := d.s.lockCycle(h.w.ID, owner); circle != nil {
+		d.breakCycle(h, file, circle)
 		return
 	}
 	count, limits := h.w.Task.Counts.FileWaits+1, d.s.delivery.Policy.Limits
@@ -67,7 +67,7 @@ func (d *decider) lockOrWait(h hearing, file string) {
 }
 
 // lockCircle returns the tasks of the circle that would close if asker waited for owner, nil if none would.
-func (s *State) lockCircle(asker, owner string) []*Work {
+func (s *State) lockCycle(asker, owner string) []*Work {
 	first, _ := s.Work(asker)
 	circle := []*Work{first}
 	for range s.works {
@@ -89,7 +89,7 @@ func (s *State) lockCircle(asker, owner string) []*Work {
 }
 
 // breakCircle has the youngest task of a circle give up its files and begin again later.
-func (d *decider) breakCircle(h hearing, file string, circle []*Work) {
+func (d *decider) breakCycle(h report, file string, circle []*Work) {
 	youngest := slices.MaxFunc(circle, func(a, b *Work) int { return a.Task.Order - b.Task.Order })
 	var ids []string
 	for _, w := range circle {
@@ -105,7 +105,7 @@ func (d *decider) breakCircle(h hearing, file string, circle []*Work) {
 		d.record(youngest.ID, lease.Session, lease.Actor, LeaseReleased{lease.Epoch, why})
 	}
 	d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
-	if d.s.locks[file] == youngest.ID && d.s.waiter(file, youngest.ID) == nil {
+	if d.s.locks[file] == youngest.ID && d.s.firstWaiter(file, youngest.ID) == nil {
 		d.record(h.w.ID, h.session, h.actor, FilesLocked{[]string{file}})
 		return
 	}
@@ -122,7 +122,7 @@ func (s *State) applyFiles(e *signalbox.Event, body body) {
 	case LocksYielded:
 		freed := s.works[s.workIndex[e.Work]].Task.Locks
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Locks, t.Context = nil, strings.TrimPrefix(t.Context+"\n"+b.Reason, "\n") })
-		s.freed(freed)
+		s.grantFiles(freed)
 	case FileWaited:
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
 	case OverlapNoted:
@@ -130,24 +130,24 @@ func (s *State) applyFiles(e *signalbox.Event, body body) {
 		if b.With != "" {
 			note += " (also " + b.With + ")"
 		}
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = including(t.Overlaps, note) })
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = with(t.Overlaps, note) })
 	}
 }
 
 // freed gives files to those who wait for them, to each file who came first.
-func (s *State) freed(files []string) {
+func (s *State) grantFiles(files []string) {
 	for _, file := range files {
-		if w := s.waiter(file, ""); w != nil {
+		if w := s.firstWaiter(file, ""); w != nil {
 			s.changeTask(w.ID, func(_ *Work, t *Task) {
 				t.Locks = lockOrder(append(slices.Clone(t.Locks), file))
-				t.arrived(file)
+				t.markReady(file)
 			})
 		}
 	}
 }
 
 // waiter returns the task, other than one, whose holder has waited longest for a file, nil if nobody does.
-func (s *State) waiter(file, other string) *Work {
+func (s *State) firstWaiter(file, other string) *Work {
 	var first *Work
 	for _, i := range s.leased {
 		w := s.works[i]

@@ -71,10 +71,10 @@ func notLive(epoch int) string {
 func impossibleGrants(b *box) []impossible {
 	hour := b.now.Add(time.Hour)
 	return []impossible{
-		{"a gap", with(b.possible(), func(e *signalbox.Event) { e.Seq++ }), "it follows event 18"},
-		{"a repetition", with(b.possible(), func(e *signalbox.Event) { e.Seq-- }), "it follows event 18"},
-		{"earlier", with(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "it is earlier than the event before it"},
-		{"too late", with(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }), "2326-03-01 is not between 1970 and 2242"},
+		{"a gap", altered(b.possible(), func(e *signalbox.Event) { e.Seq++ }), "it follows event 18"},
+		{"a repetition", altered(b.possible(), func(e *signalbox.Event) { e.Seq-- }), "it follows event 18"},
+		{"earlier", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "it is earlier than the event before it"},
+		{"too late", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }), "2326-03-01 is not between 1970 and 2242"},
 		{"a second box", b.event("", "", BoxOpened{"box-2", 1}), "a log begins with BoxOpened, and has it once"},
 		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work is already there"},
 		{"work in COMPLETED", b.event("new", "", WorkOpened{"", "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
@@ -91,9 +91,9 @@ func impossibleGrants(b *box) []impossible {
 		{"lease of blocked", b.granted("blocked", "S3", "", hour), `role "" may not claim BLOCKED`},
 		{"lease of completed", b.granted("done", "S3", "", hour), `role "" may not claim COMPLETED`},
 		{"session changes", b.granted("free", "S", "critic", hour), "the session has another role or actor"},
-		{"actor changes", with(b.granted("last", "S2", "business-analyst", hour), func(e *signalbox.Event) { e.Actor = "B" }), "the session has another role or actor"},
+		{"actor changes", altered(b.granted("last", "S2", "business-analyst", hour), func(e *signalbox.Event) { e.Actor = "B" }), "the session has another role or actor"},
 		{"lease to nobody", b.granted("free", "", "critic", hour), "an id must not be empty"},
-		{"lease of no actor", with(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
+		{"lease of no actor", altered(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
 		{"lease without an id", b.event("free", "S3", LeaseGranted{"", "critic", hour}), "an id must not be empty"},
 		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would live for 0s"},
 		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)), "the lease would live for 25h0m0s"},
@@ -114,7 +114,7 @@ func impossibleMoves(b *box) []impossible {
 		{"released and free", b.event("free", "S", LeaseReleased{4, ""}), notLive(4)},
 		{"released by another", b.event("held", "S2", LeaseReleased{4, ""}), notLive(4)},
 		{"released too late", b.late(b.event("held", "S", LeaseReleased{4, ""})), runOut},
-		{"expired too early", with(b.late(b.event("held", "S", LeaseExpired{4})), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "the lease has not run out"},
+		{"expired too early", altered(b.late(b.event("held", "S", LeaseExpired{4})), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "the lease has not run out"},
 		{"expired under other", b.late(b.event("held", "S", LeaseExpired{5})), notLive(5)},
 		{"expired and free", b.late(b.event("free", "S", LeaseExpired{4})), notLive(4)},
 		{"heard under other", b.event("held", "S", SignalHeard{Epoch: 3}), notLive(3)},
@@ -141,7 +141,7 @@ func impossibleMoves(b *box) []impossible {
 	}
 }
 
-func with(e *signalbox.Event, change func(*signalbox.Event)) *signalbox.Event {
+func altered(e *signalbox.Event, change func(*signalbox.Event)) *signalbox.Event {
 	change(e)
 	return e
 }

@@ -110,7 +110,7 @@ func brokenWork(s *State, log []signalbox.Event) string {
 			return fmt.Sprintf("%s is in %s and was blocked in %q", w.ID, w.Phase, w.BlockedFrom)
 		case !blocked && w.Notes != "":
 			return fmt.Sprintf("%s is in %s and has notes %q", w.ID, w.Phase, w.Notes)
-		case w.Lease != nil && w.claimant() != w.Lease.Role:
+		case w.Lease != nil && w.claimableBy() != w.Lease.Role:
 			return fmt.Sprintf("%s in %s is held by %s", w.ID, w.Phase, w.Lease.Role)
 		case w.Lease != nil && w.Lease.Expires.Location() != time.UTC:
 			return fmt.Sprintf("the lease of %s expires in %s", w.ID, w.Lease.Expires.Location())

@@ -17,7 +17,7 @@ func (c Claim) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := firstOf(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
+	if err := firstError(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
 		return err
 	}
 	if session, known := d.s.Session(c.Session); known && (session.Role != c.Role || session.Actor != c.Actor) {
@@ -34,10 +34,10 @@ func (c Claim) decide(d *decider) error {
 	if lease := d.liveLease(w); lease != nil {
 		return c.held(d, w, lease)
 	}
-	if err := d.s.unplannedClaim(w); err != nil {
+	if err := d.s.checkDue(w); err != nil {
 		return err
 	}
-	if may := w.claimant(); may == "" {
+	if may := w.claimableBy(); may == "" {
 		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s: nobody may claim it", w.ID, w.Phase)
 	} else if may != c.Role {
 		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
@@ -48,8 +48,8 @@ func (c Claim) decide(d *decider) error {
 }
 
 // unplannedClaim refuses a claim by hand of planned work that is not due.
-func (s *State) unplannedClaim(w *Work) error {
-	if w.Task == nil || s.startable(w) || w.claimant() == "" {
+func (s *State) checkDue(w *Work) error {
+	if w.Task == nil || s.canStart(w) || w.claimableBy() == "" {
 		return nil
 	}
 	return refusef(signalbox.CodeFailed, "it can be claimed when nothing holds it back", "work '%s' is not due: %s", w.ID, s.Reason(w))
@@ -135,7 +135,7 @@ func (c Renew) decide(d *decider) error {
 	}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != c.Epoch || lease.Session != c.Session {
-		return d.stale(session, w, lease, refusal{said: "renew", epoch: c.Epoch})
+		return d.refuseStale(session, w, lease, refusal{signal: "renew", epoch: c.Epoch})
 	}
 	renewed, seq := *lease, lease.Epoch
 	if expires := d.at.Add(c.TTL); expires.After(lease.Expires) {
@@ -170,11 +170,11 @@ func (c Release) decide(d *decider) error {
 			return nil
 		}
 	}
-	return d.stale(session, w, lease, refusal{said: "release", epoch: c.Epoch})
+	return d.refuseStale(session, w, lease, refusal{signal: "release", epoch: c.Epoch})
 }
 
 func (c Release) byOperator(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
 		return err
 	}
 	w, err := d.work(c.Work)

@@ -48,7 +48,7 @@ const (
 )
 
 func (c LoadPlan) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), c.check(d.s)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), c.check(d.s)); err != nil {
 		return err
 	}
 	change := &PlanChange{}
@@ -63,15 +63,15 @@ func (c LoadPlan) decide(d *decider) error {
 	wanted := map[string]bool{}
 	for order, t := range c.Tasks {
 		wanted[t.ID] = true
-		if !d.fullLoad(change) {
+		if !d.loadFull(change) {
 			c.load(d, change, order, t)
 		}
 	}
 	for w := range d.s.Works() {
-		if t := w.Task; t == nil || t.Kind != KindTask || wanted[w.ID] || d.fullLoad(change) {
+		if t := w.Task; t == nil || t.Kind != KindTask || wanted[w.ID] || d.loadFull(change) {
 			continue
 		}
-		switch in := d.s.partOf(w, wanted); {
+		switch in := d.s.belongsTo(w, wanted); {
 		case !in && !w.Done():
 			d.cancel(w, c.Actor, removedFromPlan)
 			change.Removed = append(change.Removed, w.ID)
@@ -80,7 +80,7 @@ func (c LoadPlan) decide(d *decider) error {
 			change.Changed = append(change.Changed, w.ID)
 		}
 	}
-	if d.fullLoad(change) {
+	if d.loadFull(change) {
 		return nil
 	}
 	change.Loaded = true
@@ -96,12 +96,12 @@ const (
 	backInPlan      = "it is in the plan again"
 )
 
-func (d *decider) fullLoad(change *PlanChange) bool {
+func (d *decider) loadFull(change *PlanChange) bool {
 	return len(change.Added)+len(change.Changed)+len(change.Removed) >= maxLoaded || len(d.events) >= maxLoadEvents
 }
 
 // partOf tells whether a sub-task is of a task that is wanted.
-func (s *State) partOf(w *Work, wanted map[string]bool) bool {
+func (s *State) belongsTo(w *Work, wanted map[string]bool) bool {
 	for w.Task.Parent != "" {
 		if wanted[w.Task.Parent] {
 			return true
@@ -142,7 +142,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	}
 	d.record(w.ID, "", c.Actor, replanned)
 	if w.Task.Text != t.Text {
-		d.beginAnew(w, c.Actor)
+		d.restart(w, c.Actor)
 	}
 	if !moved || back {
 		change.Changed = append(change.Changed, t.ID)
@@ -150,7 +150,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 }
 
 // beginAnew sends work back to the developers that was done for another text: what was checked, reviewed or audited was that.
-func (d *decider) beginAnew(w *Work, actor string) {
+func (d *decider) restart(w *Work, actor string) {
 	at, blocked := w.Phase, w.Phase == signalbox.PhaseBlocked
 	if blocked {
 		at = w.BlockedFrom
@@ -159,7 +159,7 @@ func (d *decider) beginAnew(w *Work, actor string) {
 		return
 	}
 	if lease := d.liveLease(w); lease != nil {
-		d.takeAway(w, actor, "the plan has changed")
+		d.revokeLease(w, actor, "the plan has changed")
 	}
 	d.record(w.ID, "", actor, ReworkOrdered{Cause: "plan", Summary: "the plan says something else about this task now; see that all of it holds"})
 	if blocked {
@@ -181,7 +181,7 @@ func lockOrder(files []string) []string {
 	return slices.Compact(clean)
 }
 
-func cleanFile(file string) string { return path.Clean(clip(file, 1000)) }
+func cleanFile(file string) string { return path.Clean(sanitize(file, 1000)) }
 
 // check refuses a plan that cannot be this box's.
 func (c LoadPlan) check(s *State) error {
@@ -190,10 +190,10 @@ func (c LoadPlan) check(s *State) error {
 	}
 	ids, common, unfinished := map[string]bool{}, false, []string(nil)
 	for _, t := range c.Tasks {
-		if err := firstOf(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
+		if err := firstError(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
 			return err
 		}
-		if ids[t.ID] || ownID(t.ID) {
+		if ids[t.ID] || isReservedID(t.ID) {
 			return refusef(signalbox.CodeUsage, "give each task an id of its own, other than R-1, X-1, B-1 or Q-1", "task '%s' cannot be in the plan, or not twice", t.ID)
 		}
 		ids[t.ID] = true
@@ -210,17 +210,17 @@ func (c LoadPlan) check(s *State) error {
 	}
 	if len(unfinished) > 0 && !common && !c.Replace {
 		return refusef(signalbox.CodeConflict, "finish that plan first, use another box, or add --replace to give it up",
-			"another plan is not finished (%s), and this one has no task in common with it", listed(unfinished))
+			"another plan is not finished (%s), and this one has no task in common with it", joinSome(unfinished))
 	}
 	return nil
 }
 
 // ownID tells whether an id is of the form that signalbox gives to what it adds itself.
-func ownID(id string) bool {
+func isReservedID(id string) bool {
 	return len(id) > 2 && strings.ContainsRune("RXBQ", rune(id[0])) && id[1] == '-' && strings.Trim(id[2:], "0123456789") == ""
 }
 
-func listed(ids []string) string {
+func joinSome(ids []string) string {
 	if len(ids) > 5 {
 		return fmt.Sprintf("%s and %d more", strings.Join(ids[:5], ", "), len(ids)-5)
 	}
@@ -261,7 +261,7 @@ func (s *State) breakWaits() {
 		}
 		for _, id := range w.Task.Waits {
 			if b, known := s.Work(id); known && s.waitsFor(b, w.ID) {
-				s.changeTask(w.ID, func(_ *Work, t *Task) { t.Waits = excluding(t.Waits, id) })
+				s.changeTask(w.ID, func(_ *Work, t *Task) { t.Waits = without(t.Waits, id) })
 			}
 		}
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 func (c Order) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), checkText("reason", c.Reason)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), checkText("reason", c.Reason)); err != nil {
 		return err
 	}
 	if c.Work == "" {
@@ -52,7 +52,7 @@ func (c Order) decide(d *decider) error {
 		}
 	case OrderCancel:
 		if d.answer.Repeated = w.Task.Cancelled != ""; !d.answer.Repeated {
-			d.cancel(w, c.Actor, orElse(c.Reason, "cancelled by "+c.Actor))
+			d.cancel(w, c.Actor, defaultTo(c.Reason, "cancelled by "+c.Actor))
 			if w.Task.Kind == KindRemediation {
 				d.endRemediation(w, c.Actor)
 			}
@@ -103,10 +103,10 @@ func (c Order) run(d *decider) error {
 		}
 	case OrderCancel:
 		if d.answer.Repeated = s.Cancelled != ""; s.Cancelled == "" {
-			d.answer.Seq = d.record("", "", c.Actor, Cancelled{orElse(c.Reason, "cancelled by "+c.Actor)})
+			d.answer.Seq = d.record("", "", c.Actor, Cancelled{defaultTo(c.Reason, "cancelled by "+c.Actor)})
 			for _, w := range d.s.works {
 				if w.Task != nil && d.liveLease(w) != nil {
-					d.takeAway(w, c.Actor, "the run is cancelled")
+					d.revokeLease(w, c.Actor, "the run is cancelled")
 				}
 			}
 		}
@@ -135,23 +135,23 @@ func (c Order) unknown() error {
 	return refusef(signalbox.CodeUsage, "orders are pause, resume, cancel, retry and approve", "there is no order %q", c.What)
 }
 
-func orElse(text, other string) string {
+func defaultTo(text, other string) string {
 	if text == "" {
 		return other
 	}
 	return text
 }
 
-func (d *decider) takeAway(w *Work, actor, reason string) {
+func (d *decider) revokeLease(w *Work, actor, reason string) {
 	d.record(w.ID, w.Lease.Session, actor, LeaseReleased{w.Lease.Epoch, reason})
 }
 
 // cancel takes a task from whoever holds it, for good.
 func (d *decider) cancel(w *Work, actor, reason string) {
-	d.withdraw(w, actor)
+	d.withdrawQuestions(w, actor)
 	d.answer.Seq = d.record(w.ID, "", actor, Cancelled{reason})
 	if lease := d.liveLease(w); lease != nil {
-		d.takeAway(w, actor, reason)
+		d.revokeLease(w, actor, reason)
 	}
 	for _, x := range d.s.works { // nobody waits for the advice any more
 		if x.Task != nil && x.Task.Kind == KindExpert && x.Task.Asker == w.ID && !x.Done() {
@@ -161,7 +161,7 @@ func (d *decider) cancel(w *Work, actor, reason string) {
 }
 
 // withdraw closes the open questions about a task.
-func (d *decider) withdraw(w *Work, actor string) {
+func (d *decider) withdrawQuestions(w *Work, actor string) {
 	for _, q := range w.Task.Questions {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: q, Withdrawn: true})
 	}
@@ -169,10 +169,10 @@ func (d *decider) withdraw(w *Work, actor string) {
 
 // retry begins a task anew.
 func (d *decider) retry(w *Work, actor, note string) {
-	d.withdraw(w, actor)
+	d.withdrawQuestions(w, actor)
 	d.answer.Seq = d.record(w.ID, "", actor, Retried{note})
 	if lease := d.liveLease(w); lease != nil {
-		d.takeAway(w, actor, "retry")
+		d.revokeLease(w, actor, "retry")
 	}
 	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" {
 		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
@@ -209,13 +209,13 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			asker = t.Asker
 		case Retried:
 			t.Cancelled, t.Paused = "", false
-			t.forgive()
+			t.resetCounts()
 		case MergeApproved:
 			t.Approved = true
 		}
 	})
-	s.freed(freed)
+	s.grantFiles(freed)
 	if asker != "" { // it need not wait any longer
-		s.changeTask(asker, func(_ *Work, t *Task) { t.arrived(e.Work) })
+		s.changeTask(asker, func(_ *Work, t *Task) { t.markReady(e.Work) })
 	}
 }

@@ -66,7 +66,7 @@ func (s *State) Question(id string) (*Question, bool) {
 type AnswerQuestion struct{ Question, Answer, Actor string }
 
 func (c AnswerQuestion) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), requireAnswer(c.Answer)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), requireAnswer(c.Answer)); err != nil {
 		return err
 	}
 	q, known := d.s.Question(c.Question)
@@ -78,8 +78,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 	}
 	d.answer.Work = q.Work
 	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer})
-	if q.Kind == AskedBudget && refuses(c.Answer) {
-		d.record(q.Work, "", c.Actor, Paused{"no further budget: " + clip(c.Answer, 200)})
+	if q.Kind == AskedBudget && isNo(c.Answer) {
+		d.record(q.Work, "", c.Actor, Paused{"no further budget: " + sanitize(c.Answer, 200)})
 	}
 	if q.Work == "" {
 		return nil
@@ -103,7 +103,7 @@ func requireAnswer(answer string) error {
 }
 
 // refuses tells whether an answer to whether to go on says no.
-func refuses(answer string) bool {
+func isNo(answer string) bool {
 	return slices.Contains([]string{"no", "halt", "stop", "never", "don't", "pause"}, firstWord(answer))
 }
 
@@ -120,7 +120,7 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 		d.closeRemediation(w, c.Actor, c.Question)
 	case "halt", "stop":
 		d.unblock(w, c.Actor, c.Question)
-		d.record("", "", c.Actor, Paused{"halted: " + clip(c.Answer, 200)})
+		d.record("", "", c.Actor, Paused{"halted: " + sanitize(c.Answer, 200)})
 	default:
 		d.unblock(w, c.Actor, c.Question)
 	}
@@ -129,7 +129,7 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 
 // unblock returns work to the phase it was blocked in, if the question was the last thing that held it there.
 func (d *decider) unblock(w *Work, actor, question string) {
-	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(excluding(w.Task.Questions, question)) == 0 {
+	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(without(w.Task.Questions, question)) == 0 {
 		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
 		d.answer.Phase = w.BlockedFrom
 	}
@@ -140,7 +140,7 @@ func (d *decider) ask(work, session, actor string, kind QuestionKind, body signa
 	d.questions++
 	id := fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
 	d.answer.Questions = append(d.answer.Questions, id)
-	d.record(work, session, actor, QuestionAsked{id, kind, clip(fmt.Sprintf(format, args...), maxText), body})
+	d.record(work, session, actor, QuestionAsked{id, kind, sanitize(fmt.Sprintf(format, args...), maxText), body})
 	return id
 }
 
@@ -156,7 +156,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq}
 		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
 		if e.Work != "" {
-			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = including(t.Questions, b.Question) })
+			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = with(t.Questions, b.Question) })
 		}
 	case QuestionAnswered:
 		s.delivery.Questions = slices.Clone(s.delivery.Questions)
@@ -173,10 +173,10 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			return
 		}
 		s.changeTask(e.Work, func(_ *Work, t *Task) {
-			t.Questions = excluding(t.Questions, b.Question)
+			t.Questions = without(t.Questions, b.Question)
 			if !b.Withdrawn {
-				t.Answers = including(t.Answers, b.Question)
-				t.forgive()
+				t.Answers = with(t.Answers, b.Question)
+				t.resetCounts()
 				if q, _ := s.Question(b.Question); q.Kind == AskedBudget {
 					t.Granted = t.Spent
 				}
@@ -186,19 +186,19 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 }
 
 // forgive forgets what went wrong: the human has looked.
-func (t *Task) forgive() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
+func (t *Task) resetCounts() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
 
 // clipAll makes names of an agent fit for an event.
-func clipAll(texts []string) []string {
+func sanitizeAll(texts []string) []string {
 	var clipped []string
 	for _, text := range texts {
-		clipped = append(clipped, clip(text, 1000))
+		clipped = append(clipped, sanitize(text, 1000))
 	}
 	return clipped
 }
 
 // clip makes text of an agent fit for an event: at most n bytes, no control characters, never cutting a rune.
-func clip(text string, n int) string {
+func sanitize(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '

@@ -16,7 +16,7 @@ func (e *RefusedError) Error() string { return e.Msg }
 
 // refusal is something said that does not count.
 type refusal struct {
-	said   string
+	signal   string
 	epoch  uint64
 	blob   signalbox.Hash
 	times  int
@@ -29,20 +29,20 @@ type refusal struct {
 func (d *decider) refuse(session *Session, work string, r refusal, code signalbox.Code, hint string) error {
 	times, recorded := max(r.times, 1), 0
 	for _, before := range session.Refused {
-		if before.Reason == r.reason && before.Said == r.said {
+		if before.Reason == r.reason && before.Said == r.signal {
 			recorded, d.answer.Seq = before.Count, before.Seq
 		}
 	}
 	if recorded == 0 || times/10 >= recorded {
 		d.answer.Seq = d.record(work, session.ID, session.Actor,
-			SignalRefused{r.said, r.reason, r.detail, r.epoch, times, r.blob})
+			SignalRefused{r.signal, r.reason, r.detail, r.epoch, times, r.blob})
 	}
 	return &signalbox.Error{Code: code, Err: &RefusedError{r.reason, r.detail}, Hint: hint}
 }
 
 // stale refuses what was said under a lease that is not the live one. The work is nil if the session never had the
 // lease it named.
-func (d *decider) stale(session *Session, w *Work, live *signalbox.Lease, r refusal) error {
+func (d *decider) refuseStale(session *Session, w *Work, live *signalbox.Lease, r refusal) error {
 	r.reason = signalbox.ReasonStaleLease
 	work := ""
 	if w != nil {

@@ -9,13 +9,13 @@ import (
 // maxRemedies is how many remediations one task may call for before the human is asked.
 const maxRemedies = 3
 
-func (d *decider) enterRemediation(h hearing) {
-	d.remedy(h, h.Fields.Summary)
+func (d *decider) enterRemediation(h report) {
+	d.requestRemediation(h, h.Fields.Summary)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
 // remedy blocks a task until a remediation is over: the one that is under way, or a new one.
-func (d *decider) remedy(h hearing, issue string) {
+func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemedies {
 		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
 		return
@@ -31,7 +31,7 @@ func (d *decider) remedy(h hearing, issue string) {
 		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "mend what all work stands on",
 			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
 	}
-	d.record(h.w.ID, h.session, h.actor, RemediationNeeded{id, clip(issue, maxText), h.Body})
+	d.record(h.w.ID, h.session, h.actor, RemediationNeeded{id, sanitize(issue, maxText), h.Body})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseBlocked)
 }
 
@@ -44,20 +44,20 @@ func (s *State) remediation() string {
 }
 
 // dispatchHealthAuditor lets the checks run before the health auditor looks.
-func (d *decider) dispatchHealthAuditor(h hearing) {
+func (d *decider) dispatchHealthAuditor(h report) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-func (d *decider) exitRemediation(h hearing) {
+func (d *decider) exitRemediation(h report) {
 	if len(h.w.Task.Failing) > 0 {
-		d.unhealthy(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + listed(h.w.Task.Failing)})
+		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + joinSome(h.w.Task.Failing)})
 		return
 	}
 	d.record(h.w.ID, h.session, h.actor, HealthAudited{Healthy: true})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForMerge)
 	if d.s.delivery.Policy.Shared {
-		h.w = moved(h.w, signalbox.PhaseReadyForMerge)
+		h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
 		d.complete(h)
 		d.endRemediation(h.w, h.actor)
 		return
@@ -67,18 +67,18 @@ func (d *decider) exitRemediation(h hearing) {
 }
 
 // moved is work as it will be in another phase, for what is decided after that.
-func moved(w *Work, phase signalbox.Phase) *Work {
+func withPhase(w *Work, phase signalbox.Phase) *Work {
 	changed := *w
 	changed.Phase = phase
 	return &changed
 }
 
-func (d *decider) retryRemediation(h hearing) {
-	d.unhealthy(h, HealthAudited{Reason: clip(h.Fields.Summary, 1000)})
+func (d *decider) retryRemediation(h report) {
+	d.failRemediation(h, HealthAudited{Reason: sanitize(h.Fields.Summary, 1000)})
 }
 
 // unhealthy begins another attempt, or asks the human after too many.
-func (d *decider) unhealthy(h hearing, audited HealthAudited) {
+func (d *decider) failRemediation(h report, audited HealthAudited) {
 	d.record(h.w.ID, h.session, h.actor, audited)
 	attempt := h.w.Task.Attempts + 1
 	d.record(h.w.ID, h.session, h.actor, RemediationRetried{attempt, audited.Reason})
@@ -92,7 +92,7 @@ func (d *decider) unhealthy(h hearing, audited HealthAudited) {
 
 // closeRemediation ends one because the human declared the base healthy.
 func (d *decider) closeRemediation(w *Work, actor, question string) {
-	for _, other := range excluding(w.Task.Questions, question) {
+	for _, other := range without(w.Task.Questions, question) {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: other, Withdrawn: true})
 	}
 	d.record(w.ID, "", actor, Merged{})

@@ -67,7 +67,7 @@ func Decide(s *State, now time.Time, c Command) Decision {
 		d.at = s.time
 	}
 	d.answer.At = d.at
-	err := d.begin(c)
+	err := d.checkLog(c)
 	if err == nil {
 		err = c.decide(&d)
 	}
@@ -86,7 +86,7 @@ type decider struct {
 }
 
 // begin holds that a log begins with BoxOpened and is written to only by those who understand it.
-func (d *decider) begin(c Command) error {
+func (d *decider) checkLog(c Command) error {
 	_, opens := c.(OpenBox)
 	switch {
 	case d.s.rules > Version:

@@ -80,7 +80,7 @@ type holder struct {
 }
 
 // hearing is a signal that counts, about the work that its sender holds.
-type hearing struct {
+type report struct {
 	ReportSignal
 	holder
 	w *Work
@@ -91,10 +91,10 @@ func (c ReportSignal) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	held := session.held(c.Epoch)
-	said := refusal{said: c.Signal, epoch: c.Epoch, blob: c.Blob}
+	held := session.lease(c.Epoch)
+	said := refusal{signal: c.Signal, epoch: c.Epoch, blob: c.Blob}
 	if held.Work == "" {
-		return d.stale(session, nil, nil, said)
+		return d.refuseStale(session, nil, nil, said)
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
@@ -111,25 +111,25 @@ func (c ReportSignal) decide(d *decider) error {
 	if !known {
 		return refusef(signalbox.CodeUsage, "see docs/signals.md for the signals there are", "there is no line signal '%s'", c.Signal)
 	}
-	h := hearing{c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
+	h := report{c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
 	heard := SignalHeard{Dialect: signalbox.DialectLine, Signal: c.Signal, Epoch: c.Epoch, Blob: c.Blob, Offset: c.Offset, Handler: handler, Body: c.Body}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != c.Epoch {
-		if d.heardBefore(session, w, heard) {
+		if d.repeatedSignal(session, w, heard) {
 			return nil
 		}
-		return d.stale(session, w, lease, said)
+		return d.refuseStale(session, w, lease, said)
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase, lease
 	d.refuseAll(session, w, c)
 	d.endTurn(h)
-	if reason := h.outOfPlace(row); reason != "" {
+	if reason := h.refusalReason(row); reason != "" {
 		said.reason = reason
-		said.detail = fmt.Sprintf("%s: %s as %s about '%s', which holds '%s'", reason, c.Signal, session.Role, clip(c.Named, 100), w.ID)
+		said.detail = fmt.Sprintf("%s: %s as %s about '%s', which holds '%s'", reason, c.Signal, session.Role, sanitize(c.Named, 100), w.ID)
 		d.askBudget(h)
 		return d.refuse(session, w.ID, said, signalbox.CodeFailed, "send only the signals that the prompt names, about the task it names")
 	}
-	switch known, many := d.s.fileKnown(h); {
+	switch known, many := d.s.fileRequested(h); {
 	case h.tooSoon(d.at) || known:
 		d.answer.Repeated = true
 		return nil
@@ -146,7 +146,7 @@ func (c ReportSignal) decide(d *decider) error {
 }
 
 // outOfPlace says why a signal does not count from who sends it.
-func (h hearing) outOfPlace(row signalbox.LineSignal) signalbox.Reason {
+func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 	switch {
 	case h.Signal == signalbox.NameUnknown:
 		return ""
@@ -161,7 +161,7 @@ func (h hearing) outOfPlace(row signalbox.LineSignal) signalbox.Reason {
 }
 
 // heardBefore answers a verdict that the session sent before under the same lease.
-func (d *decider) heardBefore(session *Session, w *Work, heard SignalHeard) bool {
+func (d *decider) repeatedSignal(session *Session, w *Work, heard SignalHeard) bool {
 	digest := signalbox.Hash(sha256.Sum256(encode(heard)))
 	for _, exit := range session.Exits {
 		if exit.Epoch == heard.Epoch && exit.Digest == digest {
@@ -174,13 +174,13 @@ func (d *decider) heardBefore(session *Session, w *Work, heard SignalHeard) bool
 
 func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
 	for _, r := range c.Refused {
-		d.refuse(session, w.ID, refusal{said: clip(r.Signal, 100), epoch: c.Epoch, blob: c.Blob, times: r.Times, reason: r.Reason,
-			detail: clip(r.Detail, 1000)}, signalbox.CodeFailed, "")
+		d.refuse(session, w.ID, refusal{signal: sanitize(r.Signal, 100), epoch: c.Epoch, blob: c.Blob, times: r.Times, reason: r.Reason,
+			detail: sanitize(r.Detail, 1000)}, signalbox.CodeFailed, "")
 	}
 }
 
 // handlers are the coordinator's actions, by the names that the table of line signals gives them.
-var handlers = map[string]func(*decider, hearing){
+var handlers = map[string]func(*decider, report){
 	"DISPATCH_CRITIC":             (*decider).dispatchCritic,
 	"LOG_AND_FILL_SLOTS":          (*decider).logAndFillSlots,
 	"ENTER_REMEDIATION":           (*decider).enterRemediation,
@@ -218,17 +218,17 @@ func (d *decider) release(work string, h holder, reason string) {
 }
 
 // dispatchCritic takes a developer's word that the task is done for what it is, a claim: the checks come first.
-func (d *decider) dispatchCritic(h hearing) {
+func (d *decider) dispatchCritic(h report) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-func (d *decider) dispatchAuditor(h hearing) {
+func (d *decider) dispatchAuditor(h report) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForMerge)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-func (d *decider) dispatchDeveloperRework(h hearing) {
+func (d *decider) dispatchDeveloperRework(h report) {
 	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
 		d.rework(h, "review", counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
@@ -239,17 +239,17 @@ func (d *decider) dispatchDeveloperRework(h hearing) {
 }
 
 // rework sends work back to the developers, or at the limit to the human.
-func (d *decider) rework(h hearing, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
-	d.record(h.w.ID, h.session, h.actor, ReworkOrdered{cause, count, clip(summary, maxText), body})
+func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
+	d.record(h.w.ID, h.session, h.actor, ReworkOrdered{cause, count, sanitize(summary, maxText), body})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
 	if count >= limit {
 		d.block(h.w, signalbox.PhaseImplementation, h.holder, kind, body,
-			"%s failed %d times: %s. What should be done?", cause, count, clip(summary, 1000))
+			"%s failed %d times: %s. What should be done?", cause, count, sanitize(summary, 1000))
 	}
 }
 
 // markComplete asks for the merge. In a shared workspace there is none, and the work is done.
-func (d *decider) markComplete(h hearing) {
+func (d *decider) markComplete(h report) {
 	if d.s.delivery.Policy.Shared {
 		d.complete(h)
 		return
@@ -259,7 +259,7 @@ func (d *decider) markComplete(h hearing) {
 }
 
 // complete ends work that needs no merge.
-func (d *decider) complete(h hearing) {
+func (d *decider) complete(h report) {
 	d.record(h.w.ID, h.session, h.actor, Merged{Unblocked: d.s.unblockedBy(h.w.ID)})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
 	d.release(h.w.ID, h.holder, h.Signal)
@@ -280,25 +280,25 @@ func (s *State) unblockedBy(id string) []string {
 }
 
 // logAndFillSlots routes a task that a developer could not finish by why it could not.
-func (d *decider) logAndFillSlots(h hearing) {
+func (d *decider) logAndFillSlots(h report) {
 	t, limits := h.w.Task, d.s.delivery.Policy.Limits
 	if h.Fields.Cause == "" {
 		h.Fields.Cause = CauseOther
 	}
 	count := t.Counts.Incompletes + 1
-	d.record(h.w.ID, h.session, h.actor, IncompleteLogged{h.Fields.Cause, count, clip(h.Fields.Summary, maxText), h.Body})
+	d.record(h.w.ID, h.session, h.actor, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText), h.Body})
 	blockers := d.s.mayWaitFor(h.w, h.Fields.BlockedBy)
 	switch {
 	case h.Fields.Cause == CauseInfrastructure:
-		d.remedy(h, h.Fields.Summary)
+		d.requestRemediation(h, h.Fields.Summary)
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
 		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
 		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s says that it waits for %s, which cannot be waited for: %s",
-			h.w.ID, listed(h.Fields.BlockedBy), h.Fields.Summary)
+			h.w.ID, joinSome(h.Fields.BlockedBy), h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
 		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
-			h.w.ID, ordinal(t.Counts.Waits+1), listed(blockers), h.Fields.Summary)
+			h.w.ID, ordinal(t.Counts.Waits+1), joinSome(blockers), h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting:
 		d.record(h.w.ID, h.session, h.actor, BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
@@ -325,7 +325,7 @@ func (s *State) mayWaitFor(w *Work, ids []string) []string {
 	for _, id := range ids {
 		b, known := s.Work(id)
 		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && id != w.ID && !s.waitsFor(b, w.ID) {
-			may = including(may, id)
+			may = with(may, id)
 		}
 	}
 	return may
@@ -356,17 +356,17 @@ func (s *State) waitsFor(w *Work, id string) bool {
 // minBetweenCheckpoints is how far apart the recorded checkpoints of a session are: an agent cannot flood the ledger.
 const minBetweenCheckpoints = 5 * time.Second
 
-func (d *decider) processCheckpoint(h hearing) {
-	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, clip(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
+func (d *decider) processCheckpoint(h report) {
+	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
 }
 
 // tooSoon tells whether a checkpoint comes so shortly after another that it need not be recorded.
-func (h hearing) tooSoon(at time.Time) bool {
+func (h report) tooSoon(at time.Time) bool {
 	p := h.w.Task.Progress
 	return h.Signal == signalbox.NameCheckpoint && p != nil && at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
 }
 
-func (d *decider) awaitDivineResponse(h hearing) {
+func (d *decider) awaitDivineResponse(h report) {
 	d.block(h.w, h.w.Phase, h.holder, AskedClarification, h.Body, "%s", h.Fields.Summary)
 	d.release(h.w.ID, h.holder, h.Signal)
 }

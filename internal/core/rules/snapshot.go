@@ -103,7 +103,7 @@ func (s *State) index(w *walker) {
 	live := 0
 	for i, session := range s.sessions {
 		s.sessionIndex[session.ID] = i
-		if !s.consistent(session) {
+		if !s.validSession(session) {
 			w.fail("session")
 			return
 		}
@@ -119,7 +119,7 @@ func (s *State) index(w *walker) {
 }
 
 // consistent says whether a session has had leases of works that there are, and holds those that it says it holds.
-func (s *State) consistent(session *Session) bool {
+func (s *State) validSession(session *Session) bool {
 	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {
 			return false

@@ -84,7 +84,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingStuck
 	case st.Running > 0 || next != nil || s.delivery.Loading:
 		return StandingWorking
-	case limited && s.delayed(now):
+	case limited && s.anyLimited(now):
 		st.Wake = wake
 		return StandingLimited
 	case len(st.Questions) > 0 || len(st.Approvals) > 0:
@@ -99,7 +99,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 }
 
 // delayed tells whether something could be dispatched if its role were not limited.
-func (s *State) delayed(now time.Time) bool {
+func (s *State) anyLimited(now time.Time) bool {
 	for n, role := range dispatchOrder {
 		if s.ready[n].first() >= 0 && now.Before(s.Limited(role)) {
 			return true
@@ -139,7 +139,7 @@ func (s *State) reasons() []string {
 		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
 		case w.Done():
 			cancelled = append(cancelled, s.Reason(w))
-		case len(s.OpenBlockers(w)) > 0 && !w.held() && s.standsSomewhere(w):
+		case len(s.OpenBlockers(w)) > 0 && !w.onHold() && s.causeIsNamed(w):
 			waiting = append(waiting, w.ID)
 		default:
 			reasons = append(reasons, s.Reason(w))
@@ -153,18 +153,18 @@ func (s *State) reasons() []string {
 		if len(waiting) == 1 {
 			verb = " waits for that"
 		}
-		reasons = append(reasons, listed(waiting)+verb)
+		reasons = append(reasons, joinSome(waiting)+verb)
 	}
 	return reasons
 }
 
 // standsSomewhere tells whether the chain of blockers of a task ends at one that the reasons name for itself.
-func (s *State) standsSomewhere(w *Work) bool {
+func (s *State) causeIsNamed(w *Work) bool {
 	seen := map[string]bool{}
 	for !seen[w.ID] {
 		seen[w.ID] = true
 		open := s.OpenBlockers(w)
-		if w.held() || len(open) == 0 {
+		if w.onHold() || len(open) == 0 {
 			return w.Task.Cancelled == ""
 		}
 		next, known := s.Work(open[0])
@@ -177,11 +177,11 @@ func (s *State) standsSomewhere(w *Work) bool {
 }
 
 // heldBack returns what other work keeps a task from being dispatched though nothing blocks it, "" for none.
-func (s *State) heldBack(w *Work) string {
-	if w.Lease != nil || w.Task.Kind != KindTask || s.delivery.Policy == nil || s.timely(w) {
+func (s *State) outsideReason(w *Work) string {
+	if w.Lease != nil || w.Task.Kind != KindTask || s.delivery.Policy == nil || s.mayStartNow(w) {
 		return ""
 	}
-	switch owner := s.lockedOut(w); {
+	switch owner := s.lockOwner(w); {
 	case s.open[KindBaseline] > 0:
 		return fmt.Sprintf("the checks on the base, B-%d", s.delivery.Baselines)
 	case s.open[KindRemediation] > 0:
@@ -210,10 +210,10 @@ func (s *State) Reason(w *Work) string {
 			return strings.Join(append(chain, w.ID+" is paused"), "; ")
 		case s.waitsForApproval(w):
 			return strings.Join(append(chain, w.ID+" waits for signalbox approve "+w.ID), "; ")
-		case len(open) == 0 && s.heldBack(w) != "":
-			return strings.Join(append(chain, w.ID+" waits for "+s.heldBack(w)), "; ")
+		case len(open) == 0 && s.outsideReason(w) != "":
+			return strings.Join(append(chain, w.ID+" waits for "+s.outsideReason(w)), "; ")
 		case len(open) == 0:
-			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for "+whom(w.claimant())), "; ")
+			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for "+roleInWords(w.claimableBy())), "; ")
 		}
 		chain = append(chain, w.ID+" waits for "+strings.Join(open, ", "))
 		next, known := s.Work(open[0])
@@ -226,7 +226,7 @@ func (s *State) Reason(w *Work) string {
 }
 
 // whom names a role in a sentence.
-func whom(role signalbox.Role) string {
+func roleInWords(role signalbox.Role) string {
 	switch role {
 	case signalbox.RoleCI:
 		return "its checks"

@@ -138,7 +138,7 @@ type Progress struct {
 }
 
 // claimant returns the role that may claim the work as it is, "" when nobody may.
-func (w *Work) claimant() signalbox.Role {
+func (w *Work) claimableBy() signalbox.Role {
 	t := w.Task
 	switch {
 	case t == nil:
@@ -182,14 +182,14 @@ func (t *Task) blockers() []string {
 }
 
 // held tells whether something other than its blockers keeps a task from being dispatched.
-func (w *Work) held() bool {
+func (w *Work) onHold() bool {
 	t := w.Task
 	return len(t.Questions) > 0 || t.Remedy != "" || t.Paused || t.Cancelled != "" || w.Phase == signalbox.PhaseBlocked
 }
 
 // startable tells whether the work could be given to its claimant, as far as the work itself goes.
-func (s *State) startable(w *Work) bool {
-	return w.Lease == nil && !w.held() && w.claimant() != "" && len(s.OpenBlockers(w)) == 0 && !s.waitsForApproval(w)
+func (s *State) canStart(w *Work) bool {
+	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.waitsForApproval(w)
 }
 
 // OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no
@@ -221,7 +221,7 @@ func (s *State) changeTask(id string, change func(*Work, *Task)) {
 }
 
 // increased returns a copy of a count by role with one more.
-func increased(counts map[signalbox.Role]int, role signalbox.Role) map[signalbox.Role]int {
+func incremented(counts map[signalbox.Role]int, role signalbox.Role) map[signalbox.Role]int {
 	more := make(map[signalbox.Role]int, len(counts)+1)
 	for r, n := range counts {
 		more[r] = n
@@ -231,7 +231,7 @@ func increased(counts map[signalbox.Role]int, role signalbox.Role) map[signalbox
 }
 
 // excluding returns a copy of a list that lacks an item.
-func excluding(list []string, item string) []string {
+func without(list []string, item string) []string {
 	kept := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == item })
 	if len(kept) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func excluding(list []string, item string) []string {
 }
 
 // including returns a copy of a list that has an item.
-func including(list []string, item string) []string {
+func with(list []string, item string) []string {
 	if slices.Contains(list, item) {
 		return list
 	}

@@ -24,7 +24,7 @@ type ReportTurnSignal struct {
 }
 
 func (c ReportTurnSignal) decide(d *decider) error {
-	if err := firstOf(checkIDs("run", c.Run, "actor", c.Actor), c.check()); err != nil {
+	if err := firstError(checkIDs("run", c.Run, "actor", c.Actor), c.check()); err != nil {
 		return err
 	}
 	if i, known := d.s.turnIndex[c.Run]; known {
@@ -38,7 +38,7 @@ func (c ReportTurnSignal) decide(d *decider) error {
 		}
 	}
 	d.answer.Seq = d.record("", "", c.Actor, TurnSignalHeard{
-		c.Run, clip(c.Tree, 200), clip(c.Node, maxText), c.Turn, c.Signal, c.Confidence, clip(c.Reason, 1000), c.Body})
+		c.Run, sanitize(c.Tree, 200), sanitize(c.Node, maxText), c.Turn, c.Signal, c.Confidence, sanitize(c.Reason, 1000), c.Body})
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (c ReportTurnSignal) check() error {
 		return refusef(signalbox.CodeUsage, "name the tree and the node that logs the signal", "the tree or the node is empty")
 	case !signalbox.IsTurnType(c.Signal):
 		return refusef(signalbox.CodeUsage, "the turn signals are "+strings.Join(signalbox.TurnTypes(), ", "),
-			"there is no turn signal '%s'", clip(c.Signal, 100))
+			"there is no turn signal '%s'", sanitize(c.Signal, 100))
 	case !isConfidence(c.Confidence):
 		return refusef(signalbox.CodeUsage, "give a number from 0 to 1", "a confidence cannot be %v", c.Confidence)
 	case c.Turn == 0:
@@ -92,7 +92,7 @@ func (s *State) turnFault(b TurnSignalHeard) string {
 	return idFault(b.Run)
 }
 
-func (s *State) heardTurn(e *signalbox.Event, b TurnSignalHeard) {
+func (s *State) applyTurnSignal(e *signalbox.Event, b TurnSignalHeard) {
 	heard := turnRun{b.Run, b.Turn, e.Seq}
 	i, known := s.turnIndex[b.Run]
 	if !known && len(s.turns) < maxTurnRuns {

@@ -132,7 +132,7 @@ func (s *State) grantFault(e *signalbox.Event, b LeaseGranted, w *Work) string {
 	switch {
 	case w.Lease != nil:
 		return fmt.Sprintf("lease %d is live", w.Lease.Epoch)
-	case b.Role == "" || b.Role != w.claimant():
+	case b.Role == "" || b.Role != w.claimableBy():
 		return fmt.Sprintf("role %q may not claim %s", b.Role, w.Phase)
 	case known && (session.Role != b.Role || session.Actor != e.Actor):
 		return "the session has another role or actor"

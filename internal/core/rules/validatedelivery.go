@@ -20,7 +20,7 @@ func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 		KindBaseline: signalbox.PhaseCIPending}
 	switch b.Kind {
 	case KindTask:
-		if b.Phase != signalbox.PhaseDraft && b.Phase != signalbox.PhaseImplementation || ownID(e.Work) {
+		if b.Phase != signalbox.PhaseDraft && b.Phase != signalbox.PhaseImplementation || isReservedID(e.Work) {
 			return "a task begins as DRAFT or in IMPLEMENTATION, under an id of its own"
 		}
 	case KindRemediation, KindExpert, KindBaseline:

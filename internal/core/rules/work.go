@@ -17,7 +17,7 @@ func (c OpenWork) decide(d *decider) error {
 	if c.Phase == "" {
 		c.Phase = signalbox.PhaseImplementation
 	}
-	if err := firstOf(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title)); err != nil {
+	if err := firstError(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title)); err != nil {
 		return err
 	}
 	if c.Phase.ClaimableBy() == "" {
@@ -32,7 +32,7 @@ func (c OpenWork) decide(d *decider) error {
 }
 
 func (c Unblock) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), requireText("note", c.Note)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), requireText("note", c.Note)); err != nil {
 		return err
 	}
 	w, err := d.work(c.Work)
@@ -53,7 +53,7 @@ func (c Unblock) decide(d *decider) error {
 }
 
 func (c RedactBlob) decide(d *decider) error {
-	if err := firstOf(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
+	if err := firstError(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
 		return err
 	}
 	if r, done := d.s.Redaction(c.Blob); done {
