@@ -283,7 +283,7 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	hint := "signalbox retry TASK begins a task anew; a change in the plan counts with the next run"
 	switch {
 	case o.RunCancelled:
-		hint = "signalbox retry takes that back"
+		hint = "signalbox retry undoes that"
 	case o.Standing == rules.StandingPaused:
 		hint = "signalbox resume ends a pause"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:

@@ -85,7 +85,7 @@ func (c *workShowCommand) Run(p *program) error {
 		b.Engine.View(func(s *rules.State) { w, known = s.Work(c.ID) })
 		if !known {
 			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
-				Hint: "see what is there with signalbox work list"}
+				Hint: "list the work with signalbox work list"}
 		}
 		shown := w.View(time.Now())
 		if c.JSON {

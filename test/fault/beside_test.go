@@ -46,7 +46,7 @@ func TestBesideWriters(t *testing.T) {
 			s.verifyCommand(t, 0)
 			s.must(t, "ledger", "prove", "2")
 			r := s.run(t, "work", "claim", "task-1", "--role", "critic")
-			if r.status != 1 || !strings.Contains(r.stderr, "critic may not claim it") {
+			if r.status != 1 || !strings.Contains(r.stderr, "critic cannot claim") {
 				t.Errorf("claim: exit status %d\n%s", r.status, r.stderr)
 			}
 		}

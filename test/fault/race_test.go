@@ -190,7 +190,7 @@ func sendStale(t *testing.T, s *site, epoch string) {
 				t.Errorf("%v: exit status %d, want 4", args, r.status)
 			}
 			r.says(t, args, "signalbox: stale lease: epoch "+epoch+" of work 'task-1' is over, epoch * is live",
-				"hint: claim the work again; what was said under the old lease moved nothing")
+				"hint: claim the work again; the signal under the old lease was ignored")
 		})
 	}
 	sending.Wait()

@@ -94,9 +94,9 @@ func TestGroupAnswers(t *testing.T) {
 		for _, a := range group {
 			got = append(got, fmt.Sprint(a.answer.Seq, " ", a.err))
 		}
-		want := []string{"2 <nil>", "3 <nil>", "0 work 'w' is already there, in IMPLEMENTATION", "4 <nil>",
+		want := []string{"2 <nil>", "3 <nil>", "0 work 'w' already exists, in IMPLEMENTATION", "4 <nil>",
 			"0 work 'w' is held by session 's1' until 2026-03-01T12:15:00Z", "6 <nil>",
-			"0 work 'w' is in CI_PENDING: developer may not claim it"}
+			"0 work 'w' is in CI_PENDING, which developer cannot claim"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}

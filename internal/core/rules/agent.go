@@ -9,7 +9,7 @@ import (
 	"signalbox"
 )
 
-// StartAgent records that an agent is about to be started under a lease. The answer has the number of the attempt.
+// StartAgent records that an agent is about to start under a lease. Answer.Attempt is the number of the attempt.
 type StartAgent struct {
 	Session string
 	Epoch   uint64
@@ -27,13 +27,13 @@ func (c StartAgent) decide(d *decider) error {
 	return nil
 }
 
-// ReportFailure records that an agent ended without a word that counts.
+// ReportFailure reports that an agent ended without a valid signal.
 type ReportFailure struct {
 	Session string
 	Epoch   uint64
 	Cause   FailCause
 	Detail  string
-	// Until is when the agent's service serves it again, for a rate limit.
+	// Until is when a rate limit ends; zero means unknown.
 	Until time.Time
 	Turn  *Turn
 }
@@ -47,16 +47,15 @@ const (
 	FailStall     FailCause = "stall"
 	FailStart     FailCause = "start"
 	FailWorkspace FailCause = "workspace"  // not the agent's fault: git, the disk
-	FailRateLimit FailCause = "rate_limit" // its service will not serve it for a while; it counts as no failure
-	FailSignals   FailCause = "signals"    // nothing that counts, too often
+	FailRateLimit FailCause = "rate_limit" // the service refuses requests for a while; not counted as a failure
+	FailSignals   FailCause = "signals"    // too many turns without a valid signal
 )
 
-// How long a role is parked when the service does not say until when, and at least and at most when it does: a reset further
-// away is nothing that a service says.
+// How long a role waits after a rate limit.
 const (
-	defaultLimit = 5 * time.Minute
-	minLimit     = time.Second
-	maxLimit     = 31 * 24 * 60 * time.Minute
+	defaultLimit = 5 * time.Minute            // if the service does not say, or says more than maxLimit
+	minLimit     = time.Second                // if the limit has ended already, or nearly
+	maxLimit     = 31 * 24 * 60 * time.Minute // a later time must be a mistake
 )
 
 func (c ReportFailure) decide(d *decider) error {
@@ -71,7 +70,7 @@ func (c ReportFailure) decide(d *decider) error {
 		switch {
 		case until.IsZero() || until.Sub(d.at) > maxLimit:
 			until = d.at.Add(defaultLimit)
-		case until.Sub(d.at) < minLimit: // it has just passed, or nearly
+		case until.Sub(d.at) < minLimit:
 			until = d.at.Add(minLimit)
 		}
 		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until.UTC().Round(0)})
@@ -83,7 +82,7 @@ func (c ReportFailure) decide(d *decider) error {
 	return nil
 }
 
-// fail counts a failure of an agent, and at the limit asks the human. No quality gate is ever skipped by it.
+// fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a quality gate.
 func (d *decider) fail(h report, cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
 	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
@@ -102,20 +101,20 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 		d.block(h.w, h.w.Phase, h.holder, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
 		d.release(h.w.ID, h.holder, string(cause))
 	default:
-		d.block(h.w, h.w.Phase, h.holder, AskedTimeout, signalbox.Hash{}, "%s. What should be done?", text)
+		d.block(h.w, h.w.Phase, h.holder, AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
 		d.release(h.w.ID, h.holder, string(cause))
 	}
 }
 
-// holding returns who speaks under a live lease of planned work.
-func (d *decider) holderReport(session string, epoch uint64, said string) (report, error) {
+// holderReport returns a report of a session that holds planned work under a live lease.
+func (d *decider) holderReport(session string, epoch uint64, signal string) (report, error) {
 	by, err := d.session(session)
 	if err != nil {
 		return report{}, err
 	}
 	held := by.lease(epoch)
 	if held.Work == "" {
-		return report{}, d.refuseStale(by, nil, nil, refusal{signal: said, epoch: epoch})
+		return report{}, d.refuseStale(by, nil, nil, refusal{signal: signal, epoch: epoch})
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
@@ -123,24 +122,24 @@ func (d *decider) holderReport(session string, epoch uint64, said string) (repor
 	}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != epoch {
-		return report{}, d.refuseStale(by, w, lease, refusal{signal: said, epoch: epoch})
+		return report{}, d.refuseStale(by, w, lease, refusal{signal: signal, epoch: epoch})
 	}
 	if w.Task == nil {
-		return report{}, refusef(signalbox.CodeUsage, "hand in an exit signal", "work '%s' is of no plan", w.ID)
+		return report{}, refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan", w.ID)
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session, w.Phase, lease
 	return report{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
 }
 
-// endTurn records what a turn left and cost.
+// endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
 		d.record(h.w.ID, h.session, h.actor, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
 	}
 }
 
-// askBudget asks the human when a budget is spent, after what the turn said was heard: work that is done then, or about which
-// a question is open, needs none.
+// askBudget asks the human when a budget is spent. It runs after the signal of the turn was handled, because work that is
+// done by then, or already waits for an answer, needs no more budget.
 func (d *decider) askBudget(h report) {
 	t, p := h.Turn, d.s.delivery.Policy
 	if t == nil {
@@ -152,17 +151,18 @@ func (d *decider) askBudget(h report) {
 	}
 	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
 	if what := budget.spent(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
-		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Go on with as much again?", what, h.w.ID)
+		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Continue with the same amount again?", what, h.w.ID)
 	}
 	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runOnHold() {
-		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Go on with as much again?", what)
+		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Continue with the same amount again?", what)
 	}
 }
 
-// previewRunes is how much of unknown output is recorded.
+// previewRunes is how much output without a valid signal is recorded.
 const previewRunes = 200
 
-// requestClarification asks an agent again whose turn said nothing that counts; the third time in a row it has failed.
+// requestClarification prompts an agent again whose turn contained no valid signal. When the limit is reached, the agent
+// has failed.
 func (d *decider) requestClarification(h report) {
 	if h.role == signalbox.RoleHealthAuditor {
 		d.failRemediation(h, HealthAudited{Reason: "the answer could not be understood"})
@@ -193,7 +193,7 @@ func firstRunes(text string, n int) string {
 	return text[:end]
 }
 
-// EndTurn records what a turn left whose signals acted while it ran: its holder waits, or is asked again.
+// EndTurn records the end of a turn whose signals were handled while it ran.
 type EndTurn struct {
 	Session string
 	Epoch   uint64

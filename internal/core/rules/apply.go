@@ -9,11 +9,11 @@ import (
 	"signalbox"
 )
 
-// ErrHistory means that an event cannot follow the history before it. No signalbox wrote it so: the log is not what
-// it was, or it is another log's. The error is a *HistoryError.
+// ErrHistory means that an event cannot follow the history before it. No version of signalbox writes such a log: it was
+// changed, or the event belongs to another log. The error is a *HistoryError.
 var ErrHistory = errors.New("the history contradicts itself")
 
-// HistoryError says which event cannot follow the history before it.
+// HistoryError describes an event that cannot follow the history before it.
 type HistoryError struct {
 	Seq   uint64
 	Type  string
@@ -26,8 +26,8 @@ func (e *HistoryError) Error() string {
 
 func (e *HistoryError) Unwrap() error { return ErrHistory }
 
-// Apply folds the next event into the state. On an error the state is as it was. The error matches ErrNewer or
-// ErrHistory.
+// Apply folds the next event into the state. If it returns an error, the state is unchanged. The error matches ErrNewer
+// or ErrHistory.
 func (s *State) Apply(e *signalbox.Event) error {
 	body, err := decode(e)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *State) Apply(e *signalbox.Event) error {
 	return s.applyBody(e, body)
 }
 
-// ApplyDecision folds the events of a decision into the state that it was made on. The log has set their Seq. It is what
-// Apply does with each of them, without reading back what was just written.
+// ApplyDecision folds the events of a decision into the state that it was made on. The log must have set their Seq. It
+// does the same as Apply for each event, but without decoding them again.
 func (s *State) ApplyDecision(d *Decision) error {
 	for i := range d.Events {
 		if err := s.applyBody(&d.Events[i], d.bodies[i]); err != nil {
@@ -92,7 +92,7 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.applySignal(e, b)
 	case TurnSignalHeard:
 		s.applyTurnSignal(e, b)
-	case WorkUnblocked: // for the record; the events beside it do the rest
+	case WorkUnblocked: // only for the record; the PhaseChanged after it moves the work
 	default:
 		s.applyDelivery(e, body)
 	}
@@ -124,7 +124,7 @@ func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 	})
 }
 
-// endLease takes the lease from the work. How the tenure ended stands already if an exit signal ended it.
+// endLease removes the lease from the work. If an exit signal ended the tenure, Ended is already set and stays.
 func (s *State) endLease(e *signalbox.Event, how Ending) {
 	var ended *signalbox.Lease
 	s.changeWork(e.Work, func(w *Work) {

@@ -7,7 +7,8 @@ import (
 	"signalbox"
 )
 
-// applyDelivery folds an event of the delivery loop.
+// applyDelivery folds an event of the delivery loop. Texts that it composes are part of the state, so that they must stay as
+// they are: the same history must always give the same state.
 func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case PolicySet, PlanOpened, PlanLoaded, TaskPlanned, TaskReplanned:
@@ -38,7 +39,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	}
 }
 
-// apply folds an event that changes nothing but the task.
+// apply folds an event that changes only the task.
 func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	switch b := body.(type) {
 	case AgentStarted:
@@ -81,20 +82,20 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 
 func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
 	switch b.Cause {
-	case "review":
+	case reworkReview:
 		t.Counts.Reviews = b.Count
-	case "audit":
+	case reworkAudit:
 		t.Counts.Audits = b.Count
-	case "checks":
+	case reworkChecks:
 		t.Counts.Checks = b.Count
-	case "merge":
+	case reworkMerge:
 		t.Counts.Merges = b.Count
 	}
 	t.Findings = append(slices.Clip(t.Findings), Finding{b.Cause, b.Summary, b.Body, "", e.Seq})
 }
 
-// enter changes what a task's phase changes: another implementation has passed no gate, and what passes one has nothing
-// left to mend.
+// enter updates a task that changes its phase: a new implementation has not passed any gate, and one that passes the
+// checks has no findings left.
 func (t *Task) enter(from, to signalbox.Phase) {
 	if to == signalbox.PhaseCompleted {
 		t.Locks = nil
@@ -112,11 +113,12 @@ func (t *Task) enter(from, to signalbox.Phase) {
 	}
 }
 
-// heard notes a signal that counts: unknown output before it no longer matters, and it is known again.
+// applySignal folds an accepted signal. It resets the counts of turns without a signal and of failures, and remembers the
+// signal, so that a repeated one is recognized.
 func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 	w, _ := s.Work(e.Work)
 	row, _ := signalbox.LineSignalNamed(b.Signal)
-	if w.Task == nil || row.Urgent { // what is said while the agent works shows nothing about how its turn will end
+	if w.Task == nil || row.Urgent { // the result of the turn is still open
 		return
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
@@ -129,7 +131,7 @@ func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 			delete(t.Timeouts, w.Lease.Role)
 		}
 	})
-	if b.Dialect != signalbox.DialectLine { // AgentSessionCompleted is known again by itself
+	if b.Dialect != signalbox.DialectLine { // exit signals are remembered by AgentSessionCompleted
 		return
 	}
 	s.changeSession(e.Session, func(session *Session) {
@@ -143,7 +145,7 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	if w.Task.Kind == KindBaseline {
 		s.delivery.Failing = failed
 	}
-	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // nobody reviews it, so it must not touch what judges it
+	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // it is not reviewed, so it must not change its own checks
 		failed = append(failed, "protected files: "+joinSome(b.Protected))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
@@ -151,7 +153,7 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	})
 }
 
-// changePhase moves work. What it no longer needs goes to those who wait for it.
+// changePhase moves work. Completed work releases its files to the tasks that wait for them.
 func (s *State) changePhase(e *signalbox.Event, b PhaseChanged) {
 	w, _ := s.Work(e.Work)
 	s.changeWork(e.Work, func(w *Work) { w.enter(b.To) })
@@ -166,7 +168,7 @@ func (s *State) changePhase(e *signalbox.Event, b PhaseChanged) {
 	}
 }
 
-// noteResult keeps where the work went with the signal that moved it, for whoever sends that again.
+// recordNextPhase stores the new phase with the signal that caused it, for the answer if the signal is sent again.
 func (s *State) recordNextPhase(lease *signalbox.Lease, to signalbox.Phase) {
 	session, _ := s.Session(lease.Session)
 	if n := len(session.Exits); n == 0 || session.Exits[n-1].Epoch != lease.Epoch {

@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// Begin starts to record changes, so that Rollback can take them back. Whoever decides several commands before any is
-// durable needs that.
+// Begin starts recording changes, so that Rollback can undo them. Callers that decide several commands before the events
+// of any of them are durable need it.
 func (s *State) Begin() {
 	seq, time, box, rules, delivery := s.seq, s.time, s.box, s.rules, s.delivery
 	s.recording = true
@@ -24,7 +24,7 @@ func (s *State) Begin() {
 // Commit keeps the changes since Begin.
 func (s *State) Commit() { s.recording, s.undo = false, s.undo[:0] }
 
-// Rollback takes back the changes since Begin.
+// Rollback undoes the changes since Begin.
 func (s *State) Rollback() {
 	s.recording = false
 	for _, undo := range slices.Backward(s.undo) {
@@ -51,7 +51,7 @@ func (s *State) addWork(w *Work) {
 	})
 }
 
-// changeWork replaces a work item by a changed copy.
+// changeWork replaces a work item with a changed copy.
 func (s *State) changeWork(id string, change func(*Work)) {
 	i := s.workIndex[id]
 	old := s.works[i]
@@ -65,7 +65,7 @@ func (s *State) changeWork(id string, change func(*Work)) {
 	})
 }
 
-// reindex moves a work item in the indexes; nil is a work item that does not exist.
+// reindex updates the indexes for a work item that changed. A nil old was added, a nil changed is removed.
 func (s *State) reindex(i int, old, changed *Work) {
 	if old != nil && old.Lease != nil {
 		delete(s.leased, old.Lease.Epoch)
@@ -82,7 +82,7 @@ func (s *State) reindex(i int, old, changed *Work) {
 	}
 }
 
-// changeSession replaces a session by a changed copy, or adds the first one of that id.
+// changeSession replaces a session with a changed copy, or adds a new one.
 func (s *State) changeSession(id string, change func(*Session)) {
 	i, known := s.sessionIndex[id]
 	if !known {
@@ -142,7 +142,7 @@ func (b bitset) remove(i int) {
 	}
 }
 
-// first returns the lowest number of the set, or -1.
+// first returns the lowest number in the set, or -1.
 func (b bitset) first() int {
 	for i, word := range b {
 		if word != 0 {

@@ -7,7 +7,7 @@ import (
 	"signalbox"
 )
 
-// ReportChecks hands in what the checks gave, by the system principal that ran them.
+// ReportChecks reports the results of the checks. Only the system role that runs them may send it.
 type ReportChecks struct {
 	Session   string
 	Epoch     uint64
@@ -15,7 +15,7 @@ type ReportChecks struct {
 	Rows      []CheckRow
 	Differs   []string
 	Protected []string
-	// Body has the output of what failed, for whoever has to mend it.
+	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
 }
 
@@ -25,14 +25,14 @@ func (c ReportChecks) decide(d *decider) error {
 		return err
 	}
 	if h.role != signalbox.RoleCI {
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s may not say what the checks gave", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
 	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
 	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
-	case KindRemediation: // the health auditor looks at it whatever the checks gave
+	case KindRemediation: // the health auditor reviews it whether the checks passed or not
 		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReview)
 	default:
 		c.judge(d, h)
@@ -41,7 +41,8 @@ func (c ReportChecks) decide(d *decider) error {
 	return nil
 }
 
-// judge tells a task's own failures, which are rework, from those that the base has too, which are nobody's fault.
+// judge sends a task back for rework if checks fail that pass on the base, and requests a remediation if all failing
+// checks fail on the base too.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := failing(c.Rows)
 	own := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
@@ -51,7 +52,7 @@ func (c ReportChecks) judge(d *decider, h report) {
 		if len(c.Protected) > 0 {
 			summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
 		}
-		d.rework(h, "checks", h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, summary, c.Body)
+		d.rework(h, reworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, summary, c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
 		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
@@ -71,8 +72,8 @@ func failing(rows []CheckRow) []string {
 	return names
 }
 
-// ReportMerge hands in what came of a merge, by the system principal that tried it. Refusal is why the base could not take the
-// work, "" if it did.
+// ReportMerge reports the result of a merge. Only the system role that merges may send it. Refusal says why the work could
+// not be merged; "" means that it was.
 type ReportMerge struct {
 	Session        string
 	Epoch          uint64
@@ -88,7 +89,7 @@ func (c ReportMerge) decide(d *decider) error {
 		return err
 	}
 	if h.role != signalbox.RoleMerger {
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s may not say what came of a merge", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not report a merge", h.role)
 	}
 	h.Body = c.Body
 	switch {
@@ -96,7 +97,7 @@ func (c ReportMerge) decide(d *decider) error {
 		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		d.rework(h, "merge", h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
+		d.rework(h, reworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
 	default:
 		d.answer.Seq = d.record(h.w.ID, h.session, h.actor, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows})
 		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)

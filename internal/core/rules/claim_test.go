@@ -56,11 +56,11 @@ func TestClaimByPhaseAndRole(t *testing.T) {
 				case may == role:
 					wantGranted(t, b, d, role)
 				case !slices.Contains(slices.Collect(maps.Values(mayClaim)), role):
-					wantRefused(t, d, refused{Code: signalbox.CodeUsage, Msg: fmt.Sprintf("role '%s' may not claim work", role)})
+					wantRefused(t, d, refused{Code: signalbox.CodeUsage, Msg: fmt.Sprintf("role '%s' cannot claim work", role)})
 				case may == "":
-					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is %s: nobody may claim it", phase)})
+					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is %s and cannot be claimed", phase)})
 				default:
-					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is in %s: %s may not claim it", phase, role)})
+					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is in %s, which %s cannot claim", phase, role)})
 				}
 				if got := b.work("w").Phase; got != phase {
 					t.Errorf("the claim moved the work to %s", got)
@@ -100,7 +100,7 @@ func TestClaimRefusals(t *testing.T) {
 			refused{Code: signalbox.CodeFailed, Msg: "session 'S' is developer 'a-S', not critic 'a-S'"}},
 		{"session of another actor", func(c *Claim) { c.Session = "S" },
 			refused{Code: signalbox.CodeFailed, Msg: "session 'S' is developer 'a-S', not developer 'A2'"}},
-		{"no role", func(c *Claim) { c.Role = "" }, refused{Code: signalbox.CodeUsage, Msg: "role '' may not claim work"}},
+		{"no role", func(c *Claim) { c.Role = "" }, refused{Code: signalbox.CodeUsage, Msg: "role '' cannot claim work"}},
 		{"no session", func(c *Claim) { c.Session = "" }, refused{Code: signalbox.CodeUsage, Msg: "session: an id must not be empty"}},
 		{"no actor", func(c *Claim) { c.Actor = "" }, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
 		{"no lease id", func(c *Claim) { c.Lease = "" }, refused{Code: signalbox.CodeUsage, Msg: "lease: an id must not be empty"}},
@@ -108,9 +108,9 @@ func TestClaimRefusals(t *testing.T) {
 		{"lock as actor", func(c *Claim) { c.Actor = "a.lock" }, refused{Code: signalbox.CodeUsage, Msg: `actor: id "a.lock": must not end in '.lock' or '.'`}},
 		{"blank in lease id", func(c *Claim) { c.Lease = "a b" },
 			refused{Code: signalbox.CodeUsage, Msg: `lease: id "a b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`}},
-		{"too short", func(c *Claim) { c.TTL = time.Second - 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 999.999999ms"}},
-		{"too long", func(c *Claim) { c.TTL = 24*time.Hour + 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 24h0m0.000000001s"}},
-		{"negative", func(c *Claim) { c.TTL = -time.Minute }, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not -1m0s"}},
+		{"too short", func(c *Claim) { c.TTL = time.Second - 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 999.999999ms: the limits are 1s and 24h0m0s"}},
+		{"too long", func(c *Claim) { c.TTL = 24*time.Hour + 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 24h0m0.000000001s: the limits are 1s and 24h0m0s"}},
+		{"negative", func(c *Claim) { c.TTL = -time.Minute }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last -1m0s: the limits are 1s and 24h0m0s"}},
 		{"nothing next", func(c *Claim) { c.Work, c.Role = "", signalbox.RoleCritic }, refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestRefusedClaimRecordsExpiry(t *testing.T) {
 	epoch := b.claim("w", "S")
 	b.now = b.now.Add(time.Hour)
 	wantRefused(t, b.try(Claim{Work: "w", Role: signalbox.RoleCritic, Session: "C", Actor: "A", Lease: "L"}),
-		refused{Code: signalbox.CodeFailed, Msg: "work 'w' is in IMPLEMENTATION: critic may not claim it"},
+		refused{Code: signalbox.CodeFailed, Msg: "work 'w' is in IMPLEMENTATION, which critic cannot claim"},
 		fmt.Sprintf(`LeaseExpired {"epoch":%d}`, epoch))
 }
 

@@ -10,7 +10,7 @@ import (
 	"signalbox"
 )
 
-// Command is something that somebody wants. The commands are types of this package and no others.
+// Command is a request to change the state. All commands are types of this package.
 type Command interface {
 	decide(*decider) error
 }
@@ -21,19 +21,19 @@ type OpenBox struct{ Box, Actor string }
 // OpenWork adds a work item.
 type OpenWork struct {
 	Work, Title, Actor string
-	// Phase it starts in; "" is IMPLEMENTATION.
+	// Phase is the phase it starts in; "" means IMPLEMENTATION.
 	Phase signalbox.Phase
 }
 
-// Claim asks for the lease of a work item. A session that holds it already is answered with the lease it has.
+// Claim asks for the lease of a work item. A session that already holds it gets the lease it has.
 type Claim struct {
-	// Work is "" for whatever is next for the role: work near its end first, then what was opened first.
+	// Work is the work item to claim. "" means the next one for the role: the latest phase first, then the oldest.
 	Work           string
 	Role           signalbox.Role
 	Session, Actor string
-	// Lease is the id that the lease will have. A session that has a lease of that id is answered with it.
+	// Lease is the id of the new lease. A session that has a lease with that id gets it again.
 	Lease string
-	// TTL is how long the lease lives; 0 is signalbox.DefaultLeaseTTL.
+	// TTL is how long the lease is valid; 0 means signalbox.DefaultLeaseTTL.
 	TTL time.Duration
 }
 
@@ -44,38 +44,38 @@ type Renew struct {
 	TTL           time.Duration
 }
 
-// Release gives a lease back. A holder names its session and epoch; an operator names no session, and a reason, and an
-// epoch to take away that lease and no later one.
+// Release ends a lease. The holder gives its session and epoch. An operator gives a reason and no session; with an epoch,
+// the release fails if another lease is live by then.
 type Release struct {
 	Work, Session string
 	Epoch         uint64
 	Actor, Reason string
 }
 
-// Exit hands in an exit signal under a session's lease.
+// Exit reports an exit signal under a session's lease.
 type Exit struct {
 	Session string
-	// Epoch of the lease; 0 is the session's only live one.
+	// Epoch of the lease; 0 means the session's only live lease.
 	Epoch  uint64
 	Signal signalbox.ExitSignal
-	// Fault is why the signal could not be read, "" if it could; then Signal is not looked at.
+	// Fault says why the signal could not be parsed; Signal is ignored then. "" means that it could.
 	Fault string
-	// Blob is where the signal was read, and Offset where in it.
+	// Blob contains the signal, at Offset.
 	Blob   signalbox.Hash
 	Offset int64
-	// Times is how often the session has sent this signal, as far as the caller knows; 0 is once.
+	// Times is how often the session has sent this signal, as far as the caller knows; 0 means once.
 	Times int
-	// Turn is set when the signal is what a whole turn said.
+	// Turn is set if the signal ends a turn of an agent.
 	Turn *Turn
 }
 
 // Unblock returns BLOCKED work to the phase that it was blocked in.
 type Unblock struct{ Work, Note, Actor string }
 
-// Expire records that leases have run out, if any has.
+// Expire records the leases that have expired, if any.
 type Expire struct{}
 
-// RedactBlob records that the bytes of a blob are to be destroyed.
+// RedactBlob records that the bytes of a blob will be destroyed.
 type RedactBlob struct {
 	Blob          signalbox.Hash
 	Reason, Actor string
@@ -84,7 +84,7 @@ type RedactBlob struct {
 // maxText is the longest title, reason or note in a command, in bytes.
 const maxText = 4096
 
-// checkText refuses what would not be the same after a round trip through JSON, and what steers terminals.
+// checkText refuses text that would change in a round trip through JSON, or that contains terminal escapes.
 func checkText(what, text string) error {
 	fault := ""
 	switch {
@@ -102,12 +102,12 @@ func checkText(what, text string) error {
 
 func requireText(what, text string) error {
 	if strings.TrimSpace(text) == "" {
-		return refusef(signalbox.CodeUsage, "say why, for those who read the ledger later", "the %s is empty", what)
+		return refusef(signalbox.CodeUsage, "the ledger records it for later readers", "the %s is empty", what)
 	}
 	return checkText(what, text)
 }
 
-// checkIDs takes pairs of what an id names and the id.
+// checkIDs validates ids. It takes pairs: what the id names, and the id.
 func checkIDs(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := signalbox.CheckID(pairs[i+1]); err != nil {
@@ -117,7 +117,7 @@ func checkIDs(pairs ...string) error {
 	return nil
 }
 
-// firstOf returns the first error that is not nil: a person mends one thing at a time.
+// firstError returns the first error that is not nil.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

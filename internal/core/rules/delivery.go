@@ -13,38 +13,38 @@ import (
 	"signalbox"
 )
 
-// delivery is what the state knows of the plan as a whole. It is a value whose slices and pointers are replaced, never
-// written into, so that taking a change back is putting the old value in its place.
+// delivery is the state of the plan as a whole. Its slices and pointers are replaced, never written into, so that Rollback
+// only puts the old value back.
 type delivery struct {
 	Policy    *Policy        `json:"policy,omitempty"`
 	Plan      signalbox.Hash `json:"plan,omitzero"`
 	PlanName  string         `json:"plan_name,omitempty"`
 	Loading   bool           `json:"loading,omitempty"`
 	Questions []*Question    `json:"questions,omitempty"`
-	// Experts are those registered beside the configured ones.
+	// Experts are the registered experts. Those of the policy come before them.
 	Experts []Expert    `json:"experts,omitempty"`
 	Limited []RoleLimit `json:"limited,omitempty"`
-	// Failing are the checks that fail on the base, as the last baseline found.
+	// Failing are the checks that failed on the base in the last baseline.
 	Failing []string `json:"failing,omitempty"`
-	// Numbers of the last remediation, request to an expert, and baseline.
+	// Remediations, Requests and Baselines are the numbers of the last remediation, request to an expert and baseline.
 	Remediations int   `json:"remediations,omitempty"`
 	Requests     int   `json:"requests,omitempty"`
 	Baselines    int   `json:"baselines,omitempty"`
 	Orders       int   `json:"orders,omitempty"`
 	Spent        Spent `json:"spent,omitzero"`
-	// Granted is what was spent when the human allowed the run's budget to be spent again.
+	// Granted is what was already spent when the human last extended the budget of the run.
 	Granted   Spent  `json:"granted,omitzero"`
 	Paused    bool   `json:"paused,omitempty"`
 	Cancelled string `json:"cancelled,omitempty"`
 }
 
-// RoleLimit keeps agents of a role from being started before a time.
+// RoleLimit is the time before which agents of a role must not start.
 type RoleLimit struct {
 	Role  signalbox.Role `json:"role"`
 	Until time.Time      `json:"until"`
 }
 
-// Policy is how plans are delivered; ok is false before anybody said.
+// Policy returns how plans are delivered; ok is false before the first Configure.
 func (s *State) Policy() (p Policy, ok bool) {
 	if s.delivery.Policy == nil {
 		return Policy{}, false
@@ -52,21 +52,21 @@ func (s *State) Policy() (p Policy, ok bool) {
 	return *s.delivery.Policy, true
 }
 
-// Plan returns the digest and the name of the plan, and whether it is loaded whole.
+// Plan returns the digest and the name of the plan, and whether it is completely loaded.
 func (s *State) Plan() (digest signalbox.Hash, name string, loaded bool) {
 	return s.delivery.Plan, s.delivery.PlanName, s.delivery.Plan != signalbox.Hash{} && !s.delivery.Loading
 }
 
-// Spent is what all agents used.
+// Spent returns what all agents have used.
 func (s *State) Spent() Spent { return s.delivery.Spent }
 
-// Paused tells whether the whole run is paused, and Cancelled why it is cancelled, "" if it is not.
+// Paused reports whether the whole run is paused.
 func (s *State) Paused() bool { return s.delivery.Paused }
 
-// Cancelled is why the run is cancelled, "" if it is not.
+// Cancelled returns why the run is cancelled, "" if it is not.
 func (s *State) Cancelled() string { return s.delivery.Cancelled }
 
-// Experts returns whom agents may ask.
+// Experts returns the experts that agents can ask.
 func (s *State) Experts() []Expert {
 	if s.delivery.Policy == nil {
 		return s.delivery.Experts
@@ -84,7 +84,7 @@ func (s *State) expert(name string) (Expert, bool) {
 	return Expert{}, false
 }
 
-// Limited returns until when agents of a role are not to be started, zero if they may.
+// Limited returns the time before which agents of a role must not start, zero if there is none.
 func (s *State) Limited(role signalbox.Role) time.Time {
 	for _, l := range s.delivery.Limited {
 		if l.Role == role {
@@ -94,7 +94,7 @@ func (s *State) Limited(role signalbox.Role) time.Time {
 	return time.Time{}
 }
 
-// NextWake returns when something can be dispatched for no other reason than that time has passed.
+// NextWake returns when the next rate limit ends; ok is false if there is none.
 func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	earlier := func(t time.Time) {
 		if t.After(now) && (!ok || t.Before(at)) {
@@ -107,23 +107,23 @@ func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// dispatchOrder is the order in which slots fill: what the system itself does, what all wait for, and then what is nearest to
-// its end, so that work finishes before more begins.
+// dispatchOrder is the order in which roles get slots: first the system's own work, then what everything else waits for,
+// then the latest phases, so that started work finishes before more is started.
 var dispatchOrder = [...]signalbox.Role{signalbox.RoleCI, signalbox.RoleMerger, signalbox.RoleRemediation, signalbox.RoleHealthAuditor,
 	signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
 	signalbox.RoleDeveloper}
 
-// DispatchRoles returns the roles that work is dispatched to, in the order in which slots fill.
+// DispatchRoles returns the roles that work is dispatched to, in the order in which they get slots.
 func DispatchRoles() []signalbox.Role { return slices.Clone(dispatchOrder[:]) }
 
 func roleNumber(role signalbox.Role) int { return slices.Index(dispatchOrder[:], role) }
 
-// isAgent tells whether somebody of the role takes up a slot.
+// isAgent reports whether sessions of the role use a slot.
 func isAgent(role signalbox.Role) bool {
 	return role != signalbox.RoleCI && role != signalbox.RoleMerger
 }
 
-// Dispatch asks for whatever is to be done next by one of the roles.
+// Dispatch asks for the next work for one of the roles.
 type Dispatch struct {
 	Roles          []signalbox.Role
 	Session, Actor string
@@ -143,14 +143,14 @@ func (c Dispatch) decide(d *decider) error {
 		if w := claim.granted(d); w != nil {
 			return claim.held(d, w, w.Lease)
 		}
-		return refusef(signalbox.CodeUsage, "each dispatch is a session of its own", "session '%s' is there already", c.Session)
+		return refusef(signalbox.CodeUsage, "use a new session for each dispatch", "session '%s' already exists", c.Session)
 	}
 	for _, i := range d.s.expired(d.at) {
 		d.liveLease(d.s.works[i])
 	}
 	w, role := d.s.next(c.Roles, d.at)
 	if w == nil {
-		return refusef(signalbox.CodeNotFound, "it may come", "%w", ErrNothingToClaim)
+		return refusef(signalbox.CodeNotFound, "try again later", "%w", ErrNothingToClaim)
 	}
 	c.grant(d, w, role)
 	return nil
@@ -170,7 +170,7 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	}
 }
 
-// owners returns the tasks that have any of the files.
+// owners returns the tasks that have locked any of the files.
 func (s *State) owners(files []string) []string {
 	var owners []string
 	for _, file := range files {
@@ -181,7 +181,7 @@ func (s *State) owners(files []string) []string {
 	return owners
 }
 
-// CanDispatch tells whether Dispatch would find something for one of the roles.
+// CanDispatch reports whether Dispatch would find work for one of the roles.
 func (s *State) CanDispatch(roles []signalbox.Role, now time.Time) bool {
 	if len(s.expired(now)) > 0 {
 		return true
@@ -190,7 +190,7 @@ func (s *State) CanDispatch(roles []signalbox.Role, now time.Time) bool {
 	return w != nil
 }
 
-// next returns what is to be done next by one of the roles, nil for nothing.
+// next returns the next work for one of the roles, nil if there is none.
 func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Role) {
 	p := s.delivery.Policy
 	if p == nil || s.delivery.Loading || s.delivery.Paused || s.delivery.Cancelled != "" {
@@ -208,17 +208,17 @@ func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Ro
 	return nil, ""
 }
 
-// usage is how many slots are taken.
+// slotUsage is how many slots are in use.
 type slotUsage struct {
 	all     int
 	roles   [len(dispatchOrder)]int
 	experts map[string]int
 }
 
-// slotsInUse counts the agents at work, and those that are about to go on, since they go before others.
+// slotsInUse counts the agents at work, and the parked ones that can continue, because they go before new ones.
 func (s *State) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
 
-// slotsUsedBefore counts the agents at work, and of those that are about to go on the ones with older leases than epoch.
+// slotsUsedBefore counts the agents at work, and the parked ones that can continue and have a lease older than epoch.
 func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
 	var u slotUsage
 	for _, i := range s.leased {
@@ -249,18 +249,18 @@ func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 	case signalbox.RoleMerger:
 		return u.roles[n] == 0
 	case signalbox.RoleExpert:
-		return u.all < p.Slots && !s.runOnHold() // and each expert has slots of its own
+		return u.all < p.Slots && !s.runOnHold() // expertHasSlot checks the slots of the expert
 	}
 	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold()
 }
 
-// runHeld tells whether a question about the whole run is open.
+// runOnHold reports whether a question about the whole run is open.
 func (s *State) runOnHold() bool {
 	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
 }
 
-// pick returns the best work that is ready for a role: of the highest priority, that unblocks most, that comes first in the
-// plan.
+// pickFor returns the work to start next for a role: the highest priority, then the one that most tasks wait for, then the
+// first in the plan.
 func (s *State) pickFor(role int, use slotUsage) *Work {
 	var best *Work
 	bestAt, below := 0, s.downstreamCounts()
@@ -284,8 +284,8 @@ func (s *State) expertHasSlot(w *Work, use slotUsage) bool {
 	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
-// timely tells whether the work may be dispatched beside what else goes on. While a baseline is due nothing else begins;
-// during a remediation no task goes on, since it would stand on what is broken.
+// mayStartNow reports whether other work allows w to start. Nothing else starts while the checks run on the base. During a
+// remediation no task starts, because it would build on a broken base; only drafts can be specified.
 func (s *State) mayStartNow(w *Work) bool {
 	switch w.Task.Kind {
 	case KindBaseline, KindExpert:
@@ -299,8 +299,8 @@ func (s *State) mayStartNow(w *Work) bool {
 	return s.lockOwner(w) == ""
 }
 
-// lockedOut returns who has a file that the task has to lock, "" if it can have them all. Who waits for the task itself
-// gives its files up.
+// lockOwner returns a task that has locked a file which w needs, "" if w can lock all of its files. A task that waits for w
+// itself gives up its files.
 func (s *State) lockOwner(w *Work) string {
 	for _, file := range s.filesToLock(w) {
 		if owner, held := s.locks[file]; held && !s.yieldsTo(file, owner, w.ID) {
@@ -315,7 +315,7 @@ func (s *State) yieldsTo(file, owner, to string) bool {
 	return w.Lease == nil && s.waitsFor(w, to) && s.firstWaiter(file, "") == nil
 }
 
-// toLock returns the files that a task has to lock before anybody works on it.
+// filesToLock returns the files that a task must lock before it starts.
 func (s *State) filesToLock(w *Work) []string {
 	if !s.delivery.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
 		return nil
@@ -329,8 +329,7 @@ func (s *State) filesToLock(w *Work) []string {
 	return files
 }
 
-// reindexTask keeps what can be looked up quickly in step with a work item that changed from old; nil is one that was not
-// there.
+// reindexTask updates the indexes for planned work that changed. A nil old was added, a nil changed is removed.
 func (s *State) reindexTask(i int, old, changed *Work) {
 	var before, after Task
 	if old != nil && old.Task != nil {
@@ -387,7 +386,7 @@ func (s *State) refreshReady(i int, w *Work) {
 	}
 }
 
-// downstreamCounts returns for each work item how many tasks wait for it, directly or not.
+// downstreamCounts returns for each work item how many tasks wait for it, directly or indirectly.
 func (s *State) downstreamCounts() []int {
 	if len(s.downstream) == len(s.works) {
 		return s.downstream
@@ -438,7 +437,7 @@ func (b bitset) size() int {
 	return n
 }
 
-// all yields the numbers of the set in order.
+// all yields the numbers in the set in order.
 func (b bitset) all() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, word := range b {
@@ -451,7 +450,7 @@ func (b bitset) all() iter.Seq[int] {
 	}
 }
 
-// marshal writes a value of our own types as JSON, which is the same for equal values.
+// marshal returns a value of one of our types as JSON. Equal values give equal text.
 func marshal(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"signalbox"
 )
 
-// The events of the delivery loop. What event.go says of events holds for these too.
+// The events of the delivery loop. The rules for event types in event.go apply to them too.
 
-// PolicySet records how plans are delivered from here on.
+// PolicySet records how plans are delivered from now on.
 type PolicySet struct {
 	Policy Policy `json:"policy"`
 }
 
-// PlanOpened begins the loading of a plan: until PlanLoaded nothing of it is dispatched.
+// PlanOpened starts loading a plan. Nothing is dispatched until PlanLoaded.
 type PlanOpened struct {
 	Plan  signalbox.Hash `json:"plan"`
 	Name  string         `json:"name,omitempty"`
@@ -38,7 +38,7 @@ type TaskPlanned struct {
 	Expert   string          `json:"expert,omitempty"`
 }
 
-// TaskReplanned records that the plan says something else about a task.
+// TaskReplanned records that an updated plan describes a task differently.
 type TaskReplanned struct {
 	Title    string         `json:"title,omitempty"`
 	Order    int            `json:"order"`
@@ -49,21 +49,21 @@ type TaskReplanned struct {
 	Budget   Budget         `json:"budget,omitzero"`
 }
 
-// PlanLoaded ends the loading of a plan.
+// PlanLoaded finishes loading a plan.
 type PlanLoaded struct {
 	Plan signalbox.Hash `json:"plan"`
 }
 
-// AgentStarted records that an agent is about to be started under a lease, with which prompt.
+// AgentStarted records that an agent is about to start under a lease, and its prompt.
 type AgentStarted struct {
 	Epoch uint64 `json:"epoch"`
-	// Attempt is the how-many-eth agent of this role it is for this work.
+	// Attempt counts the agents of this role that were started for this work, from 1.
 	Attempt int            `json:"attempt"`
 	Agent   string         `json:"agent,omitempty"`
 	Prompt  signalbox.Hash `json:"prompt,omitzero"`
 }
 
-// AgentTurnEnded records what a turn of an agent left behind and what it cost.
+// AgentTurnEnded records the output of an agent's turn, and what it cost.
 type AgentTurnEnded struct {
 	Epoch  uint64         `json:"epoch"`
 	Exit   int            `json:"exit"`
@@ -79,7 +79,7 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-// ReworkOrdered sends work back with what is to be mended. Cause is review, audit, checks or merge.
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge or plan.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -87,7 +87,16 @@ type ReworkOrdered struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-// IncompleteLogged records that a developer could not finish, and why as far as that can be told.
+// The causes of rework.
+const (
+	reworkReview = "review"
+	reworkAudit  = "audit"
+	reworkChecks = "checks"
+	reworkMerge  = "merge"
+	reworkPlan   = "plan"
+)
+
+// IncompleteLogged records that a developer could not finish, and why, if known.
 type IncompleteLogged struct {
 	Cause   Cause          `json:"cause"`
 	Count   int            `json:"count"`
@@ -95,7 +104,7 @@ type IncompleteLogged struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-// BlockerAdded records that a task waits for others that the plan does not name.
+// BlockerAdded records that a task waits for others which the plan does not name.
 type BlockerAdded struct {
 	On    []string `json:"on"`
 	Count int      `json:"count"`
@@ -113,8 +122,9 @@ type ChecksRan struct {
 	Epoch  uint64     `json:"epoch"`
 	Commit string     `json:"commit,omitempty"`
 	Rows   []CheckRow `json:"rows"`
-	// Differs are the checks about which the agent said something else, and Protected the files that it must not edit and did.
-	Differs   []string `json:"differs,omitempty"`
+	// Differs lists the checks for which the agent reported another result.
+	Differs []string `json:"differs,omitempty"`
+	// Protected lists the protected files that the agent edited.
 	Protected []string `json:"protected,omitempty"`
 }
 
@@ -130,48 +140,48 @@ type CheckRow struct {
 
 func (r CheckRow) name() string { return r.Check + "|" + r.Environment }
 
-// MergeRequested asks the merger to bring the work into the base.
+// MergeRequested asks the merger to merge the work into the base.
 type MergeRequested struct{}
 
-// MergeApproved is a human's yes to a merge.
+// MergeApproved records that a human approved a merge.
 type MergeApproved struct{}
 
-// Merged records that the work is in the base. Unblocked are the tasks that waited for nothing else.
+// Merged records that the work is in the base. Unblocked lists the tasks that waited only for it.
 type Merged struct {
 	Epoch     uint64   `json:"epoch,omitempty"`
 	Commit    string   `json:"commit,omitempty"`
 	Before    string   `json:"before,omitempty"`
 	Unblocked []string `json:"unblocked,omitempty"`
-	// Rows are what the checks gave on the merged result, before the base took it.
+	// Rows are the results of the checks on the merge commit, before the base moved to it.
 	Rows []CheckRow `json:"rows,omitempty"`
 }
 
-// RemediationNeeded holds a task back until a remediation is over.
+// RemediationNeeded makes a task wait for a remediation.
 type RemediationNeeded struct {
 	Remediation string         `json:"remediation"`
 	Issue       string         `json:"issue,omitempty"`
 	Body        signalbox.Hash `json:"body,omitzero"`
 }
 
-// HealthAudited records a health auditor's answer. A contradiction is a healthy one beside failing checks.
+// HealthAudited records a health auditor's verdict. A contradiction is a healthy verdict although checks fail.
 type HealthAudited struct {
 	Healthy       bool   `json:"healthy"`
 	Contradiction bool   `json:"contradiction,omitempty"`
 	Reason        string `json:"reason,omitempty"`
 }
 
-// RemediationRetried begins another attempt.
+// RemediationRetried starts another attempt.
 type RemediationRetried struct {
 	Attempt int    `json:"attempt"`
 	Reason  string `json:"reason,omitempty"`
 }
 
-// RemediationEnded lets a task that waited for a remediation go on.
+// RemediationEnded lets a task continue that waited for a remediation.
 type RemediationEnded struct {
 	Remediation string `json:"remediation"`
 }
 
-// ExpertRequested records that the holder of a task asks an expert.
+// ExpertRequested records that the holder of a task asked an expert.
 type ExpertRequested struct {
 	Request string         `json:"request"`
 	Expert  string         `json:"expert"`
@@ -188,12 +198,12 @@ type ExpertAdvised struct {
 	Blob    signalbox.Hash `json:"blob,omitzero"`
 }
 
-// ExpertRegistered adds an expert to those of the configuration.
+// ExpertRegistered adds an expert to the configured ones.
 type ExpertRegistered struct {
 	Expert Expert `json:"expert"`
 }
 
-// SessionParked frees the slot of a holder that waits for an expert or a file.
+// SessionParked frees the slot of a session that waits for an expert or a file.
 type SessionParked struct {
 	Epoch uint64    `json:"epoch"`
 	For   string    `json:"for"`
@@ -201,12 +211,12 @@ type SessionParked struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// SessionResumed takes a slot again.
+// SessionResumed gives a parked session a slot again.
 type SessionResumed struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// UnknownSignalRecovery records that an agent's turn said nothing that counts, and that it is asked again.
+// UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent is prompted again.
 type UnknownSignalRecovery struct {
 	Attempt int    `json:"attempt"`
 	Level   string `json:"level"`
@@ -214,12 +224,12 @@ type UnknownSignalRecovery struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-// AgentSignalFailure records that an agent said nothing that counts too often.
+// AgentSignalFailure records that an agent failed to send a valid signal too often.
 type AgentSignalFailure struct {
 	Reason string `json:"reason"`
 }
 
-// AgentFailed records that an agent ended without a word: a timeout, a crash, a stall, or it could not be started.
+// AgentFailed records that an agent ended without a signal: a timeout, a crash, a stall, or a failed start.
 type AgentFailed struct {
 	Epoch  uint64         `json:"epoch"`
 	Cause  string         `json:"cause"`
@@ -228,13 +238,13 @@ type AgentFailed struct {
 	Detail string         `json:"detail,omitempty"`
 }
 
-// RoleLimited keeps agents of a role from being started before a time.
+// RoleLimited delays the start of agents of a role until a time.
 type RoleLimited struct {
 	Role  signalbox.Role `json:"role"`
 	Until time.Time      `json:"until"`
 }
 
-// QuestionAsked puts a question to the human.
+// QuestionAsked asks the human a question.
 type QuestionAsked struct {
 	Question string         `json:"question"`
 	Kind     QuestionKind   `json:"kind"`
@@ -242,24 +252,24 @@ type QuestionAsked struct {
 	Body     signalbox.Hash `json:"body,omitzero"`
 }
 
-// QuestionAnswered is the human's answer. Withdrawn means that the question no longer matters.
+// QuestionAnswered records the human's answer. Withdrawn means that the question no longer matters.
 type QuestionAnswered struct {
 	Question  string `json:"question"`
 	Answer    string `json:"answer,omitempty"`
 	Withdrawn bool   `json:"withdrawn,omitempty"`
 }
 
-// FilesLocked gives files of a shared workspace to a task.
+// FilesLocked locks files of a shared workspace for a task.
 type FilesLocked struct {
 	Files []string `json:"files"`
 }
 
-// LocksYielded takes a task's files away from it.
+// LocksYielded releases all files that a task has locked.
 type LocksYielded struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// FileWaited records that a task asked for a file that another has.
+// FileWaited records that a task asked for a file that another task has locked.
 type FileWaited struct {
 	File   string `json:"file"`
 	Holder string `json:"holder"`
@@ -272,7 +282,7 @@ type OverlapNoted struct {
 	With string `json:"with"`
 }
 
-// Paused keeps a task, or without one the whole run, from being dispatched; Resumed ends that.
+// Paused stops the dispatch of a task, or of the whole run if the event names no work.
 type Paused struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -280,12 +290,12 @@ type Paused struct {
 // Resumed ends a pause.
 type Resumed struct{}
 
-// Cancelled says that nobody is to work on a task any more, or without one on anything; Retried takes it back.
+// Cancelled ends the work on a task, or on the whole run if the event names no work. Retried undoes it.
 type Cancelled struct {
 	Reason string `json:"reason"`
 }
 
-// Retried begins anew: what went wrong before no longer counts.
+// Retried restarts a task, or continues a cancelled run: earlier failures no longer count.
 type Retried struct {
 	Note string `json:"note,omitempty"`
 }

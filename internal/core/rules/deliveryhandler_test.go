@@ -255,7 +255,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		b, one, two := inHand(t)
 		b.wants(two, "a.go")
 		wantTypes(t, b.wants(one, "b.go"), "SignalHeard t1", "LeaseReleased t2", "LocksYielded t2", "FilesLocked t1")
-		if b.work("t2").Lease != nil || !strings.Contains(b.work("t2").Task.Context, "circle") {
+		if b.work("t2").Lease != nil || !strings.Contains(b.work("t2").Task.Context, "deadlock") {
 			t.Errorf("work %+v", b.work("t2"))
 		}
 		b.say(one, "ready_for_review")

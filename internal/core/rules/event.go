@@ -10,10 +10,9 @@ import (
 	"signalbox"
 )
 
-// body is what an event's Data holds. The bodies are the types of this file and of
-// deliveryevent.go and no others; once released, a type
-// keeps its name, its fields and their meaning for ever. A changed one is a new version, which carries its number
-// in a field "v"; version 1 has none.
+// body is the data of an event: one of the types in this file and in deliveryevent.go. Once released, a type keeps its
+// name, its fields and their meaning forever. A changed type is a new version, with its number in a field "v"; version 1
+// has no such field.
 type body interface {
 	eventType() string
 }
@@ -30,50 +29,51 @@ type WorkOpened struct {
 	Phase signalbox.Phase `json:"phase"`
 }
 
-// LeaseGranted gives the work to a session. The event's sequence is the lease's epoch.
+// LeaseGranted gives the work to a session. The sequence of the event is the epoch of the lease.
 type LeaseGranted struct {
 	Lease   string         `json:"lease"`
 	Role    signalbox.Role `json:"role"`
 	Expires time.Time      `json:"expires"`
 }
 
-// LeaseRenewed moves the expiry of the lease.
+// LeaseRenewed extends the lease.
 type LeaseRenewed struct {
 	Epoch   uint64    `json:"epoch"`
 	Expires time.Time `json:"expires"`
 }
 
-// LeaseReleased ends a lease because its holder is done or gives up, or because an operator took it away.
+// LeaseReleased ends a lease because its holder is done or gave up, or because an operator revoked it.
 type LeaseReleased struct {
 	Epoch  uint64 `json:"epoch"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// LeaseExpired ends a lease that nobody renewed.
+// LeaseExpired ends a lease that was not renewed in time.
 type LeaseExpired struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// SignalHeard records a signal that counts, and where its words are.
+// SignalHeard records an accepted signal, and where it was read.
 type SignalHeard struct {
 	Dialect signalbox.Dialect `json:"dialect"`
 	Signal  string            `json:"signal"`
 	Epoch   uint64            `json:"epoch"`
 	Blob    signalbox.Hash    `json:"blob,omitzero"`
 	Offset  int64             `json:"offset"`
-	// Handler is the coordinator's action for a line signal, and Body has the signal's fields.
-	Handler string         `json:"handler,omitempty"`
-	Body    signalbox.Hash `json:"body,omitzero"`
+	// Handler is the coordinator's action for a line signal.
+	Handler string `json:"handler,omitempty"`
+	// Body is the blob with the signal's fields.
+	Body signalbox.Hash `json:"body,omitzero"`
 }
 
-// SignalRefused records that something was said and does not count: once for each session, reason and thing said,
-// and again only when it has been said ten times as often.
+// SignalRefused records a signal that was refused: once for each session, reason and signal, and again only when it was
+// sent ten times as often.
 type SignalRefused struct {
-	// Said is the signal's name, or "renew" or "release".
+	// Said is the name of the signal, or "renew" or "release".
 	Said   string           `json:"said"`
 	Reason signalbox.Reason `json:"reason"`
 	Detail string           `json:"detail"`
-	// Epoch is the one it was said under, 0 when none was named.
+	// Epoch is the epoch it was sent under, 0 if it named none.
 	Epoch uint64         `json:"epoch"`
 	Count int            `json:"count"`
 	Blob  signalbox.Hash `json:"blob,omitzero"`
@@ -84,35 +84,35 @@ type AgentSessionCompleted struct {
 	signalbox.AgentSessionCompleted
 }
 
-// PhaseChanged moves the work.
+// PhaseChanged moves the work to another phase.
 type PhaseChanged struct {
 	From signalbox.Phase `json:"from"`
 	To   signalbox.Phase `json:"to"`
 }
 
-// WorkUnblocked says why the work may go on.
+// WorkUnblocked records why blocked work can continue.
 type WorkUnblocked struct {
 	Note string `json:"note"`
 }
 
-// BlobRedacted records that the bytes of a blob were to be destroyed from here on.
+// BlobRedacted records that the bytes of a blob are destroyed.
 type BlobRedacted struct {
 	Blob   signalbox.Hash `json:"blob"`
 	Reason string         `json:"reason"`
 }
 
-// TurnSignalHeard records a turn signal that a tree heard in a model's reply. It is about no work and of no session.
+// TurnSignalHeard records a turn signal in a model's reply to a behaviour tree. It belongs to no work item and no session.
 type TurnSignalHeard struct {
 	Run  string `json:"run"`
 	Tree string `json:"tree"`
 	Node string `json:"node"`
-	// Turn is the how-many-eth signal it is that the run logged.
+	// Turn is the number of the signal within the run, from 1.
 	Turn       uint64  `json:"turn"`
 	Signal     string  `json:"signal"`
 	Confidence float64 `json:"confidence"`
-	// Reason is what the signal says about why.
+	// Reason is the explanation in the signal.
 	Reason string `json:"reason,omitempty"`
-	// Body is the blob with all fields and the block as it was written.
+	// Body is the blob with all fields and the block as the model wrote it.
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
@@ -130,7 +130,7 @@ func (WorkUnblocked) eventType() string         { return TypeWorkUnblocked }
 func (BlobRedacted) eventType() string          { return TypeBlobRedacted }
 func (TurnSignalHeard) eventType() string       { return TypeTurnSignalHeard }
 
-// ErrNewer means that the log was written by a newer signalbox. Nothing may be appended to it by this one.
+// ErrNewer means that a newer signalbox wrote the log. This one must not append to it.
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
 
 func newerRules(version int) error {
@@ -141,7 +141,7 @@ func newer(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "install the newer signalbox here too"}
 }
 
-// encode writes a body as compact JSON without HTML escapes, so that the text in other tools is the text hashed.
+// encode returns a body as compact JSON without HTML escapes, so that other tools show the same text that was hashed.
 func encode(b body) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -152,7 +152,7 @@ func encode(b body) []byte {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// decode reads the body of an event. A type or a field that is not known here means that a newer signalbox wrote it.
+// decode returns the body of an event. An unknown type or field means that a newer signalbox wrote it.
 func decode(e *signalbox.Event) (body, error) {
 	if read, known := decoders[e.Type]; known {
 		return read(e)
@@ -166,7 +166,7 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&b)
 	if err == nil && (e.Data[0] != '{' || dec.InputOffset() != int64(len(e.Data))) {
-		err = errors.New("it is not one JSON object and nothing else")
+		err = errors.New("the data is not a single JSON object")
 	}
 	if err != nil {
 		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w", ErrNewer, e.Seq, e.Type, err))
@@ -174,7 +174,7 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 	return b, nil
 }
 
-// decoders are the types that Data can hold, by the event's type.
+// decoders returns the body of an event, by event type.
 var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
 	TypeWorkOpened:            decodeAs[WorkOpened],

@@ -10,8 +10,8 @@ import (
 	"signalbox"
 )
 
-// An accepted exit signal is one append: it is heard, the session is completed, the work moves, and the lease is
-// free. All or none.
+// decide accepts an exit signal with four events in one append: the signal, the completed session, the phase change and
+// the release of the lease.
 func (c Exit) decide(d *decider) error {
 	session, err := d.session(c.Session)
 	if err != nil {
@@ -21,14 +21,14 @@ func (c Exit) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	said := refusal{signal: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
+	sent := refusal{signal: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
 	if fault := c.fault(); fault != "" {
 		d.answer.Work, d.answer.Session = held.Work, session.ID
-		said.reason, said.detail = signalbox.ReasonMalformed, fault
-		return d.refuse(session, held.Work, said, signalbox.CodeFailed, "mend the signal and send it again")
+		sent.reason, sent.detail = signalbox.ReasonMalformed, fault
+		return d.refuse(session, held.Work, sent, signalbox.CodeFailed, "correct the signal and send it again")
 	}
 	if held.Work == "" {
-		return d.refuseStale(session, nil, nil, said)
+		return d.refuseStale(session, nil, nil, sent)
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
@@ -41,14 +41,14 @@ func (c Exit) decide(d *decider) error {
 		if d.repeatedExit(session, completed) {
 			return nil
 		}
-		return d.refuseStale(session, w, lease, said)
+		return d.refuseStale(session, w, lease, sent)
 	}
 	if completed.PhaseCompleted != w.Phase || completed.NextPhase == nil {
 		d.answer.Work, d.answer.Phase, d.answer.Session = w.ID, w.Phase, session.ID
-		said.reason = signalbox.ReasonPhaseMismatch
-		said.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
-		return d.refuse(session, w.ID, said, signalbox.CodeFailed,
-			fmt.Sprintf("send the signal again with phase_completed %s, if that is what was done", w.Phase))
+		sent.reason = signalbox.ReasonPhaseMismatch
+		sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
+		return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
+			fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
 	}
 	if w.Task != nil {
 		c.acceptPlanned(d, session, w, completed)
@@ -58,7 +58,7 @@ func (c Exit) decide(d *decider) error {
 	return nil
 }
 
-// fault returns why the signal is not valid, or "".
+// fault returns why the signal is invalid, or "".
 func (c Exit) fault() string {
 	fault := c.Fault
 	if err := c.Signal.Validate(); fault == "" && err != nil {
@@ -67,7 +67,7 @@ func (c Exit) fault() string {
 	return strings.ToValidUTF8(fault[:min(len(fault), maxText)], "\ufffd")
 }
 
-// lease finds the lease that the signal is sent under. The zero Held.Work means that the session never had it.
+// lease returns the lease that the signal is sent under. An empty Work means that the session never had it.
 func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	if c.Epoch != 0 {
 		return session.lease(c.Epoch), nil
@@ -77,7 +77,7 @@ func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	})
 	switch len(live) {
 	case 0:
-		return session.Held[len(session.Held)-1], nil // stale, unless it sent this very signal before
+		return session.Held[len(session.Held)-1], nil // stale, unless the session sent the same signal before
 	case 1:
 		return session.lease(live[0]), nil
 	}
@@ -95,7 +95,7 @@ func (session *Session) lease(epoch uint64) LeaseRef {
 	return session.Held[i]
 }
 
-// repeated answers a signal that the session sent before under the same lease, with the first result.
+// repeatedExit repeats the first answer if the session sent the same signal before under the same lease.
 func (d *decider) repeatedExit(session *Session, completed signalbox.AgentSessionCompleted) bool {
 	digest := signalbox.Hash(sha256.Sum256(encode(AgentSessionCompleted{completed})))
 	for _, exit := range session.Exits {
@@ -123,7 +123,7 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 	d.answer.Phase, d.answer.Completed = *completed.NextPhase, &completed
 }
 
-// acceptPlanned takes an exit signal about planned work for the line signal that says the same.
+// acceptPlanned treats an exit signal about planned work like the equivalent line signal.
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
@@ -132,7 +132,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
 	seq := d.record(w.ID, h.session, h.actor, AgentSessionCompleted{completed})
 	d.answerExit(completed, seq)
-	notes := "without a word about why"
+	notes := "no reason given"
 	if completed.Notes != nil {
 		notes = *completed.Notes
 	}
@@ -147,7 +147,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	case h.role == signalbox.RoleAuditor:
 		d.markComplete(h)
 	default:
-		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal, which does not say enough: %s", h.role, w.ID, notes)
+		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
 		d.release(w.ID, h.holder, signalbox.NameExit)
 	}
 	d.askBudget(h)

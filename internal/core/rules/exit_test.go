@@ -221,8 +221,8 @@ func TestRepeatedExit(t *testing.T) {
 
 	other := withNotes(signal, "done again")
 	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: other}),
-		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"},
-		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and nobody holds the work","epoch":3,"count":1}`)
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
+		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and no session holds the work","epoch":3,"count":1}`)
 }
 
 // The same words under another lease are another signal.

@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// processExpansion attaches a business analyst's specification and adds the sub-tasks; the task itself comes after them. If
-// the analyst is not sure, or what it wrote cannot be a plan, the human is asked.
+// processExpansion adds a business analyst's specification and sub-tasks to a task. The task itself starts after the
+// sub-tasks. If the analyst is not confident, or the sub-tasks are not valid, the human is asked.
 func (d *decider) processExpansion(h report) {
 	confidence := strings.ToUpper(h.Fields.Confidence)
 	subTasks, fault := d.s.subTasks(h.w.ID, h.Fields.SubTasks)
@@ -16,7 +16,7 @@ func (d *decider) processExpansion(h report) {
 		fault = "the analyst's confidence is low"
 	}
 	if fault != "" {
-		d.block(h.w, h.w.Phase, h.holder, AskedExpansion, h.Body, "the specification of %s is not used: %s. %s", h.w.ID, fault, h.Fields.Summary)
+		d.block(h.w, h.w.Phase, h.holder, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID, fault, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	}
@@ -31,7 +31,7 @@ func (d *decider) processExpansion(h report) {
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// subTasks gives sub-tasks ids that are free, and says what is wrong with them, "" if nothing is.
+// subTasks returns the wanted sub-tasks with unused ids. If they are not valid, fault says why.
 func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fault string) {
 	if len(wanted) > maxLoaded {
 		return nil, "it has too many sub-tasks"
@@ -44,7 +44,7 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 		}
 		_, taken := s.Work(id)
 		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] || names[t.ID] != "" || s.differsInCase(id) {
-			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has an id that cannot be used"
+			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has an invalid or duplicate id"
 		}
 		if t.Draft {
 			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has no acceptance criteria"
@@ -62,7 +62,7 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != parent && !s.waitsFor(w, parent):
 				sub.BlockedBy = with(sub.BlockedBy, blocker)
 			default:
-				return nil, "sub-task '" + sanitize(t.ID, 64) + "' waits for '" + sanitize(blocker, 64) + "', which it cannot"
+				return nil, "sub-task '" + sanitize(t.ID, 64) + "' cannot wait for '" + sanitize(blocker, 64) + "'"
 			}
 		}
 		tasks = append(tasks, sub)
@@ -73,13 +73,13 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 	return tasks, ""
 }
 
-// differsInCase tells whether there is work whose id is the same but for upper and lower case: on some disks they would share a
-// folder.
+// differsInCase reports whether the id of another work differs only in case: on some file systems they would share a
+// directory.
 func (s *State) differsInCase(id string) bool {
 	return slices.ContainsFunc(s.works, func(w *Work) bool { return strings.EqualFold(w.ID, id) })
 }
 
-// circular tells whether tasks wait for each other in a circle.
+// hasCycle reports whether tasks wait for each other in a cycle.
 func hasCycle(tasks []PlanTask) bool {
 	left := slices.Clone(tasks)
 	for len(left) > 0 {

@@ -7,19 +7,19 @@ import (
 	"signalbox"
 )
 
-// dispatchExpert makes a request to an expert a work item of its own, and parks who asked.
+// dispatchExpert creates a work item for a request to an expert, and parks the session that asked.
 func (d *decider) dispatchExpert(h report) {
 	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.delivery.Policy
 	_, known := d.s.expert(h.Fields.Expert)
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
 	case count > p.Limits.ExpertRequests:
-		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asked experts %d times already, and now '%s': %s",
+		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s has asked experts %d times already, and now asks '%s': %s",
 			h.w.ID, count-1, h.Fields.Expert, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	case !known && !creates:
-		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asks the expert '%s', and there is none of that name: %s",
+		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
 			h.w.ID, h.Fields.Expert, h.Fields.Summary)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
@@ -27,7 +27,7 @@ func (d *decider) dispatchExpert(h report) {
 	request := fmt.Sprintf("X-%d", d.s.delivery.Requests+1)
 	expert := h.Fields.Expert
 	if !known {
-		expert = "" // to be made first
+		expert = "" // an expert creator must create it first
 	}
 	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
 		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
@@ -36,8 +36,8 @@ func (d *decider) dispatchExpert(h report) {
 	d.answer.Parked = true
 }
 
-// deliverToRequestingAgent gives the advice to the task that asked. Its holder goes on if it is still there; else the advice
-// waits for whoever comes next.
+// deliverToRequestingAgent adds the advice to the task that asked. The session that asked continues with it, or the next
+// one if that session has ended.
 func (d *decider) deliverToRequestingAgent(h report) {
 	t := h.w.Task
 	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
@@ -49,7 +49,7 @@ func (d *decider) escalateToDivine(h report) {
 	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
 }
 
-// giveUpRequest ends a request without advice, and asks the human in the expert's place.
+// giveUpRequest ends a request without advice, and asks the human instead.
 func (d *decider) giveUpRequest(h report, why string) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
 	d.release(h.w.ID, h.holder, h.Signal)
@@ -60,7 +60,7 @@ func (d *decider) giveUpRequest(h report, why string) {
 	lease := d.liveLease(asker)
 	d.ask(asker.ID, h.session, h.actor, AskedExpert, h.Body, "%s", why)
 	if lease != nil && lease.Epoch != h.w.Task.Asked {
-		return // somebody else has the task in hand by now: the question holds back whoever comes next
+		return // another session holds the task by now; the question stops the one after it
 	}
 	if asker.Phase != signalbox.PhaseBlocked {
 		d.record(asker.ID, h.session, h.actor, PhaseChanged{asker.Phase, signalbox.PhaseBlocked})
@@ -70,11 +70,11 @@ func (d *decider) giveUpRequest(h report, why string) {
 	}
 }
 
-// registerExpert adds an expert, and gives it the request that it was made for.
+// registerExpert adds an expert, and assigns it the request that it was created for.
 func (d *decider) registerExpert(h report) {
 	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
-		d.giveUpRequest(h, fmt.Sprintf("an expert was to be made for %s, and its name cannot be used: %q", h.w.Task.Asker, name))
+		d.giveUpRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q", h.w.Task.Asker, name))
 		return
 	}
 	var keywords []string
@@ -85,7 +85,7 @@ func (d *decider) registerExpert(h report) {
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// ResumeSession asks for a slot again, for a holder whose waiting is over.
+// ResumeSession asks for a slot for a parked session that no longer must wait.
 type ResumeSession struct {
 	Session string
 	Epoch   uint64
@@ -104,7 +104,7 @@ func (c ResumeSession) decide(d *decider) error {
 	case !park.Ready && (park.Until.IsZero() || d.at.Before(park.Until)):
 		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
 	}
-	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // who has waited longest goes first
+	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // the session with the oldest lease goes first
 	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}
@@ -136,7 +136,7 @@ func (s *State) applyExpert(e *signalbox.Event, body body) {
 	}
 }
 
-// arrived notes that what the holder of a task waits for is there.
+// markReady marks a parked task as ready if it waits for what.
 func (t *Task) markReady(what string) {
 	if t.Parked != nil && t.Parked.For == what {
 		park := *t.Parked

@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// queueOrCoordinate deals with a file that a task wants and did not declare. Where each task has its own workspace the merge
-// decides, and both are told; in a shared one the file is granted or waited for.
+// queueOrCoordinate handles a request for a file that a task did not declare. In a shared workspace the task gets the file
+// or waits for it. If each task has its own workspace, both tasks are told, and the merge shows whether they conflict.
 func (d *decider) queueOrCoordinate(h report) {
 	file := cleanFile(h.Fields.File)
 	if d.s.delivery.Policy.Shared {
@@ -25,11 +25,11 @@ func (d *decider) queueOrCoordinate(h report) {
 	d.record(h.w.ID, h.session, h.actor, OverlapNoted{File: file})
 }
 
-// maxOverlaps is how many files a task may ask for that it did not declare.
+// maxOverlaps is how many undeclared files a task may ask for.
 const maxOverlaps = 50
 
-// fileKnown tells whether a signal asks for a file that the task asked for before or has, and whether it asks for too many: an
-// agent cannot flood the ledger.
+// fileRequested reports whether a signal asks for a file that the task has or asked for before, and whether the task has
+// asked for too many files. Both limit what an agent can write to the ledger.
 func (s *State) fileRequested(h report) (known, many bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
@@ -51,14 +51,14 @@ func (d *decider) lockOrWait(h report, file string) {
 		d.record(h.w.ID, h.session, h.actor, FilesLocked{[]string{file}})
 		return
 	}
-	if circle := d.s.lockCycle(h.w.ID, owner); circle != nil {
-		d.breakCycle(h, file, circle)
+	if cycle := d.s.lockCycle(h.w.ID, owner); cycle != nil {
+		d.breakCycle(h, file, cycle)
 		return
 	}
 	count, limits := h.w.Task.Counts.FileWaits+1, d.s.delivery.Policy.Limits
 	d.record(h.w.ID, h.session, h.actor, FileWaited{file, owner, count})
 	if count >= limits.FileWaits {
-		d.block(h.w, h.w.Phase, h.holder, AskedFile, h.Body, "%s wants %s for the %s time, and %s has it", h.w.ID, file, ordinal(count), owner)
+		d.block(h.w, h.w.Phase, h.holder, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID, file, ordinal(count), owner)
 		d.release(h.w.ID, h.holder, h.Signal)
 		return
 	}
@@ -66,13 +66,13 @@ func (d *decider) lockOrWait(h report, file string) {
 	d.answer.Parked = true
 }
 
-// lockCircle returns the tasks of the circle that would close if asker waited for owner, nil if none would.
+// lockCycle returns the tasks that would wait for each other in a cycle if asker waited for owner, nil if there is none.
 func (s *State) lockCycle(asker, owner string) []*Work {
 	first, _ := s.Work(asker)
-	circle := []*Work{first}
+	cycle := []*Work{first}
 	for range s.works {
 		w, _ := s.Work(owner)
-		circle = append(circle, w)
+		cycle = append(cycle, w)
 		if w.Task.Parked == nil || !w.Task.Parked.File {
 			return nil
 		}
@@ -81,21 +81,21 @@ func (s *State) lockCycle(asker, owner string) []*Work {
 			return nil
 		}
 		if next == asker {
-			return circle
+			return cycle
 		}
 		owner = next
 	}
 	return nil
 }
 
-// breakCircle has the youngest task of a circle give up its files and begin again later.
-func (d *decider) breakCycle(h report, file string, circle []*Work) {
-	youngest := slices.MaxFunc(circle, func(a, b *Work) int { return a.Task.Order - b.Task.Order })
+// breakCycle makes the task of the cycle that comes last in the plan release its files and start again later.
+func (d *decider) breakCycle(h report, file string, cycle []*Work) {
+	youngest := slices.MaxFunc(cycle, func(a, b *Work) int { return a.Task.Order - b.Task.Order })
 	var ids []string
-	for _, w := range circle {
+	for _, w := range cycle {
 		ids = append(ids, w.ID)
 	}
-	why := "a circle of waiting: " + strings.Join(ids, ", ")
+	why := "deadlock between " + strings.Join(ids, ", ")
 	if youngest.ID == h.w.ID {
 		d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
 		d.release(h.w.ID, h.holder, why)
@@ -134,7 +134,7 @@ func (s *State) applyFiles(e *signalbox.Event, body body) {
 	}
 }
 
-// freed gives files to those who wait for them, to each file who came first.
+// grantFiles gives each released file to the task that has waited longest for it.
 func (s *State) grantFiles(files []string) {
 	for _, file := range files {
 		if w := s.firstWaiter(file, ""); w != nil {
@@ -146,12 +146,12 @@ func (s *State) grantFiles(files []string) {
 	}
 }
 
-// waiter returns the task, other than one, whose holder has waited longest for a file, nil if nobody does.
-func (s *State) firstWaiter(file, other string) *Work {
+// firstWaiter returns the task other than except whose session has waited longest for a file, nil if there is none.
+func (s *State) firstWaiter(file, except string) *Work {
 	var first *Work
 	for _, i := range s.leased {
 		w := s.works[i]
-		if w.Task == nil || w.ID == other || w.Task.Parked == nil || !w.Task.Parked.File || w.Task.Parked.Ready || w.Task.Parked.For != file {
+		if w.Task == nil || w.ID == except || w.Task.Parked == nil || !w.Task.Parked.File || w.Task.Parked.Ready || w.Task.Parked.For != file {
 			continue
 		}
 		if first == nil || w.Lease.Epoch < first.Lease.Epoch {

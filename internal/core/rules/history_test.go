@@ -213,9 +213,9 @@ func TestNewer(t *testing.T) {
 		}
 		form := "event 19 is a " + eventType + " in a form that this one does not know: "
 		wantNewer(t, eventType, more, form+`json: unknown field "v"`)
-		wantNewer(t, eventType, whole+"{}", form+"it is not one JSON object and nothing else")
-		wantNewer(t, eventType, whole+"\n", form+"it is not one JSON object and nothing else")
-		wantNewer(t, eventType, "null", form+"it is not one JSON object and nothing else")
+		wantNewer(t, eventType, whole+"{}", form+"the data is not a single JSON object")
+		wantNewer(t, eventType, whole+"\n", form+"the data is not a single JSON object")
+		wantNewer(t, eventType, "null", form+"the data is not a single JSON object")
 		wantNewer(t, eventType, "", form+"EOF")
 		wantNewer(t, eventType, "{", form+"unexpected EOF")
 	}

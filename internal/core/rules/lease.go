@@ -10,7 +10,7 @@ import (
 	"signalbox"
 )
 
-// ErrNothingToClaim means that no work is there for the role now. It may come.
+// ErrNothingToClaim means that there is no work for the role at the moment. There may be later.
 var ErrNothingToClaim = errors.New("there is nothing to claim")
 
 func (c Claim) decide(d *decider) error {
@@ -38,28 +38,28 @@ func (c Claim) decide(d *decider) error {
 		return err
 	}
 	if may := w.claimableBy(); may == "" {
-		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s: nobody may claim it", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s and cannot be claimed", w.ID, w.Phase)
 	} else if may != c.Role {
 		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
-			"work '%s' is in %s: %s may not claim it", w.ID, w.Phase, c.Role)
+			"work '%s' is in %s, which %s cannot claim", w.ID, w.Phase, c.Role)
 	}
 	c.grant(d, w)
 	return nil
 }
 
-// unplannedClaim refuses a claim by hand of planned work that is not due.
+// checkDue refuses a claim by hand of planned work that cannot start yet.
 func (s *State) checkDue(w *Work) error {
 	if w.Task == nil || s.canStart(w) || w.claimableBy() == "" {
 		return nil
 	}
-	return refusef(signalbox.CodeFailed, "it can be claimed when nothing holds it back", "work '%s' is not due: %s", w.ID, s.Reason(w))
+	return refusef(signalbox.CodeFailed, "wait until it can start", "work '%s' cannot start yet: %s", w.ID, s.Reason(w))
 }
 
 func claimHint(w *Work) string {
 	if w.Phase == signalbox.PhaseBlocked {
-		return fmt.Sprintf("see why with signalbox work show %s, then signalbox work unblock %s", w.ID, w.ID)
+		return fmt.Sprintf("see why with signalbox work show %s, then run signalbox work unblock %s", w.ID, w.ID)
 	}
-	return "see what is there with signalbox work list"
+	return "list the work with signalbox work list"
 }
 
 // held answers a claim of work that has a live lease.
@@ -80,8 +80,7 @@ func (c Claim) grant(d *decider, w *Work) {
 	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
 }
 
-// next claims what is nearest to its end, and of that what was opened first, so that work finishes before more
-// begins.
+// next claims the work in the latest phase, and within a phase the oldest, so that started work finishes first.
 func (c Claim) next(d *decider) error {
 	if w := c.granted(d); w != nil {
 		return c.held(d, w, w.Lease)
@@ -108,7 +107,7 @@ func (c Claim) next(d *decider) error {
 	return refusef(signalbox.CodeNotFound, "add --wait to wait for work", "%w for %s", ErrNothingToClaim, c.Role)
 }
 
-// granted returns the work that this very claim was granted before, nil if it was not.
+// granted returns the work that an earlier attempt of the same claim was granted, nil if none was.
 func (c Claim) granted(d *decider) *Work {
 	session, known := d.s.Session(c.Session)
 	if !known {
@@ -183,10 +182,10 @@ func (c Release) byOperator(d *decider) error {
 	}
 	lease := d.liveLease(w)
 	if lease == nil {
-		return refusef(signalbox.CodeFailed, "nothing needs to be released", "nobody holds work '%s'", w.ID)
+		return refusef(signalbox.CodeFailed, "there is nothing to release", "no session holds work '%s'", w.ID)
 	}
 	if c.Epoch != 0 && c.Epoch != lease.Epoch {
-		return refusef(signalbox.CodeConflict, "look at who holds it now with signalbox work show "+w.ID,
+		return refusef(signalbox.CodeConflict, "see who holds it now with signalbox work show "+w.ID,
 			"epoch %d of work '%s' is over, epoch %d is live", c.Epoch, w.ID, lease.Epoch)
 	}
 	seq := d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, c.Reason})
@@ -201,7 +200,7 @@ func (Expire) decide(d *decider) error {
 	return nil
 }
 
-// liveLease returns the lease of a work item, and records that it has expired if so.
+// liveLease returns the live lease of a work item, nil if there is none. If the lease has expired, it records that.
 func (d *decider) liveLease(w *Work) *signalbox.Lease {
 	if w.Lease != nil && d.expired(w.Lease) {
 		d.record(w.ID, w.Lease.Session, w.Lease.Actor, LeaseExpired{w.Lease.Epoch})
@@ -222,7 +221,7 @@ func (d *decider) answerLease(w *Work, seq uint64, lease *signalbox.Lease) {
 func (d *decider) work(id string) (*Work, error) {
 	w, ok := d.s.Work(id)
 	if !ok {
-		return nil, refusef(signalbox.CodeNotFound, "see what is there with signalbox work list", "there is no work '%s'", id)
+		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list", "there is no work '%s'", id)
 	}
 	return w, nil
 }
@@ -246,8 +245,8 @@ func (d *decider) workAndSession(work, session string) (*Work, *Session, error) 
 
 func checkTTL(ttl time.Duration) error {
 	if ttl < signalbox.MinLeaseTTL || ttl > signalbox.MaxLeaseTTL {
-		return refusef(signalbox.CodeUsage, "15m is usual", "a lease lives for %s to %s, not %s",
-			signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL, ttl)
+		return refusef(signalbox.CodeUsage, "the default is "+signalbox.DefaultLeaseTTL.String(), "a lease cannot last %s: the limits are %s and %s",
+			ttl, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL)
 	}
 	return nil
 }
@@ -260,7 +259,7 @@ func checkRole(role signalbox.Role) error {
 		}
 	}
 	if !slices.Contains(may, string(role)) {
-		return refusef(signalbox.CodeUsage, "these may: "+strings.Join(may, ", "), "role '%s' may not claim work", role)
+		return refusef(signalbox.CodeUsage, "these roles can: "+strings.Join(may, ", "), "role '%s' cannot claim work", role)
 	}
 	return nil
 }

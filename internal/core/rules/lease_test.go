@@ -91,13 +91,13 @@ func TestRenewRefusals(t *testing.T) {
 		{"no such session", Renew{Work: "w", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
 		{"neither", Renew{Work: "x", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
 		{"too long", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 25 * time.Hour},
-			refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 25h0m0s"}, 0},
-		{"too short", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 1}, refused{Code: signalbox.CodeUsage, Msg: "a lease lives for 1s to 24h0m0s, not 1ns"}, 0},
+			refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 25h0m0s: the limits are 1s and 24h0m0s"}, 0},
+		{"too short", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 1}, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 1ns: the limits are 1s and 24h0m0s"}, 0},
 		{"an older epoch", Renew{Work: "w", Session: "S2", Epoch: 4}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 4, 6)}, 4},
 		{"no epoch", Renew{Work: "w", Session: "S"}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 0, 6)}, 0},
 		{"an epoch that never was", Renew{Work: "w", Session: "S", Epoch: 99}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 99, 6)}, 99},
 		{"somebody else's", Renew{Work: "w", Session: "S3", Epoch: 6},
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' is not session 'S3''s"}, 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, _, live := holding(t)
@@ -134,7 +134,7 @@ func TestStaleAtExpiry(t *testing.T) {
 			if name == "no epoch" {
 				said = "agent_exit"
 			}
-			const msg = "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"
+			const msg = "stale lease: epoch 3 of work 'w' is over, and no session holds the work"
 			wantRefused(t, b.try(c(epoch)), refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
 				`LeaseExpired {"epoch":3}`,
 				fmt.Sprintf(`SignalRefused {"said":"%s","reason":"stale_lease","detail":"%s","epoch":3,"count":1}`, said, msg))
@@ -201,13 +201,13 @@ func TestReleaseRefusals(t *testing.T) {
 		{"control characters", Release{Work: "w", Session: "S", Epoch: 6, Reason: "a\x1b[2J"},
 			refused{Code: signalbox.CodeUsage, Msg: "invalid reason: must not contain control characters"}, 0},
 		{"somebody else's", Release{Work: "w", Session: "S3", Epoch: 6},
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' is not session 'S3''s"}, 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
 		{"another epoch", Release{Work: "w", Session: "S", Epoch: 4},
 			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 4 of work 'w' is over, epoch 6 is live"}, 4},
 		{"by nobody", Release{Work: "w", Reason: "r"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
 		{"by an operator without a reason", Release{Work: "w", Actor: "op", Reason: " \n"}, refused{Code: signalbox.CodeUsage, Msg: "the reason is empty"}, 0},
 		{"by an operator, no such work", Release{Work: "x", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
-		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeFailed, Msg: "nobody holds work 'free'"}, 0},
+		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'free'"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, _, live := holding(t)
@@ -238,8 +238,8 @@ func TestReleaseByOperator(t *testing.T) {
 		t.Errorf("tenure: %+v", tenure)
 	}
 	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}),
-		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and nobody holds the work"},
-		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and nobody holds the work","epoch":3,"count":1}`)
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
+		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and no session holds the work","epoch":3,"count":1}`)
 	if again := b.do(Release{Work: "w", Session: "S", Epoch: epoch}); !again.Repeated || again.Seq != epoch+1 {
 		t.Errorf("the holder's own release is then answered with %+v", again)
 	}
@@ -252,7 +252,7 @@ func TestReleaseByOperatorAtExpiry(t *testing.T) {
 	b.claim("w", "S")
 	b.now = b.work("w").Lease.Expires
 	wantRefused(t, b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"}),
-		refused{Code: signalbox.CodeFailed, Msg: "nobody holds work 'w'"}, `LeaseExpired {"epoch":3}`)
+		refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'w'"}, `LeaseExpired {"epoch":3}`)
 }
 
 func TestReleaseAfterExitIsStale(t *testing.T) {

@@ -15,33 +15,33 @@ type PlanTask struct {
 	Priority  int
 	BlockedBy []string
 	Files     []string
-	// Draft means that a business analyst has to say what is to be done.
+	// Draft means that a business analyst must specify the task first.
 	Draft bool
-	// Text is the blob that has the task in full.
+	// Text is the blob with the full text of the task.
 	Text   signalbox.Hash
 	Budget Budget
 }
 
-// LoadPlan makes the box's tasks those of a plan. What is completed stays completed. One command loads a part of a
-// large plan; until Answer.Plan.Loaded it is to be given again.
+// LoadPlan loads a plan into the box: it adds, changes and cancels tasks. Completed tasks stay completed. A large plan takes
+// several commands: repeat the command until Answer.Plan.Loaded.
 type LoadPlan struct {
 	Plan  signalbox.Hash
 	Name  string
 	Tasks []PlanTask
 	Actor string
-	// Replace allows a plan that has nothing in common with one that is not finished.
+	// Replace allows a plan that has no task in common with an unfinished one.
 	Replace bool
 }
 
 // PlanChange is what loading a plan changed.
 type PlanChange struct {
 	Loaded bool
-	// Stale are completed tasks about which the plan says something else now. They are not done again.
+	// Stale are completed tasks that the plan now describes differently. They are not done again.
 	Added, Changed, Removed, Stale []string
 }
 
-// maxLoaded is how many tasks one command adds, changes or removes, and maxLoadEvents with about how many events: an append
-// has its limits.
+// maxLoaded is how many tasks one command adds, changes or removes, and maxLoadEvents about how many events it causes,
+// because the size of an append is limited.
 const (
 	maxLoaded     = 400
 	maxLoadEvents = 800
@@ -93,14 +93,14 @@ func (c LoadPlan) decide(d *decider) error {
 
 const (
 	removedFromPlan = "removed from the plan"
-	backInPlan      = "it is in the plan again"
+	backInPlan      = "added to the plan again"
 )
 
 func (d *decider) loadFull(change *PlanChange) bool {
 	return len(change.Added)+len(change.Changed)+len(change.Removed) >= maxLoaded || len(d.events) >= maxLoadEvents
 }
 
-// partOf tells whether a sub-task is of a task that is wanted.
+// belongsTo reports whether w is a sub-task, directly or not, of a wanted task.
 func (s *State) belongsTo(w *Work, wanted map[string]bool) bool {
 	for w.Task.Parent != "" {
 		if wanted[w.Task.Parent] {
@@ -111,7 +111,7 @@ func (s *State) belongsTo(w *Work, wanted map[string]bool) bool {
 	return false
 }
 
-// load adds or changes one task if need be.
+// load adds a task, or changes it if the plan describes it differently.
 func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	w, exists := d.s.Work(t.ID)
 	phase := signalbox.PhaseImplementation
@@ -127,8 +127,8 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	replanned := TaskReplanned{t.Title, order, t.Priority, t.BlockedBy, lockOrder(t.Files), t.Text, t.Budget}
 	now := TaskReplanned{w.Title, w.Task.Order, w.Task.Priority, w.Task.Blockers, w.Task.Files, w.Task.Text, w.Task.Budget}
 	same := string(marshal(replanned)) == string(marshal(now))
-	now.Order = order // to stand elsewhere in the plan is no change to tell of
-	moved := string(marshal(replanned)) == string(marshal(now))
+	now.Order = order
+	sameButOrder := string(marshal(replanned)) == string(marshal(now))
 	back := w.Task.Cancelled == removedFromPlan
 	switch {
 	case w.Phase == signalbox.PhaseCompleted && w.Task.Text != t.Text:
@@ -144,12 +144,13 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	if w.Task.Text != t.Text {
 		d.restart(w, c.Actor)
 	}
-	if !moved || back {
+	if !sameButOrder || back { // a new position alone is not reported as a change
 		change.Changed = append(change.Changed, t.ID)
 	}
 }
 
-// beginAnew sends work back to the developers that was done for another text: what was checked, reviewed or audited was that.
+// restart sends work back to the developers because its text changed after it was implemented: its checks, review and
+// audit no longer apply.
 func (d *decider) restart(w *Work, actor string) {
 	at, blocked := w.Phase, w.Phase == signalbox.PhaseBlocked
 	if blocked {
@@ -159,9 +160,9 @@ func (d *decider) restart(w *Work, actor string) {
 		return
 	}
 	if lease := d.liveLease(w); lease != nil {
-		d.revokeLease(w, actor, "the plan has changed")
+		d.revokeLease(w, actor, "the plan changed")
 	}
-	d.record(w.ID, "", actor, ReworkOrdered{Cause: "plan", Summary: "the plan says something else about this task now; see that all of it holds"})
+	d.record(w.ID, "", actor, ReworkOrdered{Cause: reworkPlan, Summary: "the plan now describes this task differently; make sure that the work matches all of it"})
 	if blocked {
 		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseBlocked, at})
 	}
@@ -171,7 +172,7 @@ func (d *decider) restart(w *Work, actor string) {
 	}
 }
 
-// lockOrder is the order in which files are locked, each once and by one name.
+// lockOrder returns files by their clean names, sorted and without duplicates.
 func lockOrder(files []string) []string {
 	var clean []string
 	for _, file := range files {
@@ -183,10 +184,10 @@ func lockOrder(files []string) []string {
 
 func cleanFile(file string) string { return path.Clean(sanitize(file, 1000)) }
 
-// check refuses a plan that cannot be this box's.
+// check validates the plan.
 func (c LoadPlan) check(s *State) error {
 	if s.delivery.Policy == nil || c.Plan == (signalbox.Hash{}) {
-		return refusef(signalbox.CodeUsage, "give Configure first, and the plan's digest", "no policy says how work is delivered, or the plan has no digest")
+		return refusef(signalbox.CodeUsage, "send Configure first, and the digest of the plan", "the box has no policy, or the plan has no digest")
 	}
 	ids, common, unfinished := map[string]bool{}, false, []string(nil)
 	for _, t := range c.Tasks {
@@ -194,12 +195,12 @@ func (c LoadPlan) check(s *State) error {
 			return err
 		}
 		if ids[t.ID] || isReservedID(t.ID) {
-			return refusef(signalbox.CodeUsage, "give each task an id of its own, other than R-1, X-1, B-1 or Q-1", "task '%s' cannot be in the plan, or not twice", t.ID)
+			return refusef(signalbox.CodeUsage, "give each task a unique id, other than R-1, X-1, B-1 or Q-1", "task id '%s' is a duplicate or reserved", t.ID)
 		}
 		ids[t.ID] = true
 		w, exists := s.Work(t.ID)
 		if exists && (w.Task == nil || w.Task.Kind != KindTask) {
-			return refusef(signalbox.CodeConflict, "give the task another id in the plan", "work '%s' is there already, and not of a plan", t.ID)
+			return refusef(signalbox.CodeConflict, "give the task another id in the plan", "work '%s' already exists, and does not belong to a plan", t.ID)
 		}
 		common = common || exists && !w.Done()
 	}
@@ -209,13 +210,13 @@ func (c LoadPlan) check(s *State) error {
 		}
 	}
 	if len(unfinished) > 0 && !common && !c.Replace {
-		return refusef(signalbox.CodeConflict, "finish that plan first, use another box, or add --replace to give it up",
+		return refusef(signalbox.CodeConflict, "finish that plan first, use another box, or add --replace to cancel it",
 			"another plan is not finished (%s), and this one has no task in common with it", joinSome(unfinished))
 	}
 	return nil
 }
 
-// ownID tells whether an id is of the form that signalbox gives to what it adds itself.
+// isReservedID reports whether an id has a form that signalbox uses for work and questions that it adds itself.
 func isReservedID(id string) bool {
 	return len(id) > 2 && strings.ContainsRune("RXBQ", rune(id[0])) && id[1] == '-' && strings.Trim(id[2:], "0123456789") == ""
 }
@@ -227,7 +228,7 @@ func joinSome(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// openBaseline asks for the checks to be run on the base.
+// openBaseline adds a work item that runs the checks on the base.
 func (d *decider) openBaseline(actor string) {
 	d.baselines++
 	n := d.s.delivery.Baselines + d.baselines
@@ -253,7 +254,7 @@ func (s *State) applyPlan(e *signalbox.Event, body body) {
 	}
 }
 
-// breakWaits forgets what agents wanted to wait for where the plan says now that it comes later.
+// breakWaits removes blockers that agents named and that depend on the waiting task in the new plan.
 func (s *State) breakWaits() {
 	for _, w := range s.works {
 		if w.Task == nil {
@@ -282,7 +283,7 @@ func (s *State) addTask(e *signalbox.Event, b TaskPlanned) {
 	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Task: t})
 }
 
-// refreshAll finds out anew which tasks are ready. What a policy says may matter to all of them.
+// refreshAll updates for all tasks whether they can start, because that can depend on the policy.
 func (s *State) refreshAll() {
 	for i, w := range s.works {
 		if w.Task != nil {

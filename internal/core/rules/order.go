@@ -2,22 +2,22 @@ package rules
 
 import "signalbox"
 
-// Order is what an operator orders about a task, or without one about the whole run.
+// Order is a command of the operator about a task, or about the whole run if Work is "".
 type Order struct {
 	What          OrderKind
 	Work          string
 	Reason, Actor string
 }
 
-// OrderKind is one of the things that an operator can order.
+// OrderKind is what the operator orders.
 type OrderKind string
 
 const (
-	OrderPause   OrderKind = "pause"   // nothing more is dispatched; what runs may finish
-	OrderResume  OrderKind = "resume"  // ends a pause
-	OrderCancel  OrderKind = "cancel"  // nobody is to work on it any more, also not who does now
-	OrderRetry   OrderKind = "retry"   // begins anew: what went wrong no longer counts, open questions are withdrawn
-	OrderApprove OrderKind = "approve" // a human's yes to the merge
+	OrderPause   OrderKind = "pause"   // dispatch nothing more; running agents may finish
+	OrderResume  OrderKind = "resume"  // end a pause
+	OrderCancel  OrderKind = "cancel"  // stop the work, including running agents
+	OrderRetry   OrderKind = "retry"   // restart: reset failure counts and withdraw open questions
+	OrderApprove OrderKind = "approve" // allow the merge
 )
 
 func (c Order) decide(d *decider) error {
@@ -32,16 +32,16 @@ func (c Order) decide(d *decider) error {
 		return err
 	}
 	if w.Task == nil {
-		return refusef(signalbox.CodeFailed, "work opened by hand has signalbox work release and unblock", "work '%s' is of no plan", w.ID)
+		return refusef(signalbox.CodeFailed, "for work opened by hand use signalbox work release and unblock", "work '%s' does not belong to a plan", w.ID)
 	}
 	if w.Phase == signalbox.PhaseCompleted {
-		return refusef(signalbox.CodeFailed, "completed work is not done again; put a new task into the plan", "work '%s' is completed", w.ID)
+		return refusef(signalbox.CodeFailed, "completed work is not done again; add a new task to the plan", "work '%s' is completed", w.ID)
 	}
 	d.answer.Work, d.answer.Phase = w.ID, w.Phase
 	switch c.What {
 	case OrderPause, OrderResume:
 		if w.Task.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" takes that back", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+			return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" undoes that", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
 		}
 		if pause := c.What == OrderPause; pause == w.Task.Paused {
 			d.answer.Repeated = true
@@ -59,7 +59,7 @@ func (c Order) decide(d *decider) error {
 		}
 	case OrderRetry:
 		if w.Task.Kind == KindRemediation && w.Task.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "another begins when something is wrong again", "remediation '%s' is over", w.ID)
+			return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
 		}
 		d.retry(w, c.Actor, c.Reason)
 	case OrderApprove:
@@ -70,7 +70,7 @@ func (c Order) decide(d *decider) error {
 	return nil
 }
 
-// maxRetried is how many tasks one order begins anew; an append has its limits. The order is to be given again while
+// maxRetried is how many tasks one order restarts, because the size of an append is limited. Repeat the order while
 // Answer.Again is set.
 const maxRetried = 100
 
@@ -79,14 +79,14 @@ func (c Order) approve(d *decider, w *Work) error {
 	case w.Task.Approved:
 		d.answer.Repeated = true
 	case !w.Task.Audited || w.Phase != signalbox.PhaseReadyForMerge:
-		return refusef(signalbox.CodeFailed, "it can be approved when it waits for its merge", "work '%s' is in %s and waits for no approval", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, "approve it when it is ready to merge", "work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
 	default:
 		d.answer.Seq = d.record(w.ID, "", c.Actor, MergeApproved{})
 	}
 	return nil
 }
 
-// run does what is ordered about everything.
+// run carries out an order about the whole run.
 func (c Order) run(d *decider) error {
 	s := &d.s.delivery
 	switch c.What {
@@ -96,7 +96,7 @@ func (c Order) run(d *decider) error {
 		}
 	case OrderResume:
 		if s.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "signalbox retry takes that back", "the run is cancelled (%s)", s.Cancelled)
+			return refusef(signalbox.CodeFailed, "signalbox retry undoes that", "the run is cancelled (%s)", s.Cancelled)
 		}
 		if d.answer.Repeated = !s.Paused; s.Paused {
 			d.answer.Seq = d.record("", "", c.Actor, Resumed{})
@@ -124,7 +124,7 @@ func (c Order) run(d *decider) error {
 			}
 		}
 	case OrderApprove:
-		return refusef(signalbox.CodeUsage, "name one task", "each merge is approved for itself")
+		return refusef(signalbox.CodeUsage, "name a task", "merges are approved one at a time")
 	default:
 		return c.unknown()
 	}
@@ -132,7 +132,7 @@ func (c Order) run(d *decider) error {
 }
 
 func (c Order) unknown() error {
-	return refusef(signalbox.CodeUsage, "orders are pause, resume, cancel, retry and approve", "there is no order %q", c.What)
+	return refusef(signalbox.CodeUsage, "the orders are pause, resume, cancel, retry and approve", "there is no order %q", c.What)
 }
 
 func defaultTo(text, other string) string {
@@ -146,28 +146,28 @@ func (d *decider) revokeLease(w *Work, actor, reason string) {
 	d.record(w.ID, w.Lease.Session, actor, LeaseReleased{w.Lease.Epoch, reason})
 }
 
-// cancel takes a task from whoever holds it, for good.
+// cancel cancels a task and revokes its lease.
 func (d *decider) cancel(w *Work, actor, reason string) {
 	d.withdrawQuestions(w, actor)
 	d.answer.Seq = d.record(w.ID, "", actor, Cancelled{reason})
 	if lease := d.liveLease(w); lease != nil {
 		d.revokeLease(w, actor, reason)
 	}
-	for _, x := range d.s.works { // nobody waits for the advice any more
+	for _, x := range d.s.works { // its requests to experts are no longer needed
 		if x.Task != nil && x.Task.Kind == KindExpert && x.Task.Asker == w.ID && !x.Done() {
-			d.cancel(x, actor, "who asked is cancelled")
+			d.cancel(x, actor, w.ID+" is cancelled")
 		}
 	}
 }
 
-// withdraw closes the open questions about a task.
+// withdrawQuestions closes the open questions about a task.
 func (d *decider) withdrawQuestions(w *Work, actor string) {
 	for _, q := range w.Task.Questions {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: q, Withdrawn: true})
 	}
 }
 
-// retry begins a task anew.
+// retry restarts a task.
 func (d *decider) retry(w *Work, actor, note string) {
 	d.withdrawQuestions(w, actor)
 	d.answer.Seq = d.record(w.ID, "", actor, Retried{note})
@@ -215,7 +215,7 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 		}
 	})
 	s.grantFiles(freed)
-	if asker != "" { // it need not wait any longer
+	if asker != "" { // a cancelled request ends the wait of the task that made it
 		s.changeTask(asker, func(_ *Work, t *Task) { t.markReady(e.Work) })
 	}
 }

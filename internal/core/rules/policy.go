@@ -7,42 +7,42 @@ import (
 	"signalbox"
 )
 
-// Policy is what the configuration says about how a plan is delivered. It stands in the log, because the same history
-// must lead to the same state under whatever configuration somebody has later.
+// Policy is how a plan is delivered, as configured. The log records it, because the same history must give the same state
+// even if the configuration changes later.
 type Policy struct {
-	// Slots is how many agents may run at once, and Roles how many of each role. A role that is not listed has none.
+	// Slots is how many agents can run at once, and Roles how many of each role. A role that is not listed has none.
 	Slots int         `json:"slots"`
 	Roles []RoleSlots `json:"roles,omitempty"`
-	// Checks is how many checks may run at once, for different work; 0 is one.
+	// Checks is how many tasks can be checked at once; 0 means 1.
 	Checks int `json:"checks,omitempty"`
-	// CheckSet is the digest of what is checked and where: if it changes, the checks on the base are run anew.
+	// CheckSet is the digest of the configured checks and environments. If it changes, the checks run on the base again.
 	CheckSet signalbox.Hash `json:"check_set,omitzero"`
 	Experts  []Expert       `json:"experts,omitempty"`
-	// Shared means that all work happens in one folder, with locks on files; else each task has its own.
+	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has its own workspace.
 	Shared bool `json:"shared,omitempty"`
-	// ApproveMerge puts a human's yes before every merge.
+	// ApproveMerge requires a human's approval before every merge.
 	ApproveMerge bool   `json:"approve_merge,omitempty"`
 	Limits       Limits `json:"limits"`
 	Run          Budget `json:"run_budget,omitzero"`
 	Task         Budget `json:"task_budget,omitzero"`
 }
 
-// RoleSlots is how many agents of a role may run at once.
+// RoleSlots is how many agents of a role can run at once.
 type RoleSlots struct {
 	Role  signalbox.Role `json:"role"`
 	Slots int            `json:"slots"`
 }
 
-// Expert is somebody whom agents may ask.
+// Expert is an agent that others can ask for advice.
 type Expert struct {
 	Name     string   `json:"name"`
 	Gap      string   `json:"gap,omitempty"`
 	Keywords []string `json:"keywords,omitempty"`
-	// Slots is how many requests to it run at once; 0 is 2.
+	// Slots is how many requests to it can run at once; 0 means 2.
 	Slots int `json:"slots,omitempty"`
 }
 
-// Limits is how often something may happen to a task before a human is asked.
+// Limits is how often something may happen to a task before the human is asked.
 type Limits struct {
 	Reviews        int           `json:"reviews"`
 	Audits         int           `json:"audits"`
@@ -58,24 +58,24 @@ type Limits struct {
 	FileWait       time.Duration `json:"file_wait"`
 }
 
-// DefaultLimits are the limits where nothing is configured.
+// DefaultLimits returns the limits that apply if nothing is configured.
 func DefaultLimits() Limits {
 	return Limits{Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3, FileWait: 30 * time.Minute}
 }
 
-// Budget is what may be spent before a human is asked; what is zero is not limited.
+// Budget is what agents may spend before the human is asked. Zero means no limit.
 type Budget struct {
 	Tokens int64 `json:"tokens,omitempty"`
-	// CostMicros is in millionths of a dollar.
+	// CostMicros is the cost in millionths of a dollar.
 	CostMicros int64         `json:"cost_micros,omitempty"`
 	Time       time.Duration `json:"time,omitempty"`
 }
 
-// IsZero tells whether nothing is limited.
+// IsZero reports whether nothing is limited.
 func (b Budget) IsZero() bool { return b == Budget{} }
 
-// spent says what of a budget is used up, "" if nothing is.
+// spent returns which part of the budget is used up, "" if none is.
 func (b Budget) spent(u Spent) string {
 	switch {
 	case b.Tokens > 0 && u.Tokens >= b.Tokens:
@@ -88,7 +88,7 @@ func (b Budget) spent(u Spent) string {
 	return ""
 }
 
-// Spent is what agents used.
+// Spent is what agents have used.
 type Spent struct {
 	Tokens     int64         `json:"tokens,omitempty"`
 	CostMicros int64         `json:"cost_micros,omitempty"`
@@ -116,7 +116,7 @@ func (p *Policy) equal(q *Policy) bool {
 	return p != nil && q != nil && string(marshal(p)) == string(marshal(q))
 }
 
-// Configure sets the policy. It is recorded only if it differs from the one that stands.
+// Configure sets the policy. It is recorded only if it differs from the current one.
 type Configure struct {
 	Policy Policy
 	Actor  string
@@ -127,7 +127,7 @@ func (c Configure) decide(d *decider) error {
 		return err
 	}
 	if fault := policyFault(&c.Policy); fault != "" {
-		return refusef(signalbox.CodeUsage, "mend the configuration", "the policy is not valid: %s", fault)
+		return refusef(signalbox.CodeUsage, "correct the configuration", "invalid policy: %s", fault)
 	}
 	if c.Policy.equal(d.s.delivery.Policy) {
 		d.answer.Repeated = true
@@ -145,11 +145,11 @@ func policyFault(p *Policy) string {
 	l := p.Limits
 	if slices.Min([]int{p.Slots, l.Reviews, l.Audits, l.Checks, l.Merges, l.Incompletes, l.Timeouts, l.Unknown, l.Waits, l.FileWaits,
 		l.Remediations, l.ExpertRequests}) < 1 || l.FileWait < 0 || p.Checks < 0 {
-		return "slots and limits are at least 1"
+		return "slots and limits must be at least 1"
 	}
 	for _, r := range p.Roles {
 		if r.Slots < 0 || r.Role == "" {
-			return "a role has no less than no slots"
+			return "the slots of a role must not be negative, and the role must have a name"
 		}
 	}
 	for _, e := range p.Experts {

@@ -9,7 +9,7 @@ import (
 	"signalbox"
 )
 
-// QuestionKind is why the human is asked.
+// QuestionKind is the reason why the human is asked.
 type QuestionKind string
 
 const (
@@ -29,7 +29,7 @@ const (
 	AskedRemediation   QuestionKind = "remediation"
 )
 
-// Question is something that only the human can say.
+// Question is a question to the human.
 type Question struct {
 	ID      string         `json:"id"`
 	Kind    QuestionKind   `json:"kind"`
@@ -46,13 +46,13 @@ type Question struct {
 	Withdrawn bool      `json:"withdrawn,omitempty"`
 }
 
-// Open tells whether nobody has answered yet.
+// Open reports whether the question has not been answered.
 func (q *Question) Open() bool { return q.Answered.IsZero() }
 
 // Questions returns all questions, in the order they were asked.
 func (s *State) Questions() []*Question { return s.delivery.Questions }
 
-// Question returns one question.
+// Question returns the question with the given id.
 func (s *State) Question(id string) (*Question, bool) {
 	for _, q := range s.delivery.Questions {
 		if q.ID == id {
@@ -62,7 +62,7 @@ func (s *State) Question(id string) (*Question, bool) {
 	return nil, false
 }
 
-// AnswerQuestion is the human's answer.
+// AnswerQuestion answers a question.
 type AnswerQuestion struct{ Question, Answer, Actor string }
 
 func (c AnswerQuestion) decide(d *decider) error {
@@ -71,10 +71,10 @@ func (c AnswerQuestion) decide(d *decider) error {
 	}
 	q, known := d.s.Question(c.Question)
 	if !known {
-		return refusef(signalbox.CodeNotFound, "see what is asked with signalbox questions", "there is no question '%s'", c.Question)
+		return refusef(signalbox.CodeNotFound, "list the open questions with signalbox questions", "there is no question '%s'", c.Question)
 	}
 	if !q.Open() {
-		return refusef(signalbox.CodeConflict, "an answer stands; signalbox retry begins the task anew", "question '%s' was answered already, by %s", q.ID, q.Actor)
+		return refusef(signalbox.CodeConflict, "an answer cannot be changed; signalbox retry restarts the task", "question '%s' was already answered by %s", q.ID, q.Actor)
 	}
 	d.answer.Work = q.Work
 	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer})
@@ -97,23 +97,23 @@ func (c AnswerQuestion) decide(d *decider) error {
 
 func requireAnswer(answer string) error {
 	if strings.TrimSpace(answer) == "" {
-		return refusef(signalbox.CodeUsage, "write what you decided", "the answer is empty")
+		return refusef(signalbox.CodeUsage, "write your answer as one argument", "the answer is empty")
 	}
 	return checkText("answer", answer)
 }
 
-// refuses tells whether an answer to whether to go on says no.
+// isNo reports whether the answer to a yes-or-no question is no.
 func isNo(answer string) bool {
 	return slices.Contains([]string{"no", "halt", "stop", "never", "don't", "pause"}, firstWord(answer))
 }
 
-// firstWord is the first word of an answer, in lower case.
+// firstWord returns the first word of an answer, in lower case.
 func firstWord(answer string) string {
 	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(answer)), " ")
 	return strings.Trim(word, ".,:;!")
 }
 
-// answerRemediation does what the human decided about a remediation that does not come to an end.
+// answerRemediation carries out the human's decision about a remediation that keeps failing.
 func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 	switch firstWord(c.Answer) {
 	case "healthy", "declare":
@@ -127,7 +127,7 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 	return nil
 }
 
-// unblock returns work to the phase it was blocked in, if the question was the last thing that held it there.
+// unblock returns work to the phase it was blocked in, unless it waits for another answer or a remediation.
 func (d *decider) unblock(w *Work, actor, question string) {
 	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(without(w.Task.Questions, question)) == 0 {
 		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
@@ -135,7 +135,7 @@ func (d *decider) unblock(w *Work, actor, question string) {
 	}
 }
 
-// ask puts a question about work to the human, whose answer the work then waits for.
+// ask asks the human a question. The work waits for the answer.
 func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash, format string, args ...any) string {
 	d.questions++
 	id := fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
@@ -144,7 +144,7 @@ func (d *decider) ask(work, session, actor string, kind QuestionKind, body signa
 	return id
 }
 
-// block asks the human and moves the work to BLOCKED, from the phase it is to go on in.
+// block asks the human and moves the work to BLOCKED. It continues in the phase from.
 func (d *decider) block(w *Work, from signalbox.Phase, h holder, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
 	d.ask(w.ID, h.session, h.actor, kind, body, format, args...)
 	d.move(w.ID, h, from, signalbox.PhaseBlocked)
@@ -168,7 +168,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			s.delivery.Granted = s.delivery.Spent // the only question about a whole run is its budget
+			s.delivery.Granted = s.delivery.Spent // questions without work are about the budget of the run
 			s.refreshAll()
 			return
 		}
@@ -185,10 +185,10 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 	}
 }
 
-// forgive forgets what went wrong: the human has looked.
+// resetCounts resets the failure counts, because the human has intervened.
 func (t *Task) resetCounts() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
 
-// clipAll makes names of an agent fit for an event.
+// sanitizeAll sanitizes names that an agent wrote.
 func sanitizeAll(texts []string) []string {
 	var clipped []string
 	for _, text := range texts {
@@ -197,7 +197,8 @@ func sanitizeAll(texts []string) []string {
 	return clipped
 }
 
-// clip makes text of an agent fit for an event: at most n bytes, no control characters, never cutting a rune.
+// sanitize makes text that an agent wrote safe for an event: valid UTF-8 without control characters, at most n bytes, not
+// cut inside a rune.
 func sanitize(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -6,7 +6,7 @@ import (
 	"signalbox"
 )
 
-// RefusedError means that what a session said does not count. It is recorded.
+// RefusedError means that a signal of a session was refused. The refusal is recorded.
 type RefusedError struct {
 	Reason signalbox.Reason
 	Msg    string
@@ -14,9 +14,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Msg }
 
-// refusal is something said that does not count.
+// refusal describes a signal to refuse.
 type refusal struct {
-	signal   string
+	signal string
 	epoch  uint64
 	blob   signalbox.Hash
 	times  int
@@ -24,8 +24,8 @@ type refusal struct {
 	detail string
 }
 
-// refuse records a refusal, unless the session said the same before, was refused for the same reason, and has not said
-// it ten times as often since: an agent cannot flood the ledger.
+// refuse records a refusal and returns the error for it. So that an agent cannot flood the ledger, the same signal refused
+// for the same reason is recorded again only when the session has sent it ten times as often.
 func (d *decider) refuse(session *Session, work string, r refusal, code signalbox.Code, hint string) error {
 	times, recorded := max(r.times, 1), 0
 	for _, before := range session.Refused {
@@ -40,8 +40,7 @@ func (d *decider) refuse(session *Session, work string, r refusal, code signalbo
 	return &signalbox.Error{Code: code, Err: &RefusedError{r.reason, r.detail}, Hint: hint}
 }
 
-// stale refuses what was said under a lease that is not the live one. The work is nil if the session never had the
-// lease it named.
+// refuseStale refuses a signal under a lease that is not live. w is nil if the session never had the lease it named.
 func (d *decider) refuseStale(session *Session, w *Work, live *signalbox.Lease, r refusal) error {
 	r.reason = signalbox.ReasonStaleLease
 	work := ""
@@ -54,11 +53,11 @@ func (d *decider) refuseStale(session *Session, w *Work, live *signalbox.Lease, 
 	case w == nil:
 		r.detail = fmt.Sprintf("stale lease: session '%s' never held epoch %d", session.ID, r.epoch)
 	case live == nil:
-		r.detail = fmt.Sprintf("stale lease: epoch %d of work '%s' is over, and nobody holds the work", r.epoch, work)
+		r.detail = fmt.Sprintf("stale lease: epoch %d of work '%s' is over, and no session holds the work", r.epoch, work)
 	case live.Epoch == r.epoch:
-		r.detail = fmt.Sprintf("stale lease: epoch %d of work '%s' is not session '%s''s", r.epoch, work, session.ID)
+		r.detail = fmt.Sprintf("stale lease: epoch %d of work '%s' does not belong to session '%s'", r.epoch, work, session.ID)
 	default:
 		r.detail = fmt.Sprintf("stale lease: epoch %d of work '%s' is over, epoch %d is live", r.epoch, work, live.Epoch)
 	}
-	return d.refuse(session, work, r, signalbox.CodeConflict, "claim the work again; what was said under the old lease moved nothing")
+	return d.refuse(session, work, r, signalbox.CodeConflict, "claim the work again; the signal under the old lease was ignored")
 }

@@ -6,7 +6,7 @@ import (
 	"signalbox"
 )
 
-// maxRemedies is how many remediations one task may call for before the human is asked.
+// maxRemedies is how many remediations a task can request before the human is asked.
 const maxRemedies = 3
 
 func (d *decider) enterRemediation(h report) {
@@ -14,13 +14,13 @@ func (d *decider) enterRemediation(h report) {
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// remedy blocks a task until a remediation is over: the one that is under way, or a new one.
+// requestRemediation blocks a task until a remediation is over: the one in progress, or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemedies {
 		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
 		return
 	}
-	if h.w.Task.Kind != KindTask { // what is needed to mend the base cannot wait for the base to be mended
+	if h.w.Task.Kind != KindTask { // a remediation, and a request to an expert, cannot wait for a remediation
 		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
 		return
 	}
@@ -28,14 +28,14 @@ func (d *decider) requestRemediation(h report, issue string) {
 	if id == "" {
 		n := d.s.delivery.Remediations + 1
 		id = fmt.Sprintf("R-%d", n)
-		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "mend what all work stands on",
+		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "repair the base",
 			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
 	}
 	d.record(h.w.ID, h.session, h.actor, RemediationNeeded{id, sanitize(issue, maxText), h.Body})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseBlocked)
 }
 
-// remediation returns the id of the one that is under way, "" if none is.
+// remediation returns the id of the remediation in progress, "" if there is none.
 func (s *State) remediation() string {
 	if s.open[KindRemediation] == 0 {
 		return ""
@@ -43,7 +43,7 @@ func (s *State) remediation() string {
 	return fmt.Sprintf("R-%d", s.delivery.Remediations)
 }
 
-// dispatchHealthAuditor lets the checks run before the health auditor looks.
+// dispatchHealthAuditor moves a remediation to the checks. The health auditor comes after them.
 func (d *decider) dispatchHealthAuditor(h report) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
 	d.release(h.w.ID, h.holder, h.Signal)
@@ -66,7 +66,7 @@ func (d *decider) exitRemediation(h report) {
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// moved is work as it will be in another phase, for what is decided after that.
+// withPhase returns a copy of w in another phase, for the rest of a decision that has moved it.
 func withPhase(w *Work, phase signalbox.Phase) *Work {
 	changed := *w
 	changed.Phase = phase
@@ -77,7 +77,7 @@ func (d *decider) retryRemediation(h report) {
 	d.failRemediation(h, HealthAudited{Reason: sanitize(h.Fields.Summary, 1000)})
 }
 
-// unhealthy begins another attempt, or asks the human after too many.
+// failRemediation starts another attempt of a remediation, and asks the human when the limit is reached.
 func (d *decider) failRemediation(h report, audited HealthAudited) {
 	d.record(h.w.ID, h.session, h.actor, audited)
 	attempt := h.w.Task.Attempts + 1
@@ -85,12 +85,12 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
 	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
 		d.block(h.w, signalbox.PhaseImplementation, h.holder, AskedRemediation, h.Body,
-			"remediation %s was tried %d times, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, attempt, audited.Reason)
+			"remediation %s has failed %d times, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, attempt, audited.Reason)
 	}
 	d.release(h.w.ID, h.holder, "health audit")
 }
 
-// closeRemediation ends one because the human declared the base healthy.
+// closeRemediation ends a remediation because the human declared the base healthy.
 func (d *decider) closeRemediation(w *Work, actor, question string) {
 	for _, other := range without(w.Task.Questions, question) {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: other, Withdrawn: true})
@@ -101,7 +101,7 @@ func (d *decider) closeRemediation(w *Work, actor, question string) {
 	d.endRemediation(w, actor)
 }
 
-// endRemediation has the checks run on the base anew, and lets what waited go on.
+// endRemediation runs the checks on the base again, and continues the tasks that waited for the remediation.
 func (d *decider) endRemediation(r *Work, actor string) {
 	d.openBaseline(actor)
 	for w := range d.s.Works() {
@@ -115,8 +115,8 @@ func (d *decider) endRemediation(r *Work, actor string) {
 	}
 }
 
-// afterRemediation is where work goes on that was blocked in a phase. What was checked stood on the old base: it is checked again
-// with the new one merged in, and reviewed and audited.
+// afterRemediation returns the phase in which work continues that was blocked in the given phase. Work that had passed its
+// checks is checked again with the new base, and then reviewed and audited.
 func afterRemediation(from signalbox.Phase) signalbox.Phase {
 	switch from {
 	case signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge:

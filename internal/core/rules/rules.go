@@ -1,13 +1,12 @@
-// Package rules is the state machine of the box: which work there is, which phase it is in, who holds it, and what
-// may happen next. It is a pure function of the history. Decide looks at a state and a command and returns the
-// events that the command causes; Apply folds an event into a state. There is no clock, no randomness and no I/O
-// here: time and ids arrive with commands.
+// Package rules is the state machine of the box: which work exists, which phase it is in, who holds it, and what may
+// happen next. Decide takes a state and a command and returns the events that the command causes; Apply folds an event
+// into a state. The package has no clock, no randomness and no I/O: time and ids arrive with commands.
 //
-// What must hold, and tests hold it:
+// Tests check these invariants:
 //   - the same history gives the same state, byte for byte, whether folded from the start or from a snapshot;
-//   - whatever Decide returns, Apply accepts;
-//   - at most one live lease for each work item, with epochs that only grow;
-//   - a session that does not hold the live lease moves nothing.
+//   - Apply accepts every event that Decide returns;
+//   - a work item has at most one live lease, and epochs only grow;
+//   - a session that does not hold the live lease cannot move the work.
 package rules
 
 import (
@@ -17,14 +16,14 @@ import (
 	"signalbox"
 )
 
-// Version is the version of these rules. A log that was opened under a newer version is not written to: two
-// programs must not fold one log differently. A new type of event alone is no new version: who does not know it stops
-// there with ErrNewer.
+// Version is the version of these rules. A log that was opened under a newer version is not written to, because two
+// programs must not fold one log differently. Adding an event type does not need a new version: a program that does not
+// know the type stops there with ErrNewer.
 const Version = 2
 
-// Decision is what a command leads to. Events are drafts: Seq, Prev and Hash are for the log to set. If Err is
-// set the command is refused; there may still be events then, because refusals and expired leases are recorded.
-// Nobody may be answered before the events are durable.
+// Decision is the result of a command. Events are drafts: the log sets Seq, Prev and Hash. If Err is set, the command is
+// refused, but there can still be events, because refusals and expired leases are recorded. Callers must not act on the
+// decision before its events are durable.
 type Decision struct {
 	Events []signalbox.Event
 	Answer Answer
@@ -33,34 +32,35 @@ type Decision struct {
 	bodies []body // of the events
 }
 
-// Answer tells whoever gave a command what came of it. Fields that do not apply are zero.
+// Answer is what a command returns to its caller. Fields that do not apply are zero.
 type Answer struct {
-	// At is the time the decision was made at: the later of the clock and the last event.
+	// At is the time of the decision: the later of the clock and the last event.
 	At time.Time
-	// Seq is the event that carries the decision. For a command that was carried out before it is the event
-	// of that time.
+	// Seq is the event that carries the decision. For a repeated command it is the event of the first time.
 	Seq  uint64
 	Work string
-	// Phase is the one the work is in afterwards.
+	// Phase is the phase of the work after the command.
 	Phase   signalbox.Phase
 	Session string
 	Lease   *signalbox.Lease
 	// Completed is the accepted exit signal.
 	Completed *signalbox.AgentSessionCompleted
-	// Repeated means that the command changed nothing because it had been carried out before.
+	// Repeated means that the command changed nothing because it was carried out before.
 	Repeated bool
 
 	// Plan is what loading a plan changed.
 	Plan *PlanChange
-	// Attempt is the how-many-eth agent of its role is about to be started for the work.
+	// Attempt counts the agents of this role that were started for the work, from 1.
 	Attempt int
-	// Again means that the agent is to be asked again under the same lease, and Parked that it has to wait.
-	Again, Parked bool
-	// Questions are what the human was asked.
+	// Again means that the agent should be prompted again under the same lease, or the order given again.
+	Again bool
+	// Parked means that the agent must wait for an expert or a file.
+	Parked bool
+	// Questions are the ids of the questions that were asked.
 	Questions []string
 }
 
-// Decide returns what a command leads to in a state, at a time. It does not change the state.
+// Decide returns the result of a command in state s at time now. It does not change the state.
 func Decide(s *State, now time.Time, c Command) Decision {
 	d := decider{s: s, at: now.UTC().Round(0)}
 	if d.at.Before(s.time) {
@@ -74,7 +74,7 @@ func Decide(s *State, now time.Time, c Command) Decision {
 	return Decision{d.events, d.answer, err, d.bodies}
 }
 
-// decider collects what a command leads to.
+// decider collects the result of a command.
 type decider struct {
 	s      *State
 	at     time.Time
@@ -82,17 +82,17 @@ type decider struct {
 	bodies []body
 	answer Answer
 
-	questions, baselines int // asked and opened in this decision
+	questions, baselines int // how many this decision has asked and opened
 }
 
-// begin holds that a log begins with BoxOpened and is written to only by those who understand it.
+// checkLog refuses commands before BoxOpened, and on a log that a newer version of the rules wrote.
 func (d *decider) checkLog(c Command) error {
 	_, opens := c.(OpenBox)
 	switch {
 	case d.s.rules > Version:
 		return newerRules(d.s.rules)
 	case timeFault(d.at) != "":
-		return refusef(signalbox.CodeFailed, "set the clock right", "the clock cannot be right: %s", timeFault(d.at))
+		return refusef(signalbox.CodeFailed, "set the system clock", "the system clock is wrong: %s", timeFault(d.at))
 	case d.s.box == "" && !opens:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the log is empty: the box was never opened"),
 			Hint: "run signalbox init"}
@@ -100,7 +100,7 @@ func (d *decider) checkLog(c Command) error {
 	return nil
 }
 
-// record adds an event and returns the sequence it will have.
+// record adds an event and returns its sequence number.
 func (d *decider) record(work, session, actor string, body body) uint64 {
 	d.events = append(d.events, signalbox.Event{
 		Time: d.at, Type: body.eventType(), Work: work, Session: session, Actor: actor, Data: encode(body),

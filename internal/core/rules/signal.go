@@ -8,44 +8,43 @@ import (
 	"signalbox"
 )
 
-// ReportSignal hands in a line signal under a session's lease: one that acts while the agent runs, or at the end of its turn what the
-// turn said.
+// ReportSignal reports a line signal under a session's lease: an urgent one while the agent runs, or the result of its turn.
 type ReportSignal struct {
 	Session string
 	Epoch   uint64
-	// Signal is a name of the table of line signals, or "unknown" for a turn that said nothing that counts.
+	// Signal is the name of a line signal, or "unknown" for a turn without a valid signal.
 	Signal string
-	// Named is the work that the signal names, "" for signals that name none.
+	// Named is the work that the signal names, "" if it names none.
 	Named  string
 	Fields SignalFields
-	// Blob is where the signal was read, Offset where in it, and Body the signal's fields in full.
+	// Blob contains the signal, at Offset. Body contains all fields of the signal.
 	Blob   signalbox.Hash
 	Offset int64
 	Body   signalbox.Hash
-	// Refused is what the turn said that does not count.
+	// Refused are the signals of the turn that were refused.
 	Refused []RefusedSignal
 	// Turn is set at the end of a turn.
 	Turn *Turn
 }
 
-// SignalFields is what the rules act on of what a signal's body says. What does not apply is zero.
+// SignalFields are the fields of a signal that the rules use. Fields that do not apply are zero.
 type SignalFields struct {
-	// Summary is one line for people; of unknown output it is the output, and Advice what to send instead.
+	// Summary is one line for people. For a turn without a valid signal it is the output, and Advice says what to send instead.
 	Summary, Advice string
-	// Cause and BlockedBy are of an incomplete task.
+	// Cause and BlockedBy describe an incomplete task.
 	Cause     Cause
 	BlockedBy []string
-	// Confidence and SubTasks are of an expanded one.
+	// Confidence and SubTasks describe an expanded task.
 	Confidence string
 	SubTasks   []PlanTask
-	// Expert is whom a request names, or who was created, with Gap and Keywords; Request is the kind of request.
+	// Expert is the expert that a request names, or that was created, with Gap and Keywords. Request is the kind of request.
 	Expert, Request, Gap string
 	Keywords             []string
 	File                 string
 	Percent              int
 }
 
-// Cause is why a developer could not finish.
+// Cause is the reason why a developer could not finish.
 type Cause string
 
 const (
@@ -56,7 +55,7 @@ const (
 	CauseOther          Cause = "other"
 )
 
-// RefusedSignal is something a turn said that does not count.
+// RefusedSignal is a signal that was refused before it reached the rules.
 type RefusedSignal struct {
 	Signal string
 	Reason signalbox.Reason
@@ -64,7 +63,7 @@ type RefusedSignal struct {
 	Times  int
 }
 
-// Turn is what a turn of an agent left behind.
+// Turn is the result of one turn of an agent.
 type Turn struct {
 	Exit   int
 	Output signalbox.Hash
@@ -72,14 +71,14 @@ type Turn struct {
 	Spent  Spent
 }
 
-// holder is who holds work and speaks.
+// holder is a session that holds the work it reports about.
 type holder struct {
 	session, actor string
 	role           signalbox.Role
 	epoch          uint64
 }
 
-// hearing is a signal that counts, about the work that its sender holds.
+// report is a signal of a session about the planned work w that it holds.
 type report struct {
 	ReportSignal
 	holder
@@ -92,16 +91,16 @@ func (c ReportSignal) decide(d *decider) error {
 		return err
 	}
 	held := session.lease(c.Epoch)
-	said := refusal{signal: c.Signal, epoch: c.Epoch, blob: c.Blob}
+	sent := refusal{signal: c.Signal, epoch: c.Epoch, blob: c.Blob}
 	if held.Work == "" {
-		return d.refuseStale(session, nil, nil, said)
+		return d.refuseStale(session, nil, nil, sent)
 	}
 	w, err := d.work(held.Work)
 	if err != nil {
 		return err
 	}
 	if w.Task == nil {
-		return refusef(signalbox.CodeUsage, "hand in an exit signal", "work '%s' is of no plan: line signals do not move it", w.ID)
+		return refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan, so line signals do not move it", w.ID)
 	}
 	row, known := signalbox.LineSignalNamed(c.Signal)
 	handler := row.Handler
@@ -109,7 +108,7 @@ func (c ReportSignal) decide(d *decider) error {
 		handler, known = signalbox.HandlerClarify, true
 	}
 	if !known {
-		return refusef(signalbox.CodeUsage, "see docs/signals.md for the signals there are", "there is no line signal '%s'", c.Signal)
+		return refusef(signalbox.CodeUsage, "docs/signals.md lists the line signals", "there is no line signal '%s'", c.Signal)
 	}
 	h := report{c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
 	heard := SignalHeard{Dialect: signalbox.DialectLine, Signal: c.Signal, Epoch: c.Epoch, Blob: c.Blob, Offset: c.Offset, Handler: handler, Body: c.Body}
@@ -118,24 +117,24 @@ func (c ReportSignal) decide(d *decider) error {
 		if d.repeatedSignal(session, w, heard) {
 			return nil
 		}
-		return d.refuseStale(session, w, lease, said)
+		return d.refuseStale(session, w, lease, sent)
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase, lease
 	d.refuseAll(session, w, c)
 	d.endTurn(h)
 	if reason := h.refusalReason(row); reason != "" {
-		said.reason = reason
-		said.detail = fmt.Sprintf("%s: %s as %s about '%s', which holds '%s'", reason, c.Signal, session.Role, sanitize(c.Named, 100), w.ID)
+		sent.reason = reason
+		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role, w.ID, c.Signal, sanitize(c.Named, 100))
 		d.askBudget(h)
-		return d.refuse(session, w.ID, said, signalbox.CodeFailed, "send only the signals that the prompt names, about the task it names")
+		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "send only the signals in the prompt, about the task in the prompt")
 	}
 	switch known, many := d.s.fileRequested(h); {
 	case h.tooSoon(d.at) || known:
 		d.answer.Repeated = true
 		return nil
 	case many:
-		said.reason, said.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxOverlaps)
-		return d.refuse(session, w.ID, said, signalbox.CodeFailed, "declare the files in the plan")
+		sent.reason, sent.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxOverlaps)
+		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
 		d.answer.Seq = d.record(w.ID, session.ID, session.Actor, heard)
@@ -145,7 +144,7 @@ func (c ReportSignal) decide(d *decider) error {
 	return nil
 }
 
-// outOfPlace says why a signal does not count from who sends it.
+// refusalReason returns why the session must not send the signal now, "" if it may.
 func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 	switch {
 	case h.Signal == signalbox.NameUnknown:
@@ -155,12 +154,12 @@ func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 	case row.Argument == signalbox.TaskArgument && h.Named != h.w.ID:
 		return signalbox.ReasonWrongWork
 	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest || h.Signal == signalbox.NameFileConflict):
-		return signalbox.ReasonDuplicate // it waits for one thing at a time
+		return signalbox.ReasonDuplicate // a parked session already waits for something
 	}
 	return ""
 }
 
-// heardBefore answers a verdict that the session sent before under the same lease.
+// repeatedSignal repeats the first answer if the session sent the same verdict before under the same lease.
 func (d *decider) repeatedSignal(session *Session, w *Work, heard SignalHeard) bool {
 	digest := signalbox.Hash(sha256.Sum256(encode(heard)))
 	for _, exit := range session.Exits {
@@ -179,7 +178,7 @@ func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
 	}
 }
 
-// handlers are the coordinator's actions, by the names that the table of line signals gives them.
+// handlers are the coordinator's actions, by their names in the table of line signals.
 var handlers = map[string]func(*decider, report){
 	"DISPATCH_CRITIC":             (*decider).dispatchCritic,
 	"LOG_AND_FILL_SLOTS":          (*decider).logAndFillSlots,
@@ -209,7 +208,7 @@ func (d *decider) move(work string, h holder, from, to signalbox.Phase) {
 	}
 }
 
-// release ends the holder's lease. Whatever happens to the work afterwards is another's.
+// release ends the holder's lease.
 func (d *decider) release(work string, h holder, reason string) {
 	d.record(work, h.session, h.actor, LeaseReleased{h.epoch, reason})
 	if d.answer.Work == work {
@@ -217,7 +216,7 @@ func (d *decider) release(work string, h holder, reason string) {
 	}
 }
 
-// dispatchCritic takes a developer's word that the task is done for what it is, a claim: the checks come first.
+// dispatchCritic moves a task that the developer calls done to the checks. The critic comes after they have passed.
 func (d *decider) dispatchCritic(h report) {
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
 	d.release(h.w.ID, h.holder, h.Signal)
@@ -231,24 +230,24 @@ func (d *decider) dispatchAuditor(h report) {
 func (d *decider) dispatchDeveloperRework(h report) {
 	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
-		d.rework(h, "review", counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
+		d.rework(h, reworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
 	} else {
-		d.rework(h, "audit", counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
+		d.rework(h, reworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
 	}
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// rework sends work back to the developers, or at the limit to the human.
+// rework sends work back to the developers, and asks the human when the limit is reached.
 func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
 	d.record(h.w.ID, h.session, h.actor, ReworkOrdered{cause, count, sanitize(summary, maxText), body})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
 	if count >= limit {
 		d.block(h.w, signalbox.PhaseImplementation, h.holder, kind, body,
-			"%s failed %d times: %s. What should be done?", cause, count, sanitize(summary, 1000))
+			"%s failed %d times: %s. What should happen next?", cause, count, sanitize(summary, 1000))
 	}
 }
 
-// markComplete asks for the merge. In a shared workspace there is none, and the work is done.
+// markComplete requests the merge. A shared workspace needs none, so the work is complete.
 func (d *decider) markComplete(h report) {
 	if d.s.delivery.Policy.Shared {
 		d.complete(h)
@@ -258,19 +257,19 @@ func (d *decider) markComplete(h report) {
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// complete ends work that needs no merge.
+// complete completes work that needs no merge.
 func (d *decider) complete(h report) {
 	d.record(h.w.ID, h.session, h.actor, Merged{Unblocked: d.s.unblockedBy(h.w.ID)})
 	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
 	d.release(h.w.ID, h.holder, h.Signal)
 }
 
-// unblockedBy returns the tasks that wait for a task and for nothing else.
+// unblockedBy returns the tasks that wait only for the given task.
 func (s *State) unblockedBy(id string) []string {
 	var unblocked []string
 	for _, i := range s.dependents[id] {
 		if i >= len(s.works) || s.works[i].Task == nil || s.works[i].Done() {
-			continue // it was taken back, or needs nothing any more
+			continue // rolled back, not planned, or done
 		}
 		if open := s.OpenBlockers(s.works[i]); len(open) == 1 && open[0] == id {
 			unblocked = append(unblocked, s.works[i].ID)
@@ -279,7 +278,7 @@ func (s *State) unblockedBy(id string) []string {
 	return unblocked
 }
 
-// logAndFillSlots routes a task that a developer could not finish by why it could not.
+// logAndFillSlots decides by the cause what happens to a task that a developer could not finish.
 func (d *decider) logAndFillSlots(h report) {
 	t, limits := h.w.Task, d.s.delivery.Policy.Limits
 	if h.Fields.Cause == "" {
@@ -294,7 +293,7 @@ func (d *decider) logAndFillSlots(h report) {
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
 		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
-		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s says that it waits for %s, which cannot be waited for: %s",
+		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for %s, which is not an open task it can wait for: %s",
 			h.w.ID, joinSome(h.Fields.BlockedBy), h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
 		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
@@ -319,7 +318,7 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// mayWaitFor returns which of the ids a task can wait for: open tasks that do not wait for it themselves.
+// mayWaitFor returns the ids that a task can wait for: open tasks that do not wait for it themselves.
 func (s *State) mayWaitFor(w *Work, ids []string) []string {
 	var may []string
 	for _, id := range ids {
@@ -331,7 +330,7 @@ func (s *State) mayWaitFor(w *Work, ids []string) []string {
 	return may
 }
 
-// waitsFor tells whether work waits for another, directly or not.
+// waitsFor reports whether w depends on the work with the given id, directly or indirectly.
 func (s *State) waitsFor(w *Work, id string) bool {
 	seen := map[string]bool{}
 	var reaches func(w *Work) bool
@@ -353,14 +352,15 @@ func (s *State) waitsFor(w *Work, id string) bool {
 	return reaches(w)
 }
 
-// minBetweenCheckpoints is how far apart the recorded checkpoints of a session are: an agent cannot flood the ledger.
+// minBetweenCheckpoints is the minimum time between two recorded checkpoints of a session, so that an agent cannot flood
+// the ledger.
 const minBetweenCheckpoints = 5 * time.Second
 
 func (d *decider) processCheckpoint(h report) {
 	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
 }
 
-// tooSoon tells whether a checkpoint comes so shortly after another that it need not be recorded.
+// tooSoon reports whether the signal is a checkpoint that comes too soon after another to be recorded.
 func (h report) tooSoon(at time.Time) bool {
 	p := h.w.Task.Progress
 	return h.Signal == signalbox.NameCheckpoint && p != nil && at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)

@@ -11,17 +11,17 @@ import (
 	"signalbox"
 )
 
-// A snapshot is the state in binary: every field in the order of the types, numbers as varints, texts with their
-// length before them. One walk over the state both writes and reads it, so the two cannot disagree. Equal states have
-// equal snapshots. It is a cache for one version of the program and no format for others.
+// A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
+// length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
+// snapshots. A snapshot is a cache for one version of the program, not an exchange format.
 const (
 	snapshotFormat = 2
-	// turnsFormat has the runs of trees as well. A state without any has the format of before, so that each state has
-	// one snapshot and those of before are still read.
+	// turnsFormat adds the runs of behaviour trees. A state without any keeps the older format, so that each state has
+	// only one snapshot, and older snapshots can still be read.
 	turnsFormat = 3
 )
 
-// ErrSnapshot means that bytes are no snapshot of this version: fold the log instead.
+// ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
 
 // Snapshot returns the state in binary.
@@ -31,8 +31,8 @@ func (s *State) Snapshot() []byte {
 	return w.out
 }
 
-// ForSnapshot returns a copy of the state as it is, for Snapshot alone. Taking it is quick, and it may be used beside
-// further changes of the state.
+// ForSnapshot returns a copy of the state on which only Snapshot may be called. Copying is fast, and the copy may be used
+// while the state changes.
 func (s *State) ForSnapshot() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
@@ -43,7 +43,7 @@ func (s *State) ForSnapshot() *State {
 
 // FromSnapshot returns the state that Snapshot wrote.
 func FromSnapshot(data []byte) (*State, error) {
-	// One string holds all texts of the state: they are cut out of it without being copied.
+	// All strings of the state are substrings of this one, so they need not be copied.
 	w := walker{in: string(data)}
 	s := &State{}
 	w.state(s)
@@ -85,8 +85,8 @@ func (w *walker) state(s *State) {
 	}
 }
 
-// index makes anew what follows from the rest, and refuses what no fold can have made: the checksum of a snapshot shows that
-// it is whole, not that it is true.
+// index rebuilds the indexes, and rejects a state that no log can give: the checksum of a snapshot shows only that it is
+// complete.
 func (s *State) index(w *walker) {
 	s.workIndex = make(map[string]int, len(s.works))
 	s.sessionIndex = make(map[string]int, len(s.sessions))
@@ -97,7 +97,7 @@ func (s *State) index(w *walker) {
 		}
 		s.workIndex[work.ID] = i
 	}
-	for i, work := range s.works { // now that each can be found
+	for i, work := range s.works { // after workIndex is complete
 		s.reindex(i, nil, work)
 	}
 	live := 0
@@ -118,7 +118,7 @@ func (s *State) index(w *walker) {
 	s.indexTurns(w)
 }
 
-// consistent says whether a session has had leases of works that there are, and holds those that it says it holds.
+// validSession reports whether all leases of a session are of existing works, and its live leases are live.
 func (s *State) validSession(session *Session) bool {
 	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {
@@ -194,7 +194,7 @@ func (w *walker) session(s *Session) {
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)
-		if !w.writing { // others may be reading what is written out
+		if !w.writing { // while writing, other goroutines may read r
 			r.Count = int(count)
 		}
 	})
@@ -208,7 +208,7 @@ func (w *walker) redaction(r *Redaction) {
 	w.number(&r.Seq)
 }
 
-// walker writes what it is shown, or reads it.
+// walker writes the values that it visits, or reads them.
 type walker struct {
 	writing bool
 	out     []byte
@@ -240,7 +240,7 @@ func (w *walker) number(n *uint64) {
 	}
 	head := w.in[:min(len(w.in), binary.MaxVarintLen64)]
 	value, size := binary.Uvarint([]byte(head))
-	if w.err != nil || size <= 0 || size > 1 && head[size-1] == 0 { // the shortest form and no other
+	if w.err != nil || size <= 0 || size > 1 && head[size-1] == 0 { // only the shortest encoding is valid
 		w.fail("number")
 		return
 	}
@@ -259,7 +259,7 @@ func (w *walker) flag(b *bool) {
 	*b = n == 1
 }
 
-// time writes 0 for the zero time, else nanoseconds since 1970 and 1.
+// time writes 0 for the zero time, otherwise the nanoseconds since 1970 plus 1.
 func (w *walker) time(t *time.Time) {
 	n := uint64(0)
 	if !t.IsZero() {
@@ -293,7 +293,7 @@ func list[T any](w *walker, items *[]T, walk func(*T)) {
 	n := uint64(len(*items))
 	w.number(&n)
 	if !w.writing {
-		if n > uint64(len(w.in)) { // every item has at least one byte
+		if n > uint64(len(w.in)) { // every item takes at least one byte
 			w.fail("length")
 			return
 		}
@@ -309,7 +309,7 @@ func list[T any](w *walker, items *[]T, walk func(*T)) {
 	}
 }
 
-// jsonText writes a value as JSON with its length. What is read must be what would be written.
+// jsonText writes a value as JSON after its length. Reading accepts only what writing would produce.
 func jsonText[T any](w *walker, v *T) {
 	var doc string
 	if w.writing {
@@ -319,7 +319,7 @@ func jsonText[T any](w *walker, v *T) {
 	if w.writing || w.err != nil {
 		return
 	}
-	var read T // the zero value, since reading leaves what the text does not name
+	var read T // a zero value, because Unmarshal keeps fields that the text does not mention
 	if err := json.Unmarshal([]byte(doc), &read); err != nil || string(marshal(&read)) != doc {
 		w.fail("document")
 		return

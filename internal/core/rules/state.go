@@ -9,10 +9,10 @@ import (
 	"signalbox"
 )
 
-// State is the fold of a log. The zero State is the empty log's. It is not safe for concurrent use.
+// State is the fold of a log. The zero State is that of an empty log. It is not safe for concurrent use.
 //
-// What it hands out (Work, Session) is never changed afterwards: a change replaces it. So whoever has one keeps it
-// as it was, and taking a change back is putting the old one in its place.
+// A Work or Session that it returned is never changed: a change replaces it. So callers may keep one, and Rollback only
+// puts the old one back.
 type State struct {
 	seq   uint64
 	time  time.Time
@@ -25,18 +25,18 @@ type State struct {
 	sessionIndex map[string]int
 	redactions   []Redaction
 	redacted     map[signalbox.Hash]int
-	turns        []turnRun // of trees; each keeps its place until another takes it
+	turns        []turnRun // runs of behaviour trees; each keeps its index until another replaces it
 	turnIndex    map[string]int
 
-	leased map[uint64]int // live leases: epoch to index of the work
-	free   [8]bitset      // for each phase the works without a lease that were opened by hand
+	leased map[uint64]int // live leases, from epoch to index of the work
+	free   [8]bitset      // for each phase, works without a lease that were opened by hand
 
 	delivery   delivery
-	ready      [len(dispatchOrder)]bitset // for each role the tasks that it could be given
-	dependents map[string][]int           // work that names an id as a blocker, or did
-	downstream []int                      // how many tasks wait for each, nil when that has to be counted again
-	locks      map[string]string          // files of a shared workspace to the task that has them
-	open       map[Kind]int               // planned work that is not done
+	ready      [len(dispatchOrder)]bitset // for each role, the tasks that can start
+	dependents map[string][]int           // from an id to works that have, or had, it as a blocker
+	downstream []int                      // how many tasks wait for each work; nil if it must be counted again
+	locks      map[string]string          // from a file of a shared workspace to the task that has locked it
+	open       map[Kind]int               // how many planned works are not done
 
 	undo      []func()
 	recording bool
@@ -46,20 +46,20 @@ type State struct {
 type Work struct {
 	ID, Title string
 	Phase     signalbox.Phase
-	// BlockedFrom is the phase that BLOCKED work returns to, and Notes is what was said about why it is blocked.
+	// BlockedFrom is the phase that BLOCKED work returns to, and Notes says why it is blocked.
 	BlockedFrom signalbox.Phase
 	Notes       string
 	Opened      time.Time
-	// Lease may have expired without the log saying so yet.
+	// Lease can have expired already: the log records that later. See LiveLease.
 	Lease *signalbox.Lease
-	// Past are the sessions that held the work, in order, and Present is the one that holds it, nil without a lease.
+	// Past lists the sessions that held the work, in order. Present is the one that holds it, nil without a lease.
 	Past    []Tenure
 	Present *Tenure
-	// Task is what the delivery loop knows of the work, nil if it was opened by hand.
+	// Task describes planned work; nil means that the work was opened by hand.
 	Task *Task
 }
 
-// Tenures returns the sessions that held the work and the one that holds it, in order.
+// Tenures returns all sessions that held the work, in order, including the one that holds it now.
 func (w *Work) Tenures() []Tenure {
 	if w.Present == nil {
 		return w.Past
@@ -67,7 +67,7 @@ func (w *Work) Tenures() []Tenure {
 	return append(slices.Clone(w.Past), *w.Present)
 }
 
-// Tenure is the time for which a session held a work item.
+// Tenure is the time during which a session held a work item.
 type Tenure struct {
 	Epoch   uint64
 	Session string
@@ -75,14 +75,13 @@ type Tenure struct {
 	Role    signalbox.Role
 	Phase   signalbox.Phase
 	From    time.Time
-	// To is zero, Ended "" and End 0 while the session holds the work. End is the sequence of the event that ended
-	// the lease.
+	// To, Ended and End are zero while the session holds the work. End is the sequence of the event that ended the lease.
 	To    time.Time
 	Ended Ending
 	End   uint64
 }
 
-// Ending is how a tenure came to its end.
+// Ending is how a tenure ended.
 type Ending string
 
 const (
@@ -93,26 +92,26 @@ const (
 	EndedExpired   Ending = "expired"
 )
 
-// Session is one agent at work, or a person's hand.
+// Session is one agent at work, or a person who claims work by hand.
 type Session struct {
 	ID, Actor string
 	Role      signalbox.Role
-	// Held are all leases it ever had, Live those it has, both in order.
+	// Held lists all leases the session ever had, Live the epochs of those it has now, both in order.
 	Held []LeaseRef
 	Live []uint64
-	// Exits are the exit signals it sent that were accepted.
+	// Exits are its accepted exit signals and verdicts.
 	Exits []ExitRecord
-	// Refused is what it said that did not count, once for each thing said and reason.
+	// Refused are its refused signals, one record for each signal and reason.
 	Refused []RefusalRecord
 }
 
-// LeaseRef is a lease that a session had.
+// LeaseRef names a lease that a session has or had.
 type LeaseRef struct {
 	Epoch uint64
 	Work  string
 }
 
-// ExitRecord is an accepted exit signal: enough to know it again and to give its first answer.
+// ExitRecord is an accepted signal: enough to recognize it when it is sent again, and to repeat the first answer.
 type ExitRecord struct {
 	Epoch  uint64
 	Digest signalbox.Hash
@@ -120,7 +119,7 @@ type ExitRecord struct {
 	Next   signalbox.Phase
 }
 
-// RefusalRecord is the last record of one thing that was said and refused for one reason.
+// RefusalRecord is the last record of a signal that was refused for one reason.
 type RefusalRecord struct {
 	Reason signalbox.Reason
 	Said   string
@@ -128,7 +127,7 @@ type RefusalRecord struct {
 	Count  int
 }
 
-// Redaction is a blob whose bytes were to be destroyed.
+// Redaction is a blob whose bytes have been, or are to be, destroyed.
 type Redaction struct {
 	Blob   signalbox.Hash
 	Reason string
@@ -137,19 +136,19 @@ type Redaction struct {
 	Seq    uint64
 }
 
-// Seq is the sequence of the last event applied, 0 for none.
+// Seq returns the sequence of the last event applied, 0 for none.
 func (s *State) Seq() uint64 { return s.seq }
 
-// Time is the time of the last event applied.
+// Time returns the time of the last event applied.
 func (s *State) Time() time.Time { return s.time }
 
-// Box is the id of the box, "" before it is opened.
+// Box returns the id of the box, "" before it is opened.
 func (s *State) Box() string { return s.box }
 
-// Works yields all work in the order it was opened.
+// Works yields all work items in the order they were opened.
 func (s *State) Works() iter.Seq[*Work] { return slices.Values(s.works) }
 
-// Work returns a work item.
+// Work returns the work item with the given id.
 func (s *State) Work(id string) (*Work, bool) {
 	i, ok := s.workIndex[id]
 	if !ok {
@@ -158,7 +157,7 @@ func (s *State) Work(id string) (*Work, bool) {
 	return s.works[i], true
 }
 
-// Session returns a session.
+// Session returns the session with the given id.
 func (s *State) Session(id string) (*Session, bool) {
 	i, ok := s.sessionIndex[id]
 	if !ok {
@@ -167,8 +166,8 @@ func (s *State) Session(id string) (*Session, bool) {
 	return s.sessions[i], true
 }
 
-// Redaction tells whether a blob's bytes were to be destroyed.
-func (s *State) Redaction(blob signalbox.Hash) (Redaction, bool) {
+// Redaction returns the redaction of a blob; ok is false if it was not redacted.
+func (s *State) Redaction(blob signalbox.Hash) (r Redaction, ok bool) {
 	i, ok := s.redacted[blob]
 	if !ok {
 		return Redaction{}, false
@@ -176,7 +175,7 @@ func (s *State) Redaction(blob signalbox.Hash) (Redaction, bool) {
 	return s.redactions[i], true
 }
 
-// NextExpiry returns when the first live lease runs out; ok is false if there is none.
+// NextExpiry returns when the next live lease expires; ok is false if there is none.
 func (s *State) NextExpiry() (at time.Time, ok bool) {
 	for _, i := range s.leased {
 		if expires := s.works[i].Lease.Expires; !ok || expires.Before(at) {
@@ -186,10 +185,11 @@ func (s *State) NextExpiry() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// maxExpired is how many leases one decision ends at most; an append has its limits. The next takes the rest.
+// maxExpired is how many expired leases one decision ends, because the size of an append is limited. The next decision
+// ends the rest.
 const maxExpired = 500
 
-// expired returns works whose leases have run out at a time, the oldest leases first.
+// expired returns the works whose leases have expired at the given time, the oldest leases first.
 func (s *State) expired(at time.Time) []int {
 	var works []int
 	for _, i := range s.leased {

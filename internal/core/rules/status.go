@@ -9,37 +9,37 @@ import (
 	"signalbox"
 )
 
-// Standing is how a run stands.
+// Standing is the overall condition of a run.
 type Standing string
 
 const (
 	StandingEmpty    Standing = "empty"    // no plan was loaded
-	StandingWorking  Standing = "working"  // somebody works, or could
-	StandingAsking   Standing = "asking"   // nothing can go on before the human says something
-	StandingLimited  Standing = "limited"  // nothing can go on before a rate limit ends
-	StandingPaused   Standing = "paused"   // nothing is dispatched by order
+	StandingWorking  Standing = "working"  // something runs or can start
+	StandingAsking   Standing = "asking"   // nothing can continue without an answer or approval
+	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit ends
+	StandingPaused   Standing = "paused"   // paused by the operator
 	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
 	StandingComplete Standing = "complete" // every task is completed
 )
 
-// Status is how a run stands, and why.
+// Status is the condition of a run, and the reasons for it.
 type Status struct {
 	Standing  Standing
 	Tasks     int
 	Completed int
-	// Running counts the leases that are in use.
+	// Running is the number of leases.
 	Running   int
 	Questions []string
 	Approvals []string
-	// Reasons say what each task that is not done waits for, when nothing can go on.
+	// Reasons say what each unfinished task waits for, if nothing can continue.
 	Reasons []string
-	// RunCancelled means that nobody is to work on anything any more.
+	// RunCancelled means that the operator cancelled the whole run.
 	RunCancelled bool
-	// Wake is when a rate limit ends, if that is what is waited for.
+	// Wake is when the rate limit ends that the run waits for; zero if it waits for none.
 	Wake time.Time
 }
 
-// Status looks at the whole run.
+// Status returns the status of the whole run.
 func (s *State) Status(now time.Time) Status {
 	var st Status
 	for _, w := range s.works {
@@ -98,7 +98,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	return StandingStuck
 }
 
-// delayed tells whether something could be dispatched if its role were not limited.
+// anyLimited reports whether something could be dispatched if its role had no rate limit.
 func (s *State) anyLimited(now time.Time) bool {
 	for n, role := range dispatchOrder {
 		if s.ready[n].first() >= 0 && now.Before(s.Limited(role)) {
@@ -117,8 +117,8 @@ func (s *State) waitsForApproval(w *Work) bool {
 		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
 }
 
-// reasons say what the run waits for, and for each task that is not done what it waits for. If nobody wants any task any
-// more they say that.
+// reasons returns what the run waits for, and what each unfinished task waits for. If all unfinished tasks are cancelled,
+// it returns why.
 func (s *State) reasons() []string {
 	var reasons, cancelled, waiting []string
 	switch {
@@ -148,7 +148,7 @@ func (s *State) reasons() []string {
 	if len(reasons)+len(waiting) == 0 {
 		return cancelled
 	}
-	if len(waiting) > 0 { // each of them ends at one of those above
+	if len(waiting) > 0 { // their chains of blockers end at tasks listed above
 		verb := " wait for that"
 		if len(waiting) == 1 {
 			verb = " waits for that"
@@ -158,7 +158,7 @@ func (s *State) reasons() []string {
 	return reasons
 }
 
-// standsSomewhere tells whether the chain of blockers of a task ends at one that the reasons name for itself.
+// causeIsNamed reports whether the chain of blockers of a task ends at a task for which reasons has an entry.
 func (s *State) causeIsNamed(w *Work) bool {
 	seen := map[string]bool{}
 	for !seen[w.ID] {
@@ -176,7 +176,7 @@ func (s *State) causeIsNamed(w *Work) bool {
 	return false
 }
 
-// heldBack returns what other work keeps a task from being dispatched though nothing blocks it, "" for none.
+// outsideReason returns what other work stops a task that has no open blockers, "" if none does.
 func (s *State) outsideReason(w *Work) string {
 	if w.Lease != nil || w.Task.Kind != KindTask || s.delivery.Policy == nil || s.mayStartNow(w) {
 		return ""
@@ -191,7 +191,7 @@ func (s *State) outsideReason(w *Work) string {
 	}
 }
 
-// Reason says what a task waits for, as a chain of blockers.
+// Reason returns what a task waits for, as a chain of blockers.
 func (s *State) Reason(w *Work) string {
 	var chain []string
 	seen := map[string]bool{}
@@ -218,14 +218,14 @@ func (s *State) Reason(w *Work) string {
 		chain = append(chain, w.ID+" waits for "+strings.Join(open, ", "))
 		next, known := s.Work(open[0])
 		if !known || next.Task == nil {
-			return strings.Join(append(chain, open[0]+" is not of the plan"), "; ")
+			return strings.Join(append(chain, open[0]+" is not in the plan"), "; ")
 		}
 		w = next
 	}
 	return strings.Join(chain, "; ")
 }
 
-// whom names a role in a sentence.
+// roleInWords returns what a task waits for if it waits for a role.
 func roleInWords(role signalbox.Role) string {
 	switch role {
 	case signalbox.RoleCI:
@@ -238,7 +238,7 @@ func roleInWords(role signalbox.Role) string {
 	return "a " + string(role)
 }
 
-// Approvals returns the tasks whose merge waits for a human's yes.
+// Approvals returns the tasks whose merge waits for approval.
 func (s *State) Approvals() []string {
 	var waiting []string
 	for _, w := range s.works {

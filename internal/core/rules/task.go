@@ -7,44 +7,45 @@ import (
 	"signalbox"
 )
 
-// Kind is what a planned work item is for.
+// Kind is the kind of a planned work item.
 type Kind string
 
 const (
-	KindTask        Kind = "task"        // of the plan, or a sub-task of one
-	KindRemediation Kind = "remediation" // R-1, R-2, …: something is wrong with what all work stands on
+	KindTask        Kind = "task"        // a task of the plan, or a sub-task
+	KindRemediation Kind = "remediation" // R-1, R-2, …: repairs the base
 	KindExpert      Kind = "expert"      // X-1, X-2, …: a request to an expert
-	KindBaseline    Kind = "baseline"    // B-1, B-2, …: the checks on the base
+	KindBaseline    Kind = "baseline"    // B-1, B-2, …: runs the checks on the base
 )
 
-// Task is what the delivery loop knows of a work item. Work that was opened by hand has none. Like Work it is
-// never changed once it is handed out.
+// Task is the part of a work item that the delivery loop uses. Work that was opened by hand has none. Like Work, it is
+// never changed after State returned it.
 type Task struct {
 	Kind Kind `json:"kind"`
-	// Order is the place in the plan, or where it was added to it. Priority comes before it.
+	// Order is the position in the plan. A higher priority goes first.
 	Order    int      `json:"order"`
 	Priority int      `json:"priority,omitempty"`
 	Blockers []string `json:"blocked_by,omitempty"`
-	// Waits are blockers that an agent met.
+	// Blockers come from the plan; Waits are further blockers that an agent named.
 	Waits  []string       `json:"waits,omitempty"`
 	Files  []string       `json:"files,omitempty"`
 	Text   signalbox.Hash `json:"text,omitzero"`
 	Parent string         `json:"parent,omitempty"`
 	Budget Budget         `json:"budget,omitzero"`
-	// Specification is what a business analyst made of the task.
+	// Specification is the business analyst's specification of the task.
 	Specification signalbox.Hash `json:"specification,omitzero"`
 
-	// Checked, Reviewed and Audited are the gates that the present implementation has passed.
+	// Checked, Reviewed and Audited are the gates that the current implementation has passed.
 	Checked  bool `json:"checked,omitempty"`
 	Reviewed bool `json:"reviewed,omitempty"`
 	Audited  bool `json:"audited,omitempty"`
-	// Approved is a human's yes to the merge.
+	// Approved means that a human approved the merge.
 	Approved bool `json:"approved,omitempty"`
-	// Claimed is what the developer said that the checks gave.
+	// Claimed is the blob with the check results that the developer reported.
 	Claimed signalbox.Hash `json:"claimed,omitzero"`
-	// Checks is the sequence of the last ChecksRan, Failing what failed in it, and Differs what the developer said otherwise.
+	// Checks is the sequence of the last ChecksRan. Failing lists the checks that failed in it, and Differs those for which
+	// the developer reported another result.
 	Checks uint64 `json:"checks,omitempty"`
-	// Commit is what was checked: that is what is reviewed, audited and merged.
+	// Commit is the commit that was checked. The same commit is reviewed, audited and merged.
 	Commit  string   `json:"commit,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	Differs []string `json:"differs,omitempty"`
@@ -53,42 +54,43 @@ type Task struct {
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`
 	Starts   map[signalbox.Role]int `json:"starts,omitempty"`
 	Spent    Spent                  `json:"spent,omitzero"`
-	// Granted is what was spent when the human allowed the budget to be spent again.
+	// Granted is what was already spent when the human last extended the budget.
 	Granted Spent `json:"granted,omitzero"`
 
-	// Findings are what the next developer has to mend, Answers the questions that were answered, Advice what experts said,
-	// Overlaps what other tasks want to change too, and Context what went wrong with the last agent.
+	// Findings are the problems that the next developer must fix, Answers the ids of answered questions, Advice the
+	// answers of experts, Overlaps the files that other tasks change too, and Context the problem of the previous agent.
 	Findings []Finding `json:"findings,omitempty"`
 	Answers  []string  `json:"answers,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 	Overlaps []string  `json:"overlaps,omitempty"`
 	Context  string    `json:"context,omitempty"`
-	// Output is what the last agent wrote.
+	// Output is the output of the last agent.
 	Output signalbox.Hash `json:"output,omitzero"`
 
-	// Questions are open, and Remedy is the remediation that the task waits for. Either holds it back.
+	// Questions are the open questions about the task, and Remedy is the remediation that it waits for. Either stops it.
 	Questions []string `json:"questions,omitempty"`
 	Remedy    string   `json:"remedy,omitempty"`
 	Paused    bool     `json:"paused,omitempty"`
-	// Cancelled says why nobody is to work on it any more.
+	// Cancelled says why the task was cancelled, "" if it was not.
 	Cancelled string `json:"cancelled,omitempty"`
 
-	// Locks are the files that the task holds in a shared workspace.
+	// Locks are the files that the task has locked in a shared workspace.
 	Locks    []string  `json:"locks,omitempty"`
 	Parked   *Park     `json:"parked,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Asker is the task that a request to an expert came from, under the lease Asked; Expert is "" while one is to be made.
+	// Asker is the task that made the request to an expert, and Asked the epoch of its lease. Expert is "" until an expert
+	// creator has created the expert.
 	Asker  string `json:"asker,omitempty"`
 	Asked  uint64 `json:"asked,omitempty"`
 	Expert string `json:"expert,omitempty"`
 
-	// Issues are what a remediation is about and Attempts how often it was tried since a human last looked.
+	// Issues are the problems that a remediation must fix, and Attempts how often it failed since the human last intervened.
 	Issues   []Finding `json:"issues,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 }
 
-// Counts is how often something went wrong since a human last looked.
+// Counts is how often something went wrong since the human last intervened.
 type Counts struct {
 	Reviews        int `json:"reviews,omitempty"`
 	Audits         int `json:"audits,omitempty"`
@@ -102,7 +104,7 @@ type Counts struct {
 	Remedies       int `json:"remedies,omitempty"`
 }
 
-// Finding is something to mend. Body is where it is said in full.
+// Finding is a problem to fix. Body is the full text.
 type Finding struct {
 	Cause   string         `json:"cause"`
 	Summary string         `json:"summary,omitempty"`
@@ -111,7 +113,7 @@ type Finding struct {
 	Seq     uint64         `json:"seq"`
 }
 
-// Advice is what an expert said.
+// Advice is an expert's answer.
 type Advice struct {
 	Expert string         `json:"expert"`
 	Work   string         `json:"work"`
@@ -119,25 +121,25 @@ type Advice struct {
 	Blob   signalbox.Hash `json:"blob,omitzero"`
 }
 
-// Park is why the holder of a task is not at work. Its slot is free and its clocks stand still.
+// Park describes what a parked session waits for. It uses no slot, and its time limits do not run.
 type Park struct {
-	// For is the work item of the expert, or the file, that it waits for.
+	// For is the work item of the expert, or the file, that the session waits for.
 	For string `json:"for"`
-	// Until is when it goes on in any case, zero for never.
+	// Until is when the session continues in any case; zero means never.
 	Until time.Time `json:"until,omitzero"`
-	// Ready means that what it waited for is there.
+	// Ready means that the wait is over.
 	Ready bool `json:"ready,omitempty"`
 	File  bool `json:"file,omitempty"`
 }
 
-// Progress is what an agent said in a checkpoint.
+// Progress is the last checkpoint of an agent.
 type Progress struct {
 	Activity string    `json:"activity,omitempty"`
 	Percent  int       `json:"percent,omitempty"`
 	At       time.Time `json:"at"`
 }
 
-// claimant returns the role that may claim the work as it is, "" when nobody may.
+// claimableBy returns the role that can claim the work in its phase, "" if none can.
 func (w *Work) claimableBy() signalbox.Role {
 	t := w.Task
 	switch {
@@ -168,12 +170,12 @@ func (w *Work) claimableBy() signalbox.Role {
 	return w.Phase.ClaimableBy()
 }
 
-// Done tells whether nothing remains to be done for a task: it is completed, or nobody wants it any more.
+// Done reports whether the work is completed or cancelled.
 func (w *Work) Done() bool {
 	return w.Phase == signalbox.PhaseCompleted || w.Task != nil && w.Task.Cancelled != ""
 }
 
-// blockers are all that a task waits for.
+// blockers returns all blockers of a task, open or not.
 func (t *Task) blockers() []string {
 	if len(t.Waits) == 0 {
 		return t.Blockers
@@ -181,20 +183,20 @@ func (t *Task) blockers() []string {
 	return append(slices.Clone(t.Blockers), t.Waits...)
 }
 
-// held tells whether something other than its blockers keeps a task from being dispatched.
+// onHold reports whether something other than its blockers stops a task.
 func (w *Work) onHold() bool {
 	t := w.Task
 	return len(t.Questions) > 0 || t.Remedy != "" || t.Paused || t.Cancelled != "" || w.Phase == signalbox.PhaseBlocked
 }
 
-// startable tells whether the work could be given to its claimant, as far as the work itself goes.
+// canStart reports whether the work can be dispatched, apart from slots and from what other tasks are doing.
 func (s *State) canStart(w *Work) bool {
 	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.waitsForApproval(w)
 }
 
 // OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no
 // longer counts: the plan that asked for it is gone, and waiting for it would never end. One that the operator cancelled
-// counts, unless only an agent named it: the operator has to say what becomes of the tasks that depend on it.
+// counts, unless only an agent named it: the operator must say what becomes of the tasks that depend on it.
 func (s *State) OpenBlockers(w *Work) []string {
 	var open []string
 	for _, id := range w.Task.Blockers {
@@ -211,7 +213,7 @@ func (s *State) OpenBlockers(w *Work) []string {
 	return open
 }
 
-// changeTask replaces a task by a changed copy. The change must not write into the slices and maps it finds.
+// changeTask replaces a task with a changed copy. The change must replace slices and maps, not write into them.
 func (s *State) changeTask(id string, change func(*Work, *Task)) {
 	s.changeWork(id, func(w *Work) {
 		task := *w.Task
@@ -220,7 +222,7 @@ func (s *State) changeTask(id string, change func(*Work, *Task)) {
 	})
 }
 
-// increased returns a copy of a count by role with one more.
+// incremented returns a copy of counts with one more for the role.
 func incremented(counts map[signalbox.Role]int, role signalbox.Role) map[signalbox.Role]int {
 	more := make(map[signalbox.Role]int, len(counts)+1)
 	for r, n := range counts {
@@ -230,7 +232,7 @@ func incremented(counts map[signalbox.Role]int, role signalbox.Role) map[signalb
 	return more
 }
 
-// excluding returns a copy of a list that lacks an item.
+// without returns a copy of list without item.
 func without(list []string, item string) []string {
 	kept := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == item })
 	if len(kept) == 0 {
@@ -239,7 +241,7 @@ func without(list []string, item string) []string {
 	return kept
 }
 
-// including returns a copy of a list that has an item.
+// with returns list with item appended, unless it contains it already.
 func with(list []string, item string) []string {
 	if slices.Contains(list, item) {
 		return list

@@ -81,7 +81,7 @@ func TestClockThatCannotBeRight(t *testing.T) {
 		}
 		if !ok {
 			wantRefused(t, d, refused{Code: signalbox.CodeFailed,
-				Msg: "the clock cannot be right: " + at.UTC().Format(time.DateOnly) + " is not between 1970 and 2242"})
+				Msg: "the system clock is wrong: " + at.UTC().Format(time.DateOnly) + " is not between 1970 and 2242"})
 			continue
 		}
 		b.open("w", signalbox.PhaseImplementation)
@@ -92,7 +92,7 @@ func TestClockThatCannotBeRight(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
 	b.now = last
-	wantRefused(t, b.try(b.claimOf("w", "S")), refused{Code: signalbox.CodeFailed, Msg: "the clock cannot be right: 2242-03-16 is not between 1970 and 2242"})
+	wantRefused(t, b.try(b.claimOf("w", "S")), refused{Code: signalbox.CodeFailed, Msg: "the system clock is wrong: 2242-03-16 is not between 1970 and 2242"})
 }
 
 // A time that somebody wrote with an offset is the same instant, and the same state.

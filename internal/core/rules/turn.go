@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// ReportTurnSignal records a turn signal that a tree heard. It needs no lease: a tree's run is no work item. A run that is
-// resumed gives what it gave before once more, which is answered with Repeated and not recorded again.
+// ReportTurnSignal reports a turn signal that a behaviour tree received. It needs no lease, because the run of a tree is
+// not a work item. A resumed run reports its earlier signals again: the answer is Repeated, and nothing is recorded.
 type ReportTurnSignal struct {
 	// Run is the id of the tree's run, and Node the path of the node that logs the signal.
 	Run, Tree, Node string
@@ -16,9 +16,9 @@ type ReportTurnSignal struct {
 	Turn       uint64
 	Signal     string
 	Confidence float64
-	// Reason is the field that says why, whatever it is called in a signal of this type.
+	// Reason is the explanation, whatever its field is called in a signal of this type.
 	Reason string
-	// Body is the blob with all fields and the block as it was written; zero is none.
+	// Body is the blob with all fields and the block as the model wrote it; zero means none.
 	Body  signalbox.Hash
 	Actor string
 }
@@ -33,7 +33,7 @@ func (c ReportTurnSignal) decide(d *decider) error {
 			d.answer.Seq, d.answer.Repeated = run.Seq, true
 			return nil
 		case c.Turn != run.Last+1:
-			return refusef(signalbox.CodeConflict, fmt.Sprintf("give turn %d first", run.Last+1),
+			return refusef(signalbox.CodeConflict, fmt.Sprintf("report turn %d first", run.Last+1),
 				"turn %d of run '%s' does not follow turn %d", c.Turn, c.Run, run.Last)
 		}
 	}
@@ -50,28 +50,28 @@ func (c ReportTurnSignal) check() error {
 		return refusef(signalbox.CodeUsage, "the turn signals are "+strings.Join(signalbox.TurnTypes(), ", "),
 			"there is no turn signal '%s'", sanitize(c.Signal, 100))
 	case !isConfidence(c.Confidence):
-		return refusef(signalbox.CodeUsage, "give a number from 0 to 1", "a confidence cannot be %v", c.Confidence)
+		return refusef(signalbox.CodeUsage, "use a number from 0 to 1", "invalid confidence %v", c.Confidence)
 	case c.Turn == 0:
 		return refusef(signalbox.CodeUsage, "count the signals of a run from 1", "there is no turn 0")
 	}
 	return nil
 }
 
-// isConfidence is false for what is no number too.
+// isConfidence reports whether c is from 0 to 1. It is false for NaN.
 func isConfidence(c float64) bool { return c >= 0 && c <= 1 }
 
-// maxTurnRuns is how many runs of trees are remembered; then a new one takes the place of the one that was heard of
-// longest ago. A run that was forgotten counts as new, and may begin with any turn. The number is a part of the rules:
-// with a larger one a log could contradict itself that did not before.
+// maxTurnRuns is how many runs of trees the state remembers. A new run replaces the one that reported longest ago. A
+// forgotten run counts as new and can start with any turn. The number is part of the rules: with a larger one, a log that
+// was valid could become invalid.
 const maxTurnRuns = 10_000
 
-// turnRun is how far a tree's run has logged its signals, and the event of the last.
+// turnRun is the last turn that the run of a tree reported, and the sequence of its event.
 type turnRun struct {
 	Run       string
 	Last, Seq uint64
 }
 
-// TurnSignals returns the last turn that a tree's run logged. ok is false if it logged none, or too long ago.
+// TurnSignals returns the last turn that the run of a tree reported; ok is false if it is not remembered.
 func (s *State) TurnSignals(run string) (last uint64, ok bool) {
 	i, ok := s.turnIndex[run]
 	if !ok {
@@ -80,14 +80,15 @@ func (s *State) TurnSignals(run string) (last uint64, ok bool) {
 	return s.turns[i].Last, true
 }
 
-// turnFault does not ask whether the signal is known: it changes no state, and later rules may know more of them.
+// turnFault validates a turn signal. It accepts unknown signals, because they change no state and later versions may add
+// some.
 func (s *State) turnFault(b TurnSignalHeard) string {
 	last, known := s.TurnSignals(b.Run)
 	switch {
 	case b.Turn == 0 || known && b.Turn != last+1:
 		return fmt.Sprintf("turn %d does not follow turn %d", b.Turn, last)
 	case !isConfidence(b.Confidence):
-		return fmt.Sprintf("a confidence cannot be %v", b.Confidence)
+		return fmt.Sprintf("invalid confidence %v", b.Confidence)
 	}
 	return idFault(b.Run)
 }
@@ -135,7 +136,7 @@ func (w *walker) turnRun(r *turnRun) {
 	w.number(&r.Seq)
 }
 
-// indexTurns makes the index anew, and refuses what no fold can have made.
+// indexTurns rebuilds the index of turns, and rejects what no log can give.
 func (s *State) indexTurns(w *walker) {
 	for i, run := range s.turns {
 		if run.Last == 0 {

@@ -9,8 +9,8 @@ import (
 	"signalbox"
 )
 
-// fault returns why an event cannot be the next one, or "". Decide never makes such an event, so a log that has
-// one was not made by these rules, and folding it would give a state that was never true.
+// fault returns why an event cannot be the next one, or "". Decide never returns such an event, so these rules did not
+// write the log, and folding it would give a state that never existed.
 func (s *State) fault(e *signalbox.Event, body body) string {
 	switch {
 	case e.Seq != s.seq+1:
@@ -81,7 +81,7 @@ func idFault(ids ...string) string {
 // lastSecond is in the year 2242. Nanoseconds since 1970 fit in 64 bits until then, and a lease can still expire.
 const lastSecond = 1 << 33
 
-// timeFault returns why a time cannot be an event's.
+// timeFault returns why t cannot be the time of an event, or "".
 func timeFault(t time.Time) string {
 	if t.Unix() < 0 || t.Unix() >= lastSecond {
 		return fmt.Sprintf("%s is not between 1970 and 2242", t.Format(time.DateOnly))
@@ -89,7 +89,7 @@ func timeFault(t time.Time) string {
 	return ""
 }
 
-// workFault looks at an event about work that exists.
+// workFault validates an event about existing work.
 func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 	switch b := body.(type) {
 	case LeaseGranted:
@@ -120,7 +120,7 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 		}
 	default:
 		if w.Task == nil {
-			return "the work is of no plan"
+			return "the work does not belong to a plan"
 		}
 		return s.taskFault(e, body, w)
 	}
@@ -164,7 +164,7 @@ func leaseFault(e *signalbox.Event, w *Work, epoch uint64) string {
 	return ""
 }
 
-// liveFault looks at what only the holder of a lease can cause, or an operator in the holder's place, before it runs out.
+// liveFault validates an event that only the holder of a live lease can cause, or an operator on its behalf.
 func liveFault(e *signalbox.Event, w *Work, epoch uint64) string {
 	if w.Lease != nil && !e.Time.Before(w.Lease.Expires) {
 		return "the lease has run out"
@@ -186,7 +186,7 @@ func phaseFault(e *signalbox.Event, w *Work, b PhaseChanged) string {
 	return ""
 }
 
-// nextPhases returns where work may go from where it is.
+// nextPhases returns the phases that work opened by hand can move to.
 func nextPhases(w *Work) []signalbox.Phase {
 	if w.Phase == signalbox.PhaseBlocked {
 		return []signalbox.Phase{w.BlockedFrom}

@@ -8,7 +8,7 @@ import (
 	"signalbox"
 )
 
-// planFault looks at an event that adds planned work.
+// planFault validates an event that adds planned work.
 func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 	if _, exists := s.Work(e.Work); exists {
 		return "the work is already there"
@@ -28,18 +28,18 @@ func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 			return fmt.Sprintf("the next %s is %s and begins in %s", b.Kind, want[b.Kind], first[b.Kind])
 		}
 		if asker, known := s.Work(b.Asker); b.Kind == KindExpert && (!known || asker.Task == nil) {
-			return "nobody asked"
+			return "there is no task that asked"
 		}
 	default:
 		return fmt.Sprintf("there is no kind %q", b.Kind)
 	}
 	if s.delivery.Policy == nil {
-		return "no policy says how work is delivered"
+		return "the box has no policy"
 	}
 	return idFault(e.Work)
 }
 
-// runFault looks at an event about the whole run.
+// runFault validates an event about the whole run.
 func (s *State) runFault(body body) string {
 	switch b := body.(type) {
 	case PolicySet:
@@ -59,7 +59,7 @@ func (s *State) runFault(body body) string {
 	}
 	if s.delivery.Policy == nil {
 		if _, sets := body.(PlanOpened); sets {
-			return "no policy says how work is delivered"
+			return "the box has no policy"
 		}
 	}
 	return ""
@@ -80,7 +80,7 @@ func (s *State) answerFault(b QuestionAnswered, work string) string {
 	return ""
 }
 
-// taskFault looks at an event about planned work.
+// taskFault validates an event about planned work.
 func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 	switch b := body.(type) {
 	case AgentStarted:
@@ -121,7 +121,7 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		}
 	case TaskReplanned:
 		if w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted {
-			return "only a task that is not completed can be planned anew"
+			return "only a task that is not completed can be replanned"
 		}
 	case FilesLocked:
 		for _, file := range b.Files {
@@ -135,7 +135,7 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 
 func roleFault(w *Work, role signalbox.Role) string {
 	if w.Lease.Role != role {
-		return fmt.Sprintf("the %s may not say so", w.Lease.Role)
+		return fmt.Sprintf("the %s must not report it", w.Lease.Role)
 	}
 	return ""
 }
@@ -157,7 +157,7 @@ func (s *State) mergedFault(e *signalbox.Event, b Merged, w *Work) string {
 	return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 }
 
-// plannedPhaseFault holds the gates: no task is completed without passed checks, a passed review and a passed audit.
+// plannedPhaseFault enforces the gates: no task completes without passing its checks, its review and its audit.
 func plannedPhaseFault(w *Work, b PhaseChanged) string {
 	t := w.Task
 	switch {
@@ -175,7 +175,7 @@ func plannedPhaseFault(w *Work, b PhaseChanged) string {
 	return ""
 }
 
-// plannedNext returns where planned work may go from where it is.
+// plannedNext returns the phases that planned work can move to.
 func plannedNext(w *Work) []signalbox.Phase {
 	const (
 		draft, implementation, pending, ready = signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview
@@ -199,7 +199,7 @@ func plannedNext(w *Work) []signalbox.Phase {
 		}
 		return []signalbox.Phase{ready, implementation, blocked}
 	case ready:
-		return []signalbox.Phase{review, merge, implementation, blocked} // a claim by hand leaves the phase alone
+		return []signalbox.Phase{review, merge, implementation, blocked} // a claim by hand does not change the phase to REVIEW first
 	case review:
 		return []signalbox.Phase{merge, implementation, blocked}
 	case merge:

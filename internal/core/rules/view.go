@@ -6,7 +6,7 @@ import (
 	"signalbox"
 )
 
-// WorkView is a work item as programs get to see it, on the command line and over MCP.
+// WorkView is a work item as the command line and MCP show it to programs.
 type WorkView struct {
 	ID          string           `json:"id"`
 	Title       string           `json:"title"`
@@ -17,7 +17,7 @@ type WorkView struct {
 	Sessions    []SessionView    `json:"sessions"`
 }
 
-// SessionView is one that held the work, or holds it.
+// SessionView is a session that holds or held the work.
 type SessionView struct {
 	Session string          `json:"session"`
 	Actor   string          `json:"actor"`
@@ -29,8 +29,8 @@ type SessionView struct {
 	Ended   *Ending         `json:"ended"`
 }
 
-// LiveLease is the lease of work while it lives, else nil: one that ran out is not the holder's any more, also before the
-// ledger says so.
+// LiveLease returns the lease of the work, nil if there is none or it has expired. Lease itself can have expired before
+// the ledger records it.
 func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 	if w.Lease != nil && now.Before(w.Lease.Expires) {
 		return w.Lease
@@ -38,18 +38,18 @@ func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 	return nil
 }
 
-// View is the work as it stands at a time. It shares memory with the work.
+// View returns the work as it is at time now. It shares memory with the work.
 func (w *Work) View(now time.Time) WorkView {
-	shown := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}}
+	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}}
 	if w.Phase == signalbox.PhaseBlocked {
-		shown.BlockedFrom, shown.Notes = &w.BlockedFrom, &w.Notes
+		view.BlockedFrom, view.Notes = &w.BlockedFrom, &w.Notes
 	}
 	for _, t := range w.Tenures() {
 		held := SessionView{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
 		if t.Ended != "" {
 			held.To, held.Ended = &t.To, &t.Ended
 		}
-		shown.Sessions = append(shown.Sessions, held)
+		view.Sessions = append(view.Sessions, held)
 	}
-	return shown
+	return view
 }

@@ -7,7 +7,7 @@ func (c OpenBox) decide(d *decider) error {
 		return err
 	}
 	if d.s.box != "" {
-		return refusef(signalbox.CodeConflict, "use it as it is", "the box is open already, as '%s'", d.s.box)
+		return refusef(signalbox.CodeConflict, "use the existing box", "the box is already open as '%s'", d.s.box)
 	}
 	d.answer.Seq = d.record("", "", c.Actor, BoxOpened{c.Box, Version})
 	return nil
@@ -24,7 +24,7 @@ func (c OpenWork) decide(d *decider) error {
 		return refusef(signalbox.CodeUsage, "work starts in any phase but COMPLETED and BLOCKED", "work cannot start in phase '%s'", c.Phase)
 	}
 	if w, exists := d.s.Work(c.Work); exists {
-		return refusef(signalbox.CodeConflict, "give new work an id of its own", "work '%s' is already there, in %s", w.ID, w.Phase)
+		return refusef(signalbox.CodeConflict, "choose another id", "work '%s' already exists, in %s", w.ID, w.Phase)
 	}
 	d.answer.Work, d.answer.Phase = c.Work, c.Phase
 	d.answer.Seq = d.record(c.Work, "", c.Actor, WorkOpened{c.Title, c.Phase})
@@ -41,7 +41,7 @@ func (c Unblock) decide(d *decider) error {
 	}
 	if w.Task != nil {
 		return refusef(signalbox.CodeFailed, "answer what is asked about it (signalbox questions), or signalbox retry "+w.ID,
-			"work '%s' is of a plan: %s", w.ID, d.s.Reason(w))
+			"work '%s' belongs to a plan: %s", w.ID, d.s.Reason(w))
 	}
 	if w.Phase != signalbox.PhaseBlocked {
 		return refusef(signalbox.CodeFailed, "only BLOCKED work can be unblocked", "work '%s' is not blocked, it is in %s", w.ID, w.Phase)

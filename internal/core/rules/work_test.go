@@ -19,7 +19,7 @@ func TestOpenBox(t *testing.T) {
 		t.Errorf("box %q, event %d, %s", b.s.Box(), b.s.Seq(), b.s.Time())
 	}
 	wantRefused(t, b.try(OpenBox{Box: "box-2", Actor: "op"}),
-		refused{Code: signalbox.CodeConflict, Msg: "the box is open already, as 'box-1'"})
+		refused{Code: signalbox.CodeConflict, Msg: "the box is already open as 'box-1'"})
 }
 
 func TestNothingBeforeTheBoxIsOpen(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOpenWork(t *testing.T) {
 			t.Errorf("work (-want +got):\n%s", diff)
 		}
 		wantRefused(t, b.try(OpenWork{Work: "w", Actor: "op"}),
-			refused{Code: signalbox.CodeConflict, Msg: "work 'w' is already there, in " + string(starts)})
+			refused{Code: signalbox.CodeConflict, Msg: "work 'w' already exists, in " + string(starts)})
 	}
 }
 

@@ -333,7 +333,7 @@ on developer T1 attempt 1:
 		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
-	if why := only[rules.LocksYielded](s, "T2").Body.Reason; !strings.Contains(why, "circle") {
+	if why := only[rules.LocksYielded](s, "T2").Body.Reason; !strings.Contains(why, "deadlock") {
 		t.Errorf("T2 yields because of %q", why)
 	}
 }

@@ -184,7 +184,7 @@ on critic T1:
     signal REVIEW_FAILED: {task}
         Issues Found: never good enough
 on developer T1 attempt 4:
-    expect "What should be done?"
+    expect "What should happen next?"
     expect "leave it as it is"
     signal READY_FOR_REVIEW: {task}
 `})

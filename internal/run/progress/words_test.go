@@ -37,7 +37,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1, "AUDIT_PASSED: a developer may not send it"},
 		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12, "AUDIT_PASSED (12 times): a developer may not send it"},
 		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: ready_for_review as developer about 'T9', which holds 'T1'", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: the developer of 'T1' sent ready_for_review about 'T9'", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
 		{"ready_for_review", signalbox.ReasonWrongWork, "", 1, "READY_FOR_REVIEW: it is not about T1"},
 		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1, "READY_FOR_REVIEW: it stands in a code block"},
 		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1, "READY_FOR_REVIEW: it is in a prompt for somebody else"},
@@ -48,8 +48,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1, "signal: there is no such signal: the types are a and b"},
 		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1, "READY_FOR_REVIEW: it does not carry the key of the session"},
 		{"review_passed", signalbox.ReasonAmbiguous, "about T1", 1, "REVIEW_PASSED: the turn contradicts itself"},
-		{"renew", signalbox.ReasonStaleLease, "stale lease: epoch 3 of work 'T1' is over, and nobody holds the work", 1,
-			"renew: stale lease: epoch 3 of work 'T1' is over, and nobody holds the work"},
+		{"renew", signalbox.ReasonStaleLease, "stale lease: epoch 3 of work 'T1' is over, and no session holds the work", 1,
+			"renew: stale lease: epoch 3 of work 'T1' is over, and no session holds the work"},
 		{"agent_exit", signalbox.ReasonPhaseMismatch, "", 1, "agent_exit: phase mismatch"},
 	} {
 		e := eventAbout(t, "SignalRefused", "T1", session, rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail, Count: tt.count})

@@ -123,7 +123,7 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved movedSnapshot,
 			if !s.exitEnabled() {
 				todo = "exit signals, which would, are off: " + enableExits
 			}
-			err = problemf("not_planned", todo, "work '%s' is of no plan: line signals do not move it", h.work)
+			err = problemf("not_planned", todo, "work '%s' does not belong to a plan, so line signals do not move it", h.work)
 		}
 		if err != nil {
 			return err
