@@ -96,7 +96,7 @@ func limitInputs(l decide.Resources) map[string]any {
 	return inputs
 }
 
-// remaining returns what is left of the limits. What is spent leaves a tiny amount, because zero would mean no limit.
+// remaining returns the rest of the limits. For a spent one it is a tiny amount, because zero would mean no limit.
 func remaining(c *tree.Call) decide.Resources {
 	limit, used := limits(c), spent(c)
 	if limit.Tokens > 0 {

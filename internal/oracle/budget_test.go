@@ -18,12 +18,12 @@ import (
 	"signalbox/internal/tree"
 )
 
-// wants is a reply that asks for another turn, each time for another reason.
+// wants returns a reply that asks for another turn, each time for another reason.
 func wants(n int) string {
 	return fmt.Sprintf("Hm.\n<signal type=\"need_turn\"><reason>reason %d</reason><confidence>0.9</confidence></signal>", n)
 }
 
-// wantsMore is a model that never has enough, and of which every reply costs so much. Of the first so many every second fails.
+// wantsMore returns a model that always asks for another turn. Every second of the first replies fails.
 func wantsMore(tokens int64, dollars float64, fails int) *speaker {
 	return &speaker{reply: func(_ context.Context, n int, tell func(string)) (*model.Reply, error) {
 		if n <= fails && n%2 == 0 {
@@ -34,7 +34,7 @@ func wantsMore(tokens int64, dollars float64, fails int) *speaker {
 	}}
 }
 
-// TestLimitsOnTheBlackboard: a tree sees what the question may cost, and nothing where there is no limit.
+// TestLimitsOnTheBlackboard checks that a tree sees the limits of the question, and no key without a limit.
 func TestLimitsOnTheBlackboard(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -64,7 +64,7 @@ func TestLimitsOnTheBlackboard(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSubAgents: a sub-agent may spend what is left of the question's budget, not another one of its own.
+// TestBudgetOfSubAgents checks that a sub-agent gets the rest of the question's budget, not a budget of its own.
 func TestBudgetOfSubAgents(t *testing.T) {
 	t.Parallel()
 	hand := func(n int) string {
@@ -78,7 +78,7 @@ func TestBudgetOfSubAgents(t *testing.T) {
 	}{
 		"tokens": {decide.Resources{Tokens: 1000}, model.Usage{Input: 700, Known: true}, model.Usage{Input: 100, Known: true}, 3 + 1},
 		"cost":   {decide.Resources{CostUSD: 1}, model.Usage{CostUSD: 0.75, Known: true}, model.Usage{CostUSD: 0.125, Known: true}, 2 + 1},
-		// What is left is never nothing, for that would mean: as much as it takes.
+		// The rest is never zero, because zero means no limit.
 		"a little": {decide.Resources{Tokens: 1000}, model.Usage{Input: 999, Known: true}, model.Usage{Input: 100, Known: true}, 1 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,17 +102,17 @@ func TestBudgetOfSubAgents(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: a sub-agent that a tree asks though the budget is spent has next to nothing, and not as much as it takes.
+// TestNothingLeft checks that a sub-agent that a tree asks after the budget is spent has almost nothing, and not an unlimited budget.
 func TestNothingLeft(t *testing.T) {
 	t.Parallel()
-	const handsOverAlways = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.action("hear", {fn = "parse_response_signal"}), BT.tool("delegate")})})`
+	const delegatesAlways = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.action("hear", {fn = "parse_response_signal"}), BT.tool("delegate")})})`
 	for name, limit := range map[string]decide.Resources{"tokens": {Tokens: 200}, "cost": {CostUSD: 0.125}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			main := said(handOver)
 			main.Usage = model.Usage{Input: 200, CostUSD: 0.125, Known: true}
 			sub := wantsMore(200, 0.125, 0)
-			o := newOracle(t, oracle.Options{Model: speaks(main), Limit: limit, File: "own.lua", Source: handsOverAlways,
+			o := newOracle(t, oracle.Options{Model: speaks(main), Limit: limit, File: "own.lua", Source: delegatesAlways,
 				SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
 			asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
 			if len(sub.asked) != 2 { // once, and for the answer
@@ -122,8 +122,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAskingAgain: who goes on after a failure, again and again, has one budget, and one limit of turns.
-func TestBudgetOfAskingAgain(t *testing.T) {
+// TestBudgetOfRetries checks that all attempts to answer a question share one budget and one turn limit.
+func TestBudgetOfRetries(t *testing.T) {
 	t.Parallel()
 	for reason, opts := range map[string]oracle.Options{
 		"budget_spent":       {Limit: decide.Resources{Tokens: 1000}},
@@ -140,7 +140,7 @@ func TestBudgetOfAskingAgain(t *testing.T) {
 			for range 3 {
 				asks(t, o, s, "", oracle.ReasonModelFailed)
 			}
-			// Four replies came so far. There is one more, and the answer.
+			// Four replies so far. One more follows, and the answer.
 			answer, h := asks(t, o, s, "", strings.TrimSpace(reason))
 			if len(m.asked) != 8+2 {
 				t.Errorf("the model was asked %d times:\n%s", len(m.asked), lines(h.chunks))
@@ -152,7 +152,7 @@ func TestBudgetOfAskingAgain(t *testing.T) {
 	}
 }
 
-// drips says a word a second, for ever.
+// drips is a model that sends a word per second without end.
 func drips() *speaker {
 	return &speaker{reply: func(ctx context.Context, _ int, tell func(string)) (*model.Reply, error) {
 		for {
@@ -166,13 +166,13 @@ func drips() *speaker {
 	}}
 }
 
-// TestReplyThatTakesTooLong: a reply is cut where the time is spent, what came of it counts, and so for the answer, which has a
-// minute.
+// TestReplyThatTakesTooLong checks that a reply is cut at the time limit and that the part received counts. The same holds for the last
+// turn, which has a minute.
 func TestReplyThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limit, want time.Duration
-		second      *model.Reply // nil: it takes too long too
+		second      *model.Reply // nil means that it takes too long too
 		text        string
 		cut         int
 	}{
@@ -194,7 +194,7 @@ func TestReplyThatTakesTooLong(t *testing.T) {
 				if took := time.Since(begun); took != c.want || len(m.asked) != 2 || answer.Error != nil {
 					t.Errorf("it took %s, want %s, in %d turns: %+v", took, c.want, len(m.asked), answer.Error)
 				}
-				// What was said by then was shown, and the model is told that it said it.
+				// The part received was shown and is in the next request.
 				nine := "word word word word word word word word word "
 				if got := h.text()[1]; got != strings.TrimSpace(nine) {
 					t.Errorf("the first turn said %q", got)
@@ -219,8 +219,8 @@ func TestReplyThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestCancelledIsNoDeadline: a conversation with a time limit that is cancelled is cancelled, and can be gone on with.
-func TestCancelledIsNoDeadline(t *testing.T) {
+// TestCancelWithTimeLimit checks that cancelling a conversation with a time limit is not taken for its deadline: it can be resumed.
+func TestCancelWithTimeLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -238,8 +238,8 @@ func TestCancelledIsNoDeadline(t *testing.T) {
 	})
 }
 
-// TestReplyInTimeTakesItsTime: what turns took counts for those that follow.
-func TestReplyInTimeTakesItsTime(t *testing.T) {
+// TestTimeOfTurnsCounts checks that the time of earlier turns reduces that of later ones.
+func TestTimeOfTurnsCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &speaker{reply: func(ctx context.Context, n int, _ func(string)) (*model.Reply, error) {
@@ -252,15 +252,15 @@ func TestReplyInTimeTakesItsTime(t *testing.T) {
 		}}
 		begun := time.Now()
 		asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: 10 * time.Second}}), newSession(t), question, "budget_spent")
-		// Two in time, one that is cut after two seconds, and the answer.
+		// Two replies in time, one cut after two seconds, and the answer.
 		if took := time.Since(begun); took != 14*time.Second || len(m.asked) != 4 {
 			t.Errorf("it took %s in %d turns", took, len(m.asked))
 		}
 	})
 }
 
-// TestSubAgentInTime: a sub-agent has the time that is left.
-func TestSubAgentInTime(t *testing.T) {
+// TestTimeOfSubAgents checks that a sub-agent has the remaining time.
+func TestTimeOfSubAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := speaks(said(handOver), said("Well."+enough))
@@ -280,7 +280,7 @@ func TestSubAgentInTime(t *testing.T) {
 	})
 }
 
-// TestAbsurdUsage: a server that tells nonsense about what it counted does not make a budget larger.
+// TestAbsurdUsage checks that impossible token counts of a server do not enlarge a budget.
 func TestAbsurdUsage(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p model.Provider) {

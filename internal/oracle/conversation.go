@@ -57,7 +57,7 @@ type Answer struct {
 	Error *chunk.Error
 }
 
-// Ask asks a question and passes chunks to emit, the last of which is Done. The session must not be in use for another
+// Ask asks a question and passes its chunks to emit, up to Done. The session must not be in use for another
 // question. The error is that of emit; other failures are chunks and part of the answer.
 func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer, error) {
 	return o.ask(ctx, s, question, o.Limit, emit)

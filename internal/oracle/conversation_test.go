@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write what is expected of the conversat
 
 const conversationGlob = "testdata/conversation/*.txtar"
 
-// rows are the rows of the decision table, each with the files that show it.
+// rows maps each row of the decision table to the files that show it.
 var rows = map[string][]string{
 	"cancelled":                                       {"cancelled"},
 	"token, cost or time budget spent":                {"budget-tokens", "budget-cost", "budget-time", "budget-no-answer"},
@@ -40,7 +40,7 @@ var rows = map[string][]string{
 	"context_sufficient or partial_answer":            {"context-sufficient", "partial-answer", "signal-without-text"},
 	"stuck, or the same reason 3 times":               {"stuck", "same-reason"},
 	"need_capability":                                 {"capability", "capability-workaround", "capability-own-workaround"},
-	"delegation_recommended":                          {"delegation", "delegation-nobody"},
+	"delegation_recommended":                          {"delegation", "delegation-no-sub-agent"},
 	"need_turn, confidence ≥ 0.5":                     {"need-turn"},
 	"tool calls pending":                              {"tool-calls", "tools-at-once", "tool-unknown", "tool-arguments", "tool-repeated"},
 	"3 turns without a signal, or confidence < 0.3":   {"silence", "silence-text", "low-confidence"},
@@ -48,7 +48,7 @@ var rows = map[string][]string{
 	"(neither text nor calls, which no row is about)": {"nothing-said"},
 }
 
-// setting is the file "setting" of a conversation: JSON, all of it optional but the question.
+// setting is the file "setting" of a conversation in JSON. Only the question is required.
 type setting struct {
 	Question string `json:"question"`
 	Tools    []struct {
@@ -57,7 +57,7 @@ type setting struct {
 		Error  string `json:"error"`
 		Source string `json:"source"`
 		Takes  string `json:"takes"`
-		// Cancel: whoever asked goes away while it runs.
+		// Cancel cancels the conversation while the tool runs.
 		Cancel bool `json:"cancel"`
 	} `json:"tools"`
 	TurnLimit   int               `json:"turn_limit"`
@@ -65,17 +65,17 @@ type setting struct {
 	CostUSD     float64           `json:"cost_usd"`
 	Time        string            `json:"time"`
 	Workarounds map[string]string `json:"workarounds"`
-	// SubAgents name the files "model NAME" with what their models say.
+	// SubAgents are names; the files "model NAME" have the scripts of their models.
 	SubAgents []string `json:"sub_agents"`
 }
 
-// TestConversations plays the conversations of testdata, over both protocols. A file has what was asked and with what
-// (setting), what the model says (model), and what must come of it: the chunks, the decisions, and what the model was told
-// with each turn. With -update the last three are written.
+// TestConversations plays the conversations of testdata with both protocols. A file has the question and its setting (setting), the script
+// of the model (model), and the expected chunks, decisions and requests to the model. With -update the last three are
+// written.
 func TestConversations(t *testing.T) {
 	for _, path := range conversationFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel() // they mostly wait for the disk
+			t.Parallel() // most of the time is spent waiting for the disk
 			archive, err := txtar.ParseFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func rewrite(t *testing.T, path string, archive *txtar.Archive, got map[string]s
 	}
 }
 
-// play has a conversation and returns what came of it.
+// play runs a conversation and returns its results.
 func play(t *testing.T, p model.Provider, archive *txtar.Archive) map[string]string {
 	t.Helper()
 	var set setting
@@ -140,7 +140,7 @@ func play(t *testing.T, p model.Provider, archive *txtar.Archive) map[string]str
 	stage := func(t *testing.T) map[string]string {
 		server := newServer(t, parseModel(t, file(archive, "model")))
 		connect := func(s *modelserver.Server) *model.Client { return client(t, p, s, priced) }
-		if set.Time != "" { // a clock of its own, and so no network
+		if set.Time != "" { // a synctest bubble, and therefore no network
 			connect = func(s *modelserver.Server) *model.Client {
 				c, end := pipeClient(t, p, s)
 				t.Cleanup(end)
@@ -168,7 +168,7 @@ func play(t *testing.T, p model.Provider, archive *txtar.Archive) map[string]str
 	return got
 }
 
-// priced makes a token cost a dollar, for whole numbers.
+// priced makes a token cost a dollar, so that costs are integers.
 func priced(o *model.Options) { o.Price = model.Price{Input: 1e6, Output: 1e6} }
 
 func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Options {
@@ -187,7 +187,7 @@ func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Option
 				cancel()
 			}
 			if takes > 0 {
-				time.Sleep(takes) // the clock is the test's own
+				time.Sleep(takes) // on the clock of the bubble
 			}
 			if described.Error != "" {
 				return toolbox.Result{}, errors.New(described.Error)
@@ -213,8 +213,8 @@ func duration(t *testing.T, text string) time.Duration {
 
 var usageLine = regexp.MustCompile(`^usage (\d+) (\d+)$`)
 
-// parseModel reads what a model says: turns between lines of "---", and in them text, calls ("call NAME ARGUMENTS") and what
-// they cost ("usage INPUT OUTPUT", else 100 and 10). With "when PATTERN" a turn is for requests that end so, and is never used up.
+// parseModel parses the script of a model. Lines of "---" separate turns. A turn has text, calls ("call NAME ARGUMENTS") and its cost
+// ("usage INPUT OUTPUT", by default 100 and 10). "when PATTERN" makes a turn answer every request that matches.
 func parseModel(t *testing.T, text string) *modelserver.Script {
 	t.Helper()
 	var turns []modelserver.Turn
@@ -262,7 +262,7 @@ func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question stri
 	replay(t, s, "", "", func(run *tree.Run) {
 		turn, _ := run.Board().Get("_turn")
 		made, _ := run.Board().Get("_decision")
-		if n, ok := turn.(int64); ok && made != nil { // until the turn is over it is that of the turn before
+		if n, ok := turn.(int64); ok && made != nil { // before the end of a turn it is the decision of the turn before
 			byTurn[n], _ = made.(map[string]any)
 		}
 	})
@@ -271,7 +271,7 @@ func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question stri
 			fmt.Fprintln(&decisions, d["decision"], d["reason"])
 		}
 	}
-	if done.Reason == string(decide.ReasonCancelled) { // no turn ends for it to be decided on
+	if done.Reason == string(decide.ReasonCancelled) { // no turn ended, so there is no decision on the blackboard
 		fmt.Fprintln(&decisions, decide.Stop, decide.ReasonCancelled)
 	}
 	return map[string]string{"chunks": lines(joined(h.chunks)), "decisions": decisions.String(), "told": told(server)}
@@ -285,7 +285,7 @@ func contents(chunks []chunk.Chunk) []string {
 	return all
 }
 
-// told is what each request has that the one before had not, and which tools it offers.
+// told returns what each request adds to the one before, and which tools it offers.
 func told(server *modelserver.Server) string {
 	var out strings.Builder
 	for _, r := range server.Requests() {
@@ -314,7 +314,7 @@ func told(server *modelserver.Server) string {
 
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
 
-// TestEveryRow: there is a conversation for each row of the table, for each thing to do, and for each reason.
+// TestEveryRow checks that there is a conversation for each row of the table, for each action, and for each reason.
 func TestEveryRow(t *testing.T) {
 	there := map[string]bool{}
 	done := map[decide.Do]bool{}

@@ -15,7 +15,7 @@ import (
 	"signalbox/transcript"
 )
 
-// fragments are what replies are made of: signals whole, fenced, half and nested, and text beside them.
+// fragments are parts of replies: complete, fenced, incomplete and nested signals, and other text.
 func fragments() []string {
 	return []string{"Hello, ", "Grüße 👋🏽 ", "\n", "\n\n", "  ", "< 3 and > 2", "<signals>", "a<b", "```\n", "```go\n", "~~~\n", "\n```\n", "`<signal>`",
 		`<signal type="need_turn"><reason>more</reason></signal>`, "<SIGNAL TYPE='stuck'><attempted>[\"a\"]</attempted><blocker>&lt;b&gt;</blocker></SIGNAL>",
@@ -23,7 +23,7 @@ func fragments() []string {
 		"```\n<signal type=\"stuck\"></signal>\n```\n", "<", "</", "<signal type=\"x\">" + strings.Repeat("long ", 40), "日本語"}
 }
 
-// reply draws a reply, and where it is cut.
+// reply draws a reply and the places where it is cut.
 func reply(t *rapid.T) (string, modelserver.Turn) {
 	text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments()), 1, 12).Draw(t, "text"), "")
 	part := modelserver.Part{Text: text}
@@ -51,8 +51,8 @@ func reply(t *rapid.T) (string, modelserver.Turn) {
 	return text, turn
 }
 
-// TestContentHoweverCut: however the bytes of a reply are cut, what is shown of it is what package transcript says is
-// its content: no signal outside a fence, and nothing lost. The record shows the same.
+// TestContentHoweverCut checks that however a reply is cut, the content chunks are what package transcript returns as its content: without
+// signals outside fences, and without losses. The record has the same content.
 func TestContentHoweverCut(t *testing.T) {
 	property.Check(t, func(r *rapid.T) {
 		p := rapid.SampledFrom([]model.Provider{model.OpenAI, model.Anthropic}).Draw(r, "protocol")
@@ -63,7 +63,7 @@ func TestContentHoweverCut(t *testing.T) {
 		}
 		network, end := pipeClient(t, p, newServer(t, script(turn)))
 		defer end()
-		// One turn will do: each reply is a stream of its own.
+		// One turn is enough: each reply is a stream of its own.
 		o := newOracle(t, oracle.Options{Model: network, Source: oneTurn, File: "one.lua"})
 		s, err := session.Create(t.TempDir(), "O-1")
 		if err != nil {
@@ -93,5 +93,5 @@ func TestContentHoweverCut(t *testing.T) {
 	})
 }
 
-// oneTurn is a tree that asks once.
+// oneTurn is a tree that calls the model once.
 const oneTurn = `return BT.tree("one", {root = BT.sequence({BT.llm_call("think", {}), BT.action("hear", {fn = "parse_response_signal"})})})`

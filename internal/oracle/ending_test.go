@@ -19,7 +19,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// scene is a conversation before it begins.
+// scene is the setup of a conversation.
 type scene struct {
 	t       *testing.T
 	ctx     context.Context
@@ -29,7 +29,7 @@ type scene struct {
 	heard   heard
 }
 
-// on does something when the first chunk comes that fits.
+// on calls a function at the first chunk that matches.
 func (s *scene) on(fits func(chunk.Chunk) bool, do func()) {
 	done := false
 	s.heard.each = func(c chunk.Chunk) error {
@@ -48,7 +48,7 @@ func isRetry(c chunk.Chunk) bool {
 	return ok && s.Name == "retry"
 }
 
-// toolDoes gives the scene a tool, look, that is not read only.
+// toolDoes adds the tool look, which is not read-only.
 func (s *scene) toolDoes(use func(context.Context) error) {
 	look := tool("look", func(ctx context.Context, _ toolbox.Call) (toolbox.Result, error) {
 		return toolbox.Result{Text: "found"}, use(ctx)
@@ -57,22 +57,22 @@ func (s *scene) toolDoes(use func(context.Context) error) {
 	s.opts.Tools = append(s.opts.Tools, look)
 }
 
-// sleeps is what a tool does that cannot be stopped, by the clock of the test. The test waits for its end.
+// sleeps returns a tool function that ignores cancellation. The bubble waits for its end.
 func (s *scene) sleeps() error {
 	s.t.Cleanup(func() { time.Sleep(2 * time.Hour) })
 	time.Sleep(time.Hour)
 	return nil
 }
 
-// ending is a way in which a question ends.
+// ending is a way in which a question can end.
 type ending struct {
 	name string
-	// turns are what the model says; prepare does what is to go wrong.
+	// turns is the script of the model; prepare causes the failure.
 	turns   []modelserver.Turn
 	prepare func(*scene)
-	// reason is that of Done, wrong the name of the error, text a part of what that says.
+	// reason is the reason in Done, wrong the name of the error, text a part of its text.
 	reason, wrong, text string
-	// resumes: the question can be gone on with, and is answered then.
+	// resumes means that the question can be resumed and is answered then.
 	resumes bool
 }
 
@@ -171,7 +171,7 @@ func endings() []ending {
 	return append(all, outerEndings(look, answer)...)
 }
 
-// outerEndings are those that are not about the model or its tools.
+// outerEndings are endings not caused by the model or its tools.
 func outerEndings(look, answer modelserver.Turn) []ending {
 	closes := func(s *scene) func() { return func() { _ = s.session.Close() } }
 	tree := func(source string) func(*scene) {
@@ -214,15 +214,15 @@ func outerEndings(look, answer modelserver.Turn) []ending {
 	}
 }
 
-// nowhere is a model whose server does not run.
+// nowhere returns a model whose server does not run.
 func nowhere(t *testing.T) *model.Client {
 	c, end := pipeClient(t, model.OpenAI, nil)
 	end()
 	return c
 }
 
-// TestDoneOnceAndLast: however a question ends, the last chunk says that it is done, and how; there is one such chunk, and an
-// error before it if there is no answer. Nothing is left running: the bubble would wait for it for ever.
+// TestDoneOnceAndLast checks that however a question ends, there is exactly one Done chunk, it is the last, and an error chunk precedes it if
+// there is no answer. Nothing is left running, or the bubble would deadlock.
 func TestDoneOnceAndLast(t *testing.T) {
 	for _, e := range endings() {
 		t.Run(e.name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func (e *ending) play(t *testing.T, p model.Provider) {
 	}
 	e.check(t, s, answer)
 	_ = s.session.Close()
-	e.goOn(t, p, s)
+	e.resumeEnded(t, p, s)
 }
 
 func (e *ending) check(t *testing.T, s *scene, answer *oracle.Answer) {
@@ -272,14 +272,14 @@ func (e *ending) check(t *testing.T, s *scene, answer *oracle.Answer) {
 	if e.wrong == "" && e.reason != "tree_ended" && answer.Text != "It lets everybody in." {
 		t.Errorf("the answer is %q", answer.Text)
 	}
-	// what the record says of the end, if it could be written, is the same
+	// the record, if it could be written, has the same end
 	if last := session.Last(s.session.Entries()); last.Done && last.Reason != e.reason {
 		t.Errorf("the record says that it ended with %q", last.Reason)
 	}
 }
 
-// goOn resumes what can be resumed, with a model and a tree that work.
-func (e *ending) goOn(t *testing.T, p model.Provider, s *scene) {
+// resumeEnded resumes a question with a model and a tree that work.
+func (e *ending) resumeEnded(t *testing.T, p model.Provider, s *scene) {
 	t.Helper()
 	again, err := session.Open(s.session.Dir)
 	if err != nil {
@@ -309,8 +309,8 @@ func (e *ending) goOn(t *testing.T, p model.Provider, s *scene) {
 	}
 }
 
-// TestNobodyListens: when a chunk is not taken, the conversation ends with that error, and no further chunk is offered.
-func TestNobodyListens(t *testing.T) {
+// TestEmitFails checks that an error of emit ends the conversation with that error, and that emit is not called again.
+func TestEmitFails(t *testing.T) {
 	turns := func() *modelserver.Script {
 		return script(calls(says("Let me look."+another), "call_1", "look", `{}`), says("It lets everybody in."+enough))
 	}
@@ -362,8 +362,8 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// TestNobodyThere: on a real network, a server that does not run is an error that says so.
-func TestNobodyThere(t *testing.T) {
+// TestNoServer checks the error for a server that does not run, on a real network.
+func TestNoServer(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		server := httptest.NewServer(nil)
 		url := server.URL

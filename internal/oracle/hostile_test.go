@@ -24,7 +24,7 @@ import (
 	"signalbox/transcript"
 )
 
-// speaker is a model without a server: it gives replies by how often it was asked.
+// speaker is a model without a server. Its reply depends on how often it was called.
 type speaker struct {
 	mu    sync.Mutex // guards asked
 	asked []model.Request
@@ -39,8 +39,8 @@ func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Even
 	return s.reply(ctx, n, func(text string) { on(model.Event{Kind: model.EventText, Text: text}) })
 }
 
-// speaks gives replies in order, and the last one ever after. A nil reply is a failure of the server. What a reply says is
-// told first. Where nothing is said about it a reply costs 2 tokens.
+// speaks returns a speaker that gives replies in order, and the last one for ever. A nil reply is a failure of the server. The text of a reply
+// is streamed first. A reply without usage costs 2 tokens.
 func speaks(replies ...*model.Reply) *speaker {
 	return &speaker{reply: func(_ context.Context, n int, tell func(string)) (*model.Reply, error) {
 		next := replies[min(n, len(replies))-1]
@@ -60,7 +60,7 @@ func speaks(replies ...*model.Reply) *speaker {
 
 func said(text string) *model.Reply { return &model.Reply{Text: text, Stop: model.StopEnd} }
 
-// costs has a reply cost so many tokens.
+// costs sets the usage of a reply.
 func costs(r *model.Reply, tokens int64) *model.Reply {
 	r.Usage = model.Usage{Input: tokens, Known: true}
 	return r
@@ -70,7 +70,7 @@ func asksFor(all ...model.Call) *model.Reply {
 	return &model.Reply{Text: "Let me see.", Stop: model.StopCalls, Calls: all}
 }
 
-// deploys is a tool that changes something, and counts.
+// deploys returns a tool that is not read-only and counts its calls.
 func deploys(n *int) toolbox.Tool {
 	var mu sync.Mutex // guards n
 	t := tool("deploy", func(context.Context, toolbox.Call) (toolbox.Result, error) {
@@ -85,7 +85,7 @@ func deploys(n *int) toolbox.Tool {
 
 func deployCall(id string) model.Call { return model.Call{ID: id, Name: "deploy", Arguments: `{}`} }
 
-// asks has a question answered, or gone on with if it is "".
+// asks asks a question, or resumes the last one if question is "".
 func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question, reason string) (*oracle.Answer, *heard) {
 	t.Helper()
 	h := &heard{}
@@ -105,7 +105,7 @@ func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question, reason s
 	return answer, h
 }
 
-// lastResults are the results that the model was told last.
+// lastResults returns the tool results in the last request.
 func (s *speaker) lastResults(t testing.TB) []model.Result {
 	t.Helper()
 	for i := len(s.asked) - 1; i >= 0; i-- {
@@ -119,7 +119,7 @@ func (s *speaker) lastResults(t testing.TB) []model.Result {
 	return nil
 }
 
-// TestOnlyOfferedToolsAreCalled: a model that invents a call of a tool that it was not offered is told so, and nothing is done.
+// TestOnlyOfferedToolsAreCalled checks that a call of a tool that was not offered is refused, and that the model learns why.
 func TestOnlyOfferedToolsAreCalled(t *testing.T) {
 	t.Parallel()
 	const noTools = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {tools = false}), BT.tool("call_tools"), BT.llm_call("again", {})})})`
@@ -158,10 +158,10 @@ func TestOnlyOfferedToolsAreCalled(t *testing.T) {
 	})
 }
 
-// deployFirst is a tree that does something itself before it asks.
+// deployFirst is a tree that calls a tool before the model.
 const deployFirst = `return BT.tree("own", {root = BT.sequence({BT.tool("deploy", {args = {query = "x"}}), BT.llm_call("think", {})})})`
 
-// TestTreeToolOnce: what the tree itself did is not done again when the model failed and the question is asked again.
+// TestTreeToolOnce checks that a tool call of the tree is not repeated when the question is asked again after the model failed.
 func TestTreeToolOnce(t *testing.T) {
 	t.Parallel()
 	made := 0
@@ -174,12 +174,12 @@ func TestTreeToolOnce(t *testing.T) {
 	if made != 1 {
 		t.Errorf("it was made %d times", made)
 	}
-	// Another question is other work.
+	// Another question makes the call again.
 	asks(t, o, s, question, oracle.ReasonTreeEnded)
 	if made != 2 {
 		t.Errorf("for two questions it was made %d times", made)
 	}
-	// So is another call of the same tool.
+	// So does another call of the same tool.
 	twice := strings.Replace(deployFirst, `BT.llm_call`, `BT.tool("deploy", {args = {query = "x"}}), BT.llm_call`, 1)
 	made = 0
 	o = newOracle(t, oracle.Options{Model: speaks(said("Yes.")), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: twice})
@@ -191,8 +191,8 @@ func TestTreeToolOnce(t *testing.T) {
 
 const handOver = "Read it.\n<signal type=\"delegation_recommended\"><reason>it is long</reason><scope>read auth.go</scope><subagent_type>reader</subagent_type></signal>"
 
-// TestErrandOnce: nor is an errand of a sub-agent run again.
-func TestErrandOnce(t *testing.T) {
+// TestDelegationOnce checks the same for a sub-agent.
+func TestDelegationOnce(t *testing.T) {
 	t.Parallel()
 	sub := speaks(said("It lets everybody in." + enough))
 	m := speaks(said(handOver), nil, said(handOver), said("Everybody."+enough))
@@ -209,7 +209,7 @@ func TestErrandOnce(t *testing.T) {
 	}
 }
 
-// manyCalls are different calls of look.
+// manyCalls returns n different calls of look.
 func manyCalls(n, size int) []model.Call {
 	all := make([]model.Call, n)
 	for i := range all {
@@ -218,7 +218,7 @@ func manyCalls(n, size int) []model.Call {
 	return all
 }
 
-// TestLargeReplies: however much a reply has, it is counted, and its calls are answered.
+// TestLargeReplies checks that the usage of a large reply counts and that all its calls get results.
 func TestLargeReplies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -256,7 +256,7 @@ func TestLargeReplies(t *testing.T) {
 				}
 			}
 			boardIsSmall(t, s, "", "tool_results")
-			// The calls are there until they are made.
+			// The calls are on the blackboard until they are made.
 			s = newSession(t)
 			o := newOracle(t, oracle.Options{Model: speaks(asksFor(c.calls...)), File: "one.lua", Source: oneTurn})
 			asks(t, o, s, question, oracle.ReasonTreeEnded)
@@ -267,7 +267,7 @@ func TestLargeReplies(t *testing.T) {
 	}
 }
 
-// boardIsSmall holds that a list on the blackboard never has more than a tree can look at, and returns how long it was.
+// boardIsSmall checks that a list on the blackboard never exceeds its limit, and returns its greatest length.
 func boardIsSmall(t *testing.T, s *session.Session, source, key string) int {
 	t.Helper()
 	most := 0
@@ -287,7 +287,7 @@ func boardIsSmall(t *testing.T, s *session.Session, source, key string) int {
 	return most
 }
 
-// TestResultsOfManyTurns: a tree sees the newest results.
+// TestResultsOfManyTurns checks that the blackboard has the newest results.
 func TestResultsOfManyTurns(t *testing.T) {
 	t.Parallel()
 	all := manyCalls(180, 0)
@@ -299,18 +299,18 @@ func TestResultsOfManyTurns(t *testing.T) {
 	}
 }
 
-// TestCallsAtOnce: of the calls in one reply a few are under way at the same time, and not all are made.
-func TestCallsAtOnce(t *testing.T) {
+// TestConcurrentCalls checks the limits on concurrent calls and on calls per reply.
+func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // guards what follows
+		var mu sync.Mutex // guards the variables below
 		now, most, made := 0, 0, 0
 		look := tool("look", func(context.Context, toolbox.Call) (toolbox.Result, error) {
 			mu.Lock()
 			now, made = now+1, made+1
 			most = max(most, now)
 			mu.Unlock()
-			time.Sleep(time.Second) // by the test's clock: until all that can begin have begun
+			time.Sleep(time.Second) // on the clock of the bubble: until no further call can start
 			mu.Lock()
 			defer mu.Unlock()
 			now--
@@ -330,7 +330,7 @@ func TestCallsAtOnce(t *testing.T) {
 	})
 }
 
-// TestCutCallsAreNotMade: the last call of a reply that was cut may be half of one, and what a filter stopped is not wanted.
+// TestCutCallsAreNotMade checks that the last call of a cut reply is not made, because it may be incomplete, nor any call of a refused reply.
 func TestCutCallsAreNotMade(t *testing.T) {
 	t.Parallel()
 	for stop, want := range map[model.Stop]int{model.StopLength: 1, model.StopRefusal: 0, model.StopCalls: 2} {
@@ -353,7 +353,7 @@ func TestCutCallsAreNotMade(t *testing.T) {
 	}
 }
 
-// TestCallsAreMadeOnce: a tree that has calls made twice, or after a reply that did not come, makes none that was made before.
+// TestCallsAreMadeOnce checks that calls are not repeated by a tree that runs call_tools twice, or after a failed model call.
 func TestCallsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("twice in a row", func(t *testing.T) {
@@ -380,8 +380,8 @@ func TestCallsAreMadeOnce(t *testing.T) {
 	})
 }
 
-// TestAskedAgainIsWhole: who goes on after the model failed hears what was said before too, since the model does not say it again.
-func TestAskedAgainIsWhole(t *testing.T) {
+// TestRetryRepeatsContent checks that resuming after a failure of the model repeats the earlier content, because the model does not.
+func TestRetryRepeatsContent(t *testing.T) {
 	t.Parallel()
 	m := speaks(said("The first half."+another), nil, said("The second half."+enough))
 	o := newOracle(t, oracle.Options{Model: m})
@@ -402,7 +402,7 @@ func TestAskedAgainIsWhole(t *testing.T) {
 	}
 }
 
-// TestDoneWhileCancelled: a call that was done when the user cancelled is known to be done.
+// TestDoneWhileCancelled checks that a call that ended when the user cancelled is recorded.
 func TestDoneWhileCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -428,9 +428,9 @@ func TestDoneWhileCancelled(t *testing.T) {
 	}
 }
 
-// TestAnotherQuestionInPlaceOfGoingOn: what a killed process left running is ended also if something else is asked, and the model
-// is told that nobody knows what came of it, not that it was not done.
-func TestAnotherQuestionInPlaceOfGoingOn(t *testing.T) {
+// TestNextQuestionAfterKill checks that a new question also ends what a killed process left running, and that the model is told that the
+// outcome is unknown.
+func TestNextQuestionAfterKill(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -466,14 +466,14 @@ func TestAnotherQuestionInPlaceOfGoingOn(t *testing.T) {
 	if told := m.lastResults(t); len(told) != 1 || !strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
 		t.Errorf("the model was told %+v", told)
 	}
-	// It is settled once.
+	// That happens once.
 	asks(t, o, s, "thanks", "context_sufficient")
 	if len(ended) != 2 {
 		t.Errorf("ended %q", ended)
 	}
 }
 
-// TestSignalInLargeReply: the signal that counts is looked for in the whole reply, and what stands in a block of code is none.
+// TestSignalInLargeReply checks that the whole reply is searched for its signal, and that signals in code blocks are ignored.
 func TestSignalInLargeReply(t *testing.T) {
 	t.Parallel()
 	const stuck = "<signal type=\"stuck\"><attempted>[\"x\"]</attempted><blocker>no key</blocker></signal>\n"
@@ -491,7 +491,7 @@ func TestSignalInLargeReply(t *testing.T) {
 			t.Parallel()
 			m := speaks(said(c.reply), said("Another way."))
 			s := newSession(t)
-			// Who is stuck is asked to try another way; all others have answered.
+			// A stuck model is asked to try another way; all others have answered.
 			reason, text := "answered", strings.TrimSpace(transcript.Content(c.reply))
 			switch c.signal {
 			case "stuck":
@@ -517,8 +517,8 @@ func TestSignalInLargeReply(t *testing.T) {
 	}
 }
 
-// TestTreeSaysItself: what the tree says is a message of its own: how the model left its reply has nothing to do with it.
-func TestTreeSaysItself(t *testing.T) {
+// TestTreeText checks that a message of the tree is independent of the model's reply, whether or not that ended with a line end.
+func TestTreeText(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string]string{"an open block": "```\nREVIEW_", "half a line": "I think REVIEW_", "a whole one": "Well."} {
 		t.Run(name, func(t *testing.T) {
@@ -544,7 +544,7 @@ func TestTreeSaysItself(t *testing.T) {
 	}
 }
 
-// TestCriticNeedsToRead: the critic that people copy gives no verdict on what it could not read.
+// TestCriticNeedsToRead checks that the example tree of a critic gives no verdict on a file that it could not read.
 func TestCriticNeedsToRead(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../examples/oracle/critic.lua")

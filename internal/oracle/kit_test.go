@@ -41,7 +41,7 @@ func both(t *testing.T, test func(*testing.T, model.Provider)) {
 	}
 }
 
-// script answers with turns, each by its place in the history of the request, so that who asks again is answered again.
+// script answers with turns, chosen by the length of the request's history, so that a repeated request gets the same answer.
 func script(turns ...modelserver.Turn) *modelserver.Script {
 	for i := range turns {
 		turns[i].Match = &modelserver.Match{Turn: i + 1}
@@ -53,7 +53,7 @@ func says(text string) modelserver.Turn {
 	return modelserver.Turn{Parts: []modelserver.Part{{Text: text}}}
 }
 
-// calls adds a call to what is said.
+// calls adds a call to a turn.
 func calls(turn modelserver.Turn, id, name, arguments string) modelserver.Turn {
 	turn.Parts = append(slices.Clone(turn.Parts), modelserver.Part{Call: &modelserver.Call{ID: id, Name: name, Arguments: json.RawMessage(arguments)}})
 	return turn
@@ -79,7 +79,7 @@ func newServer(t testing.TB, s *modelserver.Script) *modelserver.Server {
 	return server
 }
 
-// client asks a handler on loopback, and does not wait between tries.
+// client returns a client of a handler on loopback. It does not wait between attempts.
 func client(t testing.TB, p model.Provider, h http.Handler, change func(*model.Options)) *model.Client {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -106,7 +106,7 @@ func clientOf(t testing.TB, p model.Provider, url string, change func(*model.Opt
 	return c
 }
 
-// pipes is a network without a network, for tests with a clock of their own.
+// pipes is an in-memory network for tests in a bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -143,7 +143,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// pipeClient is client without a network. The returned function ends both.
+// pipeClient is like client, but without a network. The returned function closes client and server.
 func pipeClient(t testing.TB, p model.Provider, h http.Handler) (*model.Client, func()) {
 	t.Helper()
 	network := newPipes()
@@ -160,7 +160,7 @@ func pipeClient(t testing.TB, p model.Provider, h http.Handler) (*model.Client, 
 	}
 }
 
-// tool is one that takes a query.
+// tool returns a tool with the parameter query.
 func tool(name string, use func(context.Context, toolbox.Call) (toolbox.Result, error)) toolbox.Tool {
 	return toolbox.Tool{Name: name, Description: "Does " + name + ".", Kind: prompt.CodeTool, ReadOnly: true, Use: use,
 		Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`)}
@@ -195,10 +195,10 @@ func newSession(t testing.TB) *session.Session {
 	return s
 }
 
-// heard gathers chunks. It is told of one at a time.
+// heard collects chunks.
 type heard struct {
 	chunks []chunk.Chunk
-	// each is called with every chunk before it is kept. Nil: nobody is.
+	// each, if not nil, is called with every chunk before it is added.
 	each func(chunk.Chunk) error
 }
 
@@ -212,7 +212,7 @@ func (h *heard) take(c chunk.Chunk) error {
 	return nil
 }
 
-// text is the content of each turn that counts: a reply that begins again takes back what its turn said.
+// text returns the content of each turn, without what a restart withdrew.
 func (h *heard) text() map[int]string {
 	all := map[int]string{}
 	for _, c := range h.chunks {
@@ -223,7 +223,7 @@ func (h *heard) text() map[int]string {
 			if c.Name == chunk.ReplyRestarted {
 				delete(all, c.Turn)
 			}
-			if c.Name == "asked_again" {
+			if c.Name == chunk.AskedAgain {
 				clear(all)
 			}
 		}
@@ -231,7 +231,7 @@ func (h *heard) text() map[int]string {
 	return all
 }
 
-// of returns the chunks of a type.
+// of returns the chunks of one type.
 func of[T chunk.Chunk](chunks []chunk.Chunk) []T {
 	var all []T
 	for _, c := range chunks {
@@ -242,7 +242,7 @@ func of[T chunk.Chunk](chunks []chunk.Chunk) []T {
 	return all
 }
 
-// done is the last chunk, which must be the only one of its kind, and what the answer says.
+// done returns the Done chunk, and checks that it is the last and only one and agrees with the answer.
 func (h *heard) done(t testing.TB, a *oracle.Answer) chunk.Done {
 	t.Helper()
 	all := of[chunk.Done](h.chunks)
@@ -270,8 +270,7 @@ func lines(chunks []chunk.Chunk) string {
 	return out.String()
 }
 
-// joined puts the pieces of a turn's content together, and the calls and results of a turn in order, so that neither cuts nor
-// the order in which tools ended matter.
+// joined joins the pieces of a turn's content and sorts its calls and results, so that cuts and timing do not matter.
 func joined(chunks []chunk.Chunk) []chunk.Chunk {
 	var all []chunk.Chunk
 	for _, c := range chunks {
@@ -320,8 +319,8 @@ func toolOrder(c chunk.Chunk) string {
 	return ""
 }
 
-// replay goes through the journal of the first question's first run, and shows the run after each tick. An empty source is
-// that of the built-in tree.
+// replay replays the journal of the first question's first run and shows the run after each tick. An empty source means the
+// built-in tree.
 func replay(t testing.TB, s *session.Session, file, source string, each func(*tree.Run)) {
 	t.Helper()
 	if source == "" {
@@ -348,7 +347,7 @@ func replay(t testing.TB, s *session.Session, file, source string, each func(*tr
 	}
 }
 
-// newBox makes a real box with a real ledger.
+// newBox creates a box with a ledger.
 func newBox(t testing.TB) *box.Box {
 	t.Helper()
 	dir := t.TempDir()
@@ -365,7 +364,7 @@ func newBox(t testing.TB) *box.Box {
 	return b
 }
 
-// onLedger are the turn signals of a box's ledger, without their blobs, which have a time in them.
+// onLedger returns the turn signals on a box's ledger, without their blobs, which contain times.
 func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
 	t.Helper()
 	var all []rules.TurnSignalHeard
@@ -386,7 +385,7 @@ func onLedger(t testing.TB, b *box.Box) []rules.TurnSignalHeard {
 	return all
 }
 
-// copyFolder copies a folder as it is now, as a kill would leave it.
+// copyFolder copies a folder in its current state, as a kill would leave it.
 func copyFolder(t testing.TB, from, to string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {

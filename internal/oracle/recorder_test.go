@@ -24,12 +24,12 @@ import (
 	"signalbox/internal/oracle/session"
 )
 
-// slowLedger is a ledger of which a test says when, and whether, a signal can be put there.
+// slowLedger is a ledger on which a test controls when, and whether, a signal can be appended.
 type slowLedger struct {
 	journal.Journal
 	mu   sync.Mutex // guards puts
 	puts int
-	// before is called before the n-th signal is put there.
+	// before is called before the nth signal is appended.
 	before func(n int) error
 }
 
@@ -56,12 +56,12 @@ func slowEngine(t testing.TB, b *box.Box, before func(n int) error) (*engine.Eng
 	return e, l
 }
 
-// threeTurns signal three times.
+// threeTurns returns a model that signals three times.
 func threeTurns() *speaker {
 	return speaks(said(wants(1)), said(wants(2)), said("It lets everybody in."+enough))
 }
 
-// checkLedger holds that the first so many of their signals are on the ledger, each once and in order.
+// checkLedger checks that exactly the first n of these signals are on the ledger, in order.
 func checkLedger(t testing.TB, b *box.Box, n int) {
 	t.Helper()
 	want := []string{"O-1.1.1 1 need_turn reason 1", "O-1.1.1 2 need_turn reason 2", "O-1.1.1 3 context_sufficient "}[:n]
@@ -74,8 +74,8 @@ func checkLedger(t testing.TB, b *box.Box, n int) {
 	}
 }
 
-// TestModelDoesNotWaitForTheLedger: the conversation goes on while signals are put on the ledger; it is not done before all are
-// there, in order.
+// TestModelDoesNotWaitForTheLedger checks that the conversation continues while signals are appended, and does not end before all
+// are on the ledger, in order.
 func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -86,7 +86,7 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 		asked <- n
 		return reply(ctx, n, tell)
 	}
-	signals := make(chan struct{}, 10) // one for each that people have heard of
+	signals := make(chan struct{}, 10) // one for each signal chunk
 	h := &heard{}
 	var mu sync.Mutex // guards done
 	done := false
@@ -102,7 +102,7 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 		return nil
 	}
 	e, l := slowEngine(t, b, func(n int) error {
-		if n == 1 { // until the last signal was heard
+		if n == 1 { // until the last signal chunk
 			for range 3 {
 				<-asked
 				<-signals
@@ -125,7 +125,7 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 	checkLedger(t, b, 3)
 }
 
-// TestDoneWaitsForTheLedger: as long as a signal is not there the question does not end, whatever else happens.
+// TestDoneWaitsForTheLedger checks that the question does not end before all signals are on the ledger, whatever else happens.
 func TestDoneWaitsForTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, cancelled := range map[string]bool{"answered": false, "cancelled": true} {
@@ -183,7 +183,7 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 				close(gate)
 				want, there := "context_sufficient", 3
 				if cancelled {
-					want, there = "cancelled", 2 // what was heard is recorded all the same
+					want, there = "cancelled", 2 // signals are recorded even so
 				}
 				if d := h.done(t, <-ended); d.Reason != want {
 					t.Errorf("it ended with %+v", d)
@@ -194,8 +194,8 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerFails: a signal that cannot be put on the ledger ends the conversation as failed, whether it was going on or about to
-// end; no later one is put there; and who goes on with it puts there what is missing, each once.
+// TestLedgerFails checks that a signal that cannot be appended makes the conversation fail, in the middle or at its end, that no later signal is
+// appended, and that resuming appends each missing signal once.
 func TestLedgerFails(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []int{1, 2, 3} {
@@ -211,7 +211,7 @@ func TestLedgerFails(t *testing.T) {
 			m := threeTurns()
 			reply := m.reply
 			m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
-				if n == bad+1 { // nobody would answer
+				if n == bad+1 { // this reply would never be used
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
@@ -227,19 +227,18 @@ func TestLedgerFails(t *testing.T) {
 			}
 			checkLedger(t, b, bad-1)
 
-			mended := threeTurns()
-			mended.asked = make([]model.Request, bad) // these replies are in the session
-			asks(t, newOracle(t, oracle.Options{Model: mended, Engine: b.Engine, Actor: "ann"}), s, "", "context_sufficient")
-			if len(mended.asked) != 3 {
-				t.Errorf("the model was asked %d times", len(mended.asked)-bad)
+			repaired := threeTurns()
+			repaired.asked = make([]model.Request, bad) // these replies are in the session
+			asks(t, newOracle(t, oracle.Options{Model: repaired, Engine: b.Engine, Actor: "ann"}), s, "", "context_sufficient")
+			if len(repaired.asked) != 3 {
+				t.Errorf("the model was asked %d times", len(repaired.asked)-bad)
 			}
 			checkLedger(t, b, 3)
 		})
 	}
 }
 
-// TestKilledBeforeTheLedger: whoever goes on with a conversation that was killed before its signals were on the ledger puts there
-// those that are missing.
+// TestKilledBeforeTheLedger checks that resuming appends the signals that a killed process did not append.
 func TestKilledBeforeTheLedger(t *testing.T) {
 	t.Parallel()
 	for there := range 4 {
@@ -249,7 +248,7 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 			s := newSession(t)
 			asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question, "context_sufficient") // without a ledger
 			all := readFiles(t, s.Dir)
-			// As it was killed before the end was recorded, with so many signals on the ledger.
+			// As if it was killed before the end was recorded, with some signals on the ledger.
 			folder := filepath.Join(t.TempDir(), "O-1")
 			n := all.counts()
 			n[session.RecordName]--
@@ -275,7 +274,7 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 				if i == 1 && answer.Done.Reason != "context_sufficient" {
 					t.Errorf("it ended with %+v", answer.Done)
 				}
-				if l.puts != min(there+1, 3) { // none after one that failed
+				if l.puts != min(there+1, 3) { // none after a failure
 					t.Errorf("%d signals were put there", l.puts)
 				}
 				checkLedger(t, b, max(there, 3*i))

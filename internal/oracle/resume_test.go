@@ -29,11 +29,11 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// world is what a conversation can change, and what is counted of it.
+// world is what a conversation can change, with counters.
 type world struct {
 	file  string
 	looks int
-	// look is called within each tool. Nil: nobody looks.
+	// look, if not nil, is called inside each tool.
 	look func()
 }
 
@@ -43,7 +43,7 @@ func (w *world) begin() {
 	}
 }
 
-// tools are one that changes something and one that does not.
+// tools returns a tool with effects and a read-only one.
 func (w *world) tools() []toolbox.Tool {
 	write := tool("write", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
 		w.begin()
@@ -80,8 +80,8 @@ func (w *world) written(t testing.TB) string {
 	return string(data)
 }
 
-// longTurns is a conversation with all that must not be done twice: two turns with a call that changes something, one of
-// them beside another call, signals, and advice between turns.
+// longTurns is a conversation with everything that must not happen twice: two turns with a call that has effects, one of them together
+// with another call, signals, and advice between turns.
 func longTurns() *modelserver.Script {
 	pieces := func(all ...string) modelserver.Turn {
 		return modelserver.Turn{Parts: []modelserver.Part{{Pieces: all}}, Usage: &modelserver.Usage{Input: 100, Output: 10}}
@@ -96,10 +96,10 @@ func longTurns() *modelserver.Script {
 		pieces("It lets ", "everybody in."+enough))
 }
 
-// story is a conversation that is cut everywhere.
+// story is a conversation to interrupt at every place.
 type story struct {
 	name string
-	// turns are what the model says, errand what that of the sub-agent "reader" says; nil: there is none.
+	// turns is the script of the model, errand that of the sub-agent "reader", nil if there is none.
 	turns, errand func() *modelserver.Script
 	written       string
 	looks         int
@@ -110,13 +110,13 @@ func stories() []story {
 	return []story{
 		{name: "tools", turns: longTurns, written: "one\ntwo\n", looks: 1,
 			signals: []string{"need_turn one is not enough", "need_turn nor is thinking", "context_sufficient "}},
-		{name: "sub-agent", turns: handsOver, errand: longTurns, written: "one\ntwo\n", looks: 1,
+		{name: "sub-agent", turns: delegates, errand: longTurns, written: "one\ntwo\n", looks: 1,
 			signals: []string{"delegation_recommended it is long", "need_turn one is not enough", "need_turn nor is thinking", "context_sufficient ", "context_sufficient "}},
 	}
 }
 
-// handsOver is a conversation that leaves the work to a sub-agent.
-func handsOver() *modelserver.Script {
+// delegates is a conversation that delegates to a sub-agent.
+func delegates() *modelserver.Script {
 	hand := says("Somebody should read it.\n<signal type=\"delegation_recommended\"><reason>it is long</reason><scope>read auth.go</scope>" +
 		"<subagent_type>reader</subagent_type></signal>")
 	answer := says("It lets everybody in." + enough)
@@ -124,7 +124,7 @@ func handsOver() *modelserver.Script {
 	return script(hand, answer)
 }
 
-// cast makes the oracle of a story, and the servers that it asks.
+// cast returns the oracle of a story and its servers.
 func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*oracle.Oracle, []*modelserver.Server) {
 	t.Helper()
 	servers := []*modelserver.Server{newServer(t, st.turns())}
@@ -138,7 +138,7 @@ func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*or
 	return newOracle(t, opts), servers
 }
 
-// files are the lines of the files of a session, by their names in its folder.
+// files has the lines of a session's files, by their names.
 type files map[string][][]byte
 
 func readFiles(t testing.TB, folder string) files {
@@ -159,7 +159,7 @@ func readFiles(t testing.TB, folder string) files {
 	return all
 }
 
-// counts says how many lines each file has.
+// counts returns the number of lines of each file.
 func (f files) counts() map[string]int {
 	n := map[string]int{}
 	for name, lines := range f {
@@ -170,14 +170,14 @@ func (f files) counts() map[string]int {
 	return n
 }
 
-// place is where a conversation could have been cut: after so many lines of each file.
+// place is a place where a conversation can be interrupted: after a number of lines of each file.
 type place struct {
 	lines map[string]int
-	// torn is the file that the next line would have gone to, of which a half is there.
+	// torn is the file that has half of the next line.
 	torn string
 }
 
-// places are all of them, in order, by the times in the files.
+// places returns all places, ordered by the times in the files.
 func (f files) places(t testing.TB) []place {
 	t.Helper()
 	type line struct {
@@ -200,7 +200,7 @@ func (f files) places(t testing.TB) []place {
 	return append(found, place{lines: n})
 }
 
-// timeOf is when a line was written: a time, or in ticks of a tree nanoseconds.
+// timeOf returns when a line was written: a time, or nanoseconds in ticks of a tree.
 func timeOf(t testing.TB, line []byte) int64 {
 	t.Helper()
 	var r struct{ At json.RawMessage }
@@ -219,7 +219,7 @@ func timeOf(t testing.TB, line []byte) int64 {
 	return at.UnixNano()
 }
 
-// cutTo makes the folder of a session as a kill at that place would have left it.
+// cutTo writes the folder of a session as a kill at that place would have left it.
 func (p place) cutTo(t testing.TB, folder string, from files) {
 	t.Helper()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -243,7 +243,7 @@ func (p place) cutTo(t testing.TB, folder string, from files) {
 	}
 }
 
-// reference is a conversation that nobody interrupted.
+// reference is an uninterrupted conversation.
 type reference struct {
 	story
 	files  files
@@ -253,9 +253,8 @@ type reference struct {
 	heard  []rules.TurnSignalHeard
 }
 
-// TestResumeFromEveryLine: wherever a conversation was cut, at every line of its records and of its journals, and within each, it
-// goes on in another process to the same answer; nothing that changes something is done twice; what is handed out is whole;
-// and each signal is on the ledger once.
+// TestResumeFromEveryLine interrupts a conversation at and inside every line of its records and journals. Another process must resume it
+// to the same answer, without repeating effects, with a complete stream of chunks, and with each signal on the ledger once.
 func TestResumeFromEveryLine(t *testing.T) {
 	empty := emptyBox(t)
 	for _, st := range stories() {
@@ -278,7 +277,7 @@ func TestResumeFromEveryLine(t *testing.T) {
 	}
 }
 
-// emptyBox makes a box and closes it.
+// emptyBox creates a box and closes it.
 func emptyBox(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -300,7 +299,7 @@ func openCopy(t testing.TB, from string) *box.Box {
 	return b
 }
 
-// refer has the conversation, and checks that at every chunk, and within tools, the files are as one of the places says.
+// refer runs the conversation, and checks that at every chunk and inside tools the files match one of the places.
 func refer(t *testing.T, st story, empty string) *reference {
 	t.Helper()
 	b := openCopy(t, empty)
@@ -349,7 +348,7 @@ func refer(t *testing.T, st story, empty string) *reference {
 	return ref
 }
 
-// recorded are the entries of all records in a folder, in the order of their times.
+// recorded returns the entries of all records in a folder, ordered by time.
 func recorded(t testing.TB, folder string) []session.Entry {
 	t.Helper()
 	var all []session.Entry
@@ -369,7 +368,7 @@ func recorded(t testing.TB, folder string) []session.Entry {
 	return all
 }
 
-// resume goes on in a folder that was cut, with an oracle, servers and a ledger that know nothing of it.
+// resume resumes the conversation in a folder that was cut, with a new oracle, new servers and a new ledger.
 func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *box.Box) {
 	t.Helper()
 	w := &world{file: filepath.Join(t.TempDir(), "written")}
@@ -427,7 +426,7 @@ func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *b
 	}
 }
 
-// alreadyWritten writes what calls that were begun before the cut may have written, and returns the call of which nobody knows.
+// alreadyWritten writes what calls started before the cut may have written, and returns the call whose outcome is unknown.
 func alreadyWritten(t *testing.T, w *world, before []session.Entry) string {
 	t.Helper()
 	inDoubt := ""
@@ -451,8 +450,8 @@ func alreadyWritten(t *testing.T, w *world, before []session.Entry) string {
 	return inDoubt
 }
 
-// checkLedger: what was not on the ledger before the cut is now, under the name that it had in the reference, by which the
-// ledger knows what it has already. What the last tick before the cut published may have come again.
+// checkLedger checks that the signals missing before the cut are now on the ledger, with the ids of the reference, by which the ledger
+// recognizes duplicates. Signals of the last tick before the cut may have been emitted again.
 func (ref *reference) checkLedger(t *testing.T, b *box.Box, before int) {
 	t.Helper()
 	got := onLedger(t, b)
@@ -468,7 +467,7 @@ func (ref *reference) checkLedger(t *testing.T, b *box.Box, before int) {
 	}
 }
 
-// happened is what chunks say but for content, and what only one that went on says.
+// happened returns the chunks without content and without those that only a resumed conversation has.
 func happened(chunks []chunk.Chunk, inDoubt string) []string {
 	var all []string
 	for _, c := range joined(chunks) {
@@ -476,7 +475,7 @@ func happened(chunks []chunk.Chunk, inDoubt string) []string {
 		case chunk.Content, chunk.Reasoning:
 			continue
 		case chunk.System:
-			if c.Name == "resumed" || c.Name == chunk.ReplyRestarted {
+			if c.Name == chunk.Resumed || c.Name == chunk.ReplyRestarted {
 				continue
 			}
 		case chunk.ToolResult:

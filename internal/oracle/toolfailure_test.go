@@ -16,8 +16,8 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// TestToolFailureTriggersNeedTurnSignal is T026 of the seed: the code search fails, the model asks for another turn and
-// names it, and all of that is where it belongs.
+// TestToolFailureTriggersNeedTurnSignal is T026 of the seed: the code search fails, the model asks for another turn and names the
+// failure, and all of that is on the blackboard, on the ledger, in the chunks and in the next request.
 func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 	const reason = "search_code failed, trying vault search instead"
 	both(t, func(t *testing.T, p model.Provider) {

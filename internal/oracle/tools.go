@@ -182,7 +182,7 @@ const unknownOutcome = "it is not known what came of this call: the program was 
 
 func callKey(key string, i int) string { return key + "/" + strconv.Itoa(i) }
 
-// beginCall records that a call is about to be made, and reports whether an earlier process had begun it.
+// beginCall records that a call is about to be made, and reports whether an earlier process has already recorded it.
 func (v *conversation) beginCall(m *pendingCall) (begun bool, err error) {
 	e := session.Entry{Kind: session.Call, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call}
 	added, err := v.session.Once(e, v.hasEffects(m))

@@ -20,7 +20,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// ownTree uses all that a tree of one's own can.
+// ownTree uses every feature for users' trees.
 const ownTree = `
 return BT.tree("own", {
     root = BT.sequence({
@@ -44,7 +44,7 @@ return BT.tree("own", {
     }),
 })`
 
-// TestOwnTree: a tree of one's own says things itself, calls a tool itself, and asks another model in its own words.
+// TestOwnTree checks a user's tree that writes to the user, calls a tool, and calls another model with its own prompt.
 func TestOwnTree(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		main, other := newServer(t, script()), newServer(t, script(says("It lets everybody in."+enough)))
@@ -92,7 +92,7 @@ func TestOwnTree(t *testing.T) {
 		if told := told(other); !strings.Contains(told, question) || !strings.Contains(told, "func auth() bool") {
 			t.Errorf("the other model was told:\n%s", told)
 		}
-		// what the record shows is the same
+		// the record has the same
 		again := &heard{chunks: oracle.Chunks(s.Entries(), 1)}
 		if diff := cmp.Diff(h.text(), again.text()); diff != "" {
 			t.Errorf("text of the record (-shown +got):\n%s", diff)
@@ -100,7 +100,7 @@ func TestOwnTree(t *testing.T) {
 	})
 }
 
-// TestInputsAfterEarlyKill: a question that was cut before its tree began still has its class.
+// TestInputsAfterEarlyKill checks that a question interrupted before its tree started keeps its class.
 func TestInputsAfterEarlyKill(t *testing.T) {
 	dir := t.TempDir()
 	s, err := session.Create(dir, "O-1")
@@ -126,7 +126,7 @@ return BT.tree("own", { root = BT.sequence({ BT.condition("code", { fn = "class_
 	}
 }
 
-// TestKilledTwice: what a reply said before each of two kills does not get into what it says at last.
+// TestKilledTwice checks that the pieces of a reply before each of two kills are not part of the complete reply.
 func TestKilledTwice(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		dir := t.TempDir()
@@ -150,13 +150,13 @@ func TestKilledTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, turns()), nil), File: "one.lua", Source: oneTurn})
-			// A kill is a copy of the folder in the middle.
+			// A kill is simulated by copying the folder in the middle.
 			next := filepath.Join(dir, fmt.Sprint(kill, " killed"), "O-1")
 			h = &heard{}
 			said := 0
 			h.each = func(c chunk.Chunk) error {
 				if c.Kind() == chunk.KindContent {
-					if said++; said == kill { // each process before it got as far as one piece, which is told again
+					if said++; said == kill { // each earlier process got one piece, which is repeated
 						copyFolder(t, folder, next)
 					}
 				}
@@ -183,8 +183,8 @@ func TestKilledTwice(t *testing.T) {
 	})
 }
 
-// TestPiecesBesideOtherWork: what a model says while a tool runs is one reply, also when it is told again.
-func TestPiecesBesideOtherWork(t *testing.T) {
+// TestPiecesDuringOtherWork checks that a reply that arrives while a tool runs is one reply, also when it is replayed.
+func TestPiecesDuringOtherWork(t *testing.T) {
 	const source = `return BT.tree("own", { root = BT.parallel("both", { BT.llm_call("think", {}), BT.tool("look", { args = {} }) }) })`
 	turn := modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets <sig", "nal type=\"stuck\"><blocker>secret</blo", "cker></signal>everybody", " in."}}}}
 	goOn, heardPiece := make(chan struct{}), make(chan struct{})
@@ -234,7 +234,7 @@ func TestPiecesBesideOtherWork(t *testing.T) {
 	}
 }
 
-// pausing pauses a stream after a text.
+// pausing pauses a stream after a given text.
 type pausing struct {
 	http.ResponseWriter
 	after string
@@ -254,8 +254,8 @@ func (p *pausing) Write(data []byte) (int, error) {
 
 func (p *pausing) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// TestQuestionsFollowEachOther: a session holds a conversation: each question is asked with what was said before, also with
-// calls of which nothing came, and gets its own numbers.
+// TestQuestionsFollowEachOther checks that each question of a session is asked with the conversation so far, including calls without
+// results, and has numbers of its own.
 func TestQuestionsFollowEachOther(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		server := newServer(t, script(says("It lets everybody in."+enough), calls(says("Let me look."), "call_1", "look", `{}`), says("Nobody calls it."+enough)))
@@ -295,7 +295,7 @@ func TestQuestionsFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestAskedAgain: a question on which the model failed is asked again from its beginning, with what was found before.
+// TestAskedAgain checks that a question is asked again from its beginning after the model failed, with the earlier results.
 func TestAskedAgain(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		s := newSession(t)
@@ -330,10 +330,10 @@ func TestAskedAgain(t *testing.T) {
 	})
 }
 
-// TestSubAgentFails: that a sub-agent gave no answer is something that the model is told.
+// TestSubAgentFails checks that the model is told when a sub-agent fails.
 func TestSubAgentFails(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
-		server := newServer(t, handsOver())
+		server := newServer(t, delegates())
 		reader := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, script(faulty(says("Never."), always(status(500))))), nil)})
 		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil), SubAgents: map[string]*oracle.Oracle{"reader": reader}})
 		h := &heard{}
@@ -358,9 +358,9 @@ func TestSubAgentFails(t *testing.T) {
 	})
 }
 
-// TestInDoubtIsEnded: what a call that is in doubt may have left running is ended before the model is told; if that fails the
-// conversation stops, and can be gone on with.
-func TestInDoubtIsEnded(t *testing.T) {
+// TestUnknownCallIsEnded checks that what a call with an unknown outcome may have left running is ended before the model is told. If that
+// fails, the conversation stops and can be resumed.
+func TestUnknownCallIsEnded(t *testing.T) {
 	s := newSession(t)
 	server := newServer(t, script(calls(says("Let me write."), "call_1", "write", `{}`), says("It is written."+enough)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -406,7 +406,7 @@ func TestInDoubtIsEnded(t *testing.T) {
 	}
 }
 
-// TestNew: what an oracle cannot work with is refused at once.
+// TestNew checks that New refuses invalid options.
 func TestNew(t *testing.T) {
 	ask := client(t, model.OpenAI, newServer(t, script(says("Yes."))), nil)
 	for name, c := range map[string]struct {

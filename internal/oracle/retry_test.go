@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 )
 
-// continued goes on with a session and returns how that ended.
+// continued resumes a session and returns its answer.
 func continued(t *testing.T, o *oracle.Oracle, s *session.Session) *oracle.Answer {
 	t.Helper()
 	a, err := o.Resume(t.Context(), s, (&heard{}).take)
@@ -26,8 +26,8 @@ func continued(t *testing.T, o *oracle.Oracle, s *session.Session) *oracle.Answe
 	return a
 }
 
-// TestAskingAgainHasNoFreshBudget: every second reply fails, and somebody goes on each time.
-func TestAskingAgainHasNoFreshBudget(t *testing.T) {
+// TestResumeKeepsTheBudget resumes again and again while every second reply fails.
+func TestResumeKeepsTheBudget(t *testing.T) {
 	o := newOracle(t, oracle.Options{Model: wantsMore(900, 0, 1000), Limit: decide.Resources{Tokens: 1000}})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
@@ -40,7 +40,7 @@ func TestAskingAgainHasNoFreshBudget(t *testing.T) {
 	}
 }
 
-func TestTimeIsCountedOverAllRuns(t *testing.T) {
+func TestTimeOfAllRunsCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply, error) {
 			if n%2 == 0 {
@@ -62,8 +62,8 @@ func TestTimeIsCountedOverAllRuns(t *testing.T) {
 	})
 }
 
-// TestAToolOfTheTreeThatFailedIsTriedAgain: only what succeeded is not done again.
-func TestAToolOfTheTreeThatFailedIsTriedAgain(t *testing.T) {
+// TestFailedTreeToolIsRetried checks that a tool call of the tree is repeated if it failed.
+func TestFailedTreeToolIsRetried(t *testing.T) {
 	n := 0
 	fetch := tool("fetch", func(context.Context, toolbox.Call) (toolbox.Result, error) {
 		if n++; n == 1 {
@@ -83,7 +83,7 @@ func TestAToolOfTheTreeThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatSubAgentsSpentIsNotForgotten(t *testing.T) {
+func TestCostOfSubAgentsCounts(t *testing.T) {
 	reader := newOracle(t, oracle.Options{Model: speaks(costs(said("Long."+enough), 500))})
 	m := speaks(costs(said(handOver), 100), nil, costs(said("Well."+enough), 100))
 	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
@@ -94,8 +94,8 @@ func TestWhatSubAgentsSpentIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestAnotherQuestionRecordsWhatTheLastSignalled: its process was killed before the ledger had it.
-func TestAnotherQuestionRecordsWhatTheLastSignalled(t *testing.T) {
+// TestNextQuestionRecordsSignals checks that a new question records the signals of the previous one, whose process was killed before.
+func TestNextQuestionRecordsSignals(t *testing.T) {
 	b := newBox(t)
 	s := newSession(t)
 	asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question, "context_sufficient")
@@ -115,7 +115,7 @@ func TestAnotherQuestionRecordsWhatTheLastSignalled(t *testing.T) {
 	}
 }
 
-func TestACoreThatIsToldNonsenseCountsNothing(t *testing.T) {
+func TestNegativeUsageCountsNothing(t *testing.T) {
 	o := newOracle(t, oracle.Options{Model: wantsMore(-900, 0, 0), TurnLimit: 3})
 	a, err := o.Ask(t.Context(), newSession(t), question, (&heard{}).take)
 	if err != nil || a.Done.Tokens < 0 {
@@ -123,8 +123,8 @@ func TestACoreThatIsToldNonsenseCountsNothing(t *testing.T) {
 	}
 }
 
-// TestManyCallsStillTellWhatWasFound: those that were made come first, and names are cut.
-func TestManyCallsStillTellWhatWasFound(t *testing.T) {
+// TestManyCalls checks that results of calls that were made come first, and that names are cut.
+func TestManyCalls(t *testing.T) {
 	calls := append(manyCalls(200, 0), model.Call{ID: "long", Name: strings.Repeat("n", 2<<20), Arguments: "{}"})
 	m := speaks(asksFor(calls...), said("Well."+enough))
 	a, err := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "x")}}).Ask(t.Context(), newSession(t), question, (&heard{}).take)
