@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Who asks an expert frees the slot, and goes on under the same lease with the advice. The expert sees what the asker did.
+// An agent that asks an expert frees its slot, and continues under the same lease with the advice. The expert sees its work.
 func TestExpertAdvises(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -47,7 +47,7 @@ on expert X-1:
 	s.file(".signalbox/seen")
 	started := all[rules.AgentStarted](s, "T1")
 	if started[0].Body.Epoch != started[1].Body.Epoch {
-		t.Error("who asked lost its lease")
+		t.Error("the asker lost its lease")
 	}
 	if n := len(all[rules.SessionResumed](s, "T1")); n != 1 {
 		t.Errorf("resumed %d times", n)
@@ -57,7 +57,7 @@ on expert X-1:
 	}
 }
 
-// An asker that does not end its turn is ended, and that is no failure.
+// An asker that does not end its turn is ended, and that is not a failure.
 func TestAskerThatDoesNotEnd(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -71,14 +71,14 @@ on developer T1 attempt 1:
     hang
 on expert *:
     signal EXPERT_ADVICE: {task}
-        Summary: go on
+        Summary: use an index
 `})
 	s.run()
 	s.wantCompleted("T1")
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
 		t.Errorf("%d failures", n)
 	}
-	wantIn(t, s.prompts("T1", "developer")[1], "go on")
+	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
 }
 
 func TestExpertUnsuccessful(t *testing.T) {
@@ -135,7 +135,7 @@ on developer T1 attempt 1:
 on expert-creator X-1:
     expect "the stars"
     signal EXPERT_CREATED: astrologer
-        Gap: nobody reads the stars
+        Gap: no one reads the stars
         Keywords: horoscope, stars
 on expert X-1:
     expect "You are the expert astrologer"
@@ -145,7 +145,7 @@ on developer T1 attempt 2:
     expect "Venus is up"
     signal READY_FOR_REVIEW: {task}
 on developer T2:
-    expect "- astrologer: nobody reads the stars"
+    expect "- astrologer: no one reads the stars"
     signal READY_FOR_REVIEW: {task}
 `})
 	s.run()
@@ -170,7 +170,7 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the rest goes on", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
+	s.until("T2 is completed", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
 	q := s.answer("Heliotrope.")
 	if q.Kind != rules.AskedClarification || q.Work != "T1" || q.Text != "Which colour?" {
 		t.Errorf("question: %+v", q)
@@ -186,7 +186,7 @@ func TestIncompleteIsRouted(t *testing.T) {
 		script: `
 on developer T1 attempt 1:
     signal TASK_INCOMPLETE: {task}
-        Blocker: T2 has to come first
+        Blocker: T2 must come first
         Blocked By: T2
 on developer T1 attempt 2:
     signal TASK_INCOMPLETE: {task}
@@ -216,7 +216,7 @@ on developer T1 attempt 4:
 		t.Errorf("waits for %v", on.Body.On)
 	}
 	if only[rules.Merged](s, "T2").Seq > all[rules.AgentStarted](s, "T1")[1].Seq {
-		t.Error("T1 went on before T2 was done")
+		t.Error("T1 continued before T2 was done")
 	}
 }
 
@@ -259,7 +259,7 @@ on developer T1-a:
 		t.Errorf("question: %+v", q)
 	}
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T1-a", "T1-b", "T2")
 	if x := all[rules.TaskExpanded](s, "T1"); strings.Join(x[len(x)-1].Body.SubTasks, " ") != "T1-a T1-b" {
@@ -270,7 +270,7 @@ on developer T1-a:
 	}
 }
 
-// In a shared folder a file is granted, or waited for.
+// In a shared folder an agent gets a file at once or waits for it.
 func TestFileConflicts(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1", "**Target Files**: a.txt") + task("T2", "**Target Files**: b.txt"),
@@ -292,28 +292,28 @@ on developer T2 attempt 2:
 	})
 	s.write("project/T2-waits", "")
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
-	heard := 0
+	reported := 0
 	for _, h := range all[rules.SignalHeard](s, "") {
 		if h.Body.Signal == signalbox.NameFileConflict {
-			heard++
+			reported++
 		}
 	}
-	if heard != 2 || len(all[rules.SignalRefused](s, "")) != 0 {
-		t.Errorf("%d conflicts were heard, want each once", heard)
+	if reported != 2 || len(all[rules.SignalRefused](s, "")) != 0 {
+		t.Errorf("%d conflicts were reported, want each once", reported)
 	}
 	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" || waited.Holder != "T1" {
 		t.Errorf("waited: %+v", waited)
 	}
 	if only[rules.Merged](s, "T1").Seq > only[rules.SessionResumed](s, "T2").Seq {
-		t.Error("T2 went on before T1 was done")
+		t.Error("T2 continued before T1 was done")
 	}
 	s.file("T2-saw")
 }
 
-// Two that wait for each other: the younger yields, and its agent is ended.
+// If two tasks wait for each other, the younger one yields, and its agent is ended.
 func TestFileCircle(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1", "**Target Files**: a.txt") + task("T2", "**Target Files**: b.txt"),
@@ -330,15 +330,15 @@ on developer T1 attempt 1:
 	s.until("T2 waits", func() bool { return s.work("T2").Task.Parked != nil })
 	s.write("project/T2-waits", "")
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
 	if why := only[rules.LocksYielded](s, "T2").Body.Reason; !strings.Contains(why, "deadlock") {
-		t.Errorf("T2 yields because of %q", why)
+		t.Errorf("T2 yields with the reason %q", why)
 	}
 }
 
-// Where each has a tree of its own the overlap is noted, and nobody waits.
+// With worktrees the overlap is recorded, and no agent waits.
 func TestFileOverlapInTrees(t *testing.T) {
 	s := set(t, scene{
 		git:  true,
@@ -355,11 +355,11 @@ on critic T1:
     signal REVIEW_PASSED: {task}
 `})
 	r := s.begin()
-	s.until("the overlap is noted", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	s.until("the overlap is recorded", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
 	s.write("project/noted", "")
 	r.end()
 	s.wantCompleted("T1", "T2")
 	if n := len(all[rules.SessionParked](s, "")); n != 0 {
-		t.Errorf("%d had to wait", n)
+		t.Errorf("%d sessions waited", n)
 	}
 }

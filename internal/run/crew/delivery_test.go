@@ -33,7 +33,7 @@ on developer *:
 		t.Errorf("history:\n%s", got)
 	}
 	if got := s.git("branch", "--format=%(refname:short)"); got != "main" {
-		t.Errorf("branches are left: %q", got)
+		t.Errorf("branches were not removed: %q", got)
 	}
 	if got := s.git("status", "--porcelain"); got != "" {
 		t.Errorf("the checkout is not clean: %s", got)
@@ -43,7 +43,7 @@ on developer *:
 	}
 }
 
-// The output of the check is in the prompt of who has to mend it.
+// The output of a failing check is in the prompt of the developer that must fix it.
 func TestFailingCheckIsRework(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -68,12 +68,12 @@ on developer T1 attempt 2:
 		t.Errorf("checks: %+v", checks)
 	}
 	if n := len(s.prompts("T1", "critic")); n != 1 {
-		t.Errorf("%d reviews, want one: what fails its checks is not reviewed", n)
+		t.Errorf("%d reviews, want one: work that fails its checks is not reviewed", n)
 	}
 }
 
-// A check that fails on the base too is nobody's fault: it is mended first, once, and the task returns to where it was.
-func TestPreexistingFailureIsRemedied(t *testing.T) {
+// A check that also fails on the base branch is not the task's fault: it is fixed first, once, and then the task continues.
+func TestPreexistingFailureIsFixedFirst(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
 		plan:     task("T1") + task("T2"),
@@ -104,10 +104,10 @@ on developer *:
 		t.Error("no task waited for the remediation")
 	}
 	if n := len(all[rules.ReworkOrdered](s, "")); n != 0 {
-		t.Errorf("%d times rework for what was broken before", n)
+		t.Errorf("rework was ordered %d times for an old failure", n)
 	}
 	if n := len(all[rules.ChecksRan](s, "B-2")); n != 1 {
-		t.Errorf("the base was checked %d times after it was mended", n)
+		t.Errorf("the base was checked %d times after it was fixed", n)
 	}
 	if got := s.git("ls-files"); got != "T1.txt\nT2.txt" {
 		t.Errorf("the base has %q", got)
@@ -193,7 +193,7 @@ on developer T1 attempt 4:
 		t.Errorf("question: %+v", q)
 	}
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.wantCompleted("T1", "T2")
 }
@@ -283,7 +283,7 @@ on developer T2:
 	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
 	s.write("project/same.txt.merged", "")
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
 	if rework := only[rules.ReworkOrdered](s, "T2").Body; rework.Cause != "merge" || rework.Summary != "it conflicts with the base in same.txt" {
@@ -294,7 +294,7 @@ on developer T2:
 	}
 }
 
-// What passes for itself and fails merged does not reach the base.
+// Work that passes on its own but fails after the merge does not reach the base branch.
 func TestMergedResultIsChecked(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -323,7 +323,7 @@ on developer T2:
 	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
 	s.write("project/a.merged", "")
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
 	if rework := only[rules.ReworkOrdered](s, "T2").Body; rework.Cause != "merge" {
@@ -340,11 +340,11 @@ on developer *:
 	r := s.begin()
 	s.until("T1 waits for approval", func() bool { return len(s.status().Approvals) == 1 })
 	if got := s.git("ls-files", "new.txt"); got != "" {
-		t.Error("it was merged without a yes")
+		t.Error("it was merged without approval")
 	}
 	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.wantCompleted("T1")
 	if got := s.git("ls-files", "new.txt"); got != "new.txt" {
@@ -372,7 +372,7 @@ on developer T2:
 		t.Errorf("second question: %+v", q)
 	}
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.wantCompleted("T1", "T2")
 	if spent := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent; spent.Tokens != 2000 || spent.CostMicros != 600_000 {
@@ -380,7 +380,7 @@ on developer T2:
 	}
 }
 
-// Whatever a critic does to the files, in whatever way, does not count.
+// Changes that a reviewer makes are discarded, even if it commits them.
 func TestReviewersChangeNothing(t *testing.T) {
 	s := set(t, scene{
 		git:  true,
@@ -411,7 +411,7 @@ on auditor T1:
 	}
 }
 
-// An author may commit, and even be on another branch: what is there counts.
+// An author may commit, even on another branch: its work is saved.
 func TestAuthorsMayCommit(t *testing.T) {
 	s := set(t, scene{
 		git:  true,
@@ -436,7 +436,7 @@ on developer T2:
 	}
 }
 
-// Every format is heard, and an exit signal does as well as a line.
+// Signals are recognised in every format, and exit signals work as well as line signals.
 func TestFormatsAndExitSignals(t *testing.T) {
 	for _, agent := range []string{"as-plain", "as-claude", "as-codex", "as-gemini", "as-opencode"} {
 		t.Run(agent, func(t *testing.T) {
@@ -458,7 +458,7 @@ on auditor T2:
 			s.run()
 			s.wantCompleted("T1", "T2")
 			if n := len(all[rules.AgentSessionCompleted](s, "T2")); n != 3 {
-				t.Errorf("%d exit signals count, want 3", n)
+				t.Errorf("%d exit signals were accepted, want 3", n)
 			}
 			if n := len(all[rules.UnknownSignalRecovery](s, "T2")); n != 1 {
 				t.Errorf("asked again %d times, want once", n)
@@ -467,8 +467,7 @@ on auditor T2:
 	}
 }
 
-// An exit signal that says that the work is blocked is a question; so is one of a role of which it cannot say enough.
-// Where the agent exit protocol is not enabled, an exit signal moves nothing, and its sender is told.
+// If the agent exit protocol is not enabled, an exit signal moves nothing, and the agent is told so.
 func TestExitSignalsAreOff(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on developer T1 attempt 1:
@@ -480,6 +479,7 @@ on developer *:
 	s.run()
 }
 
+// An exit signal that reports blocked work becomes a question. So does one of a role that needs more than it can express.
 func TestExitSignalsThatAsk(t *testing.T) {
 	s := set(t, scene{
 		plan:    task("T1"),
@@ -506,7 +506,7 @@ on health-auditor *:
 		t.Errorf("question: %+v", q)
 	}
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	wantIn(t, s.prompts("R-1", "remediation")[1], "say it in full")
 }

@@ -14,18 +14,18 @@ import (
 	"signalbox/transcript"
 )
 
-// heardAs is what a scanner hears in a text: its one signal.
-func heardAs(t *testing.T, text string) signalbox.Signal {
+// parseSignal returns the single signal in a text.
+func parseSignal(t *testing.T, text string) signalbox.Signal {
 	t.Helper()
 	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	signals := slices.Concat(scanner.Push([]byte(text)), scanner.Close())
 	if len(signals) != 1 || !signals[0].Taken() {
-		t.Fatalf("heard %+v in %q", signals, text)
+		t.Fatalf("%q has the signals %+v", text, signals)
 	}
 	return signals[0]
 }
 
-func TestSaid(t *testing.T) {
+func TestExtract(t *testing.T) {
 	covered := map[string]bool{}
 	for _, test := range []struct {
 		text string
@@ -37,7 +37,7 @@ func TestSaid(t *testing.T) {
 		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.SignalFields{Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
 		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.SignalFields{Summary: "no compiler; cc x.c"}},
 		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.SignalFields{}},
-		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: mend\n", rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; mend"}},
+		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: fix\n", rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; fix"}},
 		{"AUDIT_PASSED: T1\n", rules.SignalFields{}},
 		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n", rules.SignalFields{Summary: "the second"}},
 		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n", rules.SignalFields{Summary: "the tests"}},
@@ -53,7 +53,7 @@ func TestSaid(t *testing.T) {
 		{"FILE CONFLICT: src/a.go\n", rules.SignalFields{File: "src/a.go"}},
 		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.SignalFields{Summary: "reading", Percent: 40}},
 	} {
-		sig := heardAs(t, test.text)
+		sig := parseSignal(t, test.text)
 		covered[sig.Name] = true
 		got, err := (&Crew{}).extract(sig)
 		if err != nil {
@@ -83,7 +83,7 @@ func TestCauses(t *testing.T) {
 		"Blocker: the parser\nBlocked By: T7":                rules.CauseWaiting,
 		"Blocker: the docker image\nBlocked By:\n- T7":       rules.CauseWaiting,
 	} {
-		got, err := (&Crew{}).extract(heardAs(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
+		got, err := (&Crew{}).extract(parseSignal(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
 		if err != nil || got.Cause != want {
 			t.Errorf("%q: cause %s, want %s (%v)", text, got.Cause, want, err)
 		}
@@ -93,7 +93,7 @@ func TestCauses(t *testing.T) {
 func TestSubTasks(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c := &Crew{box: s.box}
-	said, err := c.extract(heardAs(t, `EXPANDED_TASK_SPECIFICATION: T1
+	said, err := c.extract(parseSignal(t, `EXPANDED_TASK_SPECIFICATION: T1
 Confidence: MEDIUM
 SUB-TASK: T1-a Dig the hole
 Expanded Specification: deep
@@ -108,7 +108,7 @@ Blocked By: T1-a, T9
 		t.Fatal(err)
 	}
 	if len(said.SubTasks) != 2 || said.Confidence != "MEDIUM" {
-		t.Fatalf("said %+v", said)
+		t.Fatalf("fields: %+v", said)
 	}
 	var got plan.Task
 	if err := json.Unmarshal([]byte(s.text(said.SubTasks[0].Text)), &got); err != nil {

@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A program that can be talked to is asked for a checkpoint, and then for its signal, without being started again.
+// An interactive program is asked for a checkpoint, and then for its signal, without a restart.
 func TestInteractiveNearMiss(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -39,7 +39,7 @@ on developer T1:
 	}
 }
 
-func TestInteractiveThatDoesNotAnswer(t *testing.T) {
+func TestInteractiveWithoutAnswer(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {agent: talker}}\nlimits: {checkpoint_answer: 1s}\n",
@@ -55,7 +55,7 @@ on developer T1 attempt 1:
 	}
 }
 
-// An interactive agent that asks an expert and waits for the answer is ended, and started again with the advice.
+// An interactive agent that asks an expert and waits is ended, and started again with the advice.
 func TestInteractiveAsker(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -69,17 +69,17 @@ on developer T1 attempt 1:
 on expert *:
     expect "a query"
     signal EXPERT_ADVICE: {task}
-        Summary: go on
+        Summary: use an index
 on developer T1 attempt 2:
-    expect "go on"
+    expect "use an index"
     signal READY_FOR_REVIEW: {task}
 `})
 	s.run()
 	s.wantCompleted("T1")
 }
 
-// The third time in a row it is started afresh.
-func TestInteractiveThatNeverLearns(t *testing.T) {
+// After the third turn without a valid signal the agent is started again.
+func TestInteractiveWithoutValidSignal(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {agent: talker-claude}}\n",
@@ -107,15 +107,15 @@ on developer T1 attempt 1:
 	}
 	ended, first := all[rules.AgentTurnEnded](s, "T1")[0], all[rules.AgentStarted](s, "T1")[0].Session
 	if ended.Session != first || !strings.Contains(s.text(ended.Body.Output), "READY_FOR_REVIEW") || ended.Body.Spent.Time == 0 {
-		t.Errorf("the turn that failed is not recorded: %+v", ended)
+		t.Errorf("the failed turn is not recorded: %+v", ended)
 	}
 	if n := len(s.prompts("T1", "developer")); n != 2 {
 		t.Errorf("%d developers were started, want two", n)
 	}
 }
 
-// What a checkpoint says is in the ledger while the agent runs.
-func TestCheckpointIsHeardLive(t *testing.T) {
+// A checkpoint is recorded while the agent runs.
+func TestCheckpointIsRecordedLive(t *testing.T) {
 	for _, agent := range []string{"as-plain", "as-claude", "as-opencode"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{
@@ -126,18 +126,18 @@ on developer T1:
     signal CHECKPOINT: {task}
         Current Activity: counting sheep
         Estimated Progress: 40%
-    wait for go-on
+    wait for continue
     signal READY_FOR_REVIEW: {task}
 `})
 			r := s.begin()
-			s.until("the checkpoint is heard", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+			s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
 			if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
-				t.Error("it was heard only at the end")
+				t.Error("it was recorded only at the end")
 			}
 			if p := s.work("T1").Task.Progress; p == nil || p.Activity != "counting sheep" || p.Percent != 40 {
 				t.Errorf("progress: %+v", p)
 			}
-			s.write("project/go-on", "")
+			s.write("project/continue", "")
 			r.end()
 			s.wantCompleted("T1")
 		})
@@ -145,23 +145,23 @@ on developer T1:
 }
 
 func TestLive(t *testing.T) {
-	var heard lockedBuffer
+	var shown lockedBuffer
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "checks:\n  - {name: unit, command: 'true'}\n",
 		script:   "on developer T1:\n    say I think about it.\n    signal READY_FOR_REVIEW: {task}\n",
 		options: Options{Live: func(a Activity) {
-			heard.Write([]byte(a.Work + " " + string(a.Role) + " " + a.Text + "\n"))
+			shown.Write([]byte(a.Work + " " + string(a.Role) + " " + a.Text + "\n"))
 		}},
 	})
 	s.run()
-	wantIn(t, heard.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n", "T1 critic REVIEW_PASSED: T1\n")
-	if strings.Contains(heard.String(), "\n\n") {
+	wantIn(t, shown.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n", "T1 critic REVIEW_PASSED: T1\n")
+	if strings.Contains(shown.String(), "\n\n") {
 		t.Error("empty lines are shown")
 	}
 }
 
-// Of a stream of objects whole ones are shown, however it comes in pieces.
+// From a stream of objects only complete ones are published, however the stream is split.
 func TestLiveObjects(t *testing.T) {
 	for _, test := range []struct {
 		format signalbox.Format
@@ -194,7 +194,7 @@ func TestLiveObjects(t *testing.T) {
 	}
 }
 
-// An agent knows who it is, and has nothing that is not its own.
+// An agent gets its own SIGNALBOX variables and no others.
 func TestEnvironmentOfAgents(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on developer T1:
@@ -218,7 +218,7 @@ on critic T1:
 		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_BOX":
 		default:
 			if strings.HasPrefix(name, "SIGNALBOX_") {
-				t.Errorf("it has %s", line)
+				t.Errorf("unexpected variable %s", line)
 			}
 		}
 	}

@@ -21,31 +21,31 @@ import (
 func TestPauseAndResume(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2"), script: `
 on developer T1:
-    wait for go-on
+    wait for continue
     signal READY_FOR_REVIEW: {task}
 `})
 	s.do(rules.Order{What: rules.OrderPause, Work: "T2", Actor: "me"})
 	r := s.begin()
-	s.until("T1 is in hand", func() bool { return len(all[rules.AgentStarted](s, "T1")) > 0 })
+	s.until("T1 has an agent", func() bool { return len(all[rules.AgentStarted](s, "T1")) > 0 })
 	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
-	s.write("project/go-on", "")
+	s.write("project/continue", "")
 	s.until("the developer is done", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending && s.work("T1").Lease == nil })
 	if st := s.status(); st.Standing != rules.StandingPaused {
-		t.Errorf("it is %s", st.Standing)
+		t.Errorf("the run is %s", st.Standing)
 	}
 	s.do(rules.Order{What: rules.OrderResume, Actor: "me"})
 	s.until("T1 is completed", func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted })
 	if n := len(all[rules.AgentStarted](s, "T2")); n != 0 {
-		t.Error("T2 was begun though it is paused")
+		t.Error("T2 was started although it is paused")
 	}
 	s.do(rules.Order{What: rules.OrderResume, Work: "T2", Actor: "me"})
 	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.wantCompleted("T1", "T2")
 }
 
-// Who works on what is cancelled is ended, with all it started; a retry begins anew.
+// The agent of cancelled work is ended with everything it started. A retry starts again.
 func TestCancelAndRetry(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), script: `
 on developer T1 attempt 1:
@@ -54,14 +54,14 @@ on developer T1 attempt 1:
     hang
 `})
 	r := s.begin()
-	s.awaitWord("T1")
+	s.awaitCheckpoint("T1")
 	s.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "me", Reason: "no longer wanted"})
 	o := r.end()
 	if o.Standing != rules.StandingStuck || len(o.Reasons) != 1 || o.Reasons[0] != "T2 waits for T1; T1 is cancelled (no longer wanted)" {
-		t.Errorf("it ends %s: %v", o.Standing, o.Reasons)
+		t.Errorf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	if left := runningProcesses(s.box.Dir); left != nil {
-		t.Errorf("processes are left: %v", left)
+		t.Errorf("processes are still running: %v", left)
 	}
 	s.do(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "me"})
 	s.run()
@@ -71,23 +71,23 @@ on developer T1 attempt 1:
 func TestCancelTheRun(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    signal CHECKPOINT: {task}\n    hang\n"})
 	r := s.begin()
-	s.awaitWord("T1")
+	s.awaitCheckpoint("T1")
 	s.do(rules.Order{What: rules.OrderCancel, Actor: "me"})
 	if o := r.end(); o.Standing != rules.StandingStuck {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
 	s.run()
 	s.wantCompleted("T1")
 }
 
-// awaitWord waits for a checkpoint of an agent, which it sends when it is where the test wants it.
-func (s *stage) awaitWord(work string) {
+// awaitCheckpoint waits for a checkpoint of an agent, which its script sends when it has reached the interesting point.
+func (s *stage) awaitCheckpoint(work string) {
 	s.t.Helper()
 	s.until("the agent of "+work+" reports", func() bool { return len(all[rules.ProgressReported](s, work)) > 0 })
 }
 
-// A crew that is told to stop ends its agents and frees what they held; the next goes on with what they did.
+// A crew that is stopped ends its agents and releases their work. The next crew continues from what they did.
 func TestStoppedAndContinued(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: `
 on developer T1 attempt 1:
@@ -100,27 +100,27 @@ on developer T1 attempt 2:
 `})
 	why := errors.New("enough for today")
 	r := s.begin()
-	s.awaitWord("T1")
+	s.awaitCheckpoint("T1")
 	r.stop(why)
 	<-r.over
 	if !errors.Is(r.err, context.Canceled) {
-		t.Errorf("the run ends with %v", r.err)
+		t.Errorf("the run ended with %v", r.err)
 	}
 	if w := s.work("T1"); w.Lease != nil || w.Phase != signalbox.PhaseImplementation {
 		t.Errorf("T1 is in %s, held by %+v", w.Phase, w.Lease)
 	}
 	if left := runningProcesses(s.box.Dir); left != nil {
-		t.Errorf("processes are left: %v", left)
+		t.Errorf("processes are still running: %v", left)
 	}
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-		t.Error("being stopped counts as a failure")
+		t.Error("stopping counts as a failure")
 	}
 	s.run()
 	s.wantCompleted("T1", "T2")
 	s.file("whole.txt")
 }
 
-// Two crews on one box share the work, and nothing is done twice.
+// Two crews share the work of a box, and nothing is done twice.
 func TestTwoCrews(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2") + task("T3") + task("T4"), script: `
 on developer *:
@@ -130,7 +130,7 @@ on developer *:
 	one, two := s.begin(), s.beginIn(s.open(), Options{Actor: "other"})
 	for _, r := range []*running{one, two} {
 		if o := r.end(); o.Standing != rules.StandingComplete {
-			t.Errorf("it ends %s: %v", o.Standing, o.Reasons)
+			t.Errorf("the run ended %s: %v", o.Standing, o.Reasons)
 		}
 	}
 	if err := s.box.Engine.Refresh(t.Context()); err != nil {
@@ -145,7 +145,7 @@ on developer *:
 	}
 }
 
-// A crew of one role leaves the rest to others.
+// A crew with one role leaves the other roles to other crews.
 func TestCrewOfOneRole(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	critics := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleCritic}, Stay: true})
@@ -156,12 +156,12 @@ func TestCrewOfOneRole(t *testing.T) {
 	<-critics.over
 	for _, granted := range all[rules.LeaseGranted](s, "T1") {
 		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
-			t.Errorf("%s was given to the wrong crew", granted.Body.Role)
+			t.Errorf("the wrong crew got the role %s", granted.Body.Role)
 		}
 	}
 }
 
-// With Stay a crew waits for more when all is done.
+// With Stay a crew waits for more work when everything is done.
 func TestStay(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{Stay: true}})
 	r := s.begin()
@@ -170,7 +170,7 @@ func TestStay(t *testing.T) {
 	s.until("T2 is completed", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
 	select {
 	case <-r.over:
-		t.Error("it did not stay")
+		t.Error("Run returned")
 	default:
 	}
 	r.stop(nil)
@@ -186,14 +186,14 @@ on developer T1 attempt 1:
 `})
 	o := s.begin().end()
 	if o.Standing != rules.StandingAsking || len(o.Questions) != 1 || strings.Join(o.Reasons, "; ") != "T1 waits for an answer to Q-1; T2 waits for that" {
-		t.Errorf("it ends %s: %q", o.Standing, o.Reasons)
+		t.Errorf("the run ended %s: %q", o.Standing, o.Reasons)
 	}
 	s.do(rules.AnswerQuestion{Question: "Q-1", Answer: "Because.", Actor: "me"})
 	s.run()
 	wantIn(t, s.prompts("T1", "developer")[1], "Because.")
 }
 
-// What changed between two runs counts; what is completed is not done again.
+// A changed plan is picked up by the next run; completed tasks are not done again.
 func TestPlanChanged(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1")})
 	s.run()
@@ -207,11 +207,11 @@ func TestPlanChanged(t *testing.T) {
 		t.Errorf("T1 was done %d times", n)
 	}
 	if again := s.load(strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T3", "**Blocked By**: T1")); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
-		t.Errorf("the same plan changes something: %+v", again)
+		t.Errorf("loading the same plan changed something: %+v", again)
 	}
 }
 
-// A question is told to a webhook and a command, and stands whatever comes of it.
+// A question is sent to the webhook and the command, and stays open even if both fail.
 func TestNotify(t *testing.T) {
 	got := make(chan []byte, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,11 +242,11 @@ func TestNotify(t *testing.T) {
 	}
 	wantIn(t, s.log.String(), "418", "exit status 3")
 	if len(got) > 0 {
-		t.Error("it was told twice")
+		t.Error("the webhook was called twice")
 	}
 }
 
-// A failure of the workspace is no word about the work, and is told.
+// A worktree that cannot be saved is not a verdict about the work, and the agent is told.
 func TestWorkspaceFailure(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true}, script: `
 on developer T1:
@@ -260,16 +260,16 @@ on developer T1:
 	wantIn(t, s.prompts("T1", "developer")[1], "Your changes cannot be saved", "contains another git repository: inner")
 }
 
-// Leases are renewed while an agent works longer than they last.
-func TestLeaseIsKept(t *testing.T) {
+// Leases are renewed while an agent works longer than the TTL.
+func TestLeaseIsRenewed(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 1s}\n", script: `
 on developer T1:
-    wait for go-on
+    wait for continue
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the lease was renewed past its time", func() bool { return len(all[rules.LeaseRenewed](s, "T1")) >= 4 })
-	s.write("project/go-on", "")
+	s.until("the lease was renewed past its TTL", func() bool { return len(all[rules.LeaseRenewed](s, "T1")) >= 4 })
+	s.write("project/continue", "")
 	r.end()
 	s.wantCompleted("T1")
 	if n := len(s.prompts("T1", "developer")); n != 1 {
@@ -277,7 +277,7 @@ on developer T1:
 	}
 }
 
-// CheckAgents finds a program that is missing before anything is started.
+// CheckAgents finds a missing program before anything is started.
 func TestCheckAgents(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: missing}}\n"})
 	err := CheckAgents(s.box.Config, rules.DispatchRoles())
@@ -289,9 +289,9 @@ func TestCheckAgents(t *testing.T) {
 	}
 }
 
-// Sign signs all that is written before it is told to stop, and hands it out.
+// Sign signs and publishes everything that is written before it is stopped.
 func TestSign(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: handed-out}\n"})
+	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: published}\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
@@ -301,7 +301,7 @@ func TestSign(t *testing.T) {
 	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
 	cancel()
 	<-over
-	lines := strings.Split(s.file(".signalbox/handed-out"), "\n")
+	lines := strings.Split(s.file(".signalbox/published"), "\n")
 	if want := strconv.FormatUint(s.box.Engine.Tail().Seq, 10); len(lines) < 2 || lines[1] != want {
 		t.Errorf("the checkpoint is %q, want one of size %s", lines, want)
 	}
@@ -310,7 +310,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// A text that was redacted is missing from prompts, and says so.
+// A prompt has a note in place of a redacted text.
 func TestRedactedText(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text, Actor: "me", Reason: "secret"}); err != nil {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// runningProcesses are the agents of a box, and what they started, that still run.
+// runningProcesses returns the pids of a box's agents, and of what they started, that are still running.
 func runningProcesses(dir string) (left []string) {
-	deadline := time.Now().Add(5 * time.Second) // one that was killed takes a moment
+	deadline := time.Now().Add(5 * time.Second) // a killed process takes a moment to end
 	for {
 		left = nil
 		names, _ := filepath.Glob("/proc/[0-9]*/environ")

@@ -2,5 +2,5 @@
 
 package crew
 
-// runningProcesses are the agents of a box that still run: here nobody knows.
+// runningProcesses cannot find processes on this system.
 func runningProcesses(string) []string { return nil }

@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// An agent whose signal does not count is asked again, under the same lease, with what was wrong.
+// An agent without a valid signal is asked again, under the same lease, and told what was wrong.
 func TestNearMissIsAskedAgain(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1"),
@@ -32,14 +32,14 @@ on developer T1 attempt 2:
 	}
 	started := all[rules.AgentStarted](s, "T1")
 	if started[0].Session != started[1].Session || started[0].Body.Epoch != started[1].Body.Epoch {
-		t.Errorf("it was another lease: %+v", started[:2])
+		t.Errorf("it was asked under another lease: %+v", started[:2])
 	}
 	if s.work("T1").Task.Counts.Unknown != 0 {
 		t.Error("a valid signal did not reset the counter")
 	}
 }
 
-// The words of another role, or about another task, count no more than none.
+// A signal of another role or about another task is refused.
 func TestOutOfRoleAndWrongWork(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1") + task("T2", "**Blocked By**: T1"),
@@ -60,7 +60,7 @@ on developer T1 attempt 2:
 	}
 }
 
-func TestThirdUnknownIsDispatchedAfresh(t *testing.T) {
+func TestThirdUnknownGetsANewLease(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1"),
 		script: `
@@ -94,7 +94,7 @@ on developer T1 attempt 4:
 		t.Error("the fourth has the lease of the third")
 	}
 	if strings.Contains(s.prompts("T1", "developer")[3], "Your last answer") {
-		t.Error("the fourth is told of an answer that was another's")
+		t.Error("the fourth agent is told about an answer of the third")
 	}
 }
 
@@ -113,7 +113,7 @@ on developer T1 attempt 3:
     exit-code 5
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run() // an exit status beside a verdict is no crash
+	s.run() // an exit status with a verdict is not a crash
 	s.wantCompleted("T1")
 	var failed []string
 	for _, f := range all[rules.AgentFailed](s, "T1") {
@@ -142,7 +142,7 @@ on critic T1:
 	r.end()
 	s.wantCompleted("T1")
 	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers: a critic's crash is no verdict", n)
+		t.Errorf("%d developers: a critic's crash is not a verdict", n)
 	}
 }
 
@@ -179,7 +179,7 @@ on developer T1 attempt 1:
 	}
 }
 
-// A program that is not there will not be there in a second either.
+// A missing program is not retried.
 func TestMissingProgram(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -187,7 +187,7 @@ func TestMissingProgram(t *testing.T) {
 		options:  Options{LeaveQuestions: true},
 	})
 	if o := s.begin().end(); o.Standing != rules.StandingAsking {
-		t.Errorf("it ends %s", o.Standing)
+		t.Errorf("the run ended %s", o.Standing)
 	}
 	q := only[rules.QuestionAsked](s, "T1").Body
 	if q.Kind != rules.AskedTimeout || !strings.Contains(q.Text, "no-such-program-anywhere") {
@@ -236,7 +236,7 @@ func (s *stage) timeOf(seq uint64) time.Time {
 	return events[0].Time
 }
 
-// A program that does not end after its last word is ended, and that is no failure.
+// A program that hangs after the end of its turn is ended, and that is not a failure.
 func TestHangAfterResult(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", script: `
 on developer T1:

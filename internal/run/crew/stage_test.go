@@ -29,7 +29,7 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Variables that make this test binary an agent.
+// Environment variables that make this test binary an agent.
 const (
 	scriptVariable      = "CREW_TEST_SCRIPT"
 	formatVariable      = "CREW_TEST_FORMAT"
@@ -42,18 +42,18 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // tests here wait more than they work
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the tests here mostly wait
 		flag.Set("test.parallel", "8")
 	}
 	code := m.Run()
-	if left := leftGoroutines(); code == 0 && left != "" {
-		fmt.Fprintln(os.Stderr, "goroutines were left behind:\n"+left)
+	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
+		fmt.Fprintln(os.Stderr, "leaked goroutines:\n"+leaked)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// playAgent is the agent of a script: signalbox rehearse agent, without the program.
+// playAgent plays an agent from a script, like signalbox rehearse agent.
 func playAgent(name string) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -79,38 +79,38 @@ func playAgent(name string) {
 	}
 }
 
-// leftGoroutines are those of this package that run on after all tests, "" if there are none.
-func leftGoroutines() string {
+// leakedGoroutines returns the stacks of goroutines of this module that are still running after all tests, or "".
+func leakedGoroutines() string {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		buf := make([]byte, 1<<20)
 		buf = buf[:runtime.Stack(buf, true)]
-		var left []string
+		var leaked []string
 		for _, stack := range strings.Split(string(buf), "\n\n")[1:] { // the first is this one
 			if strings.Contains(stack, "signalbox/internal/") && !strings.Contains(stack, "testing.(*T)") {
-				left = append(left, stack)
+				leaked = append(leaked, stack)
 			}
 		}
-		if left == nil || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
+		if leaked == nil || time.Now().After(deadline) {
+			return strings.Join(leaked, "\n\n")
 		}
 		runtime.Gosched()
 	}
 }
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for something that should happen at once.
 const patience = 30 * time.Second
 
-// scene is what a test is played in.
+// scene describes the setup of a test.
 type scene struct {
 	plan string // Markdown, see task
-	// script is what agents do; developers, critics and auditors whom it does not mention have nothing to say against anything.
+	// script is what agents do. Developers, critics and auditors that it does not mention accept everything.
 	script string
 	// settings are added to the configuration.
 	settings string
-	// files are in the repository, or in the folder, from the beginning.
+	// files are in the project from the start.
 	files map[string]string
-	// git gives each task a tree of its own; else all work in one folder, which is quicker.
+	// git gives each task a worktree. Otherwise all agents share one folder, which is faster.
 	git     bool
 	options Options
 }
@@ -125,7 +125,7 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 
-// task is a task of a plan; fields are further lines such as "**Blocked By**: T1".
+// task returns a task of a plan; fields are more lines, such as "**Blocked By**: T1".
 func task(id string, fields ...string) string {
 	text := fmt.Sprintf("\n#### Task %s: The task %s\n\n**Work**: Do what %s asks for.\n\n**Acceptance Criteria**\n\n- [ ] %s is done\n", id, id, id, id)
 	for _, field := range fields {
@@ -134,12 +134,12 @@ func task(id string, fields ...string) string {
 	return text
 }
 
-// stage is a box in which a plan is carried out.
+// stage is a box with a plan, in which a test runs crews.
 type stage struct {
 	t       *testing.T
 	scene   scene
-	dir     string // of everything
-	root    string // of the project
+	dir     string // contains everything
+	root    string // the project
 	box     *box.Box
 	project Project
 	log     *lockedBuffer
@@ -162,7 +162,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// set makes the project, the agents and the box, and loads the plan.
+// set creates the project, the agents and the box, and loads the plan.
 func set(t *testing.T, sc scene) *stage {
 	t.Helper()
 	t.Parallel()
@@ -186,13 +186,13 @@ func set(t *testing.T, sc scene) *stage {
 	}
 	s.box = s.open()
 	t.Cleanup(func() {
-		for _, failed := range all[rules.AgentFailed](s, "") { // the status by which a scripted agent says so
+		for _, failed := range all[rules.AgentFailed](s, "") { // the status of a scripted agent that misses an expected text
 			if strings.HasPrefix(failed.Body.Detail, "exit status 3") {
-				t.Errorf("an agent was not told what it expects: %s: %s", failed.Work, failed.Body.Detail)
+				t.Errorf("an agent's prompt lacks an expected text: %s: %s", failed.Work, failed.Body.Detail)
 			}
 		}
 		if left := runningProcesses(s.box.Dir); len(left) > 0 {
-			t.Errorf("processes are left: %v", left)
+			t.Errorf("processes are still running: %v", left)
 		}
 		if t.Failed() {
 			t.Logf("ledger:\n%s\nlog:\n%s", s.story(), s.log)
@@ -202,7 +202,7 @@ func set(t *testing.T, sc scene) *stage {
 	return s
 }
 
-// open opens the box once more, as another process would.
+// open opens the box again, as another process would.
 func (s *stage) open() *box.Box {
 	s.t.Helper()
 	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "key")})
@@ -213,7 +213,7 @@ func (s *stage) open() *box.Box {
 	return b
 }
 
-// script sets what agents do from here on.
+// script sets what agents do from now on.
 func (s *stage) script(text string) {
 	s.t.Helper()
 	if _, err := rehearsal.Parse("script", []byte(text+friendly)); err != nil {
@@ -230,7 +230,7 @@ func (s *stage) write(name, text string) {
 	}
 }
 
-// settings have the agents player (plain), talker (interactive) and one for each format.
+// settings returns a configuration with the agents player (plain), talker (interactive) and one for each format.
 func (s *stage) settings() string {
 	program, err := os.Executable()
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *stage) settings() string {
 	return b.String() + s.scene.settings
 }
 
-// commit makes a repository of the project.
+// commit turns the project into a git repository.
 func (s *stage) commit() {
 	s.t.Helper()
 	s.git("init", "-q", "-b", "main")
@@ -275,7 +275,7 @@ func (s *stage) commit() {
 	s.project.Repo = repo
 }
 
-// git returns what a git command prints, without the last line end.
+// git runs a git command and returns its output without the last line end.
 func (s *stage) git(args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("git", args...)
@@ -288,7 +288,7 @@ func (s *stage) git(args ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// load makes the tasks those of a plan.
+// load loads a plan.
 func (s *stage) load(text string) rules.PlanChange {
 	s.t.Helper()
 	text = "# The plan\n" + text
@@ -303,7 +303,7 @@ func (s *stage) load(text string) rules.PlanChange {
 	return change
 }
 
-// running is a crew at work.
+// running is a running crew.
 type running struct {
 	*stage
 	crew    *Crew
@@ -313,7 +313,7 @@ type running struct {
 	err     error
 }
 
-// begin sets a crew to work. It is stopped, at the latest, when the test ends.
+// begin starts a crew. It is stopped when the test ends, at the latest.
 func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
 
 func (s *stage) beginIn(b *box.Box, options Options) *running {
@@ -340,28 +340,28 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 	return r
 }
 
-// end waits for the end of the run.
+// end waits until the run ends.
 func (r *running) end() Outcome {
 	r.t.Helper()
 	select {
 	case <-r.over:
 	case <-time.After(patience):
-		r.t.Fatalf("the run does not end: %+v", r.status())
+		r.t.Fatalf("the run did not end: %+v", r.status())
 	}
 	if r.err != nil {
 		r.t.Fatal(r.err)
 	}
 	if left := r.crew.runningSessions(); len(left) > 0 {
-		r.t.Errorf("sessions are left: %v", left)
+		r.t.Errorf("sessions are still running: %v", left)
 	}
 	return r.outcome
 }
 
-// run carries the plan out, and wants it completed.
+// run runs a crew until the plan is complete.
 func (s *stage) run() {
 	s.t.Helper()
 	if o := s.begin().end(); o.Standing != rules.StandingComplete {
-		s.t.Fatalf("the run ends %s: %v", o.Standing, o.Reasons)
+		s.t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 }
 
@@ -370,7 +370,7 @@ func (s *stage) status() (st rules.Status) {
 	return st
 }
 
-// work is a work item as it is now.
+// work returns the current state of a work item.
 func (s *stage) work(id string) (w *rules.Work) {
 	s.t.Helper()
 	s.box.Engine.View(func(state *rules.State) { w, _ = state.Work(id) })
@@ -380,7 +380,7 @@ func (s *stage) work(id string) (w *rules.Work) {
 	return w
 }
 
-// do gives a command, as an operator.
+// do carries out a command, as an operator.
 func (s *stage) do(c rules.Command) {
 	s.t.Helper()
 	if _, err := s.box.Engine.Do(s.t.Context(), c); err != nil {
@@ -388,23 +388,23 @@ func (s *stage) do(c rules.Command) {
 	}
 }
 
-// until waits for something to be so, looking again whenever the ledger has moved.
-func (s *stage) until(what string, so func() bool) {
+// until waits for a condition, which it checks whenever the ledger has grown.
+func (s *stage) until(what string, condition func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	for {
 		seen := s.box.Engine.Tail().Seq
-		if so() {
+		if condition() {
 			return
 		}
 		if err := s.box.Engine.Wait(ctx, seen); err != nil {
-			s.t.Fatalf("it does not happen that %s: %v", what, err)
+			s.t.Fatalf("waiting until %s: %v", what, err)
 		}
 	}
 }
 
-// answer answers the next question when it is asked, and returns it.
+// answer waits for the next question, answers it, and returns it.
 func (s *stage) answer(text string) (asked rules.Question) {
 	s.t.Helper()
 	s.until("a question is asked", func() bool {
@@ -428,7 +428,7 @@ type recorded[T any] struct {
 	Body          T
 }
 
-// all returns the events of a type, in order, of one work item or with "" of all.
+// all returns the events of a type in order, of one work item, or of all if work is "".
 func all[T any](s *stage, work string) (found []recorded[T]) {
 	s.t.Helper()
 	kind := reflect.TypeFor[T]().Name()
@@ -448,7 +448,7 @@ func all[T any](s *stage, work string) (found []recorded[T]) {
 	return found
 }
 
-// only returns the one event of a type there is about a work item.
+// only returns the single event of a type about a work item.
 func only[T any](s *stage, work string) recorded[T] {
 	s.t.Helper()
 	found := all[T](s, work)
@@ -458,7 +458,7 @@ func only[T any](s *stage, work string) recorded[T] {
 	return found[0]
 }
 
-// text is a blob.
+// text returns the content of a blob.
 func (s *stage) text(digest signalbox.Hash) string {
 	s.t.Helper()
 	text, err := (&Crew{box: s.box}).blob(context.Background(), digest)
@@ -468,7 +468,7 @@ func (s *stage) text(digest signalbox.Hash) string {
 	return string(text)
 }
 
-// prompts are what agents of a role were told about a work item.
+// prompts returns the prompts that agents of a role got for a work item.
 func (s *stage) prompts(work, role string) (texts []string) {
 	s.t.Helper()
 	for _, started := range all[rules.AgentStarted](s, work) {
@@ -481,7 +481,7 @@ func (s *stage) prompts(work, role string) (texts []string) {
 	return texts
 }
 
-// story is the ledger, a line an event.
+// story returns the ledger, one line per event.
 func (s *stage) story() string {
 	var b strings.Builder
 	for e, err := range s.box.Events(context.Background(), 0) {
@@ -503,7 +503,7 @@ func (s *stage) file(name string) string {
 	return string(text)
 }
 
-// wantCompleted wants each of the tasks to be completed, once.
+// wantCompleted checks that each of the tasks was completed exactly once.
 func (s *stage) wantCompleted(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
@@ -516,17 +516,17 @@ func (s *stage) wantCompleted(ids ...string) {
 	}
 }
 
-// wantIn wants a text to hold others.
+// wantIn checks that a text contains all parts.
 func wantIn(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("this lacks %q:\n%s", part, text)
+			t.Errorf("%q is missing in:\n%s", part, text)
 		}
 	}
 }
 
-// runningSessions returns what the crew is doing, in order.
+// runningSessions returns the ids of the crew's sessions, sorted.
 func (c *Crew) runningSessions() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

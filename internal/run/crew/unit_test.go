@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-func TestDifferences(t *testing.T) {
+func TestFalseClaims(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c := &Crew{box: s.box}
 	rows := []rules.CheckRow{
@@ -43,7 +43,7 @@ func TestDifferences(t *testing.T) {
 			text += "Environment Verification Matrix:\n| Check | Environment | Exit Code | Result |\n|---|---|---|---|\n" + test.table + "\n"
 		}
 		report := rules.ReportSignal{}
-		if err := (&session{crew: c}).addBody(&report, heardAs(t, text)); err != nil {
+		if err := (&session{crew: c}).addBody(&report, parseSignal(t, text)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(test.want, c.falseClaims(t.Context(), report.Body, rows)); diff != "" {
@@ -51,7 +51,7 @@ func TestDifferences(t *testing.T) {
 		}
 	}
 	if got := c.falseClaims(t.Context(), signalbox.Hash{}, rows); got != nil {
-		t.Errorf("nothing was said, and it differs: %v", got)
+		t.Errorf("no claims, but differences: %v", got)
 	}
 }
 
@@ -81,7 +81,7 @@ limits: {reviews: 9, file_wait: 1m}
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if other := PolicyOf(&config.Config{Checks: []config.Check{{Name: "test", Command: "true"}}}, false); other.CheckSet == got.CheckSet {
-		t.Error("other checks have the same digest")
+		t.Error("different checks have the same digest")
 	}
 	if shared := PolicyOf(config.Default(), true); !shared.Shared || shared.Checks != 1 {
 		t.Errorf("shared: %+v", shared)
@@ -105,7 +105,7 @@ func TestCommandOf(t *testing.T) {
 		t.Errorf("claude: %+v", claude)
 	}
 	if _, kept := claude.Env["CLAUDECODE"]; !kept {
-		t.Errorf("the preset's environment is gone: %v", claude.Env)
+		t.Errorf("the environment of the preset is lost: %v", claude.Env)
 	}
 	tree := commandOf(config.Agent{Tree: "/a.lua"})
 	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"}, tree.Argv[1:]); diff != "" {
@@ -117,7 +117,7 @@ func TestCommandOf(t *testing.T) {
 	}
 	again, _ := agent.Preset("claude")
 	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
-		t.Errorf("a preset was changed by its use:\n%s", diff)
+		t.Errorf("CommandOf changed the preset:\n%s", diff)
 	}
 }
 
@@ -142,20 +142,20 @@ func TestParseRateLimit(t *testing.T) {
 	}
 }
 
-// What cannot be started is tried four times, unless its error says that it is for good, or somebody stops it.
-func TestStartIsTriedAgain(t *testing.T) {
+// Starting a program is tried four times, unless the error is permanent or the session ends.
+func TestStartIsRetried(t *testing.T) {
 	owner, err := agent.Join(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := owner.Leave(); err != nil { // so that nothing can be noted any more
+	if err := owner.Leave(); err != nil { // so that Add fails
 		t.Fatal(err)
 	}
 	c := &Crew{owner: owner, opts: Options{delays: &delays{start: []time.Duration{1, 1, 1}}}}
 	s := &session{crew: c, id: "s-1"}
 	spec := process.Spec{Argv: []string{"true"}}
 	if _, err := s.startProgram(t.Context(), spec); err == nil {
-		t.Error("it was started")
+		t.Error("the program was started")
 	}
 	c.opts.delays.start = []time.Duration{time.Hour}
 	stopped, stop := context.WithCancelCause(t.Context())
@@ -166,27 +166,27 @@ func TestStartIsTriedAgain(t *testing.T) {
 	}
 	classed := (*signalbox.Error)(nil)
 	if _, err := s.startProgram(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
-		t.Errorf("error %v", err) // and at once, not in an hour
+		t.Errorf("error %v", err)
 	}
 	c.opts.delays.start = []time.Duration{1, 1, 1}
-	for _, passing := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+	for _, transient := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		tries := 0
 		c.opts.start = func(process.Spec, func(process.ID) error) (*process.Process, error) {
 			if tries++; tries < 4 {
-				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", passing), Hint: "run fewer"}
+				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", transient), Hint: "run fewer"}
 			}
 			return nil, nil
 		}
 		if _, err := s.startProgram(t.Context(), spec); err != nil || tries != 4 {
-			t.Errorf("%v: tried %d times: %v", passing, tries, err)
+			t.Errorf("%v: tried %d times: %v", transient, tries, err)
 		}
 	}
 	if usual := defaultDelays(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
-		t.Errorf("pauses: %v", usual.start)
+		t.Errorf("delays: %v", usual.start)
 	}
 }
 
-// What checks print is shown so that nothing in it can end the block it is in, and no more than fits.
+// The output of checks is indented, so that nothing in it can end the block, and limited in size.
 func TestQuoteOutput(t *testing.T) {
 	if got := quoteOutput([]byte("a\n```\n# b\xff\n\n")); got != "    a\n    ```\n    # b\ufffd" {
 		t.Errorf("%q", got)

@@ -19,7 +19,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// What is checked, reviewed and audited is what is merged, whatever a developer told git about the files in its tree.
+// Checks, reviews and audits see exactly what will be merged, even if a developer hides files from git.
 func TestReviewersSeeWhatIsMerged(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -53,9 +53,9 @@ on auditor T1:
 	}
 }
 
-// A developer that was ended in the middle leaves its tree as it is. The next one gets it, whatever its state.
-func TestTreeOfAnEndedDeveloper(t *testing.T) {
-	for name, test := range map[string]struct{ leave, expect, mend string }{
+// The worktree of an interrupted developer goes to the next one, in any state.
+func TestWorktreeOfAnInterruptedDeveloper(t *testing.T) {
+	for name, test := range map[string]struct{ leave, expect, fix string }{
 		"an edit in the way of the base": {
 			"write f.txt mine", `expect "your branch conflicts with it in these files"`, "run git merge -q main; echo both > f.txt; git commit -qam both"},
 		"a detached head": {
@@ -73,11 +73,11 @@ on developer T1 attempt 1:
     hang
 on developer T1 attempt 2:
     ` + test.expect + `
-    ` + test.mend + `
+    ` + test.fix + `
     signal READY_FOR_REVIEW: {task}
 `})
 			r := s.begin()
-			s.awaitWord("T1")
+			s.awaitCheckpoint("T1")
 			r.stop(errors.New("enough"))
 			<-r.over
 			s.write("project/f.txt", "moved\n")
@@ -91,7 +91,7 @@ on developer T1 attempt 2:
 	}
 }
 
-// What a remediation does to protected files is recorded as what a task does.
+// Changes of a remediation to protected files are recorded, as for a task.
 func TestRemediationOfProtectedFiles(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -117,7 +117,7 @@ on health-auditor *:
 	}
 }
 
-// A branch that an earlier box left is not gone on with.
+// A branch of an earlier box is not used.
 func TestBranchOfAnEarlierBox(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
 on developer T1 attempt 1:
@@ -145,15 +145,15 @@ on developer T1 attempt 2:
 		t.Errorf("the developer found %q, the next %q", saw, then)
 	}
 	if got := s.git("for-each-ref", "--format=%(refname)", "refs/signalbox/left"); got != "refs/signalbox/left/T1/"+old {
-		t.Errorf("put aside: %q", got)
+		t.Errorf("kept: %q", got)
 	}
 	if got := s.git("ls-files"); got != "mine.txt" {
 		t.Errorf("the base has %q", got)
 	}
 }
 
-// A crew that was killed between the merge and the tidying leaves a tree, and prompts; the next one removes them.
-func TestLeftoversAreSwept(t *testing.T) {
+// A crew that is killed after a merge leaves a worktree and prompts. The next crew removes them.
+func TestLeftoversAreRemoved(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: "on developer *:\n    write {task}.txt x\n    signal READY_FOR_REVIEW: {task}\n"})
 	s.run()
 	for _, name := range []string{"T1", "other"} {
@@ -185,7 +185,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	living, err := New(t.Context(), s.box, s.project, nil)
+	running, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 		t.Errorf("branches: %q", got)
 	}
 	if got := s.git("for-each-ref", "--format=%(contents:subject)", "refs/signalbox/left"); got != "more" {
-		t.Errorf("put aside: %q", got)
+		t.Errorf("kept: %q", got)
 	}
 	prompts := func(want string) {
 		t.Helper()
@@ -202,7 +202,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 			names[i] = filepath.Base(names[i])
 		}
 		if got := strings.Join(names, " "); got != want {
-			t.Errorf("in tmp is %q, want %q", got, want)
+			t.Errorf("tmp contains %q, want %q", got, want)
 		}
 	}
 	prompts("prompt-2.md")
@@ -210,26 +210,26 @@ func TestLeftoversAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	next()
-	prompts("prompt-2.md") // it may be the living one's
-	if err := living.Close(); err != nil {
+	prompts("prompt-2.md") // it may belong to the running crew
+	if err := running.Close(); err != nil {
 		t.Fatal(err)
 	}
 	next()
 	prompts("")
 }
 
-// What is wrong with the place for a while is nobody's failure.
-func TestPlaceThatRecovers(t *testing.T) {
+// A temporary problem with the repository is not a failure.
+func TestTemporaryWorkspaceFailure(t *testing.T) {
 	delays := &delays{park: time.Second, quiet: time.Second, retry: make([]time.Duration, 10_000)}
 	for i := range delays.retry {
 		delays.retry[i] = time.Millisecond
 	}
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
-	s.write("project/.git/worktrees", "in the way") // of a folder
+	s.write("project/.git/worktrees", "in the way") // git needs a folder here
 	r := s.begin()
 	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "retrying"); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatal("it is not tried again")
+			t.Fatal("it was not retried")
 		}
 	}
 	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
@@ -242,8 +242,8 @@ func TestPlaceThatRecovers(t *testing.T) {
 	}
 }
 
-// What stays wrong with it is told, with what to do about it.
-func TestPlaceThatDoesNotRecover(t *testing.T) {
+// A lasting problem with the repository is reported with a hint.
+func TestLastingWorkspaceFailure(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true}, script: `
 on developer T1:
     run rm .git && mkdir .git && echo 'ref: refs/heads/x' > .git/HEAD
@@ -256,33 +256,61 @@ on developer T1:
 	}
 	wantIn(t, failed[0].Body.Detail, "was replaced, so git is not run there (inspect the folder and remove it")
 	wantIn(t, s.log.String(), "retrying")
+	sessions := map[string]bool{}
+	for _, started := range all[rules.AgentStarted](s, "T1") {
+		if sessions[started.Session] {
+			t.Errorf("session %s started its agent twice", started.Session)
+		}
+		sessions[started.Session] = true
+	}
+}
+
+// The commit that was reviewed is merged, even if a reviewer moves the branch.
+func TestReviewedCommitIsMerged(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1:
+    write new.txt good
+    signal READY_FOR_REVIEW: {task}
+on auditor T1:
+    write new.txt bad
+    run git add -A && git -c user.name=a -c user.email=a@localhost commit -qm sneaky && git update-ref refs/heads/signalbox/T1 HEAD
+    signal AUDIT_PASSED: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if got := strings.TrimSpace(s.file("new.txt")); got != "good" {
+		t.Errorf("new.txt contains %q", got)
+	}
+	if log := s.git("log", "--format=%s"); strings.Contains(log, "sneaky") {
+		t.Errorf("history:\n%s", log)
+	}
 }
 
 func TestRetry(t *testing.T) {
 	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
-	lasting := errors.New("lasting")
+	permanent := errors.New("permanent")
 	over, stop := context.WithCancel(t.Context())
 	stop()
 	for _, test := range []struct {
 		ctx   context.Context
 		err   error
 		tries int
-	}{{t.Context(), errors.New("passing"), 4}, {t.Context(), lasting, 1}, {t.Context(), nil, 1}, {over, errors.New("passing"), 1}} {
+	}{{t.Context(), errors.New("temporary"), 4}, {t.Context(), permanent, 1}, {t.Context(), nil, 1}, {over, errors.New("temporary"), 1}} {
 		tries := 0
-		err := s.retry(test.ctx, func(err error) bool { return errors.Is(err, lasting) }, func() error { tries++; return test.err })
+		err := s.retry(test.ctx, func(err error) bool { return errors.Is(err, permanent) }, func() error { tries++; return test.err })
 		if tries != test.tries || !errors.Is(err, test.err) {
 			t.Errorf("%v: tried %d times, want %d: %v", test.err, tries, test.tries, err)
 		}
 	}
 	if usual := defaultDelays().retry; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
-		t.Errorf("pauses: %v", usual)
+		t.Errorf("delays: %v", usual)
 	}
 }
 
 func TestDetail(t *testing.T) {
 	for want, err := range map[string]error{
-		"broken":                 errors.New("broken"),
-		"git add: a b (mend it)": fmt.Errorf("git add: %w", &signalbox.Error{Err: errors.New("a\n  b"), Hint: "mend\nit"}),
+		"broken":                errors.New("broken"),
+		"git add: a b (fix it)": fmt.Errorf("git add: %w", &signalbox.Error{Err: errors.New("a\n  b"), Hint: "fix\nit"}),
 		"no space left on device: git commit: error: unable to write file: No space left on device": errors.New("git commit: error: unable to write file:\nNo space left on device"),
 		"no space left on device: write x: no space left on device":                                 &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC},
 	} {
@@ -292,27 +320,27 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// Only the rules' own answer ends a session: not a clock that jumps, nor a ledger that cannot be written.
-func TestRefused(t *testing.T) {
+// Only a decision of the rules is a refusal, not a clock that jumps or a ledger that cannot be written.
+func TestIsRefusal(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	_, stale := s.box.Engine.Do(t.Context(), rules.Renew{Work: "T1", Session: "nobody", Epoch: 1, TTL: time.Minute})
+	_, stale := s.box.Engine.Do(t.Context(), rules.Renew{Work: "T1", Session: "unknown", Epoch: 1, TTL: time.Minute})
 	for _, err := range []error{
-		stale, // no session of that name: that is a mistake of the caller
+		stale, // an unknown session is a mistake of the caller
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the clock jumped by 1h", engine.ErrClockSkew)},
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger was removed")},
 		nil,
 	} {
 		if isRefusal(err) {
-			t.Errorf("%v is taken for a refusal", err)
+			t.Errorf("isRefusal(%v) is true", err)
 		}
 	}
 	if !isRefusal(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict, Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
-		t.Error("a refusal is not taken for one")
+		t.Error("isRefusal of a refusal is false")
 	}
 }
 
-// An expert gets what its asker has kept, and does not touch the asker's tree.
-func TestExpertLeavesTheTreeAlone(t *testing.T) {
+// An expert gets a copy of what its asker has committed. The asker's worktree is not touched.
+func TestExpertGetsACopy(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), settings: "experts: [{name: database}]\n", script: `
 on developer T1 attempt 1:
     write new.txt x
@@ -323,7 +351,7 @@ on developer T1 attempt 1:
 on expert *:
     run ls > "$SIGNALBOX_BOX/expert-saw"
     signal EXPERT_ADVICE: {task}
-        Summary: go on
+        Summary: use an index
 on developer T1 attempt 2:
     run ls > "$SIGNALBOX_BOX/developer-saw"; rm "$(git rev-parse --git-dir)/signalbox-moving"
     signal READY_FOR_REVIEW: {task}
@@ -337,7 +365,7 @@ on developer T1 attempt 2:
 	}
 }
 
-// Who says that it is ready and changed nothing is contradicted.
+// A developer that reports ready work without a change is contradicted.
 func TestNothingIsChanged(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
 on critic T1 attempt 1:
@@ -355,8 +383,8 @@ on developer T1 attempt 2:
 	}
 }
 
-// A checkpoint that was signed and could not be handed out is not called unsigned.
-func TestHandOutFails(t *testing.T) {
+// The warning distinguishes a checkpoint that could not be published from one that could not be signed.
+func TestSignWarning(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: no/such/folder}\n"})
 	err := sign(s.box)
 	if err == nil || signWarning(err) != "a checkpoint is signed, but could not be published" {
