@@ -11,54 +11,55 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// maxDeclared is how many things a file may declare.
+// maxDeclared is the number of calls of BT that a file may make.
 const maxDeclared = 100_000
 
-// dsl is the BT of a file, and what the file declares by it.
+// dsl implements the global BT of a file, and collects what the file declares.
 type dsl struct {
 	box *sandbox.Sandbox
-	// bind makes a leaf's function of a Lua function.
+	// bind converts a Lua function to the function of a leaf.
 	bind func(tree.Kind, *lua.LFunction) tree.Func
-	// loaded: the file ran to its end, and nothing more can be declared.
+	// loaded reports whether the file has ended, so that nothing more can be declared.
 	loaded bool
 
 	calls     int
 	trees     []*tree.Definition
 	subtrees  []*tree.SubtreeDefinition
 	functions []*lua.LFunction
-	// keys are the names of all keys, wherever they are declared.
+	// keys holds the names of all keys, in any scope.
 	keys []string
-	// faults are what is wrong with calls of BT. The file goes on after one, so that several are told at once.
+	// faults holds the mistakes in calls of BT. The file continues after one, so that several can be reported.
 	faults []tree.Fault
 }
 
-// maxFaults is how many faults are told; then the file is stopped, which is the twentieth.
+// maxFaults is the number of faults after which the file is stopped, which is reported as one more.
 const maxFaults = 19
 
-// fault is how the reading of a call ends that is wrong. broken is what such a call returns: it may stand anywhere.
 type (
-	fault  struct{ msg string }
-	broken struct{}
+	// fault is the panic value with which form.fail stops parsing a call.
+	fault struct{ msg string }
+	// invalid is the result of a call with a fault. It is accepted everywhere, to avoid consequential faults.
+	invalid struct{}
 )
 
-// built is what a call of BT declares.
-func (f *form) built(read func(*form) any) (v any) {
+// parse parses a call of BT and returns what it declares, or invalid if it has a fault.
+func (f *form) parse(read func(*form) any) (v any) {
 	defer func() {
 		p := recover()
 		wrong, ok := p.(fault)
 		if p != nil && !ok {
-			panic(p) // the interpreter's own
+			panic(p) // of the interpreter
 		}
 		if ok {
 			f.faults = append(f.faults, tree.Fault{At: f.at, Msg: sandbox.Clean(wrong.msg)})
-			v = broken{}
+			v = invalid{}
 		}
 	}()
 	return read(f)
 }
 
-// refused is all that is wrong with calls of BT, and what stopped the file, if anything did.
-func (d *dsl) refused(stopped *Error) error {
+// compileError returns the faults of calls of BT, and the error that stopped the file, if any.
+func (d *dsl) compileError(stopped *Error) error {
 	faults := d.faults
 	if stopped != nil {
 		faults = append(faults, tree.Fault{At: tree.Position{File: stopped.File, Line: stopped.Line}, Msg: stopped.Msg})
@@ -67,7 +68,7 @@ func (d *dsl) refused(stopped *Error) error {
 	return &tree.CompileError{Faults: faults}
 }
 
-// builtinKeys are those that every tree has.
+// builtinKeys returns the names of the keys that every tree has.
 func builtinKeys() []string {
 	var names []string
 	for _, key := range blackboard.Builtins() {
@@ -76,8 +77,8 @@ func builtinKeys() []string {
 	return names
 }
 
-// nodeValue is a node as Lua code holds it: in a userdata, so that nothing of it can be changed. A node may stand in
-// several places. size and depth are those of all that is below it, written out.
+// nodeValue is the value of a node in Lua. It is in a userdata, so that Lua code cannot change it. A node may be used in
+// several places. size and depth are those of the expanded subtree below it.
 type nodeValue struct {
 	node        *tree.Node
 	size, depth int
@@ -112,23 +113,23 @@ func (d *dsl) object() lua.LValue {
 	for name, read := range constructors() {
 		fields[name] = d.box.Root.NewFunction(func(L *lua.LState) int {
 			if d.loaded {
-				d.box.Raise(L, "BT.%s declares: it can be called only while the file is loaded", name)
+				d.box.Raise(L, "BT.%s can be called only while the file is loaded", name)
 			}
 			if d.calls++; d.calls > maxDeclared {
-				d.box.Raise(L, "the file declares more than %d things", maxDeclared)
+				d.box.Raise(L, "the file calls BT more than %d times", maxDeclared)
 			}
 			if len(d.faults) == maxFaults {
-				d.box.Raise(L, "there may be more: the first %d faults are told", maxFaults)
+				d.box.Raise(L, "too many mistakes: only the first %d are shown", maxFaults)
 			}
 			f := &form{dsl: d, L: L, what: name, at: d.box.Where(L)}
 			for i := range L.GetTop() {
 				f.args = append(f.args, L.Get(i+1))
 			}
-			// A variable for options may well be nil; one for a child is missed later on.
+			// Options may be nil. A missing child is reported later.
 			for len(f.args) > 0 && f.args[len(f.args)-1] == lua.LNil {
 				f.args = f.args[:len(f.args)-1]
 			}
-			L.Push(&lua.LUserData{Value: f.built(read), Metatable: lua.LNil})
+			L.Push(&lua.LUserData{Value: f.parse(read), Metatable: lua.LNil})
 			return 1
 		})
 	}
@@ -143,7 +144,7 @@ func statuses() map[string]lua.LValue {
 	return fields
 }
 
-// constants returns a value whose fields can be read and not changed. Reading one that it has not is an error.
+// constants returns a read-only value with fields. Reading a field that does not exist is an error.
 func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue, only string) lua.LValue {
 	table := box.Root.CreateTable(0, len(fields))
 	for key, v := range fields {
@@ -168,10 +169,10 @@ func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue, 
 	return &lua.LUserData{Value: constantsOf(name), Metatable: meta}
 }
 
-// constantsOf names such a value in messages.
+// constantsOf is the name of such a value, for messages.
 type constantsOf string
 
-// definition is the tree of a file that returned this value.
+// definition returns the tree of a file, given the value that the file returned.
 func (d *dsl) definition(file string, result lua.LValue) (*tree.Definition, *Error) {
 	fail := func(at tree.Position, format string, args ...any) (*tree.Definition, *Error) {
 		return nil, &Error{File: file, Line: max(at.Line, 1), Msg: fmt.Sprintf(format, args...)}
@@ -184,15 +185,15 @@ func (d *dsl) definition(file string, result lua.LValue) (*tree.Definition, *Err
 		case *tree.Definition:
 			def = v
 		case *tree.SubtreeDefinition:
-			def = alone(v)
+			def = asTree(v)
 		}
 	case result != lua.LNil:
 	case len(d.trees) == 1:
 		def = d.trees[0]
 	case len(d.trees) > 1:
-		return fail(d.trees[1].At, "the file declares %d trees and returns none: return the one that is meant", len(d.trees))
+		return fail(d.trees[1].At, "the file declares %d trees and returns none: return one of them", len(d.trees))
 	case len(d.subtrees) == 1:
-		def = alone(d.subtrees[0])
+		def = asTree(d.subtrees[0])
 	case len(d.subtrees) > 1:
 		return fail(d.subtrees[1].At, "the file declares %d subtrees and no tree: return BT.tree(name, {root = …})", len(d.subtrees))
 	default:
@@ -205,7 +206,7 @@ func (d *dsl) definition(file string, result lua.LValue) (*tree.Definition, *Err
 	return def, nil
 }
 
-// alone makes a tree of a subtree, whose ports are keys then.
-func alone(s *tree.SubtreeDefinition) *tree.Definition {
+// asTree converts a subtree to a tree. Its ports become keys.
+func asTree(s *tree.SubtreeDefinition) *tree.Definition {
 	return &tree.Definition{Name: s.Name, Description: s.Description, At: s.At, Keys: slices.Concat(s.Keys, s.Ports), Root: s.Root}
 }

@@ -13,19 +13,19 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// form is a call of a constructor while it is read.
+// form is a call of a constructor that is being parsed.
 type form struct {
 	*dsl
 	L    *lua.LState
 	what string
 	at   tree.Position
-	args []lua.LValue // those that were not read yet
+	args []lua.LValue // not parsed yet
 	node tree.Node
-	// size and depth are those of the children.
+	// size and depth are those of the children, expanded.
 	size, depth int
 }
 
-// fail ends the reading of the call with a message for the constructor's line. It does not return.
+// fail stops parsing the call with a fault at its line. It does not return.
 func (f *form) fail(format string, args ...any) { panic(fault{fmt.Sprintf(format, args...)}) }
 
 func (f *form) next() lua.LValue {
@@ -41,7 +41,7 @@ func (f *form) peek() lua.LValue {
 	return f.args[0]
 }
 
-// name takes a leading string as the node's name.
+// name parses a leading string as the name of the node.
 func (f *form) name() {
 	if name, ok := f.peek().(lua.LString); ok {
 		f.next()
@@ -56,8 +56,8 @@ func (f *form) needName() {
 	f.name()
 }
 
-// named refuses a leaf that has no name, neither first nor in its table.
-func (f *form) named() {
+// requireName fails if the node has no name.
+func (f *form) requireName() {
 	if f.node.Name == "" {
 		f.fail("%s needs a name: give it first, or as name in its table", f.what)
 	}
@@ -73,7 +73,7 @@ func (f *form) setName(name string) {
 	f.node.Name = name
 }
 
-// child adds what stands in a child's place; which is how a message calls the place.
+// child adds a child. Messages refer to it as which.
 func (f *form) child(v lua.LValue, which string) {
 	ud, _ := v.(*lua.LUserData)
 	if ud != nil {
@@ -81,7 +81,7 @@ func (f *form) child(v lua.LValue, which string) {
 		case *nodeValue:
 			f.add(c)
 			return
-		case broken:
+		case invalid:
 			f.add(&nodeValue{&tree.Node{}, 1, 1})
 			return
 		case *tree.SubtreeDefinition:
@@ -95,23 +95,23 @@ func (f *form) child(v lua.LValue, which string) {
 	f.fail("%s of %s is %s%s", which, f.what, describe(v), advice(v))
 }
 
-// advice says what may be meant by a value in a child's place.
+// advice explains what to write instead of a value that is not a child.
 func advice(v lua.LValue) string {
 	switch v := v.(type) {
 	case *lua.LNilType:
-		return ": a name misspelled?"
+		return ": is a name misspelled?"
 	case lua.LString:
-		return ": a name stands first, and a subtree is used by BT.subtree(name)"
+		return ": a name comes first, and a subtree is used with BT.subtree(name)"
 	case *lua.LFunction:
 		return ": a function is the fn of an action, a condition or a script"
 	case *lua.LTable:
 		return ": call a constructor, as in BT.sequence({…})"
 	case *lua.LUserData:
 		if _, ok := v.Value.(*tree.Definition); ok {
-			return ": a tree has no place in a tree; make it a subtree"
+			return ": a tree cannot contain a tree: make it a subtree"
 		}
 	}
-	return ", which is no node"
+	return ", which is not a node"
 }
 
 func (f *form) add(c *nodeValue) {
@@ -120,15 +120,16 @@ func (f *form) add(c *nodeValue) {
 	f.depth = max(f.depth, c.depth)
 }
 
-// finish reads trailing options and refuses what is left then.
+// finish parses trailing options and returns the node.
 func (f *form) finish(kind tree.Kind) *nodeValue {
 	if f.atTable() {
 		o := f.table("")
 		o.common()
 		o.end()
 	}
-	f.nothingLeft()
-	// Compile has the same limits. Here they keep it from walking what nodes that hold each other twice amount to.
+	f.noMoreArguments()
+	// Compile has the same limits. Checking them here bounds the work: a few nodes that contain each other twice make a tree
+	// of any size.
 	if f.size >= tree.MaxNodes {
 		f.fail("the tree has more than %d nodes: a node counts each time it is used", tree.MaxNodes)
 	}
@@ -140,21 +141,21 @@ func (f *form) finish(kind tree.Kind) *nodeValue {
 	return &nodeValue{&n, f.size + 1, f.depth + 1}
 }
 
-func (f *form) nothingLeft() {
+func (f *form) noMoreArguments() {
 	if len(f.args) > 0 {
-		f.fail("%s takes nothing more, and there is %s", f.what, describe(f.peek()))
+		f.fail("%s has an unexpected argument: %s", f.what, describe(f.peek()))
 	}
 }
 
-// options are a table that is being read.
+// options is a table of options that is being parsed.
 type options struct {
 	*form
 	items  []lua.LValue
 	fields map[string]lua.LValue
 }
 
-// options takes a table apart. An option that is not known is told before any that is missing: often it is that one,
-// misspelled.
+// options splits a table and fails if it has an unknown option. That is reported before a missing option, because it is
+// often the same one, misspelled.
 func (f *form) options(t *lua.LTable, known ...string) *options {
 	o := f.anyOptions(t)
 	for _, name := range sortedKeys(o.fields) {
@@ -170,10 +171,10 @@ func (f *form) anyOptions(t *lua.LTable) *options {
 	return &options{form: f, items: items, fields: fields}
 }
 
-// common are the options of every node, and these.
+// common returns the options that every node has, and more.
 func common(more ...string) []string { return append([]string{"name", "description"}, more...) }
 
-// table takes the next argument as options of a node; what says what belongs there.
+// table parses the next argument as the options of a node. what describes it in messages.
 func (f *form) table(what string, more ...string) *options {
 	return f.options(f.needTable(what), common(more...)...)
 }
@@ -192,7 +193,7 @@ func (f *form) atTable() bool {
 	return ok
 }
 
-// split takes a table apart: its list, in which a hole is nil, and its named fields.
+// split splits a table into its list, in which holes are nil, and its named fields.
 func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LValue) {
 	n := t.Len()
 	f.box.Spend(f.L, n/8+1)
@@ -208,9 +209,9 @@ func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LVa
 			fields[string(k)] = v
 		case lua.LNumber:
 			if sandbox.IsWhole(k) && k > 0 {
-				f.fail("%s has an item %s, and item %d is nil: a name misspelled?", of, sandbox.NumberString(k), n+1)
+				f.fail("%s has an item %s, and item %d is nil: is a name misspelled?", of, sandbox.NumberString(k), n+1)
 			}
-			f.fail("%s has no item %s", of, sandbox.NumberString(k))
+			f.fail("%s has an item %s: items count from 1", of, sandbox.NumberString(k))
 		default:
 			f.fail("%s has %s as a key", of, describe(k))
 		}
@@ -231,7 +232,7 @@ func (o *options) text(name string) string {
 	v := o.take(name)
 	s, ok := v.(lua.LString)
 	if !ok && v != lua.LNil {
-		o.fail("%s of %s is a text, not %s", name, o.what, describe(v))
+		o.fail("%s of %s must be a string, not %s", name, o.what, describe(v))
 	}
 	return strings.ToValidUTF8(string(s), "\uFFFD")
 }
@@ -239,12 +240,12 @@ func (o *options) text(name string) string {
 func (o *options) flag(name string) bool {
 	v := o.take(name)
 	if _, ok := v.(lua.LBool); !ok && v != lua.LNil {
-		o.fail("%s of %s is true or false, not %s", name, o.what, describe(v))
+		o.fail("%s of %s must be true or false, not %s", name, o.what, describe(v))
 	}
 	return v == lua.LTrue
 }
 
-// number takes a whole number above 0; 0 if there is none.
+// number parses a positive integer. It returns 0 if the option is absent.
 func (o *options) number(name string) int {
 	v := o.take(name)
 	if v == lua.LNil {
@@ -258,7 +259,7 @@ const maxWhole = 1_000_000_000
 func (f *form) whole(v lua.LValue, name string) int {
 	n, ok := v.(lua.LNumber)
 	if !ok || !sandbox.IsWhole(n) || n < 1 || n > maxWhole {
-		f.fail("%s of %s is a whole number above 0, not %s", name, f.what, describe(v))
+		f.fail("%s of %s must be a positive integer, not %s", name, f.what, describe(v))
 	}
 	return int(n)
 }
@@ -271,12 +272,12 @@ func (f *form) seconds(v lua.LValue, name string) {
 	f.node.After = d
 }
 
-// common reads what every node may have.
+// common parses the options that every node has.
 func (o *options) common() {
 	if v := o.take("name"); v != lua.LNil {
 		name, ok := v.(lua.LString)
 		if !ok {
-			o.fail("name of %s is a text, not %s", o.what, describe(v))
+			o.fail("name of %s must be a string, not %s", o.what, describe(v))
 		}
 		o.setName(string(name))
 	}
@@ -288,10 +289,10 @@ func (o *options) common() {
 	}
 }
 
-// end refuses what was not read.
+// end fails if an option or item was not used.
 func (o *options) end() {
 	for _, name := range sortedKeys(o.fields) {
-		o.fail("%s does not take '%s' here", o.what, sandbox.Shorten(name))
+		o.fail("%s cannot have '%s' here", o.what, sandbox.Shorten(name))
 	}
 	if len(o.items) > 0 {
 		o.fail("%s has %s among its options", o.what, describe(o.items[0]))
@@ -306,7 +307,7 @@ func (o *options) children() {
 	o.items = nil
 }
 
-// arguments takes a table of arguments.
+// arguments parses a table of arguments.
 func (o *options) arguments(name string) map[string]any {
 	v := o.take(name)
 	if v == lua.LNil {
@@ -314,7 +315,7 @@ func (o *options) arguments(name string) map[string]any {
 	}
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		o.fail("%s of %s is a table of names and values, not %s", name, o.what, describe(v))
+		o.fail("%s of %s must be a table of names and values, not %s", name, o.what, describe(v))
 	}
 	items, fields := o.split(t, name)
 	if len(items) > 0 {
@@ -334,7 +335,7 @@ func (f *form) argumentsOf(fields map[string]lua.LValue) map[string]any {
 	return args
 }
 
-// value converts a value for the definition. Within it, keys may stand for their values.
+// value converts a value for the definition. It may contain references to keys.
 func (f *form) value(v lua.LValue, place string, depth int) any {
 	if depth > sandbox.MaxValueNesting {
 		f.fail("%s of %s is nested more than %d deep", sandbox.Shorten(place), f.what, sandbox.MaxValueNesting)
@@ -344,7 +345,7 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 		switch v := v.Value.(type) {
 		case tree.Ref:
 			return v
-		case broken:
+		case invalid:
 			return nil
 		}
 	case *lua.LTable:
@@ -370,10 +371,10 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 	}
 	plain, err := f.box.FromLua(v)
 	if err != nil {
-		f.fail("%s of %s is %s, which is no value", sandbox.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", sandbox.Shorten(place), f.what, describe(v))
 	}
 	if n, ok := plain.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
-		f.fail("%s of %s is %s, which is no value", sandbox.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", sandbox.Shorten(place), f.what, describe(v))
 	}
 	return plain
 }

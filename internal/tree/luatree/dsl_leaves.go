@@ -10,20 +10,20 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// function reads ([name,] {fn=, args=, name=, description=}) of an action, a condition or a script, and (name, function)
-// of a script.
+// function parses ([name,] {fn=, args=, name=, description=}) for an action, condition or script, and (name, function) for
+// a script.
 func (f *form) function(kind tree.Kind) any {
 	f.name()
 	if fn, ok := f.peek().(*lua.LFunction); ok && kind == tree.Script {
 		f.next()
 		f.lua(kind, fn)
 		n := f.finish(kind)
-		f.named()
+		f.requireName()
 		return n
 	}
 	o := f.table("a table with fn", "fn", "args")
 	o.common()
-	f.named()
+	f.requireName()
 	switch fn := o.take("fn").(type) {
 	case *lua.LFunction:
 		f.lua(kind, fn)
@@ -37,26 +37,26 @@ func (f *form) function(kind tree.Kind) any {
 	}
 	f.node.Args = o.arguments("args")
 	o.end()
-	f.nothingLeft()
+	f.noMoreArguments()
 	return f.finish(kind)
 }
 
 func (f *form) lua(kind tree.Kind, fn *lua.LFunction) {
 	if fn.Proto == nil {
-		f.fail("fn of %s is a function of the library: write function(t) … end", f.what)
+		f.fail("fn of %s is a library function: write function(t) … end", f.what)
 	}
 	f.functions = append(f.functions, fn)
 	f.node.Do = f.bind(kind, fn)
 }
 
-// wait reads ([name,] seconds) or ([name,] {seconds=, name=, description=}).
+// wait parses ([name,] seconds) or ([name,] {seconds=, name=, description=}).
 func (f *form) wait() any {
 	f.name()
 	f.duration()
 	return f.finish(tree.Wait)
 }
 
-// tool reads ([name,] {tool=, args=, name=, description=}).
+// tool parses ([name,] {tool=, args=, name=, description=}).
 func (f *form) tool() any {
 	f.name()
 	tool := ""
@@ -67,16 +67,16 @@ func (f *form) tool() any {
 		f.node.Args = o.arguments("args")
 		o.end()
 	}
-	f.named()
+	f.requireName()
 	if f.node.Fn = tool; tool == "" {
 		f.node.Fn = f.node.Name
 	}
-	f.nothingLeft()
+	f.noMoreArguments()
 	return f.finish(tree.Tool)
 }
 
-// llmCall reads ([name,] {prompt=, response_key=, name=, description=, …}). What else there is are settings for the
-// model, whatever they are called; but not what looks like a name of ours, misspelled.
+// llmCall parses ([name,] {prompt=, response_key=, name=, description=, …}). Other options are settings for the model, unless
+// they look like a misspelled prompt or response_key.
 func (f *form) llmCall() any {
 	f.name()
 	if f.peek() != lua.LNil {
@@ -93,22 +93,22 @@ func (f *form) llmCall() any {
 		o.fields = nil
 		o.end()
 	}
-	f.nothingLeft()
+	f.noMoreArguments()
 	return f.finish(tree.LLMCall)
 }
 
-// key reads ("key"): an argument whose value is that of the key.
+// key parses ("key"), an argument that refers to a key.
 func (f *form) key() any {
 	v := f.next()
 	key, ok := v.(lua.LString)
 	if !ok {
 		f.fail("key needs the name of a key, not %s", describe(v))
 	}
-	f.nothingLeft()
+	f.noMoreArguments()
 	return tree.Ref{Key: string(key)}
 }
 
-// subtree defines a subtree if there is a root, and uses one otherwise.
+// subtree declares a subtree if there is a root, and uses one otherwise.
 func (f *form) subtree() any {
 	if len(f.args) > 1 {
 		if t, ok := f.args[1].(*lua.LTable); ok && t.RawGetString("root") != lua.LNil {
@@ -125,12 +125,12 @@ func (f *form) define() any {
 	s := &tree.SubtreeDefinition{Name: name, Description: o.text("description"), At: f.at,
 		Keys: o.keys("blackboard", true), Ports: o.keys("ports", false), Root: o.root()}
 	o.end()
-	f.nothingLeft()
+	f.noMoreArguments()
 	f.subtrees = append(f.subtrees, s)
 	return s
 }
 
-// subtreeRef reads (name, {ports={port="key"}, name=, description=}).
+// subtreeRef parses (name, {ports={port="key"}, name=, description=}).
 func (f *form) subtreeRef() any {
 	v := f.next()
 	uses, ok := v.(lua.LString)
@@ -141,14 +141,14 @@ func (f *form) subtreeRef() any {
 	if f.peek() != lua.LNil {
 		t := f.needTable("a table with ports, or with root")
 		if t.RawGetString("blackboard") != lua.LNil {
-			f.fail("subtree '%s' has a blackboard and no root: a name misspelled?", sandbox.Shorten(string(uses)))
+			f.fail("subtree '%s' has a blackboard and no root: is a name misspelled?", sandbox.Shorten(string(uses)))
 		}
 		o := f.options(t, common("ports")...)
 		o.common()
 		f.node.Ports = o.ports()
 		o.end()
 	}
-	f.nothingLeft()
+	f.noMoreArguments()
 	return f.finish(tree.Subtree)
 }
 
@@ -159,7 +159,7 @@ func (o *options) ports() map[string]string {
 	}
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		o.fail("ports of %s is a table of ports and keys, not %s", o.what, describe(v))
+		o.fail("ports of %s must be a table of ports and keys, not %s", o.what, describe(v))
 	}
 	items, fields := o.split(t, "ports")
 	if len(items) > 0 {
@@ -169,14 +169,14 @@ func (o *options) ports() map[string]string {
 	for _, port := range sortedKeys(fields) {
 		key, ok := fields[port].(lua.LString)
 		if !ok {
-			o.fail("port '%s' stands for a key, not for %s", sandbox.Shorten(port), describe(fields[port]))
+			o.fail("port '%s' needs the name of a key, not %s", sandbox.Shorten(port), describe(fields[port]))
 		}
 		ports[port] = string(key)
 	}
 	return ports
 }
 
-// tree reads (name, {description=, blackboard=, globals=, root=}).
+// tree parses (name, {description=, blackboard=, globals=, root=}).
 func (f *form) tree() any {
 	f.needName()
 	name := f.node.Name
@@ -184,7 +184,7 @@ func (f *form) tree() any {
 	def := &tree.Definition{Name: name, Description: o.text("description"), At: f.at,
 		Keys: o.keys("blackboard", true), Globals: o.keys("globals", true), Root: o.root()}
 	o.end()
-	f.nothingLeft()
+	f.noMoreArguments()
 	for _, other := range f.trees {
 		if other.Name == name {
 			f.fail("tree '%s' is declared twice, first at %s", sandbox.Shorten(name), other.At)
@@ -199,7 +199,7 @@ func (o *options) root() *tree.Node {
 	return o.node.Children[0]
 }
 
-// keys takes a table of keys and their types. In the order of their names, because saved runs number them.
+// keys parses a table of keys and their types. It sorts them by name, because the digest of a tree depends on their order.
 func (o *options) keys(name string, defaults bool) []tree.Key {
 	v := o.take(name)
 	if v == lua.LNil {
@@ -207,7 +207,7 @@ func (o *options) keys(name string, defaults bool) []tree.Key {
 	}
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		o.fail("%s of %s is a table of keys and types, not %s", name, o.what, describe(v))
+		o.fail("%s of %s must be a table of keys and types, not %s", name, o.what, describe(v))
 	}
 	items, fields := o.split(t, name)
 	if len(items) > 0 {
@@ -220,7 +220,7 @@ func (o *options) keys(name string, defaults bool) []tree.Key {
 	return keys
 }
 
-// declared reads a type, or {type=, default=}.
+// declared parses a type, or {type=, default=}.
 func (f *form) declared(name string, v lua.LValue, defaults bool) tree.Key {
 	f.keys = append(f.keys, name)
 	key := tree.Key{Name: name, At: f.at}

@@ -6,7 +6,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// composite reads ([name,] {children…, name=, description=}).
+// composite parses ([name,] {children…, name=, description=}).
 func (f *form) composite(kind tree.Kind) any {
 	f.name()
 	o := f.table("a table of children")
@@ -36,7 +36,7 @@ func (f *form) parallel() any {
 	return f.finish(tree.Parallel)
 }
 
-// forEach reads ([name,] {items=, as=, index=, keep_going=, child}), or the child after the table.
+// forEach parses ([name,] {items=, as=, index=, keep_going=, child}), or with the child after the table.
 func (f *form) forEach() any {
 	f.name()
 	o := f.table("a table with items", "items", "as", "index", "keep_going")
@@ -59,14 +59,14 @@ func (f *form) forEach() any {
 	return f.finish(tree.ForEach)
 }
 
-// one reads the child of a decorator and what may follow it.
-func (f *form) one(kind tree.Kind) any {
+// decorator parses the child of a decorator and trailing options.
+func (f *form) decorator(kind tree.Kind) any {
 	f.child(f.next(), "the child")
 	return f.finish(kind)
 }
 
-// before reads what may stand before a child: a name, or options with one.
-func (f *form) before() {
+// leading parses a name or options before the child.
+func (f *form) leading() {
 	f.name()
 	if f.atTable() && len(f.args) > 1 {
 		o := f.table("")
@@ -76,24 +76,24 @@ func (f *form) before() {
 }
 
 func (f *form) plain(kind tree.Kind) any {
-	f.before()
-	return f.one(kind)
+	f.leading()
+	return f.decorator(kind)
 }
 
 func (f *form) guard() any {
-	f.before()
+	f.leading()
 	f.child(f.next(), "the condition")
-	return f.one(tree.Guard)
+	return f.decorator(tree.Guard)
 }
 
-// timed reads ([name,] seconds, child) or ([name,] {seconds=}, child).
+// timed parses ([name,] seconds, child) or ([name,] {seconds=}, child).
 func (f *form) timed(kind tree.Kind) any {
 	f.name()
 	f.duration()
-	return f.one(kind)
+	return f.decorator(kind)
 }
 
-// duration reads the seconds of a timeout, a cooldown or a wait, as a number or in a table.
+// duration parses the seconds of a timeout, cooldown or wait, which are a number or in a table.
 func (f *form) duration() {
 	if !f.atTable() {
 		f.seconds(f.next(), "seconds")
@@ -105,12 +105,12 @@ func (f *form) duration() {
 	o.end()
 }
 
-// retry reads ([name,] attempts, child) or ([name,] {attempts=, backoff=}, child).
+// retry parses ([name,] attempts, child) or ([name,] {attempts=, backoff=}, child).
 func (f *form) retry() any {
 	f.name()
 	if !f.atTable() {
 		f.node.Times = f.whole(f.next(), "attempts")
-		return f.one(tree.Retry)
+		return f.decorator(tree.Retry)
 	}
 	o := f.table("", "attempts", "backoff")
 	o.common()
@@ -119,25 +119,25 @@ func (f *form) retry() any {
 		f.seconds(v, "backoff")
 	}
 	o.end()
-	return f.one(tree.Retry)
+	return f.decorator(tree.Retry)
 }
 
-// repeatTimes reads ([name,] times, child) or ([name,] {times=}, child).
+// repeatTimes parses ([name,] times, child) or ([name,] {times=}, child).
 func (f *form) repeatTimes() any {
 	f.name()
 	if !f.atTable() {
 		f.node.Times = f.whole(f.next(), "the number")
-		return f.one(tree.Repeat)
+		return f.decorator(tree.Repeat)
 	}
 	o := f.table("", "times")
 	o.common()
 	f.node.Times = f.whole(o.take("times"), "times")
 	o.end()
-	return f.one(tree.Repeat)
+	return f.decorator(tree.Repeat)
 }
 
-// repeatUntil reads ([name,] what, child) or ([name,] {what=, max=}, child). The string before the child is what, so
-// that a name is the first of two strings, or stands before a table.
+// repeatUntil parses ([name,] what, child) or ([name,] {what=, max=}, child). A leading string is a name only if another
+// string or a table follows it.
 func (f *form) repeatUntil() any {
 	if len(f.args) > 1 {
 		_, isText := f.args[1].(lua.LString)
@@ -148,17 +148,18 @@ func (f *form) repeatUntil() any {
 	}
 	if !f.atTable() {
 		f.until(f.next(), "what")
-		return f.one(tree.Repeat)
+		return f.decorator(tree.Repeat)
 	}
 	o := f.table("", "what", "max")
 	o.common()
 	f.until(o.take("what"), "what")
 	f.node.Times = o.number("max")
 	o.end()
-	return f.one(tree.Repeat)
+	return f.decorator(tree.Repeat)
 }
 
-// repeat reads ([name,] {times=} or {what=, max=}, child). until is a word of Lua: it can be given as ["until"].
+// repeat parses ([name,] {times=} or {what=, max=}, child). The option what may be written ["until"], which is a keyword
+// of Lua.
 func (f *form) repeat() any {
 	f.name()
 	o := f.table("a table with times, or what and max", "times", "what", "max", "until")
@@ -167,11 +168,11 @@ func (f *form) repeat() any {
 	if v := o.take("until"); what == lua.LNil {
 		what = v
 	} else if v != lua.LNil {
-		f.fail("repeat has what and until, which mean the same")
+		f.fail("repeat has both what and until, which mean the same")
 	}
 	switch {
 	case times > 0 && (what != lua.LNil || limit > 0):
-		f.fail("repeat has times, and so no what and max")
+		f.fail("repeat has times, so it cannot have what or max")
 	case times > 0:
 		f.node.Times = times
 	case what == lua.LNil:
@@ -181,7 +182,7 @@ func (f *form) repeat() any {
 		f.node.Times = limit
 	}
 	o.end()
-	return f.one(tree.Repeat)
+	return f.decorator(tree.Repeat)
 }
 
 func (f *form) until(v lua.LValue, name string) {

@@ -19,7 +19,7 @@ type leafObject struct {
 	value *lua.LUserData
 	call  *tree.Call
 	kind  tree.Kind
-	// failed is what t:fail was told in this call, nil if it was not called.
+	// failed is the message of t:fail in this call, nil if it was not called.
 	failed *string
 }
 
@@ -28,11 +28,11 @@ func (l *leafObject) begin(c *tree.Call, kind tree.Kind) { l.call, l.kind, l.fai
 
 func (l *leafObject) end() { l.call = nil }
 
-// leafObjects makes them: they share their methods.
+// leafObjects creates leafObjects that share their methods.
 type leafObjects struct {
 	box       *sandbox.Sandbox
 	functions *tree.Registry
-	// keys are the names that the file declares anywhere, of which a message may propose one.
+	// keys holds the names of all keys of the file, for suggestions in messages.
 	keys []string
 	meta *lua.LTable
 }
@@ -48,7 +48,7 @@ func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []strin
 		all[name] = func(L *lua.LState) int {
 			l := o.called(L, name)
 			if changes && l.kind == tree.Condition {
-				o.box.Raise(L, "t:%s in a condition: a condition only asks: use a script to change something", name)
+				o.box.Raise(L, "a condition cannot use t:%s: use a script to change something", name)
 			}
 			return do(l, L)
 		}
@@ -63,7 +63,7 @@ func (o *leafObjects) object() *leafObject {
 	return l
 }
 
-// methods returns a metatable by which values have methods, and nothing else.
+// methods returns a metatable with methods only.
 func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
 	table := box.Root.CreateTable(0, len(fns))
 	box.Register(table, fns)
@@ -83,7 +83,7 @@ func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
 	return meta
 }
 
-// called returns the t of which a method was called.
+// called returns the t whose method was called.
 func (o *leafObjects) called(L *lua.LState, method string) *leafObject {
 	ud, _ := L.Get(1).(*lua.LUserData)
 	if ud == nil {
@@ -119,13 +119,13 @@ func (o *leafObjects) set(l *leafObject, L *lua.LState) int {
 	return 0
 }
 
-// refuse raises why a key cannot be read or written. It does not return.
+// refuse raises the error of reading or writing a key. It does not return.
 func (o *leafObjects) refuse(L *lua.LState, err error, key string, get func(string) (any, error)) {
 	o.box.Spend(L, len(o.keys))
 	o.box.Raise(L, "%s", o.reason(err, key, get))
 }
 
-// reason says why a key cannot be read or written, and proposes one that get knows if the key is not declared.
+// reason returns the message of an error of reading or writing a key. If the key is not declared, it suggests one that is.
 func (o *leafObjects) reason(err error, key string, get func(string) (any, error)) string {
 	if !errors.Is(err, tree.ErrUndeclared) || len(o.keys) > maxHinted {
 		return err.Error()
@@ -141,12 +141,14 @@ func (o *leafObjects) reason(err error, key string, get func(string) (any, error
 }
 
 func (o *leafObjects) arg(l *leafObject, L *lua.LState) int {
-	L.Push(o.box.ToLua(l.call.Arg(wantString(o.box, L, 2, "an argument's name"))))
+	L.Push(o.box.ToLua(l.call.Arg(wantString(o.box, L, 2, "the name of an argument"))))
+	o.box.Check(L)
 	return 1
 }
 
 func (o *leafObjects) args(l *leafObject, L *lua.LState) int {
 	L.Push(o.box.ToLua(l.call.Args()))
+	o.box.Check(L)
 	return 1
 }
 
@@ -158,7 +160,7 @@ func (o *leafObjects) now(l *leafObject, L *lua.LState) int {
 func (o *leafObjects) emit(l *leafObject, L *lua.LState) int {
 	topic := wantString(o.box, L, 2, "a topic")
 	if o.functions.Reserved(topic) {
-		o.box.Raise(L, "topic '%s' is for functions of signalbox only: take another", sandbox.Shorten(topic))
+		o.box.Raise(L, "topic '%s' is reserved for signalbox: use another one", sandbox.Shorten(topic))
 	}
 	if err := l.call.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
 		o.box.Raise(L, "%v", err)
@@ -177,7 +179,7 @@ func (o *leafObjects) wake(l *leafObject, L *lua.LState) int {
 }
 
 func (o *leafObjects) fail(l *leafObject, L *lua.LState) int {
-	text := "it failed and did not say why"
+	text := "it failed without a reason"
 	if L.Get(2) != lua.LNil {
 		text = o.box.Text(L.Get(2))
 	}
@@ -197,11 +199,11 @@ func (o *leafObjects) action(l *leafObject, L *lua.LState) int {
 }
 
 func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Status {
-	name := wantString(o.box, L, 2, "a function's name")
+	name := wantString(o.box, L, 2, "the name of a function")
 	given := wantValue(o.box, L, 3, "the arguments")
 	args, ok := given.(map[string]any)
 	if list, empty := given.([]any); given != nil && !ok && (!empty || len(list) > 0) {
-		o.box.Raise(L, "the arguments of %s are a table of names and values, not %s", name, describe(L.Get(3)))
+		o.box.Raise(L, "the arguments of %s must be a table of names and values, not %s", name, describe(L.Get(3)))
 	}
 	st, err := ask(o.functions, l.call, kind, name, args)
 	if err != nil {
@@ -211,7 +213,7 @@ func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Sta
 	return st
 }
 
-// ask is Registry.Ask. A function that panics must not tear the interpreter down.
+// ask calls Registry.Ask and converts a panic to an error, because a panic would stop the interpreter.
 func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[string]any) (st tree.Status, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -221,7 +223,7 @@ func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[s
 	return r.Ask(c, kind, name, args)
 }
 
-// answer reads what a leaf's function returned.
+// answer converts the result of a leaf's function to a status.
 func (l *leafObject) answer(fn *lua.LFunction, result lua.LValue) tree.Status {
 	switch v := result.(type) {
 	case *lua.LNilType:
@@ -252,12 +254,12 @@ func (l *leafObject) answer(fn *lua.LFunction, result lua.LValue) tree.Status {
 func wantString(box *sandbox.Sandbox, L *lua.LState, n int, what string) string {
 	s, ok := L.Get(n).(lua.LString)
 	if !ok {
-		box.Raise(L, "%s is wanted here, not %s", what, describe(L.Get(n)))
+		box.Raise(L, "expected %s, got %s", what, describe(L.Get(n)))
 	}
 	return string(s)
 }
 
-// wantValue reads a value for the blackboard.
+// wantValue converts argument n to a value for the blackboard.
 func wantValue(box *sandbox.Sandbox, L *lua.LState, n int, what string) any {
 	v, err := box.FromLua(L.Get(n))
 	if err != nil {
@@ -269,20 +271,20 @@ func wantValue(box *sandbox.Sandbox, L *lua.LState, n int, what string) any {
 
 const maxSeconds = 10 * 366 * 24 * 60 * 60
 
-// seconds reads a duration.
+// seconds converts a number of seconds to a duration.
 func seconds(v lua.LValue) (time.Duration, error) {
 	n, ok := v.(lua.LNumber)
 	f := float64(n)
 	switch {
 	case !ok:
-		return 0, errors.New(describe(v) + " is no number")
+		return 0, errors.New(describe(v) + " is not a number")
 	case math.IsNaN(f) || f < 0 || f > maxSeconds:
-		return 0, errors.New(sandbox.NumberString(n) + " is not within 0 and ten years")
+		return 0, errors.New(sandbox.NumberString(n) + " is not between 0 and ten years")
 	}
 	return time.Duration(math.Round(f * float64(time.Second))), nil
 }
 
-// describe says what a value is, for messages.
+// describe describes a value in messages.
 func describe(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LString:
@@ -303,8 +305,8 @@ func describe(v lua.LValue) string {
 			return "the key '" + v.Key + "'"
 		case *leafObject, *testObject:
 			return "t"
-		case broken:
-			return "what was refused before"
+		case invalid:
+			return "an invalid value"
 		case constantsOf:
 			return string(v)
 		}
@@ -319,10 +321,10 @@ func article(word string) string {
 	return "a " + word
 }
 
-// maxHinted is among how many names one is looked for that may be meant: more would take longer than it helps.
+// maxHinted is the number of names among which a similar one is searched. More would take too long.
 const maxHinted = 1000
 
-// nearest returns the known name that is most like a name and is allowed, "" if none is like it.
+// nearest returns the allowed name that is most similar to name, or "" if none is similar.
 func nearest(name string, known []string, allowed func(string) bool) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -333,7 +335,7 @@ func nearest(name string, known []string, allowed func(string) bool) string {
 	return best
 }
 
-// hint names what may have been meant, or all there is.
+// hint suggests the most similar known name, or lists all names.
 func hint(name string, known []string, prefix string) string {
 	if len(known) > maxHinted {
 		return ""
@@ -345,5 +347,5 @@ func hint(name string, known []string, prefix string) string {
 	case len(known) == 0 || len(known) > 40:
 		return ""
 	}
-	return ": there is " + strings.Join(known, ", ")
+	return ": known: " + strings.Join(known, ", ")
 }

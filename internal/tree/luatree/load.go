@@ -11,30 +11,30 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// Options say what a file may use.
+// Options configures loading.
 type Options struct {
-	// Functions are the actions and conditions that a file may name. Nil: none.
+	// Functions holds the actions and conditions that a file may use; nil means none.
 	Functions *tree.Registry
 	Limits    Limits
 }
 
-// File is a loaded file. Any number of runs may share its tree; its functions are called one at a time.
+// File is a loaded file. Any number of runs may share its tree. Its functions are called one at a time.
 type File struct {
 	Name   string
 	Source []byte
 
 	tree *tree.Tree
-	// keys are all names of keys that the file declares.
+	// keys holds the names of all keys that the file declares.
 	keys []string
-	// mu guards the sandbox and what a call leaves in leaf.
+	// mu guards box, leaf and closed.
 	mu     sync.Mutex
 	box    *sandbox.Sandbox
 	leaf   *leafObject
 	closed bool
 }
 
-// Load runs a file and checks the tree that it declares. The name is for messages. The error is an *Error, or a
-// *tree.CompileError with all that is wrong with the tree.
+// Load runs a file and compiles the tree that it returns. The name is for messages. The error is an *Error, or a
+// *tree.CompileError with all mistakes in the tree.
 func Load(ctx context.Context, name string, source []byte, o *Options) (*File, error) {
 	if o == nil {
 		o = &Options{}
@@ -53,7 +53,7 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	d := &dsl{box: f.box, bind: f.function, keys: builtinKeys()}
 	result, fail := f.box.Load(ctx, f.Name, string(f.Source), map[string]lua.LValue{"BT": d.object()})
 	if len(d.faults) > 0 {
-		return nil, d.refused(fail)
+		return nil, d.compileError(fail)
 	}
 	if fail != nil {
 		return nil, fail
@@ -75,10 +75,10 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	return t, nil
 }
 
-// Tree is what the file declares.
+// Tree returns the tree of the file.
 func (f *File) Tree() *tree.Tree { return f.tree }
 
-// Close frees the sandbox. Leaves that are called later fail. A file that nothing uses any more needs no Close.
+// Close frees the sandbox. Leaves that are called later fail. Calling Close is optional.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,17 +88,17 @@ func (f *File) Close() {
 	}
 }
 
-// function makes a leaf's function of a Lua function.
+// function converts a Lua function to the function of a leaf.
 func (f *File) function(kind tree.Kind, fn *lua.LFunction) tree.Func {
 	return func(c *tree.Call) tree.Status {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.closed {
-			return c.Fail("%s was closed", f.Name)
+			return c.Fail("%s is closed", f.Name)
 		}
 		f.leaf.begin(c, kind)
 		defer f.leaf.end()
-		// A tick has no context: the time limit ends the call.
+		// A tick has no context. The time limit stops the call.
 		result, err := f.box.Call(context.Background(), fn, f.leaf.value)
 		if err != nil {
 			return c.Fail("%s", err)

@@ -98,13 +98,13 @@ var scripts = map[string]string{
 	`t:get("nope")`:                             "t.lua:2: undeclared key 'nope': declare it in blackboard",
 	`t:set("nope", 1)`:                          "t.lua:2: undeclared key 'nope': declare it in blackboard",
 	`t:set("n", "x")`:                           "t.lua:2: mistyped value for key 'n': it takes an int, not a string",
-	`t:emit("kept", 1)`:                         "t.lua:2: topic 'kept' is for functions of signalbox only",
+	`t:emit("kept", 1)`:                         "t.lua:2: topic 'kept' is reserved for signalbox",
 	`t:set("list", {1, nil})`:                   "",
 	`t:set("list", {1, print_me})`:              "t.lua:2: there is no variable 'print_me'",
 	`t:set("list", {function() end})`:           "t.lua:2: the value for key 'list': at [1]: a function cannot be kept on the blackboard",
 	`t:set("_x", 0/0)`:                          "t.lua:2: mistyped value for key '_x': it is not a finite number",
-	`t:set()`:                                   "t.lua:2: a key is wanted here, not nil",
-	`t:get(5)`:                                  "t.lua:2: a key is wanted here, not the number 5",
+	`t:set()`:                                   "t.lua:2: expected a key, got nil",
+	`t:get(5)`:                                  "t.lua:2: expected a key, got the number 5",
 	`t.get("n")`:                                `t.lua:2: this is a method of t: write it with a colon, as t:get(…)`,
 	`t.set("n", 1)`:                             `t.lua:2: this is a method of t: write it with a colon, as t:set(…)`,
 	`t.fail("n")`:                               `t.lua:2: this is a method of t: write it with a colon, as t:fail(…)`,
@@ -116,19 +116,19 @@ var scripts = map[string]string{
 	`t:gett("n")`:                               "t.lua:2: there is no t:gett: did you mean t:get?",
 	`t.x = 1`:                                   "t.lua:2: t cannot be changed",
 	`t.get(BT, "n")`:                            "t.lua:2: this is a method of a leaf's t, not of BT",
-	`t:wake("x")`:                               `t.lua:2: t:wake takes seconds: the string "x" is no number`,
-	`t:wake(-1)`:                                "t.lua:2: t:wake takes seconds: -1 is not within 0 and ten years",
+	`t:wake("x")`:                               `t.lua:2: t:wake takes seconds: the string "x" is not a number`,
+	`t:wake(-1)`:                                "t.lua:2: t:wake takes seconds: -1 is not between 0 and ten years",
 	`return t:fail("because")`:                  "because",
-	`return t:fail()`:                           "it failed and did not say why",
+	`return t:fail()`:                           "it failed without a reason",
 	`return t:fail(5)`:                          "5",
 	`t:condition("nope")`:                       "t.lua:2: there is no condition 'nope' that can be called",
 	`t:action("is")`:                            "t.lua:2: there is no action 'is' that can be called",
 	`t:action("job")`:                           "t.lua:2: there is no action 'job' that can be called",
 	`t:condition("signal_type_is")`:             "t.lua:2: signal_type_is needs the argument 'expected_type'",
-	`t:condition("is", 5)`:                      "t.lua:2: the arguments of is are a table of names and values, not the number 5",
-	`t:condition("is", {1})`:                    "t.lua:2: the arguments of is are a table of names and values, not a table",
+	`t:condition("is", 5)`:                      "t.lua:2: the arguments of is must be a table of names and values, not the number 5",
+	`t:condition("is", {1})`:                    "t.lua:2: the arguments of is must be a table of names and values, not a table",
 	`t:action("panics")`:                        "t.lua:2: action 'panics' panicked: oh",
-	`BT.sequence({})`:                           "t.lua:2: BT.sequence declares: it can be called only while the file is loaded",
+	`BT.sequence({})`:                           "t.lua:2: BT.sequence can be called only while the file is loaded",
 	`x = 1`:                                     "t.lua:2: global 'x' is assigned: a tree's functions keep nothing between calls: write to the blackboard instead",
 	`kept[1] = 1`:                               "t.lua:2: a table that exists between calls is changed: a tree's functions keep nothing between calls: write to the blackboard instead",
 	`local x = nil + 1`:                         "t.lua:2: ",
@@ -174,12 +174,12 @@ end})})`
 
 // A condition's function may ask and not change, wherever it stands.
 func TestConditionsOnlyAsk(t *testing.T) {
-	const only = ": a condition only asks: use a script to change something"
+	const only = ": use a script to change something"
 	for body, want := range map[string]string{
-		`t:set("n", 1) return true`:           "t.lua:2: t:set in a condition" + only,
-		`t:set("n", nil) return true`:         "t.lua:2: t:set in a condition" + only,
-		`t:emit("n", 1) return true`:          "t.lua:2: t:emit in a condition" + only,
-		`t:action("do") return true`:          "t.lua:2: t:action in a condition" + only,
+		`t:set("n", 1) return true`:           "t.lua:2: a condition cannot use t:set" + only,
+		`t:set("n", nil) return true`:         "t.lua:2: a condition cannot use t:set" + only,
+		`t:emit("n", 1) return true`:          "t.lua:2: a condition cannot use t:emit" + only,
+		`t:action("do") return true`:          "t.lua:2: a condition cannot use t:action" + only,
 		`pcall(t.set, t, "n", 1) return true`: "",
 		`return t:condition("is") and t:get("n") == nil and t:arg("a") == nil and t:now() and t:args()`: "",
 	} {
@@ -301,7 +301,7 @@ func TestErrorsInEveryLeafKind(t *testing.T) {
 	want := map[string]string{
 		"parallel/a": "t.lua:3: undeclared key 'nope': declare it in blackboard",
 		"parallel/c": "t.lua:5: undeclared key 'nope': declare it in blackboard",
-		"parallel/s": "t.lua:7: there is no t:y: there is action, arg, args, condition, emit, fail, get, now, set, wake",
+		"parallel/s": "t.lua:7: there is no t:y: known: action, arg, args, condition, emit, fail, get, now, set, wake",
 	}
 	got := map[string]string{}
 	for i, v := range run.Views() {
@@ -319,7 +319,7 @@ func TestClosedFile(t *testing.T) {
 	f.Close()
 	f.Close()
 	run, st := ticked(t, f, nil)
-	if got := run.View(0).Err; st != tree.Failure || got != "t.lua was closed" {
+	if got := run.View(0).Err; st != tree.Failure || got != "t.lua is closed" {
 		t.Errorf("it answered %s: %s", st, got)
 	}
 }

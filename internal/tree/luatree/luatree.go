@@ -1,20 +1,20 @@
 // Package luatree loads behaviour trees written in Lua.
 //
-// A file runs once, in a sandbox, when it is loaded: what it calls of the global BT declares nodes, and it returns a
-// tree. Load checks all of it, so that whatever is wrong with a file is known, with its line, before anything runs.
-// Functions written in Lua may be leaves. They keep nothing between calls, since a run must go on in another process
-// as if nothing had happened; what they want to remember belongs on the blackboard.
+// A file runs once, in a sandbox, when it is loaded. It calls functions of the global BT, which declare nodes, and returns
+// a tree. Load checks the whole tree and reports all mistakes with their lines before anything runs. Functions written in
+// Lua may be leaves. They keep nothing between calls, so that another process can resume a run; what they need to
+// remember belongs on the blackboard.
 //
-// Nobody vouches for a file. It reads no clock and no file, starts nothing, and is bounded in instructions, memory and
-// time (Limits); a function that fails or hits a limit is a leaf that fails.
+// A file has no access to the clock, files or programs, and is limited in instructions, memory and time (Limits). If a
+// function of a leaf raises an error or exceeds a limit, the leaf fails.
 //
-// A Source is a file that may change between runs. Test runs the tests that stand in Lua beside a tree.
+// A Source is a file that may change between runs. Test runs the tests of a tree, which are written in Lua too.
 package luatree
 
 import "signalbox/internal/tree/luatree/sandbox"
 
-// Limits bound what a file may use.
+// Limits bounds the resources of a file.
 type Limits = sandbox.Limits
 
-// Error is what stopped a file, with its place.
+// Error is an error in a file, with its position.
 type Error = sandbox.Error

@@ -20,9 +20,10 @@ type Source struct {
 	// mu guards the rest.
 	mu      sync.Mutex
 	current *File
-	// bad is the content that was refused last, trouble why the file could not be read last: each is reported once.
-	bad     []byte
-	trouble string
+	// invalid is the last content that could not be loaded, readError the last error of reading the file. Each is reported
+	// once.
+	invalid   []byte
+	readError string
 }
 
 // Open loads a file for the first time.
@@ -41,45 +42,45 @@ func Open(ctx context.Context, path string, o *Options) (*Source, error) {
 	return s, nil
 }
 
-// Next returns the file to run next: the newest valid one. It reads the file and compares its bytes, since a time
-// of change may stay the same; call it between runs. reloaded is true the first time that a new version is returned.
-// If the file cannot be read or is not valid, the error says why, once for each content, and the file is the one
-// before. That one stays usable, whatever comes after it: runs that began with it end with it.
+// Next returns the newest valid version of the file. Call it between runs. It compares the content of the file, because
+// its modification time may stay the same. reloaded reports whether the version is returned for the first time. If the
+// file cannot be read or is not valid, Next returns the previous version, and the error once for each content. Earlier
+// versions stay usable, so that runs can finish with the version with which they started.
 func (s *Source) Next(ctx context.Context) (file *File, reloaded bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	content, err := read(s.path)
 	if err != nil {
-		if err.Error() == s.trouble {
+		if err.Error() == s.readError {
 			return s.current, false, nil
 		}
-		s.trouble, s.bad = err.Error(), nil
-		return s.current, false, fmt.Errorf("%w; the version before it stays in use", err)
+		s.readError, s.invalid = err.Error(), nil
+		return s.current, false, fmt.Errorf("%w; the previous version stays in use", err)
 	}
-	s.trouble = ""
+	s.readError = ""
 	switch {
 	case bytes.Equal(content, s.current.Source):
-		s.bad = nil
+		s.invalid = nil
 		return s.current, false, nil
-	case s.bad != nil && bytes.Equal(content, s.bad):
+	case s.invalid != nil && bytes.Equal(content, s.invalid):
 		return s.current, false, nil
 	}
 	next, err := Load(ctx, s.path, content, &s.o)
 	if err != nil {
-		if ctx.Err() == nil { // else the content is not to blame
-			s.bad = content
+		if ctx.Err() == nil { // otherwise the content may be valid
+			s.invalid = content
 		}
 		return s.current, false, err
 	}
-	s.current, s.bad = next, nil
+	s.current, s.invalid = next, nil
 	return next, true, nil
 }
 
-// read returns the content of a file, if it is one and not too large to be a tree.
+// read returns the content of a regular file that is not too large for a tree.
 func read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", path) // a pipe would wait for its writer
+		err = fmt.Errorf("%s is not a regular file", path) // reading a pipe would block
 	}
 	if err != nil {
 		return nil, err

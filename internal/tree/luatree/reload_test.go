@@ -126,7 +126,7 @@ func TestOpenFails(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		bad:                           "bad.lua:1: the file returns the number 5",
-		dir:                           "is no file",
+		dir:                           "is not a regular file",
 		filepath.Join(dir, "nothing"): "no such file",
 	} {
 		if s, err := Open(t.Context(), path, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {

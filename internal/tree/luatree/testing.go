@@ -14,27 +14,27 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// Report is how the tests of a file went.
+// Report contains the results of the tests of a file.
 type Report struct {
-	// File is the file of the tests, Tree that of the tree.
+	// File is the file of the tests, Tree the file of the tree.
 	File, Tree string
 	Tests      []TestResult
 }
 
-// TestResult is how one test went.
+// TestResult is the result of a test.
 type TestResult struct {
 	Name string
 	OK   bool
-	// File and Line are where it failed, or where it stands if it did not. Msg says why it failed.
+	// File and Line are the position of the failure, or of the test if it passed. Msg is the reason of the failure.
 	File string
 	Line int
 	Msg  string
-	// Ticks is how often the tree was ticked.
+	// Ticks is the number of ticks.
 	Ticks    int
 	Duration time.Duration
 }
 
-// Failed counts the tests that failed.
+// Failed returns the number of tests that failed.
 func (r *Report) Failed() int {
 	n := 0
 	for i := range r.Tests {
@@ -45,11 +45,11 @@ func (r *Report) Failed() int {
 	return n
 }
 
-// testTime is the least time limit of a test, which is one call of Lua code.
+// testTime is the minimum time limit of a test, which is one call of Lua code.
 const testTime = 10 * time.Second
 
-// Test runs the tests of a tree. The path is that of the tree, x.lua, or of its tests, x_test.lua beside it. An error
-// says that they could not be run; a test that fails is in the report.
+// Test runs the tests of a tree. The path is that of the tree, x.lua, or of its tests, x_test.lua. The error means that the
+// tests could not be run; tests that fail are in the report.
 func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -81,7 +81,7 @@ func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// missingError is a file that is not there. It is fs.ErrNotExist.
+// missingError means that a file does not exist. It wraps fs.ErrNotExist.
 type missingError struct{ msg string }
 
 func (e *missingError) Error() string { return e.msg }
@@ -93,11 +93,11 @@ func (r *Report) read() (source, tests []byte, err error) {
 	tests, noTests := read(r.File)
 	switch missing := fs.ErrNotExist; {
 	case errors.Is(noTree, missing) && errors.Is(noTests, missing):
-		return nil, nil, &missingError{fmt.Sprintf("there is no %s, and no %s with tests of it: is the name misspelled?", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf("neither %s nor its tests %s exist: is the name misspelled?", r.Tree, r.File)}
 	case errors.Is(noTree, missing):
-		return nil, nil, &missingError{fmt.Sprintf("there is no %s, the tree that %s tests: write it, or give the tests the name of their tree", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf("%s does not exist, and %s are its tests: write it, or rename the tests", r.Tree, r.File)}
 	case errors.Is(noTests, missing):
-		return nil, nil, &missingError{fmt.Sprintf("%s has no tests: write them to %s beside it", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf("%s has no tests: write them to %s", r.Tree, r.File)}
 	case noTree != nil:
 		return nil, nil, noTree
 	case noTests != nil:
@@ -106,29 +106,29 @@ func (r *Report) read() (source, tests []byte, err error) {
 	return source, tests, nil
 }
 
-// suite is a file of tests. It is not frozen: a function that stands in for a leaf may count its calls.
+// suite is a file of tests. It is not frozen, so a function that replaces a leaf may count its calls.
 type suite struct {
 	tree    *tree.Tree
 	box     *sandbox.Sandbox
 	leaves  *leafObjects
 	methods *lua.LTable
-	// protected is pcall as it was before the file could change it.
-	protected lua.LValue
-	loaded    bool
-	tests     []*testObject
+	// pcall is the original function, which the file may replace.
+	pcall  lua.LValue
+	loaded bool
+	tests  []*testObject
 }
 
 func newSuite(f *File, limits Limits, functions *tree.Registry) *suite {
 	s := &suite{tree: f.Tree(), box: sandbox.New(limits)}
 	s.leaves = newLeafObjects(s.box, functions, f.keys)
 	s.methods = methods(s.box, s.testMethods())
-	s.protected = s.box.Globals.RawGetString("pcall")
+	s.pcall = s.box.Globals.RawGetString("pcall")
 	return s
 }
 
 func (s *suite) load(ctx context.Context, file, source string) error {
 	globals := map[string]lua.LValue{
-		"BT":   constants(s.box, "BT", statuses(), "in a test: there is SUCCESS, FAILURE and RUNNING"),
+		"BT":   constants(s.box, "BT", statuses(), "in a test: known: SUCCESS, FAILURE and RUNNING"),
 		"test": s.box.Root.NewFunction(s.declare),
 	}
 	if _, err := s.box.Load(ctx, file, source, globals); err != nil {
@@ -141,13 +141,13 @@ func (s *suite) load(ctx context.Context, file, source string) error {
 	return nil
 }
 
-// declare is test(name, function).
+// declare implements test(name, function).
 func (s *suite) declare(L *lua.LState) int {
-	name := wantString(s.box, L, 1, "a test's name")
+	name := wantString(s.box, L, 1, "the name of a test")
 	fn, ok := L.Get(2).(*lua.LFunction)
 	switch {
 	case s.loaded:
-		s.box.Raise(L, "a test cannot stand in a test")
+		s.box.Raise(L, "a test cannot contain a test")
 	case !ok || fn.Proto == nil:
 		s.box.Raise(L, "test needs a function after the name, not %s", describe(L.Get(2)))
 	case name == "":

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
+	"signalbox/internal/tree/blackboard"
 	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/turnsignal"
 )
 
-// testMethods are those of a test's t.
+// testMethods returns the methods of a test's t.
 func (s *suite) testMethods() map[string]lua.LGFunction {
 	all := map[string]lua.LGFunction{}
 	for name, do := range map[string]func(*testObject, *lua.LState) int{
@@ -31,7 +33,7 @@ func (s *suite) testMethods() map[string]lua.LGFunction {
 			switch {
 			case !ok:
 				s.box.Raise(L, "this is a method of a test's t, not of %s", describe(ud))
-			case t.over:
+			case t.done:
 				s.box.Raise(L, "t is valid only while its test runs")
 			}
 			return do(t, L)
@@ -40,39 +42,39 @@ func (s *suite) testMethods() map[string]lua.LGFunction {
 	return all
 }
 
-// idle refuses what would change a run in the middle of a tick.
-func (t *testObject) idle(L *lua.LState) {
+// notTicking raises an error if the tree is being ticked.
+func (t *testObject) notTicking(L *lua.LState) {
 	if t.ticking != nil {
-		t.box.Raise(L, "the tree is being ticked: use the t that the function is given")
+		t.box.Raise(L, "the tree is being ticked: use the t that is passed to the function")
 	}
 }
 
 func (t *testObject) doReplace(L *lua.LState) int {
-	t.idle(L)
-	pattern := wantString(t.box, L, 2, "a pattern, such as \"tool:*\",")
+	t.notTicking(L)
+	pattern := wantString(t.box, L, 2, "a pattern, such as \"tool:*\"")
 	switch v := L.Get(3).(type) {
 	case *lua.LFunction:
 		if v.Proto == nil {
-			t.box.Raise(L, "a function of the library cannot stand in for a leaf: write function(t) … end")
+			t.box.Raise(L, "a library function cannot replace a leaf: write function(t) … end")
 		}
-		t.replacing(L, pattern, func(kind tree.Kind) tree.Func {
+		t.addReplacements(L, pattern, func(kind tree.Kind) tree.Func {
 			return func(c *tree.Call) tree.Status { return t.call(c, kind, v) }
 		})
 	default:
 		text, _ := v.(lua.LString)
 		st, ok := tree.ParseStatus(string(text))
 		if !ok || st == tree.Idle {
-			t.box.Raise(L, "a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
+			t.box.Raise(L, "a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
 		}
-		t.replacing(L, pattern, func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
+		t.addReplacements(L, pattern, func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
 	}
 	return 0
 }
 
-// doReply replaces model calls by texts, in turn; the last repeats.
+// doReply replaces model calls by texts, one after the other. The last text is repeated.
 func (t *testObject) doReply(L *lua.LState) int {
-	t.idle(L)
-	pattern := wantString(t.box, L, 2, "a pattern, such as \"llm_call:*\",")
+	t.notTicking(L)
+	pattern := wantString(t.box, L, 2, "a pattern, such as \"llm_call:*\"")
 	var texts []string
 	for n := 3; n <= max(3, L.GetTop()); n++ {
 		texts = append(texts, wantString(t.box, L, n, "a reply"))
@@ -83,17 +85,17 @@ func (t *testObject) doReply(L *lua.LState) int {
 		next = min(next+1, len(texts)-1)
 		return t.reply(c, text)
 	}
-	t.replacing(L, pattern, func(tree.Kind) tree.Func { return do })
+	t.addReplacements(L, pattern, func(tree.Kind) tree.Func { return do })
 	return 0
 }
 
-// reply writes what a model call writes. The prompt is not asked for: a test may leave out what would build it.
+// reply writes a reply as a model call does. It needs no prompt, because a test may replace the leaves that write it.
 func (t *testObject) reply(c *tree.Call, text string) tree.Status {
 	type write struct {
 		key   string
 		value any
 	}
-	writes := []write{{"llm_response", text}, {"accumulated_content", text}, {"_signal_parsed_this_turn", false}}
+	writes := []write{{blackboard.KeyResponse, text}, {blackboard.KeyContent, text}, {turnsignal.Parsed, false}}
 	if given := c.Arg("response_key"); given != nil {
 		key, ok := given.(string)
 		if !ok {
@@ -110,7 +112,7 @@ func (t *testObject) reply(c *tree.Call, text string) tree.Status {
 }
 
 func (t *testObject) doSet(L *lua.LState) int {
-	t.idle(L)
+	t.notTicking(L)
 	key := wantString(t.box, L, 2, "a key")
 	v := wantValue(t.box, L, 3, "key '"+key+"'")
 	if t.run != nil {
@@ -119,7 +121,7 @@ func (t *testObject) doSet(L *lua.LState) int {
 		}
 		return 0
 	}
-	// A run of nothing but stand-ins tells on this line, and not when the run begins, whether the input fits.
+	// Create a run with all leaves replaced, to report a wrong input at this line instead of when the run starts.
 	t.box.Spend(L, t.tree.Len())
 	probe := &tree.RunOptions{Inputs: map[string]any{key: v}, Replace: []tree.Replacement{{Pattern: "*", Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
 	if _, err := tree.NewRun(t.tree, probe); err != nil {
@@ -135,13 +137,13 @@ func (t *testObject) doSet(L *lua.LState) int {
 }
 
 func (t *testObject) doRun(L *lua.LState) int {
-	t.idle(L)
-	L.Push(lua.LString(t.toEnd(L).String()))
+	t.notTicking(L)
+	L.Push(lua.LString(t.runToEnd(L).String()))
 	return 1
 }
 
 func (t *testObject) doTick(L *lua.LState) int {
-	t.idle(L)
+	t.notTicking(L)
 	L.Push(lua.LString(t.tick(L).String()))
 	return 1
 }
@@ -156,18 +158,19 @@ func (t *testObject) doAdvance(L *lua.LState) int {
 }
 
 func (t *testObject) doGet(L *lua.LState) int {
-	board, key := t.started(L).Board(), wantString(t.box, L, 2, "a key")
+	board, key := t.start(L).Board(), wantString(t.box, L, 2, "a key")
 	v, err := board.Get(key)
 	if err != nil {
 		t.leaves.refuse(L, err, key, board.Get)
 	}
 	L.Push(t.box.ToLua(v))
+	t.box.Check(L)
 	return 1
 }
 
-// nodes finds those of a path, or those that a pattern of kind and name matches.
+// nodes returns the node with a path, or the nodes whose kind and name match a pattern.
 func (t *testObject) nodes(L *lua.LState) []int {
-	which := wantString(t.box, L, 2, "a node's path, or a pattern such as \"tool:*\",")
+	which := wantString(t.box, L, 2, "a node's path, or a pattern such as \"tool:*\"")
 	t.box.Spend(L, t.tree.Len())
 	if i, ok := t.tree.Find(which); ok {
 		return []int{i}
@@ -191,30 +194,30 @@ func (t *testObject) nodes(L *lua.LState) []int {
 	return hits
 }
 
-func (t *testObject) look(L *lua.LState) tree.View {
+func (t *testObject) view(L *lua.LState) tree.View {
 	nodes := t.nodes(L)
 	if len(nodes) > 1 {
-		t.box.Raise(L, "'%s' are %d nodes: give the path of one, such as %s", sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
+		t.box.Raise(L, "'%s' matches %d nodes: give the path of one, such as %s", sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
 	}
-	return t.started(L).View(nodes[0])
+	return t.start(L).View(nodes[0])
 }
 
 func (t *testObject) doVisits(L *lua.LState) int {
 	n := 0
 	for _, i := range t.nodes(L) {
-		n += t.started(L).View(i).Visits
+		n += t.start(L).View(i).Visits
 	}
 	L.Push(lua.LNumber(n))
 	return 1
 }
 
 func (t *testObject) doStatus(L *lua.LState) int {
-	L.Push(lua.LString(t.look(L).Status.String()))
+	L.Push(lua.LString(t.view(L).Status.String()))
 	return 1
 }
 
 func (t *testObject) doError(L *lua.LState) int {
-	if text := t.look(L).Err; text != "" {
+	if text := t.view(L).Err; text != "" {
 		L.Push(t.box.ToLua(text))
 	} else {
 		L.Push(lua.LNil)
@@ -236,24 +239,24 @@ func (t *testObject) doEqual(L *lua.LState) int {
 		same = reflect.DeepEqual(got, want)
 	}
 	if !same {
-		t.check(L, 4, fmt.Sprintf("got %s, want %s", shown(L.Get(2), got, gotErr), shown(L.Get(3), want, wantErr)))
+		t.failCheck(L, 4, fmt.Sprintf("got %s, want %s", shown(L.Get(2), got, gotErr), shown(L.Get(3), want, wantErr)))
 	}
 	return 0
 }
 
 func (t *testObject) doOK(L *lua.LState) int {
 	if !lua.LVAsBool(L.Get(2)) {
-		t.check(L, 3, "got "+L.Get(2).String()+", want what is true")
+		t.failCheck(L, 3, "got "+L.Get(2).String()+", want a true value")
 	}
 	return 0
 }
 
-// check ends the test because a check failed; the argument n, if there is one, says which.
-func (t *testObject) check(L *lua.LState, n int, msg string) {
+// failCheck stops the test because a check failed. Argument n, if given, describes the check.
+func (t *testObject) failCheck(L *lua.LState, n int, msg string) {
 	if what := L.Get(n); what != lua.LNil {
 		msg = t.box.Text(what) + ": " + msg
 	}
-	if why := t.why(L); why != "" {
+	if why := t.explain(L); why != "" {
 		msg += "; " + why
 	}
 	if at := t.box.Where(L); t.failed == nil {
@@ -262,14 +265,10 @@ func (t *testObject) check(L *lua.LState, n int, msg string) {
 	t.box.Raise(L, "%s", msg)
 }
 
-// shown is a value in a message.
+// shown formats a value for a message.
 func shown(v lua.LValue, value any, err error) string {
 	if err != nil || value == nil {
 		return describe(v)
 	}
-	text := tree.FormatValue(value)
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return text
+	return text.Shorten(tree.FormatValue(value), 200)
 }

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// testObject is the t of a test: a run of the tree in a time of its own.
+// testObject is the t of a test: a run of the tree in virtual time.
 type testObject struct {
 	*suite
 	name  string
@@ -22,20 +22,20 @@ type testObject struct {
 	fn    *lua.LFunction
 	value *lua.LUserData
 
-	// replace has a rule for each leaf that is replaced, by its kind and name.
+	// replace has a rule for each replaced leaf, by kind and name.
 	replace  []tree.Replacement
 	replaced map[string]bool
 	inputs   map[string]any
 
-	run     *tree.Run // nil until it is asked for
+	run     *tree.Run // nil until it is started
 	now     time.Time
 	ticks   int
 	emitted map[string][]any
-	// ticking is the state of the method that ticks the tree, in which functions that stand in for leaves are called.
+	// ticking is the state of the method that ticks the tree. Functions that replace leaves are called in it.
 	ticking *lua.LState
-	// failed is the first check that failed. The test failed even if it caught the error.
+	// failed is the first check that failed. The test fails even if it catches the error.
 	failed *Error
-	over   bool
+	done   bool
 }
 
 func newTestObject(s *suite, name string, at tree.Position, fn *lua.LFunction) *testObject {
@@ -47,13 +47,13 @@ func newTestObject(s *suite, name string, at tree.Position, fn *lua.LFunction) *
 
 // result runs the test.
 func (t *testObject) result(ctx context.Context) TestResult {
-	begin := time.Now()
+	start := time.Now()
 	_, err := t.box.Call(ctx, t.fn, t.value)
-	t.over = true
+	t.done = true
 	if t.failed != nil {
 		err = t.failed
 	}
-	r := TestResult{Name: t.name, OK: err == nil, File: t.at.File, Line: t.at.Line, Ticks: t.ticks, Duration: time.Since(begin)}
+	r := TestResult{Name: t.name, OK: err == nil, File: t.at.File, Line: t.at.Line, Ticks: t.ticks, Duration: time.Since(start)}
 	if err != nil {
 		r.File, r.Line, r.Msg = err.File, err.Line, err.Msg
 	}
@@ -61,7 +61,7 @@ func (t *testObject) result(ctx context.Context) TestResult {
 	return r
 }
 
-// leafName is what a replacement's pattern is matched with; false for what cannot be replaced.
+// leafName returns the name with which the pattern of a replacement is matched, and false if the node cannot be replaced.
 func leafName(info tree.NodeInfo) (string, bool) {
 	switch info.Kind {
 	case tree.Action, tree.Condition, tree.Script, tree.Tool, tree.LLMCall:
@@ -70,11 +70,11 @@ func leafName(info tree.NodeInfo) (string, bool) {
 	return "", false
 }
 
-// replacing makes a rule for each leaf that a pattern matches and that is not replaced yet. A rule for each, because
-// what a function's result means depends on the leaf's kind.
-func (t *testObject) replacing(L *lua.LState, pattern string, do func(tree.Kind) tree.Func) {
+// addReplacements adds a rule for each leaf that matches a pattern and is not replaced yet. Each leaf has its own rule,
+// because the meaning of a function's result depends on the kind of the leaf.
+func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree.Kind) tree.Func) {
 	if t.run != nil {
-		t.box.Raise(L, "the run has begun: replace leaves before it")
+		t.box.Raise(L, "the run has started: replace leaves before that")
 	}
 	t.box.Spend(L, t.tree.Len())
 	var all, hits, fresh []string
@@ -102,24 +102,24 @@ func (t *testObject) replacing(L *lua.LState, pattern string, do func(tree.Kind)
 		t.box.Raise(L, "no leaf matches '%s'%s", sandbox.Shorten(pattern), hint(pattern, slices.Compact(all), ""))
 	}
 	if len(fresh) == 0 {
-		t.box.Raise(L, "all that '%s' matches is replaced already: the first rule that matches counts", sandbox.Shorten(pattern))
+		t.box.Raise(L, "every leaf that matches '%s' is replaced already: the first matching rule applies", sandbox.Shorten(pattern))
 	}
 }
 
-// escape makes a pattern of a name that matches the name alone.
+// escape converts a name to a pattern that matches only the name.
 var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// call asks a function of the test file in place of a leaf. It runs within the call that ticks the tree.
+// call calls a function of the test file instead of a leaf, within the call that ticks the tree.
 func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.Status {
 	leaf := t.leaves.object()
 	leaf.begin(c, kind)
 	defer leaf.end()
 	L := t.ticking
-	L.Push(t.protected)
+	L.Push(t.pcall)
 	L.Push(fn)
 	L.Push(leaf.value)
 	if err := L.PCall(2, 2, nil); err != nil {
-		return c.Fail("%s", t.box.Describe(err, fn)) // a limit: tick will see it too
+		return c.Fail("%s", t.box.Describe(err, fn)) // a limit is exceeded: tick raises it again
 	}
 	ok, result := L.Get(-2), L.Get(-1)
 	L.Pop(2)
@@ -129,8 +129,8 @@ func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.
 	return c.Fail("%s", sandbox.Clean(t.box.Text(result)))
 }
 
-// started returns the run, and begins it if it was not.
-func (t *testObject) started(L *lua.LState) *tree.Run {
+// start returns the run, and creates it if necessary.
+func (t *testObject) start(L *lua.LState) *tree.Run {
 	if t.run != nil {
 		return t.run
 	}
@@ -140,9 +140,9 @@ func (t *testObject) started(L *lua.LState) *tree.Run {
 		switch {
 		case t.replaced[name]:
 		case info.Kind == tree.LLMCall:
-			t.box.Raise(L, "%s calls a model, which a test cannot: use t:reply(%q, \"text\")", info.Path, name)
+			t.box.Raise(L, "%s calls a model, which a test cannot do: use t:reply(%q, \"text\")", info.Path, name)
 		case info.Kind == tree.Tool:
-			t.box.Raise(L, "%s calls a tool, which a test cannot: use t:replace(%q, BT.SUCCESS)", info.Path, name)
+			t.box.Raise(L, "%s calls a tool, which a test cannot do: use t:replace(%q, BT.SUCCESS)", info.Path, name)
 		}
 	}
 	run, err := tree.NewRun(t.tree, &tree.RunOptions{ID: "test", Inputs: t.inputs, Replace: t.replace})
@@ -154,7 +154,7 @@ func (t *testObject) started(L *lua.LState) *tree.Run {
 }
 
 func (t *testObject) tick(L *lua.LState) tree.Status {
-	run := t.started(L)
+	run := t.start(L)
 	t.ticking = L
 	st := run.Tick(t.now)
 	t.ticking = nil
@@ -164,17 +164,17 @@ func (t *testObject) tick(L *lua.LState) tree.Status {
 	}
 	t.box.Check(L)
 	for _, job := range run.Pending() {
-		t.box.Raise(L, "%s takes time, which a test cannot wait for: replace '%s:%s'", job.Request.Path, job.Request.Kind,
+		t.box.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'", job.Request.Path, job.Request.Kind,
 			t.tree.Info(job.Node).Name)
 	}
 	return st
 }
 
-// maxTicks is how often t:run ticks the tree.
+// maxTicks is the maximum number of ticks of t:run.
 const maxTicks = 10_000
 
-// toEnd ticks the tree until it ends, and lets time jump to when it is due.
-func (t *testObject) toEnd(L *lua.LState) tree.Status {
+// runToEnd ticks the tree until it ends. It advances the time to that of the next tick.
+func (t *testObject) runToEnd(L *lua.LState) tree.Status {
 	for range maxTicks {
 		st := t.tick(L)
 		if st != tree.Running {
@@ -182,7 +182,7 @@ func (t *testObject) toEnd(L *lua.LState) tree.Status {
 		}
 		wake, ok := t.run.Wake()
 		if !ok {
-			t.box.Raise(L, "the tree waits for nothing: %s", t.running())
+			t.box.Raise(L, "nothing can wake the tree: %s", t.running())
 		}
 		if wake.After(t.now) {
 			t.now = wake
@@ -192,7 +192,7 @@ func (t *testObject) toEnd(L *lua.LState) tree.Status {
 	return tree.Idle
 }
 
-// running names the leaves that are running.
+// running lists the leaves that are running.
 func (t *testObject) running() string {
 	var paths []string
 	for i := range t.tree.Len() {
@@ -206,9 +206,9 @@ func (t *testObject) running() string {
 	return fmt.Sprintf("running: %s", strings.Join(paths, ", "))
 }
 
-// why says for a check that failed what the tree's last answer comes from: the node that failed, whatever the check is
-// about, or the nodes that are running, if it is about the answer. It is "" if there is nothing to say.
-func (t *testObject) why(L *lua.LState) string {
+// explain returns an explanation for a failed check: the node that made the tree fail, or, if the check is about the
+// status RUNNING, the nodes that are running. It returns "" if there is none.
+func (t *testObject) explain(L *lua.LState) string {
 	if t.run == nil || t.ticking != nil {
 		return ""
 	}

@@ -79,40 +79,40 @@ var testBodies = map[string]string{
 	`t:equal({1, {a="x"}}, {1, {a="y"}})`:      `got [1,{"a":"x"}], want [1,{"a":"y"}]`,
 	`t:equal(t, 5)`:                            "got t, want 5",
 	`t:equal(function() end, nil)`:             "got a function, want nil",
-	`t:ok(false)`:                              "got false, want what is true",
-	`t:ok(nil, "it")`:                          "it: got nil, want what is true",
+	`t:ok(false)`:                              "got false, want a true value",
+	`t:ok(nil, "it")`:                          "it: got nil, want a true value",
 	`pcall(function() t:equal(1, 2) end)`:      "got 1, want 2",
 	`error("oops")`:                            "oops",
 	`local x = nil + 1`:                        "cannot perform",
-	`t:run()`:                                  `sequence/search calls a tool, which a test cannot: use t:replace("tool:search", BT.SUCCESS)`,
-	`t:replace("tool:*", BT.SUCCESS) t:tick()`: `sequence/llm_call calls a model, which a test cannot: use t:reply("llm_call:", "text")`,
-	`t:replace("tol:*", BT.SUCCESS)`:           "no leaf matches 'tol:*': there is action:again, llm_call:, script:s, tool:search",
+	`t:run()`:                                  `sequence/search calls a tool, which a test cannot do: use t:replace("tool:search", BT.SUCCESS)`,
+	`t:replace("tool:*", BT.SUCCESS) t:tick()`: `sequence/llm_call calls a model, which a test cannot do: use t:reply("llm_call:", "text")`,
+	`t:replace("tol:*", BT.SUCCESS)`:           "no leaf matches 'tol:*': known: action:again, llm_call:, script:s, tool:search",
 	`t:replace("tool:serch", BT.SUCCESS)`:      "no leaf matches 'tool:serch': did you mean tool:search?",
 	`t:replace("tool:[", BT.SUCCESS)`:          `the pattern "tool:[": syntax error in pattern`,
-	`t:replace("tool:*", "DONE")`:              `a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by the string "DONE"`,
-	`t:replace("tool:*")`:                      `a leaf is replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by nil`,
-	`t:replace("tool:*", tostring)`:            "a function of the library cannot stand in for a leaf",
-	`t:replace(5)`:                             `a pattern, such as "tool:*", is wanted here, not the number 5`,
-	`t:replace("tool:*", BT.SUCCESS) t:replace("tool:search", BT.FAILURE)`: "all that 'tool:search' matches is replaced already: the first rule that matches counts",
-	ready + `t:run() t:replace("script:*", BT.SUCCESS)`:                    "the run has begun: replace leaves before it",
-	`t:reply("llm_call:*")`:              "a reply is wanted here, not nil",
+	`t:replace("tool:*", "DONE")`:              `a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by the string "DONE"`,
+	`t:replace("tool:*")`:                      `a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by nil`,
+	`t:replace("tool:*", tostring)`:            "a library function cannot replace a leaf",
+	`t:replace(5)`:                             `expected a pattern, such as "tool:*", got the number 5`,
+	`t:replace("tool:*", BT.SUCCESS) t:replace("tool:search", BT.FAILURE)`: "every leaf that matches 'tool:search' is replaced already: the first matching rule applies",
+	ready + `t:run() t:replace("script:*", BT.SUCCESS)`:                    "the run has started: replace leaves before that",
+	`t:reply("llm_call:*")`:              "expected a reply, got nil",
 	`t:set("nope", 1)`:                   "undeclared key 'nope': declare it in blackboard",
 	`t:set("n", "x")`:                    "mistyped value for key 'n': it takes an int, not a string",
 	ready + `t:run() t:set("nope", 1)`:   "undeclared key 'nope': declare it in blackboard",
 	ready + `t:get("nope")`:              "undeclared key 'nope': declare it in blackboard",
 	ready + `t:visits("nope")`:           "there is no node 'nope'",
 	ready + `t:visits("sequence/serch")`: "there is no node 'sequence/serch': did you mean sequence/search?",
-	ready + `t:status("action:again")`:   "'action:again' are 2 nodes: give the path of one, such as sequence/again",
+	ready + `t:status("action:again")`:   "'action:again' matches 2 nodes: give the path of one, such as sequence/again",
 	ready + `t:equal(t:visits("action:again"), 0) t:equal(t:status("sequence/again#2"), "IDLE")`: "",
-	`t:advance("x")`:                `t:advance takes seconds: the string "x" is no number`,
+	`t:advance("x")`:                `t:advance takes seconds: the string "x" is not a number`,
 	`t:nope()`:                      "there is no t:nope",
 	`t.run()`:                       "this is a method of t: write it with a colon, as t:run(…)",
 	`t.run(BT)`:                     "this is a method of a test's t, not of BT",
 	`t.x = 1`:                       "t cannot be changed",
-	`BT.sequence({})`:               "there is no BT.sequence in a test: there is SUCCESS, FAILURE and RUNNING",
+	`BT.sequence({})`:               "there is no BT.sequence in a test: known: SUCCESS, FAILURE and RUNNING",
 	`BT.SUCCESS = 1`:                "BT cannot be changed",
-	`test("inner", function() end)`: "a test cannot stand in a test",
-	ready + `t:replace("script:*", BT.RUNNING) t:run()`:                                  "the tree waits for nothing: running: sequence/s",
+	`test("inner", function() end)`: "a test cannot contain a test",
+	ready + `t:replace("script:*", BT.RUNNING) t:run()`:                                  "nothing can wake the tree: running: sequence/s",
 	ready + `t:replace("script:*", function(l) l:wake(1) return BT.RUNNING end) t:run()`: "the tree did not end within 10000 ticks: running: sequence/s",
 	`while true do end`: "instruction limit of 5000000 reached",
 	ready + `t:replace("script:*", function() while true do end end) t:run()`:                                                                                                                 "instruction limit of 5000000 reached",
@@ -132,7 +132,7 @@ var testBodies = map[string]string{
 	// why a check failed
 	ready + `t:set("n", 13) t:equal(t:run(), BT.SUCCESS)`:                                                                         `got "FAILURE", want "SUCCESS"; the tree failed at sequence/s: x.lua:2: thirteen`,
 	ready + `t:set("n", 13) t:run() t:equal(t:visits("action:again"), 2, "times")`:                                                `times: got 0, want 2; the tree failed at sequence/s: x.lua:2: thirteen`,
-	ready + `t:set("n", 13) t:ok(t:run() == BT.SUCCESS)`:                                                                          `got false, want what is true; the tree failed at sequence/s: x.lua:2: thirteen`,
+	ready + `t:set("n", 13) t:ok(t:run() == BT.SUCCESS)`:                                                                          `got false, want a true value; the tree failed at sequence/s: x.lua:2: thirteen`,
 	`t:replace("tool:*", BT.FAILURE) t:reply("llm_call:*", "x") t:equal(t:run(), BT.SUCCESS)`:                                     `got "FAILURE", want "SUCCESS"; the tree failed at sequence/search`,
 	ready + `t:replace("script:*", BT.RUNNING) t:equal(t:tick(), BT.SUCCESS)`:                                                     `got "RUNNING", want "SUCCESS"; running: sequence/s`,
 	ready + `t:replace("script:*", function(l) t:equal(1, 2) end) t:set("n", 13) t:run() t:ok(true)`:                              "got 1, want 2",
@@ -216,7 +216,7 @@ end)`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Tests[0].Msg, "t:set in a condition: a condition only asks"; !strings.Contains(got, want) {
+	if got, want := r.Tests[0].Msg, "a condition cannot use t:set"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -305,7 +305,7 @@ func TestLuaTestsCannotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Tests[0].Msg, "slow takes time, which a test cannot wait for: replace 'action:slow'"; got != want {
+	if got, want := r.Tests[0].Msg, "slow is a job, which a test cannot run: replace 'action:slow'"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -318,7 +318,7 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 		{"syntax", tested, "\ntest(", "x_test.lua:2: "},
 		{"error", tested, "\nerror('x')", "x_test.lua:2: x"},
 		{"no function", tested, "\ntest('x')", "x_test.lua:2: test needs a function after the name, not nil"},
-		{"no name", tested, "\ntest(function() end)", "x_test.lua:2: a test's name is wanted here, not a function"},
+		{"no name", tested, "\ntest(function() end)", "x_test.lua:2: expected the name of a test, got a function"},
 		{"empty name", tested, "\ntest('', function() end)", "x_test.lua:2: the name of the test is empty"},
 		{"library", tested, "\ntest('x', tostring)", "x_test.lua:2: test needs a function after the name"},
 		{"twice", tested, "test('x', function() end)\ntest('x', function() end)", "x_test.lua:2: test 'x' is declared twice, first at x_test.lua:1"},
@@ -343,10 +343,10 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for path, want := range map[string]string{
-		"y_test.lua": "there is no y.lua, the tree that y_test.lua tests: write it, or give the tests the name of their tree",
-		"y.lua":      "there is no y.lua, the tree that y_test.lua tests: write it, or give the tests the name of their tree",
-		"z.lua":      "there is no z.lua, and no z_test.lua with tests of it: is the name misspelled?",
-		"x.lua":      "the tests of x.lua cannot be read: x_test.lua is no file",
+		"y_test.lua": "y.lua does not exist, and y_test.lua are its tests: write it, or rename the tests",
+		"y.lua":      "y.lua does not exist, and y_test.lua are its tests: write it, or rename the tests",
+		"z.lua":      "neither z.lua nor its tests z_test.lua exist: is the name misspelled?",
+		"x.lua":      "the tests of x.lua cannot be read: x_test.lua is not a regular file",
 	} {
 		if _, err := Test(t.Context(), path, nil); err == nil || err.Error() != want || errors.Is(err, os.ErrNotExist) == (path == "x.lua") {
 			t.Errorf("%s: got %v, want %s", path, err, want)
@@ -355,7 +355,7 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 	if err := os.Remove("x_test.lua"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) || err.Error() != "x.lua has no tests: write them to x_test.lua beside it" {
+	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) || err.Error() != "x.lua has no tests: write them to x_test.lua" {
 		t.Errorf("without tests: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
