@@ -17,8 +17,8 @@ func drawLine(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(lineStarts), 0, 12).Draw(t, "parts"), "")
 }
 
-// suspicious must not depend on what follows the line.
-func TestSuspiciousLooksAtOneLine(t *testing.T) {
+// The lines after the first do not matter.
+func TestSuspiciousIgnoresLaterLines(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		line, next := drawLine(t), drawLine(t)
 		if suspicious([]byte(line)) != suspicious([]byte(line+"\n"+next)) {

@@ -16,7 +16,7 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// contentOf returns the content of a reply in pieces, from a buffer that is overwritten after each.
+// contentOf returns the content of a reply in pieces. It overwrites each piece after the call.
 func contentOf(t rapid.TB, pieces ...string) string {
 	t.Helper()
 	c := transcript.NewContentStream()
@@ -38,7 +38,7 @@ func contentOf(t rapid.TB, pieces ...string) string {
 
 var liveTag = regexp.MustCompile(`(?i)<(/?signal(?:[\t-\r />]|$))`)
 
-// plainContent is Content, line by line and from Strip.
+// plainContent is a simple version of Content.
 func plainContent(text string) string {
 	text = transcript.Strip(text)
 	var out, fence = "", lines.Fence{}
@@ -63,7 +63,7 @@ func plainContent(text string) string {
 	return string([]rune(out))
 }
 
-// checkContent holds the contract for one way to cut a text.
+// checkContent checks the contract of ContentStream for one way of cutting a text.
 func checkContent(t rapid.TB, pieces ...string) {
 	t.Helper()
 	text := strings.Join(pieces, "")
@@ -97,7 +97,7 @@ func cutEvery(text string, n int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// drawReply draws texts in which tags, fences and their halves meet in every way.
+// drawReply draws a text of complete and incomplete tags and fences.
 func drawReply(t *rapid.T) string {
 	parts := []string{
 		`<signal type="need_turn"><reason>r</reason></signal>`, `<SIGNAL type='x'/>`, `<signal type="`, `<signal>`, `</signal>`, "</SIGNAL >", "<signal\n>",
@@ -118,7 +118,7 @@ func drawPieces(t *rapid.T, text string) (pieces []string) {
 	return pieces
 }
 
-func TestEveryCutGivesTheSameContent(t *testing.T) {
+func TestContentCuts(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := drawReply(t)
 		checkContent(t, text)
@@ -132,8 +132,8 @@ func TestEveryCutGivesTheSameContent(t *testing.T) {
 	}
 }
 
-// Where a line is too long to be looked at as a fence, a block to be a signal, or white space to be held back.
-func TestEveryCutGivesTheSameContentAtTheLimits(t *testing.T) {
+// Texts around the limits of fence lines, blocks and white space that is held back.
+func TestContentCutsAtTheLimits(t *testing.T) {
 	const block = `<signal type="stuck"/>`
 	check := func(text string) {
 		t.Helper()
@@ -200,7 +200,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-func TestContentIsReleasedAtOnce(t *testing.T) {
+func TestContentIsReturnedImmediately(t *testing.T) {
 	for _, tt := range []struct{ reply, released string }{
 		{"Hello, wor", "Hello, wor"},
 		{"Hello <", "Hello"},
@@ -230,7 +230,7 @@ func TestContentIsReleasedAtOnce(t *testing.T) {
 	}
 }
 
-// What is held back stays small, however long a hostile reply goes on.
+// The text that is held back stays small for a hostile reply of any length.
 func TestHeldContentIsBounded(t *testing.T) {
 	const most = transcript.MaxTurnBlock + 2*lines.MaxFenceLine + 16
 	for name, unit := range map[string]string{
@@ -254,7 +254,7 @@ func TestHeldContentIsBounded(t *testing.T) {
 	}
 }
 
-// If it took more than linear time, this would not end before the tests are given up.
+// With more than linear time this would exceed the timeout of the test.
 func TestContentTakesLinearTime(t *testing.T) {
 	for _, unit := range []string{`<signal type="x">`, `<signal type="`, `<sig<signal type="x"/>`} {
 		text := strings.Repeat(unit, (2<<20)/len(unit))
@@ -281,7 +281,7 @@ func TestContentAllocations(t *testing.T) {
 		piece string
 		want  float64
 	}{
-		{reply, 1}, {" word", 1}, {"word ", 1}, {"word\n\n", 1}, {"```\n", 1}, {"a < b ", 1}, {"日本", 1}, {"\xff\xff", 1}, // what is returned
+		{reply, 1}, {" word", 1}, {"word ", 1}, {"word\n\n", 1}, {"```\n", 1}, {"a < b ", 1}, {"日本", 1}, {"\xff\xff", 1}, // the returned text
 		{"", 0}, {" ", 0}, {"\n", 0}, {"<signal type='x'>", 1},
 	} {
 		piece := []byte(tt.piece)

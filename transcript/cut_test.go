@@ -26,7 +26,7 @@ func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, signa
 	return append(got, s.Close()...), s.Report()
 }
 
-// scanCuts scans it in pieces of random sizes, from a buffer that is overwritten after each.
+// scanCuts scans the input in pieces of random sizes. It overwrites each piece after the call.
 func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal, signalbox.StreamReport) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	most := 1 + random.IntN(1<<random.IntN(14))
@@ -46,7 +46,7 @@ func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.
 func checkCuts(t interface{ Errorf(string, ...any) }, input []byte, opts *transcript.Options, seed uint64) {
 	whole, wholeReport := scanOnce(input, opts)
 	pieces, piecesReport := scanCuts(input, opts, seed)
-	if !reflect.DeepEqual(whole, pieces) { // quicker than cmp.Diff
+	if !reflect.DeepEqual(whole, pieces) { // faster than cmp.Diff
 		t.Errorf("cut otherwise, other signals (-whole +pieces):\n%.2000s", cmp.Diff(whole, pieces))
 	}
 	if wholeReport != piecesReport {
@@ -86,7 +86,7 @@ func kitInputs(f interface{ Fatal(...any) }) (inputs []string) {
 	return inputs
 }
 
-// FuzzCuts holds that any way of cutting the input gives the same signals.
+// FuzzCuts checks that the signals do not depend on how the input is cut.
 func FuzzCuts(f *testing.F) {
 	for i, input := range kitInputs(f) {
 		f.Add([]byte(input), uint64(i), uint8(i), "")
@@ -101,7 +101,7 @@ func FuzzCuts(f *testing.F) {
 	})
 }
 
-// fragments are what texts are made of in which the finders meet one another.
+// fragments are parts of texts in which the dialects interfere with one another.
 var fragments = []string{"READY_FOR_REVIEW: t1", "REVIEW_PASSED: t1 key:k", "CHECKPOINT: t1", "EXPERT_REQUEST", "**AUDIT_PASSED: t1**",
 	"\n", "\n", "\n", "\n", "\r\n", "```", "```json", "~~~", "   ", " ", "\t", "{", "}", `"`, `\`, "<signal", "</signal>", ` type="stuck"`, ` key="k"`, ">",
 	"/>", "<signal type=\"need_turn\"><reason>r</reason></signal>", "<reason>", "</reason>", "---DELEGATION PROMPT START---",
@@ -113,15 +113,15 @@ func drawText(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "fragments"), "")
 }
 
-func TestAnyCuttingGivesTheSameSignals(t *testing.T) {
+func TestCuts(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
 		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: signalbox.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
-// Long bodies, blocks and objects end at limits, which must not depend on the cuts either.
-func TestAnyCuttingGivesTheSameSignalsAtTheLimits(t *testing.T) {
+// The limits of bodies, blocks and objects must not depend on the cuts either.
+func TestCutsAtTheLimits(t *testing.T) {
 	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000), strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
 		strings.Repeat(" ", 17_000), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
 	pool := append(append([]string(nil), long...), fragments...)
@@ -133,7 +133,7 @@ func TestAnyCuttingGivesTheSameSignalsAtTheLimits(t *testing.T) {
 	})
 }
 
-func TestCapturesCutAnyway(t *testing.T) {
+func TestCutsOfCaptures(t *testing.T) {
 	for _, input := range kitInputs(t) {
 		for seed := range uint64(3) {
 			checkCuts(t, []byte(input), &transcript.Options{}, seed)
@@ -141,8 +141,8 @@ func TestCapturesCutAnyway(t *testing.T) {
 	}
 }
 
-// A stray brace, quote, fence or tag somewhere must not hide a signal on a line of its own later on.
-func TestNothingHidesALaterSignal(t *testing.T) {
+// A stray brace, quote, fence or tag must not hide a signal on a later line.
+func TestStrayTextDoesNotHideSignals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		noise := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "noise")
 		if bytes.Contains(noise, []byte("```")) || bytes.Contains(noise, []byte("~~~")) {
@@ -163,8 +163,8 @@ func TestNothingHidesALaterSignal(t *testing.T) {
 	})
 }
 
-// A string that is still open when an object is given up must not swallow the next object.
-func TestAnObjectGivenUpWithinAStringHidesNothing(t *testing.T) {
+// A string that is open when an object is dropped must not swallow the next object.
+func TestDroppedObjectDoesNotHideTheNext(t *testing.T) {
 	exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
 	text := `{"a":"` + strings.Repeat("x", 100_000) + "\n" + exit + "\n"
 	got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})

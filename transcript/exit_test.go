@@ -14,7 +14,7 @@ import (
 	"signalbox/transcript"
 )
 
-// seedExits are the examples of the agent exit protocol's own document, and what they say.
+// seedExits are the examples in the specification of the agent exit protocol.
 var seedExits = []struct {
 	name string
 	json string
@@ -137,7 +137,7 @@ func TestExitFlag(t *testing.T) {
 		if transcript.ExitEnabled(flag) {
 			t.Errorf("flag %q is on, want off", flag)
 		}
-		// The flag comes first: what the data holds must make no difference.
+		// The flag is checked first, so the data makes no difference.
 		for _, d := range [][]byte{data, nil, make([]byte, transcript.MaxExitBytes+1)} {
 			if got, err := transcript.ParseExitIfEnabled(d, flag); got != nil || !errors.Is(err, transcript.ErrExitDisabled) {
 				t.Errorf("flag %q: %v, %v; want ErrExitDisabled", flag, got, err)
@@ -152,7 +152,7 @@ func TestParseExitSize(t *testing.T) {
 	if _, err := transcript.ParseExit([]byte(fits)); err != nil {
 		t.Errorf("65536 bytes: %v", err)
 	}
-	// The size comes before the JSON, which is wrong here too.
+	// The size is checked before the JSON, which is invalid too.
 	_, err := transcript.ParseExit([]byte(fits + "x"))
 	const want = "invalid exit signal: more than 65536 bytes"
 	if err == nil || err.Error() != want {
@@ -160,7 +160,7 @@ func TestParseExitSize(t *testing.T) {
 	}
 }
 
-// The JSON as a whole comes before what the fields say, and the fields are checked in their fixed order.
+// The syntax is checked before the values, and those in a fixed order.
 func TestParseExitOrder(t *testing.T) {
 	for _, c := range []struct{ data, want string }{
 		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"completed","extra":1}`,
@@ -216,7 +216,7 @@ func TestSessionCompletedFrom(t *testing.T) {
 	}
 }
 
-func TestMarshalledExitParsesToItself(t *testing.T) {
+func TestExitRoundTrip(t *testing.T) {
 	version := rapid.StringMatching(`1\.[0-9]{1,4}\.[0-9]{1,4}`)
 	address := rapid.StringMatching(`https://[a-z][a-z0-9.-]{0,20}(:[0-9]{1,5})?(/[^;|$\x60\pC]{0,40})?`)
 	path := rapid.StringMatching(`[^/\\:.\pC][^/\\:\pC]{0,10}(/[^/\\.\pC][^/\\\pC]{0,10}){0,3}`)

@@ -35,7 +35,7 @@ func FuzzParseExit(f *testing.F) {
 			checkExitAccepted(t, data, got)
 		}
 		if len(data) > transcript.MaxExitBytes || loneSurrogateWritten(data) {
-			return // encoding/json has no opinion on either
+			return // encoding/json accepts both
 		}
 		invalidJSON := err != nil && strings.HasPrefix(err.Error(), "invalid JSON: ")
 		if reference := exitShape(data); invalidJSON != (reference != nil) {
@@ -62,7 +62,7 @@ func checkExitAccepted(t *testing.T, data []byte, got *signalbox.ExitSignal) {
 		t.Fatal(err)
 	}
 	if len(marshalled) > transcript.MaxExitBytes {
-		return // encoding/json writes six bytes for one that HTML would mind
+		return // encoding/json escapes characters that HTML treats specially
 	}
 	again, err := transcript.ParseExit(marshalled)
 	if err != nil {
@@ -75,7 +75,7 @@ func checkExitAccepted(t *testing.T, data []byte, got *signalbox.ExitSignal) {
 
 var exitPosition = regexp.MustCompile(` at line (\d+) column (\d+)$`)
 
-// checkExitRefusal wants an error that can be shown anywhere and points into the data.
+// checkExitRefusal checks that the error is printable and points into the data.
 func checkExitRefusal(t *testing.T, data []byte, err error) {
 	var refused *signalbox.ExitSignalError
 	if !errors.As(err, &refused) {
@@ -100,7 +100,7 @@ func checkExitRefusal(t *testing.T, data []byte, err error) {
 	}
 }
 
-// exitShape checks the third rule of validation, the JSON, by the tokens of encoding/json.
+// exitShape checks the JSON with the tokens of encoding/json.
 func exitShape(data []byte) error {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return errors.New("not JSON")
@@ -146,8 +146,8 @@ func exitShape(data []byte) error {
 	return nil
 }
 
-// loneSurrogateWritten reports whether data may have a lone surrogate, which encoding/json would replace: it
-// cannot tell, since it sees all escapes, also those of pairs.
+// loneSurrogateWritten reports whether data may have a lone surrogate, which encoding/json replaces. It also returns true
+// for pairs.
 func loneSurrogateWritten(data []byte) bool {
 	return bytes.Contains(bytes.ToLower(data), []byte(`\ud`))
 }

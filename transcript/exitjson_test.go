@@ -184,7 +184,7 @@ func TestParseExitErrorNamesField(t *testing.T) {
 	}
 }
 
-// The signal, and a string for each field that is free text: nothing else may cost memory.
+// Only the signal and its strings are allocated.
 func TestParseExitAllocations(t *testing.T) {
 	data := []byte(seedExits[0].json)
 	const limit = 10

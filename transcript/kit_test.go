@@ -22,10 +22,10 @@ import (
 // The kit's format is described in docs/signals.md.
 const (
 	kitGlob     = "../testdata/recognition/*.txtar"
-	kitMinCases = 951 // all there are, so that a lost file is noticed
+	kitMinCases = 951 // the current number, so that a lost file is noticed
 )
 
-// A kitCase is one case of the kit. What has no expectation is nil.
+// kitCase is one case of the kit. A nil field is not checked.
 type kitCase struct {
 	name, why     string
 	input         []byte
@@ -113,7 +113,7 @@ func (c *kitCase) checkResolve(t *testing.T, signals []signalbox.Signal) {
 	}
 }
 
-// checkStrip holds StripStream to Strip on every input of the kit, and both to the case's expectation.
+// checkStrip compares StripStream with Strip, and both with the expectation.
 func (c *kitCase) checkStrip(t *testing.T) {
 	got := transcript.Strip(string(c.input))
 	if c.strip != nil {
@@ -177,7 +177,7 @@ func scanPieces(pieces [][]byte, opts *transcript.Options) []signalbox.Signal {
 	scanner := transcript.NewScanner(opts)
 	buffer := []byte{}
 	for _, piece := range pieces {
-		// A scanner must not keep what it was handed, so every piece comes in the same, overwritten buffer.
+		// A scanner must not retain its input, so all pieces share a buffer that is cleared after each.
 		buffer = append(buffer[:0], piece...)
 		signals = append(signals, scanner.Push(buffer)...)
 		clear(buffer)
@@ -185,8 +185,8 @@ func scanPieces(pieces [][]byte, opts *transcript.Options) []signalbox.Signal {
 	return append(signals, scanner.Close()...)
 }
 
-// cuts returns ways of cutting the input: by the byte, by seven, at random, and, where that is cheap, in two
-// at every place.
+// cuts returns ways of cutting the input: into single bytes, sevens, random pieces and, if the input is short, into two at
+// every position.
 func cuts(input []byte) map[string][][]byte {
 	ways := map[string][][]byte{
 		"one byte at a time": slices.Collect(slices.Chunk(input, 1)),
@@ -210,7 +210,7 @@ func cuts(input []byte) map[string][][]byte {
 	return ways
 }
 
-// withRole marks what the role may not send, as `scan --role` does.
+// withRole refuses the signals that the role may not send, as `scan --role` does.
 func withRole(signals []signalbox.Signal, role signalbox.Role) []signalbox.Signal {
 	marked := slices.Clone(signals)
 	for i := range marked {
@@ -246,8 +246,8 @@ func compareSignals(t *testing.T, what string, want []map[string]any, got []sign
 	}
 }
 
-// mismatch compares the keys that want has. A key that ends in _has holds one or more substrings, one that ends
-// in _lacks those that must not be there.
+// mismatch compares the keys in want. A key that ends in _has has one or more substrings that must be present, one that
+// ends in _lacks those that must be absent.
 func mismatch(want, got map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		field, has := strings.CutSuffix(key, "_has")
@@ -291,7 +291,7 @@ func asJSON(t *testing.T, s signalbox.Signal) map[string]any {
 	return m
 }
 
-// compact shows what is not null, shortened.
+// compact formats the values that are not null, shortened.
 func compact(m map[string]any) string {
 	short := map[string]any{}
 	for k, v := range m {
@@ -309,8 +309,7 @@ func compact(m map[string]any) string {
 var kitKeys = []string{"dialect", "signal", "handler", "task_id", "title", "body", "exit", "confidence", "fields",
 	"raw", "offset", "line", "refused", "detail", "detail_has", "detail_lacks", "times"}
 
-// kitCases reads a group. What the format does not know is an error, so that a slip of the pen cannot make a
-// case that tests nothing.
+// kitCases reads a group. Anything unknown is an error, so that a typo cannot make a case that tests nothing.
 func kitCases(t *testing.T, group string, archive *txtar.Archive) []*kitCase {
 	t.Helper()
 	var cases []*kitCase
@@ -450,8 +449,7 @@ func kitObject(data []byte) (map[string]any, error) {
 	return object, err
 }
 
-// kitLines reads expectations, one a line. A line that does not say refused means a signal that was taken;
-// times makes it stand for so many lines.
+// kitLines reads expectations, one per line. Without refused the signal must be accepted. times repeats the line.
 func kitLines(data []byte) ([]map[string]any, error) {
 	lines := []map[string]any{}
 	for line := range bytes.Lines(data) {

@@ -17,12 +17,12 @@ import (
 func chunkLine(kind string, turn int, text string) string {
 	data, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string does not fail
+		panic(err) // encoding a string does not fail
 	}
 	return fmt.Sprintf(`{"type":%q,"turn":%d,"text":%s}`+"\n", kind, turn, data)
 }
 
-// restart is how the oracle tells that the reply of a turn begins again, and how that it does not come.
+// restart returns the event that withdraws the reply of a turn.
 func restart(turn int, name string) string {
 	return fmt.Sprintf(`{"type":"system","turn":%d,"name":%q,"level":"warning","text":"it was cut off"}`+"\n", turn, name)
 }
@@ -39,8 +39,8 @@ func oracleOptions(key string) *transcript.Options {
 	return &transcript.Options{Format: signalbox.FormatOracle, Key: key}
 }
 
-// A conversation is heard as the texts of its replies are, one after the other, however it was cut and whatever was void.
-func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
+// A conversation has the same signals as the texts of its replies in sequence, without those that were withdrawn.
+func TestOracleStreamMatchesItsReplies(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		var stream, said strings.Builder
 		turns := rapid.IntRange(0, 4).Draw(t, "turns")
@@ -73,7 +73,7 @@ func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
 		want, _ := scanOnce([]byte(said.String()), &transcript.Options{Format: signalbox.FormatCodex, Key: key})
 		got, _ := scanOnce([]byte(stream.String()), oracleOptions(key))
-		// A void text of white space still moves what follows.
+		// A withdrawn text of white space still moves the following text.
 		for _, list := range [][]signalbox.Signal{want, got} {
 			for i := range list {
 				list[i].Offset, list[i].Line = 0, 0
@@ -86,8 +86,8 @@ func TestAConversationIsHeardAsItsRepliesAre(t *testing.T) {
 	})
 }
 
-// Chunks in any order, as no program writes them.
-func TestAnyCuttingOfAnyChunksGivesTheSameSignals(t *testing.T) {
+// Events in any order, including orders that no program writes.
+func TestOracleCuts(t *testing.T) {
 	long := strings.Repeat("some more text\n", 4400) + "CHECKPOINT: t1\n"
 	property.Check(t, func(t *rapid.T) {
 		var stream strings.Builder
@@ -109,8 +109,8 @@ func TestAnyCuttingOfAnyChunksGivesTheSameSignals(t *testing.T) {
 	})
 }
 
-// What may still be void is not told: an urgent signal would be acted on at once.
-func TestAReplyIsHeardWhenItIsWhole(t *testing.T) {
+// Signals of a reply that may be withdrawn are not released, because urgent ones are acted on immediately.
+func TestOracleReplyIsReleasedWhenComplete(t *testing.T) {
 	for name, after := range map[string]string{"a tool": callLine, "a signal": `{"type":"signal","turn":1,"signal":"stuck","confidence":1,"fields":{},"raw_xml":""}` + "\n",
 		"another turn": chunkLine("content", 2, "x"), "the end": doneLine, "an error": `{"type":"error","name":"dropped","text":"t"}` + "\n"} {
 		s := transcript.NewScanner(oracleOptions(""))
@@ -127,7 +127,7 @@ func TestAReplyIsHeardWhenItIsWhole(t *testing.T) {
 	}
 }
 
-func TestOracleFailureIsToldBeforeTheEnd(t *testing.T) {
+func TestOracleReportsFailureBeforeDone(t *testing.T) {
 	s := transcript.NewScanner(oracleOptions(""))
 	s.Push([]byte(`{"type":"error","name":"dropped","text":"the connection was cut"}` + "\n"))
 	if r := s.Report(); r.Ended || !r.Failed || r.Error != "the connection was cut" {
@@ -143,8 +143,8 @@ func TestOracleFailureIsToldBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// What was released before a text that is taken back must not be released again.
-func TestWhatIsTakenBackIsNotHeardTwice(t *testing.T) {
+// Signals released before a withdrawn text must not be released again.
+func TestRestoreDoesNotReleaseTwice(t *testing.T) {
 	many := strings.Repeat(`CHECKPOINT: t1\n`, 900) + strings.Repeat(`CHECKPOINT\n`, 900)
 	before := `{"type":"message","role":"assistant","content":"` + many + `"}` + "\n"
 	foreign := `{"type":"message","content":"` + strings.Repeat(`x\n`, 40_000)
@@ -159,8 +159,8 @@ func TestWhatIsTakenBackIsNotHeardTwice(t *testing.T) {
 	}
 }
 
-// Marks copy what waits to be released, so there must be few or they must have little to copy.
-func BenchmarkOracleMarks(b *testing.B) {
+// Snapshots copy the signals that wait to be released, so there must be few of either.
+func BenchmarkOracleSnapshots(b *testing.B) {
 	exit := "```json\n" + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}` + "\n```\n"
 	for name, input := range map[string]string{
 		"turns":        strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+chunkLine("content", 2, "CHECKPOINT: t1\n"), 10_000),

@@ -95,7 +95,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestSignalsReportsAReadErrorAfterWhatWasHeard(t *testing.T) {
+func TestSignalsReadError(t *testing.T) {
 	broken := errors.New("disk on fire")
 	r := io.MultiReader(strings.NewReader("CHECKPOINT: t1\n"), iotest.ErrReader(broken))
 	var names []string
@@ -110,7 +110,7 @@ func TestSignalsReportsAReadErrorAfterWhatWasHeard(t *testing.T) {
 	}
 }
 
-func TestSignalsStopsWhenTheCallerDoes(t *testing.T) {
+func TestSignalsStop(t *testing.T) {
 	reads := 0
 	r := readerFunc(func(p []byte) (int, error) {
 		reads++
@@ -128,7 +128,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestPendingTellsOfACheckpointAtOnce(t *testing.T) {
+func TestPending(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	if got := s.Push([]byte("CHECKPOINT: t1\nProgress: half")); len(got) != 0 {
 		t.Errorf("a signal whose body may grow was returned: %v", got)
@@ -145,8 +145,8 @@ func TestPendingTellsOfACheckpointAtOnce(t *testing.T) {
 	}
 }
 
-// While an agent waits for a tool, what it said before must be heard.
-func TestWhatPrecedesAToolCallIsHeardBeforeTheToolReturns(t *testing.T) {
+// Signals before a tool call are released while the tool runs.
+func TestToolCallReleasesSignals(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1"}]},"parent_tool_use_id":null}` + "\n"))
 	got := s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
@@ -155,8 +155,8 @@ func TestWhatPrecedesAToolCallIsHeardBeforeTheToolReturns(t *testing.T) {
 	}
 }
 
-// The text of a line may come before the member that says whose it is, and be longer than what is held back.
-func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
+// The text of a line may precede the member that says whose it is, and be longer than what is held back.
+func TestLongForeignTextIsWithdrawn(t *testing.T) {
 	long := strings.Repeat("text\\n", 40_000)
 	for _, line := range []string{
 		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":"toolu_1","type":"assistant"}`,
@@ -184,7 +184,7 @@ func TestALongTextThatIsNotTheAgentsOwnIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestPendingSaysNothingOfATextThatMayBeTakenBack(t *testing.T) {
+func TestTentativeTextIsNotPending(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"` + strings.Repeat(`x\n`, 32_760) +
 		`CHECKPOINT: t1\nfoo\n` + strings.Repeat(`y\n`, 100)))
@@ -197,8 +197,8 @@ func TestPendingSaysNothingOfATextThatMayBeTakenBack(t *testing.T) {
 	}
 }
 
-// Whether a stream is JSON must not depend on how much noise comes in one piece with it.
-func TestCutsDoNotDecideTheFormat(t *testing.T) {
+// The recognized format must not depend on how much noise is in one piece with the JSON.
+func TestAutoFormatDoesNotDependOnCuts(t *testing.T) {
 	event := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}` + "\n"
 	for _, noise := range []int{3, 7} { // 0.6 MB and 1.4 MB
 		input := []byte(strings.Repeat(strings.Repeat("n", 200_000)+"\n", noise) + event + event)
@@ -208,15 +208,15 @@ func TestCutsDoNotDecideTheFormat(t *testing.T) {
 	}
 }
 
-func TestWhatIsDroppedDoesNotDependOnCuts(t *testing.T) {
+func TestDroppedDoesNotDependOnCuts(t *testing.T) {
 	input := []byte(strings.Repeat("CHECKPOINT: t1\n", 20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
 	for seed := range uint64(4) {
 		checkCuts(t, input, &transcript.Options{Format: signalbox.FormatPlain}, seed)
 	}
 }
 
-// Signals in a text that may have to be taken back cannot be released, so their bodies are bounded together.
-func TestBodiesOfALongLineAreBounded(t *testing.T) {
+// Signals in tentative text cannot be released, so their bodies are bounded together.
+func TestTentativeBodiesAreBounded(t *testing.T) {
 	signal := `CHECKPOINT: t1\nSummary: ` + strings.Repeat("x", 60_000) + `\n`
 	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat(signal, 400) + `"}}` + "\n"
 	got, _ := scanOnce([]byte(line), &transcript.Options{Format: signalbox.FormatCodex})
@@ -234,13 +234,13 @@ func TestBodiesOfALongLineAreBounded(t *testing.T) {
 	}
 }
 
-// What is taken back must leave what was being read before as it was: half a line, half an object, half a verdict.
-func TestTakingBackDisturbsNothing(t *testing.T) {
+// Withdrawing a text must not change a partial line, object or body before it.
+func TestRestoreKeepsPartialInput(t *testing.T) {
 	foreign := `{"type":"message","content":"\n` + strings.Repeat(`REVIEW_PASSED: t9\n}}{<signal type=\"stuck\"></signal>\n`, 3000) + `","role":"user"}` + "\n"
 	delta := func(text string) string {
 		return `{"type":"message","role":"assistant","content":"` + text + `","delta":true}` + "\n"
 	}
-	long := strings.Repeat("x", 200) // so that buffers have room enough to be written to again
+	long := strings.Repeat("x", 200) // so that buffers have spare capacity
 	for _, test := range []struct{ text, raw string }{
 		{`READY_FOR_REVIEW: t1 ` + long, "READY_FOR_REVIEW: t1 " + long},
 		{`{\"protocol\":\"apm2_agent_exit\",\n\"` + long, "{\"protocol\":\"apm2_agent_exit\",\n\"" + long},

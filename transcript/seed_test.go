@@ -12,10 +12,10 @@ import (
 	"signalbox/transcript"
 )
 
-// pythonSpace is what \s matches in a Python pattern on text.
+// pythonSpace is the class of characters that \s matches in Python.
 const pythonSpace = `\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
 
-// seedParse is the original parse_signal with Go's regular expressions.
+// seedParse is the original parse_signal with Go regular expressions.
 func seedParse(text string) (name, task string) {
 	for _, row := range signalbox.LineSignals() {
 		pattern := `(?m:^)` + regexp.QuoteMeta(row.Text)
@@ -31,7 +31,7 @@ func seedParse(text string) (name, task string) {
 	return signalbox.NameUnknown, ""
 }
 
-func TestSeedPolicyIsTheSeeds(t *testing.T) {
+func TestResolveSeedMatchesPatterns(t *testing.T) {
 	pool := append([]string{"READY_FOR_REVIEW:", "AUDIT_PASSED:", "CHECKPOINT:\n\n", "HEALTH_AUDIT: HEALTHY", "REMEDIATION_COMPLETE", "EXPERT_REQUEST", " ",
 		"\u00a0", "\u2028", "\x1c", "x"}, fragments...)
 	property.Check(t, func(t *rapid.T) {

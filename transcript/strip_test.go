@@ -12,8 +12,8 @@ import (
 	"signalbox/transcript"
 )
 
-// FuzzStrip holds that Strip takes away what the scanner says are turn signals outside fences, then white space at
-// the end, and nothing else.
+// FuzzStrip checks that Strip removes the turn signals that the scanner finds outside fences, then trailing white space,
+// and nothing else.
 func FuzzStrip(f *testing.F) {
 	for _, input := range kitInputs(f) {
 		f.Add(input)
@@ -21,14 +21,14 @@ func FuzzStrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { checkStrip(t, text) })
 }
 
-func TestStripTakesTurnSignalsOnly(t *testing.T) {
+func TestStripRemovesOnlyTurnSignals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) { checkStrip(t, drawText(t)) })
 }
 
 func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 	signals, report := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
 	if len(signals) >= transcript.MaxSignals || report.Dropped > 0 || text != strings.ToValidUTF8(text, "") {
-		return // not all blocks are listed, or not as they are written
+		return // some blocks are not listed, or not as written
 	}
 	want, rest := "", text
 	at := int64(0)
@@ -49,7 +49,7 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 	}
 }
 
-func TestStripPassesOverAByteOrderMark(t *testing.T) {
+func TestStripIgnoresByteOrderMark(t *testing.T) {
 	const mark, block = "\uFEFF", `<signal type="stuck"><blocker>b</blocker></signal>`
 	for _, text := range []string{mark + "```\n```\n" + block, mark + "```\n" + block + "\n```\n", mark + block, mark + "~~~\n~~~\n" + mark + "```\n" + block} {
 		checkStrip(t, text)
@@ -66,7 +66,7 @@ func TestStripPassesOverAByteOrderMark(t *testing.T) {
 	}
 }
 
-func TestStripStreamReturnsTheWritersError(t *testing.T) {
+func TestStripStreamWriteError(t *testing.T) {
 	full := errors.New("disk full")
 	s := transcript.NewStripStream(writerFunc(func([]byte) (int, error) { return 0, full }))
 	if _, err := s.Write([]byte("some text")); !errors.Is(err, full) {
@@ -81,8 +81,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// What is released must be released at once: a reader waits for it.
-func TestStripStreamHoldsBackOnlyWhatMayBeASignal(t *testing.T) {
+// Text is written immediately, because a reader waits for it.
+func TestStripStreamWritesImmediately(t *testing.T) {
 	for _, test := range []struct{ text, released string }{
 		{"Hello, wor", "Hello, wor"},
 		{"Hello <", "Hello"},
@@ -104,7 +104,7 @@ func TestStripStreamHoldsBackOnlyWhatMayBeASignal(t *testing.T) {
 	}
 }
 
-func TestStripHoldsWhiteSpaceCheaply(t *testing.T) {
+func TestStripWhiteSpaceMemory(t *testing.T) {
 	for _, space := range []string{strings.Repeat(" ", 1<<20), strings.Repeat("\r\n", 20_000)} {
 		if got := transcript.Strip("a" + space); got != "a" {
 			t.Errorf("white space at the end stays: %d bytes", len(got))

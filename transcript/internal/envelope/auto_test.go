@@ -6,8 +6,8 @@ import (
 	"signalbox"
 )
 
-// Formats share the names of types, so each must be told by its fields.
-func TestEveryFirstLineIsRecognised(t *testing.T) {
+// Formats share the names of types, so each is identified by its members.
+func TestRecognize(t *testing.T) {
 	for format, lines := range map[signalbox.Format][]string{
 		signalbox.FormatClaude: {
 			`{"type":"system","subtype":"init","session_id":"s","name":"n","text":"t"}`,

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// recorder keeps what a jsonLine hands over.
+// recorder records the calls of a jsonLine.
 type recorder struct {
 	line   *jsonLine
 	fields map[fieldID]string
@@ -44,7 +44,7 @@ func feedPieces(t *rapid.T, j *jsonLine, line []byte) {
 
 var jsonText = rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/{}[]:,\n\t\x00\u007fé漢😀\u2028<&")))
 
-// anyValue is a JSON value of at most that depth. Its keys are often those that the schema names.
+// anyValue draws a JSON value of at most the given depth. Its keys are often in the schema.
 func anyValue(depth int) *rapid.Generator[any] {
 	kinds := []*rapid.Generator[any]{
 		jsonText.AsAny(),
@@ -65,7 +65,7 @@ func anyObject(depth int) *rapid.Generator[map[string]any] {
 	return rapid.MapOfN(key, anyValue(depth), 0, 4)
 }
 
-// anyLine writes an object in one of the ways in which it may be written.
+// anyLine encodes an object with or without white space and HTML escapes.
 func anyLine(t *rapid.T, object map[string]any) []byte {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
@@ -84,7 +84,7 @@ func anyLine(t *rapid.T, object map[string]any) []byte {
 	return written
 }
 
-func TestJSONLineReadsWhatEncodingJSONWrites(t *testing.T) {
+func TestJSONLineMatchesEncodingJSON(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		object := anyObject(4).Draw(t, "object")
 		line := anyLine(t, object)
@@ -114,7 +114,7 @@ func TestJSONLineReadsWhatEncodingJSONWrites(t *testing.T) {
 	})
 }
 
-func TestJSONLineIsNotCompleteBeforeItsEnd(t *testing.T) {
+func TestJSONLineIncomplete(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		line := anyLine(t, anyObject(3).Draw(t, "object"))
 		j, _ := newRecorder()
@@ -136,8 +136,8 @@ func TestJSONLineIsNotCompleteBeforeItsEnd(t *testing.T) {
 	})
 }
 
-// FuzzJSONLine holds that every JSON object on a line is complete, that the text in it is what encoding/json reads, and
-// that cuts do not matter.
+// FuzzJSONLine checks that every JSON object is complete, that its text is what encoding/json reads, and that cuts do not
+// matter.
 func FuzzJSONLine(f *testing.F) {
 	f.Add([]byte(`{"type":"message","content":"a\n\"b\" \ud83d\ude00 \u0000"}`), uint8(3))
 	f.Add([]byte(`{"content":"\ud83d","message":{"id":[1,2.5e-3,true,null,{}]}}`), uint8(1))
@@ -176,7 +176,7 @@ func checkText(t *testing.T, line []byte, got string) {
 	var want string
 	if json.Unmarshal(line, &object) != nil || json.Unmarshal(object["content"], &want) != nil || bytes.Count(line, []byte("content")) != 1 ||
 		bytes.Contains(line, []byte(`\u00`)) {
-		return // no text, or perhaps the same key twice
+		return // no text, or possibly a duplicate key
 	}
 	if shown := string([]rune(got)); shown != want {
 		t.Errorf("%q: text %q, want %q", line, shown, want)

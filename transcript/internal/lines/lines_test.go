@@ -23,14 +23,14 @@ func TestWhiteSpace(t *testing.T) {
 	}
 }
 
-func TestShownText(t *testing.T) {
+func TestExcerpt(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	for text, want := range map[string]string{
 		"é":              "é",
 		"a\xff\xe2\x82b": "a\ufffd\ufffd\ufffdb",
 		long + "y":       long + "y",
 		long + "yz":      long + "y…",
-		long + "éz":      long + "…", // no half of a rune
+		long + "éz":      long + "…", // not half of a rune
 		long + "\xffyz":  long + "\ufffd…",
 	} {
 		if got := lines.Excerpt([]byte(text)); got != want {
@@ -72,8 +72,8 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// A text is told apart the same way however it is cut, and nothing of it is lost.
-func TestFencerAndRunesInPieces(t *testing.T) {
+// The result does not depend on the cuts, and no text is lost.
+func TestFencerAndRunes(t *testing.T) {
 	const text = "\uFEFF```go\n<a>\n ~~~\n   ```` \r\né\n~~~ `\n```x\n~~~\n``` a`b\n``\n   \n    ```\n\xff日\n\x80```"
 	const want = "|\uFEFF```go|<a>| ~~~|   ```` \r|" + "é" + "|~~~ `|```x|~~~|" + "``` a`b" + "``" + "   " + "    ```" + "\ufffd日" + "\ufffd```"
 	for n := 1; n <= len(text); n++ {

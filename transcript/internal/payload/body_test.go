@@ -49,7 +49,7 @@ func TestBodyForms(t *testing.T) {
 func TestBodyLabels(t *testing.T) {
 	tests := []struct {
 		line string
-		name string // "" when the line is no label
+		name string // "" if the line is not a label
 		text string
 	}{
 		{"files modified: x", "Files Modified", "x"},
@@ -98,8 +98,8 @@ func TestBodyLabels(t *testing.T) {
 	}
 }
 
-func TestBodyKnowsEveryDocumentedLabel(t *testing.T) {
-	// As in the coordinator's rules: what each signal's body may hold, the experts' and the question's fields.
+func TestBodyDocumentedLabels(t *testing.T) {
+	// The fields in the coordinator's rules, for all signals, experts and questions.
 	documented := `Files Modified|Tests Written|Environment Verification Matrix|Environments Tested|Expert Consultation|Summary|
 Blocker|Attempted|Needed|Progress|Blocked By|Issue|Command|Output|Environment|Files Reviewed|Quality Assessment|Issues Found|
 Required Fixes|Priority|Requirements Verification|Failed Criteria|Passing Criteria|Pre-existing Failures|Confidence|
@@ -264,7 +264,7 @@ Acceptance Criteria:
 	wantBody(t, "SUB-TASK:\n", bodyFields{"SUB-TASK": []map[string]any{{"id": "", "title": ""}}})
 }
 
-func TestBodyOfRealSignals(t *testing.T) {
+func TestBodyExamples(t *testing.T) {
 	wantBody(t, `
 **Files Modified:**
 - main.go
@@ -297,10 +297,10 @@ func wantBody(t *testing.T, body string, want bodyFields) {
 	}
 }
 
-// A field's lines may be anything that neither opens a fence nor has white space at its ends.
+// The lines of a field may be anything that does not open a fence and has no white space around it.
 var bodyItemLine = rapid.StringMatching(`[-+*|#a-zA-Z0-9:.é]([-+*|a-z0-9:.é ]{0,12}[-a-z:|])?`)
 
-func TestBodyListsAreReadAsWritten(t *testing.T) {
+func TestBodyListRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		labels := rapid.SliceOfNDistinct(rapid.OneOf(
 			rapid.SampledFrom(slices.DeleteFunc(slices.Clone(bodyLabels[:]), func(l string) bool { return l == bodySubTask })),
@@ -334,7 +334,7 @@ func TestBodyListsAreReadAsWritten(t *testing.T) {
 	})
 }
 
-func TestBodyTablesAreReadAsWritten(t *testing.T) {
+func TestBodyTableRoundTrip(t *testing.T) {
 	cell := rapid.StringMatching(`([a-z0-9|\\é-]([a-z0-9| é-]{0,8}[a-z0-9|é])?)?`)
 	property.Check(t, func(t *rapid.T) {
 		header := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z][a-z ]{0,5}[a-z]`), 1, 5, rapid.ID).Draw(t, "header")
@@ -358,8 +358,8 @@ func TestBodyTablesAreReadAsWritten(t *testing.T) {
 	})
 }
 
-// Bodies that repeat one thing over and over are where a reader loses its place.
-func TestBodiesThatRepeatOneThing(t *testing.T) {
+// Repetition is likely to confuse a parser.
+func TestBodyRepetition(t *testing.T) {
 	const size = 16 << 10
 	var wide strings.Builder
 	for i := 0; wide.Len() < size; i++ {
@@ -379,7 +379,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(checkBody)
 }
 
-// checkBody holds what is true of every body, whatever it says.
+// checkBody checks what holds for every body.
 func checkBody(t *testing.T, b []byte) {
 	t.Helper()
 	body := Body(b)
@@ -434,8 +434,8 @@ func checkBodyValue(t *testing.T, value any) {
 	}
 }
 
-// A body must not become many times its size in memory.
-func TestHugeTablesAndManyLabelsAreText(t *testing.T) {
+// A parsed body must not take many times its size in memory.
+func TestBodyLimits(t *testing.T) {
 	table := Body([]byte("Summary:\n| a |\n|---|\n" + strings.Repeat("| b |\n", 10_000)))
 	if text, ok := table["Summary"].(string); !ok || strings.Count(text, "| b |") != 10_000 {
 		t.Errorf("a table of 10,000 rows is a %T", table["Summary"])

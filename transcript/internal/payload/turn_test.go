@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-func TestTurnOfTheSeed(t *testing.T) {
+func TestTurnSeedExample(t *testing.T) {
 	raw := `<signal type="need_turn">
   <reason>search_code failed, trying vault search instead</reason>
   <confidence>0.8</confidence>
@@ -75,12 +75,12 @@ func TestTurnTypes(t *testing.T) {
 	}
 }
 
-func TestTurnOpeners(t *testing.T) {
+func TestTurnOpeningTag(t *testing.T) {
 	tests := []struct {
 		opener  string
 		typ     string
 		key     string
-		problem string // "" when it can be read
+		problem string // "" if the block is valid
 	}{
 		{`<signal type="stuck">`, "stuck", "", ""},
 		{`<signal type='stuck'>`, "stuck", "", ""},
@@ -131,7 +131,7 @@ func TestTurnOpeners(t *testing.T) {
 	}
 }
 
-func TestTurnBlocksThatCannotBeRead(t *testing.T) {
+func TestTurnErrors(t *testing.T) {
 	for _, raw := range []string{"", "<", "<signal", "<signals type='stuck'></signal>", "signal type='stuck'/>", " <signal type='stuck'/>",
 		"<signal type='stuck'>", "<signal type='stuck'></signal", "<signal type='stuck'></signals>", "<signal type='stuck'></signal>x",
 		"<signal type='stuck'/>x", "<signal type='stuck'/></signal>", "<signal type='stuck'></ signal>"} {
@@ -142,7 +142,7 @@ func TestTurnBlocksThatCannotBeRead(t *testing.T) {
 	mustReadTurn(t, "<signal type='stuck'></SIGNAL \n>")
 }
 
-func TestOpenerEnd(t *testing.T) {
+func TestOpeningEnd(t *testing.T) {
 	for _, opener := range []string{`<signal>`, `<signal/>`, `<SIGNAL type="a">`, `<signal type="a>b">`, `<signal type='a">"b'>`, `<signal type = "/>" >`,
 		`<signal don't>`, `<signal type=don't>`, `<signal a="b"">`, "<signal\n>"} {
 		b := []byte(opener + `rest="x">`)
@@ -314,7 +314,7 @@ func mustReadTurn(t *testing.T, raw string) Turn {
 
 var turnEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&#62;", `"`, "&quot;", "'", "&#x27;")
 
-func TestTurnIsReadAsWritten(t *testing.T) {
+func TestTurnRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(TurnTypes()).Draw(t, "type")
 		key := rapid.StringMatching(`[a-f0-9&<>"']{0,8}`).Draw(t, "key")
@@ -343,8 +343,8 @@ func TestTurnIsReadAsWritten(t *testing.T) {
 	})
 }
 
-// Blocks that repeat one thing over and over are where a reader loses its place.
-func TestTurnsThatRepeatOneThing(t *testing.T) {
+// Repetition is likely to confuse a parser.
+func TestTurnRepetition(t *testing.T) {
 	const open, end = `<signal type="stuck">`, `</signal>`
 	const size = 16 << 10
 	for _, unit := range []string{"<a>", "<", "&", "&#1", "&#x", "</a", "</a>", "<a></a>", "<reason>", "<reason></reason>", "<a>x</b>", "[", "\xff",
@@ -361,7 +361,7 @@ func FuzzTurn(f *testing.F) {
 	f.Fuzz(checkTurn)
 }
 
-// checkTurn holds what is true of every block, whatever it says.
+// checkTurn checks what holds for every block.
 func checkTurn(t *testing.T, raw []byte) {
 	t.Helper()
 	if beginsTurn(raw) {
