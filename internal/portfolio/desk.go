@@ -1,6 +1,7 @@
 package portfolio
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -13,30 +14,30 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/text"
 )
 
-// Desk answers questions about the portfolio in a folder. Each question reads the folder anew, so that an answer is
-// never about files that have changed. It may be used concurrently.
+// Desk answers questions about the portfolio in a folder. It reads the folder for each question, so that answers never
+// depend on old files. It is safe for concurrent use.
 type Desk struct {
 	dir  string
 	opts Options
-	// slots bounds how many questions are worked on at once: each holds all transactions in memory.
+	// slots limits the number of concurrent questions, because each has all transactions in memory.
 	slots chan struct{}
 }
 
 const maxQuestions = 2
 
-// Options are what a desk needs beside its folder.
+// Options configures a [Desk].
 type Options struct {
-	// Logs is the folder below which full results are saved: exit_signals and tax_harvest are made in it. It is made
-	// if need be. Empty means logs in the current folder.
+	// Logs is the folder for full results, in the subfolders exit_signals and tax_harvest. It is created when needed.
+	// Empty means logs in the current folder.
 	Logs string
-	// Now says what time it is; nil means time.Now. Only its date is part of an answer.
+	// Now returns the current time; nil means time.Now. Only the date is used in answers.
 	Now func() time.Time
 }
 
-// NewDesk makes a desk for a folder, which is not looked at before the first question. A nil opts means the zero
-// Options.
+// NewDesk returns a desk for a folder, which is first read by the first question. A nil opts means the zero Options.
 func NewDesk(dir string, opts *Options) *Desk {
 	d := &Desk{dir: dir, slots: make(chan struct{}, maxQuestions)}
 	if opts != nil {
@@ -51,46 +52,46 @@ func NewDesk(dir string, opts *Options) *Desk {
 	return d
 }
 
-// Lot is an open lot, and Amount what its numbers are.
+// Lot is an open lot; Amount is the type of its numbers.
 type (
 	Lot    = answer.Lot
 	Amount = answer.Amount
 )
 
-// Answer is what a tool says, in the format that was asked for.
+// Answer is the answer to a question, in the requested format.
 type Answer struct {
 	// JSON is one object.
 	JSON   json.RawMessage
 	Status brief.Status
-	// FilePath is the full result's file, if one was asked for and written.
+	// FilePath is the file with the full result, if it was requested and written.
 	FilePath string
-	// Problem is why the status is error; nil if it is not.
+	// Problem is the reason if the status is error, and nil otherwise.
 	Problem *Problem
 }
 
-// ExitQuery asks check_exit_signals. What is empty has its default.
+// ExitQuery is a question to check_exit_signals. Empty fields have the default in the comment.
 type ExitQuery struct {
 	Ticker    string
-	Shares    string // a number; the whole position
-	AccountID string // needed if several accounts hold the ticker
-	AsOf      string // a date; as in portfolio.yaml, or today
-	Format    string // agent
-	Output    string // inline
+	Shares    string // a number; default: the whole position
+	AccountID string // required if several accounts hold the ticker
+	AsOf      string // a date; default: as_of in portfolio.yaml, or today
+	Format    string // default: agent
+	Output    string // default: inline
 }
 
-// HarvestQuery asks suggest_tax_loss_harvest. What is empty has its default.
+// HarvestQuery is a question to suggest_tax_loss_harvest. Empty fields have the default in the comment.
 type HarvestQuery struct {
-	MinLoss       string // a number; all losses
-	SortBy        string // loss_amount
-	Account       string // all taxable accounts
-	Source        string // all: else a file in transactions, or the name of a format
-	AsOf          string // a date; as in portfolio.yaml, or today
+	MinLoss       string // a number; default: 0
+	SortBy        string // default: loss_amount
+	Account       string // default: all taxable accounts
+	Source        string // a file in transactions, or the name of a format; default: all
+	AsOf          string // a date; default: as_of in portfolio.yaml, or today
 	SkipWashCheck bool
-	Format        string // summary
-	Output        string // inline
+	Format        string // default: summary
+	Output        string // default: inline
 }
 
-// CheckExitSignals says whether to leave a position.
+// CheckExitSignals evaluates the exit rules of a position.
 func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 	return ask(ctx, d, q.Format, brief.FormatAgent, q.Output, answer.ExitTool(), answer.ExitFilePrefix,
 		func(problem *Problem) answer.ExitResult {
@@ -102,7 +103,7 @@ func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 		})
 }
 
-// SuggestTaxLossHarvest says which losses could be taken, and how much of them would count.
+// SuggestTaxLossHarvest finds losses that could be harvested, and how much of them would be deductible.
 func (d *Desk) SuggestTaxLossHarvest(ctx context.Context, q HarvestQuery) Answer {
 	return ask(ctx, d, q.Format, brief.FormatSummary, q.Output, answer.HarvestTool(), answer.HarvestFilePrefix, failedHarvest,
 		func() (answer.HarvestResult, string, *Problem) {
@@ -118,17 +119,17 @@ func problemOf(status, text string, problem answer.Problem) *Problem {
 	return &Problem{Kind: problem.ErrorKind, Text: text, Hint: problem.ErrorHint}
 }
 
-// ask does what both tools have in common: the form of the question, saving, the form of the answer. The result comes
-// with the ticker that its file is named after. A question in a form that is not known is answered as to an agent.
+// ask does the work that both tools share: it parses format and output, saves the full result and encodes the answer.
+// Result also returns the ticker for the name of the file. If the format is not known, the answer has the format agent.
 func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.Format, output string, tool brief.Tool[R, S], prefix string,
 	failure func(*Problem) R, result func() (R, string, *Problem)) Answer {
-	form, err := brief.ParseFormat(or(format, string(otherwise)))
+	form, err := brief.ParseFormat(cmp.Or(format, string(otherwise)))
 	where := brief.OutputInline
 	if err == nil {
-		where, err = brief.ParseOutput(or(output, string(brief.OutputInline)))
+		where, err = brief.ParseOutput(cmp.Or(output, string(brief.OutputInline)))
 	}
 	if err != nil {
-		problem := problemf(BadArgument, "ask again with one of these, or with none for the default", "%v", err)
+		problem := problemf(BadArgument, "use one of these, or omit it for the default", "%v", err)
 		text, err := tool.Answer(failure(problem), brief.FormatAgent, brief.Saved{})
 		if err != nil {
 			return failed(NotComputable, err)
@@ -138,7 +139,7 @@ func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
-	case <-ctx.Done(): // the question is asked all the same, and says that it was withdrawn
+	case <-ctx.Done(): // result reports it
 	}
 	found, ticker, problem := result()
 	var saved brief.Saved
@@ -152,11 +153,11 @@ func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.
 	if err != nil {
 		return failed(NotComputable, err)
 	}
-	told := Answer{JSON: text, Status: brief.StatusSuccess, FilePath: saved.Path, Problem: problem}
+	response := Answer{JSON: text, Status: brief.StatusSuccess, FilePath: saved.Path, Problem: problem}
 	if problem != nil {
-		told.Status = brief.StatusError
+		response.Status = brief.StatusError
 	}
-	return told
+	return response
 }
 
 func failed(kind string, err error) Answer {
@@ -167,10 +168,10 @@ func failed(kind string, err error) Answer {
 	return Answer{JSON: text, Status: brief.StatusError, Problem: &Problem{Kind: kind, Text: err.Error()}}
 }
 
-// save writes a full result into a file of its own.
+// save writes a full result to a new file.
 func (d *Desk) save(result any, prefix, ticker string) brief.Saved {
 	if answer.CheckTicker(ticker) != nil {
-		ticker = "" // none, or one that names no file; the answer says what is wrong with it
+		ticker = "" // not usable in a file name; the answer reports what is wrong with it
 	}
 	random := make([]byte, 4)
 	if _, err := rand.Read(random); err != nil {
@@ -196,29 +197,29 @@ func (d *Desk) save(result any, prefix, ticker string) brief.Saved {
 	})
 }
 
-// day is the day of a question.
+// day returns the date of a question: the one asked for, or the configured one, or today.
 func (d *Desk) day(asked, configured string) (tax.Date, *Problem) {
 	now := d.opts.Now()
 	today := tax.DateOf(now.Year(), now.Month(), now.Day())
-	text, where := asked, "as_of"
-	if text == "" {
-		text, where = configured, "as_of in portfolio.yaml"
+	date, where := asked, "as_of"
+	if date == "" {
+		date, where = configured, "as_of in portfolio.yaml"
 	}
-	if text == "" {
+	if date == "" {
 		return today, nil
 	}
-	day, err := tax.ParseDate(text)
+	day, err := tax.ParseDate(date)
 	if err != nil {
-		return 0, problemf(BadArgument, "write a date such as 2026-06-30", "%s: date %q is not a day written as 2024-01-31", where, cut(text))
+		return 0, problemf(BadArgument, "write a date such as 2026-06-30", "%s: %q is not a date", where, text.Shorten(date, 40))
 	}
 	if day > today {
-		return 0, problemf(FutureDate, "ask about today or a day before", "%s: %s is in the future, today is %s", where, day, today)
+		return 0, problemf(FutureDate, "use today or an earlier date", "%s: %s is in the future, today is %s", where, day, today)
 	}
 	return day, nil
 }
 
-// noFuture refuses rows that have not happened yet: what they would do to lots is not known.
-func (d *Desk) noFuture(data *Data) *Problem {
+// checkNoFuture refuses rows with a date in the future.
+func (d *Desk) checkNoFuture(data *Data) *Problem {
 	now := d.opts.Now()
 	today := tax.DateOf(now.Year(), now.Month(), now.Day())
 	for i := range data.transactions {
@@ -229,16 +230,16 @@ func (d *Desk) noFuture(data *Data) *Problem {
 	return nil
 }
 
-// open reads the folder and finds the day of a question.
+// open reads the folder and returns the date of the question.
 func (d *Desk) open(ctx context.Context, asOf string) (*Data, tax.Date, *Problem) {
 	if err := ctx.Err(); err != nil {
-		return nil, 0, problemf(NotComputable, "ask again", "the question was withdrawn: %v", err)
+		return nil, 0, problemf(NotComputable, "ask again", "the question was cancelled: %v", err)
 	}
 	data, problem := load(d.dir, ifNeeded)
 	if problem != nil {
 		return nil, 0, problem
 	}
-	if problem := d.noFuture(data); problem != nil {
+	if problem := d.checkNoFuture(data); problem != nil {
 		return nil, 0, problem
 	}
 	day, problem := d.day(asOf, data.Config.AsOf)
@@ -248,7 +249,7 @@ func (d *Desk) open(ctx context.Context, asOf string) (*Data, tax.Date, *Problem
 	return data, day, data.checkSplits(day)
 }
 
-// build folds the transactions up to a day.
+// build computes the lots from the transactions up to a day.
 func (d *Data) build(on tax.Date) (*tax.Book, *Problem) {
 	book, err := tax.Build(d.Rules, d.transactions, on)
 	if err != nil {
@@ -257,14 +258,14 @@ func (d *Data) build(on tax.Date) (*tax.Book, *Problem) {
 	return book, nil
 }
 
-// LotsQuery asks for lots. What is empty does not narrow the list.
+// LotsQuery is a question for lots. Empty fields select everything.
 type LotsQuery struct {
 	AsOf    string // a date; as in portfolio.yaml, or today
 	Account string
 	Ticker  string
 }
 
-// Lots returns the open lots on a day, in the order of accounts, tickers and dates. The error is a *[Problem].
+// Lots returns the open lots on a day, sorted by account, ticker and date. The error is a *[Problem].
 func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	data, day, problem := d.open(ctx, q.AsOf)
 	if problem != nil {
@@ -272,10 +273,10 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	}
 	ticker := strings.ToUpper(q.Ticker)
 	if _, known := data.account(q.Account); q.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", cut(q.Account))
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.Account, 40))
 	}
 	if ticker != "" && !data.traded(ticker) {
-		return nil, problemf(UnknownTicker, data.knownTickers(), "%s is nowhere among the transactions", cut(ticker))
+		return nil, problemf(UnknownTicker, data.knownTickers(), "%s is not in any transaction", text.Shorten(ticker, 40))
 	}
 	book, problem := data.build(day)
 	if problem != nil {

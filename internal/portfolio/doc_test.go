@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedFilesAreAPortfolio puts the examples of docs/portfolio-files.md into a folder, each where it says that it belongs.
+// TestDocumentedFilesAreAPortfolio builds a portfolio from the examples in docs/portfolio-files.md.
 func TestDocumentedFilesAreAPortfolio(t *testing.T) {
 	text := string(read(t, filepath.Join("..", "..", "docs", "portfolio-files.md")))
 	dir := t.TempDir()

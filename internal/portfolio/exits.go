@@ -13,9 +13,10 @@ import (
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/exitrule"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/text"
 )
 
-// Exits evaluates the exit rules of a ticker. What is wrong is a result of status error.
+// Exits evaluates the exit rules of a ticker. A problem gives a result of status error.
 func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
 	result, problem := d.exits(ctx, q)
 	if problem != nil {
@@ -24,7 +25,7 @@ func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
 	return result
 }
 
-// failedExit is what is known of a result, and why there is no more.
+// failedExit adds a problem to what is known of a result.
 func failedExit(known answer.ExitResult, problem *Problem) answer.ExitResult {
 	known.Status, known.Error = string(brief.StatusError), problem.Text
 	known.Problem = answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}
@@ -41,7 +42,7 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 	if q.Shares != "" {
 		var err error
 		if shares, err = decimal.Parse(q.Shares); err != nil || !shares.IsPos() {
-			return failed, problemf(BadArgument, "give a number above 0, or none for the whole position", "shares %q is no number of shares", cut(q.Shares))
+			return failed, problemf(BadArgument, "give a number of shares, or omit it for the whole position", "shares %q is not a number above 0", text.Shorten(q.Shares, 40))
 		}
 	}
 	data, day, problem := d.open(ctx, q.AsOf)
@@ -49,7 +50,7 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 		return failed, problem
 	}
 	if _, known := data.account(q.AccountID); q.AccountID != "" && !known {
-		return failed, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", cut(q.AccountID))
+		return failed, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
 	}
 	rules, configured, err := exitConfig(data.Config, ticker)
 	if err != nil {
@@ -57,24 +58,24 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 	}
 	held, err := data.holdings(ticker, day)
 	if err != nil {
-		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, plainly(err.Error()))
+		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
 	}
 	if !configured {
 		if len(data.prices[ticker]) == 0 && !data.traded(ticker) {
-			return failed, problemf(UnknownTicker, data.knownTickers(), "%s is nowhere in the portfolio", ticker)
+			return failed, problemf(UnknownTicker, data.knownTickers(), "%s is not in the portfolio", ticker)
 		}
 		return failed, problemf(NoExitRules, fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
 			"there are no exit rules for %s", ticker)
 	}
 	if last, ok := data.latest(ticker, day); ok {
-		// A stop is compared with the price, and is for today's shares.
+		// The stop price is for shares after the split and is compared with the last price.
 		if problem := last.checkSplit(ticker, data.splits(day)[ticker], day); problem != nil {
 			return failed, problem
 		}
 	}
-	input := exitrule.Input{Ticker: ticker, AsOf: calendar(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
+	input := exitrule.Input{Ticker: ticker, AsOf: midnightUTC(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
-	cut := data.feed(&input, day)
+	cut := data.addPrices(&input, day)
 	result := exitResult(exitrule.Evaluate(input), cut)
 	if result.PriceDate != "" {
 		if last, ok := data.latest(ticker, day); ok && day-last.date > freshDays {
@@ -88,9 +89,9 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 	return result, nil
 }
 
-// feed gives the input the prices of all tickers that its rules look at. It returns those whose early prices are no
-// measure for the later ones, by the day of the split.
-func (d *Data) feed(in *exitrule.Input, on tax.Date) map[string]tax.Date {
+// addPrices adds the prices of all tickers that the rules use. It returns the day of the split for those tickers whose
+// prices from before the split were omitted.
+func (d *Data) addPrices(in *exitrule.Input, on tax.Date) map[string]tax.Date {
 	splits, cut := d.splits(on), make(map[string]tax.Date)
 	wanted := []string{in.Ticker}
 	for _, rule := range in.Config.Rules {
@@ -106,8 +107,8 @@ func (d *Data) feed(in *exitrule.Input, on tax.Date) map[string]tax.Date {
 	return cut
 }
 
-// holdings counts the shares of a ticker in each account. It does not ask where they came from, so that shares
-// without a lot are counted too; what was sold without a purchase makes a position negative.
+// holdings returns the shares of a ticker in each account. It includes shares without a lot; a sale without a purchase
+// makes a position negative.
 func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) {
 	var rows []*tax.Transaction
 	for i := range d.transactions {
@@ -115,11 +116,11 @@ func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) 
 			rows = append(rows, t)
 		}
 	}
-	inOrder(rows)
+	sortForTax(rows)
 	held := make(map[string]Decimal)
 	var failure error
 	for _, t := range rows {
-		if err := count(held, t); err != nil && failure == nil {
+		if err := applyToHoldings(held, t); err != nil && failure == nil {
 			failure = err
 		}
 	}
@@ -130,8 +131,8 @@ func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) 
 	return list, failure
 }
 
-// count follows one row.
-func count(held map[string]Decimal, t *tax.Transaction) (err error) {
+// applyToHoldings changes the holdings as one transaction does.
+func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 	move := func(account string, shares Decimal) {
 		if account == "" || err != nil {
 			return
@@ -167,7 +168,7 @@ func count(held map[string]Decimal, t *tax.Transaction) (err error) {
 	return err
 }
 
-// incomplete says whether rows about a ticker need shares that no row brought.
+// incomplete reports whether shares of a ticker were sold or moved for which there is no purchase.
 func (d *Data) incomplete(ticker string, on tax.Date) (bool, *Problem) {
 	book, problem := d.build(on)
 	if problem != nil {
@@ -180,7 +181,7 @@ func (d *Data) traded(ticker string) bool {
 	return slices.ContainsFunc(d.transactions, func(t tax.Transaction) bool { return t.Ticker == ticker })
 }
 
-// knownTickers is the hint for a ticker that is not there.
+// knownTickers returns the hint for an unknown ticker.
 func (d *Data) knownTickers() string {
 	known := make(map[string]bool)
 	for i := range d.transactions {
@@ -201,7 +202,7 @@ func (d *Data) knownTickers() string {
 	return text
 }
 
-// exitResult is the verdict as an answer has it.
+// exitResult converts a verdict for an answer.
 func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 	result := answer.ExitResult{
 		Status: string(r.Status), Ticker: r.Ticker, Error: r.Error, OverallAssessment: r.Overall, TradeEligible: r.TradeEligible,
@@ -246,7 +247,7 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 			if !strings.Contains(s.Error, ticker) {
 				continue // the rule failed for another reason
 			}
-			signal.Error += fmt.Sprintf("; %s was split on %s, and prices before need the column adjusted", ticker, cut[ticker])
+			signal.Error += fmt.Sprintf("; %s was split on %s, and earlier prices need the column adjusted", ticker, cut[ticker])
 		}
 		return signal
 	}
@@ -260,17 +261,17 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 	return signal
 }
 
-// exitProblem is the kind of a verdict that failed.
+// exitProblem returns the problem of a verdict that failed.
 func exitProblem(r exitrule.Result) answer.Problem {
 	switch r.Failure {
 	case exitrule.BadShares:
-		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give a number of the shares that are held, whole if they are, or none for all of them"}
+		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give at most the number of shares held, without a fraction if the account holds none, or omit it for all shares"}
 	case exitrule.NotHeld:
-		return answer.Problem{ErrorKind: NotHeld, ErrorHint: "signalbox portfolio lots lists what is held; shares asks about a position that is not in the data"}
+		return answer.Problem{ErrorKind: NotHeld, ErrorHint: "signalbox portfolio lots lists what is held; to ask about a position that is not in the portfolio, give shares"}
 	case exitrule.AccountNeeded:
 		return answer.Problem{ErrorKind: AccountNeeded, ErrorHint: "name the account: account_id, or --account on the command line"}
 	case exitrule.Short:
-		return answer.Problem{ErrorKind: ShortPosition, ErrorHint: "close the short with a buy; if it is none, purchases are missing among the transactions"}
+		return answer.Problem{ErrorKind: ShortPosition, ErrorHint: "close the short with a buy; if the position is not short, purchases are missing in the transactions"}
 	case exitrule.BadConfig:
 		return answer.Problem{ErrorKind: BadConfig, ErrorHint: "correct exit_rules in portfolio.yaml"}
 	case exitrule.NoPrice:
@@ -280,12 +281,3 @@ func exitProblem(r exitrule.Result) answer.Problem {
 }
 
 func amount(d Decimal) answer.Amount { return answer.Amount{Decimal: d} }
-
-// cut keeps a text of a question short enough to be said back.
-func cut(text string) string {
-	const most = 40
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
-}

@@ -24,7 +24,7 @@ func monthEnds() []string {
 	return []string{"2026-01-30", "2026-02-27", "2026-03-31", "2026-04-30", "2026-05-29"}
 }
 
-// closes is a file of month-end prices, by ticker; the last price is of May.
+// closes returns a file of month-end prices by ticker; the last price is that of May.
 func closes(prices map[string][]string) string {
 	var text strings.Builder
 	text.WriteString("-- prices/2026.csv --\ndate,ticker,close\n")
@@ -47,7 +47,7 @@ func held(shares string) string {
 	return "-- transactions/brk.csv --\n" + header + "2025-01-10,brk,buy,SLV," + shares + ",20,,,\n"
 }
 
-// askedExit is a result that is no failure.
+// askedExit returns the result of a question that must succeed.
 func askedExit(t *testing.T, dir string, q ExitQuery) answer.ExitResult {
 	t.Helper()
 	q.Ticker = "SLV"
@@ -61,7 +61,7 @@ func askedExit(t *testing.T, dir string, q ExitQuery) answer.ExitResult {
 	return r
 }
 
-// TestExitCheckValues are the values that every implementation must give.
+// TestExitCheckValues checks the values that every implementation must give.
 func TestExitCheckValues(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -111,8 +111,8 @@ func TestExitBasket(t *testing.T) {
 	}
 }
 
-// TestExitSizing: at least one share, at most the position, fractions where the position has them, and a stop only
-// below the market.
+// TestExitSizing checks that at least one share and at most the position is sold, fractions only if the position has them,
+// and that a stop is placed only below the market.
 func TestExitSizing(t *testing.T) {
 	falling := closes(map[string][]string{"SLV": {"100", "98", "97.02", "94.1094", "84.69846"}})
 	for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestExitSizing(t *testing.T) {
 	}
 }
 
-// TestExitVerdicts has each verdict and its flag.
+// TestExitVerdicts checks each verdict and its flag.
 func TestExitVerdicts(t *testing.T) {
 	fall, rise := []string{"100", "98", "97.02", "94.1094", "84.69846"}, []string{"100", "105", "111.3", "115.752", "127.3272"}
 	const both = "rules: {momentum_exit: {lookback: 3}, regime_check: {tickers: [GLD]}}"
@@ -195,20 +195,20 @@ func TestExitVerdicts(t *testing.T) {
 	}
 }
 
-// TestExitsAroundASplit: plain closes from before a split are no measure for those after it. Adjusted ones are.
+// TestExitsAroundASplit checks that closes from before a split are used only if they are adjusted.
 func TestExitsAroundASplit(t *testing.T) {
 	split := "-- transactions/split.csv --\n" + longHeader + "2026-05-15,brk,split,SLV,,,,,,,2,,,\n"
-	plainly := closes(map[string][]string{"SLV": {"100", "110", "118.8", "133.056", "69.8544"}})
-	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), plainly, split)), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
+	unadjusted := closes(map[string][]string{"SLV": {"100", "110", "118.8", "133.056", "69.8544"}})
+	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
 	if diff := cmp.Diff([]string{"error primary_rule_error", "warning rule_evaluation_error"}, a.names()); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
-	full := desk(t, folder(t, exitConfigText(momentum), held("10"), plainly, split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-	if got := full.Signals[0].Error; !strings.HasSuffix(got, "; SLV was split on 2026-05-15, and prices before need the column adjusted") {
+	full := desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
+	if got := full.Signals[0].Error; !strings.HasSuffix(got, "; SLV was split on 2026-05-15, and earlier prices need the column adjusted") {
 		t.Errorf("the rule says %q", got)
 	}
-	// Before the split they are all there is, and right.
-	r := askedExit(t, folder(t, exitConfigText("rules: {momentum_exit: {lookback: 2}}"), held("10"), plainly, split), ExitQuery{AsOf: "2026-05-14"})
+	// Up to the split the unadjusted closes are right.
+	r := askedExit(t, folder(t, exitConfigText("rules: {momentum_exit: {lookback: 2}}"), held("10"), unadjusted, split), ExitQuery{AsOf: "2026-05-14"})
 	if r.Position.Shares.String() != "10" || !strings.HasPrefix(r.OverallAssessment, "HOLD") {
 		t.Errorf("%s shares, %s", r.Position.Shares, r.OverallAssessment)
 	}
@@ -227,7 +227,7 @@ date,ticker,close,adjusted
 	}
 }
 
-// TestHoldings counts the shares of each account.
+// TestHoldings checks the shares of each account.
 func TestHoldings(t *testing.T) {
 	for _, tt := range []struct{ name, rows, want string }{
 		{"buys and sells", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,2.5,1,,,,,,,,\n2026-01-04,brk,reinvest,SLV,0.25,1,,,,,,,,", "brk 7.75"},
@@ -274,7 +274,7 @@ func holdingsText(t rapid.TB, data *Data, ticker, on string) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestIncompleteHistoryOfAnExit: shares are there, but some rows took more than there was before.
+// TestIncompleteHistoryOfAnExit checks a position for which more shares were sold than bought before.
 func TestIncompleteHistoryOfAnExit(t *testing.T) {
 	d := desk(t, folder(t, plain, rows("2024-01-03,brk,sell,SLV,5,1,,,")))
 	a := askExits(t, d, ExitQuery{Ticker: "SLV"})
@@ -286,7 +286,7 @@ func TestIncompleteHistoryOfAnExit(t *testing.T) {
 	}
 }
 
-// TestHoldingsAreTheLots: in a complete history, the shares that are counted are those of the lots.
+// TestHoldingsAreTheLots checks that in a complete history the holdings are the sum of the lots.
 func TestHoldingsAreTheLots(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		data := &Data{Rules: tax.Rules{Accounts: []tax.Account{{ID: "a"}, {ID: "b", Method: tax.HIFO}}}}
@@ -324,7 +324,7 @@ func TestHoldingsAreTheLots(t *testing.T) {
 	})
 }
 
-// history draws transactions that never take more than there is.
+// history generates transactions that never sell more than is held.
 func history(t *rapid.T) []tax.Transaction {
 	start, err := tax.ParseDate("2024-01-02")
 	if err != nil {
@@ -355,7 +355,7 @@ func history(t *rapid.T) []tax.Transaction {
 			row.Ratio = rapid.SampledFrom([]tax.Ratio{ratio(2, 1), ratio(3, 2), ratio(1, 2), ratio(5, 4), ratio(1, 3)}).Draw(t, "ratio")
 			row.Account = rapid.SampledFrom([]string{"", from}).Draw(t, "split of")
 		}
-		if err := count(counted, &row); err != nil {
+		if err := applyToHoldings(counted, &row); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, row)
@@ -370,13 +370,13 @@ func ratio(a, b int64) tax.Ratio {
 	return tax.Ratio{New: decimal.MustNew(a, 0), Old: decimal.MustNew(b, 0)}
 }
 
-// TestExitFormats: every format is one JSON object with the same verdict.
+// TestExitFormats checks that every format is one JSON object with the same verdict.
 func TestExitFormats(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	for _, format := range brief.Formats() {
-		told := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "slv", Format: string(format)})
-		if o := decode(t, told.JSON); o["status"] != "success" || !strings.Contains(string(told.JSON), "HOLD — momentum_exit") {
-			t.Errorf("%s: %s", format, told.JSON)
+		response := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "slv", Format: string(format)})
+		if o := decode(t, response.JSON); o["status"] != "success" || !strings.Contains(string(response.JSON), "HOLD — momentum_exit") {
+			t.Errorf("%s: %s", format, response.JSON)
 		}
 	}
 }

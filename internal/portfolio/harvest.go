@@ -1,6 +1,7 @@
 package portfolio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,16 +13,17 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/text"
 )
 
-// Harvest looks for losses to take. What is wrong is a result of status error.
+// Harvest finds losses that could be harvested. A problem gives a result of status error.
 func (d *Desk) Harvest(ctx context.Context, q HarvestQuery) answer.HarvestResult {
 	result, problem := d.harvest(ctx, q)
 	if problem == nil {
 		return result
 	}
 	failed := failedHarvest(problem)
-	// What was already sold does not depend on what failed after it was read.
+	// Realized sales do not depend on what failed later.
 	failed.RealizedWashSales, failed.PermanentlyDisallowed, failed.IncompleteHistory =
 		result.RealizedWashSales, result.PermanentlyDisallowed, result.IncompleteHistory
 	failed.Metadata.AsOf = result.Metadata.AsOf
@@ -35,21 +37,21 @@ func failedHarvest(problem *Problem) answer.HarvestResult {
 
 func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResult, *Problem) {
 	var none answer.HarvestResult
-	opts := tax.HarvestOptions{SortBy: or(tax.SortBy(q.SortBy), tax.ByLossAmount), SkipWashCheck: q.SkipWashCheck}
+	opts := tax.HarvestOptions{SortBy: cmp.Or(tax.SortBy(q.SortBy), tax.ByLossAmount), SkipWashCheck: q.SkipWashCheck}
 	if !slices.Contains([]tax.SortBy{tax.ByLossAmount, tax.ByLossPct, tax.ByDaysHeld}, opts.SortBy) {
-		return none, problemf(BadArgument, "use loss_amount, loss_pct or days_held", "sort_by %q is not known", cut(q.SortBy))
+		return none, problemf(BadArgument, "use loss_amount, loss_pct or days_held", "sort_by %q is not known", text.Shorten(q.SortBy, 40))
 	}
 	if q.MinLoss != "" {
 		var err error
 		if opts.MinLoss, err = decimal.Parse(q.MinLoss); err != nil || opts.MinLoss.IsNeg() {
-			return none, problemf(BadArgument, "give dollars, such as 100", "min_loss %q is no amount of money", cut(q.MinLoss))
+			return none, problemf(BadArgument, "give an amount in dollars, such as 100", "min_loss %q is not an amount of money", text.Shorten(q.MinLoss, 40))
 		}
 	}
 	data, day, problem := d.open(ctx, q.AsOf)
 	if problem != nil {
 		return none, problem
 	}
-	accounts, problem := data.chosen(q.Account, q.Source)
+	accounts, problem := data.selectAccounts(q.Account, q.Source)
 	if problem != nil {
 		return none, problem
 	}
@@ -59,7 +61,7 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 		return none, problem
 	}
 	wanted := func(account string) bool { return len(accounts) == 0 || slices.Contains(accounts, account) }
-	result, problem := alreadySold(book, wanted)
+	result, problem := realizedSales(book, wanted)
 	if problem != nil {
 		return none, problem
 	}
@@ -75,13 +77,13 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	if err != nil {
 		return result, asProblem(err, NotComputable, "check quantities and prices")
 	}
-	harvestable(&result, found, cover, !q.SkipWashCheck)
+	addCandidates(&result, found, cover, !q.SkipWashCheck)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
 		return result, problem
 	}
 	result.StalePrices, result.NotUnderstood = stale, data.notUnderstood()
 	for _, twin := range data.Twins {
-		result.PossibleDuplicates = append(result.PossibleDuplicates, answer.TwinRows{First: place(twin.First), Second: place(twin.Second)})
+		result.PossibleDuplicates = append(result.PossibleDuplicates, answer.TwinRows{First: sourcePosition(twin.First), Second: sourcePosition(twin.Second)})
 	}
 	result.Metadata.SortBy, result.Metadata.Account, result.Metadata.Source = string(opts.SortBy), q.Account, q.Source
 	result.Metadata.IncludeWashSaleCheck, result.Metadata.MinLoss = !q.SkipWashCheck, amount(opts.MinLoss)
@@ -92,15 +94,15 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	return result, nil
 }
 
-// chosen are the accounts that the question is about; none for all taxable ones.
-func (d *Data) chosen(account, source string) ([]string, *Problem) {
+// selectAccounts returns the accounts of the question; none means all taxable accounts.
+func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 	if account != "" {
 		a, known := d.account(account)
 		if !known {
-			return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", cut(account))
+			return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(account, 40))
 		}
 		if a.Kind != tax.Taxable {
-			return nil, problemf(BadArgument, "name a taxable account, or none", "account %s is not taxable (%s): its losses do not count", account, a.Kind)
+			return nil, problemf(BadArgument, "name a taxable account, or omit it", "account %s is not taxable (%s): its losses do not count", account, a.Kind)
 		}
 	}
 	if source == "" {
@@ -113,12 +115,12 @@ func (d *Data) chosen(account, source string) ([]string, *Problem) {
 	for _, s := range d.Sources {
 		base := strings.TrimPrefix(s.Name, transactionsFolder+"/")
 		known[s.Format], known[base] = true, true
-		if source == s.Format || source == base || source == s.Name || ofKind(base, source) {
+		if source == s.Format || source == base || source == s.Name || hasFormatName(base, source) {
 			maps.Copy(from, s.Accounts)
 		}
 	}
 	if len(from) == 0 {
-		return nil, problemf(BadArgument, "it is one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "source %q is not among the transactions", cut(source))
+		return nil, problemf(BadArgument, "use one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "source %q is not among the transactions", text.Shorten(source, 40))
 	}
 	var chosen []string
 	for _, a := range d.Rules.Accounts {
@@ -127,13 +129,13 @@ func (d *Data) chosen(account, source string) ([]string, *Problem) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, problemf(BadArgument, "name another source, or none", "source %s has nothing to do with the taxable accounts asked about", cut(source))
+		return nil, problemf(BadArgument, "name another source, or omit it", "source %s has no transactions of the taxable accounts in question", text.Shorten(source, 40))
 	}
 	return chosen, nil
 }
 
-// values finds the price of everything that is judged. One that is missing fails the question: a total without it
-// would be a wrong number.
+// values returns the price of every ticker in question. A missing price is a problem, because totals without it would be
+// wrong.
 func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
 	prices := make(map[string]Decimal)
 	var stale []answer.StalePrice
@@ -161,7 +163,7 @@ func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []
 	if missing != nil {
 		return nil, nil, missingPrices(missing, without, book.AsOf)
 	}
-	// Shares without lots are valued where that is possible; they are not part of any total.
+	// Shares without lots are not part of any total, so their prices may be missing.
 	for _, gap := range book.Incomplete {
 		if _, done := prices[gap.Ticker]; !done {
 			if q, problem := d.quote(gap.Ticker, book.AsOf, splits[gap.Ticker]); problem == nil {
@@ -173,12 +175,12 @@ func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []
 	return prices, stale, nil
 }
 
-// missingPrices tells all of them at once, with lines to fill in.
+// missingPrices reports all missing prices at once, with lines to complete.
 func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
 	const most = 8
 	text := missing[0].Text
 	if n := len(missing); n > 1 {
-		text = fmt.Sprintf("%s, and so it is with %d more: %s", text, n-1, strings.Join(tickers[1:min(n, most)], ", "))
+		text = fmt.Sprintf("%s, and of %d more: %s", text, n-1, strings.Join(tickers[1:min(n, most)], ", "))
 		if n > most {
 			text += ", …"
 		}
@@ -190,7 +192,7 @@ func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
 	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s", pricesFolder, strings.Join(lines, " / ")), "%s", text)
 }
 
-// notUnderstood are the records of brokers' files that move shares and gave no row.
+// notUnderstood returns the skipped records of brokers' files that moved shares.
 func (d *Data) notUnderstood() []answer.SkippedRecord {
 	var records []answer.SkippedRecord
 	for _, source := range d.Sources {
@@ -203,8 +205,9 @@ func (d *Data) notUnderstood() []answer.SkippedRecord {
 	return records
 }
 
-// lostForGood is what the loss sales already made lost to retirement accounts.
-func lostForGood(book *tax.Book, wanted func(account string) bool) (answer.Amount, *Problem) {
+// permanentLosses returns the losses of past sales that are permanently disallowed because of purchases in retirement
+// accounts.
+func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.Amount, *Problem) {
 	var sum Decimal
 	for i := range book.WashSales {
 		var err error
@@ -218,8 +221,8 @@ func lostForGood(book *tax.Book, wanted func(account string) bool) (answer.Amoun
 	return amount(sum.Trim(0)), nil
 }
 
-// net is the year's net with the candidates sold. What portfolio.yaml says was realized comes on top of what the
-// transactions say. Who files separately nets without the spouse.
+// net returns the net gain or loss of the year if the candidates are sold. Amounts under realized in portfolio.yaml are
+// added to those of the transactions. Married taxpayers who file separately do not include the accounts of the spouse.
 func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) (*answer.NetPosition, *Problem) {
 	counted := d.filing(accounts)
 	var n sums
@@ -264,8 +267,8 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) 
 	return position, nil
 }
 
-// filing are the accounts of one tax return: all of them, but separate returns have those of one owner, who is the owner
-// of the accounts asked about.
+// filing returns the accounts of the tax return: all accounts, or for separate returns those of the owner of the accounts
+// in question.
 func (d *Data) filing(accounts []string) map[string]bool {
 	owner := tax.Self
 	if len(accounts) > 0 {
@@ -291,8 +294,8 @@ func (s *sums) add(to *Decimal, d Decimal) {
 	*to = sum
 }
 
-// alreadySold is what the sales of the accounts that are wanted have come to. It needs no prices.
-func alreadySold(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
+// realizedSales returns a result with the wash sales and gaps of past sales. It needs no prices.
+func realizedSales(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
 	result := answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: book.AsOf.String()}}
 	result.RealizedWashSales = make([]answer.RealizedWashSale, 0, len(book.WashSales))
 	for _, w := range book.WashSales {
@@ -312,12 +315,12 @@ func alreadySold(book *tax.Book, wanted func(account string) bool) (answer.Harve
 			Date: gap.Date.String(), Account: gap.Account, Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why})
 	}
 	var problem *Problem
-	result.PermanentlyDisallowed, problem = lostForGood(book, wanted)
+	result.PermanentlyDisallowed, problem = permanentLosses(book, wanted)
 	return result, problem
 }
 
-// harvestable adds what could be sold, as an answer has it: losses are negative there.
-func harvestable(result *answer.HarvestResult, found *tax.HarvestResult, cover tax.Coverage, checked bool) {
+// addCandidates adds the lots that could be sold to the result. Losses are negative there.
+func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, cover tax.Coverage, checked bool) {
 	result.Status = string(brief.StatusSuccess)
 	result.TotalHarvestableLoss, result.ShortTermLoss, result.LongTermLoss = loss(found.AllowedLoss), loss(found.ShortTermLoss), loss(found.LongTermLoss)
 	result.DisallowedLoss, result.DisallowedForGood = amount(found.DisallowedLoss), amount(found.PermanentLoss)
@@ -334,17 +337,17 @@ func harvestable(result *answer.HarvestResult, found *tax.HarvestResult, cover t
 		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf, checked))
 		sold[found.Candidates[i].Ticker] = true
 	}
-	result.DoNotBuyBefore = embargoes(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
-	result.AlreadyClosed = embargoes(found.DoNotBuyNow, func(string) bool { return true })
+	result.DoNotBuyBefore = restrictions(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
+	result.AlreadyClosed = restrictions(found.DoNotBuyNow, func(string) bool { return true })
 }
 
-// candidate is one of them as an answer has it. Where nobody looked for wash sales, it does not know a clean date.
+// candidate converts a candidate for an answer. If wash sales were not checked, it has no clean date.
 func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCandidate {
 	term, long, clean := "short_term", c.LongTermFrom, c.CleanFrom.String()
 	if c.LongTerm {
 		term = "long_term"
 		if long > asOf {
-			long = c.HoldingStart // inherited shares are from their first day on
+			long = c.HoldingStart // inherited shares are long-term from the first day
 		}
 	}
 	if !checked {
@@ -352,7 +355,7 @@ func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCand
 	}
 	allowed, err := c.Loss.Sub(c.DisallowedLoss)
 	if err != nil {
-		allowed = decimal.Zero // cannot be: no more is disallowed than there is
+		allowed = decimal.Zero // cannot happen: at most the whole loss is disallowed
 	}
 	return answer.HarvestCandidate{
 		Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(), HoldingStart: c.HoldingStart.String(),
@@ -364,7 +367,7 @@ func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCand
 	}
 }
 
-func place(s tax.Source) string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
+func sourcePosition(s tax.Source) string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
 
 func loss(d Decimal) answer.Amount { return amount(d.Neg()) }
 
@@ -376,8 +379,8 @@ func purchases(list []tax.Replacement) []answer.Purchase {
 	return purchases
 }
 
-// embargoes lists, for each ticker that is wanted, until when neither it nor what is identical may be bought.
-func embargoes(list []tax.Restriction, wanted func(ticker string) bool) []answer.DoNotBuy {
+// restrictions lists, for each wanted ticker, the date before which neither it nor an identical security may be bought.
+func restrictions(list []tax.Restriction, wanted func(ticker string) bool) []answer.DoNotBuy {
 	var closed []answer.DoNotBuy
 	for _, e := range list {
 		for i, ticker := range e.Tickers {
@@ -390,8 +393,8 @@ func embargoes(list []tax.Restriction, wanted func(ticker string) bool) []answer
 	return closed
 }
 
-// warnings say which tickers would make a wash sale, if any one of their lots is sold alone. The amounts are for
-// selling all candidates together. A purchase is listed once, with the most shares that one lot would find in it.
+// warnings returns the tickers with a lot whose sale would be a wash sale. The amounts are for selling all candidates
+// together. A purchase is listed once, with the largest number of shares that one lot would use of it.
 func warnings(candidates []tax.Candidate) ([]answer.WashSaleWarning, *Problem) {
 	type bought struct {
 		warning         int

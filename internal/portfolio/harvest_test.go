@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// harvestLines are the figures of a harvest: totals, then a line for each candidate.
+// harvestLines returns the totals of a harvest, and a line for each candidate.
 func harvestLines(t *testing.T, d *Desk, q HarvestQuery) []string {
 	t.Helper()
 	r := d.Harvest(context.Background(), q)
@@ -50,8 +50,8 @@ func yearConfig(status, realized string) string {
 	return "-- portfolio.yaml --\naccounts: [{id: brk}, {id: ira, kind: ira}]\nfiling_status: " + status + "\nrealized: {" + realized + "}\n"
 }
 
-// TestNet: the limit is one of the net, of the year's sales in the files, of what portfolio.yaml adds, and of the
-// candidates. Sales of other years and of the IRA are not in it.
+// TestNet checks the net of the year: the sales in the files, the amounts in portfolio.yaml and the candidates, without
+// sales of other years and of the IRA.
 func TestNet(t *testing.T) {
 	const exceed = "$3,050 harvestable losses exceed "
 	for _, tt := range []struct {
@@ -92,7 +92,7 @@ func TestNet(t *testing.T) {
 	}
 }
 
-// TestWashSales: purchases in the IRA count, and what they take of losses already made is lost for good.
+// TestWashSales checks that purchases in the IRA count, and that the losses they disallow are lost permanently.
 func TestWashSales(t *testing.T) {
 	d := desk(t, folder(t, year, yearConfig("single", ""), `
 -- transactions/more.csv --
@@ -113,7 +113,7 @@ brk NEW short_term: 10 at 25, basis 300, loss -50, disallowed 0 of 0 shares, cle
 	wantLines(t, harvestLines(t, d, HarvestQuery{SkipWashCheck: true})[:1], "total -3050 short -50 long -3000 disallowed 0")
 	wantLines(t, harvestLines(t, d, HarvestQuery{AsOf: "2026-06-30", SortBy: "days_held"})[1:2], `
 brk OLD long_term: 100 at 20, basis 5000, loss -3000, disallowed 300 of 10 shares, clean 2026-07-16`)
-	// Held from 2026-01-06 to 2026-03-02, 56 days, which the six shares get.
+	// The holding period from 2026-01-06 to 2026-03-02, 56 days, is added to the six shares.
 	wantLines(t, lots(t, d, ""), `
 brk NEW 2026-03-02 2026-03-03 10 300 0
 brk OLD 2024-01-10 2024-01-11 100 5000 0
@@ -135,7 +135,7 @@ ira W 2026-03-10 2026-03-11 4 120 0
 	}
 }
 
-// TestHarvestJSON holds what other programs read: the names of fields, and numbers that are JSON numbers.
+// TestHarvestJSON checks what other programs read: the names of fields, and that numbers are JSON numbers.
 func TestHarvestJSON(t *testing.T) {
 	d := desk(t, folder(t, plain, `
 -- transactions/more.csv --
@@ -146,12 +146,12 @@ func TestHarvestJSON(t *testing.T) {
 date,ticker,close
 2026-06-30,W,60
 `))
-	told := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"})
+	response := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"})
 	var full struct {
 		Washes []map[string]json.RawMessage `json:"realized_wash_sales"`
 	}
-	if err := json.Unmarshal(told.JSON, &full); err != nil || len(full.Washes) != 1 {
-		t.Fatalf("%d wash sales, %v: %s", len(full.Washes), err, told.JSON)
+	if err := json.Unmarshal(response.JSON, &full); err != nil || len(full.Washes) != 1 {
+		t.Fatalf("%d wash sales, %v: %s", len(full.Washes), err, response.JSON)
 	}
 	checkFields(t, full.Washes[0], map[string]string{
 		"sale_date": `"2026-03-02"`, "account": `"brk"`, "ticker": `"W"`, "shares": "10", "loss": "196.25", "disallowed_shares": "6.5",
@@ -184,7 +184,7 @@ func checkFields(t *testing.T, got map[string]json.RawMessage, want map[string]s
 	}
 }
 
-// TestNothingToHarvest: it makes a difference whether there are no losses, only small ones, or no lots at all.
+// TestNothingToHarvest checks the answers for no losses, only small losses, and no lots.
 func TestNothingToHarvest(t *testing.T) {
 	noLots := "-- transactions/brk.csv --\n" + header + "2026-01-02,brk,sell,SLV,5,10,,,\n"
 	for _, tt := range []struct {
@@ -209,13 +209,13 @@ func TestNothingToHarvest(t *testing.T) {
 			}
 		})
 	}
-	// A loss of just the minimum is a candidate.
+	// A loss of exactly the minimum is a candidate.
 	if a := askHarvest(t, desk(t, folder(t, plain)), HarvestQuery{MinLoss: "100"}); a.Snapshot["candidate_count"] != 1.0 {
 		t.Errorf("%v", a.Snapshot)
 	}
 }
 
-// TestCoverage: positions whose shares have no lots count by number and by value.
+// TestCoverage checks the coverage by number and by value if positions have shares without lots.
 func TestCoverage(t *testing.T) {
 	gap := rows("2026-01-02,brk,sell,A,30,10,,,\n2026-01-02,brk,sell,B,5,10,,,")
 	for _, tt := range []struct {
@@ -224,10 +224,10 @@ func TestCoverage(t *testing.T) {
 		flags        []string
 	}{
 		{"all", "", 100, 100, []string{"info harvest_available"}},
-		// SLV is worth 100, A 300; B has no price and is in no value.
+		// SLV is worth 100 and A 300; B has no price and no value.
 		{"a third", gap + "-- prices/a.csv --\ndate,ticker,close\n2026-06-30,A,10\n", 33.3, 25, []string{"warning low_coverage", "warning incomplete_history"}},
 		{"half", rows("2026-01-02,brk,sell,A,30,10,,,"), 50, 100, []string{"warning incomplete_history", "info moderate_coverage"}},
-		// What the IRA lacks is no position here, but it is said.
+		// A gap in the IRA does not count as a position, but is reported.
 		{"ira", rows("2026-01-02,ira,sell,A,30,10,,,"), 100, 100, []string{"warning incomplete_history", "info harvest_available"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestFilters: an account or a source limits the candidates, not the purchases that make wash sales.
+// TestFilters checks that an account or a source limits the candidates, but not the purchases that cause wash sales.
 func TestFilters(t *testing.T) {
 	d := desk(t, folder(t, `
 -- portfolio.yaml --
@@ -285,8 +285,8 @@ date,ticker,close
 	}
 }
 
-// TestCurrencies: amounts become dollars at the rate of their day, prices at that of theirs, whichever way the rates
-// are written.
+// TestCurrencies checks that amounts and prices are converted at the rates of their own days, in both directions of the
+// rate.
 func TestCurrencies(t *testing.T) {
 	const (
 		accounts = "-- portfolio.yaml --\naccounts: [{id: brk}]\n"
@@ -302,7 +302,7 @@ func TestCurrencies(t *testing.T) {
 		// (10 × 100 + 5) / 0.8 and 10 × 50 / 0.5
 		{"dollars in euros", "date,from,to,rate\n2026-01-02,USD,EUR,0.8\n2026-06-30,USD,EUR,0.5\n", "2026-06-30,SAP,50,,EUR",
 			"total -256.25 short -256.25 long 0 disallowed 0\nbrk SAP short_term: 10 at 100, basis 1256.25, loss -256.25, disallowed 0 of 0 shares, clean 2026-07-01"},
-		// The rate is that of the price's day, not of the question's; ten days old is good enough.
+		// The rate is that of the date of the price, and may be ten days old.
 		{"pairs as prices", "date,ticker,close\n2025-12-23,EURUSD=X,1.1\n2026-06-10,EURUSD=X,1.2\n2026-07-01,EURUSD=X,9\n", "2026-06-20,SAP,80,,EUR",
 			"total -145.5 short -145.5 long 0 disallowed 0\nbrk SAP short_term: 10 at 96, basis 1105.5, loss -145.5, disallowed 0 of 0 shares, clean 2026-07-01"},
 		// A price in dollars needs no rate.
@@ -314,7 +314,7 @@ func TestCurrencies(t *testing.T) {
 			wantLines(t, harvestLines(t, desk(t, dir), HarvestQuery{}), tt.want)
 		})
 	}
-	// Eleven days are too many.
+	// Eleven days are too old.
 	dir := folder(t, accounts+"-- transactions/brk.csv --\n"+header+"2026-01-13,brk,buy,SAP,10,100,5,EUR,\n-- fx.csv --\ndate,from,to,rate\n2026-01-02,EUR,USD,1.1\n")
 	a := askHarvest(t, desk(t, dir), HarvestQuery{})
 	if want := "Tax harvest analysis failed: transactions/brk.csv:2: there is no exchange rate of EUR in dollars for 2026-01-13"; a.verdict() != want {
@@ -325,7 +325,7 @@ func TestCurrencies(t *testing.T) {
 	}
 }
 
-// TestOrders: each order has the largest first.
+// TestOrders checks that each order has the largest first.
 func TestOrders(t *testing.T) {
 	d := desk(t, folder(t, plain, rows("2026-01-05,brk,buy,A,100,12,,,\n2024-01-05,brk,buy,B,100,10.1,,,")+
 		"-- prices/a.csv --\ndate,ticker,close\n2026-06-30,A,10\n2026-06-30,B,10\n"))
@@ -340,7 +340,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestStalePrices: a price of more than a week ago is used, and said.
+// TestStalePrices checks that a price older than a week is used and reported.
 func TestStalePrices(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	if a := askHarvest(t, d, HarvestQuery{AsOf: "2026-06-05"}); slices.Contains(a.names(), "warning stale_prices") {
@@ -358,7 +358,7 @@ func TestStalePrices(t *testing.T) {
 	}
 }
 
-// TestRecordsNotUnderstood: what a broker's file says and nobody understood is part of the answer.
+// TestRecordsNotUnderstood checks that skipped records that moved shares are part of the answer.
 func TestRecordsNotUnderstood(t *testing.T) {
 	d := desk(t, folder(t, plain, `
 -- transactions/schwab.csv --
@@ -379,7 +379,7 @@ func TestRecordsNotUnderstood(t *testing.T) {
 	}
 }
 
-// TestHarvestWithoutPrices: all prices that are missing are told at once, and what was already sold stands there all the same.
+// TestHarvestWithoutPrices checks that all missing prices are reported at once, together with past sales.
 func TestHarvestWithoutPrices(t *testing.T) {
 	dir := folder(t, plain, "-- transactions/more.csv --\n"+header+
 		"2026-01-05,brk,buy,GLD,10,20,,,\n2026-02-05,brk,sell,GLD,10,15,,,\n2026-02-10,ira,buy,GLD,10,15,,,\n2026-03-01,brk,buy,TLT,1,90,,,\n2026-03-01,brk,buy,BND,1,90,,,\n")
@@ -387,7 +387,7 @@ func TestHarvestWithoutPrices(t *testing.T) {
 	if got.Status != "error" || got.ErrorKind != MissingPrice {
 		t.Fatalf("status %s, kind %s", got.Status, got.ErrorKind)
 	}
-	if want := "there is no price of BND on 2026-07-01 or before, and so it is with 1 more: TLT"; got.Error != want {
+	if want := "there is no price of BND on 2026-07-01 or before, and of 1 more: TLT"; got.Error != want {
 		t.Errorf("%q, want %q", got.Error, want)
 	}
 	if want := "add to a file in prices, below its header date,ticker,close: 2026-07-01,BND,CLOSE / 2026-07-01,TLT,CLOSE"; got.ErrorHint != want {
@@ -398,8 +398,8 @@ func TestHarvestWithoutPrices(t *testing.T) {
 	}
 }
 
-// TestSourceIsTheKindOfFile: what was imported keeps the name of the kind of file that it came from.
-func TestSourceIsTheKindOfFile(t *testing.T) {
+// TestSourceIsTheFormat checks that an imported file can be selected by the format that it came from.
+func TestSourceIsTheFormat(t *testing.T) {
 	d := desk(t, folder(t, household, "-- prices/p.csv --\ndate,ticker,close\n2026-06-30,VTI,200\n"))
 	imports(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s.csv")
 	if got := d.Harvest(t.Context(), HarvestQuery{Source: "schwab"}); got.Status != "success" || got.CandidateCount != 2 {
@@ -410,7 +410,7 @@ func TestSourceIsTheKindOfFile(t *testing.T) {
 	}
 }
 
-// TestSplitOfOneAccount: a split that another account misses would make a loss of shares that were never halved.
+// TestSplitOfOneAccount checks that a split that is missing in another account is refused.
 func TestSplitOfOneAccount(t *testing.T) {
 	const accounts = "-- portfolio.yaml --\naccounts: [{id: brk}, {id: sp, owner: spouse}]\n-- prices/p.csv --\ndate,ticker,close\n2026-06-30,X,45\n"
 	bought := longHeader + "2025-01-10,brk,buy,X,10,100,,,,,,,,\n2025-01-10,sp,buy,X,10,100,,,,,,,,\n"
@@ -429,7 +429,7 @@ func TestSplitOfOneAccount(t *testing.T) {
 	}
 }
 
-// TestSeparateReturns: who files separately does not net with the spouse's gains, nor with the spouse's candidates.
+// TestSeparateReturns checks that separate returns do not include the gains and candidates of the spouse.
 func TestSeparateReturns(t *testing.T) {
 	const rows = "-- transactions/x.csv --\n" + header + "2026-01-05,brk,buy,A,10,300,,,\n2026-02-05,brk,sell,A,10,100,,,\n" +
 		"2026-01-05,sp,buy,B,10,100,,,\n2026-02-05,sp,sell,B,10,600,,,\n2025-01-05,brk,buy,C,10,100,,,\n2026-01-05,sp,buy,C,10,100,,,\n" +
@@ -447,7 +447,7 @@ func TestSeparateReturns(t *testing.T) {
 	}
 }
 
-// TestHarvestUnchecked: without the check nobody knows a clean date, and the answer says so.
+// TestHarvestUnchecked checks that without the wash sale check there is no clean date, and that the answer says so.
 func TestHarvestUnchecked(t *testing.T) {
 	d := desk(t, folder(t, plain, "-- transactions/ira.csv --\n"+header+"2026-06-20,ira,buy,SLV,5,10,,,\n"))
 	got := d.Harvest(t.Context(), HarvestQuery{SkipWashCheck: true})

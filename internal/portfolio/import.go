@@ -16,44 +16,44 @@ import (
 	"signalbox/internal/text"
 )
 
-// ImportOptions say how a file is imported.
+// ImportOptions configures [Desk.Import].
 type ImportOptions struct {
-	// Account is the account of a file that names none, or calls its only one otherwise.
+	// Account is the account of a file that names no account, or names its only one differently.
 	Account string
-	// DryRun writes nothing.
+	// DryRun only reports what would be imported.
 	DryRun bool
-	// KeepTwins takes rows that look like transactions which the portfolio has from another kind of file. Without it they
-	// are a problem: counted twice, every figure would be wrong.
+	// KeepTwins imports rows that look like transactions that the portfolio has from another format. Without it they are
+	// a problem, because counting a transaction twice makes all results wrong.
 	KeepTwins bool
-	// LeaveOut takes the rest of a file in which records that move shares were not understood. Without it they are a
-	// problem: the lots would be wrong, and nobody would be told again.
+	// LeaveOut imports a file without the skipped records that moved shares. Without it they are a problem, because the
+	// lots would be wrong, and later answers could not warn of it.
 	LeaveOut bool
 }
 
-// ImportReport is what became of a file.
+// ImportReport is the result of an import.
 type ImportReport struct {
 	Format string
 	// New are the rows that the portfolio did not have.
 	New []importer.Row
-	// Known is how many it had already.
+	// Known is the number of rows that it had already.
 	Known   int
 	Skipped []importer.Skipped
 	Notes   []string
-	// Written is the file that has the new rows now, relative to the folder; empty if nothing was written.
+	// Written is the file with the new rows, relative to the folder; empty if nothing was written.
 	Written string
 }
 
-// Import adds the transactions of a file to the portfolio: those that it does not have are written, in the own columns,
-// as a new file in its folder of transactions. If anything in the file, or in the portfolio with it, is not understood,
-// nothing is written. The error is a *[Problem], a
-// *importer.FaultsError with all the faults of the file, or a *signalbox.Error if there is no such file.
+// Import adds the transactions of a file to the portfolio. It writes those that the portfolio does not have to a new file
+// of signalbox CSV. If there is a problem with the file, or with the portfolio after the import, nothing is written. The
+// error is a *[Problem], a *importer.FaultsError with all faults of the file, or a *signalbox.Error if the file does not
+// exist.
 func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no file %s", name), Hint: "name the file that your broker exported"}
 	}
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a file you may read", "%s cannot be read: %v", name, reason(err))
+		return nil, problemf(MalformedFile, "check that it is a file you may read", "%s cannot be read: %v", name, withoutPath(err))
 	}
 	data, problem := load(d.dir, withIDs)
 	if problem != nil {
@@ -66,7 +66,7 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	if opts.Account == "" && len(data.Rules.Accounts) == 1 {
 		read.Account = data.Rules.Accounts[0].ID
 	}
-	if problem := data.checkOwner(name, text, opts.Account); problem != nil {
+	if problem := data.checkAccount(name, text, opts.Account); problem != nil {
 		return nil, problem
 	}
 	imported, err := importer.Read(filepath.Base(name), text, read)
@@ -77,16 +77,16 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	if problem := report.unclear(); problem != nil && len(report.New) > 0 && !opts.LeaveOut && !opts.DryRun {
+	if problem := report.skippedShares(); problem != nil && len(report.New) > 0 && !opts.LeaveOut && !opts.DryRun {
 		return nil, problem
 	}
-	if problem := elsewhere(data.imports, report.New); problem != nil && !opts.KeepTwins {
+	if problem := inOtherAccount(data.imports, report.New); problem != nil && !opts.KeepTwins {
 		return nil, problem
 	}
 	twins := newTwins(data.imports, imported, report.New)
 	if n := len(twins); n > 0 && !opts.KeepTwins {
-		return nil, problemf(LooksKnown, "import one of the two kinds of files, or add --keep-twins if these are trades of their own",
-			"%d of the %d new rows look like transactions that the portfolio has from another kind of file, the first %s:%d like %s:%d",
+		return nil, problemf(LooksKnown, "import only one of the two formats, or add --keep-twins if these are separate trades",
+			"%d of the %d new rows look like transactions that the portfolio has from another format; the first is %s:%d, like %s:%d",
 			n, len(report.New), twins[0].Second.File, twins[0].Second.Line, twins[0].First.File, twins[0].First.Line)
 	}
 	if opts.DryRun || len(report.New) == 0 {
@@ -102,27 +102,27 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	return report, nil
 }
 
-// checkOwner refuses to give the rows of one account to another: a file may name its account.
-func (d *Data) checkOwner(name string, text []byte, account string) *Problem {
+// checkAccount refuses a file that names another account of the portfolio than the given one.
+func (d *Data) checkAccount(name string, text []byte, account string) *Problem {
 	if account == "" {
 		return nil
 	}
 	named, err := importer.Read(filepath.Base(name), text, &importer.Options{Accounts: brokerNames(d.Config)})
 	if err != nil {
-		return nil // it names none, or is refused anyway
+		return nil // it does not name an account, or is refused anyway
 	}
 	for i := range named.Rows {
 		row := &named.Rows[i]
 		if _, known := d.account(row.Account); known && row.Account != account {
-			return problemf(BadArgument, "leave out --account, or correct the names of the accounts in portfolio.yaml",
+			return problemf(BadArgument, "omit --account, or correct the names of the accounts in portfolio.yaml",
 				"%s:%d is about account %s, not %s", filepath.Base(name), row.Source.Line, row.Account, account)
 		}
 	}
 	return nil
 }
 
-// unclear is what is wrong with a file in which shares moved that nobody understood.
-func (r *ImportReport) unclear() *Problem {
+// skippedShares returns a problem if records that moved shares were skipped.
+func (r *ImportReport) skippedShares() *Problem {
 	n, first := 0, importer.Skipped{}
 	for _, s := range r.Skipped {
 		if s.Shares {
@@ -136,12 +136,12 @@ func (r *ImportReport) unclear() *Problem {
 		return nil
 	}
 	return problemf(NotUnderstood, "add rows for them in signalbox CSV to a file in "+transactionsFolder+", then import the rest with --leave-out",
-		"not all that moves shares was understood: %d record%s, the first in line %d: %s", n, text.Plural(n), first.Line, first.Why)
+		"%s that moved shares cannot be imported, the first in line %d: %s", text.Count(n, "record"), first.Line, first.Why)
 }
 
-// elsewhere says that most of the rows are there already, in another account: the file was given to the wrong one.
-func elsewhere(there []*importer.Import, rows []importer.Row) *Problem {
-	const few = 3 // as many may be equal by chance
+// inOtherAccount returns a problem if most of the rows exist in another account: the wrong account was named.
+func inOtherAccount(there []*importer.Import, rows []importer.Row) *Problem {
+	const few = 3 // fewer may be equal by chance
 	key := func(r *importer.Row) string {
 		return strings.Join([]string{r.Date, string(r.Action), r.Ticker, r.Quantity.Trim(0).String(), r.Price.Trim(0).String()}, "\x1f")
 	}
@@ -160,12 +160,12 @@ func elsewhere(there []*importer.Import, rows []importer.Row) *Problem {
 	if n < few || 2*n <= len(rows) {
 		return nil
 	}
-	return problemf(LooksKnown, "give the file to the account that it is of, or add --keep-twins if both accounts really traded alike",
+	return problemf(LooksKnown, "import the file into the right account, or add --keep-twins if both accounts made the same trades",
 		"%d of the %d new rows are in account %s already", n, len(rows), owner)
 }
 
-// newTwins are the new rows of a file that look like rows which are there. Those that the file has too are no such
-// rows: it says itself that there are more.
+// newTwins returns the new rows of a file that look like existing rows. Existing rows that are also in the file are not
+// considered, because the file shows that there are several.
 func newTwins(there []*importer.Import, imported *importer.Import, rows []importer.Row) []Twin {
 	own := make(map[string]bool, len(imported.Rows))
 	for i := range imported.Rows {
@@ -180,10 +180,10 @@ func newTwins(there []*importer.Import, imported *importer.Import, rows []import
 	return Twins(append(others, &importer.Import{Format: imported.Format, Rows: rows})...)[before:]
 }
 
-// ownFormat is what files in the own columns are called.
+// ownFormat is the name of the format signalbox CSV.
 const ownFormat = "signalbox"
 
-// compare finds the rows that are new, and tries whether the portfolio still makes sense with them.
+// compare finds the new rows, and checks that the portfolio is still valid with them.
 func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *Problem) {
 	report := &ImportReport{Format: imported.Format, Skipped: imported.Skipped, Notes: imported.Notes}
 	for i := range imported.Rows {
@@ -193,10 +193,10 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 		}
 		report.New = append(report.New, imported.Rows[i])
 	}
-	if problem := data.takeRows("", &importer.Import{Format: imported.Format, Rows: report.New}); problem != nil {
+	if problem := data.addRows("", &importer.Import{Format: imported.Format, Rows: report.New}); problem != nil {
 		return nil, problem
 	}
-	if problem := d.noFuture(data); problem != nil {
+	if problem := d.checkNoFuture(data); problem != nil {
 		return nil, problem
 	}
 	day, problem := d.day("", "")
@@ -207,16 +207,16 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 	return report, problem
 }
 
-// importedBy stands between the kind of a file and its name, in the name of what was imported from it.
-const importedBy = "-"
+// nameSeparator separates the format and the name of the original file in the name of an imported file.
+const nameSeparator = "-"
 
-// ofKind says whether a file has the name of one that was imported from a kind of file.
-func ofKind(name, format string) bool {
+// hasFormatName reports whether the name of a file starts with the name of a format.
+func hasFormatName(name, format string) bool {
 	rest, found := strings.CutPrefix(strings.ToLower(name), format)
-	return found && (strings.HasPrefix(rest, importedBy) || strings.HasPrefix(rest, "."))
+	return found && (strings.HasPrefix(rest, nameSeparator) || strings.HasPrefix(rest, "."))
 }
 
-// add writes a new file of transactions. Its name is that of the file they came from, with the kind before it.
+// add writes a new file of transactions. Its name is the format and the name of the original file.
 func (d *Desk) add(format, from string, text []byte) (string, error) {
 	folder := filepath.Join(d.dir, transactionsFolder)
 	if err := durable.MakeFolder(folder); err != nil {
@@ -228,11 +228,11 @@ func (d *Desk) add(format, from string, text []byte) (string, error) {
 		}
 		return '-'
 	}, strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
-	if stem == "" || passedOver(stem) {
+	if stem == "" || isIgnored(stem) {
 		stem = "import-" + stem
 	}
-	if format != ownFormat && !ofKind(stem+".csv", format) {
-		stem = format + importedBy + stem
+	if format != ownFormat && !hasFormatName(stem+".csv", format) {
+		stem = format + nameSeparator + stem
 	}
 	const tries = 10_000
 	for n := 1; n < tries; n++ {

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/portfolio/importer"
 )
 
-// household has two accounts that brokers call otherwise.
+// household has two accounts that have other names at their brokers.
 const household = `
 -- portfolio.yaml --
 accounts:
@@ -28,7 +28,7 @@ const schwabHead = `"Transactions  for account Individual XXXX-1234 as of 06/29/
 "Date","Action","Symbol","Description","Quantity","Price","Fees & Comm","Amount"
 `
 
-// schwabRows has two fills that are equal, and cash that is none.
+// schwabRows has two equal fills, and a dividend, which is not a row.
 const schwabRows = `"03/28/2026","Sell","VTI","VANGUARD","4","$260.00","$0.07","$1,039.93"
 "03/20/2026","Buy","VTI","VANGUARD","5","$250.00","","-$1,250.00"
 "03/20/2026","Buy","VTI","VANGUARD","5","$250.00","","-$1,250.00"
@@ -50,7 +50,7 @@ func outside(t *testing.T, name, text string) string {
 	return path
 }
 
-// imports imports a file and checks what became of it: format, new rows, known rows, file.
+// imports imports a file and checks the report: format, new rows, known rows, file.
 func imports(t *testing.T, d *Desk, name string, opts ImportOptions, want string) *ImportReport {
 	t.Helper()
 	report, err := d.Import(name, opts)
@@ -88,7 +88,7 @@ brk VTI 2026-03-20 2026-03-21 1 250 0
 brk VTI 2026-03-20 2026-03-21 5 1250 0
 `
 
-// TestImport: equal fills stay two, and a file or one that overlaps it adds nothing twice.
+// TestImport checks that equal fills stay two rows, and that importing overlapping files adds nothing twice.
 func TestImport(t *testing.T) {
 	d := desk(t, folder(t, household))
 	name := outside(t, "Schwab Export (2026).csv", schwabHead+schwabRows)
@@ -121,8 +121,8 @@ brk VTI 2026-03-20 2026-03-21 5 1250 0
 	}
 }
 
-// TestImportOrDrop: a file that is imported and a file that is dropped into the folder are the same transactions, and
-// the other way does not count them again.
+// TestImportOrDrop checks that importing a file and copying it into the folder give the same transactions, and that doing
+// both does not count them twice.
 func TestImportOrDrop(t *testing.T) {
 	for name, text := range map[string]string{"schwab.csv": schwabHead + schwabRows, "fidelity.csv": fidelity} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,8 @@ func TestImportOrDrop(t *testing.T) {
 	}
 }
 
-// TestImportAccounts: brokers' names are mapped, the flag is for files without one, and the only account needs none.
+// TestImportAccounts checks the mapping of brokers' names, the account for files without one, and the default if there is
+// only one account.
 func TestImportAccounts(t *testing.T) {
 	robinhood := outside(t, "robinhood.csv", `"Activity Date","Process Date","Settle Date","Instrument","Description","Trans Code","Quantity","Price","Amount"
 "3/28/2026","3/28/2026","4/1/2026","VTI","Vanguard","Buy","10","$260.00","($2,600.00)"
@@ -183,7 +184,7 @@ func TestImportAccounts(t *testing.T) {
 	wantLines(t, lots(t, dropped, ""), "only VTI 2026-03-28 2026-03-29 10 2600 0")
 }
 
-// TestImportRefuses: what is not understood, or makes no sense with the rest, leaves the portfolio as it was.
+// TestImportRefuses checks that a file that is malformed, or inconsistent with the portfolio, changes nothing.
 func TestImportRefuses(t *testing.T) {
 	d := desk(t, folder(t, household))
 	err := refuses(t, d, outside(t, "bad.csv", schwabHead+`"03/28/2026","Juggle","VTI","","4","$260.00","",""`+"\n"+`"03/32/2026","Buy","VTI","","4","$260.00","",""`+"\n"), ImportOptions{}, "",
@@ -202,13 +203,13 @@ func TestImportRefuses(t *testing.T) {
 	}
 	refuses(t, d, t.TempDir(), ImportOptions{}, MalformedFile, "* cannot be read: *")
 	refuses(t, desk(t, t.TempDir()), own("2026-06-02,brk,buy,VTI,1,1,,,,,,,,"), ImportOptions{}, NoPortfolio, "there is no portfolio.yaml in *")
-	// A portfolio that is broken takes nothing in before it is mended.
+	// Nothing is imported into a portfolio with faults.
 	put(t, filepath.Join(d.dir, "transactions", "a.csv"), "hello\n")
 	refuses(t, d, own("2026-06-02,brk,buy,VTI,1,1,,,,,,,,"), ImportOptions{}, MalformedFile, "transactions/a.csv:1:1: *")
 }
 
-// TestImportWritesOwnColumns: what is written is the documented form, for its owner only.
-func TestImportWritesOwnColumns(t *testing.T) {
+// TestImportWritesSignalboxCSV checks the content and the permissions of the written file.
+func TestImportWritesSignalboxCSV(t *testing.T) {
 	d := desk(t, folder(t, household))
 	report := imports(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{}, "schwab: 3 new, 0 known, 1 skipped, transactions/schwab-s.csv")
 	text := string(read(t, filepath.Join(d.dir, report.Written)))
@@ -218,7 +219,7 @@ func TestImportWritesOwnColumns(t *testing.T) {
 	refusesToReplace(t, d)
 }
 
-// TestImportIsFoundAgain: no name makes a file that is then overlooked, as a README or a hidden file is.
+// TestImportIsFoundAgain checks that a written file never has a name that is ignored, such as README or a hidden name.
 func TestImportIsFoundAgain(t *testing.T) {
 	for _, name := range []string{"README.csv", "README-first.csv", ".csv", ".hidden.csv", "backup.csv~", "no extension", "a/../b.csv", "Übersicht März.csv", "CON.csv"} {
 		d := desk(t, folder(t, household))
@@ -233,7 +234,7 @@ func TestImportIsFoundAgain(t *testing.T) {
 	}
 }
 
-// refusesToReplace: a file that is there is never written over, whoever made it.
+// refusesToReplace checks that an existing file is never overwritten.
 func refusesToReplace(t *testing.T, d *Desk) {
 	t.Helper()
 	mine := filepath.Join(d.dir, "transactions", "mine.csv")
@@ -244,12 +245,12 @@ func refusesToReplace(t *testing.T, d *Desk) {
 	}
 }
 
-// TestImportTwins: what two kinds of files say of one trade is not taken twice, unless somebody says that it is two.
+// TestImportTwins checks that a trade in two formats is refused, unless the user confirms that it is two trades.
 func TestImportTwins(t *testing.T) {
 	d := desk(t, folder(t, household, "-- transactions/schwab.csv --\n"+schwabHead+schwabRows))
 	own := outside(t, "own.csv", header+"2026-03-20,brk,buy,VTI,5,250.01,,,\n")
 	refuses(t, d, own, ImportOptions{}, LooksKnown,
-		"1 of the 1 new rows look like transactions that the portfolio has from another kind of file, the first own.csv:2 like transactions/schwab.csv:5")
+		"1 of the 1 new rows look like transactions that the portfolio has from another format; the first is own.csv:2, like transactions/schwab.csv:5")
 	imports(t, d, own, ImportOptions{KeepTwins: true}, "signalbox: 1 new, 0 known, 0 skipped, transactions/own.csv")
 	if got := lots(t, d, ""); len(got) != 3 {
 		t.Errorf("%v", got)
@@ -260,17 +261,17 @@ func TestImportTwins(t *testing.T) {
 	}
 }
 
-// TestImportWhatIsUnclear: shares that nobody understood stop an import, unless somebody says that they are taken care of.
-func TestImportWhatIsUnclear(t *testing.T) {
+// TestImportSkippedShares checks that skipped records that moved shares stop an import, unless the user confirms.
+func TestImportSkippedShares(t *testing.T) {
 	d := desk(t, folder(t, household))
 	name := outside(t, "s.csv", schwabHead+schwabRows+`"03/18/2026","Spin-off","VTI","VANGUARD","3","","",""`+"\n")
-	refuses(t, d, name, ImportOptions{}, NotUnderstood, "not all that moves shares was understood: 1 record, the first in line 7: *")
+	refuses(t, d, name, ImportOptions{}, NotUnderstood, "1 record that moved shares cannot be imported, the first in line 7: *")
 	imports(t, d, name, ImportOptions{LeaveOut: true}, "schwab: 3 new, 0 known, 2 skipped, transactions/schwab-s.csv")
 	imports(t, d, name, ImportOptions{}, "schwab: 0 new, 3 known, 2 skipped, ")
 }
 
-// TestImportIntoTheWrongAccount: a file that names its account is not given to another, and one that names none not to
-// an account beside the one that has its rows.
+// TestImportIntoTheWrongAccount checks that a file is refused if it names another account, or if its rows are already in
+// another account.
 func TestImportIntoTheWrongAccount(t *testing.T) {
 	d := desk(t, folder(t, household))
 	refuses(t, d, outside(t, "s.csv", schwabHead+schwabRows), ImportOptions{Account: "roth"}, BadArgument, "s.csv:* is about account brk, not roth")

@@ -19,7 +19,7 @@ import (
 	"signalbox/brief"
 )
 
-// noon is when all questions are asked.
+// noon returns the time of all questions.
 func noon() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 
 // The first line of a file of transactions, with and without the columns that only some actions need.
@@ -70,13 +70,14 @@ func put(t testing.TB, name, text string) {
 	}
 }
 
-// desk asks about a folder on the day of the tests. Full results go into a folder of their own, which is not there yet.
+// desk returns a desk for a folder on the day of the tests. Full results are saved in a temporary folder that does not exist
+// yet.
 func desk(t testing.TB, dir string) *Desk {
 	t.Helper()
 	return NewDesk(dir, &Options{Logs: filepath.Join(t.TempDir(), "logs"), Now: noon})
 }
 
-// object is a JSON object as it was read.
+// object is a decoded JSON object.
 type object = map[string]any
 
 func decode(t testing.TB, text []byte) object {
@@ -88,7 +89,7 @@ func decode(t testing.TB, text []byte) object {
 	return o
 }
 
-// agentAnswer is an agent's answer, checked for its form.
+// agentAnswer is an answer in the format agent.
 type agentAnswer struct {
 	Status   string
 	Snapshot object
@@ -96,13 +97,13 @@ type agentAnswer struct {
 	FilePath *string
 }
 
-// agent checks the form of an agent's answer: its keys, its length, the order of its flags.
-func agent(t testing.TB, told Answer) agentAnswer {
+// agent decodes an answer in the format agent, and checks its keys, its length and the order of its flags.
+func agent(t testing.TB, response Answer) agentAnswer {
 	t.Helper()
-	if len(told.JSON) > brief.MaxAgentBytes {
-		t.Errorf("the answer has %d bytes: %s", len(told.JSON), told.JSON)
+	if len(response.JSON) > brief.MaxAgentBytes {
+		t.Errorf("the answer has %d bytes: %s", len(response.JSON), response.JSON)
 	}
-	if keys := slices.Sorted(maps.Keys(decode(t, told.JSON))); !slices.Equal(keys, []string{"file_path", "flags", "format", "snapshot", "status"}) {
+	if keys := slices.Sorted(maps.Keys(decode(t, response.JSON))); !slices.Equal(keys, []string{"file_path", "flags", "format", "snapshot", "status"}) {
 		t.Errorf("the answer has the keys %v", keys)
 	}
 	var a struct {
@@ -112,11 +113,11 @@ func agent(t testing.TB, told Answer) agentAnswer {
 		Flags    []brief.Flag `json:"flags"`
 		FilePath *string      `json:"file_path"`
 	}
-	if err := json.Unmarshal(told.JSON, &a); err != nil {
+	if err := json.Unmarshal(response.JSON, &a); err != nil {
 		t.Fatal(err)
 	}
-	if a.Status != string(told.Status) || a.Format != string(brief.FormatAgent) || a.Flags == nil {
-		t.Errorf("status %s, want %s, or another form: %s", a.Status, told.Status, told.JSON)
+	if a.Status != string(response.Status) || a.Format != string(brief.FormatAgent) || a.Flags == nil {
+		t.Errorf("status %s, want %s, or another form: %s", a.Status, response.Status, response.JSON)
 	}
 	if diff := cmp.Diff(brief.Sort(a.Flags), a.Flags); diff != "" {
 		t.Errorf("the flags are not sorted:\n%s", diff)
@@ -124,7 +125,7 @@ func agent(t testing.TB, told Answer) agentAnswer {
 	return agentAnswer{a.Status, a.Snapshot, a.Flags, a.FilePath}
 }
 
-// names are those of the flags, with their severities.
+// names returns the names of the flags with their severities.
 func (a agentAnswer) names() []string {
 	names := make([]string, len(a.Flags))
 	for i, f := range a.Flags {
@@ -156,7 +157,7 @@ func askExits(t testing.TB, d *Desk, q ExitQuery) agentAnswer {
 	return agent(t, d.CheckExitSignals(context.Background(), q))
 }
 
-// lots are the open lots as lines: account, ticker, date, since when held, shares, basis, of it moved.
+// lots returns the open lots as lines: account, ticker, date, start of the holding period, shares, basis, adjustment.
 func lots(t testing.TB, d *Desk, asOf string) []string {
 	t.Helper()
 	list, err := d.Lots(context.Background(), LotsQuery{AsOf: asOf})
@@ -177,7 +178,7 @@ func wantLines(t testing.TB, got []string, want string) {
 	}
 }
 
-// files are the names below a folder.
+// files returns the names of the files below a folder.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	var names []string

@@ -2,6 +2,7 @@ package portfolio
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// The files of a portfolio's folder, beside config.PortfolioFile.
+// The files in the folder of a portfolio, next to config.PortfolioFile.
 const (
 	transactionsFolder = "transactions"
 	pricesFolder       = "prices"
@@ -23,11 +24,11 @@ const (
 )
 
 const (
-	initHint      = "name the folder that has portfolio.yaml, or make an example with: signalbox portfolio init DIR"
-	malformedHint = "correct the file: signalbox portfolio import --dry-run --rows FILE shows how a file is understood"
+	initHint      = "name the folder with portfolio.yaml, or create an example with: signalbox portfolio init DIR"
+	malformedHint = "correct the file: signalbox portfolio import --dry-run --rows FILE shows how a file is read"
 )
 
-// identity says whether the IDs of rows are kept. One file cannot repeat itself, and a million IDs are slow.
+// identity selects whether the IDs of rows are computed. With a single file they are not needed to find duplicates.
 type identity bool
 
 const (
@@ -56,9 +57,9 @@ func loadConfig(dir string) (*config.Portfolio, *Problem) {
 	text, err := os.ReadFile(filepath.Join(dir, config.PortfolioFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, problemf(NoPortfolio, initHint, "there is no %s in %s", config.PortfolioFile, shown(dir))
+		return nil, problemf(NoPortfolio, initHint, "there is no %s in %s", config.PortfolioFile, displayName(dir))
 	case err != nil:
-		return nil, problemf(NoPortfolio, "check that it is a file you may read", "%s in %s cannot be read: %v", config.PortfolioFile, shown(dir), reason(err))
+		return nil, problemf(NoPortfolio, "check that you may read it", "%s in %s cannot be read: %v", config.PortfolioFile, displayName(dir), withoutPath(err))
 	}
 	c, err := config.ParsePortfolio(text)
 	if err != nil {
@@ -67,79 +68,79 @@ func loadConfig(dir string) (*config.Portfolio, *Problem) {
 	return c, nil
 }
 
-// shown is a folder's name for people: they gave it.
-func shown(dir string) string {
+// displayName returns the name of a folder for messages.
+func displayName(dir string) string {
 	if dir == "" || dir == "." {
 		return "this folder"
 	}
 	return dir
 }
 
-// reason is an error of the file system without the path, which stands beside it.
-func reason(err error) error {
+// withoutPath returns an error of the file system without the path, for messages that have the path already.
+func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err
 }
 
-// file is one file of the folder.
+// file is a file in the folder.
 type file struct {
 	name string // relative, with slashes
 	data []byte
 }
 
-// readFolder reads the files in one of the folder's folders, by name. One that is not there has none.
+// readFolder reads the wanted files in a subfolder, sorted by name. A missing subfolder has no files.
 func readFolder(dir, folder string, wanted func(name string) bool) ([]file, *Problem) {
 	entries, err := os.ReadDir(filepath.Join(dir, folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a folder you may read", "the folder %s cannot be read: %v", folder, reason(err))
+		return nil, problemf(MalformedFile, "check that it is a folder and that you may read it", "the folder %s cannot be read: %v", folder, withoutPath(err))
 	}
 	var files []file
 	for _, entry := range entries {
 		name := entry.Name()
-		if passedOver(name) || entry.IsDir() || !wanted(name) {
+		if isIgnored(name) || entry.IsDir() || !wanted(name) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(dir, folder, name))
 		if err != nil {
-			return nil, problemf(MalformedFile, "check that it is a file you may read", "%s/%s cannot be read: %v", folder, name, reason(err))
+			return nil, problemf(MalformedFile, "check that you may read it", "%s/%s cannot be read: %v", folder, name, withoutPath(err))
 		}
 		files = append(files, file{folder + "/" + name, data})
 	}
 	return files, nil
 }
 
-// passedOver are hidden files, those that editors leave behind, and what is written for people.
-func passedOver(name string) bool {
+// isIgnored reports whether a file is hidden, a backup of an editor, or a README.
+func isIgnored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "README")
 }
 
 func isCSV(name string) bool { return strings.EqualFold(filepath.Ext(name), ".csv") }
 
-// fileProblem is about a file with faults in it: the first in full, and how many more.
+// fileProblem returns the problem of a file with faults: the first fault, and the number of the others.
 func fileProblem(err error) *Problem {
 	problem := asProblem(err, MalformedFile, malformedHint)
 	if faults, ok := errors.AsType[*importer.FaultsError](err); ok && len(faults.Faults) > 0 {
-		problem.Text = faults.Faults[0].String() + more(len(faults.Faults)-1+faults.More)
+		problem.Text = faults.Faults[0].String() + andMore(len(faults.Faults)-1+faults.More)
 		switch file := faults.Faults[0].File; {
 		case strings.HasPrefix(file, pricesFolder+"/"):
-			problem.Hint = "correct the file; its columns are date,ticker,close and, if need be, adjusted,currency"
+			problem.Hint = "correct the file; its columns are date,ticker,close and optionally adjusted,currency"
 		case file == ratesFile:
 			problem.Hint = "correct the file; its columns are date,from,to,rate"
 		}
 	}
 	if faults, ok := errors.AsType[*tax.FaultsError](err); ok && len(faults.Faults) > 0 {
-		problem.Text = plainly(faults.Faults[0].String()) + more(len(faults.Faults)-1)
+		problem.Text = readable(faults.Faults[0].String()) + andMore(len(faults.Faults)-1)
 		problem.Hint = "correct the row, or the accounts in portfolio.yaml"
 	}
 	return problem
 }
 
-func more(n int) string {
+func andMore(n int) string {
 	if n <= 0 {
 		return ""
 	}
@@ -152,13 +153,13 @@ func (d *Data) loadRates(dir string) *Problem {
 		return nil
 	}
 	if err != nil {
-		return problemf(MalformedFile, "check that it is a file you may read", "%s cannot be read: %v", ratesFile, reason(err))
+		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v", ratesFile, withoutPath(err))
 	}
 	rates, err := importer.ReadRates(ratesFile, data)
 	if err != nil {
 		return fileProblem(err)
 	}
-	return d.takeRates(rates)
+	return d.addRates(rates)
 }
 
 func (d *Data) loadPrices(dir string) *Problem {
@@ -171,7 +172,7 @@ func (d *Data) loadPrices(dir string) *Problem {
 		if err != nil {
 			return fileProblem(err)
 		}
-		if problem := d.takePrices(prices); problem != nil {
+		if problem := d.addDailyPrices(prices); problem != nil {
 			return problem
 		}
 	}
@@ -185,7 +186,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	}
 	opts := &importer.Options{Accounts: brokerNames(d.Config)}
 	if len(d.Rules.Accounts) == 1 {
-		// A broker's file that names no account can only be about this one. Own columns always name theirs.
+		// A broker's file that names no account must be of this one. Signalbox CSV always names the account.
 		opts.Account = d.Rules.Accounts[0].ID
 	}
 	if len(files) > 1 && d.ids == nil {
@@ -194,7 +195,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	formats := make(map[string]bool)
 	var imports []*importer.Import
 	if d.ids == nil && len(files) == 1 {
-		return d.takeFile(files[0], opts)
+		return d.addFile(files[0], opts)
 	}
 	for i := range files {
 		imported, err := importer.Read(files[i].name, files[i].data, opts)
@@ -204,7 +205,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 		}
 		formats[imported.Format] = true
 		imports = append(imports, imported)
-		if problem := d.takeRows(files[i].name, imported); problem != nil {
+		if problem := d.addRows(files[i].name, imported); problem != nil {
 			return problem
 		}
 	}
@@ -215,16 +216,15 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	return nil
 }
 
-// takeFile adds the rows of the only file, which are compared with none: row and transaction are never all in memory
-// together.
-func (d *Data) takeFile(f file, opts *importer.Options) *Problem {
+// addFile adds the rows of the only file in batches, so that its rows and the transactions are never in memory together.
+func (d *Data) addFile(f file, opts *importer.Options) *Problem {
 	const shortest = 26 // bytes of a row
 	d.transactions = make([]tax.Transaction, 0, min(bytes.Count(f.data, []byte("\n")), len(f.data)/shortest, 1<<20))
-	t := taker{Data: d, days: make(map[string]tax.Date), source: Source{Name: f.name, Accounts: make(map[string]bool)}}
+	t := rowAdder{Data: d, source: Source{Name: f.name, Accounts: make(map[string]bool)}}
 	var problem *Problem
 	imported, err := importer.ReadBatches(f.name, f.data, opts, func(rows []importer.Row) {
 		if problem == nil {
-			problem = t.take(rows)
+			problem = t.add(rows)
 		}
 	})
 	if err != nil {
@@ -236,31 +236,29 @@ func (d *Data) takeFile(f file, opts *importer.Options) *Problem {
 	return problem
 }
 
-// takeRows adds the rows of a file but those that came already.
-func (d *Data) takeRows(name string, imported *importer.Import) *Problem {
+// addRows adds the rows of a file, except those whose ID is known already.
+func (d *Data) addRows(name string, imported *importer.Import) *Problem {
 	d.transactions = slices.Grow(d.transactions, len(imported.Rows))
-	t := taker{Data: d, days: make(map[string]tax.Date), source: Source{Name: name, Accounts: make(map[string]bool)}}
-	if problem := t.take(imported.Rows); problem != nil {
+	t := rowAdder{Data: d, source: Source{Name: name, Accounts: make(map[string]bool)}}
+	if problem := t.add(imported.Rows); problem != nil {
 		return problem
 	}
 	t.finish(imported)
 	return nil
 }
 
-// taker adds the rows of one file.
-type taker struct {
+// rowAdder adds the rows of one file.
+type rowAdder struct {
 	*Data
 	source Source
-	// days are the dates that were read already: a million rows have some thousand.
-	days map[string]tax.Date
 }
 
-func (t *taker) finish(imported *importer.Import) {
+func (t *rowAdder) finish(imported *importer.Import) {
 	t.source.Format, t.source.Skipped, t.source.Notes = imported.Format, imported.Skipped, imported.Notes
 	t.Sources = append(t.Sources, t.source)
 }
 
-func (t *taker) take(rows []importer.Row) *Problem {
+func (t *rowAdder) add(rows []importer.Row) *Problem {
 	last := ""
 	for i := range rows {
 		row := &rows[i]
@@ -276,26 +274,15 @@ func (t *taker) take(rows []importer.Row) *Problem {
 			return problem
 		}
 		t.source.Rows++
-		if account := or(row.Account, row.ToAccount); account != last {
+		if account := cmp.Or(row.Account, row.ToAccount); account != last {
 			t.source.Accounts[account], last = true, account
 		}
 	}
 	return nil
 }
 
-func (t *taker) day(text string) (tax.Date, error) {
-	if day, ok := t.days[text]; ok {
-		return day, nil
-	}
-	day, err := tax.ParseDate(text)
-	if err == nil {
-		t.days[strings.Clone(text)] = day // the text is a piece of the file, which would stay with it
-	}
-	return day, err
-}
-
-// transaction fills in a row in dollars.
-func (d *taker) transaction(row *importer.Row, t *tax.Transaction) *Problem {
+// transaction sets t to the transaction of a row, in dollars.
+func (d *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, id := range []string{row.Account, row.ToAccount} {
 		if _, known := d.account(id); id != "" && !known {
 			return problemf(UnknownAccount,
@@ -306,8 +293,8 @@ func (d *taker) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker, LotID: row.LotID, ToAccount: row.ToAccount,
 		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio, DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source}
 	var err error
-	if t.Date, err = d.day(row.Date); err == nil && row.DonorDate != "" {
-		t.DonorDate, err = d.day(row.DonorDate)
+	if t.Date, err = tax.ParseDate(row.Date); err == nil && row.DonorDate != "" {
+		t.DonorDate, err = tax.ParseDate(row.DonorDate)
 	}
 	if err != nil {
 		return problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line, err)
@@ -323,7 +310,7 @@ func (d *taker) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value} {
 		if *amount, err = amount.Mul(rate); err != nil {
 			return problemf(NotComputable, "check the amounts of the row and the rate", "%s:%d: an amount in dollars cannot be computed: %s",
-				row.Source.File, row.Source.Line, plainly(err.Error()))
+				row.Source.File, row.Source.Line, readable(err.Error()))
 		}
 	}
 	return nil

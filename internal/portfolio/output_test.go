@@ -18,7 +18,7 @@ import (
 	"signalbox/brief"
 )
 
-// askBoth asks both tools with a file as output.
+// askBoth asks both tools with output file.
 func askBoth(d *Desk, format string) map[string]Answer {
 	return map[string]Answer{
 		"exit_signals": d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "SLV", Format: format, Output: "file"}),
@@ -26,7 +26,7 @@ func askBoth(d *Desk, format string) map[string]Answer {
 	}
 }
 
-// TestFileOutput: the file has the full result, and every format names it.
+// TestFileOutput checks that the file has the full result, and that every format has its path.
 func TestFileOutput(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	names := map[string]*regexp.Regexp{
@@ -38,14 +38,14 @@ func TestFileOutput(t *testing.T) {
 		"tax_harvest":  d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"}),
 	}
 	if _, err := os.Stat(d.opts.Logs); err == nil {
-		t.Fatal("files were written that nobody asked for")
+		t.Fatal("files were written that were not requested")
 	}
 	seen := make(map[string]bool)
 	for _, format := range brief.Formats() {
-		for tool, told := range askBoth(d, string(format)) {
-			path := told.FilePath
-			if o := decode(t, told.JSON); o["file_path"] != path || o["status"] != "success" || told.Problem != nil {
-				t.Errorf("%s of %s has the path %v, want %q: %s", format, tool, o["file_path"], path, told.JSON)
+		for tool, response := range askBoth(d, string(format)) {
+			path := response.FilePath
+			if o := decode(t, response.JSON); o["file_path"] != path || o["status"] != "success" || response.Problem != nil {
+				t.Errorf("%s of %s has the path %v, want %q: %s", format, tool, o["file_path"], path, response.JSON)
 			}
 			if !filepath.IsAbs(path) || filepath.Dir(path) != filepath.Join(d.opts.Logs, tool) || !names[tool].MatchString(filepath.Base(path)) || seen[path] {
 				t.Errorf("%s of %s is in %s", format, tool, path)
@@ -72,14 +72,14 @@ func TestFileOutput(t *testing.T) {
 	}
 }
 
-// TestFileOfAFailure: what went wrong is kept too, and what was asked cannot leave the folder.
+// TestFileOfAFailure checks that failures are saved too, and that no question can write outside the folder.
 func TestFileOfAFailure(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	for _, ticker := range []string{"../../x", "GLD", "", strings.Repeat("A", 500), "a/b"} {
-		told := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: ticker, Output: "file"})
-		a := agent(t, told)
+		response := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: ticker, Output: "file"})
+		a := agent(t, response)
 		if a.Status != "error" || a.FilePath == nil || filepath.Dir(*a.FilePath) != filepath.Join(d.opts.Logs, "exit_signals") {
-			t.Errorf("%q: %s", ticker, told.JSON)
+			t.Errorf("%q: %s", ticker, response.JSON)
 		}
 	}
 	for _, name := range files(t, d.opts.Logs) {
@@ -89,24 +89,24 @@ func TestFileOfAFailure(t *testing.T) {
 	}
 }
 
-// TestFileNotSaved: the answer is right and says so, but it is not what was asked for.
+// TestFileNotSaved checks the answer if the full result cannot be saved.
 func TestFileNotSaved(t *testing.T) {
 	dir := folder(t, plain)
 	blocked := filepath.Join(t.TempDir(), "logs")
 	put(t, blocked, "a file where the folder should be")
 	d := NewDesk(dir, &Options{Logs: blocked, Now: noon})
 	for _, format := range brief.Formats() {
-		for tool, told := range askBoth(d, string(format)) {
-			o := decode(t, told.JSON)
+		for tool, response := range askBoth(d, string(format)) {
+			o := decode(t, response.JSON)
 			path, there := o["file_path"]
-			if o["status"] != "error" || told.Status != brief.StatusError || !there || path != nil || told.FilePath != "" {
-				t.Errorf("%s of %s: %s", format, tool, told.JSON)
+			if o["status"] != "error" || response.Status != brief.StatusError || !there || path != nil || response.FilePath != "" {
+				t.Errorf("%s of %s: %s", format, tool, response.JSON)
 			}
-			if told.Problem == nil || told.Problem.Kind != FileNotSaved || goText.MatchString(told.Problem.Text) {
-				t.Errorf("%s of %s: problem %+v", format, tool, told.Problem)
+			if response.Problem == nil || response.Problem.Kind != FileNotSaved || goText.MatchString(response.Problem.Text) {
+				t.Errorf("%s of %s: problem %+v", format, tool, response.Problem)
 			}
 			var flags struct{ Flags []brief.Flag }
-			if err := json.Unmarshal(told.JSON, &flags); err != nil {
+			if err := json.Unmarshal(response.JSON, &flags); err != nil {
 				t.Fatal(err)
 			}
 			if i := slices.IndexFunc(flags.Flags, func(f brief.Flag) bool { return f.Flag == FileNotSaved }); i != 0 {
@@ -122,8 +122,8 @@ func TestFileNotSaved(t *testing.T) {
 	}
 }
 
-// crowd is a portfolio of 2,000 tickers with five lots each, of which one was bought a few days ago, and with the
-// longest of ids.
+// crowd is a portfolio of 2,000 tickers with five lots each, one of them bought a few days ago, and with ids of the maximum
+// length.
 func crowd(t *testing.T) string {
 	var trades, prices strings.Builder
 	trades.WriteString(header)
@@ -144,11 +144,11 @@ func crowd(t *testing.T) string {
 		rules.String()+"-- transactions/a.csv --\n"+trades.String()+"-- prices/a.csv --\n"+prices.String())
 }
 
-// TestCrowd: an agent's answer is short whatever the portfolio's size, and the full result has everything.
+// TestCrowd checks that an answer in the format agent is short for a large portfolio, and that the full result is complete.
 func TestCrowd(t *testing.T) {
 	dir := crowd(t)
 	logs := t.TempDir()
-	for range 4 { // nearly as long as a path may be, and all of it is part of the answer
+	for range 4 { // the path, which is part of the answer, is nearly as long as possible
 		logs = filepath.Join(logs, strings.Repeat("long-", 36))
 	}
 	if err := os.MkdirAll(logs, 0o700); err != nil {
@@ -170,8 +170,8 @@ func TestCrowd(t *testing.T) {
 	if harvest.FilePath != nil || long.FilePath == nil || exits.FilePath == nil {
 		t.Errorf("paths %v, %v, %v", harvest.FilePath, long.FilePath, exits.FilePath)
 	}
-	told := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full", Output: "file"})
-	for _, text := range [][]byte{told.JSON, read(t, told.FilePath)} {
+	response := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full", Output: "file"})
+	for _, text := range [][]byte{response.JSON, read(t, response.FilePath)} {
 		var full struct {
 			Candidates []struct {
 				LotID string `json:"lot_id"`
@@ -200,8 +200,8 @@ func read(t testing.TB, name string) []byte {
 	return text
 }
 
-// TestConcurrentQuestions: two desks over one folder, and several questions at once, all answered alike and each with
-// a file of its own.
+// TestConcurrentQuestions asks two desks for the same folder concurrently: all answers are equal, and each has its own
+// file.
 func TestConcurrentQuestions(t *testing.T) {
 	dir, logs := folder(t, plain), filepath.Join(t.TempDir(), "logs")
 	opts := &Options{Logs: logs, Now: noon}
@@ -212,11 +212,11 @@ func TestConcurrentQuestions(t *testing.T) {
 	for i := range askers {
 		group.Go(func() {
 			for range 5 {
-				for _, told := range askBoth(desks[i%2], "agent") {
-					if told.Status != brief.StatusSuccess {
-						t.Errorf("%s", told.JSON)
+				for _, response := range askBoth(desks[i%2], "agent") {
+					if response.Status != brief.StatusSuccess {
+						t.Errorf("%s", response.JSON)
 					}
-					paths[i] = append(paths[i], told.FilePath)
+					paths[i] = append(paths[i], response.FilePath)
 				}
 				if list, err := desks[i%2].Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil || len(list) != 1 {
 					t.Errorf("%d lots, %v", len(list), err)
@@ -232,8 +232,8 @@ func TestConcurrentQuestions(t *testing.T) {
 	}
 }
 
-// TestWithdrawnQuestion: a question that nobody waits for is not worked on.
-func TestWithdrawnQuestion(t *testing.T) {
+// TestCancelledQuestion checks that a cancelled question is not computed.
+func TestCancelledQuestion(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	d := desk(t, folder(t, plain))

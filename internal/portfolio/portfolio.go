@@ -1,17 +1,17 @@
-// Package portfolio answers questions about the portfolio in a folder: which positions to leave (check_exit_signals),
-// which losses to harvest (suggest_tax_loss_harvest), and which lots there are. It also imports brokers' files into
-// the folder.
+// Package portfolio answers questions about the portfolio in a folder: whether to exit a position (check_exit_signals),
+// which losses to harvest (suggest_tax_loss_harvest), and which lots are open. It also imports brokers' files into the
+// folder.
 //
-// The folder has portfolio.yaml, transactions, prices and, for other currencies, fx.csv; docs/portfolio-files.md
-// describes them. Each question reads all of it, and nothing else is ever looked at: there is no cache and no clock in the
-// figures but the day of the question. Every figure comes from the rooms behind this package, which are pure: importer
-// (files to rows), tax (rows to lots, wash sales and candidates), exitrule (prices to verdicts), answer (results to
-// briefs). This package finds the day, converts currencies, looks up prices, and turns whatever is wrong into a
-// [Problem], which becomes an answer of status error with a flag of its own. It would rather not answer than answer
-// with a wrong number.
+// The folder contains portfolio.yaml, transactions, prices and, for other currencies, fx.csv; docs/portfolio-files.md
+// describes them. Each question reads the whole folder and nothing else: there is no cache, and the only time that
+// affects a result is the date of the question. The computations are in pure subpackages: importer (files to rows), tax
+// (rows to lots, wash sales and candidates), exitrule (prices to verdicts) and answer (results to briefs). This package
+// finds the date, converts currencies and looks up prices. Everything that is wrong becomes a [Problem], and so an answer
+// of status error with a flag of its own: no answer is better than a wrong number.
 package portfolio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,9 +25,9 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Problem is why a question has no answer.
+// Problem is the reason why a question has no answer.
 type Problem struct {
-	// Kind is the name of the flag that tells it.
+	// Kind is the name of the problem's flag in an answer.
 	Kind string
 	Text string
 	// Hint says what to do.
@@ -62,16 +62,16 @@ func problemf(kind, hint, format string, args ...any) *Problem {
 	return &Problem{Kind: kind, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// asProblem gives errors that are none a kind.
+// asProblem returns err if it is a *Problem, and otherwise a Problem of the given kind.
 func asProblem(err error, kind, hint string) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
 		return problem
 	}
-	return &Problem{Kind: kind, Text: plainly(err.Error()), Hint: hint}
+	return &Problem{Kind: kind, Text: readable(err.Error()), Hint: hint}
 }
 
-// plainly is the text of an error in words for people: the decimals' own speak of types.
-func plainly(text string) string {
+// readable returns the text of an error for users: an overflow of package decimal is described by its types.
+func readable(text string) string {
 	text, _, overflow := strings.Cut(text, ": decimal overflow")
 	if overflow {
 		text += ": the number would have more than 19 digits"
@@ -79,37 +79,37 @@ func plainly(text string) string {
 	return text
 }
 
-// Data is what a portfolio's folder says.
+// Data is the content of a portfolio's folder.
 type Data struct {
 	Config *config.Portfolio
 	Rules  tax.Rules
 	// Sources are the files with transactions.
 	Sources []Source
-	// Duplicates is how many rows stood in an earlier file already, and were left out.
+	// Duplicates is the number of rows that were dropped because an earlier file has them.
 	Duplicates int
-	// Twins are rows of two kinds of files that look like one transaction. Both are counted.
+	// Twins are rows of two formats that look like the same transaction. Both are counted.
 	Twins []Twin
 
 	transactions []tax.Transaction
-	imports      []*importer.Import // only where rows have to be compared
+	imports      []*importer.Import // only if rows must be compared
 	ids          map[string]bool
 	prices       map[string][]price
-	rates        map[string][]rate // by currency, what one unit is worth in dollars
+	rates        map[string][]rate // by currency, in dollars per unit
 }
 
-// Source is one file of transactions.
+// Source is a file of transactions.
 type Source struct {
 	// Name is relative to the folder.
 	Name   string
 	Format string
 	Rows   int
-	// Accounts are those that the rows are about.
+	// Accounts are the accounts in the rows.
 	Accounts map[string]bool
 	Skipped  []importer.Skipped
 	Notes    []string
 }
 
-// price is one day's price of one ticker, as it stands in the file.
+// price is the price of a ticker on one day, as in the file.
 type price struct {
 	date            tax.Date
 	close, adjusted decimal.Decimal
@@ -142,7 +142,7 @@ func (d *Data) accountIDs() []string {
 	return ids
 }
 
-// brokerNames maps what brokers' files call the accounts to their ids.
+// brokerNames maps the names of accounts in brokers' files to their ids.
 func brokerNames(c *config.Portfolio) map[string]string {
 	names := make(map[string]string)
 	for _, a := range c.Accounts {
@@ -157,7 +157,7 @@ func taxRules(c *config.Portfolio) tax.Rules {
 	rules := tax.Rules{Identical: c.Identical}
 	for _, a := range c.Accounts {
 		rules.Accounts = append(rules.Accounts, tax.Account{
-			ID: a.ID, Kind: or(tax.Kind(a.Kind), tax.Taxable), Owner: or(tax.Owner(a.Owner), tax.Self), Method: or(tax.Method(a.LotMethod), tax.FIFO)})
+			ID: a.ID, Kind: cmp.Or(tax.Kind(a.Kind), tax.Taxable), Owner: cmp.Or(tax.Owner(a.Owner), tax.Self), Method: cmp.Or(tax.Method(a.LotMethod), tax.FIFO)})
 	}
 	return rules
 }
@@ -183,7 +183,7 @@ func exitConfig(c *config.Portfolio, ticker string) (exitrule.Config, bool, erro
 	return exitrule.Config{}, false, nil
 }
 
-// numbers reads decimals and keeps the first error. An empty text is zero.
+// numbers parses decimals and keeps the first error. Empty text is zero.
 type numbers struct{ err error }
 
 func (n *numbers) decimal(text string) decimal.Decimal {
@@ -192,19 +192,12 @@ func (n *numbers) decimal(text string) decimal.Decimal {
 	}
 	d, err := decimal.Parse(text)
 	if err != nil && n.err == nil {
-		n.err = fmt.Errorf("%q is no number: %w", text, err)
+		n.err = fmt.Errorf("%q is not a number: %w", text, err)
 	}
 	return d
 }
 
-func or[T ~string](value, otherwise T) T {
-	if value == "" {
-		return otherwise
-	}
-	return value
-}
-
-// hintOf is the hint of an error that has one.
+// hintOf returns the hint of an error, or otherwise if it has none.
 func hintOf(err error, otherwise string) string {
 	if classed, ok := errors.AsType[*signalbox.Error](err); ok && classed.Hint != "" {
 		return classed.Hint

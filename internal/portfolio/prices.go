@@ -13,29 +13,29 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// Decimal is money or a quantity.
+// Decimal is an amount of money or a quantity.
 type Decimal = decimal.Decimal
 
 const (
-	// freshDays is how old a price may be before the answer says so: a week with a long weekend.
+	// freshDays is the age in days above which the answer warns of an old price. It covers a week with a long weekend.
 	freshDays = 7
-	// rateDays is how old an exchange rate may be. Rates are quoted on every working day.
+	// rateDays is the maximum age of an exchange rate in days. Rates are quoted on every working day.
 	rateDays = 10
 )
 
-func (d *Data) takePrices(prices []importer.Price) *Problem {
+func (d *Data) addDailyPrices(prices []importer.Price) *Problem {
 	for i := range prices {
 		p := &prices[i]
 		date, err := tax.ParseDate(p.Date)
 		if err != nil {
 			return problemf(MalformedFile, malformedHint, "%s:%d: %v", p.Source.File, p.Source.Line, err)
 		}
-		d.prices[p.Ticker] = append(d.prices[p.Ticker], price{date, p.Close, p.Adjusted, or(p.Currency, dollars)})
+		d.prices[p.Ticker] = append(d.prices[p.Ticker], price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
 	}
 	return nil
 }
 
-// sortPrices puts each ticker's prices in order. Two files may overlap; where they differ, neither is believed.
+// sortPrices sorts the prices of each ticker by date. Files may overlap, but must not contradict each other.
 func (d *Data) sortPrices() *Problem {
 	for ticker, list := range d.prices {
 		slices.SortStableFunc(list, func(a, b price) int { return cmp.Compare(a.date, b.date) })
@@ -54,7 +54,7 @@ func (d *Data) sortPrices() *Problem {
 	return nil
 }
 
-func (d *Data) takeRates(rates []importer.Rate) *Problem {
+func (d *Data) addRates(rates []importer.Rate) *Problem {
 	for i := range rates {
 		r := &rates[i]
 		date, err := tax.ParseDate(r.Date)
@@ -67,7 +67,7 @@ func (d *Data) takeRates(rates []importer.Rate) *Problem {
 		case r.From == dollars:
 			inverse, err := decimal.One.Quo(r.Rate)
 			if err != nil {
-				return problemf(NotComputable, "check the rate", "%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line, plainly(err.Error()))
+				return problemf(NotComputable, "check the rate", "%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line, readable(err.Error()))
 			}
 			d.rates[r.To] = append(d.rates[r.To], rate{date, inverse})
 		}
@@ -75,7 +75,7 @@ func (d *Data) takeRates(rates []importer.Rate) *Problem {
 	for currency, list := range d.rates {
 		slices.SortStableFunc(list, func(a, b rate) int { return cmp.Compare(a.date, b.date) })
 		for i := 1; i < len(list); i++ {
-			if list[i].date == list[i-1].date { // one as EUR in USD, the other as USD in EUR
+			if list[i].date == list[i-1].date { // one from EUR to USD, the other from USD to EUR
 				return problemf(MalformedFile, "keep one of them", "%s has two rates of %s and %s on %s", ratesFile, currency, dollars, list[i].date)
 			}
 		}
@@ -83,7 +83,7 @@ func (d *Data) takeRates(rates []importer.Rate) *Problem {
 	return nil
 }
 
-// rate is what a unit of a currency was worth in dollars on a day.
+// rate returns the value of a unit of a currency in dollars on a day.
 func (d *Data) rate(currency string, on tax.Date) (Decimal, *Problem) {
 	list := d.rates[currency]
 	n, found := slices.BinarySearchFunc(list, on, func(r rate, on tax.Date) int { return cmp.Compare(r.date, on) })
@@ -97,7 +97,7 @@ func (d *Data) rate(currency string, on tax.Date) (Decimal, *Problem) {
 	return list[n].rate, nil
 }
 
-// latest is the last price of a ticker up to a day.
+// latest returns the last price of a ticker up to a day.
 func (d *Data) latest(ticker string, on tax.Date) (price, bool) {
 	list := d.prices[ticker]
 	n, found := slices.BinarySearchFunc(list, on, func(p price, on tax.Date) int { return cmp.Compare(p.date, on) })
@@ -110,18 +110,18 @@ func (d *Data) latest(ticker string, on tax.Date) (price, bool) {
 	return list[n], true
 }
 
-// quote is what a ticker is worth in dollars.
+// quote is a price in dollars, and its date.
 type quote struct {
 	Decimal
 	date tax.Date
 }
 
-// quote finds the price of a ticker for a day. Between its price and the day it must not have been split: the shares
-// would be today's and the price yesterday's.
+// quote returns the last price of a ticker up to a day. It refuses a price from before the last split, which would be for
+// a different number of shares.
 func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Problem) {
 	p, ok := d.latest(ticker, on)
 	if !ok {
-		return quote{}, problemf(MissingPrice, fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE (what is worthless has a close of 0.0001)", pricesFolder, on, ticker),
+		return quote{}, problemf(MissingPrice, fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE (use 0.0001 for a worthless security)", pricesFolder, on, ticker),
 			"there is no price of %s on %s or before", ticker, on)
 	}
 	if problem := p.checkSplit(ticker, split, on); problem != nil {
@@ -136,12 +136,12 @@ func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Proble
 	}
 	value, err := p.close.Mul(rate)
 	if err != nil {
-		return quote{}, problemf(NotComputable, "check the price and the rate", "the price of %s in dollars cannot be computed: %s", ticker, plainly(err.Error()))
+		return quote{}, problemf(NotComputable, "check the price and the rate", "the price of %s in dollars cannot be computed: %s", ticker, readable(err.Error()))
 	}
 	return quote{value, p.date}, nil
 }
 
-// checkSplit refuses a price of shares that were split since.
+// checkSplit refuses a price from before a split.
 func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 	if split <= p.date {
 		return nil
@@ -150,7 +150,7 @@ func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 		"the last price of %s is of %s, before its split on %s", ticker, p.date, split)
 }
 
-// splits are the days of the last split of each ticker up to a day.
+// splits returns the day of the last split of each ticker, up to a day.
 func (d *Data) splits(on tax.Date) map[string]tax.Date {
 	last := make(map[string]tax.Date)
 	for i := range d.transactions {
@@ -161,21 +161,21 @@ func (d *Data) splits(on tax.Date) map[string]tax.Date {
 	return last
 }
 
-// series are a ticker's prices for the exit rules, in its own currency. Plain closes from before a split are no
-// measure for those after it, and are left out; cut says so.
+// series returns the prices of a ticker for the exit rules, in its own currency. Closes from before a split that are not
+// adjusted cannot be compared with later ones, so they are omitted; then cut is true.
 func (d *Data) series(ticker string, split tax.Date) (prices []exitrule.Price, cut bool) {
 	for _, p := range d.prices[ticker] {
 		if p.date < split && p.adjusted.IsZero() {
 			cut = true
 			continue
 		}
-		prices = append(prices, exitrule.Price{Date: calendar(p.date), Close: p.close, Adjusted: p.adjusted})
+		prices = append(prices, exitrule.Price{Date: midnightUTC(p.date), Close: p.close, Adjusted: p.adjusted})
 	}
 	return prices, cut
 }
 
-// calendar is a day at midnight UTC.
-func calendar(d tax.Date) time.Time {
+// midnightUTC returns a day as a time.
+func midnightUTC(d tax.Date) time.Time {
 	t, err := time.Parse(time.DateOnly, d.String())
 	if err != nil {
 		return time.Time{}

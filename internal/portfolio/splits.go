@@ -8,11 +8,11 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// splitDays is how far apart two brokers may book one split.
+// splitDays is the number of days by which two brokers may differ in booking the same split.
 const splitDays = 10
 
-// checkSplits refuses a split that one account has and another that held the shares has not: the shares there would
-// be of before it, and prices of after it. Tickers without splits cost nothing here.
+// checkSplits refuses a split that is missing in one of the accounts that held the shares: that account would have the
+// number of shares from before the split, at the price from after it.
 func (d *Data) checkSplits(on tax.Date) *Problem {
 	rows := make(map[string][]*tax.Transaction)
 	for i := range d.transactions {
@@ -31,7 +31,7 @@ func (d *Data) checkSplits(on tax.Date) *Problem {
 	}
 	var found []string
 	for ticker, list := range rows {
-		inOrder(list)
+		sortForTax(list)
 		if fault := unevenSplit(list); fault != "" {
 			found = append(found, ticker+" "+fault)
 		}
@@ -40,11 +40,11 @@ func (d *Data) checkSplits(on tax.Date) *Problem {
 		return nil
 	}
 	slices.Sort(found)
-	return problemf(MissingSplit, "add the split to the other account, or write it once without an account, for all of them", "%s%s", found[0], more(len(found)-1))
+	return problemf(MissingSplit, "add the split to the other account, or write it once without an account, for all of them", "%s%s", found[0], andMore(len(found)-1))
 }
 
-// inOrder sorts rows as the tax rules do: splits of a day come before its trades.
-func inOrder(rows []*tax.Transaction) {
+// sortForTax sorts rows as the tax rules do: by date, and splits before the trades of the same day.
+func sortForTax(rows []*tax.Transaction) {
 	after := func(t *tax.Transaction) int {
 		if t.Action == tax.Split {
 			return 0
@@ -56,9 +56,9 @@ func inOrder(rows []*tax.Transaction) {
 	})
 }
 
-// unevenSplit looks through the rows of one ticker, in order.
+// unevenSplit describes a split that is missing in an account. Rows are the sorted rows of one ticker.
 func unevenSplit(rows []*tax.Transaction) string {
-	days := make(map[string][]tax.Date) // of splits, by account
+	days := make(map[string][]tax.Date) // days of splits by account
 	for _, t := range rows {
 		if t.Action == tax.Split {
 			days[t.Account] = append(days[t.Account], t.Date)
@@ -78,8 +78,8 @@ func unevenSplit(rows []*tax.Transaction) string {
 				}
 			}
 		}
-		if count(held, t) != nil {
-			return "" // too large to count: the tax rules say so better
+		if applyToHoldings(held, t) != nil {
+			return "" // too large to count; the tax rules report it
 		}
 	}
 	return ""

@@ -15,19 +15,19 @@ import (
 	"signalbox/brief"
 )
 
-// trouble is a portfolio or a question that has no answer.
+// trouble is a portfolio or a question with a problem.
 type trouble struct {
 	name string
-	// change is laid over the plain portfolio; spoil does what a text cannot.
+	// change replaces files of the plain portfolio; spoil makes other changes.
 	change string
 	spoil  func(t *testing.T, dir string)
 	// exit and harvest are the questions; the zero exit asks about SLV.
 	exit    ExitQuery
 	harvest HarvestQuery
 	kind    string
-	// says is part of the verdict. An asterisk stands for any text, as in the text of another operating system.
+	// says is the expected text. An asterisk matches any text, such as errors that depend on the operating system.
 	says string
-	// only is the tool that has the trouble; empty means both.
+	// only is the tool that has the problem; empty means both.
 	only string
 }
 
@@ -72,7 +72,7 @@ func fileTroubles() []trouble {
 		{name: "portfolio.yaml has a typo", change: configured("acounts: []"), kind: BadConfig, says: `portfolio.yaml: line 1, column 1: unknown field "acounts"`},
 		{name: "portfolio.yaml is no YAML", change: configured("accounts: [{id: brk"), kind: BadConfig, says: "portfolio.yaml: line *, column *: *"},
 		{name: "portfolio.yaml is binary", change: configured("accounts: \x00\xff"), kind: BadConfig, says: "portfolio.yaml: line 1, column *: it is not UTF-8 text"},
-		{name: "as_of of portfolio.yaml is no day", change: configured("as_of: soon\naccounts: [{id: brk}]"), kind: BadConfig, says: `portfolio.yaml: line 1, column 8: as_of: "soon" is not a date`},
+		{name: "as_of of portfolio.yaml is not a date", change: configured("as_of: soon\naccounts: [{id: brk}]"), kind: BadConfig, says: `portfolio.yaml: line 1, column 8: as_of: "soon" is not a date`},
 		{name: "as_of of portfolio.yaml is in the future", change: configured("as_of: 2026-07-02\naccounts: [{id: brk}]"), kind: FutureDate,
 			says: "as_of in portfolio.yaml: 2026-07-02 is in the future, today is 2026-07-01"},
 
@@ -118,7 +118,7 @@ func fileTroubles() []trouble {
 		{name: "prices has a dangling link", spoil: replaceBy("prices/a.csv", aDanglingLink), kind: MalformedFile, says: "prices/a.csv cannot be read: *"},
 		{name: "a price has no column", change: "-- prices/a.csv --\ndate,close\n2026-01-02,5\n", kind: MalformedFile, says: `prices/a.csv:1:1: column "ticker" is missing*`},
 		{name: "a price is zero", change: "-- prices/a.csv --\ndate,ticker,close\n2026-01-02,SLV,0\n", kind: MalformedFile, says: `prices/a.csv:2:16: close: "0" is not above 0*`},
-		{name: "a price is no number", change: "-- prices/a.csv --\ndate,ticker,close\n2026-01-02,SLV,NaN\n", kind: MalformedFile, says: `prices/a.csv:2:16: close: "NaN" is not a number*`},
+		{name: "a price is not a number", change: "-- prices/a.csv --\ndate,ticker,close\n2026-01-02,SLV,NaN\n", kind: MalformedFile, says: `prices/a.csv:2:16: close: "NaN" is not a number*`},
 		{name: "two prices differ", change: "-- prices/a.csv --\ndate,ticker,close\n2026-06-30,SLV,11\n", kind: MalformedFile,
 			says: "two files in prices have different prices of SLV on 2026-06-30"},
 		{name: "fx.csv is a folder", spoil: replaceBy("fx.csv", aFolder), kind: MalformedFile, says: "fx.csv cannot be read: *"},
@@ -131,14 +131,14 @@ func fileTroubles() []trouble {
 func questionTroubles() []trouble {
 	long := strings.Repeat("9", 5000)
 	return []trouble{
-		{name: "as_of is no day", exit: ExitQuery{AsOf: "soon"}, harvest: HarvestQuery{AsOf: "soon"}, kind: BadArgument, says: `as_of: date "soon" is not a day written as 2024-01-31`},
+		{name: "as_of is not a date", exit: ExitQuery{AsOf: "soon"}, harvest: HarvestQuery{AsOf: "soon"}, kind: BadArgument, says: `as_of: "soon" is not a date`},
 		{name: "as_of is in the future", exit: ExitQuery{AsOf: "2026-07-02"}, harvest: HarvestQuery{AsOf: "2026-07-02"}, kind: FutureDate,
 			says: "as_of: 2026-07-02 is in the future, today is 2026-07-01"},
-		{name: "as_of is long", exit: ExitQuery{AsOf: long}, harvest: HarvestQuery{AsOf: long}, kind: BadArgument, says: `as_of: date "9999*…" is not a day written as 2024-01-31`},
+		{name: "as_of is long", exit: ExitQuery{AsOf: long}, harvest: HarvestQuery{AsOf: long}, kind: BadArgument, says: `as_of: "9999*…" is not a date`},
 		{name: "unknown account", exit: ExitQuery{AccountID: "else"}, harvest: HarvestQuery{Account: "else"}, kind: UnknownAccount, says: `account "else" is not in the portfolio`},
 		{name: "long account", exit: ExitQuery{AccountID: long}, harvest: HarvestQuery{Account: long}, kind: UnknownAccount, says: `account "9999*…" is not in the portfolio`},
 
-		{name: "unknown ticker", exit: ExitQuery{Ticker: "GLD"}, kind: UnknownTicker, says: "GLD is nowhere in the portfolio", only: "exits"},
+		{name: "unknown ticker", exit: ExitQuery{Ticker: "GLD"}, kind: UnknownTicker, says: "GLD is not in the portfolio", only: "exits"},
 		{name: "hostile ticker", exit: ExitQuery{Ticker: "../../etc/passwd"}, kind: BadArgument, says: `ticker "../../ETC/PASSWD" is not valid*`, only: "exits"},
 		{name: "long ticker", exit: ExitQuery{Ticker: long}, kind: BadArgument, says: "ticker \"999*…\" is not valid*", only: "exits"},
 		{name: "ticker with controls", exit: ExitQuery{Ticker: "S\x1b[2J"}, kind: BadArgument, says: `ticker "S\x1b[2J" is not valid*`, only: "exits"},
@@ -151,21 +151,21 @@ func questionTroubles() []trouble {
 		{name: "no rule", change: "-- portfolio.yaml --\naccounts: [{id: brk}]\nexit_rules: {SLV: {}}\n", kind: BadConfig, says: "exit rules of SLV: no exit rules are configured*", only: "exits"},
 		{name: "sizing above 1", change: "-- portfolio.yaml --\naccounts: [{id: brk}]\nexit_rules: {SLV: {rules: {momentum_exit: {}}, sizing: {max: 1.5}}}\n", kind: BadConfig,
 			says: "exit rules of SLV: sizing max 1.5 is not a part of a position*", only: "exits"},
-		{name: "shares are no number", exit: ExitQuery{Shares: "many"}, kind: BadArgument, says: `shares "many" is no number of shares`, only: "exits"},
-		{name: "no shares", exit: ExitQuery{Shares: "0"}, kind: BadArgument, says: `shares "0" is no number of shares`, only: "exits"},
-		{name: "negative shares", exit: ExitQuery{Shares: "-5"}, kind: BadArgument, says: `shares "-5" is no number of shares`, only: "exits"},
-		{name: "long shares", exit: ExitQuery{Shares: long}, kind: BadArgument, says: `shares "9999*…" is no number of shares`, only: "exits"},
+		{name: "shares are not a number", exit: ExitQuery{Shares: "many"}, kind: BadArgument, says: `shares "many" is not a number above 0`, only: "exits"},
+		{name: "no shares", exit: ExitQuery{Shares: "0"}, kind: BadArgument, says: `shares "0" is not a number above 0`, only: "exits"},
+		{name: "negative shares", exit: ExitQuery{Shares: "-5"}, kind: BadArgument, says: `shares "-5" is not a number above 0`, only: "exits"},
+		{name: "long shares", exit: ExitQuery{Shares: long}, kind: BadArgument, says: `shares "9999*…" is not a number above 0`, only: "exits"},
 		{name: "more shares than held", exit: ExitQuery{Shares: "11"}, kind: BadArgument, says: "shares 11 is more than the 10 shares of SLV in account brk*", only: "exits"},
-		{name: "part of a share", exit: ExitQuery{Shares: "1.5"}, kind: BadArgument, says: "shares 1.5 is no whole number*", only: "exits"},
+		{name: "part of a share", exit: ExitQuery{Shares: "1.5"}, kind: BadArgument, says: "shares 1.5 is not a whole number*", only: "exits"},
 
-		{name: "min_loss is no number", harvest: HarvestQuery{MinLoss: "much"}, kind: BadArgument, says: `min_loss "much" is no amount of money`, only: "harvest"},
-		{name: "min_loss is negative", harvest: HarvestQuery{MinLoss: "-1"}, kind: BadArgument, says: `min_loss "-1" is no amount of money`, only: "harvest"},
-		{name: "min_loss is long", harvest: HarvestQuery{MinLoss: long}, kind: BadArgument, says: `min_loss "9999*…" is no amount of money`, only: "harvest"},
+		{name: "min_loss is not a number", harvest: HarvestQuery{MinLoss: "much"}, kind: BadArgument, says: `min_loss "much" is not an amount of money`, only: "harvest"},
+		{name: "min_loss is negative", harvest: HarvestQuery{MinLoss: "-1"}, kind: BadArgument, says: `min_loss "-1" is not an amount of money`, only: "harvest"},
+		{name: "min_loss is long", harvest: HarvestQuery{MinLoss: long}, kind: BadArgument, says: `min_loss "9999*…" is not an amount of money`, only: "harvest"},
 		{name: "unknown sort_by", harvest: HarvestQuery{SortBy: "mood"}, kind: BadArgument, says: `sort_by "mood" is not known`, only: "harvest"},
 		{name: "unknown source", harvest: HarvestQuery{Source: "schwab"}, kind: BadArgument, says: `source "schwab" is not among the transactions`, only: "harvest"},
 		{name: "source of the ira", change: rows("2026-01-02,ira,buy,GLD,3,20,,,"), harvest: HarvestQuery{Source: "more.csv"}, kind: BadArgument,
-			says: "source more.csv has nothing to do with the taxable accounts asked about", only: "harvest"},
-		{name: "account is no taxable one", harvest: HarvestQuery{Account: "ira"}, kind: BadArgument, says: "account ira is not taxable (ira): its losses do not count", only: "harvest"},
+			says: "source more.csv has no transactions of the taxable accounts in question", only: "harvest"},
+		{name: "account is not a taxable one", harvest: HarvestQuery{Account: "ira"}, kind: BadArgument, says: "account ira is not taxable (ira): its losses do not count", only: "harvest"},
 		{name: "no price", change: rows("2026-01-02,brk,buy,GLD,3,20,,,"), kind: MissingPrice, says: "there is no price of GLD on 2026-07-01 or before", only: "harvest"},
 		{name: "no price so early", harvest: HarvestQuery{AsOf: "2025-02-01"}, kind: MissingPrice, says: "there is no price of SLV on 2025-02-01 or before", only: "harvest"},
 		{name: "no price after the split", change: longRows("2026-07-01,brk,split,SLV,,,,,,,2,,,"), kind: MissingPrice,
@@ -177,11 +177,11 @@ func questionTroubles() []trouble {
 	}
 }
 
-// goText is what Go and its libraries say, and people should not have to read.
+// goText matches text of Go and its libraries that users should not see.
 var goText = regexp.MustCompile(`strconv|%!|\bnil\b|\b0x|<nil>|\*[a-z]+\.|decimal|\bmap\[|panic|open /|stat /|errors\.|fs\.|json:|\[[0-9]+:[0-9]+\]|encoding|parsing`)
 
-// TestTrouble: whatever is wrong, every format says that it is, what it is, where, and what to do; and no number that
-// somebody could take for an answer.
+// TestTrouble checks that every format reports what is wrong, where, and what to do, and that it has no numbers that could
+// be taken for an answer.
 func TestTrouble(t *testing.T) {
 	for _, tt := range slices.Concat(fileTroubles(), questionTroubles()) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,16 +209,16 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// checkTrouble asks one tool in every format.
+// checkTrouble asks a tool in every format.
 func checkTrouble(t *testing.T, tt trouble, flag, begins string, ask func(format string) Answer) {
 	t.Helper()
 	for _, format := range brief.Formats() {
-		told := ask(string(format))
-		o := decode(t, told.JSON)
-		if told.Status != brief.StatusError || o["status"] != "error" || told.FilePath != "" {
-			t.Fatalf("%s: status %s, file %q: %s", format, told.Status, told.FilePath, told.JSON)
+		response := ask(string(format))
+		o := decode(t, response.JSON)
+		if response.Status != brief.StatusError || o["status"] != "error" || response.FilePath != "" {
+			t.Fatalf("%s: status %s, file %q: %s", format, response.Status, response.FilePath, response.JSON)
 		}
-		problem := told.Problem
+		problem := response.Problem
 		if problem == nil || problem.Kind != tt.kind || problem.Hint == "" || !like(problem.Text, tt.says) {
 			t.Fatalf("%s: problem %+v, want %s: %s", format, problem, tt.kind, tt.says)
 		}
@@ -240,7 +240,7 @@ func checkTrouble(t *testing.T, tt trouble, flag, begins string, ask func(format
 			}
 			continue
 		}
-		a := agent(t, told)
+		a := agent(t, response)
 		if want := []string{"error " + flag, "error " + tt.kind}; !slices.Equal(a.names(), want) {
 			t.Errorf("flags %v, want %v", a.names(), want)
 		}
@@ -253,7 +253,7 @@ func checkTrouble(t *testing.T, tt trouble, flag, begins string, ask func(format
 	}
 }
 
-// number finds one in a failed answer. The shares that were found are part of what is wrong, and may be there.
+// number finds a number in a failed answer. The shares of the position are allowed, because they may be part of the problem.
 func number(value any) string {
 	switch v := value.(type) {
 	case float64:
@@ -276,7 +276,7 @@ func number(value any) string {
 	return ""
 }
 
-// like compares a text with a pattern in which * stands for anything.
+// like reports whether text matches a pattern in which * matches anything.
 func like(text, pattern string) bool {
 	parts := strings.Split(pattern, "*")
 	for i := range parts {
@@ -285,7 +285,7 @@ func like(text, pattern string) bool {
 	return regexp.MustCompile("^(?s:" + strings.Join(parts, ".*") + ")$").MatchString(text)
 }
 
-// TestFailedSnapshotHasTheSameKeys: who reads a field need not ask first whether it is there.
+// TestFailedSnapshotHasTheSameKeys checks that a failed snapshot has all fields of a successful one.
 func TestFailedSnapshotHasTheSameKeys(t *testing.T) {
 	good, bad := desk(t, folder(t, plain)), desk(t, t.TempDir())
 	sameKeys(t, askHarvest(t, good, HarvestQuery{}), askHarvest(t, bad, HarvestQuery{}))
@@ -320,12 +320,12 @@ func sameKeys(t *testing.T, good, bad agentAnswer) {
 	}
 }
 
-// badForm: a question whose form is not known is answered as an agent's, since nobody can say what was wanted.
-func badForm(t *testing.T, name string, told Answer, flag string) agentAnswer {
+// badForm checks that a question with an unknown format is answered in the format agent.
+func badForm(t *testing.T, name string, response Answer, flag string) agentAnswer {
 	t.Helper()
-	a := agent(t, told)
-	if want := []string{"error " + flag, "error " + BadArgument}; !slices.Equal(a.names(), want) || told.Problem == nil || told.Problem.Kind != BadArgument {
-		t.Errorf("%s: flags %v, want %v, problem %+v", name, a.names(), want, told.Problem)
+	a := agent(t, response)
+	if want := []string{"error " + flag, "error " + BadArgument}; !slices.Equal(a.names(), want) || response.Problem == nil || response.Problem.Kind != BadArgument {
+		t.Errorf("%s: flags %v, want %v, problem %+v", name, a.names(), want, response.Problem)
 	}
 	return a
 }

@@ -8,13 +8,12 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// Twin is a transaction that seems to stand in two files.
+// Twin is a pair of rows in two files that seem to be the same transaction.
 type Twin struct{ First, Second tax.Source }
 
-// Twins finds transactions that two files of different formats have in common: the same day, account, action, ticker
-// and quantity under two IDs, as when a broker's CSV and OFX of one month are both imported. Only a person can tell
-// whether they are one trade or two, so both are kept, and the caller should show the twins. Each row is the twin
-// of one other at most.
+// Twins finds rows of different formats with the same date, account, action, ticker and quantity but different IDs, as
+// when a broker's CSV and OFX of one month are both imported. Only the user knows whether they are one trade or two, so
+// both are kept, and the caller should show the twins. Each row has at most one twin.
 func Twins(imports ...*importer.Import) []Twin {
 	type seen struct {
 		format string

@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// TestTwins finds the same trade in a broker's CSV and OFX, and keeps apart what is only alike.
+// TestTwins checks that the same trade in a broker's CSV and OFX is found, and that similar trades are not.
 func TestTwins(t *testing.T) {
 	csv := readRows(t, "s.csv", []byte(schwabTitles+"03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n"),
 		&importer.Options{Account: "55501"})

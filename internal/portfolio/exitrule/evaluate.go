@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Evaluate judges the position of the input. Equal inputs give equal results, and the input is not changed.
+// Evaluate evaluates the exit rules for a position. Equal inputs give equal results, and the input is not changed.
 func Evaluate(in Input) Result {
 	result := Result{Ticker: in.Ticker, Status: StatusSuccess}
 	asOf, known := in.day()
@@ -14,7 +14,7 @@ func Evaluate(in Input) Result {
 		result.AsOf = asOf.time()
 	}
 	if in.Ticker == "" {
-		return result.failed(failf(BadConfig, "no ticker is named: name the position to judge"))
+		return result.failed(failf(BadConfig, "there is no ticker: name the position"))
 	}
 	var err error
 	if result.Position, err = choosePosition(in); err != nil {
@@ -30,7 +30,7 @@ func Evaluate(in Input) Result {
 	if s, err := prices.series(in.Ticker); err == nil {
 		result.Price, result.PriceDate = s.latest().close, s.latest().day.time()
 	}
-	result.Signals = prices.judgeAll(in.Ticker, in.Config)
+	result.Signals = prices.evaluateRules(in.Ticker, in.Config)
 	primary := result.Signals[0]
 	result.Overall = overall(result.Signals)
 	result.TradeEligible = primary.Status == StatusOK && primary.Triggered
@@ -44,7 +44,7 @@ func Evaluate(in Input) Result {
 	return result
 }
 
-// failed keeps what is known about the question and drops what would look like an answer.
+// failed returns a failed result with what is known about the question, and without anything that looks like an answer.
 func (r Result) failed(err error) Result {
 	failed := Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError, Error: err.Error(), Failure: NotComputable}
 	if known, ok := errors.AsType[*failure](err); ok {
@@ -65,7 +65,7 @@ func failf(kind Failure, format string, args ...any) error {
 	return &failure{kind, fmt.Sprintf(format, args...)}
 }
 
-// day is the as-of date, with its default; false if no price gives one.
+// day returns the date of the question, or false if it has none and there are no prices.
 func (in Input) day() (day, bool) {
 	if !in.AsOf.IsZero() {
 		return dayOf(in.AsOf), true
@@ -93,17 +93,17 @@ func latestOf(prices []Price) (day, bool) {
 	return latest, len(prices) > 0
 }
 
-// judgeAll evaluates every rule, the primary first, where a cut list still shows it.
-func (k *market) judgeAll(ticker string, config Config) []Signal {
+// evaluateRules evaluates all rules. The primary rule comes first, so that a shortened list still shows it.
+func (m *market) evaluateRules(ticker string, config Config) []Signal {
 	primary := Signal{Rule: config.primary(), Status: StatusError}
 	var others []Signal
 	var names []string
 	for _, rule := range config.Rules {
 		names = append(names, rule.Name)
 		if rule.Name == config.primary() {
-			primary = k.judge(ticker, rule)
+			primary = m.evaluate(ticker, rule)
 		} else {
-			others = append(others, k.judge(ticker, rule))
+			others = append(others, m.evaluate(ticker, rule))
 		}
 	}
 	if primary.Status == StatusError && primary.Error == "" {
@@ -113,7 +113,7 @@ func (k *market) judgeAll(ticker string, config Config) []Signal {
 	return append([]Signal{primary}, others...)
 }
 
-// overall says in one line what the signals come to; the primary is the first of them.
+// overall returns the verdict of all signals in one line. The primary signal is the first.
 func overall(signals []Signal) string {
 	primary := signals[0]
 	if primary.Status == StatusError {
@@ -140,13 +140,13 @@ func overall(signals []Signal) string {
 		text = "HOLD — " + primary.reason()
 	}
 	if len(failed) > 0 {
-		// A rule that was not judged must not pass for one that is quiet.
+		// A rule that failed must not look like one that was not triggered.
 		text += fmt.Sprintf("; %s could not be evaluated", strings.Join(failed, ", "))
 	}
 	return text
 }
 
-// reason gives the numbers behind a rule that was evaluated.
+// reason returns the numbers of a rule that was evaluated.
 func (s Signal) reason() string {
 	if s.Rule == RegimeCheck {
 		return fmt.Sprintf("%s: basket %+.2f%% over %d months to %s", s.Rule, s.Return*100, len(s.Months), s.Month)

@@ -87,7 +87,7 @@ func TestPosition(t *testing.T) {
 		{"short, with shares", []Holding{short}, "brk", "10", Position{"brk", dec("-40"), dec("-40")}, "account brk is short 40 shares of SLV"},
 		{"long beside a short", []Holding{short, ira}, "ira", "0", Position{"ira", dec("10.5"), dec("10.5")}, ""},
 		{"more than there is", []Holding{brk}, "", "100.5", Position{"brk", dec("100"), dec("100")}, "shares 100.5 is more than the 100 shares of SLV in account brk"},
-		{"part of a whole share", []Holding{brk}, "", "9.5", Position{"brk", dec("100"), dec("100")}, "shares 9.5 is no whole number, and account brk has whole shares"},
+		{"part of a whole share", []Holding{brk}, "", "9.5", Position{"brk", dec("100"), dec("100")}, "shares 9.5 is not a whole number, and account brk holds whole shares"},
 		{"below zero", []Holding{brk}, "", "-1", Position{}, "shares -1 is below 0"},
 		{"too many to add", []Holding{{"brk", dec("9999999999999999999")}, {"brk", dec("9999999999999999999")}}, "", "0", Position{}, "add up the shares in account brk"},
 	}
@@ -224,12 +224,12 @@ func TestConfigErrors(t *testing.T) {
 		{"rule without a name", func(c *Config) { c.Rules[0].Name = "" }, "an exit rule has no name"},
 		{"rule twice", func(c *Config) { c.Rules = append(c.Rules, c.Rules[0]) }, "exit rule momentum_exit is configured twice"},
 		{"negative stop", func(c *Config) { c.Stop.Price = dec("-1") }, "stop price -1 is below 0"},
-		{"min below zero", func(c *Config) { c.Sizing.Min = dec("-0.1") }, "sizing min -0.1 is not a part"},
-		{"max over one", func(c *Config) { c.Sizing.Max = dec("75") }, "sizing max 75 is not a part"},
+		{"min below zero", func(c *Config) { c.Sizing.Min = dec("-0.1") }, "sizing min -0.1 is not a fraction"},
+		{"max over one", func(c *Config) { c.Sizing.Max = dec("75") }, "sizing max 75 is not a fraction"},
 		{"min over max", func(c *Config) { c.Sizing.Min = dec("0.8") }, "sizing min 0.8 is above max 0.75"},
-		{"negative gap", func(c *Config) { c.Sizing.GapPP = -5 }, "sizing gap_pp -5 is no gap"},
-		{"gap that is no number", func(c *Config) { c.Sizing.GapPP = math.NaN() }, "sizing gap_pp NaN is no gap"},
-		{"endless gap", func(c *Config) { c.Sizing.GapPP = math.Inf(1) }, "sizing gap_pp +Inf is no gap"},
+		{"negative gap", func(c *Config) { c.Sizing.GapPP = -5 }, "sizing gap_pp -5 is not valid"},
+		{"gap that is not a number", func(c *Config) { c.Sizing.GapPP = math.NaN() }, "sizing gap_pp NaN is not valid"},
+		{"endless gap", func(c *Config) { c.Sizing.GapPP = math.Inf(1) }, "sizing gap_pp +Inf is not valid"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// drawDecimal gives any decimal above zero, with up to 19 digits.
+// drawDecimal returns any decimal above zero, with up to 19 digits.
 func drawDecimal(t *rapid.T, label string) decimal.Decimal {
 	d, err := decimal.New(rapid.Int64Range(1, math.MaxInt64).Draw(t, label), rapid.IntRange(0, 19).Draw(t, label+" scale"))
 	if err != nil {
@@ -283,7 +283,7 @@ func TestPropertySaleWithinThePosition(t *testing.T) {
 	})
 }
 
-// TestPropertyEvaluate asks random questions: whatever comes in, the parts of the answer agree.
+// TestPropertyEvaluate checks that the parts of the answer to a random question are consistent.
 func TestPropertyEvaluate(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		in := Input{Ticker: "SLV", AsOf: date("2024-06-10"), Config: bothRules(), Prices: map[string][]Price{}}

@@ -17,7 +17,7 @@ func date(s string) time.Time {
 	return t
 }
 
-// monthly gives month-end prices that start at 100 and have the given returns, the last of them in May 2024.
+// monthly returns month-end prices that start at 100 and have the given returns, the last of them in May 2024.
 func monthly(t testing.TB, returns ...string) []Price {
 	t.Helper()
 	last := date("2024-05-31").Year()*12 + int(time.May) - 1

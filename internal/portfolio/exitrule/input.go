@@ -9,79 +9,79 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// The rules that are built in, by their names in the configuration.
+// The names of the built-in rules in the configuration.
 const (
 	MomentumExit = "momentum_exit"
 	RegimeCheck  = "regime_check"
 )
 
-// Input is everything a verdict depends on.
+// Input is everything that a verdict depends on.
 type Input struct {
 	Ticker string
-	// AsOf is the day of the question; only its calendar date is read. Later prices are ignored. Zero means the date
-	// of the ticker's latest price, or of the latest price at all if the ticker has none.
+	// AsOf is the day of the question; only its calendar date is used. Later prices are ignored. Zero means the date of
+	// the ticker's latest price, or of the latest price of any ticker if the ticker has none.
 	AsOf time.Time
-	// AccountID names the account whose position is meant. Empty is enough if only one account holds the ticker.
+	// AccountID is the account of the position. It may be empty if only one account holds the ticker.
 	AccountID string
-	// Shares limits the question to a part of the position. Zero means all of it. If no account holds the ticker,
-	// it stands for a position that is not in the data.
+	// Shares limits the question to a part of the position. Zero means all of it. If no account holds the ticker, it is
+	// the size of a position that is not in the portfolio.
 	Shares decimal.Decimal
-	// Holdings are the open positions in the ticker. Several of one account are added up; shorts are negative.
+	// Holdings are the open positions in the ticker. Those of one account are added; short positions are negative.
 	Holdings []Holding
 	// Prices by ticker, in any order, each ticker in one currency.
 	Prices map[string][]Price
 	Config Config
 }
 
-// Holding is what one account has of the ticker.
+// Holding is the position of one account.
 type Holding struct {
 	AccountID string
 	Shares    decimal.Decimal
 }
 
-// Price is one day's price of one ticker. Only the calendar date of Date is read.
+// Price is the price of a ticker on one day. Only the calendar date of Date is used.
 type Price struct {
 	Date  time.Time
 	Close decimal.Decimal
-	// Adjusted is the close adjusted for splits and dividends. Zero means that there is none.
+	// Adjusted is the close adjusted for splits and dividends. Zero means that it is not known.
 	Adjusted decimal.Decimal
 }
 
 // Config holds the exit rules of one ticker.
 type Config struct {
-	// Primary names the rule that decides about selling. Empty means momentum_exit.
+	// Primary is the name of the rule that decides whether to sell. Empty means momentum_exit.
 	Primary string
 	Rules   []Rule
 	Sizing  Sizing
 	Stop    Stop
 }
 
-// Rule is one rule with its settings. A rule reads only the settings that are its own.
+// Rule is a rule with its settings. Settings of other rules are ignored.
 type Rule struct {
 	Name string
-	// Lookback is how many months before the last one momentum_exit averages. Zero means 3.
+	// Lookback is the number of months before the last one that momentum_exit averages. Zero means 3.
 	Lookback int
 	// Tickers are the basket of regime_check.
 	Tickers []string
-	// Period is how many months regime_check compounds. Zero means 3.
+	// Period is the number of months that regime_check compounds. Zero means 3.
 	Period int
 }
 
-// Sizing says how much of a position to sell.
+// Sizing configures how much of a position to sell.
 type Sizing struct {
-	// Min is the part sold as a rule. Zero means 0.50.
+	// Min is the fraction that is normally sold. Zero means 0.50.
 	Min decimal.Decimal
-	// Max is the part sold when the gap is wide. Zero means 0.75.
+	// Max is the fraction that is sold if the gap is above GapPP. Zero means 0.75.
 	Max decimal.Decimal
 	// GapPP is the gap in percentage points above which Max is sold. Zero means 5.
 	GapPP float64
 }
 
-// Stop is the stop order for the shares that are kept.
+// Stop configures the stop order for the remaining shares.
 type Stop struct {
-	// Price is the price that sets the order off. Zero means no stop.
+	// Price is the price that triggers the order. Zero means no stop.
 	Price decimal.Decimal
-	// TimeInForce is passed on to the order. Empty means GTC.
+	// TimeInForce is copied to the order. Empty means GTC.
 	TimeInForce string
 }
 
@@ -89,12 +89,12 @@ const (
 	defaultMonths = 3
 	defaultGapPP  = 5
 	defaultForce  = "GTC"
-	// maxMonths bounds a rule's span: a hundred years is past all price files, and month numbers cannot overflow.
+	// maxMonths limits the months of a rule to a hundred years, so that month numbers cannot overflow.
 	maxMonths = 1200
 )
 
-// Validate reports settings that make the whole configuration meaningless. It passes unknown rules and wrong settings of
-// one rule: those are errors of that rule alone, and [Evaluate] reports them beside the other rules' answers.
+// Validate reports settings that make the whole configuration invalid. It accepts unknown rules and wrong settings of one
+// rule: those are errors of that rule alone, and [Evaluate] reports them together with the results of the other rules.
 func (c Config) Validate() error {
 	if len(c.Rules) == 0 {
 		return errors.New("no exit rules are configured: add exit_rules for the ticker")
@@ -121,14 +121,14 @@ func (s Sizing) validate() error {
 		value decimal.Decimal
 	}{{"min", s.Min}, {"max", s.Max}} {
 		if !part.value.IsPos() || part.value.Cmp(decimal.One) > 0 {
-			return fmt.Errorf("sizing %s %s is not a part of a position: give a number above 0 and at most 1", part.name, part.value)
+			return fmt.Errorf("sizing %s %s is not a fraction of a position: give a number above 0 and at most 1", part.name, part.value)
 		}
 	}
 	if s.Min.Cmp(s.Max) > 0 {
 		return fmt.Errorf("sizing min %s is above max %s: swap them, or set both", s.Min, s.Max)
 	}
 	if math.IsNaN(s.GapPP) || math.IsInf(s.GapPP, 0) || s.GapPP < 0 {
-		return fmt.Errorf("sizing gap_pp %g is no gap: give percentage points above 0", s.GapPP)
+		return fmt.Errorf("sizing gap_pp %g is not valid: give percentage points above 0", s.GapPP)
 	}
 	return nil
 }

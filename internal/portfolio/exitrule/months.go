@@ -42,14 +42,15 @@ func (m month) last() day { return (m + 1).first() - 1 }
 
 func (m month) String() string { return fmt.Sprintf("%04d-%02d", int(m)/12, int(m)%12+1) }
 
-// slackDays is how far before its month's end a close may lie. Shanghai's last close of January 2020 was that of the 23rd.
+// slackDays is the maximum number of days between the last close of a month and its end. In January 2020 the last close in
+// Shanghai was on the 23rd.
 const slackDays = 10
 
 // series is one ticker's prices up to the as-of date, by day.
 type series struct {
 	ticker   string
 	rows     []row
-	weekends bool // it has been priced on a Saturday or Sunday, so months may end on one
+	weekends bool // the ticker has prices on weekends, so its months may end on one
 }
 
 type row struct {
@@ -86,7 +87,7 @@ func newSeries(ticker string, prices []Price, asOf day) (*series, error) {
 
 func (s *series) latest() row { return s.rows[len(s.rows)-1] }
 
-// ended reports whether the close of m's last trading day is there.
+// ended reports whether there is a price on or after the last trading day of m.
 func (s *series) ended(m month) bool {
 	end := m.last()
 	for !s.weekends && end.weekend() {
@@ -95,7 +96,7 @@ func (s *series) ended(m month) bool {
 	return s.latest().day >= end
 }
 
-// lastComplete is the last month that is complete for every series; the package comment defines it.
+// lastComplete returns the last month that is complete for every series, as defined in the package comment.
 func lastComplete(asOf day, all ...*series) month {
 	m := asOf.month()
 	for _, s := range all {
@@ -106,7 +107,7 @@ func lastComplete(asOf day, all ...*series) month {
 	return m
 }
 
-// closeOf finds the month's last price.
+// closeOf returns the last price of a month.
 func (s *series) closeOf(m month) (row, error) {
 	after := sort.Search(len(s.rows), func(i int) bool { return s.rows[i].day > m.last() })
 	if after == 0 {
@@ -115,18 +116,18 @@ func (s *series) closeOf(m month) (row, error) {
 	r := s.rows[after-1]
 	switch {
 	case r.day < m.first():
-		return row{}, fmt.Errorf("no price of %s in %s, the last one before is of %s: add its prices", s.ticker, m, r.day)
+		return row{}, fmt.Errorf("no price of %s in %s, the last one before it is of %s: add its prices", s.ticker, m, r.day)
 	case m.last()-r.day > slackDays:
-		return row{}, fmt.Errorf("no price of %s in the last %d days of %s, the last one before is of %s: add its prices", s.ticker, slackDays, m, r.day)
+		return row{}, fmt.Errorf("no price of %s in the last %d days of %s, the last one before it is of %s: add its prices", s.ticker, slackDays, m, r.day)
 	}
 	return r, nil
 }
 
-// returns gives the n monthly returns that end with the month last, oldest first.
+// returns returns the n monthly returns up to the month last, oldest first.
 func (s *series) returns(last month, n int) ([]float64, error) {
 	base := last - month(n)
 	if from := s.rows[0].day; base < from.month() {
-		return nil, fmt.Errorf("not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first one is of %s: add older prices or ask for fewer months",
+		return nil, fmt.Errorf("not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is of %s: add older prices or configure fewer months",
 			n, last, s.ticker, base, from)
 	}
 	before, err := s.closeOf(base)
@@ -149,7 +150,7 @@ func (s *series) returns(last month, n int) ([]float64, error) {
 	return returns, nil
 }
 
-// change is the return from one row to the other. Closes become floats only here, as a ratio.
+// change returns the relative change between two rows. Closes are converted to floats only here.
 func (s *series) change(from, to row) (float64, error) {
 	a, b := from.close, to.close
 	if from.adjusted.IsPos() != to.adjusted.IsPos() {

@@ -6,10 +6,10 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Status tells an answer from a failure, of the whole or of one rule.
+// Status is the status of a result or of a rule.
 type Status string
 
-// StatusSuccess is the whole's, StatusOK a rule's; both fail with StatusError.
+// A result has StatusSuccess or StatusError, a rule StatusOK or StatusError.
 const (
 	StatusSuccess Status = "success"
 	StatusOK      Status = "ok"
@@ -24,37 +24,37 @@ const (
 	OrderStop       = "stop"
 )
 
-// Failure says why a question cannot be answered.
+// Failure is the reason why a question cannot be answered.
 type Failure string
 
 // The failures.
 const (
-	BadShares     Failure = "bad_shares"     // the number of shares asked about makes no sense
-	NotHeld       Failure = "not_held"       // nobody, or not the account that was named, holds the ticker
+	BadShares     Failure = "bad_shares"     // the number of shares is not valid
+	NotHeld       Failure = "not_held"       // no account, or not the named account, holds the ticker
 	AccountNeeded Failure = "account_needed" // several accounts hold it
 	Short         Failure = "short"          // the position is short
-	BadConfig     Failure = "bad_config"     // the exit rules make no sense
+	BadConfig     Failure = "bad_config"     // the exit rules are not valid
 	NoPrice       Failure = "no_price"       // there is no price at all
-	NotComputable Failure = "not_computable" // numbers beyond what decimals hold
+	NotComputable Failure = "not_computable" // numbers that do not fit into decimals
 )
 
 // Result is the verdict about one position.
 type Result struct {
 	Ticker string
-	// AsOf is the day of the question at midnight UTC; zero if there was none and no price either.
+	// AsOf is the day of the question at midnight UTC; zero if the input has neither a day nor prices.
 	AsOf time.Time
-	// Status is StatusError if the question itself cannot be answered: no position or no single one, a short one,
-	// or a wrong configuration. Then Error says why and only Ticker, AsOf and Position may be set. A failed rule is
-	// no such error, not even the primary.
+	// Status is StatusError if the question cannot be answered: there is no position, or several, or a short one, or the
+	// configuration is not valid. Then Error is the reason, and only Ticker, AsOf and Position may be set. If only a rule
+	// fails, even the primary one, Status is StatusSuccess.
 	Status Status
 	Error  string
-	// Failure is what kind of error it is; empty if there is none.
+	// Failure is the kind of the error; empty if there is none.
 	Failure Failure
 	// Overall begins with ERROR, STRONG EXIT, EXIT, MONITOR or HOLD.
 	Overall string
-	// Signals has the primary first, then the others in the order of the configuration.
+	// Signals has the primary rule first, then the others in the order of the configuration.
 	Signals []Signal
-	// TradeEligible is true if the primary was evaluated and triggered.
+	// TradeEligible is true if the primary rule was evaluated and triggered.
 	TradeEligible bool
 	Position      Position
 	// Sizing is nil unless TradeEligible.
@@ -63,13 +63,13 @@ type Result struct {
 	// Price is the ticker's latest plain close up to AsOf, PriceDate its day at midnight UTC; zero if there is none.
 	Price     decimal.Decimal
 	PriceDate time.Time
-	// StopAboveMarket is true if a stop was due and not placed because its price is not below Price.
+	// StopAboveMarket is true if a configured stop was not placed because its price is not below Price.
 	StopAboveMarket bool
-	// StopNote says why a stop that was due is not among the actions.
+	// StopNote is the reason why a configured stop is not among the actions.
 	StopNote string
 }
 
-// Signal is what one rule says.
+// Signal is the result of one rule.
 type Signal struct {
 	Rule      string
 	Primary   bool
@@ -78,7 +78,7 @@ type Signal struct {
 	Triggered bool
 	// Severity is between 0 and 1, and 0 unless triggered.
 	Severity float64
-	// Month is the last complete month, as 2024-05.
+	// Month is the last complete month, such as 2024-05.
 	Month string
 	// Return is the last month's return for momentum_exit, the compounded return of the basket for regime_check.
 	// Returns are fractions: 0.05 is 5 %.
@@ -86,9 +86,9 @@ type Signal struct {
 	// Mean and Deviation are of the months before the last one, and 0 for regime_check.
 	Mean      float64
 	Deviation float64
-	// Gap is how far Return lies from the value below which the rule triggers: the mean, or 0 for regime_check.
+	// Gap is the difference between Return and the value below which the rule triggers: the mean, or 0 for regime_check.
 	Gap float64
-	// Months are the returns that went in, oldest first; the basket's mean returns for regime_check.
+	// Months are the returns that were used, oldest first; for regime_check the mean returns of the basket.
 	Months []MonthReturn
 }
 
@@ -98,26 +98,26 @@ type MonthReturn struct {
 	Return float64
 }
 
-// Position is what the verdict is about.
+// Position is the position that the verdict is about.
 type Position struct {
 	AccountID string
-	// Shares is what the question is about: the whole position, or the part that was asked for.
+	// Shares is the number of shares in question: the whole position, or the requested part.
 	Shares decimal.Decimal
-	// Held is what the account holds; 0 if the position is not in the data.
+	// Held is the number of shares in the account; 0 if the position is not in the portfolio.
 	Held decimal.Decimal
 }
 
-// SizingResult says how much to sell, and why so much.
+// SizingResult is the quantity to sell, and how it was computed.
 type SizingResult struct {
 	GapPP       float64
 	ThresholdPP float64
-	// Fraction is the part that was aimed at; whole shares and the least of one share move the quantity off it.
+	// Fraction is the configured fraction. Because of rounding and the minimum of one share, SellQuantity may differ from it.
 	Fraction     decimal.Decimal
 	SellQuantity decimal.Decimal
 	Remaining    decimal.Decimal
 }
 
-// Action is one order to give, in the order of Step.
+// Action is an order to place. Actions are sorted by Step.
 type Action struct {
 	Step      int
 	Action    string

@@ -6,37 +6,37 @@ import (
 	"math"
 )
 
-// tolerance swallows the rounding of ratios: equal returns must not differ, and a gap of five points must not exceed five.
+// tolerance absorbs rounding errors: equal returns must not differ, and a gap of five points must not exceed five.
 const tolerance = 1e-12
 
-// market is the prices of one question, each ticker's read once.
+// market has the prices of one question. The series of each ticker is computed once.
 type market struct {
 	asOf   day
 	prices map[string][]Price
 	read   map[string]*series
 }
 
-func (k *market) series(ticker string) (*series, error) {
-	if s := k.read[ticker]; s != nil {
+func (m *market) series(ticker string) (*series, error) {
+	if s := m.read[ticker]; s != nil {
 		return s, nil
 	}
-	s, err := newSeries(ticker, k.prices[ticker], k.asOf)
+	s, err := newSeries(ticker, m.prices[ticker], m.asOf)
 	if err != nil {
 		return nil, err
 	}
-	k.read[ticker] = s
+	m.read[ticker] = s
 	return s, nil
 }
 
-// judge evaluates one rule for the ticker. It always returns a signal with the rule's name and a status.
-func (k *market) judge(ticker string, rule Rule) Signal {
+// evaluate evaluates one rule for the ticker. The signal always has the name of the rule and a status.
+func (m *market) evaluate(ticker string, rule Rule) Signal {
 	var signal Signal
 	var err error
 	switch rule.Name {
 	case MomentumExit:
-		signal, err = k.momentum(ticker, rule)
+		signal, err = m.momentum(ticker, rule)
 	case RegimeCheck:
-		signal, err = k.regime(rule)
+		signal, err = m.regime(rule)
 	default:
 		err = fmt.Errorf("unknown rule %q: use %s or %s", rule.Name, MomentumExit, RegimeCheck)
 	}
@@ -47,26 +47,26 @@ func (k *market) judge(ticker string, rule Rule) Signal {
 	return signal
 }
 
-func (k *market) momentum(ticker string, rule Rule) (Signal, error) {
-	lookback, err := monthsOf("lookback", rule.Lookback)
+func (m *market) momentum(ticker string, rule Rule) (Signal, error) {
+	lookback, err := monthCount("lookback", rule.Lookback)
 	if err != nil {
 		return Signal{}, err
 	}
-	s, err := k.series(ticker)
+	s, err := m.series(ticker)
 	if err != nil {
 		return Signal{}, err
 	}
-	last := lastComplete(k.asOf, s)
+	last := lastComplete(m.asOf, s)
 	returns, err := s.returns(last, lookback+1)
 	if err != nil {
 		return Signal{}, err
 	}
 	signal := momentumOf(returns)
-	signal.Month, signal.Months = last.String(), named(last, returns)
+	signal.Month, signal.Months = last.String(), monthReturns(last, returns)
 	return signal, signal.checkFinite()
 }
 
-// momentumOf judges the last of the returns against all before it.
+// momentumOf compares the last return with the mean of those before it.
 func momentumOf(returns []float64) Signal {
 	before, last := returns[:len(returns)-1], returns[len(returns)-1]
 	mean, deviation := meanDeviation(before)
@@ -75,7 +75,7 @@ func momentumOf(returns []float64) Signal {
 	switch {
 	case !signal.Triggered:
 	case deviation <= tolerance:
-		// Months without spread, or a single month, give no measure for the gap.
+		// Equal returns, or a single one, give no scale for the gap.
 		signal.Severity = 0.5
 	default:
 		signal.Severity = min(math.Abs(signal.Gap)/deviation, 1)
@@ -83,7 +83,7 @@ func momentumOf(returns []float64) Signal {
 	return signal
 }
 
-// meanDeviation gives the mean and the sample standard deviation, which is 0 for a single value.
+// meanDeviation returns the mean and the sample standard deviation, which is 0 for a single value.
 func meanDeviation(values []float64) (mean, deviation float64) {
 	for _, v := range values {
 		mean += v
@@ -99,8 +99,8 @@ func meanDeviation(values []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(squares / float64(len(values)-1))
 }
 
-func (k *market) regime(rule Rule) (Signal, error) {
-	period, err := monthsOf("period", rule.Period)
+func (m *market) regime(rule Rule) (Signal, error) {
+	period, err := monthCount("period", rule.Period)
 	if err != nil {
 		return Signal{}, err
 	}
@@ -111,16 +111,16 @@ func (k *market) regime(rule Rule) (Signal, error) {
 	seen := make(map[string]bool, len(rule.Tickers))
 	for _, ticker := range rule.Tickers {
 		if seen[ticker] {
-			return Signal{}, fmt.Errorf("regime_check lists %s twice, and all tickers weigh the same: list it once", ticker)
+			return Signal{}, fmt.Errorf("regime_check lists %s twice: list it once, because all tickers have the same weight", ticker)
 		}
 		seen[ticker] = true
-		s, err := k.series(ticker)
+		s, err := m.series(ticker)
 		if err != nil {
 			return Signal{}, err
 		}
 		basket = append(basket, s)
 	}
-	last := lastComplete(k.asOf, basket...)
+	last := lastComplete(m.asOf, basket...)
 	means := make([]float64, period)
 	for _, s := range basket {
 		returns, err := s.returns(last, period)
@@ -132,11 +132,11 @@ func (k *market) regime(rule Rule) (Signal, error) {
 		}
 	}
 	signal := regimeOf(means)
-	signal.Month, signal.Months = last.String(), named(last, means)
+	signal.Month, signal.Months = last.String(), monthReturns(last, means)
 	return signal, signal.checkFinite()
 }
 
-// regimeOf judges the basket's mean returns, compounded.
+// regimeOf compounds the mean returns of the basket.
 func regimeOf(means []float64) Signal {
 	grown := 1.0
 	for _, r := range means {
@@ -150,7 +150,7 @@ func regimeOf(means []float64) Signal {
 	return signal
 }
 
-func monthsOf(name string, n int) (int, error) {
+func monthCount(name string, n int) (int, error) {
 	if n == 0 {
 		return defaultMonths, nil
 	}
@@ -160,7 +160,7 @@ func monthsOf(name string, n int) (int, error) {
 	return n, nil
 }
 
-func named(last month, returns []float64) []MonthReturn {
+func monthReturns(last month, returns []float64) []MonthReturn {
 	months := make([]MonthReturn, len(returns))
 	for i, r := range returns {
 		m := last - month(len(returns)-1-i)
@@ -169,11 +169,11 @@ func named(last month, returns []float64) []MonthReturn {
 	return months
 }
 
-// checkFinite keeps numbers that JSON cannot carry out of the answer.
+// checkFinite refuses numbers that JSON cannot represent.
 func (s Signal) checkFinite() error {
 	for _, f := range []float64{s.Return, s.Mean, s.Deviation, s.Gap, s.Severity} {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("the prices up to %s give no finite return: look for wrong ones", s.Month)
+			return fmt.Errorf("the prices up to %s do not give a finite return: look for wrong prices", s.Month)
 		}
 	}
 	return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// fractionDigits is how finely a fractional position is split, if it has no more digits itself.
+// fractionDigits is the number of decimals of a sale from a fractional position, unless the position itself has more.
 const fractionDigits = 6
 
-// choosePosition finds the one position that the question is about. With an error, the position is what is known of it.
+// choosePosition returns the position of the question. With an error, it returns what is known of the position.
 func choosePosition(in Input) (Position, error) {
 	if in.Shares.IsNeg() {
-		return Position{}, failf(BadShares, "shares %s is below 0: give the number of shares to judge", in.Shares)
+		return Position{}, failf(BadShares, "shares %s is below 0: give the number of shares in question", in.Shares)
 	}
 	held, err := byAccount(in.Holdings)
 	if err != nil {
@@ -26,18 +26,18 @@ func choosePosition(in Input) (Position, error) {
 	position := Position{AccountID: in.AccountID}
 	switch {
 	case len(accounts) == 0 && in.Shares.IsZero():
-		return position, failf(NotHeld, "no account holds %s: there is nothing to sell; give shares to judge a position that is not in the data", in.Ticker)
+		return position, failf(NotHeld, "no account holds %s: there is nothing to sell; to ask about a position that is not in the portfolio, give shares", in.Ticker)
 	case len(accounts) == 0:
 		position.Shares = in.Shares
 		return position, nil
 	case in.AccountID == "" && len(accounts) > 1:
-		return position, failf(AccountNeeded, "%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listed(accounts, held))
+		return position, failf(AccountNeeded, "%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listAccounts(accounts, held))
 	case in.AccountID == "":
 		position.AccountID = accounts[0]
 	}
 	shares, ok := held[position.AccountID]
 	if !ok {
-		return position, failf(NotHeld, "account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listed(accounts, held))
+		return position, failf(NotHeld, "account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listAccounts(accounts, held))
 	}
 	position.Held, position.Shares = shares, shares
 	switch {
@@ -47,15 +47,15 @@ func choosePosition(in Input) (Position, error) {
 	case in.Shares.IsZero():
 		return position, nil
 	case in.Shares.Cmp(shares) > 0:
-		return position, failf(BadShares, "shares %s is more than the %s shares of %s in account %s: give at most those", in.Shares, shares, in.Ticker, position.AccountID)
+		return position, failf(BadShares, "shares %s is more than the %s shares of %s in account %s: give at most that many", in.Shares, shares, in.Ticker, position.AccountID)
 	case shares.IsInt() && !in.Shares.IsInt():
-		return position, failf(BadShares, "shares %s is no whole number, and account %s has whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
+		return position, failf(BadShares, "shares %s is not a whole number, and account %s holds whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
 	}
 	position.Shares = in.Shares
 	return position, nil
 }
 
-// byAccount adds up the holdings and drops the accounts that have none left.
+// byAccount returns the sum of the holdings in each account, without accounts whose sum is zero.
 func byAccount(holdings []Holding) (map[string]decimal.Decimal, error) {
 	held := make(map[string]decimal.Decimal)
 	for _, h := range holdings {
@@ -69,7 +69,7 @@ func byAccount(holdings []Holding) (map[string]decimal.Decimal, error) {
 	return held, nil
 }
 
-func listed(accounts []string, held map[string]decimal.Decimal) string {
+func listAccounts(accounts []string, held map[string]decimal.Decimal) string {
 	parts := make([]string, len(accounts))
 	for i, account := range accounts {
 		parts[i] = fmt.Sprintf("%s (%s shares)", account, held[account])
@@ -77,7 +77,7 @@ func listed(accounts []string, held map[string]decimal.Decimal) string {
 	return strings.Join(parts, ", ")
 }
 
-// size turns the primary's gap into a quantity.
+// size returns the quantity to sell for the gap of the primary rule.
 func size(gap float64, position Position, sizing Sizing) (*SizingResult, error) {
 	result := &SizingResult{GapPP: gap * 100, ThresholdPP: sizing.GapPP, Fraction: sizing.Min}
 	if math.Abs(gap) > sizing.GapPP/100+tolerance {
@@ -95,8 +95,8 @@ func size(gap float64, position Position, sizing Sizing) (*SizingResult, error) 
 	return result, nil
 }
 
-// part is the fraction of the shares, rounded down to whole shares where the position has only those: at least one
-// share and at most all of them.
+// part returns a fraction of the shares, rounded down to whole shares if the position has only whole shares. It returns at
+// least one share and at most all of them.
 func part(shares, fraction decimal.Decimal) (decimal.Decimal, error) {
 	exact, err := shares.Mul(fraction)
 	if err != nil {
@@ -104,13 +104,13 @@ func part(shares, fraction decimal.Decimal) (decimal.Decimal, error) {
 	}
 	digits := 0
 	if !shares.IsInt() {
-		// No more digits than the shares that stay can have: a huge position has none to spare.
+		// The remaining shares must fit into a decimal, so a huge position has fewer digits.
 		digits = min(max(shares.MinScale(), fractionDigits), decimal.MaxPrec-(shares.Prec()-shares.Scale()))
 	}
 	return exact.Floor(digits).Trim(0).Max(decimal.One).Min(shares).Trim(0), nil
 }
 
-// plan fills in the orders for a sized position.
+// plan sets the orders of a result that has a sizing.
 func (r *Result) plan(stop Stop) {
 	r.Actions = []Action{{
 		Step: 1, Action: ActionSell, Ticker: r.Ticker, AccountID: r.Position.AccountID,
@@ -119,7 +119,7 @@ func (r *Result) plan(stop Stop) {
 	switch {
 	case !stop.Price.IsPos() || !r.Sizing.Remaining.IsPos():
 	case r.Price.IsZero():
-		r.StopNote = fmt.Sprintf("no price of %s to compare the stop at %s with: place it by hand", r.Ticker, stop.Price)
+		r.StopNote = fmt.Sprintf("there is no price of %s to compare the stop at %s with: place the stop yourself", r.Ticker, stop.Price)
 	case stop.Price.Cmp(r.Price) >= 0:
 		r.StopAboveMarket = true
 		r.StopNote = fmt.Sprintf("the stop at %s is not below the price of %s on %s and would sell at once: lower it",
