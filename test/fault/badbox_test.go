@@ -35,7 +35,7 @@ func TestDamagedDatabase(t *testing.T) {
 		{"first page", func(file []byte) []byte { copy(file[100:4096], noise); return file }, "*the stored data is damaged: *"},
 		{"middle page", func(file []byte) []byte { copy(file[len(file)/8192*4096:], noise); return file }, "*the stored data is damaged: *"},
 		{"middle page of zeros", func(file []byte) []byte { clear(file[len(file)/8192*4096:][:4096]); return file }, "*the stored data is damaged: *"},
-		{"empty", func([]byte) []byte { return nil }, "*the stored data is damaged: ledger.db is no ledger of signalbox (application id 0)"},
+		{"empty", func([]byte) []byte { return nil }, "*the stored data is damaged: ledger.db is not a signalbox ledger (application id 0)"},
 		{"text", func([]byte) []byte { return []byte("hello\n") }, "*the stored data is damaged: *"},
 		{"half", func(file []byte) []byte { return file[:len(file)/2] }, "*the stored data is damaged: *"},
 		{"first page only", func(file []byte) []byte { return file[:4096] }, "*the stored data is damaged: *"},
@@ -121,9 +121,9 @@ func TestForeignDatabase(t *testing.T) {
 		status       int
 		says, hint   string
 	}{
-		{"newer schema", "user_version = 2", 1, "*ledger.db was made by a newer signalbox (schema 2, this one knows 1)", "upgrade signalbox on this machine"},
-		{"older schema", "user_version = 0", 5, "*the stored data is damaged: ledger.db has schema 0, which no signalbox ever wrote", hintRestore},
-		{"another application", "application_id = 7", 5, "*the stored data is damaged: ledger.db is no ledger of signalbox (application id 7)", hintRestore},
+		{"newer schema", "user_version = 2", 1, "*ledger.db was created by a newer signalbox (schema 2, this version supports 1)", "upgrade signalbox on this machine"},
+		{"older schema", "user_version = 0", 5, "*the stored data is damaged: ledger.db has schema 0, which does not exist", hintRestore},
+		{"another application", "application_id = 7", 5, "*the stored data is damaged: ledger.db is not a signalbox ledger (application id 7)", hintRestore},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := original.copy(t)
@@ -210,7 +210,7 @@ func TestNoBox(t *testing.T) {
 	s := emptySite(t)
 	s.mustFail(t, 3, "there is no box in * or above it", "create one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")
 	check(t, os.Mkdir(filepath.Join(s.project, box.FolderName), 0o700))
-	s.mustFail(t, 3, "*there is no ledger: *", "make a box with signalbox init, or name another one with --box", "work", "list")
+	s.mustFail(t, 3, "*there is no ledger: *", "create a box with signalbox init, or name another one with --box", "work", "list")
 	s.init(t)
 	s.must(t, "work", "list")
 }

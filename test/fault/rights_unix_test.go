@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const hintRights = "check who owns the box and its files and who may write them; a box can also be opened only to be read"
+const hintRights = "check the owner and the permissions of the box and its files"
 
 // nobody is a user without rights. Its number is the same everywhere that matters.
 const nobody = 65534
@@ -57,7 +57,7 @@ func (s *site) setRights(t *testing.T, file, folder fs.FileMode) {
 func (s *site) onlyReads(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "by-hand", "--role", "developer"}, {"ledger", "checkpoint"}} {
-		s.mustFail(t, 1, "*the * may not be written, or not be opened: *", hintRights, args...)
+		s.mustFail(t, 1, "*no permission to open or write the *: *", hintRights, args...)
 	}
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint == nil {
 		t.Errorf("verify says %s", printed(v))
@@ -87,7 +87,7 @@ func TestFolderOfAnother(t *testing.T) {
 	s.setRights(t, 0o600, 0o700)
 	s.each(t, s.box, func(name string, _ fs.DirEntry) error { return os.Lchown(name, 0, 0) })
 	for _, args := range [][]string{{"work", "open", "more"}, {"work", "list"}, {"ledger", "verify"}} {
-		s.mustFail(t, 1, "*the * may not be written, or not be opened: *", hintRights, args...)
+		s.mustFail(t, 1, "*no permission to open or write the *: *", hintRights, args...)
 	}
 	s.prepare = nil
 	s.mustBeAsBefore(t)

@@ -13,7 +13,7 @@ import (
 	"signalbox"
 )
 
-const hintFull = "make room on the disk of the box, or raise the quota or the limit on file sizes; then try again"
+const hintFull = "free space on the disk of the box, or raise the quota or the file size limit, then try again"
 
 // filler is a file that leaves no room on a disk, or as much as one wants.
 type filler struct {

@@ -8,16 +8,16 @@ import (
 	"signalbox"
 )
 
-// ErrClockSkew means that the clock jumped. An event written now could expire every lease, or none for a long time.
+// ErrClockSkew means that the clock jumped. An event with a wrong time could expire all leases, or none for a long time.
 var ErrClockSkew = errors.New("clock_skew")
 
-// maxSkew is how far the clock may move against the time that really passed.
+// maxSkew is how far the clock may deviate from the elapsed time between two readings.
 const maxSkew = 5 * time.Second
 
-// clock is a clock that notices jumps. It is not safe for concurrent use.
+// clock detects jumps of the clock. It is not safe for concurrent use.
 type clock struct {
 	now     func() time.Time
-	elapsed func() time.Duration // nil trusts the clock
+	elapsed func() time.Duration // nil means that jumps are not detected
 
 	lastNow     time.Time
 	lastElapsed time.Duration
@@ -38,8 +38,8 @@ func newClock(opts *Options) *clock {
 	return c
 }
 
-// read returns the time, or an error while it is not to be believed. Small corrections, as time services make them, add
-// up to nothing: each reading is compared with the last good one.
+// read returns the time, or an error after a jump. Each reading is compared with the last good one, so that the small corrections
+// of time services do not add up.
 func (c *clock) read() (time.Time, error) {
 	now := c.now().Round(0)
 	if c.elapsed == nil {
@@ -51,7 +51,7 @@ func (c *clock) read() (time.Time, error) {
 		return time.Time{}, &signalbox.Error{
 			Code: signalbox.CodeFailed,
 			Err:  fmt.Errorf("%w: the clock jumped by %s", ErrClockSkew, skew.Round(time.Millisecond)),
-			Hint: "set the clock right; if it is right now, restart signalbox",
+			Hint: "correct the clock; if it is correct now, restart signalbox",
 		}
 	}
 	c.lastNow, c.lastElapsed = now, elapsed
@@ -60,5 +60,5 @@ func (c *clock) read() (time.Time, error) {
 
 var processStart = time.Now()
 
-// monotonic is the time since the process started, whatever happens to the clock.
+// monotonic returns the time since the process started, unaffected by changes to the clock.
 func monotonic() time.Duration { return time.Since(processStart) }

@@ -2,4 +2,4 @@ package engine
 
 import "golang.org/x/sys/unix"
 
-const bootClock = unix.CLOCK_MONOTONIC // which runs on during sleep there
+const bootClock = unix.CLOCK_MONOTONIC // on macOS it includes sleep

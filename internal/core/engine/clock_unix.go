@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot counts the time that a machine sleeps, which Go's own monotonic clock does not: waking up is no jump.
+// sinceBoot includes the time during which the machine sleeps, so that waking up is not a jump. Go's monotonic clock does not.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(bootClock, &ts); err != nil {

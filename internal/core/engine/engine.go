@@ -1,9 +1,9 @@
-// Package engine carries out commands: it decides them by the rules on its own fold of the log, appends what follows,
-// and answers when that is durable. Any number of engines, in any number of processes, share one log; nobody is the
-// coordinator. An engine that finds that another got there first catches up and decides again.
+// Package engine executes commands: it computes the state from the log, decides commands with the rules, appends the resulting
+// events, and returns when they are durable. Any number of engines, in any number of processes, share one log without a
+// coordinator. When another engine has appended first, an engine reads the new events and decides again.
 //
-// Group commit is here: all commands that wait while an append is under way are decided together, each on the
-// state that the ones before it lead to, and appended as one.
+// The engine implements group commit: commands that arrive during an append are decided together, each on the state that results
+// from the ones before, and their events are stored in one append.
 package engine
 
 import (
@@ -20,25 +20,25 @@ import (
 	"signalbox/ledger"
 )
 
-// ErrClosed means that the engine is closed, or was while the command waited.
+// ErrClosed means that the engine was closed before it executed the command.
 var ErrClosed = errors.New("the engine is closed")
 
-// ErrUnknownOutcome means that it could not be learnt whether a command was carried out: read the log, or give
-// the command again; claims, renewals, releases and exits that were carried out before are answered as they were then.
-var ErrUnknownOutcome = errors.New("it is not known whether the command was carried out")
+// ErrUnknownOutcome means that the command may or may not have been executed: read the log, or repeat the command. Repeated claims,
+// renewals, releases and exits get the same answer.
+var ErrUnknownOutcome = errors.New("it is unknown whether the command was executed")
 
-// Options says how an engine works. The zero value is for use.
+// Options are options for Open.
 type Options struct {
-	// Now is the clock; nil is the system's.
+	// Now returns the time; nil means the system clock.
 	Now func() time.Time
-	// Elapsed is the time since some moment, whatever happens to the clock; a jump of the clock that it does not
-	// explain stops the engine from writing. Nil is the system's if Now is nil too; otherwise the clock is trusted.
+	// Elapsed returns the time since a fixed moment, unaffected by changes to the clock. If the clock jumps against it, the engine
+	// stops writing. Nil means the system's monotonic clock if Now is nil; otherwise jumps are not detected.
 	Elapsed func() time.Duration
-	// Log hears what is not an answer to anybody; nil drops it.
+	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 }
 
-// Engine carries out commands. Its methods are safe for concurrent use.
+// Engine executes commands. Its methods are safe for concurrent use.
 type Engine struct {
 	journal journal.Journal
 	clock   *clock
@@ -46,23 +46,23 @@ type Engine struct {
 
 	queue   chan *request
 	closing chan struct{} // closed by Close: no new requests
-	stopped chan struct{} // closed by the writer: no more answers
+	stopped chan struct{} // closed by the writer when it has stopped
 
-	// mu guards what follows. The writer holds it from deciding until the append is done, so that nobody sees
-	// what is not durable.
+	// mu guards the fields below. The writer holds it from deciding until the append is done, so that no one sees a state that is
+	// not durable.
 	mu       sync.Mutex
 	state    *rules.State
 	tail     ledger.Tail
-	broken   error         // why the log cannot be followed any more
-	moved    chan struct{} // closed, and made anew, when the state moves
-	saved    uint64        // the sequence of the last snapshot
+	broken   error         // why the log can no longer be followed
+	moved    chan struct{} // closed and replaced when the state changes
+	saved    uint64        // the sequence number of the last snapshot
 	saving   sync.WaitGroup
 	isSaving bool
 
 	closeOnce sync.Once
 }
 
-// Open folds the log and returns an engine on it. The caller closes the engine, then the journal.
+// Open computes the state from the log and returns an engine. The caller closes the engine, then the journal.
 func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -83,15 +83,14 @@ func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error
 	if err := e.loadSnapshot(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.fold(ctx, nil); err != nil {
+	if err := e.readAll(ctx, nil); err != nil {
 		return nil, err
 	}
 	go e.write()
 	return e, nil
 }
 
-// Close carries out the commands that wait, saves a snapshot if that is worth it, and stops. It does not close the
-// journal.
+// Close executes the commands that are waiting, saves a snapshot if one is due, and stops. It does not close the journal.
 func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		close(e.closing)
@@ -99,44 +98,42 @@ func (e *Engine) Close() error {
 		e.saving.Wait()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.worthSaving() {
+		if e.snapshotDue() {
 			e.save(e.snapshot())
 		}
 	})
 	return nil
 }
 
-// View shows the state to f, which must neither keep nor change it. What f sees is durable. It waits for an append that
-// is under way.
+// View calls f with the state, which f must neither retain nor change. The state is durable; View waits for an append in progress.
 func (e *Engine) View(f func(*rules.State)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f(e.state)
 }
 
-// WouldRecord says whether a command would leave anything in the log, as far as this engine knows. Bytes that only
-// an event names need not be kept if it would not.
+// WouldRecord reports whether a command would append events, as far as this engine knows. If not, its blobs need not be stored.
 func (e *Engine) WouldRecord(c rules.Command) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(rules.Decide(e.state, e.clock.now(), c).Events) > 0
 }
 
-// Tail returns where the log ends, as far as this engine knows.
+// Tail returns the tail of the log, as far as this engine knows.
 func (e *Engine) Tail() ledger.Tail {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.tail
 }
 
-// Refresh catches up with what other processes appended.
+// Refresh reads the events that other processes have appended.
 func (e *Engine) Refresh(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.catchUp(ctx)
 }
 
-// Wait blocks until the state has moved past an event. Only with Follow running does it hear of other processes.
+// Wait blocks until the state is past the event after. It notices events of other processes only while Follow runs.
 func (e *Engine) Wait(ctx context.Context, after uint64) error {
 	for {
 		e.mu.Lock()
@@ -155,14 +152,14 @@ func (e *Engine) Wait(ctx context.Context, after uint64) error {
 	}
 }
 
-// announce wakes those who wait for the state to move. The caller holds mu.
-func (e *Engine) announce() {
+// notify wakes all callers of Wait. The caller holds mu.
+func (e *Engine) notify() {
 	close(e.moved)
 	e.moved = make(chan struct{})
 }
 
-// extend folds one event that is in the log. The caller holds mu.
-func (e *Engine) extend(event *signalbox.Event) error {
+// apply applies one event of the log to the state. The caller holds mu.
+func (e *Engine) apply(event *signalbox.Event) error {
 	tail := e.tail
 	if err := tail.Extend(event); err != nil {
 		return changed(err)

@@ -9,12 +9,12 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// readAtOnce is how many events are read in one go.
+// readAtOnce is the number of events read at a time.
 const readAtOnce = 2048
 
-// fold reads the whole log from where the state is. It is for a start, when nobody else has the state: reading goes
-// on while the batch before is folded. After each event it calls a function, if that is not nil.
-func (e *Engine) fold(ctx context.Context, folded func() error) error {
+// readAll applies the whole log after the current state. It is for starting, when no one else uses the state: it reads the next
+// batch while it applies the previous one. After each event it calls applied, if that is not nil.
+func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type batch struct {
@@ -42,9 +42,9 @@ func (e *Engine) fold(ctx context.Context, folded func() error) error {
 			return fmt.Errorf("read the ledger: %w", b.err)
 		}
 		for i := range b.events {
-			err := e.extend(&b.events[i])
-			if err == nil && folded != nil {
-				err = folded()
+			err := e.apply(&b.events[i])
+			if err == nil && applied != nil {
+				err = applied()
 			}
 			if err != nil {
 				return err
@@ -54,7 +54,7 @@ func (e *Engine) fold(ctx context.Context, folded func() error) error {
 	return ctx.Err()
 }
 
-// catchUp folds what is new in the log. The caller holds mu.
+// catchUp applies the new events of the log. The caller holds mu.
 func (e *Engine) catchUp(ctx context.Context) error {
 	if e.broken != nil {
 		return e.broken
@@ -65,12 +65,12 @@ func (e *Engine) catchUp(ctx context.Context) error {
 			return fmt.Errorf("read the ledger: %w", err)
 		}
 		for i := range events {
-			if err := e.extend(&events[i]); err != nil {
-				return e.breakDown(err)
+			if err := e.apply(&events[i]); err != nil {
+				return e.fail(err)
 			}
 		}
 		if len(events) > 0 {
-			e.announce()
+			e.notify()
 		}
 		if len(events) < readAtOnce {
 			return nil
@@ -78,26 +78,26 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	}
 }
 
-// checkLength notices that the log lost its end. Such a log seems to have moved on, and never will. The caller holds mu.
+// checkLength returns an error if the log has lost events, which would look like a conflict forever. The caller holds mu.
 func (e *Engine) checkLength(ctx context.Context) error {
 	head, err := e.journal.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	if seq := e.state.Seq(); head < seq {
-		return e.breakDown(changed(fmt.Errorf("it ends at event %d and went on to event %d before", head, seq)))
+		return e.fail(changed(fmt.Errorf("it ends at event %d, but had event %d before", head, seq)))
 	}
 	return nil
 }
 
-// breakDown stops the engine from deciding on a fold that can no longer follow the log. The caller holds mu.
-func (e *Engine) breakDown(err error) error {
+// fail stops the engine for good, because its state no longer matches the log. The caller holds mu.
+func (e *Engine) fail(err error) error {
 	e.broken = err
-	e.announce()
+	e.notify()
 	return err
 }
 
-// loadSnapshot starts the fold from the journal's snapshot, if it is one of this very log.
+// loadSnapshot loads the state from the journal's snapshot, if that belongs to this log.
 func (e *Engine) loadSnapshot(ctx context.Context) error {
 	s, err := e.journal.LoadSnapshot(ctx)
 	if errors.Is(err, journal.ErrNoSnapshot) {
@@ -111,12 +111,12 @@ func (e *Engine) loadSnapshot(ctx context.Context) error {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	if len(events) == 0 || events[0].Hash != s.Hash {
-		e.log.Warn("the snapshot is of another log; folding from the start", "snapshot", s.Seq)
+		e.log.Warn("the snapshot belongs to another log; reading all events", "snapshot", s.Seq)
 		return nil
 	}
 	tail, state, err := decodeSnapshot(s, &events[0])
 	if err != nil {
-		e.log.Info("the snapshot is of another version; folding from the start", "reason", err)
+		e.log.Info("the snapshot has another version; reading all events", "reason", err)
 		return nil
 	}
 	e.tail, e.state, e.saved = tail, state, s.Seq

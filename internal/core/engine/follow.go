@@ -9,15 +9,15 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Follow keeps the fold up with what other processes append, and records leases that run out, until ctx ends or the
-// log cannot be followed. Without it an engine learns of others only when it gives a command or is refreshed.
+// Follow applies the events that other processes append, and records expired leases, until ctx is done or the log cannot be
+// followed. Without it an engine reads the events of others only when it executes a command or is refreshed.
 func (e *Engine) Follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() {
 		defer cancel()
-		failed <- e.hear(ctx)
+		failed <- e.watch(ctx)
 	}()
 	for ctx.Err() == nil {
 		if err := e.expireWhenDue(ctx); err != nil {
@@ -29,37 +29,37 @@ func (e *Engine) Follow(ctx context.Context) error {
 	return <-failed
 }
 
-// hear folds events as the journal tells them.
-func (e *Engine) hear(ctx context.Context) error {
+// watch applies the events that the journal reports.
+func (e *Engine) watch(ctx context.Context) error {
 	for event, err := range e.journal.Watch(ctx, e.Tail().Seq) {
 		if err != nil {
 			return err
 		}
-		if err := e.take(&event); err != nil {
+		if err := e.applyWatched(&event); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-func (e *Engine) take(event *signalbox.Event) error {
+func (e *Engine) applyWatched(event *signalbox.Event) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.broken != nil:
 		return e.broken
-	case event.Seq <= e.state.Seq(): // one of our own, or read since
+	case event.Seq <= e.state.Seq(): // already applied
 		return nil
 	}
-	if err := e.extend(event); err != nil {
-		return e.breakDown(err)
+	if err := e.apply(event); err != nil {
+		return e.fail(err)
 	}
-	e.announce()
+	e.notify()
 	return nil
 }
 
-// expireWhenDue waits until the first lease runs out and records it, or until the state moves. It fails only when
-// the engine is closed or the log is broken.
+// expireWhenDue waits until the first lease expires and records it, or until the state changes. It returns an error only if the
+// engine is closed or the log cannot be followed.
 func (e *Engine) expireWhenDue(ctx context.Context) error {
 	e.mu.Lock()
 	moved, broken := e.moved, e.broken
@@ -89,8 +89,8 @@ func (e *Engine) expireWhenDue(ctx context.Context) error {
 		return err
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Warn("cannot record that leases ran out; trying again", "error", err)
-		select { // whatever is wrong, do not ask a hundred times a second
+		e.log.Warn("cannot record expired leases; trying again", "error", err)
+		select { // do not retry without a pause
 		case <-ctx.Done():
 		case <-e.closing:
 		case <-time.After(time.Second):

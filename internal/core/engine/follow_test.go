@@ -189,7 +189,7 @@ func TestFailingExpiry(t *testing.T) {
 		if n := f.appends.calls() - before; n != 31 {
 			t.Errorf("%d attempts in 30 s, want one a second", n)
 		}
-		if n := heard.count("cannot record that leases ran out"); n != 31 {
+		if n := heard.count("cannot record expired leases"); n != 31 {
 			t.Errorf("%d log lines, want one for each attempt", n)
 		}
 		f.appends.clear()

@@ -12,30 +12,29 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// ErrSnapshotDiffers means that the snapshot is not the fold of the log. Somebody made it so, or it is damaged in a way
-// that its checksum does not show: remove it.
-var ErrSnapshotDiffers = errors.New("the snapshot is not the fold of the ledger")
+// ErrSnapshotDiffers means that the snapshot does not match the events. Someone changed it, or it is damaged in a way that its
+// checksum does not reveal: remove it.
+var ErrSnapshotDiffers = errors.New("the snapshot does not match the events of the ledger")
 
-// Replay folds the whole log from its first event, whatever the snapshot says, and compares the snapshot with the fold.
-// Its errors are those of rules.State.Apply, ErrSnapshotDiffers, and those of reading. Progress, if not nil, is
-// called now and then with the number of events folded.
+// Replay applies all events from the first on and compares the result with the snapshot. Its errors are those of rules.State.Apply,
+// ErrSnapshotDiffers, and those of reading. Progress, if not nil, is called from time to time with the number of events applied.
 func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) error {
 	saved, err := j.LoadSnapshot(ctx)
 	if err != nil && !errors.Is(err, journal.ErrNoSnapshot) {
 		return fmt.Errorf("load the snapshot: %w", err)
 	}
 	if _, _, err := decodeSnapshot(saved, &signalbox.Event{}); err != nil {
-		saved = journal.Snapshot{} // of another version: no engine of this one starts from it
+		saved = journal.Snapshot{} // of another version, which this engine does not use
 	}
 	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{}, moved: make(chan struct{})}
 	var differs error
-	err = e.fold(ctx, func() error {
+	err = e.readAll(ctx, func() error {
 		seq := e.state.Seq()
 		if progress != nil && seq%readAtOnce == 0 {
 			progress(seq)
 		}
 		if seq == saved.Seq && !bytes.Equal(e.snapshot().State, saved.State) {
-			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq) // worse may come: what was decided on it
+			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq) // continue: an invalid event is a worse error
 		}
 		return nil
 	})

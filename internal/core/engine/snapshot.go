@@ -11,34 +11,34 @@ import (
 	"signalbox/ledger"
 )
 
-// A snapshot is saved when the log has grown by an eighth since the last, and by a thousand events at least: then
-// all snapshots together cost a constant for each event, and a start folds at most an eighth of the log.
+// A snapshot is saved when the log has grown by an eighth since the last one, and by at least a thousand events. So the cost of all
+// snapshots is constant per event, and starting reads at most an eighth of the log.
 const (
 	snapshotShare  = 8
 	snapshotEvents = 1000
 )
 
-// worthSaving says whether it is time for a snapshot. The caller holds mu.
-func (e *Engine) worthSaving() bool {
+// snapshotDue reports whether to save a snapshot. The caller holds mu.
+func (e *Engine) snapshotDue() bool {
 	grown := e.state.Seq() - e.saved
 	return e.broken == nil && !e.isSaving && grown >= max(snapshotEvents, e.state.Seq()/snapshotShare)
 }
 
-// snapshot encodes the fold. The caller holds mu.
+// snapshot encodes the state. The caller holds mu.
 func (e *Engine) snapshot() journal.Snapshot { return encodeSnapshot(&e.tail, e.state) }
 
-// encodeSnapshot puts together the length of the tree, the tree, and the state.
+// encodeSnapshot concatenates the length of the tree, the tree, and the state.
 func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
 	tree, err := tail.Tree.MarshalBinary()
 	if err != nil {
-		panic("engine: a tree does not encode: " + err.Error())
+		panic("engine: encoding a tree: " + err.Error())
 	}
 	data := binary.AppendUvarint(nil, uint64(len(tree)))
 	data = append(data, tree...)
 	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: append(data, state.Snapshot()...)}
 }
 
-// saveInBackground encodes and saves a snapshot beside the work. The caller holds mu.
+// saveInBackground encodes and saves a snapshot in a goroutine. The caller holds mu.
 func (e *Engine) saveInBackground() {
 	e.isSaving = true
 	tail, state := e.tail, e.state.ForSnapshot()
@@ -51,10 +51,10 @@ func (e *Engine) saveInBackground() {
 	})
 }
 
-// save does without a snapshot if it must: the log is the truth.
+// save saves a snapshot. Errors are only logged, because the snapshot is a cache.
 func (e *Engine) save(s journal.Snapshot) {
 	if err := e.journal.SaveSnapshot(context.Background(), s); err != nil {
-		e.log.Warn("cannot save a snapshot; the next start takes longer", "error", err)
+		e.log.Warn("cannot save a snapshot; the next start will take longer", "error", err)
 	}
 }
 

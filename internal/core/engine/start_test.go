@@ -136,7 +136,7 @@ func checkIgnored(t *testing.T, m *memory, s journal.Snapshot) {
 	heard := &lines{}
 	m.snapshot, m.readOut = &s, 0
 	e := open(t, m, &Options{Now: stillClock, Log: heard.logger()})
-	if heard.count("folding from the start") != 1 {
+	if heard.count("reading all events") != 1 {
 		t.Errorf("the log says %q, want that the log is folded from the start", heard.text.String())
 	}
 	if events, _ := m.stored(); m.readOut < len(events) {

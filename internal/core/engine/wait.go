@@ -8,8 +8,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// DoWhenPossible is Do for a claim of whatever is next: while there is nothing to claim it follows the log, and tries
-// again whenever that has moved.
+// DoWhenPossible is Do for a claim of the next available work: while there is nothing to claim it follows the log, and retries
+// whenever there are new events.
 func (e *Engine) DoWhenPossible(ctx context.Context, c rules.Command) (rules.Answer, error) {
 	following, stop := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -26,7 +26,7 @@ func (e *Engine) DoWhenPossible(ctx context.Context, c rules.Command) (rules.Ans
 		}
 		if err := e.Wait(following, seen); err != nil {
 			if following.Err() != nil && ctx.Err() == nil {
-				err = context.Cause(following) // why the log cannot be followed
+				err = context.Cause(following) // the error of Follow
 			}
 			return rules.Answer{}, err
 		}

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// maxBatch is how many commands are decided together at most.
+	// maxBatch is the maximum number of commands decided together.
 	maxBatch = 512
-	// maxAttempts is how often an append is tried again after an error that does not say what happened.
+	// maxAttempts is the maximum number of attempts if appends fail with an unknown outcome.
 	maxAttempts = 3
 )
 
-// request is a command that waits for its answer.
+// request is a command and where to send its answer.
 type request struct {
 	ctx     context.Context
 	command rules.Command
-	answer  chan outcome // has room for one
+	answer  chan outcome // with a buffer of one
 }
 
 type outcome struct {
@@ -31,11 +31,10 @@ type outcome struct {
 	err    error
 }
 
-// Do carries out a command. What it answers is durable; also an error is the present log's: it is never the
-// result of having missed what others appended. When ctx ends while the command is being carried out, Do returns
-// ctx's error, and the command may still be carried out.
+// Do executes a command. When it returns, the events of the command are durable. A refusal is decided on the current log, never on
+// an outdated state. If ctx is done while the command is executed, Do returns ctx's error, and the command may still be executed.
 //
-// The error is a *signalbox.Error if the command is refused. The answer is set beside it as far as it applies.
+// If the command is refused, the error is a *signalbox.Error, and the answer is set as far as possible.
 func (e *Engine) Do(ctx context.Context, c rules.Command) (rules.Answer, error) {
 	r := &request{ctx, c, make(chan outcome, 1)}
 	if err := ctx.Err(); err != nil {
@@ -66,13 +65,13 @@ func (e *Engine) await(r *request) (rules.Answer, error) {
 		select {
 		case o := <-r.answer:
 			return o.answer, o.err
-		default: // it came after the writer's last look
+		default: // queued after the writer stopped
 			return rules.Answer{}, ErrClosed
 		}
 	}
 }
 
-// write is the one writer: it takes all requests that wait, and carries them out together.
+// write is the only writer: it executes all waiting requests together.
 func (e *Engine) write() {
 	defer close(e.stopped)
 	for {
@@ -81,12 +80,12 @@ func (e *Engine) write() {
 		case first = <-e.queue:
 		case <-e.closing:
 			select {
-			case first = <-e.queue: // accepted before Close: still carried out
+			case first = <-e.queue: // accepted before Close
 			default:
 				return
 			}
 		}
-		e.carryOut(e.gather(first))
+		e.execute(e.gather(first))
 	}
 }
 
@@ -103,10 +102,10 @@ func (e *Engine) gather(first *request) []*request {
 	return batch
 }
 
-// carryOut answers every request of a batch.
-func (e *Engine) carryOut(batch []*request) {
+// execute executes and answers every request of a batch.
+func (e *Engine) execute(batch []*request) {
 	for failed, conflicts := 0, 0; len(batch) > 0; {
-		batch = dropGivenUp(batch)
+		batch = dropCanceled(batch)
 		outcomes, err := e.attempt(batch)
 		switch {
 		case err == nil:
@@ -120,7 +119,7 @@ func (e *Engine) carryOut(batch []*request) {
 			conflicts++
 		default:
 			failed++
-			if !errors.Is(err, errNotThere) || failed == maxAttempts {
+			if !errors.Is(err, errAppendLost) || failed == maxAttempts {
 				answerAll(batch, err)
 				return
 			}
@@ -128,7 +127,7 @@ func (e *Engine) carryOut(batch []*request) {
 	}
 }
 
-func dropGivenUp(batch []*request) []*request {
+func dropCanceled(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {
 		if err := r.ctx.Err(); err != nil {
@@ -146,18 +145,18 @@ func answerAll(batch []*request, err error) {
 	}
 }
 
-// pause waits a little after a lost race, longer the more were lost, so that writers do not keep colliding.
+// pause waits after repeated conflicts, for a random time that grows with their number.
 func pause(conflicts int) {
 	if conflicts > 0 {
 		time.Sleep(rand.N(time.Millisecond << min(conflicts, 5)))
 	}
 }
 
-// errNotThere means that an append failed and that its events are not in the log, though they might have been.
-var errNotThere = errors.New("the events were not stored")
+// errAppendLost means that the outcome of an append was unknown and that its events turned out not to be in the log.
+var errAppendLost = errors.New("the events were not stored")
 
-// attempt decides as much of a batch as one append holds, and appends it. It returns the outcomes of the first
-// requests of the batch; or an error, and then nothing was stored, but for ErrUnknownOutcome.
+// attempt decides as many requests as fit in one append, and appends their events. It returns the outcomes of these first requests
+// of the batch. On an error nothing was stored, except for ErrUnknownOutcome.
 func (e *Engine) attempt(batch []*request) ([]outcome, error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -181,15 +180,15 @@ func (e *Engine) attempt(batch []*request) ([]outcome, error) {
 	}
 	e.state.Commit()
 	if len(events) > 0 {
-		e.announce()
-		if e.worthSaving() {
+		e.notify()
+		if e.snapshotDue() {
 			e.saveInBackground()
 		}
 	}
 	return outcomes, nil
 }
 
-// decide decides requests in turn, each on what the ones before it lead to. The caller holds mu.
+// decide decides requests in order, each on the state that results from the previous ones. The caller holds mu.
 func (e *Engine) decide(now time.Time, batch []*request) ([]outcome, []signalbox.Event) {
 	var outcomes []outcome
 	var events []signalbox.Event
@@ -200,7 +199,7 @@ func (e *Engine) decide(now time.Time, batch []*request) ([]outcome, []signalbox
 		}
 		e.tail.Seal(d.Events)
 		if err := e.state.ApplyDecision(&d); err != nil {
-			panic(fmt.Sprintf("engine: the rules made an event that they do not accept: %v", err))
+			panic(fmt.Sprintf("engine: the rules do not accept their own event: %v", err))
 		}
 		events = append(events, d.Events...)
 		outcomes = append(outcomes, outcome{d.Answer, d.Err})
@@ -208,7 +207,7 @@ func (e *Engine) decide(now time.Time, batch []*request) ([]outcome, []signalbox
 	return outcomes, events
 }
 
-// store appends the events. If there are none, it makes sure that what was decided was decided on the present log.
+// store appends the events. If there are none, it checks that the decisions were based on the current log.
 func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 	if len(events) > 0 {
 		return e.journal.Append(context.Background(), expected, events)
@@ -220,7 +219,7 @@ func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 	return err
 }
 
-// afterFailure learns what a failed append means. The caller holds mu, and the fold is back where it was.
+// afterFailure determines the outcome of a failed append. The caller holds mu and has rolled back the state.
 func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	if errors.Is(err, journal.ErrConflict) {
 		return e.afterConflict()
@@ -228,7 +227,7 @@ func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	if errors.Is(err, journal.ErrNotStored) || len(events) == 0 {
 		return err
 	}
-	last := events[len(events)-1] // its hash is over all of them; the first may be another writer's, and the same
+	last := events[len(events)-1] // its hash covers all of them; another writer may have stored an event equal to the first
 	if readErr := e.catchUp(context.Background()); readErr != nil {
 		return fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)
 	}
@@ -239,10 +238,10 @@ func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	case len(stored) == 1 && stored[0].Hash == last.Hash:
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errNotThere, err)
+	return fmt.Errorf("%w: %w", errAppendLost, err)
 }
 
-// afterConflict catches up with who was faster. It returns ErrConflict when there is something to decide anew.
+// afterConflict reads the events of the faster process. It returns ErrConflict if the requests must be decided again.
 func (e *Engine) afterConflict() error {
 	seq := e.state.Seq()
 	err := e.catchUp(context.Background())

@@ -16,11 +16,10 @@ import (
 	"signalbox/internal/durable"
 )
 
-// orphanAge is the age at which a blob that was never finished is removed by the next who opens the journal. Nobody is
-// silent for so long while he puts one.
+// orphanAge is the age at which Open removes an unfinished blob. Writing a blob never pauses for that long.
 const orphanAge = 24 * time.Hour
 
-// PutBlob stores what r yields under its SHA-256.
+// PutBlob stores the bytes of r in a file named by their SHA-256.
 func (j *Journal) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
 	if err = j.enter(ctx); err == nil {
 		digest, err = j.putBlob(ctx, r)
@@ -42,12 +41,12 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	if err := os.Mkdir(j.path(blobTempFolder), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return digest, err
 	}
-	temp, digest, err := j.receive(ctx, r)
+	temp, digest, err := j.writeTemp(ctx, r)
 	if err != nil {
 		return digest, err
 	}
 	defer func() {
-		if temp != "" { // it has not become the blob
+		if temp != "" { // not renamed
 			os.Remove(temp)
 		}
 	}()
@@ -56,7 +55,7 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 		return digest, err
 	}
 	if file, err := openBlob(path, digest); err == nil {
-		// It is whole, and whoever put it synced its bytes before it had this name; but perhaps not yet the name.
+		// The blob exists and its content was synced before it was renamed, but perhaps its name is not synced yet.
 		file.Close()
 		return digest, durable.SyncFolder(filepath.Dir(path))
 	}
@@ -67,8 +66,8 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	return digest, err
 }
 
-// makeFolder makes a folder of blobs durable, once for each process: to sync the one above with every blob would cost as much
-// as the blob.
+// makeFolder creates a folder of blobs and syncs its parent, once per process: syncing it for every blob would double the cost
+// of a blob.
 func (j *Journal) makeFolder(name string) error {
 	if _, done := j.folders.Load(name); done {
 		if _, err := os.Lstat(name); err == nil {
@@ -82,14 +81,14 @@ func (j *Journal) makeFolder(name string) error {
 	return err
 }
 
-// receive writes what r yields to a temporary file.
-func (j *Journal) receive(ctx context.Context, r io.Reader) (path string, digest signalbox.Hash, err error) {
-	file, err := os.CreateTemp(j.path(blobTempFolder), "*") // of mode 0600
+// writeTemp writes the bytes of r to a temporary file.
+func (j *Journal) writeTemp(ctx context.Context, r io.Reader) (path string, digest signalbox.Hash, err error) {
+	file, err := os.CreateTemp(j.path(blobTempFolder), "*") // with mode 0600
 	if err != nil {
 		return "", digest, err
 	}
 	hash := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, hash), reader(func(p []byte) (int, error) {
+	_, err = io.Copy(io.MultiWriter(file, hash), readerFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -102,12 +101,11 @@ func (j *Journal) receive(ctx context.Context, r io.Reader) (path string, digest
 	return file.Name(), signalbox.Hash(hash.Sum(nil)), nil
 }
 
-// reader is a function that reads.
-type reader func([]byte) (int, error)
+type readerFunc func([]byte) (int, error)
 
-func (r reader) Read(p []byte) (int, error) { return r(p) }
+func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
 
-// GetBlob reads the blob once to check it, and returns it from its start.
+// GetBlob reads the blob once to verify it, and returns it from the start.
 func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
 	err := j.enter(ctx)
 	if err == nil {
@@ -120,7 +118,7 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 	return nil, fmt.Errorf("get blob %v: %w", digest, explain(err))
 }
 
-// openBlob opens a blob if its bytes have this digest.
+// openBlob opens a blob and verifies its digest.
 func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +130,7 @@ func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 	hash := sha256.New()
 	_, err = io.Copy(hash, file)
 	if err == nil && signalbox.Hash(hash.Sum(nil)) != digest {
-		err = damaged(fmt.Errorf("its bytes have digest %x", hash.Sum(nil)))
+		err = damaged(fmt.Errorf("its bytes have the digest %x", hash.Sum(nil)))
 	}
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
@@ -166,7 +164,7 @@ func (j *Journal) blobPath(digest signalbox.Hash) string {
 	return filepath.Join(j.path(blobFolder), name[:2], name[2:])
 }
 
-// removeOrphans removes what killed processes left of blobs that they put. It harms nobody, so neither do errors here.
+// removeOrphans removes unfinished blobs of killed processes. They do no harm, so errors are ignored.
 func removeOrphans(folder string, now time.Time) {
 	entries, _ := os.ReadDir(folder)
 	for _, entry := range entries {

@@ -18,42 +18,42 @@ import (
 	"signalbox"
 )
 
-// access is what a connection may do with the database.
+// access is the access mode of a connection.
 type access int
 
 const (
-	toRead   access = iota // beside those who write
-	toWrite                // there is one in a journal
-	toLookAt               // without write rights to the files
-	frozen                 // without write rights, and without locks: nobody has the database open
+	accessRead      access = iota // reads, while others may write
+	accessWrite                   // writes; a journal has one such connection
+	accessReadOnly                // needs no permission to write the files
+	accessImmutable               // also uses no locks: no process has the database open
 )
 
-// conn is one connection to the database, used by one goroutine at a time. It talks to the driver without
-// database/sql, whose pool and conversions take a tenth of the time of an append, and a third of a read's.
+// conn is a connection to the database, used by one goroutine at a time. It uses the driver directly: the pool and the
+// conversions of database/sql take a tenth of the time of an append and a third of the time of a read.
 type conn struct {
 	driver driver.Conn
 	path   string
-	file   fs.FileInfo // at path when the connection was made
+	file   fs.FileInfo // of path when the connection was opened
 
 	begin, commit, rollback, insert, head, read statement
 
 	row [9]driver.NamedValue // of insert
 }
 
-// statement is what the driver's prepared statements can do.
+// statement is a prepared statement of the driver.
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// pragmas are set on every connection. SQLite waits only 100 ms for a lock before it tells us: the rest of the patience is
-// ours, so that whoever has lost interest is not kept.
+// pragmas are set on every connection. SQLite itself waits only 100 ms for a lock; Journal.retryBusy waits longer, and stops
+// when the context is done.
 const pragmas = `
 PRAGMA busy_timeout=100;
-PRAGMA synchronous=FULL;   -- COMMIT returns when the log is synced
-PRAGMA fullfsync=ON;       -- macOS: through the cache of the disk too
-PRAGMA trusted_schema=OFF; -- the file may be somebody else's
+PRAGMA synchronous=FULL;   -- COMMIT returns when the write-ahead log is synced
+PRAGMA fullfsync=ON;       -- macOS: also flush the cache of the disk
+PRAGMA trusted_schema=OFF; -- the file may come from someone else
 PRAGMA cell_size_check=ON;
 `
 
@@ -64,7 +64,7 @@ func dial(path string, may access, maxPages int) (*conn, error) {
 		return nil, err
 	}
 	err = c.check()
-	if err == nil && may == toWrite {
+	if err == nil && may == accessWrite {
 		err = c.useWAL()
 	}
 	if err == nil && maxPages != 0 {
@@ -101,7 +101,7 @@ func connect(path string, may access) (*conn, error) {
 	return c, nil
 }
 
-// uri names the database so that no character of its path has a meaning of its own.
+// uri returns the URI of the database, in which no character of its path has a special meaning.
 func uri(path string, may access) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
@@ -109,9 +109,9 @@ func uri(path string, may access) string {
 	}
 	query := "mode=rw"
 	switch may {
-	case toLookAt:
+	case accessReadOnly:
 		query = "mode=ro"
-	case frozen:
+	case accessImmutable:
 		query = "mode=ro&immutable=1"
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
@@ -131,7 +131,7 @@ func (c *conn) prepareAll() error {
 	} {
 		prepared, err := c.driver.Prepare(s.query)
 		if sqliteCode(err) == sqlite3.SQLITE_ERROR {
-			return damaged(err) // there is no table events, or it is not ours
+			return damaged(err) // the table events is missing or has other columns
 		}
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (c *conn) prepareAll() error {
 	return nil
 }
 
-// close frees the statements with the connection.
+// close closes the statements and the connection.
 func (c *conn) close() error {
 	for _, s := range []statement{c.begin, c.commit, c.rollback, c.insert, c.head, c.read} {
 		if s != nil {
@@ -151,20 +151,20 @@ func (c *conn) close() error {
 	return c.driver.Close()
 }
 
-// exec runs statements that need no arguments.
+// exec runs statements without arguments.
 func (c *conn) exec(query string) error {
 	_, err := c.driver.(driver.ExecerContext).ExecContext(context.Background(), query, nil)
 	return err
 }
 
-// run executes a prepared statement. It takes no context: for one that can end the driver starts a goroutine for each
-// statement, and a COMMIT that is interrupted would leave open whether it happened.
+// run executes a prepared statement. It takes no context, because the driver would start a goroutine for each statement, and the
+// outcome of an interrupted COMMIT would be unknown.
 func run(s statement, args []driver.NamedValue) error {
 	_, err := s.ExecContext(context.Background(), args)
 	return err
 }
 
-// query yields the rows of a prepared statement to each, until it returns false.
+// query calls each for every row of a prepared statement, until it returns false.
 func query(s statement, args []driver.NamedValue, row []driver.Value, each func() (bool, error)) error {
 	rows, err := s.QueryContext(context.Background(), args)
 	if err != nil {
@@ -193,14 +193,14 @@ func (c *conn) lookup(q string) (driver.Value, error) {
 	return row[0], err
 }
 
-// last returns the sequence and the hash of the last event, zero for an empty log.
+// last returns the sequence number and the hash of the last event, zero for an empty log.
 func (c *conn) last() (seq uint64, hash signalbox.Hash, err error) {
 	var row [2]driver.Value
 	err = query(c.head, nil, row[:], func() (bool, error) {
 		n, ok := row[0].(int64)
 		stored, isBlob := row[1].([]byte)
 		if !ok || !isBlob || n < 1 || len(stored) != len(hash) {
-			return false, damaged(fmt.Errorf("the last event has sequence %v and a hash of %d bytes", row[0], len(stored)))
+			return false, damaged(fmt.Errorf("the last event has sequence number %v and a hash of %d bytes", row[0], len(stored)))
 		}
 		seq, hash = uint64(n), signalbox.Hash(stored)
 		return false, nil

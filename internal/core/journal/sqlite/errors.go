@@ -14,20 +14,20 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// errUncertain is in the chain of an append's error if only a look at the log tells whether it happened.
-var errUncertain = errors.New("it is not known whether the events were stored")
+// errUncertain means that an append failed and only reading the log reveals whether the events were stored.
+var errUncertain = errors.New("it is unknown whether the events were stored")
 
 const (
-	hintFull    = "make room on the disk of the box, or raise the quota or the limit on file sizes; then try again"
-	hintRights  = "check who owns the box and its files and who may write them; a box can also be opened only to be read"
+	hintFull    = "free space on the disk of the box, or raise the quota or the file size limit, then try again"
+	hintRights  = "check the owner and the permissions of the box and its files"
 	hintRestore = "stop all processes that use the box, and restore it from a backup"
-	hintBusy    = "look for a process that keeps the ledger open to write, and end it"
+	hintBusy    = "stop the process that keeps the ledger locked"
 	hintLocal   = "keep the box on a local disk: SQLite cannot share a database over a network file system"
-	hintDisk    = "check the disk, and that there is room, quota and no limit on file sizes"
+	hintDisk    = "check the disk, its free space, the quota and the file size limit"
 )
 
-// explain says what an error means and what to do about it, as a *signalbox.Error. Errors that say it themselves, and
-// errors that nobody outside can do anything about, it returns as they are.
+// explain converts errors of SQLite and the operating system that a user can fix to a *signalbox.Error with a hint. It returns
+// all other errors unchanged.
 func explain(err error) error {
 	if known := (*signalbox.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -45,7 +45,7 @@ func explain(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err), Hint: hint}
 }
 
-// explainSQLite sorts SQLite's result codes: the extended ones that say more than their class, then the classes.
+// explainSQLite maps SQLite's result codes: first extended codes that are more specific than their class, then classes.
 func explainSQLite(code int) (what, hint string) {
 	switch code {
 	case sqlite3.SQLITE_IOERR_SHMSIZE:
@@ -59,9 +59,9 @@ func explainSQLite(code int) (what, hint string) {
 	case sqlite3.SQLITE_FULL:
 		return "the disk is full", hintFull
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
-		return "the ledger may not be written, or not be opened", hintRights
+		return "no permission to open or write the ledger", hintRights
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_LOCKED:
-		return "other processes keep the ledger busy", hintBusy
+		return "other processes keep the ledger locked", hintBusy
 	case sqlite3.SQLITE_IOERR:
 		return "the disk failed", hintDisk
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -76,12 +76,12 @@ func explainSystem(err error) (what, hint string) {
 	case slices.ContainsFunc(noRoom, full):
 		return "the disk is full", hintFull
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
-		return "the box may not be written, or not be opened", hintRights
+		return "no permission to open or write the box", hintRights
 	}
 	return "", ""
 }
 
-// damaged is an error about stored data that cannot be what was written.
+// damaged returns an error that matches journal.ErrDamaged.
 func damaged(err error) error {
 	return &signalbox.Error{
 		Code: signalbox.CodeUnverified,
@@ -97,7 +97,7 @@ func sqliteCode(err error) int {
 	return sqlite3.SQLITE_OK
 }
 
-// isBusy reports whether it may help to try again.
+// isBusy reports whether a retry may succeed.
 func isBusy(err error) bool {
 	code := sqliteCode(err) & 0xff
 	return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_PROTOCOL
@@ -105,7 +105,7 @@ func isBusy(err error) bool {
 
 func isFull(err error) bool { return sqliteCode(err) == sqlite3.SQLITE_FULL }
 
-// isFailure reports whether SQLite or what it keeps failed, and not only the call.
+// isFailure reports whether the connection must not be used again.
 func isFailure(err error) bool {
 	return sqliteCode(err) != sqlite3.SQLITE_OK && !isBusy(err) || errors.Is(err, journal.ErrDamaged)
 }

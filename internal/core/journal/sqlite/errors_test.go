@@ -18,20 +18,20 @@ import (
 // TestErrorsAreSorted covers the result codes that the other tests cannot bring about.
 func TestErrorsAreSorted(t *testing.T) {
 	for code, want := range map[int]string{
-		sqlite3.SQLITE_FULL:               "make room",
-		sqlite3.SQLITE_IOERR_SHMSIZE:      "make room",
+		sqlite3.SQLITE_FULL:               "free space",
+		sqlite3.SQLITE_IOERR_SHMSIZE:      "free space",
 		sqlite3.SQLITE_IOERR_SHMMAP:       "local disk",
 		sqlite3.SQLITE_IOERR_LOCK:         "local disk",
 		sqlite3.SQLITE_IOERR_WRITE:        "check the disk",
 		sqlite3.SQLITE_IOERR_FSYNC:        "check the disk",
-		sqlite3.SQLITE_READONLY:           "who owns",
-		sqlite3.SQLITE_READONLY_DIRECTORY: "who owns",
-		sqlite3.SQLITE_CANTOPEN:           "who owns",
-		sqlite3.SQLITE_CANTOPEN_ISDIR:     "who owns",
-		sqlite3.SQLITE_PERM:               "who owns",
-		sqlite3.SQLITE_BUSY:               "look for a process",
-		sqlite3.SQLITE_BUSY_RECOVERY:      "look for a process",
-		sqlite3.SQLITE_PROTOCOL:           "look for a process",
+		sqlite3.SQLITE_READONLY:           "permissions",
+		sqlite3.SQLITE_READONLY_DIRECTORY: "permissions",
+		sqlite3.SQLITE_CANTOPEN:           "permissions",
+		sqlite3.SQLITE_CANTOPEN_ISDIR:     "permissions",
+		sqlite3.SQLITE_PERM:               "permissions",
+		sqlite3.SQLITE_BUSY:               "stop the process",
+		sqlite3.SQLITE_BUSY_RECOVERY:      "stop the process",
+		sqlite3.SQLITE_PROTOCOL:           "stop the process",
 		sqlite3.SQLITE_CORRUPT:            "restore",
 		sqlite3.SQLITE_CORRUPT_VTAB:       "restore",
 		sqlite3.SQLITE_NOTADB:             "restore",
@@ -43,13 +43,13 @@ func TestErrorsAreSorted(t *testing.T) {
 		}
 	}
 	for _, err := range noRoom {
-		wantError(t, explain(&fs.PathError{Op: "write", Path: "x", Err: err}), "make room", err)
+		wantError(t, explain(&fs.PathError{Op: "write", Path: "x", Err: err}), "free space", err)
 	}
-	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}), "who owns")
+	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}), "permissions")
 	if plain := errors.New("x"); explain(plain) != plain || explain(nil) != nil {
 		t.Error("an error that nobody can do anything about was explained")
 	}
-	if e := fmt.Errorf("outer: %w", misuse("x")); explain(e) != e {
+	if e := fmt.Errorf("outer: %w", usageError("x")); explain(e) != e {
 		t.Error("an error that says itself what to do was explained again")
 	}
 }
@@ -66,7 +66,7 @@ func TestFullDatabase(t *testing.T) {
 		}
 	}
 	wantError(t, err, "the disk is full", journal.ErrNotStored)
-	wantError(t, err, "make room")
+	wantError(t, err, "free space")
 	if stored == 0 {
 		t.Fatal("nothing fitted")
 	}

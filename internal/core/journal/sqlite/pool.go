@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pool lends connections, each to one caller at a time.
+// pool is a fixed number of connections, each used by one caller at a time.
 type pool struct {
-	slots chan *conn // nil where there is no connection yet, or none any more
+	slots chan *conn // nil for a connection that is not open
 	dial  func() (*conn, error)
 }
 
@@ -20,7 +20,7 @@ func newPool(size int, dial func() (*conn, error)) pool {
 	return p
 }
 
-// close closes the connections. All must have been given back.
+// close closes the connections. None may be in use.
 func (p pool) close() (err error) {
 	for range cap(p.slots) {
 		if c := <-p.slots; c != nil {
@@ -31,15 +31,15 @@ func (p pool) close() (err error) {
 	return err
 }
 
-// with calls use with a connection, and again while the database is busy, so use must begin from the start each time.
-// A connection that met an error is not used again: what SQLite knows about the files may be as wrong as they were.
+// with calls use with a connection, repeatedly while the database is busy, so use must be idempotent. A connection that failed
+// is closed, because SQLite's cached state of the files may be wrong.
 func (j *Journal) with(ctx context.Context, p pool, use func(*conn) error) error {
 	c, err := await(ctx, j, p.slots)
 	if err != nil {
 		return err
 	}
 	defer func() { p.slots <- c }()
-	return j.patiently(ctx, func() (err error) {
+	return j.retryBusy(ctx, func() (err error) {
 		if c == nil {
 			if c, err = p.dial(); err != nil {
 				return err
@@ -56,23 +56,23 @@ func (j *Journal) with(ctx context.Context, p pool, use func(*conn) error) error
 
 func (j *Journal) onReader(ctx context.Context, use func(*conn) error) error {
 	err := j.with(ctx, j.readers, use)
-	if err == nil && j.access == frozen {
-		err = j.still.check()
+	if err == nil && j.access == accessImmutable {
+		err = j.immutable.check()
 	}
 	return err
 }
 
-// retryPause is the pause between two tries to get at a busy database.
+// retryPause is the pause between two attempts to use a busy database.
 const retryPause = 5 * time.Millisecond
 
-// patiently tries again while the database is busy. That is rare: writers of signalbox queue up before, so it is the
-// short time in which one process recovers or closes the database, or another program that writes.
-func (j *Journal) patiently(ctx context.Context, try func() error) error {
+// retryBusy calls try until the database is not busy, or the timeout or ctx ends. The database is rarely busy, because writers
+// wait in the queue first: only while a process recovers or closes it, or while another program writes.
+func (j *Journal) retryBusy(ctx context.Context, try func() error) error {
 	err := try()
 	if !isBusy(err) {
 		return err
 	}
-	for deadline := time.Now().Add(j.opts.patience); isBusy(err) && time.Now().Before(deadline); err = try() {
+	for deadline := time.Now().Add(j.opts.busyTimeout); isBusy(err) && time.Now().Before(deadline); err = try() {
 		if _, err := await(ctx, j, time.After(retryPause)); err != nil {
 			return err
 		}

@@ -9,15 +9,15 @@ import (
 	"signalbox/internal/durable"
 )
 
-// queue lets one after the other write: the callers of this journal by a token, the processes by an advisory lock on a
-// file, which the system frees when a process ends.
+// queue admits one writer at a time: callers in this process take a token, and processes take an advisory lock on a file, which
+// the system releases when a process ends.
 //
-// SQLite's own lock would do, but who finds it taken sleeps and tries again: of 64 processes that appended without a
-// pause, one got no turn for the three seconds that it took, while with the queue nobody waited longer than 0.3 seconds.
+// SQLite's own lock would be enough for correctness, but a process that finds it taken sleeps and retries: of 64 processes that
+// appended without pause, one got no turn for three seconds, while with the queue none waited longer than 0.3 seconds.
 type queue struct {
 	path string
-	turn chan struct{} // has one token
-	file *os.File      // nil before open, and after a wait was given up; whoever has the token uses it
+	turn chan struct{} // contains one token
+	file *os.File      // used by the holder of the token; nil before open and after a canceled wait
 }
 
 func newQueue(path string) queue {
@@ -42,7 +42,7 @@ func (q *queue) close() error {
 	return err
 }
 
-// enter waits for the caller's turn; when it returns nil, leave must follow.
+// enter waits for the caller's turn. If it returns nil, the caller must call leave.
 func (q *queue) enter(ctx context.Context, j *Journal) (err error) {
 	if _, err := await(ctx, j, q.turn); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 	if locked, err := durable.TryLockFile(q.file); locked || err != nil {
 		return err
 	}
-	turn, cancel := context.WithTimeout(ctx, j.opts.patience)
+	turn, cancel := context.WithTimeout(ctx, j.opts.busyTimeout)
 	defer cancel()
 	locked := make(chan error, 1)
 	file := q.file
@@ -72,7 +72,7 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 	if err == nil {
 		return lockErr
 	}
-	// The wait cannot be interrupted, so the lock is given back when it comes.
+	// The wait cannot be interrupted, so release the lock when it is acquired.
 	q.file = nil
 	go func() {
 		<-locked
@@ -81,17 +81,17 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 	if turn.Err() != nil && ctx.Err() == nil {
 		return &signalbox.Error{
 			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("another process has kept %s for %v", q.path, j.opts.patience),
-			Hint: "look for a signalbox process that was stopped or hangs, and end it",
+			Err:  fmt.Errorf("another process has locked %s for %v", q.path, j.opts.busyTimeout),
+			Hint: "stop the signalbox process that is suspended or hangs",
 		}
 	}
 	return err
 }
 
-// leave lets the next one in.
+// leave admits the next writer.
 func (q *queue) leave() {
 	if err := durable.UnlockFile(q.file); err != nil {
-		q.close() // which unlocks too
+		q.close() // also unlocks
 	}
 	q.turn <- struct{}{}
 }

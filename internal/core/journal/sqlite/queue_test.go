@@ -33,14 +33,14 @@ func holdQueue(t *testing.T, path string) (release func()) {
 // TestGiveUpWaiting lets a writer lose its patience in each way that it can; later ones must not notice.
 func TestGiveUpWaiting(t *testing.T) {
 	dir := closedBox(t, 1)
-	j := open(t, dir, &Options{patience: 20 * time.Millisecond})
+	j := open(t, dir, &Options{busyTimeout: 20 * time.Millisecond})
 	release := holdQueue(t, j.path(queueFile))
 
 	err := j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
-	wantError(t, err, "another process has kept", journal.ErrNotStored)
-	wantError(t, err, "look for a signalbox process")
+	wantError(t, err, "another process has locked", journal.ErrNotStored)
+	wantError(t, err, "stop the signalbox process")
 
-	j.opts.patience = time.Hour
+	j.opts.busyTimeout = time.Hour
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		err = j.Append(ctx, 1, eventsAfter(1, 1, 10))
@@ -103,8 +103,8 @@ func TestCloseEndsWaiting(t *testing.T) {
 // TestBusyDatabase has another program, which does not queue, keep SQLite's own lock.
 func TestBusyDatabase(t *testing.T) {
 	dir := closedBox(t, 1)
-	j := open(t, dir, &Options{patience: 10 * time.Millisecond})
-	other, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	j := open(t, dir, &Options{busyTimeout: 10 * time.Millisecond})
+	other, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +113,10 @@ func TestBusyDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
-	wantError(t, err, "other processes keep the ledger busy", journal.ErrNotStored)
+	wantError(t, err, "other processes keep the ledger locked", journal.ErrNotStored)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	j.opts.patience = time.Hour
+	j.opts.busyTimeout = time.Hour
 	ended := make(chan error)
 	go func() { ended <- j.Append(ctx, 1, eventsAfter(1, 1, 10)) }()
 	cancel()
@@ -126,7 +126,7 @@ func TestBusyDatabase(t *testing.T) {
 	wantCount(t, j, 1)
 
 	go func() { ended <- j.Append(t.Context(), 1, eventsAfter(1, 1, 10)) }()
-	third, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	third, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,35 +5,23 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"signalbox"
 )
 
-// readQuery packs the fields that have bytes into one blob: each column costs the driver two allocations and SQLite
-// several locks, so nine columns take half as long again. It has no LIMIT, since SQLite would plan it anew
-// for each value: the reader stops by itself.
-//
-// The third column is negative if a hash has not the length of one, or if a column is not of its type.
-const readQuery = `SELECT seq, time,
-	CASE WHEN octet_length(prev) = 32 AND octet_length(hash) = 32
-		AND typeof(prev) = 'blob' AND typeof(hash) = 'blob' AND typeof(data) = 'blob' AND typeof(type) = 'text'
-		AND typeof(work) = 'text' AND typeof(session) = 'text' AND typeof(actor) = 'text'
-		THEN octet_length(type) ELSE -1 END,
-	octet_length(work), octet_length(session), octet_length(actor),
-	CAST(prev || hash || type || work || session || actor || data AS BLOB)
-	FROM events WHERE seq > ? ORDER BY seq`
+// readQuery has no LIMIT, because SQLite would prepare it again for each value; the reader stops by itself.
+const readQuery = "SELECT seq, time, type, work, session, actor, data, prev, hash FROM events WHERE seq > ? ORDER BY seq"
 
-// ctxEvery is after how many events a read looks whether anybody still wants them.
+// ctxEvery is the number of events after which a read checks its context.
 const ctxEvery = 512
 
-// Read returns at most limit events that follow after; a limit of 0 or less gives none.
+// Read returns at most limit events that follow the event after; none if limit is 0 or less.
 func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
 	return j.read(ctx, after, limit, math.MaxInt)
 }
 
-// read is Read that also stops after the event that makes it exceed so many bytes.
+// read is Read that also stops when the data of the events exceeds a number of bytes.
 func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
 	if err := j.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read after %d: %w", after, err)
@@ -52,7 +40,7 @@ func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (eve
 	return events, nil
 }
 
-// Head returns the sequence of the last event.
+// Head returns the sequence number of the last event.
 func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
 	if err := j.enter(ctx); err != nil {
 		return 0, fmt.Errorf("read the head: %w", err)
@@ -71,23 +59,23 @@ func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
 func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
 	from := int64(after)
 	if after == 0 {
-		from = math.MinInt64 // there must be nothing before the first event either
+		from = math.MinInt64 // detect rows before the first event
 	}
 	args := []driver.NamedValue{{Ordinal: 1, Value: from}}
 	var (
-		row  [7]driver.Value
-		last = signalbox.Event{Seq: after}
+		row  [9]driver.Value
+		next = after + 1
 	)
 	err = query(c.read, args, row[:], func() (bool, error) {
-		e, err := unpack(&row, &last)
-		if err != nil {
-			return false, damaged(fmt.Errorf("event %d: %w", last.Seq+1, err))
+		e, err := scanEvent(&row)
+		if err == nil && e.Seq != next {
+			err = fmt.Errorf("it is missing, the next one is %d", row[0])
 		}
-		if len(events) == cap(events) {
-			events = slices.Grow(events, min(limit-len(events), max(16, 3*len(events))))
+		if err != nil {
+			return false, damaged(fmt.Errorf("event %d: %w", next, err))
 		}
 		events = append(events, e)
-		last = e
+		next++
 		bytes -= len(e.Data)
 		if len(events)%ctxEvery == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
@@ -97,41 +85,35 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 	return events, err
 }
 
-// unpack makes an event of a row of readQuery. Text that is the same as in the event before shares its memory.
-func unpack(row *[7]driver.Value, before *signalbox.Event) (e signalbox.Event, err error) {
-	var numbers [6]int64
-	for i := range numbers {
-		var ok bool
-		if numbers[i], ok = row[i].(int64); !ok {
-			return e, fmt.Errorf("column %d is %T", i, row[i])
+// scanEvent converts a row of readQuery to an event.
+func scanEvent(row *[9]driver.Value) (e signalbox.Event, err error) {
+	text := func(column int) string {
+		s, ok := row[column].(string)
+		if !ok {
+			err = fmt.Errorf("column %d has type %T", column, row[column])
 		}
+		return s
 	}
-	e.Seq, e.Time = uint64(numbers[0]), time.Unix(0, numbers[1]).UTC()
-	if e.Seq != before.Seq+1 {
-		return e, fmt.Errorf("it is missing, the next one is %d", numbers[0])
-	}
-	rest, _ := row[6].([]byte)
-	take := func(n int64) (part []byte) {
-		if n < 0 || n > int64(len(rest)) {
-			err = fmt.Errorf("a column is cut off, or of another type")
-			return nil
+	number := func(column int) int64 {
+		n, ok := row[column].(int64)
+		if !ok {
+			err = fmt.Errorf("column %d has type %T", column, row[column])
 		}
-		part, rest = rest[:n], rest[n:]
-		return part
+		return n
 	}
-	copy(e.Prev[:], take(int64(len(e.Prev))))
-	copy(e.Hash[:], take(int64(len(e.Hash))))
-	e.Type = share(before.Type, take(numbers[2]))
-	e.Work = share(before.Work, take(numbers[3]))
-	e.Session = share(before.Session, take(numbers[4]))
-	e.Actor = share(before.Actor, take(numbers[5]))
-	e.Data = rest
+	hash := func(column int) (h signalbox.Hash) {
+		b, ok := row[column].([]byte)
+		if !ok || len(b) != len(h) {
+			err = fmt.Errorf("column %d is not a hash", column)
+		}
+		copy(h[:], b)
+		return h
+	}
+	e = signalbox.Event{Seq: uint64(number(0)), Time: time.Unix(0, number(1)).UTC(), Type: text(2), Work: text(3), Session: text(4),
+		Actor: text(5), Prev: hash(7), Hash: hash(8)}
+	var ok bool
+	if e.Data, ok = row[6].([]byte); !ok {
+		err = fmt.Errorf("column 6 has type %T", row[6])
+	}
 	return e, err
-}
-
-func share(before string, text []byte) string {
-	if before == string(text) {
-		return before
-	}
-	return string(text)
 }

@@ -85,7 +85,7 @@ func TestReadOnlyIsOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := j.Read(t.Context(), 0, 10)
-	wantError(t, err, "somebody began to write")
+	wantError(t, err, "another process started to write")
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +93,6 @@ func TestReadOnlyIsOvertaken(t *testing.T) {
 		t.Error("the write-ahead log outlived its writer")
 	}
 	_, err = j.Head(t.Context())
-	wantError(t, err, "somebody began to write")
+	wantError(t, err, "another process started to write")
 	wantCount(t, open(t, dir, &Options{ReadOnly: true}), 4)
 }

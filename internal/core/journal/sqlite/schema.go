@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// applicationID marks a SQLite file as a ledger: "SBOX".
+	// applicationID identifies a SQLite file as a ledger: "SBOX".
 	applicationID = 0x53424f58
-	// schemaVersion grows when an older program could no longer read or write the database.
+	// schemaVersion increases when older programs can no longer use the database.
 	schemaVersion = 1
 )
 
@@ -36,8 +36,8 @@ CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
 	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never deleted'); END;
 `
 
-// findOrCreate makes sure that there is a database, and that it is whole: it is made under another name and gets its
-// own when it is complete and synced, so that a process that is killed meanwhile leaves nothing that anybody opens.
+// findOrCreate creates the database if there is none. It is created under a temporary name and renamed when it is complete and
+// synced, so that a killed process never leaves an incomplete database.
 func (j *Journal) findOrCreate(ctx context.Context) error {
 	exists, err := j.find()
 	if exists || err != nil {
@@ -53,10 +53,10 @@ func (j *Journal) findOrCreate(ctx context.Context) error {
 	return create(j.path(ledgerFile))
 }
 
-// find reports whether the database exists. If it does not, and may not be made, that is an error.
+// find reports whether the database exists. If it does not and must not be created, find returns an error.
 func (j *Journal) find() (bool, error) {
-	// First the log, which comes after its database: looked for after it, one that another process just made would seem
-	// to be alone.
+	// Look for the write-ahead log first. Another process may create the database and then its log at this moment; in the other
+	// order, the log could be found without its database.
 	_, noLog := os.Stat(j.path(ledgerFile + "-wal"))
 	_, err := os.Stat(j.path(ledgerFile))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -66,17 +66,17 @@ func (j *Journal) find() (bool, error) {
 		return false, &signalbox.Error{
 			Code: signalbox.CodeNotFound,
 			Err:  fmt.Errorf("there is no ledger: %w", err),
-			Hint: "make a box with signalbox init, or name another one with --box",
+			Hint: "create a box with signalbox init, or name another one with --box",
 		}
 	}
-	// SQLite would take the old write-ahead log for a part of the new database.
+	// SQLite would apply the old write-ahead log to the new database.
 	if noLog == nil {
-		return false, damaged(fmt.Errorf("%s-wal is there, but %s is gone", ledgerFile, ledgerFile))
+		return false, damaged(fmt.Errorf("%s-wal exists, but %s is missing", ledgerFile, ledgerFile))
 	}
 	return false, nil
 }
 
-// create makes the database. The caller holds the queue, so nobody else does.
+// create creates the database. The caller holds the lock of the queue.
 func create(path string) error {
 	draft := path + ".new"
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
@@ -84,7 +84,7 @@ func create(path string) error {
 			return err
 		}
 	}
-	// SQLite gives its other files the mode of this one.
+	// SQLite creates its other files with the mode of this one.
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -92,15 +92,15 @@ func create(path string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	if err := fill(draft); err != nil {
+	if err := initialize(draft); err != nil {
 		return fmt.Errorf("create the ledger: %w", err)
 	}
 	return durable.Rename(draft, path)
 }
 
-// fill makes an empty file a database. It need not sync: nobody opens the file before create has.
-func fill(path string) error {
-	c, err := connect(path, toWrite)
+// initialize writes the schema to an empty file. It does not sync, because create does before it renames the file.
+func initialize(path string) error {
+	c, err := connect(path, accessWrite)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func fill(path string) error {
 	return errors.Join(err, c.close())
 }
 
-// check returns an error unless the file is a ledger that this program understands.
+// check returns an error unless the file is a ledger with a supported schema.
 func (c *conn) check() error {
 	id, err := c.lookup("PRAGMA application_id")
 	if err != nil {
@@ -124,26 +124,26 @@ func (c *conn) check() error {
 	}
 	switch n, _ := version.(int64); {
 	case id != int64(applicationID):
-		return damaged(fmt.Errorf("%s is no ledger of signalbox (application id %v)", ledgerFile, id))
+		return damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile, id))
 	case n > schemaVersion:
 		return &signalbox.Error{
 			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s was made by a newer signalbox (schema %d, this one knows %d)", ledgerFile, n, schemaVersion),
+			Err:  fmt.Errorf("%s was created by a newer signalbox (schema %d, this version supports %d)", ledgerFile, n, schemaVersion),
 			Hint: "upgrade signalbox on this machine",
 		}
 	case n < schemaVersion:
-		return damaged(fmt.Errorf("%s has schema %d, which no signalbox ever wrote", ledgerFile, n))
+		return damaged(fmt.Errorf("%s has schema %d, which does not exist", ledgerFile, n))
 	}
 	return nil
 }
 
-// useWAL makes sure that the database is in write-ahead mode, which its file remembers.
+// useWAL switches the database to write-ahead logging, which is a persistent setting.
 func (c *conn) useWAL() error {
 	mode, err := c.lookup("PRAGMA journal_mode=WAL")
 	if err == nil && mode != "wal" {
 		return &signalbox.Error{
 			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("no write-ahead log is possible here (journal mode %v)", mode),
+			Err:  fmt.Errorf("write-ahead logging is not possible here (journal mode %v)", mode),
 			Hint: hintLocal,
 		}
 	}

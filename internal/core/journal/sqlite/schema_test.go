@@ -14,7 +14,7 @@ import (
 // sql runs statements on the database of a closed journal, as somebody with other tools might.
 func sql(t testing.TB, dir, statements string) error {
 	t.Helper()
-	c, err := connect(filepath.Join(dir, ledgerFile), toWrite)
+	c, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestForeignDatabases(t *testing.T) {
 		want   string
 		is     []error
 	}{
-		"newer":         {"PRAGMA user_version=7", "made by a newer signalbox (schema 7, this one knows 1)", nil},
+		"newer":         {"PRAGMA user_version=7", "created by a newer signalbox (schema 7, this version supports 1)", nil},
 		"newer, hint":   {"PRAGMA user_version=7", "upgrade", nil},
 		"older":         {"PRAGMA user_version=0", "schema 0", []error{journal.ErrDamaged}},
-		"not ours":      {"PRAGMA application_id=42", "no ledger of signalbox (application id 42)", []error{journal.ErrDamaged}},
+		"not ours":      {"PRAGMA application_id=42", "not a signalbox ledger (application id 42)", []error{journal.ErrDamaged}},
 		"no table":      {"DROP TABLE events", "no such table", []error{journal.ErrDamaged}},
 		"another table": {"DROP TABLE events; CREATE TABLE events (seq)", "no column named", []error{journal.ErrDamaged}},
 	} {
@@ -149,7 +149,7 @@ func TestLostDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), dir, &Options{Create: true})
-	wantError(t, err, "ledger.db is gone", journal.ErrDamaged)
+	wantError(t, err, "ledger.db is missing", journal.ErrDamaged)
 }
 
 // TestReplacedDatabase does not write to a file that nobody will find again.
@@ -181,7 +181,7 @@ func TestEmptyDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), dir, &Options{Create: true})
-	wantError(t, err, "no ledger of signalbox", journal.ErrDamaged)
+	wantError(t, err, "not a signalbox ledger", journal.ErrDamaged)
 }
 
 func TestConcurrentCreation(t *testing.T) {

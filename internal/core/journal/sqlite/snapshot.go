@@ -13,15 +13,15 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// A snapshot file is the magic text, the SHA-256 of what follows, the sequence in eight bytes with the highest first, the hash of
+// A snapshot file consists of a magic text, the SHA-256 of the rest, the sequence number in eight bytes, big-endian, the hash of
 // that event, and the state.
 const (
 	snapshotMagic  = "signalbox snapshot 1\n"
 	snapshotHeader = len(snapshotMagic) + sha256.Size + 8 + len(signalbox.Hash{})
 )
 
-// SaveSnapshot replaces the snapshot unless the stored one is newer. The file is not synced: after a power cut its
-// checksum tells whether it is whole.
+// SaveSnapshot replaces the snapshot unless the stored one is newer. The file is not synced: after a power failure its checksum
+// reveals whether it is complete.
 func (j *Journal) SaveSnapshot(ctx context.Context, s journal.Snapshot) error {
 	err := j.enter(ctx)
 	if err == nil {
@@ -46,14 +46,14 @@ func (j *Journal) saveSnapshot(ctx context.Context, s journal.Snapshot) error {
 	if stored, err := readSnapshot(path); err == nil && stored.Seq > s.Seq {
 		return nil
 	}
-	// One name does for all, since only one at a time is here: nothing piles up of those who are killed.
+	// The temporary name is fixed, so that killed processes do not leave many files. The lock prevents concurrent use.
 	if err := os.WriteFile(path+".new", encodeSnapshot(s), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
 }
 
-// LoadSnapshot returns the snapshot; one that is not whole counts as none.
+// LoadSnapshot returns the snapshot, or ErrNoSnapshot if there is none or it is damaged.
 func (j *Journal) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
 	if err := j.enter(ctx); err != nil {
 		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w", err)
@@ -89,11 +89,11 @@ func encodeSnapshot(s journal.Snapshot) []byte {
 
 func decodeSnapshot(file []byte) (s journal.Snapshot, err error) {
 	if len(file) < snapshotHeader || !bytes.HasPrefix(file, []byte(snapshotMagic)) {
-		return s, errors.New("the file is no snapshot that this program knows")
+		return s, errors.New("unknown snapshot format")
 	}
 	sum, content := file[len(snapshotMagic):][:sha256.Size], file[len(snapshotMagic)+sha256.Size:]
 	if digest := sha256.Sum256(content); !bytes.Equal(sum, digest[:]) {
-		return s, errors.New("the file is damaged")
+		return s, errors.New("wrong checksum")
 	}
 	s.Seq = binary.BigEndian.Uint64(content)
 	s.Hash = signalbox.Hash(content[8:])

@@ -216,16 +216,16 @@ func TestWithoutWriteRights(t *testing.T) {
 		_, err := Open(t.Context(), copied, &Options{ReadOnly: true})
 		wantError(t, err, "copied while it was in use")
 		_, err = Open(t.Context(), secret, &Options{ReadOnly: true})
-		wantError(t, err, "who owns")
+		wantError(t, err, "permissions")
 		_, err = Open(t.Context(), filepath.Join(closed, "..", filepath.Base(closed)), &Options{Create: true})
-		wantError(t, err, "who owns", os.ErrPermission)
+		wantError(t, err, "permissions", os.ErrPermission)
 	})
 }
 
 func tryWithoutRights(t *testing.T, dir string) {
 	t.Helper()
 	_, err := Open(t.Context(), dir, nil)
-	wantError(t, err, "who owns", os.ErrPermission)
+	wantError(t, err, "permissions", os.ErrPermission)
 	j, err := Open(t.Context(), dir, &Options{ReadOnly: true})
 	if err != nil {
 		t.Error(err)
@@ -266,10 +266,10 @@ func TestRightsLost(t *testing.T) {
 	asOther(t, func() {
 		j, err := Open(t.Context(), dir, nil)
 		if err != nil {
-			wantError(t, err, "who owns")
+			wantError(t, err, "permissions")
 			return
 		}
 		defer j.Close()
-		wantError(t, j.Append(t.Context(), 2, eventsAfter(2, 1, 10)), "who owns", journal.ErrNotStored)
+		wantError(t, j.Append(t.Context(), 2, eventsAfter(2, 1, 10)), "permissions", journal.ErrNotStored)
 	})
 }

@@ -12,28 +12,28 @@ import (
 	"signalbox"
 )
 
-// A watch reads so many events, or bytes, at a time.
+// Limits on what a watch reads at a time.
 const (
 	watchEvents = 256
 	watchBytes  = 1 << 20
 )
 
-// news tells the watches of this journal that the log may have moved.
-type news struct {
+// headNotifier notifies the watches of this journal of a new head.
+type headNotifier struct {
 	mu      sync.Mutex
-	head    uint64        // of what was told last; guarded by mu
-	changed chan struct{} // closed at the next news; guarded by mu
+	head    uint64        // guarded by mu
+	changed chan struct{} // closed and replaced when head changes; guarded by mu
 }
 
-// next returns a channel that is closed when something happens after this call.
-func (n *news) next() <-chan struct{} {
+// next returns a channel that is closed by the next change.
+func (n *headNotifier) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changed
 }
 
-// tell wakes everybody, unless all know already that the log is at head.
-func (n *news) tell(head uint64) {
+// set wakes all watches if head has changed.
+func (n *headNotifier) set(head uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if head != n.head {
@@ -43,12 +43,12 @@ func (n *news) tell(head uint64) {
 	}
 }
 
-// Watch yields the events that follow after, and waits for more.
+// Watch yields the events that follow the event after, and waits for more.
 func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
-		j.listen()
+		j.startWatching()
 		for {
-			next := j.news.next()
+			next := j.head.next()
 			events, err := j.read(ctx, after, watchEvents, watchBytes)
 			for _, e := range events {
 				after = e.Seq
@@ -70,15 +70,14 @@ func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.E
 	}
 }
 
-// announce tells the watches of this process that the log is at head, and wakes those of others. If that fails,
-// their next tick finds out.
-func (j *Journal) announce(head uint64) {
-	j.news.tell(head)
+// notify wakes the watches of this process and of others. If writing the file fails, the others find out at their next tick.
+func (j *Journal) notify(head uint64) {
+	j.head.set(head)
 	_, _ = j.wake.WriteAt([]byte{'!'}, 0)
 }
 
-// openWake opens the file that wakes, and makes it if there is none. It has its byte from the start, so that to write
-// it needs no room on the disk later.
+// openWake opens the file wake, and creates it if necessary. It writes the byte at once, so that writing it later needs no disk
+// space.
 func openWake(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -91,26 +90,26 @@ func openWake(path string) (*os.File, error) {
 	return file, nil
 }
 
-// listen begins to listen to other processes, once. When it returns the notifications are armed: an append that a
-// later read does not see will be heard.
-func (j *Journal) listen() {
+// startWatching starts watchOthers, once. When it returns, notifications are active: every append that a later read does not see
+// will cause one.
+func (j *Journal) startWatching() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.hearing || j.closed {
+	if j.watching || j.closed {
 		return
 	}
-	j.hearing = true
+	j.watching = true
 	watcher, err := j.watchWake()
 	if err != nil {
-		j.log.Warn("no file notifications: events of other processes are seen late",
+		j.log.Warn("file notifications are not available: events of other processes are seen late",
 			"delay", j.opts.tick, "error", err)
 	}
 	j.calls.Add(1)
-	go j.hear(watcher)
+	go j.watchOthers(watcher)
 }
 
 func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
-	if j.opts.deaf {
+	if j.opts.noFSNotify {
 		return nil, os.ErrInvalid
 	}
 	watcher, err := fsnotify.NewWatcher()
@@ -124,8 +123,8 @@ func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
 	return watcher, nil
 }
 
-// hear looks at the log when another process has written, and at each tick. The watcher is nil if there is none.
-func (j *Journal) hear(watcher *fsnotify.Watcher) {
+// watchOthers reads the head when another process has written, and at each tick. The watcher may be nil.
+func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
 	defer j.leave()
 	var (
 		written chan fsnotify.Event
@@ -142,23 +141,23 @@ func (j *Journal) hear(watcher *fsnotify.Watcher) {
 		case <-j.closing:
 			return
 		case <-written:
-		case <-failed: // such as too many at once
+		case <-failed: // for example too many notifications at once
 		case <-tick.C:
 		}
-		j.look()
+		j.updateHead()
 	}
 }
 
-// look tells the watches where the log is. If it cannot be read they are to find out why themselves.
-func (j *Journal) look() {
+// updateHead reads the head and notifies the watches. If reading fails it wakes them too, and they report the error.
+func (j *Journal) updateHead() {
 	var head uint64
 	err := j.onReader(context.Background(), func(c *conn) (err error) {
 		head, _, err = c.last()
 		return err
 	})
 	if err != nil {
-		j.news.tell(^uint64(0))
+		j.head.set(^uint64(0))
 		return
 	}
-	j.news.tell(head)
+	j.head.set(head)
 }
