@@ -23,7 +23,7 @@ func (c StartAgent) decide(d *decider) error {
 		return err
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt})
+	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt})
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (c ReportFailure) decide(d *decider) error {
 			until = d.at.Add(minLimit)
 		}
 		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until.UTC().Round(0)})
-		d.release(h.w.ID, h.holder, "rate limit")
+		d.release(h, "rate limit")
 	} else {
 		d.fail(h, c.Cause, c.Detail)
 	}
@@ -85,9 +85,9 @@ func (c ReportFailure) decide(d *decider) error {
 // fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a quality gate.
 func (d *decider) fail(h report, cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
+	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
 	if count < d.s.delivery.Policy.Limits.Timeouts {
-		d.release(h.w.ID, h.holder, string(cause))
+		d.release(h, string(cause))
 		return
 	}
 	text := fmt.Sprintf("the %s on %s failed %d times in a row, last by %s", h.role, h.w.ID, count, cause)
@@ -98,11 +98,11 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	case KindExpert:
 		d.giveUpRequest(h, text)
 	case KindRemediation:
-		d.block(h.w, h.w.Phase, h.holder, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
-		d.release(h.w.ID, h.holder, string(cause))
+		d.block(h, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
+		d.release(h, string(cause))
 	default:
-		d.block(h.w, h.w.Phase, h.holder, AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
-		d.release(h.w.ID, h.holder, string(cause))
+		d.block(h, AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
+		d.release(h, string(cause))
 	}
 }
 
@@ -134,7 +134,7 @@ func (d *decider) holderReport(session string, epoch uint64, signal string) (rep
 // endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
-		d.record(h.w.ID, h.session, h.actor, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
+		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
 	}
 }
 
@@ -176,11 +176,11 @@ func (d *decider) requestClarification(h report) {
 	}
 	if attempt < limit {
 		d.answer.Again = true
-		d.answer.Seq = d.record(h.w.ID, h.session, h.actor,
+		d.answer.Seq = d.recordFor(h,
 			UnknownSignalRecovery{attempt, level, firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), sanitize(h.Fields.Advice, 500)})
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
+	d.recordFor(h, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
 	d.fail(h, FailSignals, fmt.Sprintf("Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.", limit))
 }
 

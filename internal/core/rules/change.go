@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"math/bits"
 	"slices"
 
 	"signalbox"
@@ -125,29 +124,3 @@ func put[K comparable, V any](m map[K]V, key K, value V) map[K]V {
 var phases = signalbox.Phases()
 
 func phaseNumber(p signalbox.Phase) int { return slices.Index(phases, p) }
-
-// bitset is a set of small numbers.
-type bitset []uint64
-
-func (b *bitset) add(i int) {
-	for len(*b) <= i/64 {
-		*b = append(*b, 0)
-	}
-	(*b)[i/64] |= 1 << (i % 64)
-}
-
-func (b bitset) remove(i int) {
-	if i/64 < len(b) {
-		b[i/64] &^= 1 << (i % 64)
-	}
-}
-
-// first returns the lowest number in the set, or -1.
-func (b bitset) first() int {
-	for i, word := range b {
-		if word != 0 {
-			return i*64 + bits.TrailingZeros64(word)
-		}
-	}
-	return -1
-}

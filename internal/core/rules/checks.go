@@ -28,16 +28,16 @@ func (c ReportChecks) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
 	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
+	d.answer.Seq = d.recordFor(h, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
 	switch h.w.Task.Kind {
 	case KindBaseline:
-		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+		d.move(h, signalbox.PhaseCompleted)
 	case KindRemediation: // the health auditor reviews it whether the checks passed or not
-		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReview)
+		d.move(h, signalbox.PhaseReview)
 	default:
 		c.judge(d, h)
 	}
-	d.release(h.w.ID, h.holder, "checks")
+	d.release(h, "checks")
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (c ReportChecks) judge(d *decider, h report) {
 		h.Body = c.Body
 		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
 	default:
-		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForReview)
+		d.move(h, signalbox.PhaseReadyForReview)
 	}
 }
 
@@ -99,10 +99,10 @@ func (c ReportMerge) decide(d *decider) error {
 	case c.Refusal != "":
 		d.rework(h, reworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
 	default:
-		d.answer.Seq = d.record(h.w.ID, h.session, h.actor, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows})
-		d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
+		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows})
+		d.move(h, signalbox.PhaseCompleted)
 	}
-	d.release(h.w.ID, h.holder, "merge")
+	d.release(h, "merge")
 	if c.Refusal == "" && h.w.Task.Kind == KindRemediation {
 		d.endRemediation(h.w, h.actor)
 	}

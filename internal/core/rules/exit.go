@@ -97,15 +97,23 @@ func (session *Session) lease(epoch uint64) LeaseRef {
 
 // repeatedExit repeats the first answer if the session sent the same signal before under the same lease.
 func (d *decider) repeatedExit(session *Session, completed signalbox.AgentSessionCompleted) bool {
-	digest := signalbox.Hash(sha256.Sum256(encode(AgentSessionCompleted{completed})))
+	exit, found := session.accepted(completed.LeaseEpoch, AgentSessionCompleted{completed})
+	if found {
+		d.answer.Repeated = true
+		d.answerExit(completed, exit.Seq)
+	}
+	return found
+}
+
+// accepted returns the record of a signal that was accepted under a lease before.
+func (session *Session) accepted(epoch uint64, signal body) (ExitRecord, bool) {
+	digest := signalbox.Hash(sha256.Sum256(encode(signal)))
 	for _, exit := range session.Exits {
-		if exit.Epoch == completed.LeaseEpoch && exit.Digest == digest {
-			d.answer.Repeated = true
-			d.answerExit(completed, exit.Seq)
-			return true
+		if exit.Epoch == epoch && exit.Digest == digest {
+			return exit, true
 		}
 	}
-	return false
+	return ExitRecord{}, false
 }
 
 func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
@@ -128,9 +136,9 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.endTurn(h)
-	d.record(w.ID, h.session, h.actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
-	seq := d.record(w.ID, h.session, h.actor, AgentSessionCompleted{completed})
+	seq := d.recordFor(h, AgentSessionCompleted{completed})
 	d.answerExit(completed, seq)
 	notes := "no reason given"
 	if completed.Notes != nil {
@@ -138,8 +146,8 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	}
 	switch {
 	case completed.ExitReason != signalbox.ExitCompleted:
-		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
-		d.release(w.ID, h.holder, signalbox.NameExit)
+		d.block(h, AskedBlocked, signalbox.Hash{}, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
+		d.release(h, signalbox.NameExit)
 	case h.role == signalbox.RoleDeveloper:
 		d.dispatchCritic(h)
 	case h.role == signalbox.RoleCritic:
@@ -147,8 +155,8 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	case h.role == signalbox.RoleAuditor:
 		d.markComplete(h)
 	default:
-		d.block(w, w.Phase, h.holder, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
-		d.release(w.ID, h.holder, signalbox.NameExit)
+		d.block(h, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
+		d.release(h, signalbox.NameExit)
 	}
 	d.askBudget(h)
 }

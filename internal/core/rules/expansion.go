@@ -16,8 +16,8 @@ func (d *decider) processExpansion(h report) {
 		fault = "the analyst's confidence is low"
 	}
 	if fault != "" {
-		d.block(h.w, h.w.Phase, h.holder, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID, fault, h.Fields.Summary)
-		d.release(h.w.ID, h.holder, h.Signal)
+		d.block(h, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID, fault, h.Fields.Summary)
+		d.release(h, h.Signal)
 		return
 	}
 	var ids []string
@@ -26,9 +26,9 @@ func (d *decider) processExpansion(h report) {
 		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300), Phase: signalbox.PhaseImplementation,
 			Order: d.s.delivery.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID})
 	}
-	d.record(h.w.ID, h.session, h.actor, TaskExpanded{confidence, h.Body, ids})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.recordFor(h, TaskExpanded{confidence, h.Body, ids})
+	d.move(h, signalbox.PhaseImplementation)
+	d.release(h, h.Signal)
 }
 
 // subTasks returns the wanted sub-tasks with unused ids. If they are not valid, fault says why.

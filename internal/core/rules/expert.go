@@ -14,14 +14,14 @@ func (d *decider) dispatchExpert(h report) {
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
 	case count > p.Limits.ExpertRequests:
-		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s has asked experts %d times already, and now asks '%s': %s",
+		d.block(h, AskedExpert, h.Body, "%s has asked experts %d times already, and now asks '%s': %s",
 			h.w.ID, count-1, h.Fields.Expert, h.Fields.Summary)
-		d.release(h.w.ID, h.holder, h.Signal)
+		d.release(h, h.Signal)
 		return
 	case !known && !creates:
-		d.block(h.w, h.w.Phase, h.holder, AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
+		d.block(h, AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
 			h.w.ID, h.Fields.Expert, h.Fields.Summary)
-		d.release(h.w.ID, h.holder, h.Signal)
+		d.release(h, h.Signal)
 		return
 	}
 	request := fmt.Sprintf("X-%d", d.s.delivery.Requests+1)
@@ -31,8 +31,8 @@ func (d *decider) dispatchExpert(h report) {
 	}
 	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
 		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
-	d.record(h.w.ID, h.session, h.actor, ExpertRequested{request, sanitize(h.Fields.Expert, 64), sanitize(h.Fields.Request, 100), count, h.Body})
-	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: request})
+	d.recordFor(h, ExpertRequested{request, sanitize(h.Fields.Expert, 64), sanitize(h.Fields.Request, 100), count, h.Body})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: request})
 	d.answer.Parked = true
 }
 
@@ -41,8 +41,8 @@ func (d *decider) dispatchExpert(h report) {
 func (d *decider) deliverToRequestingAgent(h report) {
 	t := h.w.Task
 	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.move(h, signalbox.PhaseCompleted)
+	d.release(h, h.Signal)
 }
 
 func (d *decider) escalateToDivine(h report) {
@@ -51,8 +51,8 @@ func (d *decider) escalateToDivine(h report) {
 
 // giveUpRequest ends a request without advice, and asks the human instead.
 func (d *decider) giveUpRequest(h report, why string) {
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.move(h, signalbox.PhaseCompleted)
+	d.release(h, h.Signal)
 	asker, _ := d.s.Work(h.w.Task.Asker)
 	if asker.Done() {
 		return
@@ -81,8 +81,8 @@ func (d *decider) registerExpert(h report) {
 	for _, k := range h.Fields.Keywords[:min(len(h.Fields.Keywords), 32)] {
 		keywords = append(keywords, sanitize(k, 64))
 	}
-	d.record(h.w.ID, h.session, h.actor, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000), Keywords: keywords}})
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.recordFor(h, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000), Keywords: keywords}})
+	d.release(h, h.Signal)
 }
 
 // ResumeSession asks for a slot for a parked session that no longer must wait.
@@ -108,7 +108,7 @@ func (c ResumeSession) decide(d *decider) error {
 	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}
-	d.answer.Seq = d.record(h.w.ID, h.session, h.actor, SessionResumed{c.Epoch})
+	d.answer.Seq = d.recordFor(h, SessionResumed{c.Epoch})
 	return nil
 }
 

@@ -17,12 +17,12 @@ func (d *decider) queueOrCoordinate(h report) {
 	}
 	for w := range d.s.Works() {
 		if w.Task != nil && w.ID != h.w.ID && !w.Done() && (w.Lease != nil || w.Phase != signalbox.PhaseImplementation) && slices.Contains(w.Task.Files, file) {
-			d.record(h.w.ID, h.session, h.actor, OverlapNoted{file, w.ID})
+			d.recordFor(h, OverlapNoted{file, w.ID})
 			d.record(w.ID, "", h.actor, OverlapNoted{file, h.w.ID})
 			return
 		}
 	}
-	d.record(h.w.ID, h.session, h.actor, OverlapNoted{File: file})
+	d.recordFor(h, OverlapNoted{File: file})
 }
 
 // maxOverlaps is how many undeclared files a task may ask for.
@@ -48,7 +48,7 @@ func (d *decider) lockOrWait(h report, file string) {
 	case owner == h.w.ID:
 		return
 	case !held:
-		d.record(h.w.ID, h.session, h.actor, FilesLocked{[]string{file}})
+		d.recordFor(h, FilesLocked{[]string{file}})
 		return
 	}
 	if cycle := d.s.lockCycle(h.w.ID, owner); cycle != nil {
@@ -56,13 +56,13 @@ func (d *decider) lockOrWait(h report, file string) {
 		return
 	}
 	count, limits := h.w.Task.Counts.FileWaits+1, d.s.delivery.Policy.Limits
-	d.record(h.w.ID, h.session, h.actor, FileWaited{file, owner, count})
+	d.recordFor(h, FileWaited{file, owner, count})
 	if count >= limits.FileWaits {
-		d.block(h.w, h.w.Phase, h.holder, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID, file, ordinal(count), owner)
-		d.release(h.w.ID, h.holder, h.Signal)
+		d.block(h, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID, file, ordinal(count), owner)
+		d.release(h, h.Signal)
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(limits.FileWait)})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(limits.FileWait)})
 	d.answer.Parked = true
 }
 
@@ -98,7 +98,7 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 	why := "deadlock between " + strings.Join(ids, ", ")
 	if youngest.ID == h.w.ID {
 		d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
-		d.release(h.w.ID, h.holder, why)
+		d.release(h, why)
 		return
 	}
 	if lease := d.liveLease(youngest); lease != nil {
@@ -106,10 +106,10 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 	}
 	d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
 	if d.s.locks[file] == youngest.ID && d.s.firstWaiter(file, youngest.ID) == nil {
-		d.record(h.w.ID, h.session, h.actor, FilesLocked{[]string{file}})
+		d.recordFor(h, FilesLocked{[]string{file}})
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(d.s.delivery.Policy.Limits.FileWait)})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(d.s.delivery.Policy.Limits.FileWait)})
 	d.answer.Parked = true
 }
 

@@ -282,12 +282,3 @@ func (s *State) addTask(e *signalbox.Event, b TaskPlanned) {
 	s.delivery.Orders = max(s.delivery.Orders, b.Order+1)
 	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Task: t})
 }
-
-// refreshAll updates for all tasks whether they can start, because that can depend on the policy.
-func (s *State) refreshAll() {
-	for i, w := range s.works {
-		if w.Task != nil {
-			s.refreshReady(i, w)
-		}
-	}
-}

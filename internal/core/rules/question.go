@@ -144,10 +144,10 @@ func (d *decider) ask(work, session, actor string, kind QuestionKind, body signa
 	return id
 }
 
-// block asks the human and moves the work to BLOCKED. It continues in the phase from.
-func (d *decider) block(w *Work, from signalbox.Phase, h holder, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
-	d.ask(w.ID, h.session, h.actor, kind, body, format, args...)
-	d.move(w.ID, h, from, signalbox.PhaseBlocked)
+// block asks the human and moves the work to BLOCKED. It continues in its current phase.
+func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
+	d.ask(h.w.ID, h.session, h.actor, kind, body, format, args...)
+	d.move(h, signalbox.PhaseBlocked)
 }
 
 func (s *State) applyQuestion(e *signalbox.Event, body body) {

@@ -11,17 +11,17 @@ const maxRemedies = 3
 
 func (d *decider) enterRemediation(h report) {
 	d.requestRemediation(h, h.Fields.Summary)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.release(h, h.Signal)
 }
 
 // requestRemediation blocks a task until a remediation is over: the one in progress, or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemedies {
-		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
+		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
 		return
 	}
 	if h.w.Task.Kind != KindTask { // a remediation, and a request to an expert, cannot wait for a remediation
-		d.block(h.w, h.w.Phase, h.holder, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
+		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
 		return
 	}
 	id := d.s.remediation()
@@ -31,8 +31,8 @@ func (d *decider) requestRemediation(h report, issue string) {
 		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "repair the base",
 			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
 	}
-	d.record(h.w.ID, h.session, h.actor, RemediationNeeded{id, sanitize(issue, maxText), h.Body})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseBlocked)
+	d.recordFor(h, RemediationNeeded{id, sanitize(issue, maxText), h.Body})
+	d.move(h, signalbox.PhaseBlocked)
 }
 
 // remediation returns the id of the remediation in progress, "" if there is none.
@@ -45,8 +45,8 @@ func (s *State) remediation() string {
 
 // dispatchHealthAuditor moves a remediation to the checks. The health auditor comes after them.
 func (d *decider) dispatchHealthAuditor(h report) {
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.move(h, signalbox.PhaseCIPending)
+	d.release(h, h.Signal)
 }
 
 func (d *decider) exitRemediation(h report) {
@@ -54,16 +54,16 @@ func (d *decider) exitRemediation(h report) {
 		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + joinSome(h.w.Task.Failing)})
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, HealthAudited{Healthy: true})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForMerge)
+	d.recordFor(h, HealthAudited{Healthy: true})
+	d.move(h, signalbox.PhaseReadyForMerge)
 	if d.s.delivery.Policy.Shared {
 		h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
 		d.complete(h)
 		d.endRemediation(h.w, h.actor)
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, MergeRequested{})
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.recordFor(h, MergeRequested{})
+	d.release(h, h.Signal)
 }
 
 // withPhase returns a copy of w in another phase, for the rest of a decision that has moved it.
@@ -79,15 +79,16 @@ func (d *decider) retryRemediation(h report) {
 
 // failRemediation starts another attempt of a remediation, and asks the human when the limit is reached.
 func (d *decider) failRemediation(h report, audited HealthAudited) {
-	d.record(h.w.ID, h.session, h.actor, audited)
+	d.recordFor(h, audited)
 	attempt := h.w.Task.Attempts + 1
-	d.record(h.w.ID, h.session, h.actor, RemediationRetried{attempt, audited.Reason})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
+	d.recordFor(h, RemediationRetried{attempt, audited.Reason})
+	d.move(h, signalbox.PhaseImplementation)
 	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
-		d.block(h.w, signalbox.PhaseImplementation, h.holder, AskedRemediation, h.Body,
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+		d.block(h, AskedRemediation, h.Body,
 			"remediation %s has failed %d times, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, attempt, audited.Reason)
 	}
-	d.release(h.w.ID, h.holder, "health audit")
+	d.release(h, "health audit")
 }
 
 // closeRemediation ends a remediation because the human declared the base healthy.

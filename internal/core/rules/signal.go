@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -161,14 +160,11 @@ func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 
 // repeatedSignal repeats the first answer if the session sent the same verdict before under the same lease.
 func (d *decider) repeatedSignal(session *Session, w *Work, heard SignalHeard) bool {
-	digest := signalbox.Hash(sha256.Sum256(encode(heard)))
-	for _, exit := range session.Exits {
-		if exit.Epoch == heard.Epoch && exit.Digest == digest {
-			d.answer.Repeated, d.answer.Seq, d.answer.Work, d.answer.Phase, d.answer.Session = true, exit.Seq, w.ID, exit.Next, session.ID
-			return true
-		}
+	exit, found := session.accepted(heard.Epoch, heard)
+	if found {
+		d.answer.Repeated, d.answer.Seq, d.answer.Work, d.answer.Phase, d.answer.Session = true, exit.Seq, w.ID, exit.Next, session.ID
 	}
-	return false
+	return found
 }
 
 func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
@@ -200,31 +196,32 @@ var handlers = map[string]func(*decider, report){
 	signalbox.HandlerClarify:      (*decider).requestClarification,
 }
 
+// recordFor adds an event about the work of a report and returns its sequence number.
+func (d *decider) recordFor(h report, body body) uint64 {
+	return d.record(h.w.ID, h.session, h.actor, body)
+}
+
 // move changes the phase of work.
-func (d *decider) move(work string, h holder, from, to signalbox.Phase) {
-	d.record(work, h.session, h.actor, PhaseChanged{from, to})
-	if d.answer.Work == work {
-		d.answer.Phase = to
-	}
+func (d *decider) move(h report, to signalbox.Phase) {
+	d.recordFor(h, PhaseChanged{h.w.Phase, to})
+	d.answer.Phase = to
 }
 
 // release ends the holder's lease.
-func (d *decider) release(work string, h holder, reason string) {
-	d.record(work, h.session, h.actor, LeaseReleased{h.epoch, reason})
-	if d.answer.Work == work {
-		d.answer.Lease = nil
-	}
+func (d *decider) release(h report, reason string) {
+	d.recordFor(h, LeaseReleased{h.epoch, reason})
+	d.answer.Lease = nil
 }
 
 // dispatchCritic moves a task that the developer calls done to the checks. The critic comes after they have passed.
 func (d *decider) dispatchCritic(h report) {
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCIPending)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.move(h, signalbox.PhaseCIPending)
+	d.release(h, h.Signal)
 }
 
 func (d *decider) dispatchAuditor(h report) {
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseReadyForMerge)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.move(h, signalbox.PhaseReadyForMerge)
+	d.release(h, h.Signal)
 }
 
 func (d *decider) dispatchDeveloperRework(h report) {
@@ -234,15 +231,16 @@ func (d *decider) dispatchDeveloperRework(h report) {
 	} else {
 		d.rework(h, reworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
 	}
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.release(h, h.Signal)
 }
 
 // rework sends work back to the developers, and asks the human when the limit is reached.
 func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
-	d.record(h.w.ID, h.session, h.actor, ReworkOrdered{cause, count, sanitize(summary, maxText), body})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseImplementation)
+	d.recordFor(h, ReworkOrdered{cause, count, sanitize(summary, maxText), body})
+	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
-		d.block(h.w, signalbox.PhaseImplementation, h.holder, kind, body,
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+		d.block(h, kind, body,
 			"%s failed %d times: %s. What should happen next?", cause, count, sanitize(summary, 1000))
 	}
 }
@@ -253,15 +251,15 @@ func (d *decider) markComplete(h report) {
 		d.complete(h)
 		return
 	}
-	d.record(h.w.ID, h.session, h.actor, MergeRequested{})
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.recordFor(h, MergeRequested{})
+	d.release(h, h.Signal)
 }
 
 // complete completes work that needs no merge.
 func (d *decider) complete(h report) {
-	d.record(h.w.ID, h.session, h.actor, Merged{Unblocked: d.s.unblockedBy(h.w.ID)})
-	d.move(h.w.ID, h.holder, h.w.Phase, signalbox.PhaseCompleted)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.recordFor(h, Merged{Unblocked: d.s.unblockedBy(h.w.ID)})
+	d.move(h, signalbox.PhaseCompleted)
+	d.release(h, h.Signal)
 }
 
 // unblockedBy returns the tasks that wait only for the given task.
@@ -285,25 +283,25 @@ func (d *decider) logAndFillSlots(h report) {
 		h.Fields.Cause = CauseOther
 	}
 	count := t.Counts.Incompletes + 1
-	d.record(h.w.ID, h.session, h.actor, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText), h.Body})
+	d.recordFor(h, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText), h.Body})
 	blockers := d.s.mayWaitFor(h.w, h.Fields.BlockedBy)
 	switch {
 	case h.Fields.Cause == CauseInfrastructure:
 		d.requestRemediation(h, h.Fields.Summary)
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
-		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
+		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
-		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for %s, which is not an open task it can wait for: %s",
+		d.block(h, AskedWait, h.Body, "%s waits for %s, which is not an open task it can wait for: %s",
 			h.w.ID, joinSome(h.Fields.BlockedBy), h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
-		d.block(h.w, h.w.Phase, h.holder, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
+		d.block(h, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
 			h.w.ID, ordinal(t.Counts.Waits+1), joinSome(blockers), h.Fields.Summary)
 	case h.Fields.Cause == CauseWaiting:
-		d.record(h.w.ID, h.session, h.actor, BlockerAdded{blockers, t.Counts.Waits + 1})
+		d.recordFor(h, BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
-		d.block(h.w, h.w.Phase, h.holder, AskedIncomplete, h.Body, "%s was left incomplete %d times, last: %s", h.w.ID, count, h.Fields.Summary)
+		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %d times, last: %s", h.w.ID, count, h.Fields.Summary)
 	}
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.release(h, h.Signal)
 }
 
 func ordinal(n int) string {
@@ -357,7 +355,7 @@ func (s *State) waitsFor(w *Work, id string) bool {
 const minBetweenCheckpoints = 5 * time.Second
 
 func (d *decider) processCheckpoint(h report) {
-	d.record(h.w.ID, h.session, h.actor, ProgressReported{h.Epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
+	d.recordFor(h, ProgressReported{h.Epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
 }
 
 // tooSoon reports whether the signal is a checkpoint that comes too soon after another to be recorded.
@@ -367,6 +365,6 @@ func (h report) tooSoon(at time.Time) bool {
 }
 
 func (d *decider) awaitDivineResponse(h report) {
-	d.block(h.w, h.w.Phase, h.holder, AskedClarification, h.Body, "%s", h.Fields.Summary)
-	d.release(h.w.ID, h.holder, h.Signal)
+	d.block(h, AskedClarification, h.Body, "%s", h.Fields.Summary)
+	d.release(h, h.Signal)
 }

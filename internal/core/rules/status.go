@@ -55,10 +55,8 @@ func (s *State) Status(now time.Time) Status {
 				st.Completed++
 			}
 		}
-		if s.waitsForApproval(w) {
-			st.Approvals = append(st.Approvals, w.ID)
-		}
 	}
+	st.Approvals = s.Approvals()
 	for _, q := range s.delivery.Questions {
 		if q.Open() {
 			st.Questions = append(st.Questions, q.ID)
@@ -197,32 +195,42 @@ func (s *State) Reason(w *Work) string {
 	seen := map[string]bool{}
 	for !seen[w.ID] {
 		seen[w.ID] = true
-		t := w.Task
 		open := s.OpenBlockers(w)
-		switch {
-		case t.Cancelled != "":
-			return strings.Join(append(chain, w.ID+" is cancelled ("+t.Cancelled+")"), "; ")
-		case len(t.Questions) > 0:
-			return strings.Join(append(chain, w.ID+" waits for an answer to "+strings.Join(t.Questions, ", ")), "; ")
-		case t.Remedy != "":
-			return strings.Join(append(chain, w.ID+" waits for remediation "+t.Remedy), "; ")
-		case t.Paused:
-			return strings.Join(append(chain, w.ID+" is paused"), "; ")
-		case s.waitsForApproval(w):
-			return strings.Join(append(chain, w.ID+" waits for signalbox approve "+w.ID), "; ")
-		case len(open) == 0 && s.outsideReason(w) != "":
-			return strings.Join(append(chain, w.ID+" waits for "+s.outsideReason(w)), "; ")
-		case len(open) == 0:
-			return strings.Join(append(chain, w.ID+" waits in "+string(w.Phase)+" for "+roleInWords(w.claimableBy())), "; ")
+		chain = append(chain, w.ID+" "+s.ownReason(w, open))
+		if w.onHold() || s.waitsForApproval(w) || len(open) == 0 {
+			break
 		}
-		chain = append(chain, w.ID+" waits for "+strings.Join(open, ", "))
 		next, known := s.Work(open[0])
 		if !known || next.Task == nil {
-			return strings.Join(append(chain, open[0]+" is not in the plan"), "; ")
+			chain = append(chain, open[0]+" is not in the plan")
+			break
 		}
 		w = next
 	}
 	return strings.Join(chain, "; ")
+}
+
+// ownReason returns what a task waits for, without the reasons of its open blockers.
+func (s *State) ownReason(w *Work, open []string) string {
+	t := w.Task
+	switch {
+	case t.Cancelled != "":
+		return "is cancelled (" + t.Cancelled + ")"
+	case len(t.Questions) > 0:
+		return "waits for an answer to " + strings.Join(t.Questions, ", ")
+	case t.Remedy != "":
+		return "waits for remediation " + t.Remedy
+	case t.Paused:
+		return "is paused"
+	case s.waitsForApproval(w):
+		return "waits for signalbox approve " + w.ID
+	case len(open) > 0:
+		return "waits for " + strings.Join(open, ", ")
+	}
+	if other := s.outsideReason(w); other != "" {
+		return "waits for " + other
+	}
+	return "waits in " + string(w.Phase) + " for " + roleInWords(w.claimableBy())
 }
 
 // roleInWords returns what a task waits for if it waits for a role.

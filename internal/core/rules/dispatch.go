@@ -1,0 +1,232 @@
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"signalbox"
+)
+
+// dispatchOrder is the order in which roles get slots: first the system's own work, then what everything else waits for,
+// then the latest phases, so that started work finishes before more is started.
+var dispatchOrder = [...]signalbox.Role{signalbox.RoleCI, signalbox.RoleMerger, signalbox.RoleRemediation, signalbox.RoleHealthAuditor,
+	signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
+	signalbox.RoleDeveloper}
+
+// DispatchRoles returns the roles that work is dispatched to, in the order in which they get slots.
+func DispatchRoles() []signalbox.Role { return slices.Clone(dispatchOrder[:]) }
+
+func roleNumber(role signalbox.Role) int { return slices.Index(dispatchOrder[:], role) }
+
+// isAgent reports whether sessions of the role use a slot.
+func isAgent(role signalbox.Role) bool {
+	return role != signalbox.RoleCI && role != signalbox.RoleMerger
+}
+
+// Dispatch asks for the next work for one of the roles.
+type Dispatch struct {
+	Roles          []signalbox.Role
+	Session, Actor string
+	Lease          string
+	TTL            time.Duration
+}
+
+func (c Dispatch) decide(d *decider) error {
+	if c.TTL == 0 {
+		c.TTL = signalbox.DefaultLeaseTTL
+	}
+	if err := firstError(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
+		return err
+	}
+	if _, known := d.s.Session(c.Session); known {
+		claim := Claim{Session: c.Session, Lease: c.Lease}
+		if w := claim.granted(d); w != nil {
+			return claim.held(d, w, w.Lease)
+		}
+		return refusef(signalbox.CodeUsage, "use a new session for each dispatch", "session '%s' already exists", c.Session)
+	}
+	for _, i := range d.s.expired(d.at) {
+		d.liveLease(d.s.works[i])
+	}
+	w, role := d.s.next(c.Roles, d.at)
+	if w == nil {
+		return refusef(signalbox.CodeNotFound, "try again later", "%w", ErrNothingToClaim)
+	}
+	c.grant(d, w, role)
+	return nil
+}
+
+func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
+	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL}.grant(d, w)
+	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
+		for _, owner := range d.s.owners(files) {
+			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})
+		}
+		d.record(w.ID, c.Session, c.Actor, FilesLocked{files})
+	}
+	if w.Phase == signalbox.PhaseReadyForReview {
+		d.record(w.ID, c.Session, c.Actor, PhaseChanged{w.Phase, signalbox.PhaseReview})
+		d.answer.Phase = signalbox.PhaseReview
+	}
+}
+
+// owners returns the tasks that have locked any of the files.
+func (s *State) owners(files []string) []string {
+	var owners []string
+	for _, file := range files {
+		if owner, held := s.locks[file]; held {
+			owners = with(owners, owner)
+		}
+	}
+	return owners
+}
+
+// CanDispatch reports whether Dispatch would find work for one of the roles.
+func (s *State) CanDispatch(roles []signalbox.Role, now time.Time) bool {
+	if len(s.expired(now)) > 0 {
+		return true
+	}
+	w, _ := s.next(roles, now)
+	return w != nil
+}
+
+// next returns the next work for one of the roles, nil if there is none.
+func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Role) {
+	p := s.delivery.Policy
+	if p == nil || s.delivery.Loading || s.delivery.Paused || s.delivery.Cancelled != "" {
+		return nil, ""
+	}
+	use := s.slotsInUse()
+	for n, role := range dispatchOrder {
+		if !slices.Contains(roles, role) || s.ready[n].first() < 0 || now.Before(s.Limited(role)) || !s.hasSlot(use, role) {
+			continue
+		}
+		if w := s.pickFor(n, use); w != nil {
+			return w, role
+		}
+	}
+	return nil, ""
+}
+
+// slotUsage is how many slots are in use.
+type slotUsage struct {
+	all     int
+	roles   [len(dispatchOrder)]int
+	experts map[string]int
+}
+
+// slotsInUse counts the agents at work, and the parked ones that can continue, because they go before new ones.
+func (s *State) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
+
+// slotsUsedBefore counts the agents at work, and the parked ones that can continue and have a lease older than epoch.
+func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
+	var u slotUsage
+	for _, i := range s.leased {
+		w := s.works[i]
+		n := roleNumber(w.Lease.Role)
+		if w.Task == nil || n < 0 || w.Task.Parked != nil && (!w.Task.Parked.Ready || w.Lease.Epoch >= epoch) {
+			continue
+		}
+		u.roles[n]++
+		if isAgent(w.Lease.Role) {
+			u.all++
+		}
+		if w.Lease.Role == signalbox.RoleExpert {
+			if u.experts == nil {
+				u.experts = map[string]int{}
+			}
+			u.experts[w.Task.Expert]++
+		}
+	}
+	return u
+}
+
+func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
+	p, n := s.delivery.Policy, roleNumber(role)
+	switch role {
+	case signalbox.RoleCI:
+		return u.roles[n] < max(p.Checks, 1)
+	case signalbox.RoleMerger:
+		return u.roles[n] == 0
+	case signalbox.RoleExpert:
+		return u.all < p.Slots && !s.runOnHold() // expertHasSlot checks the slots of the expert
+	}
+	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold()
+}
+
+// runOnHold reports whether a question about the whole run is open.
+func (s *State) runOnHold() bool {
+	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
+}
+
+// pickFor returns the work to start next for a role: the highest priority, then the one that most tasks wait for, then the
+// first in the plan.
+func (s *State) pickFor(role int, use slotUsage) *Work {
+	var best *Work
+	bestAt, below := 0, s.downstreamCounts()
+	for i := range s.ready[role].all() {
+		w := s.works[i]
+		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || dispatchOrder[role] == signalbox.RoleExpert && !s.expertHasSlot(w, use) {
+			continue
+		}
+		best, bestAt = w, i
+	}
+	return best
+}
+
+func (s *State) startsBefore(below []int, i, j int) bool {
+	a, b := s.works[i].Task, s.works[j].Task
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0
+}
+
+func (s *State) expertHasSlot(w *Work, use slotUsage) bool {
+	e, _ := s.expert(w.Task.Expert)
+	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
+}
+
+// mayStartNow reports whether other work allows w to start. Nothing else starts while the checks run on the base. During a
+// remediation no task starts, because it would build on a broken base; only drafts can be specified.
+func (s *State) mayStartNow(w *Work) bool {
+	switch w.Task.Kind {
+	case KindBaseline, KindExpert:
+		return true
+	case KindRemediation:
+		return s.open[KindBaseline] == 0
+	}
+	if s.open[KindBaseline] > 0 || s.open[KindRemediation] > 0 && w.Phase != signalbox.PhaseDraft {
+		return false
+	}
+	return s.lockOwner(w) == ""
+}
+
+// lockOwner returns a task that has locked a file which w needs, "" if w can lock all of its files. A task that waits for w
+// itself gives up its files.
+func (s *State) lockOwner(w *Work) string {
+	for _, file := range s.filesToLock(w) {
+		if owner, held := s.locks[file]; held && !s.yieldsTo(file, owner, w.ID) {
+			return owner
+		}
+	}
+	return ""
+}
+
+func (s *State) yieldsTo(file, owner, to string) bool {
+	w, _ := s.Work(owner)
+	return w.Lease == nil && s.waitsFor(w, to) && s.firstWaiter(file, "") == nil
+}
+
+// filesToLock returns the files that a task must lock before it starts.
+func (s *State) filesToLock(w *Work) []string {
+	if !s.delivery.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
+		return nil
+	}
+	var files []string
+	for _, file := range w.Task.Files {
+		if s.locks[file] != w.ID {
+			files = append(files, file)
+		}
+	}
+	return files
+}

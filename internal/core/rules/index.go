@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"signalbox"
+)
+
+// reindexTask updates the indexes for planned work that changed. A nil old was added, a nil changed is removed.
+func (s *State) reindexTask(i int, old, changed *Work) {
+	var before, after Task
+	if old != nil && old.Task != nil {
+		before = *old.Task
+		s.count(old, -1)
+	}
+	if changed != nil && changed.Task != nil {
+		after = *changed.Task
+		s.count(changed, 1)
+	}
+	for _, file := range before.Locks {
+		delete(s.locks, file)
+	}
+	for _, file := range after.Locks {
+		s.locks = put(s.locks, file, changed.ID)
+	}
+	if before.Kind != after.Kind || !slices.Equal(before.blockers(), after.blockers()) {
+		s.downstream = nil
+		for _, id := range after.blockers() {
+			if !slices.Contains(s.dependents[id], i) {
+				s.dependents = put(s.dependents, id, append(s.dependents[id], i))
+			}
+		}
+	}
+	s.refreshReady(i, changed)
+	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) {
+		for _, dependent := range s.dependents[cmp.Or(old, changed).ID] {
+			if dependent < len(s.works) {
+				s.refreshReady(dependent, s.works[dependent])
+			}
+		}
+	}
+}
+
+func isDone(w *Work) bool { return w != nil && w.Done() }
+
+func isCompleted(w *Work) bool { return w != nil && w.Phase == signalbox.PhaseCompleted }
+
+func (s *State) count(w *Work, n int) {
+	if !w.Done() {
+		s.open = put(s.open, w.Task.Kind, s.open[w.Task.Kind]+n)
+	}
+}
+
+func (s *State) refreshReady(i int, w *Work) {
+	for n := range s.ready {
+		s.ready[n].remove(i)
+	}
+	if w == nil || w.Task == nil || !s.canStart(w) {
+		return
+	}
+	if n := roleNumber(w.claimableBy()); n >= 0 {
+		s.ready[n].add(i)
+	}
+}
+
+// refreshAll updates for all tasks whether they can start, because that can depend on the policy.
+func (s *State) refreshAll() {
+	for i, w := range s.works {
+		if w.Task != nil {
+			s.refreshReady(i, w)
+		}
+	}
+}
+
+// downstreamCounts returns for each work item how many tasks wait for it, directly or indirectly.
+func (s *State) downstreamCounts() []int {
+	if len(s.downstream) == len(s.works) {
+		return s.downstream
+	}
+	below := make([]bitset, len(s.works))
+	state := make([]byte, len(s.works)) // 1 is being visited, 2 is done
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = 1
+		for _, dependent := range s.dependents[s.works[i].ID] {
+			if dependent >= len(s.works) || s.works[dependent].Task == nil || !slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) || state[dependent] == 1 {
+				continue
+			}
+			if state[dependent] == 0 {
+				visit(dependent)
+			}
+			below[i].add(dependent)
+			below[i].union(below[dependent])
+		}
+		state[i] = 2
+	}
+	s.downstream = make([]int, len(s.works))
+	for i := range s.works {
+		if state[i] == 0 {
+			visit(i)
+		}
+	}
+	for i := range below {
+		s.downstream[i] = below[i].size()
+	}
+	return s.downstream
+}
