@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// TestLongTermFrom holds the project's own examples; Rev. Rul. 66-7 has the rule for the last day of a month.
+// TestLongTermFrom has our own examples; Rev. Rul. 66-7 has the rule for the last day of a month.
 func TestLongTermFrom(t *testing.T) {
 	for _, tt := range []struct{ bought, long string }{
 		{"2023-06-15", "2024-06-16"},
@@ -30,7 +30,7 @@ func TestLongTermFrom(t *testing.T) {
 	}
 }
 
-func TestDateIsTheCalendars(t *testing.T) {
+func TestDateMatchesCalendar(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := Date(rapid.Int32Range(1, 200000).Draw(t, "days"))
 		back, err := ParseDate(d.String())
@@ -53,10 +53,10 @@ func TestDateCountsFrom1800(t *testing.T) {
 	}
 }
 
-func TestParseDateRefuses(t *testing.T) {
+func TestParseDateRejects(t *testing.T) {
 	for _, s := range []string{"", "2024-13-01", "2024-02-30", "01/02/2024", "0024-01-01", "1799-12-31", "2024-1-1"} {
 		if d, err := ParseDate(s); err == nil {
-			t.Errorf("%q was read as %s", s, d)
+			t.Errorf("ParseDate(%q) = %s, want an error", s, d)
 		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// hardHistory is n rows that are made to cost more than their number: each once made some loop go through all lots,
-// purchases or splits again and again.
+// hardHistory is n rows that take quadratic time if some loop visits all lots, purchases or sales for each row.
 type hardHistory struct {
 	name   string
 	method Method
@@ -30,7 +29,7 @@ func sellAt(t *Transaction, qty int, cents int64) {
 }
 
 func hardHistories() []hardHistory {
-	// A split visits all lots, so there are as many splits whatever the number of rows.
+	// A split visits all lots, so the number of splits does not depend on n.
 	splits := func(_ *rand.Rand, t *Transaction, i, n int) {
 		switch every := n / 20; {
 		case i%every == every-1:
@@ -66,7 +65,7 @@ func hardHistories() []hardHistory {
 				t.LotID = fmt.Sprintf("%s#%d", t.Date-Date(rng.IntN(100)), 1+rng.IntN(n/3650+1))
 			}
 		}},
-		{"named sells and lifo sells in turn", LIFO, 3650, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
+		{"alternating named sells and lifo sells", LIFO, 3650, 5000, func(_ *rand.Rand, t *Transaction, i, _ int) {
 			switch i % 4 {
 			case 0:
 				t.LotID = fmt.Sprint("lot", i)
@@ -80,10 +79,10 @@ func hardHistories() []hardHistory {
 	}
 }
 
-// moreHardHistories are those of transfers, options, many accounts and harvests.
+// moreHardHistories returns those with transfers, options, many accounts and harvests.
 func moreHardHistories() []hardHistory {
 	return []hardHistory{
-		{"old lots moved among new ones, and sold", FIFO, 3650, 5000, func(rng *rand.Rand, t *Transaction, i, _ int) {
+		{"old lots transferred among new ones, and sold", FIFO, 3650, 5000, func(rng *rand.Rand, t *Transaction, i, _ int) {
 			switch i % 3 {
 			case 1:
 				t.Action, t.Account, t.ToAccount = Transfer, "", "brk"
@@ -140,7 +139,7 @@ func moreHardHistories() []hardHistory {
 	}
 }
 
-// exercisesAndGroups are hard histories of calls that are exercised, and of identical tickers.
+// exercisesAndGroups returns hard histories with exercised calls and with identical tickers.
 func exercisesAndGroups() []hardHistory {
 	return []hardHistory{
 		{"calls exercised one by one, between losses", FIFO, 50, 5000, func(_ *rand.Rand, t *Transaction, i, n int) {
@@ -191,8 +190,8 @@ func exercisesAndGroups() []hardHistory {
 	}
 }
 
-// work returns how many operations a hard history of n rows takes, and how many sales and candidates it makes.
-func (h hardHistory) work(t *testing.T, n int) (build, harvest int) {
+// steps returns the number of operations for n rows.
+func (h hardHistory) steps(t *testing.T, n int) (build, harvest int) {
 	t.Helper()
 	rules := Rules{Accounts: []Account{{ID: "brk", Method: h.method}}, Identical: [][]string{{"A", "B", "C"}}}
 	for i := range 500 {
@@ -218,14 +217,14 @@ func (h hardHistory) work(t *testing.T, n int) (build, harvest int) {
 	return book.steps, hv.steps
 }
 
-// TestWorkGrowsWithRows holds the number of operations to n log n: four times the rows may take little more than four
-// times the work. What goes through all lots at each row takes sixteen times.
+// TestWorkGrowsWithRows: the number of operations grows like n log n. Four times the rows may take 5.5 times the
+// operations; an algorithm that visits all lots for each row would take sixteen times.
 func TestWorkGrowsWithRows(t *testing.T) {
 	const n, most = 4000, 5.5
 	for _, h := range slices.Concat(hardHistories(), moreHardHistories(), exercisesAndGroups()) {
 		t.Run(h.name, func(t *testing.T) {
-			build, harvest := h.work(t, n)
-			build4, harvest4 := h.work(t, 4*n)
+			build, harvest := h.steps(t, n)
+			build4, harvest4 := h.steps(t, 4*n)
 			if build < n/10 {
 				t.Fatalf("only %d operations for %d rows: the history does nothing", build, n)
 			}
@@ -242,7 +241,7 @@ func TestWorkGrowsWithRows(t *testing.T) {
 	}
 }
 
-// TestMulDiv: the result is the nearest integer, or the even one of two.
+// TestMulDiv: the result is the nearest integer, and the even one if two are equally near.
 func TestMulDiv(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		x, y, z := rapid.Uint64().Draw(t, "x"), rapid.Uint64Range(0, 50).Draw(t, "y"), rapid.Uint64Range(1, 50).Draw(t, "z")
@@ -250,7 +249,7 @@ func TestMulDiv(t *testing.T) {
 			exact := new(big.Rat).SetFrac(new(big.Int).Mul(new(big.Int).SetUint64(x), new(big.Int).SetUint64(y)), new(big.Int).SetUint64(z))
 			off := exact.Sub(exact, new(big.Rat).SetInt(new(big.Int).SetUint64(got)))
 			if half := off.Abs(off).Cmp(big.NewRat(1, 2)); half > 0 || half == 0 && got%2 == 1 {
-				t.Fatalf("%d × %d / %d = %d is not the nearest, or even", x, y, z, got)
+				t.Fatalf("%d × %d / %d = %d is not rounded half to even", x, y, z, got)
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// tellHarvest writes a result in lines.
-func tellHarvest(r *HarvestResult) string {
+// formatHarvest formats a result in lines.
+func formatHarvest(r *HarvestResult) string {
 	var s strings.Builder
 	for _, c := range r.Candidates {
 		fmt.Fprintf(&s, "%s %s sell %s %s %s=-%s", c.LotDate, c.Account, c.Ticker, c.Quantity, term(c.LongTerm), c.Loss)
@@ -18,10 +18,10 @@ func tellHarvest(r *HarvestResult) string {
 			fmt.Fprintf(&s, " disallowed=%s for=%s", c.DisallowedLoss, c.DisallowedShares)
 		}
 		if !c.PermanentLoss.IsZero() {
-			fmt.Fprintf(&s, " lost=%s", c.PermanentLoss)
+			fmt.Fprintf(&s, " permanent=%s", c.PermanentLoss)
 		}
 		if len(c.Causes) > 0 {
-			fmt.Fprintf(&s, " by %s", tellReplacements(c.Causes))
+			fmt.Fprintf(&s, " by %s", formatReplacements(c.Causes))
 		}
 		if c.CombinedShares.Cmp(c.DisallowedShares) != 0 {
 			fmt.Fprintf(&s, "; together disallowed=%s for=%s", c.CombinedLoss, c.CombinedShares)
@@ -31,17 +31,17 @@ func tellHarvest(r *HarvestResult) string {
 		}
 		s.WriteString("\n")
 	}
-	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, lost %s\n", r.Loss, r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
+	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, permanent %s\n", r.Loss, r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
 	for _, e := range r.DoNotBuy {
-		fmt.Fprintf(&s, "then not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
+		fmt.Fprintf(&s, "then do not buy %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
 	for _, e := range r.DoNotBuyNow {
-		fmt.Fprintf(&s, "now not %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
+		fmt.Fprintf(&s, "now do not buy %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
 	return s.String()
 }
 
-func quotes(tb testing.TB, text string) map[string]decimal.Decimal {
+func parsePrices(tb testing.TB, text string) map[string]decimal.Decimal {
 	tb.Helper()
 	prices := make(map[string]decimal.Decimal)
 	for _, f := range strings.Fields(text) {
@@ -51,57 +51,57 @@ func quotes(tb testing.TB, text string) map[string]decimal.Decimal {
 	return prices
 }
 
-// TestHarvest: X is at 8, VOO and IVV at 400.
+// TestHarvest has X at 8, and VOO and IVV at 400.
 func TestHarvest(t *testing.T) {
 	checkHarvest(t, []history{
 		{"a clean loss, long-term", "section 1222(4)", `
 			2023-01-10 brk buy X 10 @10`, `
 			2023-01-10 brk sell X 10 long=-20
-			all 20: allowed 20, short 0, long 20, disallowed 0, lost 0
-			then not X before 2024-05-01`},
-		{"gains, retirement accounts and break-even are no candidates", "section 165 and 408(e)(1)", `
+			all 20: allowed 20, short 0, long 20, disallowed 0, permanent 0
+			then do not buy X before 2024-05-01`},
+		{"gains, retirement accounts and lots at cost are not candidates", "section 165 and 408(e)(1)", `
 			2023-01-10 brk buy X 10 @7
 			2023-01-11 brk buy X 10 @8
 			2023-01-12 ira buy X 10 @10`, `
-			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0`},
+			all 0: allowed 0, short 0, long 0, disallowed 0, permanent 0`},
 		{"a purchase 30 days ago counts, one 31 days ago does not", "section 1091(a)", `
 			2023-01-10 brk buy X 10 @10
 			2024-02-29 two buy X 3 @7
 			2024-03-01 two buy X 4 @7`, `
 			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 by 2024-03-01 two X 4; clean from 2024-04-01
-			all 20: allowed 12, short 0, long 12, disallowed 8, lost 0
-			then not X before 2024-05-01`},
+			all 20: allowed 12, short 0, long 12, disallowed 8, permanent 0
+			then do not buy X before 2024-05-01`},
 		{"the lot itself is not its own replacement", "Rev. Rul. 56-602", `
 			2024-03-20 brk buy X 10 @10`, `
 			2024-03-20 brk sell X 10 short=-20
-			all 20: allowed 20, short 20, long 0, disallowed 0, lost 0
-			then not X before 2024-05-01`},
-		{"alone each lot is replaced by the other; sold together none is", "Rev. Rul. 56-602: a sale that reduces the holding", `
+			all 20: allowed 20, short 20, long 0, disallowed 0, permanent 0
+			then do not buy X before 2024-05-01`},
+		{"sold alone, each lot is replaced by the other; sold together, none is", "Rev. Rul. 56-602: a sale that reduces the holding", `
 			2024-03-20 brk buy X 10 @10
 			2024-03-25 brk buy X 10 @9`, `
 			2024-03-20 brk sell X 10 short=-20 disallowed=20 for=10 by 2024-03-25 brk X 10; together disallowed=0 for=0; clean from 2024-04-25
 			2024-03-25 brk sell X 10 short=-10 disallowed=10 for=10 by 2024-03-20 brk X 10; together disallowed=0 for=0; clean from 2024-04-20
-			all 30: allowed 30, short 30, long 0, disallowed 0, lost 0
-			then not X before 2024-05-01`},
-		{"an IRA's purchase: lost for good; one replacement serves one loss", "Rev. Rul. 2008-5 and Reg. 1.1091-1(e)", `
+			all 30: allowed 30, short 30, long 0, disallowed 0, permanent 0
+			then do not buy X before 2024-05-01`},
+		{"a purchase in an IRA: permanently disallowed, and each replacement share counts once", "Rev. Rul. 2008-5 and Reg. 1.1091-1(e)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-12 two buy X 10 @11
 			2024-03-25 ira reinvest X 4 @8`, `
-			2023-01-12 two sell X 10 long=-30 disallowed=12 for=4 lost=12 by 2024-03-25 ira X 4; together disallowed=0 for=0; clean from 2024-04-25
-			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 lost=8 by 2024-03-25 ira X 4; clean from 2024-04-25
-			all 50: allowed 42, short 0, long 42, disallowed 8, lost 8
-			then not X before 2024-05-01`},
-		{"clean only when the last purchase is out of the window", "section 1091(a)", `
+			2023-01-12 two sell X 10 long=-30 disallowed=12 for=4 permanent=12 by 2024-03-25 ira X 4; together disallowed=0 for=0; clean from 2024-04-25
+			2023-01-10 brk sell X 10 long=-20 disallowed=8 for=4 permanent=8 by 2024-03-25 ira X 4; clean from 2024-04-25
+			all 50: allowed 42, short 0, long 42, disallowed 8, permanent 8
+			then do not buy X before 2024-05-01`},
+		{"clean only after the last purchase has left the window", "section 1091(a)", `
 			2023-01-10 brk buy X 5 @10
 			2024-03-05 ira buy X 10 @9
 			2024-03-25 ira buy X 10 @9`, `
-			2023-01-10 brk sell X 5 long=-10 disallowed=10 for=5 lost=10 by 2024-03-05 ira X 5; clean from 2024-04-25
-			all 10: allowed 0, short 0, long 0, disallowed 10, lost 10
-			then not X before 2024-05-01`},
+			2023-01-10 brk sell X 5 long=-10 disallowed=10 for=5 permanent=10 by 2024-03-05 ira X 5; clean from 2024-04-25
+			all 10: allowed 0, short 0, long 0, disallowed 10, permanent 10
+			then do not buy X before 2024-05-01`},
 	})
 }
 
-// TestHarvestAcross: groups, options, and losses already made.
+// TestHarvestAcross has groups, options, and losses that are realized already.
 func TestHarvestAcross(t *testing.T) {
 	checkHarvest(t, []history{
 		{"a group, and a call", "section 1091(a): substantially identical, or an option to acquire", `
@@ -109,19 +109,19 @@ func TestHarvestAcross(t *testing.T) {
 			2024-03-25 her buy IVV 20 @390
 			2024-03-26 brk buy VOO240621C00450000 1 @500`, `
 			2023-01-10 brk sell VOO 150 long=-1500 disallowed=1200 for=120 by 2024-03-25 her IVV 20, 2024-03-26 brk VOO240621C00450000 100; clean from 2024-04-26
-			all 1500: allowed 300, short 0, long 300, disallowed 1200, lost 0
-			then not IVV VOO before 2024-05-01`},
-		{"a purchase that already replaced something does not do so again; losses already made close the ticker", "Reg. 1.1091-1(e)", `
+			all 1500: allowed 300, short 0, long 300, disallowed 1200, permanent 0
+			then do not buy IVV VOO before 2024-05-01`},
+		{"a purchase does not replace twice; a realized loss restricts the ticker", "Reg. 1.1091-1(e)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-11 brk buy X 10 @10
 			2024-03-10 two buy X 4 @7
 			2024-03-20 brk sell X 10 @8`, `
 			2023-01-11 brk sell X 10 long=-20
 			2024-03-10 two sell X 4 long=-4
-			all 24: allowed 24, short 0, long 24, disallowed 0, lost 0
-			then not X before 2024-05-01
-			now not X before 2024-04-20`},
-		{"a loss of 30 days ago closes the ticker for one more day, unless all of it is replaced; an older one does not", "section 1091(a)", `
+			all 24: allowed 24, short 0, long 24, disallowed 0, permanent 0
+			then do not buy X before 2024-05-01
+			now do not buy X before 2024-04-20`},
+		{"a loss 30 days ago restricts the ticker for one more day, unless all of its shares are replaced; an older loss does not", "section 1091(a)", `
 			2023-01-10 brk buy X 10 @10
 			2023-01-10 brk buy VOO 10 @500
 			2023-01-10 brk buy Z 10 @10
@@ -129,42 +129,42 @@ func TestHarvestAcross(t *testing.T) {
 			2024-03-02 brk sell VOO 10 @400
 			2024-03-04 brk buy IVV 10 @300
 			2024-02-29 brk sell Z 10 @8`, `
-			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
-			now not X before 2024-04-01`},
-		{"a call stays closed as long as its stock: buying it washes the loss on the stock", "section 1091(a)", `
+			all 0: allowed 0, short 0, long 0, disallowed 0, permanent 0
+			now do not buy X before 2024-04-01`},
+		{"a call is restricted as long as its stock: buying it replaces the stock", "section 1091(a)", `
 			2024-01-02 brk buy X240621C00010000 1 @300
 			2023-01-02 brk buy X 100 @10
 			2024-03-10 brk sell X240621C00010000 1 @100
 			2024-03-20 brk sell X 100 @8`, `
-			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
-			now not X before 2024-04-20
-			now not X240621C00010000 before 2024-04-20`},
-		{"a put does not: buying it washes nothing but a loss on that put", "section 1091(a)", `
+			all 0: allowed 0, short 0, long 0, disallowed 0, permanent 0
+			now do not buy X before 2024-04-20
+			now do not buy X240621C00010000 before 2024-04-20`},
+		{"a put is not: buying it replaces only that put", "section 1091(a)", `
 			2024-01-02 brk buy X240621P00010000 1 @300
 			2023-01-02 brk buy X 100 @10
 			2024-03-10 brk sell X240621P00010000 1 @100
 			2024-03-20 brk sell X 100 @8`, `
-			all 0: allowed 0, short 0, long 0, disallowed 0, lost 0
-			now not X before 2024-04-20
-			now not X240621P00010000 before 2024-04-10`},
-		{"a gift's loss is counted from its value", "section 1015(a)", `
+			all 0: allowed 0, short 0, long 0, disallowed 0, permanent 0
+			now do not buy X before 2024-04-20
+			now do not buy X240621P00010000 before 2024-04-10`},
+		{"a loss on a gift is counted from its value", "section 1015(a)", `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=90`, `
 			2024-01-10 brk sell X 10 short=-10
-			all 10: allowed 10, short 10, long 0, disallowed 0, lost 0
-			then not X before 2024-05-01`},
+			all 10: allowed 10, short 10, long 0, disallowed 0, permanent 0
+			then do not buy X before 2024-05-01`},
 	})
 }
 
-// checkHarvest runs a table on 2024-03-31.
+// checkHarvest harvests each history on 2024-03-31.
 func checkHarvest(t *testing.T, tests []history) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), quotes(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
+			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), parsePrices(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(trimmed(tt.want), tellHarvest(r)); diff != "" {
+			if diff := cmp.Diff(unindent(tt.want), formatHarvest(r)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -178,7 +178,7 @@ func TestHarvestOptions(t *testing.T) {
 		2021-01-10 brk buy C 1000 @10
 		2024-03-30 brk buy C 100 @9
 		2023-01-10 brk buy D 10 @11`, "2024-03-31")
-	prices := quotes(t, "A=10 B=50 C=9.9")
+	prices := parsePrices(t, "A=10 B=50 C=9.9")
 	for _, tt := range []struct {
 		opts  HarvestOptions
 		want  string
@@ -214,16 +214,16 @@ func TestHarvestOptions(t *testing.T) {
 			t.Errorf("skip %t: disallowed %s, %v", skip, r.DisallowedLoss, err)
 		}
 	}
-	for _, opts := range []HarvestOptions{{SortBy: "mood"}, {Accounts: []string{"nobody"}}, {Accounts: []string{"two", "ira"}}} {
+	for _, opts := range []HarvestOptions{{SortBy: "name"}, {Accounts: []string{"unknown"}}, {Accounts: []string{"two", "ira"}}} {
 		if _, err := Harvest(b, prices, opts); err == nil {
-			t.Errorf("%+v is not refused", opts)
+			t.Errorf("Harvest(%+v) did not fail", opts)
 		}
 	}
 }
 
 func TestCandidateFigures(t *testing.T) {
 	b := buildAt(t, "2023-06-15 brk buy X 10 @10 fees=1 lot=q", "2024-06-15")
-	r, err := Harvest(b, quotes(t, "X=7.07"), HarvestOptions{})
+	r, err := Harvest(b, parsePrices(t, "X=7.07"), HarvestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestCover(t *testing.T) {
 		2023-01-10 two buy Y 4 @10
 		2023-01-11 two sell Y 5 @10
 		2023-01-12 two buy Y 4 @10`)
-	prices := quotes(t, "X=10 Y=50 Z=1000")
+	prices := parsePrices(t, "X=10 Y=50 Z=1000")
 	for accounts, want := range map[string]Coverage{
 		"":            {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
 		"brk":         {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 800},

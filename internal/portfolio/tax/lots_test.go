@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLotMethods: one history, each method. The sell is on 2024-06-01 at 12: a and b are long-term, c and d short-term.
+// TestLotMethods sells from the same lots with each method. On 2024-06-01, a and b are long-term, c and d short-term.
 func TestLotMethods(t *testing.T) {
 	for _, tt := range []struct{ account, row, want string }{
 		{"brk", "sell X 15 @12", `10 a -20 long, 5 b 10 long`},
@@ -40,7 +40,7 @@ func TestLotMethods(t *testing.T) {
 
 func TestLots(t *testing.T) {
 	check(t, []history{
-		{"fees are part of basis and proceeds, and are shared by quantity", "Publication 550, basis: commissions of buying and selling", `
+		{"fees are part of basis and proceeds, in proportion to the quantity", "Publication 550, basis: commissions of buying and selling", `
 			2023-01-10 brk buy X 10 @10 fees=5
 			2024-06-01 brk sell X 4 @20 fees=2`, `
 			2023-01-10 brk holds X 6 basis=63
@@ -52,24 +52,24 @@ func TestLots(t *testing.T) {
 			2023-01-10 spec holds X 10 basis=100
 			2023-01-10 spec holds X 6 basis=66
 			2023-06-01 spec sold X 4 of=2023-01-10 short=4`},
-		{"the order of a day's rows does not matter: a sell finds what was bought that day", "the package comment: rows have no times", `
+		{"the order of rows within a day does not matter: a sell finds shares bought on that day", "the package comment: rows have no times", `
 			2023-01-10 brk sell X 4 @12
 			2023-01-10 brk buy X 10 @10`, `
 			2023-01-10 brk holds X 6 basis=60
 			2023-01-10 brk sold X 4 of=2023-01-10 short=8`},
-		{"a sell without a buy makes no lot, and what is known is sold", "no lot is invented", `
+		{"a sell without a buy does not make a lot, and takes the shares that are known", "the package comment: Build never invents a lot", `
 			2023-01-10 brk buy X 3 @10
 			2023-02-10 brk sell X 10 @12
 			2023-03-10 brk buy X 5 @10`, `
 			2023-03-10 brk holds X 5 basis=50
 			2023-02-10 brk sold X 3 of=2023-01-10 short=6
 			2023-02-10 brk gap X 7: sold without a buy`},
-		{"a lot that is not there", "Reg. 1.1012-1(c): an identification of nothing is none", `
+		{"a lot that is not there", "Reg. 1.1012-1(c): identification of a lot that does not exist", `
 			2023-01-10 spec buy X 3 @10 lot=a
 			2023-02-10 spec sell X 3 @12 lot=b`, `
 			2023-01-10 spec holds X 3 basis=30
 			2023-02-10 spec gap X 3: sold from a lot that is not there`},
-		{"a split keeps dates and basis; three lots of one share do not lose a fraction", "section 305(a) and 307(a)", `
+		{"a split keeps dates and basis, and three lots of one share do not lose a fraction", "section 305(a) and 307(a)", `
 			2023-01-10 brk buy X 1 @9
 			2023-01-11 brk buy X 1 @9
 			2023-01-12 brk buy X 1 @9
@@ -78,22 +78,22 @@ func TestLots(t *testing.T) {
 			2023-03-01 brk sold X 0.33333333 of=2023-01-10 short=0.9999999
 			2023-03-01 brk sold X 0.33333334 of=2023-01-11 short=1.0000002
 			2023-03-01 brk sold X 0.33333333 of=2023-01-12 short=0.9999999`},
-		{"a split may say how many shares were added", "section 307(a)", `
+		{"a split row may have the number of added shares instead of a ratio", "section 307(a)", `
 			2023-01-10 brk buy X 10 @9
 			2023-01-10 two buy X 10 @9
 			2023-02-01 brk split X 5`, `
 			2023-01-10 brk holds X 15 basis=90
 			2023-01-10 two holds X 10 basis=90`},
-		{"a split of nothing", "no lot is invented", `
+		{"a split of nothing", "the package comment: Build never invents a lot", `
 			2023-02-01 brk split X 5`, `
 			2023-02-01 brk gap X 5: split of shares that are not there`},
 	})
 }
 
-// TestHoldingPeriod: from the day after the purchase; long-term is more than a year.
+// TestHoldingPeriod: the period starts on the day after the purchase, and long-term is more than a year.
 func TestHoldingPeriod(t *testing.T) {
 	check(t, []history{
-		{"sold a year after the purchase, to the day, it is short-term; a day later, long-term", "section 1222 and Rev. Rul. 66-7", `
+		{"exactly a year after the purchase it is short-term, a day later long-term", "section 1222 and Rev. Rul. 66-7", `
 			2023-06-15 brk buy X 2 @10
 			2024-06-15 brk sell X 1 @11
 			2024-06-16 brk sell X 1 @11`, `
@@ -124,10 +124,10 @@ func TestHoldingPeriod(t *testing.T) {
 	})
 }
 
-// TestLotsThatMove: transfers, returned capital, inheritances.
+// TestLotsThatMove has transfers, returns of capital and inheritances.
 func TestLotsThatMove(t *testing.T) {
 	check(t, []history{
-		{"a transfer keeps dates and basis, and FIFO goes by the dates", "Reg. 1.1012-1(c)(1)", `
+		{"a transfer keeps dates and basis, and FIFO uses these dates", "Reg. 1.1012-1(c)(1)", `
 			2023-01-10 two buy X 10 @9 fees=1
 			2023-01-20 brk buy X 10 @8
 			2023-02-01 two transfer X 6 to=brk
@@ -136,14 +136,14 @@ func TestLotsThatMove(t *testing.T) {
 			2023-01-10 two holds X 4 basis=36.4
 			2023-03-01 brk sold X 6 of=2023-01-10 short=5.4
 			2023-03-01 brk sold X 1 of=2023-01-20 short=2`},
-		{"of one day's lots, FIFO takes the one whose row is first, wherever it was bought", "Reg. 1.1012-1(c)(1)", `
+		{"FIFO takes the lots of one day in the order of their rows, in whatever account they were bought", "Reg. 1.1012-1(c)(1)", `
 			2023-01-01 brk buy X 1 @11
 			2023-01-01 two buy X 1 @10
 			2023-01-02 brk transfer X 1 to=two
 			2023-06-02 two sell X 1 @20`, `
 			2023-01-01 two holds X 1 basis=10
 			2023-06-02 two sold X 1 of=2023-01-01 short=9`},
-		{"a younger lot does not change that", "Reg. 1.1012-1(c)(1)", `
+		{"the same with a newer lot", "Reg. 1.1012-1(c)(1)", `
 			2023-01-01 brk buy X 1 @11
 			2023-01-01 two buy X 1 @10
 			2023-01-02 two buy X 1 @10
@@ -160,10 +160,10 @@ func TestLotsThatMove(t *testing.T) {
 			2020-05-05 brk holds X 5 basis=30
 			2023-01-10 brk holds X 6 basis=54
 			2023-02-03 two gap X 7: transferred in without date and basis`},
-		{"shares that are transferred without a buy are missing where they are now", "no lot is invented", `
+		{"shares that are transferred without a buy are missing in the receiving account", "the package comment: Build never invents a lot", `
 			2023-02-01 brk transfer X 4 to=two`, `
 			2023-02-01 two gap X 4: transferred without a buy`},
-		{"a return of capital lowers the basis, and below zero it is a gain", "section 301(c)(2) and (3)", `
+		{"a return of capital lowers the basis, and what exceeds the basis is a gain", "section 301(c)(2) and (3)", `
 			2023-01-10 brk buy X 10 @9
 			2023-01-20 brk buy X 30 @1
 			2023-02-01 brk return_of_capital X value=80
@@ -176,15 +176,15 @@ func TestLotsThatMove(t *testing.T) {
 			2023-01-10 brk inherit X 10 value=500
 			2023-01-20 brk sell X 10 @60`, `
 			2023-01-20 brk sold X 10 of=2023-01-10 long=100`},
-		{"an inheritance that lost value steps down, and its loss is long-term", "section 1014(a) and 1223(9)", `
+		{"an inheritance that lost value steps down, and a loss on it is long-term", "section 1014(a) and 1223(9)", `
 			2023-01-10 brk inherit X 10 value=500
 			2023-01-11 brk sell X 10 @40`, `
 			2023-01-11 brk sold X 10 of=2023-01-10 long=-100`},
-		{"shares that came with the date and basis of another broker keep both", "Reg. 1.1012-1(c)(1); a transfer is no sale", `
+		{"shares from another broker keep their date and basis", "Reg. 1.1012-1(c)(1); a transfer is not a sale", `
 			2023-02-02 - transfer X 5 to=brk since=2022-02-02 donor=30
 			2023-02-03 brk sell X 5 @5`, `
 			2023-02-03 brk sold X 5 of=2022-02-02 long=-5`},
-		{"capital returned between two purchases lowers the first only", "section 301(c)(2)", `
+		{"capital returned between two purchases lowers the basis of the first only", "section 301(c)(2)", `
 			2023-01-10 brk buy X 10 @9
 			2023-02-01 brk return_of_capital X value=20
 			2023-02-02 brk buy X 10 @9`, `
@@ -193,14 +193,14 @@ func TestLotsThatMove(t *testing.T) {
 	})
 }
 
-// TestGifts: section 1015(a) and Publication 551. The donor paid 100 a share in 2010; on its day the gift was worth 80.
+// TestGifts: section 1015(a) and Publication 551. The donor paid 100 a share in 2010; the gift was worth 80 on its day.
 func TestGifts(t *testing.T) {
 	for _, tt := range []struct{ price, gain, basis, term string }{
-		{"120", "200", "1000", "long"}, // a gain is counted from the donor's basis, with the donor's time
+		{"120", "200", "1000", "long"}, // a gain is counted from the donor's basis, with the donor's holding period
 		{"100", "0", "1000", "long"},
 		{"90", "0", "900", "long"}, // neither gain nor loss
 		{"80", "0", "800", "long"},
-		{"70", "-100", "800", "short"}, // a loss is counted from the value, and the time from the gift
+		{"70", "-100", "800", "short"}, // a loss is counted from the value, and the holding period starts with the gift
 	} {
 		b := build(t, `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
@@ -218,22 +218,22 @@ func TestGifts(t *testing.T) {
 	}
 }
 
-// TestMinTaxGifts: a gift below the donor's basis has one time for a loss and another for a gain, and min_tax knows.
+// TestMinTaxGifts: a gift that was worth less than the donor's basis has different holding periods for a loss and a gain.
 func TestMinTaxGifts(t *testing.T) {
 	check(t, []history{
-		{"a loss on the gift is short-term, and goes before a long-term one", "section 1015(a)", `
+		{"a loss on the gift is short-term, and comes before a long-term loss", "section 1015(a)", `
 			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2020-01-10 mint buy X 10 @85
 			2024-03-01 mint sell X 10 @70`, `
 			2020-01-10 mint holds X 10 basis=850
 			2024-03-01 mint sold X 10 of=2024-01-10 short=-100`},
-		{"a gain on it is long-term, and goes before a short-term one", "section 1015(a) and 1223(2)", `
+		{"a gain on the gift is long-term, and comes before a short-term gain", "section 1015(a) and 1223(2)", `
 			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2024-01-11 mint buy X 10 @105
 			2024-03-01 mint sell X 10 @110`, `
 			2024-01-11 mint holds X 10 basis=1050
 			2024-03-01 mint sold X 10 of=2024-01-10 long=100`},
-		{"the donor's year is over and the gift's not yet", "section 1015(a)", `
+		{"the donor held for more than a year, but the gift is recent", "section 1015(a)", `
 			2024-01-10 mint gift_in X 10 donor=1000 since=2023-02-01 value=800
 			2020-01-10 mint buy X 10 @85
 			2024-01-20 mint sell X 1 @90
@@ -241,7 +241,7 @@ func TestMinTaxGifts(t *testing.T) {
 			2020-01-10 mint holds X 9 basis=765
 			2024-01-20 mint sold X 1 of=2020-01-10 long=5
 			2024-03-01 mint sold X 10 of=2024-01-10 short=-100`},
-		{"both are over", "section 1015(a)", `
+		{"both periods are longer than a year", "section 1015(a)", `
 			2024-01-10 mint gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2020-01-10 mint buy X 10 @85
 			2024-01-20 mint sell X 1 @90
@@ -257,7 +257,7 @@ func TestMinTaxGifts(t *testing.T) {
 func TestMinTaxFirstLongTermDay(t *testing.T) {
 	const (
 		held = "2023-06-15 mint buy X 1 @OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
-		// The older lot arrives on the day of the sale, so it is never short-term in this account before.
+		// The older lot arrives on the day of the sale, so that it is ranked on that day only.
 		moved = "DAY - transfer X 1 to=mint since=2023-06-15 donor=OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
 		gift  = "2023-06-15 mint gift_in X 1 donor=30 since=2010-01-01 value=OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
 	)
@@ -284,21 +284,21 @@ func TestMinTaxFirstLongTermDay(t *testing.T) {
 			sold = "old"
 		}
 		if len(b.Sales) != 1 || sold != tt.sold {
-			t.Errorf("sold the %s lot, want the %s one:\n%s", sold, tt.sold, tell(b))
+			t.Errorf("sold the %s lot, want the %s one:\n%s", sold, tt.sold, formatBook(b))
 		}
 	}
 }
 
-func TestRowsAfterTheDayAreNotThere(t *testing.T) {
+func TestRowsAfterAsOfAreIgnored(t *testing.T) {
 	text := `
 		2023-01-10 brk buy X 10 @10
 		2024-03-01 brk sell X 10 @8
 		2024-03-10 brk buy X 10 @8`
 	if b := buildAt(t, text, "2024-03-09"); len(b.WashSales) != 0 || len(b.Lots) != 0 || len(b.Sales) != 1 {
-		t.Errorf("the day before:\n%s", tell(b))
+		t.Errorf("the day before:\n%s", formatBook(b))
 	}
 	if b := buildAt(t, text, "2024-03-10"); len(b.WashSales) != 1 || len(b.Lots) != 1 {
-		t.Errorf("the day itself:\n%s", tell(b))
+		t.Errorf("the day itself:\n%s", formatBook(b))
 	}
 }
 
@@ -320,7 +320,7 @@ func TestRealized(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	text := `
-		2023-01-10 nobody buy X 10 @10
+		2023-01-10 unknown buy X 10 @10
 		2023-01-10 brk steal X 10 @10
 		2023-01-10 brk buy X @10
 		2023-01-10 brk sell X -1 @10
@@ -332,7 +332,7 @@ func TestFaults(t *testing.T) {
 		2023-01-10 brk return_of_capital X 1
 		2023-01-10 - buy X 1 @1
 		2023-01-10 brk gift_in X 1 donor=5 value=6 since=2023-01-11`
-	_, err := Build(household(), rows(t, text), day(t, doomsday))
+	_, err := Build(household(), rows(t, text), day(t, farFuture))
 	var faults *FaultsError
 	if !errors.As(err, &faults) {
 		t.Fatalf("error %v", err)
@@ -349,7 +349,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestFaultsOfRulesAndLimits(t *testing.T) {
+func TestFaultsInRules(t *testing.T) {
 	for want, rules := range map[string]Rules{
 		"no id":      {Accounts: []Account{{}}},
 		"twice":      {Accounts: []Account{{ID: "a"}, {ID: "a"}}},
@@ -369,17 +369,17 @@ func TestFaultsOfRulesAndLimits(t *testing.T) {
 		2023-01-11 two split Y ratio=2:1
 		`
 	if _, err := Build(household(), rows(t, split), 1); err != nil {
-		t.Errorf("splits of two days, tickers and accounts: %v", err)
+		t.Errorf("splits on two days, of two tickers and in two accounts: %v", err)
 	}
 	if _, err := Build(household(), rows(t, split+"2023-01-10 - split X ratio=2:1"), 1); err == nil || !strings.HasPrefix(err.Error(), "t.csv:7: X is split twice on one day") {
-		t.Errorf("a split twice: %v", err)
+		t.Errorf("a second split on one day: %v", err)
 	}
-	many := strings.Repeat("2023-01-10 nobody buy X 10 @10\n", 80)
+	many := strings.Repeat("2023-01-10 unknown buy X 10 @10\n", 80)
 	_, err := Build(household(), rows(t, many), 1)
 	if n := strings.Count(err.Error(), "\n") + 1; n != maxFaults {
 		t.Errorf("%d faults are listed", n)
 	}
-	_, err = Build(household(), rows(t, "2023-01-10 brk buy X 9000000000000 @9000000000000"), day(t, doomsday))
+	_, err = Build(household(), rows(t, "2023-01-10 brk buy X 9000000000000 @9000000000000"), day(t, farFuture))
 	if err == nil || !strings.Contains(err.Error(), "cannot be computed") {
 		t.Errorf("overflow: %v", err)
 	}

@@ -14,47 +14,47 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// The model is section 1091 and Reg. 1.1091-1 read aloud, on one list of the smallest parts of shares. A part is as large as
-// no later split can divide, so that a split changes nothing but how many parts a share has; a loss and a purchase to come
-// are matched part by part without asking which is earlier; and nothing is kept in order, indexed or forgotten. It shares
-// no code with the package and is much too slow for it.
+// The model follows the text of section 1091 and Reg. 1.1091-1, on one list of units. A unit is so small that no later
+// split divides it: a split only changes the number of units per share. Losses and purchases are matched unit by unit,
+// whether the purchase is before or after the loss. Nothing is sorted, indexed or removed. The model shares no code with
+// the package, and is much too slow for real use.
 type model struct {
 	rules  Rules
 	txs    []Transaction
 	asOf   Date
-	parts  []*bit
+	parts  []*unit
 	losses []lossOf
 	tally  tally
 	moves  int
 }
 
-// bit is the part of a share.
-type bit struct {
+// unit is a part of a share.
+type unit struct {
 	account, ticker string
-	row             int  // the row that brought it: parts of one row are one lot
+	row             int  // the row that brought it; units of one row are one lot
 	acquired        Date // trade date
 	since           Date // the first day of the holding period
 	basis           int64
-	raised          int64 // by wash sales, of the basis
-	worth           int64 // of a gift, on its day
+	raised          int64 // part of the basis that wash sales added
+	worth           int64 // value of a gift on its day
 	gift, inherited bool
-	arrival         int // by which transfer it came here
+	arrival         int // number of the transfer that brought it into this account
 	gone            bool
-	used            bool // it has made a loss nondeductible
-	call            *bit // the part of a call by which it will be bought
-	exercised       bool // it was
+	used            bool  // it made a loss nondeductible
+	call            *unit // of the call that will buy it
+	exercised       bool  // the call was exercised
 }
 
-// lossOf is what was lost on a part.
+// lossOf is the loss on a unit.
 type lossOf struct {
-	*bit
+	*unit
 	row    int // of the sale
 	amount int64
 	held   int // days
 }
 
-// modelOf runs the model over a history.
-func modelOf(d drawn, asOf Date) *model {
+// runModel runs the model on a history.
+func runModel(d drawn, asOf Date) *model {
 	m := &model{rules: d.rules, txs: d.txs, asOf: asOf, tally: make(tally)}
 	m.run()
 	return m
@@ -63,7 +63,7 @@ func modelOf(d drawn, asOf Date) *model {
 // entry is a number of shares and an amount of dollars.
 type entry struct{ shares, dollars float64 }
 
-// tally is a book as a set of facts that can be compared.
+// tally is a book as a set of entries that can be compared.
 type tally map[string]entry
 
 func (t tally) add(shares, dollars float64, form string, args ...any) {
@@ -71,7 +71,7 @@ func (t tally) add(shares, dollars float64, form string, args ...any) {
 	t[key] = entry{t[key].shares + shares, t[key].dollars + dollars}
 }
 
-// diff lists what differs.
+// diff returns the differences.
 func (t tally) diff(other tally) []string {
 	var list []string
 	keys := make(map[string]bool)
@@ -100,7 +100,7 @@ func (m *model) taxable(id string) bool {
 	return kind == "" || kind == Taxable
 }
 
-// perShare is how many parts a share, or a contract, had on a day.
+// perShare returns the number of units per share or contract on a day.
 func (m *model) perShare(ticker string, on Date) int64 {
 	parts := int64(1)
 	for _, x := range m.txs {
@@ -124,17 +124,17 @@ func whole(d decimal.Decimal) int64 {
 	return n
 }
 
-// each divides what was paid for all shares of a row among their parts.
+// each divides a total among the units of a row.
 func (m *model) each(x Transaction, total int64) int64 {
 	parts := whole(x.Quantity) * m.perShare(x.Ticker, x.Date)
 	if total%parts != 0 {
-		panic(fmt.Sprintf("%d dollars for %d parts", total, parts))
+		panic(fmt.Sprintf("%d dollars for %d units", total, parts))
 	}
 	return total / parts
 }
 
-// acquire lists the parts of all acquisitions, also of those to come. Calls that were written are bought back first, and
-// that is no acquisition.
+// acquire lists the units of all acquisitions, including future ones. A purchase first buys back calls that were written,
+// and that part of it does not acquire anything.
 func (m *model) acquire() {
 	written := make(map[string]int64)
 	var order []int
@@ -150,7 +150,7 @@ func (m *model) acquire() {
 		}
 		return 0
 	}
-	calls := make(map[string][]*bit)
+	calls := make(map[string][]*unit)
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(m.txs[a].Date, m.txs[b].Date), cmp.Compare(sells(a), sells(b)))
 	})
@@ -158,7 +158,7 @@ func (m *model) acquire() {
 		x := m.txs[i]
 		qty := whole(x.Quantity)
 		total := qty*whole(x.Price) + whole(x.Fees)
-		p := bit{account: x.Account, ticker: x.Ticker, row: i, acquired: x.Date, since: x.Date + 1}
+		p := unit{account: x.Account, ticker: x.Ticker, row: i, acquired: x.Date, since: x.Date + 1}
 		switch x.Action {
 		case Buy, Reinvest:
 			p.basis = m.each(x, total)
@@ -191,12 +191,12 @@ func (m *model) acquire() {
 	}
 }
 
-// foresee takes the parts of calls that a row sells or exercises, and in the latter case marks the shares that they buy. It
-// returns what is left.
-func (m *model) foresee(x Transaction, calls []*bit) []*bit {
-	taken := make(map[*bit]bool)
+// foresee removes the units of calls that a row sells or exercises, and marks the shares that exercised calls buy. It
+// returns the remaining units.
+func (m *model) foresee(x Transaction, calls []*unit) []*unit {
+	taken := make(map[*unit]bool)
 	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
-		var first *bit
+		var first *unit
 		for _, c := range calls {
 			named := x.LotID == "" || m.txs[c.row].LotID == x.LotID
 			later := first != nil && m.account(x.Account).Method == LIFO && x.Action == Sell && x.LotID == "" && c.row != first.row
@@ -209,18 +209,18 @@ func (m *model) foresee(x Transaction, calls []*bit) []*bit {
 		}
 		taken[first] = true
 		if x.Action == Assign {
-			if p := m.delivered(x, first, func(p *bit) bool { return p.call != nil }); p != nil {
+			if p := m.delivered(x, first, func(p *unit) bool { return p.call != nil }); p != nil {
 				p.call = first
 			}
 		}
 	}
-	return slices.DeleteFunc(calls, func(c *bit) bool { return taken[c] })
+	return slices.DeleteFunc(calls, func(c *unit) bool { return taken[c] })
 }
 
-// delivered is the part of a share that a part of a call buys: at the strike, on that day, in that account. If it took a
-// loss, it is for one that did not, and the other way round.
-func (m *model) delivered(x Transaction, call *bit, has func(*bit) bool) *bit {
-	var first *bit
+// delivered returns the unit of a share that a unit of a call buys: at the strike price, on that day, in that account. A
+// call that took a loss prefers shares that did not, and the other way round.
+func (m *model) delivered(x Transaction, call *unit, has func(*unit) bool) *unit {
+	var first *unit
 	for _, p := range m.parts {
 		in := m.txs[p.row]
 		if p.account != x.Account || in.Action != Buy || in.Ticker != "VOO" || in.Date != x.Date || whole(in.Price) != strike || has(p) {
@@ -233,11 +233,12 @@ func (m *model) delivered(x Transaction, call *bit, has func(*bit) bool) *bit {
 	return first
 }
 
-// exercise: Publication 550 puts the cost of the call into the shares; section 1223(3) and Reg. 1.1091-1(e) what it took.
+// exercise adds the cost of a call to the shares (Publication 550), and the losses that it took (section 1223(3) and Reg.
+// 1.1091-1(e)).
 func (m *model) exercise(x Transaction) {
 	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
 		c := m.choose(x, 0, FIFO)
-		p := m.delivered(x, c, func(p *bit) bool { return p.exercised })
+		p := m.delivered(x, c, func(p *unit) bool { return p.exercised })
 		c.gone, p.exercised = true, true
 		p.basis += c.basis
 		if c.used {
@@ -247,7 +248,7 @@ func (m *model) exercise(x Transaction) {
 	}
 }
 
-// run is one day after the other: transfers, sells, and in the evening the losses.
+// run applies the rows day by day: transfers, exercises, sells, and at the end of the day the losses.
 func (m *model) run() {
 	m.acquire()
 	for today := DateOf(2023, 1, 1); today <= m.asOf; today++ {
@@ -278,9 +279,9 @@ func (m *model) run() {
 	}
 }
 
-// choose returns the part of a position that goes first, or nil.
-func (m *model) choose(x Transaction, price int64, method Method) *bit {
-	var have []*bit
+// choose returns the unit of a position that a row takes first, or nil.
+func (m *model) choose(x Transaction, price int64, method Method) *unit {
+	var have []*unit
 	for _, p := range m.parts {
 		named := x.LotID == "" || m.txs[p.row].LotID == x.LotID
 		if !p.gone && p.account == x.Account && p.ticker == x.Ticker && p.acquired <= x.Date && named {
@@ -293,7 +294,7 @@ func (m *model) choose(x Transaction, price int64, method Method) *bit {
 	if x.LotID != "" {
 		method = FIFO
 	}
-	return slices.MinFunc(have, func(a, b *bit) int {
+	return slices.MinFunc(have, func(a, b *unit) int {
 		older := cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.row, b.row), cmp.Compare(a.arrival, b.arrival))
 		dearer := cmp.Or(cmp.Compare(b.lossBasis(), a.lossBasis()), older)
 		switch method {
@@ -308,16 +309,16 @@ func (m *model) choose(x Transaction, price int64, method Method) *bit {
 	})
 }
 
-// lossBasis: section 1015(a), the lower of the two.
-func (p *bit) lossBasis() int64 {
+// lossBasis returns the lower of basis and value, by section 1015(a).
+func (p *unit) lossBasis() int64 {
 	if p.gift {
 		return min(p.basis, p.worth)
 	}
 	return p.basis
 }
 
-// taxed: short-term losses, long-term losses, long-term gains, short-term gains.
-func (p *bit) taxed(on Date, price int64) int {
+// taxed ranks short-term losses, long-term losses, long-term gains and short-term gains.
+func (p *unit) taxed(on Date, price int64) int {
 	loss, since := p.lossBasis() > price, p.since
 	if loss && p.gift && p.worth < p.basis {
 		since = p.acquired + 1 // section 1015(a)
@@ -334,7 +335,8 @@ func (p *bit) taxed(on Date, price int64) int {
 	return 3
 }
 
-// moreThanAYear: the period starts the day after the acquisition, and a year is over when that day comes again.
+// moreThanAYear reports whether a sale is long-term. The period starts on the day after the acquisition, and a year is
+// over on the anniversary of that day.
 func moreThanAYear(since, on Date) bool {
 	first, _ := time.Parse(time.DateOnly, since.String())
 	last, _ := time.Parse(time.DateOnly, on.String())
@@ -365,20 +367,20 @@ func (m *model) sell(row int, x Transaction) {
 	}
 }
 
-// dispose sells one part.
-func (m *model) dispose(p *bit, row int, on Date, price int64) {
+// dispose sells one unit.
+func (m *model) dispose(p *unit, row int, on Date, price int64) {
 	basis, since := p.basis, p.since
 	if p.gift && p.worth < p.basis && price < p.basis {
-		basis = price // section 1015(a): no gain, and no loss above the value
+		basis = price // section 1015(a): neither a gain nor a loss
 		if price < p.worth {
 			basis, since = p.worth, p.acquired+1
 		}
 	}
 	p.gone = true
 	long := p.inherited || moreThanAYear(since, on)
-	m.tally.add(1/float64(m.perShare(p.ticker, on)), float64(price-basis), "row %d sold what was acquired %s, %s-term", row, p.acquired, term(long))
+	m.tally.add(1/float64(m.perShare(p.ticker, on)), float64(price-basis), "row %d sold shares acquired %s, %s-term", row, p.acquired, term(long))
 	if price < basis && m.taxable(p.account) {
-		m.losses = append(m.losses, lossOf{bit: p, row: row, amount: basis - price, held: int(on - since + 1)})
+		m.losses = append(m.losses, lossOf{unit: p, row: row, amount: basis - price, held: int(on - since + 1)})
 	}
 }
 
@@ -386,12 +388,12 @@ func (m *model) dispose(p *bit, row int, on Date, price int64) {
 func (m *model) wash(today Date) {
 	// (b): in the order of disposal; on one day, in the order in which the shares were acquired.
 	slices.SortStableFunc(m.losses, func(a, b lossOf) int {
-		return cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.bit.row, b.bit.row))
+		return cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.unit.row, b.unit.row))
 	})
 	for _, l := range m.losses {
-		// (c) and (d): in the order of acquisition. What was moved to another account comes after what was not, and before
-		// what was moved earlier.
-		var first *bit
+		// (c) and (d): in the order of acquisition. Shares that were transferred come after those that were not, the last
+		// transfer first.
+		var first *unit
 		for _, p := range m.parts {
 			if !m.replaces(p, l, today) {
 				continue
@@ -418,25 +420,25 @@ func compareBool(a, b bool) int {
 }
 
 // replaces reports whether the acquisition of p makes a loss nondeductible.
-func (m *model) replaces(p *bit, l lossOf, today Date) bool {
+func (m *model) replaces(p *unit, l lossOf, today Date) bool {
 	within := p.acquired >= today-30 && p.acquired <= today+30 // (a)
 	purchased := !p.gift && !p.inherited                       // (f)
-	sameLot := p.row == l.bit.row                              // Rev. Rul. 56-602
+	sameLot := p.row == l.unit.row                             // Rev. Rul. 56-602
 	heldNow := !p.gone || p.acquired > today                   // the package comment
 	identical := p.ticker == l.ticker || p.ticker != "X" && l.ticker != "X" && l.ticker != drawnCall
 	calledFor := p.acquired > today && p.call != nil && p.call.used                         // (e) and (f): the call and its shares are one acquisition
 	return within && purchased && !sameLot && heldNow && identical && !p.used && !calledFor // (e)
 }
 
-// replace moves a loss: section 1091(d) the amount, 1223(3) the days; Rev. Rul. 2008-5 neither.
-func (m *model) replace(p *bit, l lossOf, today Date) {
+// replace adds the loss (section 1091(d)) and the days (section 1223(3)) to a unit, or neither (Rev. Rul. 2008-5).
+func (m *model) replace(p *unit, l lossOf, today Date) {
 	p.used = true
 	share := 1 / float64(m.perShare(l.ticker, today))
 	m.tally.add(share, float64(l.amount), "row %d disallowed", l.row)
 	in := m.txs[p.row]
 	m.tally.add(share, 0, "row %d by %s %s %s", l.row, in.Date, in.Account, in.Ticker)
 	if !m.taxable(p.account) {
-		m.tally.add(0, float64(l.amount), "row %d lost", l.row)
+		m.tally.add(0, float64(l.amount), "row %d permanent", l.row)
 		return
 	}
 	p.basis, p.raised = p.basis+l.amount, p.raised+l.amount
@@ -444,8 +446,8 @@ func (m *model) replace(p *bit, l lossOf, today Date) {
 	p.inherited = p.inherited || l.inherited
 }
 
-// tallyOf writes a book as the model does.
-func tallyOf(b *Book) tally {
+// tallyBook converts a book to the form of the model.
+func tallyBook(b *Book) tally {
 	t := make(tally)
 	number := func(d decimal.Decimal) float64 {
 		f, _ := d.Float64()
@@ -456,11 +458,11 @@ func tallyOf(b *Book) tally {
 		t.add(0, number(l.BasisAdjustment), "raised %s %s %s", l.Account, l.Ticker, l.LotDate)
 	}
 	for _, s := range b.Sales {
-		t.add(number(s.Quantity), number(s.Gain), "row %d sold what was acquired %s, %s-term", s.Row, s.LotDate, term(s.LongTerm))
+		t.add(number(s.Quantity), number(s.Gain), "row %d sold shares acquired %s, %s-term", s.Row, s.LotDate, term(s.LongTerm))
 	}
 	for _, w := range b.WashSales {
 		t.add(number(w.DisallowedShares), number(w.DisallowedLoss), "row %d disallowed", w.row)
-		t.add(0, number(w.PermanentLoss), "row %d lost", w.row)
+		t.add(0, number(w.PermanentLoss), "row %d permanent", w.row)
 		for _, r := range w.Replacements {
 			t.add(number(r.Shares), 0, "row %d by %s %s %s", w.row, r.Date, r.Account, r.Ticker)
 		}
@@ -471,25 +473,25 @@ func tallyOf(b *Book) tally {
 	return t
 }
 
-// TestBookIsTheModels compares random histories with the model: every method and named lots, transfers, splits, gifts,
-// inheritances, calls bought, exercised and written, groups, a spouse and retirement accounts.
-func TestBookIsTheModels(t *testing.T) {
+// TestBookMatchesModel compares random histories with the model. They have all methods, named lots, transfers, splits,
+// gifts, inheritances, calls that are bought, exercised and written, groups, a spouse and retirement accounts.
+func TestBookMatchesModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
 		b := d.build(t, d.last)
-		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {
-			t.Fatalf("%s\n%q", tell(b), diff)
+		if diff := runModel(d, d.last).tally.diff(tallyBook(b)); len(diff) > 0 {
+			t.Fatalf("%s\n%q", formatBook(b), diff)
 		}
 	})
 }
 
-// TestExercisedCallsAreTheModels: the same for histories of little but calls and their shares.
-func TestExercisedCallsAreTheModels(t *testing.T) {
+// TestExercisedCallsMatchModel does the same for histories that consist mostly of calls and their shares.
+func TestExercisedCallsMatchModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawCalls(t)
 		b := d.build(t, d.last)
-		if diff := modelOf(d, d.last).tally.diff(tallyOf(b)); len(diff) > 0 {
-			t.Fatalf("%s\n%q", tell(b), diff)
+		if diff := runModel(d, d.last).tally.diff(tallyBook(b)); len(diff) > 0 {
+			t.Fatalf("%s\n%q", formatBook(b), diff)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// TestDisallowedNeverExceedsLoss: of no lot and of no row is more disallowed than was lost, or for more shares than were
-// sold; and it is the same part of the loss as of the shares.
+// TestDisallowedNeverExceedsLoss: for each lot and each row, the disallowed loss is at most the loss, the disallowed
+// shares at most the shares sold, and both are the same fraction.
 func TestDisallowedNeverExceedsLoss(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
@@ -25,7 +25,7 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 				t.Fatalf("more is disallowed than was lost: %+v", s)
 			}
 			if !s.Taxable && !s.Disallowed.IsZero() {
-				t.Fatalf("a loss of a retirement account: %+v", s)
+				t.Fatalf("a retirement account has a disallowed loss: %+v", s)
 			}
 			off := c.sub(c.mul(s.Disallowed, s.Quantity), c.mul(loss, s.DisallowedShares)).Abs()
 			if off.Cmp(decimal.MustNew(1, 3)) > 0 {
@@ -38,7 +38,7 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 				sum = c.add(sum, r.Shares)
 			}
 			if w.DisallowedLoss.Cmp(w.Loss) > 0 || w.DisallowedShares.Cmp(w.Shares) > 0 || sum.Cmp(w.DisallowedShares) != 0 {
-				t.Fatalf("more than the loss, or not what was bought: %+v", w)
+				t.Fatalf("more than the loss, or not the sum of the replacements: %+v", w)
 			}
 		}
 		if c.err != nil {
@@ -47,8 +47,9 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 	})
 }
 
-// opened is how many shares each purchase brought, for a call how many contracts: those that end a written one bring none.
-func opened(txs []Transaction) map[int]decimal.Decimal {
+// openedQuantities returns the shares or contracts that each purchase opens, by row. Contracts that close written ones do
+// not open any.
+func openedQuantities(txs []Transaction) map[int]decimal.Decimal {
 	var c calc
 	brought := make(map[int]decimal.Decimal)
 	sells := func(x Transaction) bool { return (x.Action == Sell || x.Action == Assign) && x.Ticker == drawnCall }
@@ -76,8 +77,8 @@ func opened(txs []Transaction) map[int]decimal.Decimal {
 	return brought
 }
 
-// TestNoReplacementShareIsUsedTwice: all losses together take no more shares of a day's purchases than were bought, counted
-// in shares of that day; and each purchase is within 30 days of the loss.
+// TestNoReplacementShareIsUsedTwice: all losses together use at most the shares that were bought on a day, counted in
+// shares of that day, and each purchase is within 30 days of the loss.
 func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
@@ -87,7 +88,7 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 			account, ticker string
 		}
 		left := make(map[purchases]float64)
-		for i, qty := range opened(d.txs) {
+		for i, qty := range openedQuantities(d.txs) {
 			x := d.txs[i]
 			f, _ := qty.Float64()
 			left[purchases{x.Date, x.Account, x.Ticker}] += f
@@ -95,7 +96,7 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 		for _, w := range b.WashSales {
 			for _, r := range w.Replacements {
 				if r.Date < w.SaleDate-30 || r.Date > w.SaleDate+30 {
-					t.Fatalf("too far: %+v", w)
+					t.Fatalf("a purchase is more than 30 days from the loss: %+v", w)
 				}
 				taken, _ := r.Shares.Float64()
 				if r.Ticker == drawnCall && w.Ticker != drawnCall {
@@ -121,22 +122,22 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 				}
 				k := purchases{r.Date, r.Account, r.Ticker}
 				if left[k] -= taken; left[k] < -1e-6 {
-					t.Fatalf("%v is used twice:\n%s", k, tell(b))
+					t.Fatalf("%v is used twice:\n%s", k, formatBook(b))
 				}
 			}
 		}
 	})
 }
 
-// TestBasisIsConserved: what was paid, given and inherited, less capital returned, plus the losses that were moved, is what
-// was sold plus what is open; to the last digit, in each group of tickers.
+// TestBasisIsConserved: in each group of tickers, the basis of all acquisitions, less returned capital, plus disallowed
+// losses that were added to a basis, is exactly the basis of all sales and open lots.
 func TestBasisIsConserved(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		var c calc
 		in, out := make(map[bool]decimal.Decimal), make(map[bool]decimal.Decimal) // by whether it is X
-		for i, qty := range opened(d.txs) {
+		for i, qty := range openedQuantities(d.txs) {
 			x := d.txs[i]
 			if qty.IsPos() {
 				in[x.Ticker == "X"] = c.add(in[x.Ticker == "X"], c.portion(c.add(c.mul(x.Quantity, x.Price), x.Fees), qty, x.Quantity))
@@ -175,15 +176,15 @@ func TestBasisIsConserved(t *testing.T) {
 		}
 		for _, g := range []bool{true, false} {
 			if in[g].Cmp(out[g]) != 0 {
-				t.Fatalf("%s came in, %s is there:\n%s", in[g], out[g], tell(b))
+				t.Fatalf("basis of %s came in, and %s is sold or open:\n%s", in[g], out[g], formatBook(b))
 			}
 		}
 	})
 }
 
-// TestOrderOfRowsDoesNotMatter: rows of one day that have different kinds, or different accounts, may come in any
-// order; only among acquisitions, and among sells of one account and ticker, is the order a fact.
-func TestOrderOfRowsDoesNotMatter(t *testing.T) {
+// TestRowOrderDoesNotMatter: rows of one day with different kinds or different accounts may come in any order. The order
+// matters only among acquisitions, and among sells of one account and ticker.
+func TestRowOrderDoesNotMatter(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
 		seen := make(map[any]bool)
@@ -195,7 +196,7 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 			case Split:
 				key = [2]any{x.Date, x.Action}
 			case Transfer:
-				return true // two accounts with parts of one lot: the order of their sells is a fact too
+				return true // the order of sells in two accounts with parts of one lot matters too
 			}
 			twice := seen[key]
 			seen[key] = true
@@ -206,13 +207,13 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 		shuffled := slices.Clone(txs)
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		second := drawn{d.rules, shuffled, d.last}.build(t, d.last)
-		if diff := gocmp.Diff(lines(tell(first)), lines(tell(second))); diff != "" {
+		if diff := gocmp.Diff(sortedLines(formatBook(first)), sortedLines(formatBook(second))); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-// TestPortion: the quick way and the long way agree, and parts add up.
+// TestPortion: the result is within half a unit of the last place.
 func TestPortion(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		amount := decimal.MustNew(rapid.Int64Range(-1_000_000_000, 1_000_000_000).Draw(t, "amount"), rapid.IntRange(0, 8).Draw(t, "scale"))

@@ -10,19 +10,19 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// history is a row of a table: what happened, and what the book says then, both in lines that start with a date, an
-// account, a verb and a ticker. The source is the authority, or the section of it, that the row shows.
+// history is a test case: rows, and the book that they result in, both as lines that start with a date, an account, a verb
+// and a ticker. The source is the authority, or the section of it, that the case illustrates.
 type history struct{ name, source, rows, want string }
 
-// check builds each history and compares its book.
+// check builds the book of each history and compares it.
 func check(t *testing.T, tests []history) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.source == "" {
-				t.Error("the row names no source")
+				t.Error("the case has no source")
 			}
-			want, got := strings.Split(trimmed(tt.want), "\n"), strings.Split(tell(build(t, tt.rows)), "\n")
+			want, got := strings.Split(unindent(tt.want), "\n"), strings.Split(formatBook(build(t, tt.rows)), "\n")
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: want -, book +\n%s", tt.source, diff)
 			}
@@ -30,7 +30,7 @@ func check(t *testing.T, tests []history) {
 	}
 }
 
-// household has an account of each kind and method that the tests use.
+// household returns rules with an account of each kind and method that the tests use.
 func household() Rules {
 	return Rules{
 		Accounts: []Account{
@@ -69,8 +69,8 @@ func dec(tb testing.TB, s string) decimal.Decimal {
 	return d
 }
 
-// rows reads lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500 since=2020-01-01 value=400".
-// An account "-" is none.
+// rows parses lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500 since=2020-01-01 value=400".
+// The account "-" means none.
 func rows(tb testing.TB, text string) []Transaction {
 	tb.Helper()
 	var txs []Transaction
@@ -114,11 +114,11 @@ func rows(tb testing.TB, text string) []Transaction {
 	return txs
 }
 
-const doomsday = "2099-01-01"
+const farFuture = "2099-01-01"
 
 func build(tb testing.TB, text string) *Book {
 	tb.Helper()
-	return buildAt(tb, text, doomsday)
+	return buildAt(tb, text, farFuture)
 }
 
 func buildAt(tb testing.TB, text, asOf string) *Book {
@@ -130,19 +130,22 @@ func buildAt(tb testing.TB, text, asOf string) *Book {
 	return b
 }
 
-// tell writes a book in lines of the form of the rows: open lots, sales of each lot, wash sales of each row, gaps.
+// formatBook formats a book in lines like the rows: open lots, sales of each lot, wash sales of each row, gaps.
 //
-//	2024-03-05 brk holds X 30 basis=330 moved=90 from=2023-01-15   bought then; moved is the loss that wash sales added, from
-//	                                                               the start of the holding period if not the day after
+//	2024-03-05 brk holds X 30 basis=330 adjusted=90 from=2023-01-15
 //	2024-03-01 brk sold X 100 of=2023-01-10 long=-300 disallowed=90 for=30
 //	2024-03-01 brk wash X 100 loss=300 disallowed=90 for=30 by 2024-03-05 brk X 30
 //	2024-03-01 brk gap X 5: sold without a buy
-func tell(b *Book) string {
+//
+// A lot starts with its date; adjusted is the part of the basis that wash sales added, and from is the start of the
+// holding period if it is not the next day. After "of" is the date of the sold lot, after "for" the number of disallowed
+// shares.
+func formatBook(b *Book) string {
 	var s strings.Builder
 	for _, l := range b.Lots {
 		fmt.Fprintf(&s, "%s %s holds %s %s basis=%s", l.LotDate, l.Account, l.Ticker, l.Quantity, l.Basis)
 		if !l.BasisAdjustment.IsZero() {
-			fmt.Fprintf(&s, " moved=%s", l.BasisAdjustment)
+			fmt.Fprintf(&s, " adjusted=%s", l.BasisAdjustment)
 		}
 		if l.HoldingStart != l.LotDate+1 {
 			fmt.Fprintf(&s, " from=%s", l.HoldingStart)
@@ -162,9 +165,9 @@ func tell(b *Book) string {
 	for _, w := range b.WashSales {
 		fmt.Fprintf(&s, "%s %s wash %s %s loss=%s disallowed=%s for=%s", w.SaleDate, w.Account, w.Ticker, w.Shares, w.Loss, w.DisallowedLoss, w.DisallowedShares)
 		if !w.PermanentLoss.IsZero() {
-			fmt.Fprintf(&s, " lost=%s", w.PermanentLoss)
+			fmt.Fprintf(&s, " permanent=%s", w.PermanentLoss)
 		}
-		fmt.Fprintf(&s, " by %s\n", tellReplacements(w.Replacements))
+		fmt.Fprintf(&s, " by %s\n", formatReplacements(w.Replacements))
 	}
 	for _, g := range b.Incomplete {
 		fmt.Fprintf(&s, "%s %s gap %s %s: %s\n", g.Date, g.Account, g.Ticker, g.Quantity, g.Why)
@@ -172,7 +175,7 @@ func tell(b *Book) string {
 	return s.String()
 }
 
-func tellReplacements(list []Replacement) string {
+func formatReplacements(list []Replacement) string {
 	var parts []string
 	for _, r := range list {
 		parts = append(parts, fmt.Sprintf("%s %s %s %s", r.Date, r.Account, r.Ticker, r.Shares))
@@ -187,8 +190,8 @@ func term(long bool) string {
 	return "short"
 }
 
-// trimmed takes the indentation off an expectation.
-func trimmed(text string) string {
+// unindent removes indentation and empty lines.
+func unindent(text string) string {
 	var s strings.Builder
 	for _, line := range strings.Split(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" {
@@ -198,8 +201,8 @@ func trimmed(text string) string {
 	return s.String()
 }
 
-// lines sorts the lines of a text, for what has no order.
-func lines(text string) []string {
+// sortedLines returns the lines of a text in sorted order.
+func sortedLines(text string) []string {
 	l := strings.Split(text, "\n")
 	slices.Sort(l)
 	return l

@@ -12,10 +12,10 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// drawHarvest draws a history, a later day and prices, and harvests. No row is on that day: shares sold on it would
-// change what the day's own losses are matched with.
+// drawHarvest draws a history, a later day and prices, and harvests. There is no row on that day: shares that it sells
+// would change the matching of the losses of that day.
 func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
-	d := drawRows(t, &mill{exact: true})
+	d := drawRows(t, &generator{exact: true})
 	b := d.build(t, d.last+Date(rapid.IntRange(1, 40).Draw(t, "days to the harvest")))
 	prices := make(map[string]decimal.Decimal)
 	for _, ticker := range []string{"X", "VOO", "IVV", drawnCall} {
@@ -32,14 +32,14 @@ func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
 	return d, b, r
 }
 
-// ofBook puts candidates in the order of the book's lots: parts of one lot in two accounts have no other order.
-func ofBook(list []Candidate) []Candidate {
+// inBookOrder sorts candidates by the order of lots in the book, the only order that parts of one lot in two accounts have.
+func inBookOrder(list []Candidate) []Candidate {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(x, y Candidate) int { return cmp.Compare(x.lot, y.lot) })
 	return list
 }
 
-// clone copies the model with its parts.
+// clone returns a copy of the model with copies of its units.
 func (m *model) clone() *model {
 	c := *m
 	c.tally, c.losses, c.parts = make(tally), nil, nil
@@ -50,7 +50,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// sellCandidate sells the parts of one candidate, as a row of that number.
+// sellCandidate sells the units of one candidate, as the row with the given number.
 func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date) {
 	per := m.perShare(l.Ticker, m.asOf)
 	quantity, _ := c.Quantity.Mul(decimal.MustNew(per, 0))
@@ -64,17 +64,17 @@ func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date
 		}
 	}
 	if left > 0 {
-		t.Fatalf("the model has not all of %+v", l)
+		t.Fatalf("the model does not have all of %+v", l)
 	}
 }
 
-// TestHarvestIsTheModels: each candidate sold alone, its first clean day, and all candidates sold together.
-func TestHarvestIsTheModels(t *testing.T) {
+// TestHarvestMatchesModel compares each candidate sold alone, its first clean day, and all candidates sold together.
+func TestHarvestMatchesModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
-		m := modelOf(d, b.AsOf)
+		m := runModel(d, b.AsOf)
 		together := m.clone()
-		inOrder := ofBook(r.Candidates)
+		inOrder := inBookOrder(r.Candidates)
 		for i := range inOrder {
 			c := &inOrder[i]
 			l := &b.Lots[c.lot]
@@ -110,15 +110,15 @@ func TestHarvestIsTheModels(t *testing.T) {
 			want.add(0, loss-disallowed, "allowed")
 			want.add(0, loss-disallowed, "%s-term", term(c.LongTerm))
 			want.add(0, disallowed, "disallowed")
-			want.add(0, together.tally[fmt.Sprintf("row %d lost", i)].dollars, "lost")
+			want.add(0, together.tally[fmt.Sprintf("row %d permanent", i)].dollars, "permanent")
 		}
 		for what, sum := range map[string]decimal.Decimal{"loss": r.Loss, "allowed": r.AllowedLoss, "short-term": r.ShortTermLoss,
-			"long-term": r.LongTermLoss, "disallowed": r.DisallowedLoss, "lost": r.PermanentLoss} {
+			"long-term": r.LongTermLoss, "disallowed": r.DisallowedLoss, "permanent": r.PermanentLoss} {
 			f, _ := sum.Float64()
 			got.add(0, f, "%s", what)
 		}
 		if diff := want.diff(got); len(diff) > 0 {
-			t.Fatalf("all together: %q\n%s%s", diff, tell(b), tellHarvest(r))
+			t.Fatalf("all together: %q\n%s%s", diff, formatBook(b), formatHarvest(r))
 		}
 	})
 }
@@ -130,13 +130,13 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 		d, _ := dollars.Float64()
 		got.add(s, d, form, args...)
 	}
-	add(c.Quantity, c.Loss.Neg(), "row 0 sold what was acquired %s, %s-term", l.LotDate, term(c.LongTerm))
+	add(c.Quantity, c.Loss.Neg(), "row 0 sold shares acquired %s, %s-term", l.LotDate, term(c.LongTerm))
 	add(c.DisallowedShares, c.DisallowedLoss, "row 0 disallowed")
-	add(decimal.Zero, c.PermanentLoss, "row 0 lost")
+	add(decimal.Zero, c.PermanentLoss, "row 0 permanent")
 	for _, r := range c.Causes {
 		add(r.Shares, decimal.Zero, "row 0 by %s %s", r.Date, r.Ticker)
 	}
-	// A harvest names the account in which a replacement is, a book the one that bought it.
+	// A harvest names the account that holds a replacement, a book the one that bought it.
 	anywhere := make(tally)
 	for key, e := range want {
 		var date, account, ticker string
@@ -150,19 +150,19 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 	}
 }
 
-// sellRow is the row that sells a lot, which must be the only one of its name there.
+// sellRow returns the row that sells a candidate. It reports false if the account has another lot of this name.
 func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 	for i := range b.Lots {
 		l := &b.Lots[i]
 		if i != c.lot && l.Account == c.Account && l.Ticker == c.Ticker && l.LotID == c.LotID {
-			return Transaction{}, false // it is in parts, and a row cannot say which
+			return Transaction{}, false // the lot is in parts, and a row cannot name a part
 		}
 	}
 	return Transaction{Date: on, Account: c.Account, Action: Sell, Ticker: c.Ticker, LotID: c.LotID, Quantity: c.Quantity, Price: c.Price}, true
 }
 
-// TestHarvestIsWhatSellingDoes: the figures of a harvest are those of the book with the sells added as rows.
-func TestHarvestIsWhatSellingDoes(t *testing.T) {
+// TestHarvestMatchesSelling compares the figures of a harvest with a book that has the sells as additional rows.
+func TestHarvestMatchesSelling(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
 		row := len(d.txs)
@@ -176,7 +176,7 @@ func TestHarvestIsWhatSellingDoes(t *testing.T) {
 				after := drawn{d.rules, append(slices.Clone(d.txs), sell), on}.build(t, on)
 				at := slices.IndexFunc(after.WashSales, func(w WashSale) bool { return w.row == row })
 				if washed := at >= 0; washed != (on < c.CleanFrom) {
-					t.Fatalf("sold on %s: wash sale %t\n%s%+v", on, washed, tell(after), c)
+					t.Fatalf("sold on %s: wash sale %t\n%s%+v", on, washed, formatBook(after), c)
 				}
 				if on > b.AsOf {
 					continue
@@ -186,21 +186,21 @@ func TestHarvestIsWhatSellingDoes(t *testing.T) {
 					w = after.WashSales[at]
 				}
 				if w.DisallowedShares.Cmp(c.DisallowedShares) != 0 || w.DisallowedLoss.Cmp(c.DisallowedLoss) != 0 || w.PermanentLoss.Cmp(c.PermanentLoss) != 0 {
-					t.Fatalf("sold alone:\n%s%+v", tell(after), c)
+					t.Fatalf("sold alone:\n%s%+v", formatBook(after), c)
 				}
 			}
 		}
 	})
 }
 
-// TestDoNotBuyBefore: once all candidates are sold, a purchase on the day before makes the wash sale larger, on the day itself
-// not; the same for losses that were made already.
+// TestDoNotBuyBefore: after all candidates are sold, a purchase one day before the end of a restriction makes the wash
+// sale larger, and a purchase on that day does not. The same holds for losses that were realized before.
 func TestDoNotBuyBefore(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
-		checkEmbargoes(t, d, r.DoNotBuyNow, b, 0)
+		checkRestrictions(t, d, r.DoNotBuyNow, b, 0)
 		sold := drawn{d.rules, slices.Clone(d.txs), b.AsOf}
-		for _, c := range ofBook(r.Candidates) {
+		for _, c := range inBookOrder(r.Candidates) {
 			sell, ok := sellRow(b, &c, b.AsOf)
 			if !ok {
 				t.Skip("a lot is in parts")
@@ -209,16 +209,16 @@ func TestDoNotBuyBefore(t *testing.T) {
 		}
 		after := sold.build(t, b.AsOf)
 		if sum := disallowedSince(t, after, len(d.txs), nil); sum.Cmp(r.DisallowedLoss) != 0 {
-			t.Fatalf("sold together %s is disallowed\n%s%s", sum, tell(after), tellHarvest(r))
+			t.Fatalf("sold together %s is disallowed\n%s%s", sum, formatBook(after), formatHarvest(r))
 		}
 		if len(r.DoNotBuy) == 0 && len(r.Candidates) > 0 {
-			t.Fatal("there is nothing that must not be bought")
+			t.Fatal("there are candidates but no restrictions")
 		}
-		checkEmbargoes(t, sold, r.DoNotBuy, after, len(d.txs))
+		checkRestrictions(t, sold, r.DoNotBuy, after, len(d.txs))
 	})
 }
 
-// disallowedSince sums what is disallowed of the rows from one on, of these tickers or, if there are none, of all.
+// disallowedSince returns the disallowed loss of all rows from the given one on. nil means all tickers.
 func disallowedSince(t *rapid.T, b *Book, row int, tickers []string) decimal.Decimal {
 	var c calc
 	sum := decimal.Zero
@@ -233,11 +233,12 @@ func disallowedSince(t *rapid.T, b *Book, row int, tickers []string) decimal.Dec
 	return sum
 }
 
-// checkEmbargoes buys each ticker that is closed, in an account that has written no calls, on the last day of that and the day after.
-func checkEmbargoes(t *rapid.T, d drawn, closed []Restriction, b *Book, from int) {
-	for _, e := range closed {
+// checkRestrictions buys each restricted ticker on the last day of its restriction and on the day after, in an account
+// without written calls.
+func checkRestrictions(t *rapid.T, d drawn, restrictions []Restriction, b *Book, from int) {
+	for _, e := range restrictions {
 		before := disallowedSince(t, b, from, e.Tickers)
-		open := false // whether some loss of these rows has shares without a replacement
+		open := false // some loss of these rows has shares without a replacement
 		for _, s := range b.Sales {
 			open = open || int(s.Row) >= from && slices.Contains(e.Tickers, s.Ticker) && s.Taxable && s.Gain.IsNeg() && s.DisallowedShares.Cmp(s.Quantity) < 0 &&
 				s.Date+31 == e.Before
@@ -248,7 +249,7 @@ func checkEmbargoes(t *rapid.T, d drawn, closed []Restriction, b *Book, from int
 				after := drawn{d.rules, append(slices.Clone(d.txs), buy), on}.build(t, on)
 				more := disallowedSince(t, after, from, e.Tickers).Cmp(before) > 0
 				if want := open && on < e.Before; more != want {
-					t.Fatalf("%s bought on %s, closed before %s: more is disallowed %t, want %t\n%s", ticker, on, e.Before, more, want, tell(after))
+					t.Fatalf("%s bought on %s, restricted before %s: more is disallowed %t, want %t\n%s", ticker, on, e.Before, more, want, formatBook(after))
 				}
 			}
 		}
