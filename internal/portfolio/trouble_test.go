@@ -150,7 +150,7 @@ func questionTroubles() []trouble {
 		{name: "no exit rules", change: rows("2026-01-02,brk,buy,GLD,15,20,,,"), exit: ExitQuery{Ticker: "gld"}, kind: NoExitRules, says: "there are no exit rules for GLD", only: "exits"},
 		{name: "no rule", change: "-- portfolio.yaml --\naccounts: [{id: brk}]\nexit_rules: {SLV: {}}\n", kind: BadConfig, says: "exit rules of SLV: no exit rules are configured*", only: "exits"},
 		{name: "sizing above 1", change: "-- portfolio.yaml --\naccounts: [{id: brk}]\nexit_rules: {SLV: {rules: {momentum_exit: {}}, sizing: {max: 1.5}}}\n", kind: BadConfig,
-			says: "exit rules of SLV: sizing max 1.5 is not a part of a position*", only: "exits"},
+			says: "exit rules of SLV: sizing max 1.5 is not a fraction of a position*", only: "exits"},
 		{name: "shares are not a number", exit: ExitQuery{Shares: "many"}, kind: BadArgument, says: `shares "many" is not a number above 0`, only: "exits"},
 		{name: "no shares", exit: ExitQuery{Shares: "0"}, kind: BadArgument, says: `shares "0" is not a number above 0`, only: "exits"},
 		{name: "negative shares", exit: ExitQuery{Shares: "-5"}, kind: BadArgument, says: `shares "-5" is not a number above 0`, only: "exits"},
