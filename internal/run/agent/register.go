@@ -161,7 +161,8 @@ func ReapOrphans(dir string, grace time.Duration, release func(owner string) err
 		if !ok {
 			continue
 		}
-		n, err := reapOwner(filepath.Join(dir, file.Name()), grace, func() error { return release(owner) })
+		end := func(agents map[string][]process.ID) (int, error) { return endSessions(agents, grace) }
+		n, err := reapOwner(filepath.Join(dir, file.Name()), end, func() error { return release(owner) })
 		ended += n
 		if err != nil {
 			errs = append(errs, fmt.Errorf("end the agents of %s: %w", owner, err))
@@ -179,8 +180,9 @@ func Empty(dir string) (bool, error) {
 	return !slices.ContainsFunc(entries, func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), suffix) }), nil
 }
 
-// reapOwner reaps one owner while holding its lock, so that only one process does it at a time.
-func reapOwner(name string, grace time.Duration, release func() error) (ended int, err error) {
+// reapOwner reaps one owner while holding its lock, so that only one process does it at a time. It does not release anything before all
+// agents have ended.
+func reapOwner(name string, end func(map[string][]process.ID) (int, error), release func() error) (ended int, err error) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // another process was faster
@@ -196,7 +198,7 @@ func reapOwner(name string, grace time.Duration, release func() error) (ended in
 	if err != nil {
 		return 0, err
 	}
-	ended, err = endSessions(running(text), grace)
+	ended, err = end(running(text))
 	if err == nil {
 		err = release()
 	}

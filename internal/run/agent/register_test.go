@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ import (
 	"signalbox/internal/process"
 )
 
-// childVariable makes this test binary an owner of agents, as another process.
+// childVariable makes this test binary another process that owns agents.
 const childVariable = "AGENT_TEST_CHILD"
 
 const soon = time.Millisecond
@@ -37,25 +38,29 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// report is what the other process says about itself.
+// report is what the other process prints.
 type report struct {
-	Owner  string
-	Agents []process.ID
+	Owner   string
+	Agents  []process.ID
+	Escaped int // pid of a process in another group and system session
 }
 
-// own joins a register, starts two agents and a third that ends, says so, and does nothing more.
+// own joins a register, starts two agents and a third that ends, prints a report, and waits. The second agent has started a process
+// that left its group.
 func own(dir string) error {
 	owner, err := Join(dir)
 	if err != nil {
 		return err
 	}
-	said := report{Owner: owner.ID()}
-	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`, `sleep 1000`} {
+	r := report{Owner: owner.ID()}
+	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`, `setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000`} {
 		session := fmt.Sprintf("%s.%d", owner.ID(), i)
 		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Fill{Session: session})
 		if err != nil {
 			return err
 		}
+		stdout, w := io.Pipe()
+		spec.Stdout = w
 		p, err := process.Start(spec, func(id process.ID) error { return owner.Add(session, id) })
 		if err != nil {
 			return err
@@ -65,9 +70,14 @@ func own(dir string) error {
 			owner.Remove(session)
 			continue
 		}
-		said.Agents = append(said.Agents, p.ID())
+		if strings.Contains(script, "setsid") && runtime.GOOS == "linux" {
+			if _, err := fmt.Fscan(stdout, &r.Escaped); err != nil {
+				return err
+			}
+		}
+		r.Agents = append(r.Agents, p.ID())
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
@@ -88,19 +98,19 @@ func owner(t *testing.T, dir string) (*exec.Cmd, report) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var said report
+	var r report
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	if err := errors.Join(err, json.Unmarshal(line, &said)); err != nil {
-		t.Fatalf("the other process says %q: %v", line, err)
+	if err := errors.Join(err, json.Unmarshal(line, &r)); err != nil {
+		t.Fatalf("the other process printed %q: %v", line, err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-		for _, id := range said.Agents {
+		for _, id := range r.Agents {
 			process.EndOrphan(id, soon)
 		}
 	})
-	return cmd, said
+	return cmd, r
 }
 
 func kill(t *testing.T, cmd *exec.Cmd) {
@@ -109,6 +119,12 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	cmd.Wait()
+}
+
+// isRunning reports whether a process of another parent is running. Linux only.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
 func alive(agents []process.ID) (n int) {
@@ -132,19 +148,19 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestAgentsOfAKilledOwner(t *testing.T) {
+func TestReapOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "register")
 	mine, err := Join(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd, other := owner(t, dir)
-	if n, err := ReapOrphans(dir, soon, func(owner string) error { return fmt.Errorf("%s lives", owner) }); n != 0 || err != nil || alive(other.Agents) != 2 {
-		t.Errorf("of owners that live: ended %d, %v, %d agents left", n, err, alive(other.Agents))
+	if n, err := ReapOrphans(dir, soon, func(owner string) error { return fmt.Errorf("%s is running", owner) }); n != 0 || err != nil || alive(other.Agents) != 2 {
+		t.Errorf("with running owners: ended %d, %v, %d agents left", n, err, alive(other.Agents))
 	}
 	kill(t, cmd)
 	if alive(other.Agents) != 2 {
-		t.Fatal("the agents ended with their owner, and this test tries nothing")
+		t.Fatal("the agents ended with their owner")
 	}
 
 	busy := errors.New("the journal is busy")
@@ -152,7 +168,10 @@ func TestAgentsOfAKilledOwner(t *testing.T) {
 	n, err := ReapOrphans(dir, soon, func(owner string) error {
 		released = append(released, owner)
 		if left := alive(other.Agents); left != 0 {
-			t.Errorf("released while %d agents run", left)
+			t.Errorf("released while %d agents are running", left)
+		}
+		if runtime.GOOS == "linux" && isRunning(other.Escaped) {
+			t.Error("released while an escaped process is running")
 		}
 		return busy
 	})
@@ -175,7 +194,7 @@ func TestAgentsOfAKilledOwner(t *testing.T) {
 	}
 }
 
-func TestOneReleaseOfSeveralAtOnce(t *testing.T) {
+func TestConcurrentReapersReleaseOnce(t *testing.T) {
 	dir := t.TempDir()
 	cmd, _ := owner(t, dir)
 	kill(t, cmd)
@@ -204,13 +223,13 @@ func TestOneReleaseOfSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// TestJoinAmongTheReapOrphans has owners come while others clear up: none may lose its place.
-func TestJoinAmongTheReapOrphans(t *testing.T) {
+// Owners that join while others reap must not lose their files.
+func TestJoinDuringReap(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	stop := make(chan struct{})
-	var clearing sync.WaitGroup
-	clearing.Go(func() {
+	var reaping sync.WaitGroup
+	reaping.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -241,10 +260,10 @@ func TestJoinAmongTheReapOrphans(t *testing.T) {
 	}
 	all.Wait()
 	close(stop)
-	clearing.Wait()
+	reaping.Wait()
 }
 
-func TestLeavingAgentsBehind(t *testing.T) {
+func TestLeaveWithRunningAgents(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Join(dir)
 	if err != nil {
@@ -277,39 +296,39 @@ func TestOwnersFile(t *testing.T) {
 	}
 	defer o.Leave()
 	one, two := process.ID{PID: 1, Started: "x"}, process.ID{PID: 2, Started: "y"}
-	wantNoted := func(want map[string][]process.ID) {
+	wantEntries := func(want map[string][]process.ID) {
 		t.Helper()
 		text, err := os.ReadFile(o.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A process killed while it writes leaves the beginning of a line.
+		// A process that is killed while it writes leaves an incomplete line.
 		if diff := cmp.Diff(want, running(append(text, `{"session":"s.9","pi`...))); diff != "" {
-			t.Errorf("noted (-want +got):\n%s", diff)
+			t.Errorf("entries (-want +got):\n%s", diff)
 		}
 	}
-	note := func(session string, id process.ID) {
+	add := func(session string, id process.ID) {
 		if err := o.Add(session, id); err != nil {
 			t.Error(err)
 		}
 	}
-	wantNoted(map[string][]process.ID{})
-	note("s.1", one)
-	note("s.2", one)
-	note("s.2", two)
-	wantNoted(map[string][]process.ID{"s.1": {one}, "s.2": {one, two}})
+	wantEntries(map[string][]process.ID{})
+	add("s.1", one)
+	add("s.2", one)
+	add("s.2", two)
+	wantEntries(map[string][]process.ID{"s.1": {one}, "s.2": {one, two}})
 	o.Remove("s.2")
-	wantNoted(map[string][]process.ID{"s.1": {one}})
+	wantEntries(map[string][]process.ID{"s.1": {one}})
 	o.Remove("s.1")
 	if info, err := os.Stat(o.name); err != nil || info.Size() != 0 {
 		t.Errorf("an owner without agents: %v, %v", info, err)
 	}
-	note("s.3", two)
-	wantNoted(map[string][]process.ID{"s.3": {two}})
+	add("s.3", two)
+	wantEntries(map[string][]process.ID{"s.3": {two}})
 	o.Remove("s.3")
 }
 
-func TestRegisterThatIsNotThere(t *testing.T) {
+func TestMissingRegister(t *testing.T) {
 	dir := t.TempDir()
 	if n, err := ReapOrphans(filepath.Join(dir, "gone"), soon, nil); n != 0 || err != nil {
 		t.Errorf("ended %d, %v", n, err)
@@ -323,5 +342,28 @@ func TestRegisterThatIsNotThere(t *testing.T) {
 	}
 	if _, err := ReapOrphans(file, soon, nil); err == nil {
 		t.Error("read a file")
+	}
+}
+
+// An owner's leases are not released while one of its agents cannot be ended.
+func TestReapOwnerThatCannotBeEnded(t *testing.T) {
+	dir := t.TempDir()
+	o, err := Join(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(o.Add("s.1", process.ID{PID: 1, Started: "x"}), o.Leave()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := errors.New("it does not end")
+	released := 0
+	release := func() error { released++; return nil }
+	_, err = reapOwner(o.name, func(map[string][]process.ID) (int, error) { return 0, stuck }, release)
+	if !errors.Is(err, stuck) || released != 0 || len(files(t, dir)) != 1 {
+		t.Errorf("released %d times, files %v: %v", released, files(t, dir), err)
+	}
+	n, err := reapOwner(o.name, func(agents map[string][]process.ID) (int, error) { return len(agents), nil }, release)
+	if n != 1 || err != nil || released != 1 || files(t, dir) != nil {
+		t.Errorf("ended %d, released %d times, files %v: %v", n, released, files(t, dir), err)
 	}
 }
