@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsLeftBehindIsEnded(t *testing.T) {
+func TestLeftoverProcessesAreEnded(t *testing.T) {
 	for name, script := range map[string]string{
 		"one that ends":     `sleep 1000 & echo $!; read -r _; exit 3`,
 		"one that does not": `(trap "" TERM; while :; do sleep 1000; done) & echo $!; read -r _; exit 3`,
@@ -24,17 +24,17 @@ func TestWhatIsLeftBehindIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := shell(script)
 			spec.Interactive, spec.Grace = true, soon
-			p, lines := startSaying(t, spec)
+			p, lines := startReading(t, spec)
 			child := identify(t, nextLine(t, lines))
 			if !child.Alive() {
-				t.Error("the child is not there")
+				t.Error("the child is not running")
 			}
-			if err := p.WriteLine("go on"); err != nil {
+			if err := p.WriteLine("continue"); err != nil {
 				t.Error(err)
 			}
 			wantExit(t, p.Wait(), 3, "")
 			if child.Alive() {
-				t.Error("the child is still there")
+				t.Error("the child is still running")
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestStop(t *testing.T) {
 		{"ends in order", Spec{Argv: []string{os.Args[0], ""}, Env: append(Environ(), childVariable+"=obey", "GORACE=atexit_sleep_ms=0")}, 7, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p, lines := startSaying(t, tt.spec)
+			p, lines := startReading(t, tt.spec)
 			nextLine(t, lines)
 			var all sync.WaitGroup
 			for range 4 {
@@ -62,26 +62,26 @@ func TestStop(t *testing.T) {
 			p.Stop(0)
 			wantExit(t, p.Wait(), tt.code, tt.signal)
 			if p.ID().Alive() {
-				t.Error("it is still there")
+				t.Error("the program is still running")
 			}
 		})
 	}
 }
 
-func TestStopOfOneThatIgnoresIt(t *testing.T) {
+func TestStopKillsAfterGrace(t *testing.T) {
 	const script = `trap '' TERM; (trap '' TERM; echo child; sleep 1000; sleep 1000) & echo ready; while :; do sleep 1000; done`
 	spec := shell(script)
 	spec.Grace = ample
-	p, lines := startSaying(t, spec)
+	p, lines := startReading(t, spec)
 	nextLine(t, lines)
 	nextLine(t, lines)
 	p.Stop(ample)
-	p.Stop(soon) // the one that is over first counts
+	p.Stop(soon) // the earliest deadline applies
 	p.Stop(ample)
 	wantExit(t, p.Wait(), 137, "SIGKILL")
 }
 
-func TestStopBeforeTheProgramBegins(t *testing.T) {
+func TestStopAtOnce(t *testing.T) {
 	p := start(t, shell(`while :; do sleep 1000; done`))
 	p.Stop(soon)
 	if exit := p.Wait(); exit.Signal == "" {
@@ -89,23 +89,23 @@ func TestStopBeforeTheProgramBegins(t *testing.T) {
 	}
 }
 
-// escape is a script that starts a program outside its group and session; it needs a tool that only Linux has.
+// escape is a script that starts a program outside its group and system session. It needs setsid, which only Linux has.
 const escape = `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1000; done' & read -r _; exit 3`
 
-func TestEscapedIsFoundByItsSession(t *testing.T) {
+func TestEscapedProcessIsEnded(t *testing.T) {
 	onLinux(t)
 	spec := shell(escape)
 	spec.Interactive, spec.Grace = true, soon
 	spec.Env = append(Environ(), SessionVariable+"=w-1.1")
-	p, lines := startSaying(t, spec)
+	p, lines := startReading(t, spec)
 	escaped := identify(t, nextLine(t, lines))
 	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-1.10")})
-	if err := p.WriteLine("go on"); err != nil {
+	if err := p.WriteLine("continue"); err != nil {
 		t.Error(err)
 	}
 	wantExit(t, p.Wait(), 3, "")
 	if escaped.Alive() {
-		t.Error("it escaped")
+		t.Error("the escaped process is still running")
 	}
 	if !other.ID().Alive() {
 		t.Error("a process of another session was ended")
@@ -119,15 +119,15 @@ func TestEscapedIsFoundByItsSession(t *testing.T) {
 	}
 }
 
-// TestEscapedDoesNotHoldUp has a process that nobody can find keep the output open, and write on.
-func TestEscapedDoesNotHoldUp(t *testing.T) {
+// An escaped process that cannot be found, and that keeps the output open and writes to it, does not block Wait.
+func TestEscapedProcessDoesNotBlockWait(t *testing.T) {
 	onLinux(t)
 	spec := shell(`setsid sh -c 'echo $$; while :; do sleep 0.01; echo still; done' & read -r _; echo last; exit 3`)
 	spec.Interactive, spec.Grace = true, 50*soon
-	p, lines := startSaying(t, spec)
+	p, lines := startReading(t, spec)
 	escaped := identify(t, nextLine(t, lines))
 	t.Cleanup(func() { EndOrphan(escaped, soon) })
-	if err := p.WriteLine("go on"); err != nil {
+	if err := p.WriteLine("continue"); err != nil {
 		t.Error(err)
 	}
 	for nextLine(t, lines) != "last" {
@@ -141,15 +141,15 @@ func TestEscapedDoesNotHoldUp(t *testing.T) {
 	}()
 	wantExit(t, p.Wait(), 3, "")
 	if !escaped.Alive() {
-		t.Error("it was ended, and this test tries nothing")
+		t.Error("the escaped process was ended")
 	}
 }
 
-func TestParentKilledBeforeTheGate(t *testing.T) {
+func TestParentKilledBeforeGateOpens(t *testing.T) {
 	dir := t.TempDir()
 	cmd, id, _ := parent(t, "hesitate", dir)
 	if !id.Alive() {
-		t.Error("nothing waits at the gate")
+		t.Error("the gate is not running")
 	}
 	killAndReap(t, cmd)
 	waitUntilGone(t, id)
@@ -162,11 +162,11 @@ func TestOrphan(t *testing.T) {
 	dir := t.TempDir()
 	cmd, id, lines := parent(t, "run", dir)
 	if got := nextLine(t, lines); got != "ready" {
-		t.Fatalf("the program says %q", got)
+		t.Fatalf("the program printed %q", got)
 	}
 	killAndReap(t, cmd)
 	if !id.Alive() {
-		t.Fatal("the program ended with its parent, and this test tries nothing")
+		t.Fatal("the program ended with its parent")
 	}
 	for _, other := range []ID{{id.PID, id.Started + "1"}, {id.PID, ""}, {0, id.Started}, {-1, id.Started}} {
 		if found, err := EndOrphan(other, soon); found || err != nil || other.Alive() || !id.Alive() {
@@ -179,7 +179,7 @@ func TestOrphan(t *testing.T) {
 	waitUntilGone(t, id)
 }
 
-// TestOrphanedGroup has a program end whose parent was killed, and leave something behind that has nothing of ours about it.
+// If an orphan has ended, the rest of its group is ended, even processes without a session.
 func TestOrphanedGroup(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; env -i sleep 1000 & echo $!; read -r _")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -196,7 +196,7 @@ func TestOrphanedGroup(t *testing.T) {
 	in.Close()
 	cmd.Wait()
 	if _, there := lookUp(leader.PID); there || !left[0].Alive() || !left[1].Alive() {
-		t.Fatal("this test tries nothing")
+		t.Fatal("the leader is still running, or its group is not")
 	}
 	if found, err := EndOrphan(leader, soon); !found || err != nil || left[0].Alive() || left[1].Alive() {
 		t.Errorf("found %v, %v", found, err)
@@ -206,8 +206,8 @@ func TestOrphanedGroup(t *testing.T) {
 	}
 }
 
-// TestOrphanedGroupOfOthers has a number become that of another group, whose leader is gone too.
-func TestOrphanedGroupOfOthers(t *testing.T) {
+// A group without a session is not touched: its id may have been reused.
+func TestReusedGroupID(t *testing.T) {
 	onLinux(t)
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -235,8 +235,8 @@ func TestOrphansOfASession(t *testing.T) {
 	}
 }
 
-// TestSessionWithin has an agent's own programs end with the agent's session, and not the other way round.
-func TestSessionWithin(t *testing.T) {
+// The programs of a nested session end with the outer session, and not the other way round.
+func TestNestedSession(t *testing.T) {
 	onLinux(t)
 	t.Setenv(SessionVariable, "w-2.1")
 	own := NestedSession("tool-1")
@@ -255,13 +255,13 @@ func TestSessionWithin(t *testing.T) {
 	wantExit(t, inner.Wait(), 143, "SIGTERM")
 	t.Setenv(SessionVariable, "")
 	if got := NestedSession("tool-1"); got != "tool-1" {
-		t.Errorf("outside of a session it is %q", got)
+		t.Errorf("without an outer session it is %q", got)
 	}
 }
 
 func onLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells what a process carries")
+		t.Skip("the environment of other processes can be read only on Linux")
 	}
 }

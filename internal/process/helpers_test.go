@@ -22,10 +22,10 @@ import (
 	"signalbox"
 )
 
-// childVariable makes this test binary do something else, as another process. Its value names what.
+// childVariable makes this test binary run one of the functions below, as another process.
 const childVariable = "PROCESS_TEST_CHILD"
 
-// soon is a grace that is over at once, ample one that no test waits for.
+// soon is a grace that ends at once, and ample one that no test waits for.
 const (
 	soon  = time.Millisecond
 	ample = time.Hour
@@ -46,24 +46,24 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// agent is a program that shows that it ran, and stays.
+// agent returns a program that leaves a mark when it runs, and does not end.
 func agent(dir string) Spec {
 	return shell(`echo ran > ` + filepath.Join(dir, "ran") + `; echo ready; while :; do sleep 1000; done`)
 }
 
-// hesitate starts a program, and never gets to the end of noting that.
+// hesitate starts a program, and never returns from the callback that records it.
 func hesitate(dir string) error {
 	_, err := Start(agent(dir), func(id ID) error {
 		if err := json.NewEncoder(os.Stdout).Encode(id); err != nil {
 			return err
 		}
-		_, err := io.Copy(io.Discard, os.Stdin) // which nobody closes
+		_, err := io.Copy(io.Discard, os.Stdin) // never closed
 		return err
 	})
 	return err
 }
 
-// runAgent starts a program, says so when it runs, and waits for its end.
+// runAgent starts a program, prints its identity, and waits for it.
 func runAgent(dir string) error {
 	spec := agent(dir)
 	spec.Env = append(Environ(), SessionVariable+"=test-"+filepath.Base(dir))
@@ -76,7 +76,7 @@ func runAgent(dir string) error {
 	return nil
 }
 
-// obey ends in its own way when it is told to. (A shell can miss a signal that comes just before it waits.)
+// obey exits with status 7 on SIGTERM. (A shell can miss a signal that arrives just before it waits.)
 func obey(string) error {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
@@ -86,7 +86,7 @@ func obey(string) error {
 	return nil
 }
 
-// parent starts another process that starts a program, and returns it, the identity of the program, and its output.
+// parent starts another process that starts a program. It returns the process, the identity of the program, and its output.
 func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
@@ -104,7 +104,7 @@ func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
 	var id ID
 	line, err := lines.ReadBytes('\n')
 	if err := errors.Join(err, json.Unmarshal(line, &id)); err != nil {
-		t.Fatalf("the other process says %q: %v", line, err)
+		t.Fatalf("the other process printed %q: %v", line, err)
 	}
 	t.Cleanup(func() { EndOrphan(id, soon) })
 	return cmd, id, lines
@@ -116,13 +116,13 @@ func killAndReap(t *testing.T, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Fatal("it was not killed")
+		t.Fatal("the process was not killed")
 	}
 }
 
 func shell(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }
 
-// start starts a program that is gone when the test ends.
+// start starts a program, which is stopped when the test ends.
 func start(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(spec, nil)
@@ -136,7 +136,7 @@ func start(t *testing.T, spec Spec) *Process {
 	return p
 }
 
-// run runs a program to its end.
+// run runs a program and returns its output.
 func run(t *testing.T, spec Spec) (Exit, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -145,8 +145,8 @@ func run(t *testing.T, spec Spec) (Exit, string) {
 	return exit, out.String()
 }
 
-// startSaying starts a program and returns the lines that it writes.
-func startSaying(t *testing.T, spec Spec) (*Process, *bufio.Reader) {
+// startReading starts a program and returns a reader of its output.
+func startReading(t *testing.T, spec Spec) (*Process, *bufio.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
 	spec.Stdout = w
@@ -167,7 +167,7 @@ func nextLine(t *testing.T, lines *bufio.Reader) string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// identify returns the identity of a pid that a program wrote.
+// identify returns the identity of a pid that a program printed.
 func identify(t *testing.T, text string) ID {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(text))
@@ -192,6 +192,6 @@ func wantHint(t *testing.T, err error, code signalbox.Code, text string) {
 	t.Helper()
 	var e *signalbox.Error
 	if !errors.As(err, &e) || e.Code != code || e.Hint == "" || !strings.Contains(err.Error(), text) {
-		t.Errorf("error %#v (%v), want one of code %d with a hint that says %q", err, err, code, text)
+		t.Errorf("error %#v (%v), want code %d, a hint, and %q", err, err, code, text)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"signalbox"
 )
 
-func TestProgramGetsWhatItWasGiven(t *testing.T) {
+func TestArgumentsInputAndEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
 	spec := shell(`printf '%s|%s|%s|%s' "$A" "$1" "$PWD" "$(cat)"; [ "$(pwd -P)" = "$(cd "$2" && pwd -P)" ] || echo elsewhere; echo oh >&2; exit 3`)
@@ -30,11 +30,11 @@ func TestProgramGetsWhatItWasGiven(t *testing.T) {
 		t.Errorf("it wrote %q, want %q", got, want)
 	}
 	if got := errs.String(); got != "oh\n" {
-		t.Errorf("it wrote %q as errors", got)
+		t.Errorf("standard error is %q", got)
 	}
 }
 
-func TestProgramKnowsItsFolder(t *testing.T) {
+func TestPWD(t *testing.T) {
 	dir := t.TempDir()
 	exit, out := run(t, Spec{Argv: []string{"printenv", "PWD"}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}})
 	wantExit(t, exit, 0, "")
@@ -43,24 +43,24 @@ func TestProgramKnowsItsFolder(t *testing.T) {
 	}
 }
 
-func TestNothingBeyondWhatItWasGiven(t *testing.T) {
+func TestNoKeyFilesOrTerminal(t *testing.T) {
 	t.Setenv("SIGNALBOX_KEY", "secret")
 	const count = `ls /dev/fd | wc -w`
-	open, err := exec.Command("sh", "-c", count).Output() // what this process itself inherited is not for us to close
+	open, err := exec.Command("sh", "-c", count).Output() // files that the test process inherited
 	if err != nil {
 		t.Fatal(err)
 	}
 	exit, out := run(t, shell(`echo "${SIGNALBOX_KEY-none}"; cat; `+count+`; tty >/dev/null || echo no terminal; : </dev/tty && echo a terminal`))
 	lines := strings.Split(out, "\n")
 	if exit.Code == 0 {
-		t.Error("it has a terminal")
+		t.Error("the program has a terminal")
 	}
 	if len(lines) < 3 || lines[0] != "none" || lines[1]+"\n" != string(open) || lines[2] != "no terminal" {
-		t.Errorf("it wrote %q; %s files should be open", out, open)
+		t.Errorf("output %q; want %s open files", out, open)
 	}
 }
 
-func TestProgramThatIsNotThere(t *testing.T) {
+func TestProgramNotFound(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plain"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestProgramThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestProgramIsFoundFromItsFolder(t *testing.T) {
+func TestRelativeProgram(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "it"), []byte("#!/bin/sh\necho here\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -102,45 +102,45 @@ func TestLargeInputAndOutput(t *testing.T) {
 	exit, out := run(t, Spec{Argv: []string{"cat"}, Stdin: input})
 	wantExit(t, exit, 0, "")
 	if out != string(input) {
-		t.Errorf("%d bytes came back of %d", len(out), len(input))
+		t.Errorf("got %d of %d bytes", len(out), len(input))
 	}
 }
 
-func TestInputThatNobodyReads(t *testing.T) {
+func TestUnreadInput(t *testing.T) {
 	exit, _ := run(t, Spec{Argv: []string{"sh", "-c", "exit 4"}, Stdin: make([]byte, 1<<20)})
 	wantExit(t, exit, 4, "")
 }
 
 func TestConversation(t *testing.T) {
-	spec := shell(`while read -r line; do echo "heard $line"; done; echo over; exit 5`)
+	spec := shell(`while read -r line; do echo "read $line"; done; echo over; exit 5`)
 	spec.Interactive, spec.Stdin = true, []byte("the prompt\n")
-	p, lines := startSaying(t, spec)
-	if got := nextLine(t, lines); got != "heard the prompt" {
-		t.Errorf("it says %q", got)
+	p, lines := startReading(t, spec)
+	if got := nextLine(t, lines); got != "read the prompt" {
+		t.Errorf("output %q", got)
 	}
 	for _, text := range []string{"one", "two"} {
 		if err := p.WriteLine(text); err != nil {
 			t.Error(err)
 		}
-		if got := nextLine(t, lines); got != "heard "+text {
-			t.Errorf("it says %q", got)
+		if got := nextLine(t, lines); got != "read "+text {
+			t.Errorf("output %q", got)
 		}
 	}
 	p.CloseInput()
 	if got := nextLine(t, lines); got != "over" {
-		t.Errorf("it says %q", got)
+		t.Errorf("output %q", got)
 	}
 	wantExit(t, p.Wait(), 5, "")
 	if p.WriteLine("three") == nil {
-		t.Error("a program that has ended listens")
+		t.Error("WriteLine to a program that has ended succeeds")
 	}
 	if start(t, shell("exit 0")).WriteLine("hello") == nil {
-		t.Error("a program that is not interactive listens")
+		t.Error("WriteLine to a program that is not interactive succeeds")
 	}
 }
 
-// TestSayingToTheDeaf says far more than a pipe holds to a program that reads nothing.
-func TestSayingToTheDeaf(t *testing.T) {
+// WriteLine does not block, even if the program reads nothing and the pipe is full.
+func TestWriteLineDoesNotBlock(t *testing.T) {
 	spec := shell(`while :; do sleep 1000; done`)
 	spec.Interactive = true
 	p := start(t, spec)
@@ -152,21 +152,21 @@ func TestSayingToTheDeaf(t *testing.T) {
 	p.Stop(ample)
 	wantExit(t, p.Wait(), 143, "SIGTERM")
 	if p.WriteLine("more") == nil {
-		t.Error("a program that was ended listens")
+		t.Error("WriteLine to a program that was ended succeeds")
 	}
 }
 
-func TestProgramBeginsOnlyWhenItIsNoted(t *testing.T) {
+func TestProgramRunsOnlyAfterCallback(t *testing.T) {
 	dir := t.TempDir()
 	refused := errors.New("the disk is full")
 	var noted ID
 	_, err := Start(agent(dir), func(id ID) error {
 		noted = id
 		if !id.Alive() {
-			t.Error("it is not there when it is to be noted")
+			t.Error("there is no process when the callback runs")
 		}
 		if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
-			t.Error("it ran before it was noted")
+			t.Error("the program ran before the callback")
 		}
 		return refused
 	})
@@ -174,19 +174,19 @@ func TestProgramBeginsOnlyWhenItIsNoted(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if noted.Alive() {
-		t.Error("it is still there")
+		t.Error("the process is still there")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
-		t.Error("it ran although it was not noted")
+		t.Error("the program ran although the callback failed")
 	}
 }
 
-func TestProgramIsTheOneNoted(t *testing.T) {
+func TestIdentity(t *testing.T) {
 	var noted ID
 	p, err := Start(shell(`echo $$`), func(id ID) error {
 		noted = id
 		if session, err := unix.Getsid(id.PID); session != id.PID || err != nil {
-			t.Errorf("its session is %d, %v; it may have a terminal", session, err)
+			t.Errorf("its system session is %d, %v; it may have a terminal", session, err)
 		}
 		return nil
 	})
@@ -200,11 +200,11 @@ func TestProgramIsTheOneNoted(t *testing.T) {
 	}
 	wantExit(t, exit, 137, "SIGKILL")
 	if p.ID() != noted || noted.PID == 0 || noted.Started == "" {
-		t.Errorf("noted %+v, it is %+v", noted, p.ID())
+		t.Errorf("the callback got %+v, the program is %+v", noted, p.ID())
 	}
 }
 
-// failing is a writer that takes no more after the first time.
+// failing is a writer that fails from the second Write on.
 type failing struct {
 	mu     sync.Mutex
 	writes int
@@ -219,7 +219,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return 0, errFull
 }
 
-func TestOutputThatCannotBePassedOn(t *testing.T) {
+func TestFailingWriter(t *testing.T) {
 	to := new(failing)
 	spec := Spec{Argv: []string{"cat"}, Stdin: make([]byte, 1<<20), Stdout: to}
 	exit := start(t, spec).Wait()
@@ -228,7 +228,7 @@ func TestOutputThatCannotBePassedOn(t *testing.T) {
 	}
 }
 
-func TestManyProgramsLeaveNothingOpen(t *testing.T) {
+func TestNoLeakedFiles(t *testing.T) {
 	open := func() int {
 		names, err := os.ReadDir("/dev/fd")
 		if err != nil {
@@ -260,11 +260,11 @@ func TestManyProgramsLeaveNothingOpen(t *testing.T) {
 	before := open()
 	round(programs)
 	if after := open(); after > before {
-		t.Errorf("%d files are open, %d before", after, before)
+		t.Errorf("%d open files, %d before", after, before)
 	}
 }
 
-// TestStartErrors has what the system says become what people are told, and callers can tell what passes.
+// Errors of the system get a hint, and callers can recognise the transient ones.
 func TestStartErrors(t *testing.T) {
 	for errno, transient := range map[syscall.Errno]bool{syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.EMFILE: true, syscall.ENFILE: true,
 		syscall.E2BIG: false, syscall.EACCES: false} {

@@ -26,7 +26,7 @@ func lookUp(pid int) (processInfo, bool) {
 	if !ok {
 		return processInfo{}, false
 	}
-	// The start time counts from boot, so it is unique only together with the boot id.
+	// The start time counts from boot. Only together with the boot id is it unique.
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		boot = nil

@@ -2,7 +2,7 @@ package process
 
 import "testing"
 
-// waitUntilGone waits for the end of a process that need not be a child.
+// waitUntilGone waits until a process has ended. It need not be a child.
 func waitUntilGone(t *testing.T, id ID) {
 	t.Helper()
 	if id.Alive() {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitUntilGone waits for the end of a process that need not be a child.
+// waitUntilGone waits until a process has ended. It need not be a child.
 func waitUntilGone(t *testing.T, id ID) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(id.PID, 0)

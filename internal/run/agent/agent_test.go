@@ -77,16 +77,16 @@ func TestPromptInAFile(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v, input %q", name, len(text), err, spec.Stdin)
 			}
 			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-				t.Errorf("%v, %v: others can read it", info, err)
+				t.Errorf("%v, %v: other users can read it", info, err)
 			}
 			cleanup()
 			if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the file is left: %v", err)
+				t.Errorf("the file was not removed: %v", err)
 			}
 		})
 	}
 	if _, cleanup, err := (Command{Argv: []string{"a", "{prompt_file}"}}).Build(Fill{ScratchDir: filepath.Join(t.TempDir(), "gone")}); err == nil || cleanup == nil {
-		t.Errorf("a prompt in no folder: %v", err)
+		t.Errorf("a prompt in a missing folder: %v", err)
 	}
 }
 
@@ -102,16 +102,16 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	if !slices.Contains(env, "KEPT=yes") {
-		t.Error("it does not inherit")
+		t.Error("the environment is not inherited")
 	}
 	for _, entry := range env[:len(env)-len(tail)] {
 		if strings.HasPrefix(entry, "SIGNALBOX_") || strings.HasPrefix(entry, "TAKEN") {
-			t.Errorf("it inherits %s", entry)
+			t.Errorf("%s is inherited", entry)
 		}
 	}
 }
 
-func TestCommandThatCannotBe(t *testing.T) {
+func TestInvalidCommands(t *testing.T) {
 	for _, tt := range []struct {
 		c    Command
 		says string
@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if os.PathSeparator != '/' {
-		return // programs have other names there
+		return // programs have other names on Windows
 	}
 	for _, name := range []string{"mine", "claude"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {

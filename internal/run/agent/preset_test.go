@@ -21,7 +21,7 @@ func TestPresets(t *testing.T) {
 	for _, name := range Presets() {
 		c, ok := Preset(name)
 		if !ok {
-			t.Fatalf("%s is no preset", name)
+			t.Fatalf("there is no preset %s", name)
 		}
 		with := build(t, c, Fill{Prompt: []byte("do it"), Model: "M"})
 		without := build(t, c, Fill{})
@@ -38,21 +38,21 @@ func TestPresets(t *testing.T) {
 		if string(c.Format) != name || c.Linger == 0 || installCommand(name) == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
-		// Without another server nothing is set that has to do with one.
+		// Without a base URL nothing about servers is set.
 		same, err := PresetAt(name, "", "M")
 		if diff := cmp.Diff(c, same); diff != "" || err != nil {
 			t.Errorf("%s without a server: %v\n%s", name, err, diff)
 		}
 	}
 	if _, ok := Preset("gone"); ok || len(want) != len(Presets()) {
-		t.Error("a preset too many")
+		t.Error("there is a preset called gone")
 	}
 	if _, err := PresetAt("gone", "http://127.0.0.1:1", ""); err == nil {
-		t.Error("a preset too many at another server")
+		t.Error("there is a preset called gone")
 	}
 }
 
-// noKeys takes away every key that the machine may have, and gives the user a folder of the test's own.
+// noKeys unsets all API keys and sets the home folder to one of the test.
 func noKeys(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"} {
@@ -115,7 +115,7 @@ func TestPresetAtKeepsTheUsersKeys(t *testing.T) {
 		}
 		for _, variable := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"} {
 			if value, set := c.Env[variable]; set {
-				t.Errorf("%s: %s is set to %q over the user's", name, variable, value)
+				t.Errorf("%s: %s replaces the user's key with %q", name, variable, value)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestOpencodeConfig(t *testing.T) {
 			Models  map[string]any
 		}
 	}
-	// A model's name may have a slash in it, and a quote does not break out.
+	// The name of a model may contain a slash, and a quote is escaped.
 	const model = `org/a"b`
 	c, err := PresetAt("opencode", "http://127.0.0.1:7/v1", model)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestOpencodeConfig(t *testing.T) {
 		provider.Options["baseURL"] != "http://127.0.0.1:7/v1" {
 		t.Errorf("%+v", config)
 	}
-	// It has to be given some model.
+	// A model is required.
 	c, _ = PresetAt("opencode", "http://127.0.0.1:7/v1", "")
 	if got := strings.Join(build(t, c, Fill{}).Argv, " "); got != "opencode run --format json -m signalbox/default" {
 		t.Error(got)
@@ -178,7 +178,7 @@ func TestGeminiHome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is right is left, what is not is written anew.
+	// Correct settings are not written again; others are replaced.
 	if _, err := PresetAt("gemini", "http://127.0.0.1:7", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestGeminiHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
-	// A place that cannot be written is an error, and the rest of the command stands.
+	// If the settings cannot be written, the rest of the command is still valid.
 	if err := os.RemoveAll(c.Env["GEMINI_CLI_HOME"]); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestWaitForExit(t *testing.T) {
 	dir := t.TempDir()
-	WaitForExit(dir, "w-0123456789ab") // there is none
+	WaitForExit(dir, "w-0123456789ab") // there is no such owner
 	owner, err := Join(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -28,6 +28,6 @@ func TestWaitForExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !<-ended {
-		t.Error("it did not wait for the owner")
+		t.Error("WaitForExit returned before the owner left")
 	}
 }

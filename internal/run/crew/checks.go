@@ -47,7 +47,7 @@ func (s *session) check(ctx context.Context) (err error) {
 	if w.Task.Kind == rules.KindTask {
 		command.Differs = s.crew.falseClaims(ctx, w.Task.Claimed, rows)
 		if commit != "" && len(changed) == 0 {
-			command.Differs = append(command.Differs, "it is said to be ready, but the branch changes nothing")
+			command.Differs = append(command.Differs, "it was reported ready, but the branch changes nothing")
 		}
 	}
 	command.Protected = slices.DeleteFunc(changed, func(file string) bool { return !s.crew.box.Config.Protects(file) })

@@ -66,8 +66,7 @@ func newListener(s *session, format signalbox.Format, interactive bool) (*listen
 
 func (l *listener) close() { l.file.Close() }
 
-// headSize bounds the start of the output that goes on record, and tailSize the end of it that is shown to an agent that is asked
-// again.
+// headSize bounds the start of the output that is recorded, and tailSize the end of it that is shown to an agent that is asked again.
 const (
 	headSize = 1 << 10
 	tailSize = 4 << 10

@@ -54,7 +54,7 @@ func (c *Crew) checkRole(role signalbox.Role, work string) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("no %s works on '%s', which is a %s", role, work, w.Task.Kind), Hint: hint}
 }
 
-// prompt renders the prompt for a turn. A custom template is read anew each time, so that edits take effect in the next turn.
+// prompt renders the prompt for a turn. A custom template is read for every turn, so that edits take effect.
 func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir string, last lastTurn) ([]byte, error) {
 	data, err := c.promptData(ctx, role, work)
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	// Save before reporting: whoever reads that the work is ready must find it.
+	// Save before reporting, so that the work is there when others read that it is ready.
 	err = s.retry(ctx, workspace.NeedsAgent, func() error {
 		return ws.save(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role))
 	})
@@ -151,8 +151,8 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (*process
 	}
 }
 
-// rejectWorkspace replaces what the turn said: the agent left its worktree in a state that only an agent can clean up, so it is
-// told to do that first.
+// rejectWorkspace replaces what the turn said. The agent left its worktree in a state that only an agent can clean up, and must do
+// that first.
 func (t *turn) rejectWorkspace(err error) {
 	t.signal, t.listener.expertRequest = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, nil
 	t.advice = "Your changes cannot be saved: " + detail(err) + "."

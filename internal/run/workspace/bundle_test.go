@@ -31,7 +31,7 @@ func TestBundle(t *testing.T) {
 		return tree
 	}
 	here.open("T1")
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "1\n"}) // nothing yet
+	wantFiles(t, send(here, there).Dir, map[string]string{"a": "1\n"}) // without any work
 	here.work("T1", map[string]string{"a": "2\n"})
 	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"})
 	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"}) // again
@@ -41,7 +41,7 @@ func TestBundle(t *testing.T) {
 	if left := gitRun(t, here.dir, "for-each-ref", "--format=%(refname)", "refs/signalbox/left/T1"); left == "" {
 		t.Error("local changes are lost")
 	} else if got := gitRun(t, here.dir, "show", left+":a"); got != "local" {
-		t.Errorf("left %q", got)
+		t.Errorf("kept %q", got)
 	}
 
 	here.work("T2", map[string]string{"c": "1\n"})

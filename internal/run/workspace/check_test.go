@@ -74,7 +74,7 @@ func TestChecksWithoutEnvironments(t *testing.T) {
 	}
 }
 
-func TestCheckThatHangs(t *testing.T) {
+func TestHangingCheck(t *testing.T) {
 	var child process.ID
 	noted := func(_ string, id process.ID) (func(), error) { child = id; return nil, nil }
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
@@ -87,14 +87,14 @@ func TestCheckThatHangs(t *testing.T) {
 		t.Errorf("%+v: %q", r, r.Output)
 	}
 	if child.Alive() {
-		t.Error("it is still there")
+		t.Error("a process of the check is still running")
 	}
 }
 
-// TestCheckThatPassesTooLate has a check that says yes when it is ended.
+// A check that exits with status 0 when it is ended has still timed out.
 func TestCheckThatPassesTooLate(t *testing.T) {
 	dir := t.TempDir()
-	// On a slow machine it may be ended before it can say so.
+	// On a slow machine it may be ended before it has set its trap.
 	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`, Timeout: 100 * time.Millisecond}}
 	results, err := RunChecks(context.Background(), dir, checks, nil, nil, nil, nil)
 	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 || results[0].Passed {
@@ -121,14 +121,14 @@ func TestChecksInterrupted(t *testing.T) {
 		t.Errorf("%+v, %v", results, err)
 	}
 	if last.Alive() || over != 2 {
-		t.Errorf("the second is still there, or was not over: %d", over)
+		t.Errorf("the second check is still running, or %d of 2 are reported as ended", over)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "third")); err == nil {
-		t.Error("the third ran")
+		t.Error("the third check ran")
 	}
 }
 
-func TestCheckThatCannotStart(t *testing.T) {
+func TestCheckCannotStart(t *testing.T) {
 	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
 		[]Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}, nil, nil, nil)
 	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" || !strings.Contains(err.Error(), "check a: program no-such-program") {
@@ -145,7 +145,7 @@ func TestCheckThatCannotStart(t *testing.T) {
 	}
 }
 
-func TestCheckThatFloods(t *testing.T) {
+func TestCheckWithTooMuchOutput(t *testing.T) {
 	const lines = 2_000_000
 	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`, lines)}}
 	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, nil, nil)
@@ -157,11 +157,11 @@ func TestCheckThatFloods(t *testing.T) {
 		t.Errorf("%d bytes, %.20q … %q", len(output), output, output[len(output)-20:])
 	}
 	if !bytes.Contains(output, []byte("bytes omitted …]\n")) {
-		t.Error("no mark")
+		t.Error("there is no mark")
 	}
 }
 
-// TestClipped writes pieces of any size, and compares with what was written.
+// The buffer keeps the right bytes for any sizes of writes.
 func TestClipped(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(3*clipRoom, 6*clipRoom).Draw(t, "limit")

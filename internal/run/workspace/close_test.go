@@ -11,19 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// left returns the commits of a task that were put aside.
+// left returns the kept commits of a task.
 func (k *kit) left(task string) []string {
 	k.t.Helper()
 	return strings.Fields(gitRun(k.t, k.dir, "for-each-ref", "--format=%(objectname)", leftPrefix+task))
 }
 
-// TestOpenNew has another box leave a branch, or a tree in any state, under the name of a task that is new here.
+// A new task does not use what another box left under its name: a branch, or a worktree in any state.
 func TestOpenNew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		leave func(*kit)
-		aside []string // subjects of what is put aside
-		file  string   // in it
+		aside []string // subjects of the kept commits
+		file  string   // in the last one
 	}{
 		"nothing":         {func(*kit) {}, nil, ""},
 		"an empty branch": {func(k *kit) { gitRun(k.t, k.dir, "branch", "signalbox/T1") }, nil, ""},
@@ -44,14 +44,14 @@ func TestOpenNew(t *testing.T) {
 			test.leave(k)
 			write(t, k.dir, map[string]string{"b": "2\n"})
 			base := k.commit("meanwhile")
-			for range 2 { // as after a kill, before anybody has begun
+			for range 2 { // the second time as after a kill
 				tree, err := k.OpenNew(t.Context(), "T1")
 				if err != nil {
 					t.Fatal(err)
 				}
 				wantFiles(t, tree.Dir, map[string]string{"a": "1\n", "b": "2\n"})
 				if commit, err := tree.Commit(t.Context()); commit != base || err != nil {
-					t.Errorf("it begins at %s, want base: %v", commit, err)
+					t.Errorf("the worktree starts at %s, want the base branch: %v", commit, err)
 				}
 			}
 			var aside []string
@@ -60,7 +60,7 @@ func TestOpenNew(t *testing.T) {
 				gitRun(t, k.dir, "show", commit+":"+test.file)
 			}
 			if diff := cmp.Diff(test.aside, aside); diff != "" {
-				t.Errorf("put aside (-want +got):\n%s", diff)
+				t.Errorf("kept (-want +got):\n%s", diff)
 			}
 			k.sound()
 		})
@@ -93,7 +93,7 @@ func TestTasksAndBranches(t *testing.T) {
 	}
 }
 
-// TestHiddenChanges has an agent tell git not to look at its files.
+// Save commits changes that an agent hid from git.
 func TestHiddenChanges(t *testing.T) {
 	t.Parallel()
 	for name, hide := range map[string][][]string{
@@ -119,7 +119,7 @@ func TestHiddenChanges(t *testing.T) {
 			wantFiles(t, tree.Dir, want)
 			k.wantScratch("T1", commit, want)
 			if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
-				t.Errorf("there is still something: %v", err)
+				t.Errorf("there is still something to commit: %v", err)
 			}
 			if out := gitRun(t, tree.Dir, "-c", "core.sparseCheckout=false", "ls-files", "-v"); strings.Contains(out, "S ") || strings.Contains(out, "h ") {
 				t.Errorf("still hidden:\n%s", out)
@@ -128,7 +128,7 @@ func TestHiddenChanges(t *testing.T) {
 	}
 }
 
-// TestScratchIsTheCommit has an agent set what all worktrees share so that something else would be checked out.
+// A scratch worktree contains exactly the commit, whatever an agent sets in the configuration that all worktrees share.
 func TestScratchIsTheCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"f": "1\n", "g": "1\n"})
@@ -156,7 +156,7 @@ func (k *kit) wantScratch(name, commit string, want map[string]string) {
 	}
 }
 
-// TestMergeOutlastsALock has another git hold the index of base's checkout for longer than one wait.
+// A merge waits for the index of the base checkout several times if another git holds it.
 func TestMergeOutlastsALock(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -181,7 +181,7 @@ func TestMergeOutlastsALock(t *testing.T) {
 
 func TestNeedsAgent(t *testing.T) {
 	for want, errs := range map[bool][]error{
-		true:  {refusal(4, "", "x"), fmt.Errorf("keep: %w", &ConflictError{}), fmt.Errorf("keep: %w", refusal(4, "", "x"))},
+		true:  {refusal(4, "", "x"), fmt.Errorf("save: %w", &ConflictError{}), fmt.Errorf("save: %w", refusal(4, "", "x"))},
 		false: {nil, lockError("index.lock", os.ErrExist), refusal(1, "", "x"), os.ErrExist},
 	} {
 		for _, err := range errs {

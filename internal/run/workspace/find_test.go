@@ -24,7 +24,7 @@ func TestFindRefuses(t *testing.T) {
 		write(t, dir, map[string]string{"a": "3\n"})
 		gitRun(t, dir, "commit", "--quiet", "-a", "-m", "three")
 	}
-	// fails runs a git that stops in the middle.
+	// fails runs a git command that stops with an error.
 	fails := func(t *testing.T, dir string, args ...string) {
 		script := "git -c user.name=x -c user.email=x@localhost " + strings.Join(args, " ") + " >/dev/null 2>&1 || true"
 		gitRun(t, dir, "-c", "alias.try=!"+script, "try")
@@ -67,7 +67,7 @@ func TestFindRefuses(t *testing.T) {
 		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more", "commit them, or stash them: git stash"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.name != "no git" { // which changes the environment
+			if tt.name != "no git" { // that case changes the environment
 				t.Parallel()
 			}
 			dir := newDir(t)
@@ -75,7 +75,7 @@ func TestFindRefuses(t *testing.T) {
 			_, err := Find(t.Context(), dir, filepath.Join(dir, "trees"))
 			mustRefuse(t, err, strings.ReplaceAll(tt.text, "DIR", dir), strings.ReplaceAll(tt.hint, "DIR", dir))
 			if _, err := os.Stat(filepath.Join(dir, "trees")); err == nil {
-				t.Error("made a folder for nothing")
+				t.Error("the folder was created anyway")
 			}
 		})
 	}
@@ -96,12 +96,12 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	if out := gitRun(t, k.dir, "status", "--porcelain"); out != "?? untracked" {
-		t.Errorf("the trees are not ignored: %s", out)
+		t.Errorf("git does not ignore the worktrees: %s", out)
 	}
 }
 
-// TestEnvironmentDoesNotCount has a Find that is told of another repository, and of hooks and signatures.
-func TestEnvironmentDoesNotCount(t *testing.T) {
+// Variables that point git to another repository, hooks and signatures are ignored.
+func TestGitEnvironmentIsIgnored(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	gitRun(t, k.dir, "config", "--remove-section", "user")
 	t.Setenv("HOME", t.TempDir())
@@ -131,7 +131,7 @@ func TestEnvironmentDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestFindThroughALink reaches the project by another name than git's.
+// The project may be reached through a symbolic link.
 func TestFindThroughALink(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -145,7 +145,7 @@ func TestFindThroughALink(t *testing.T) {
 	before := k.processes.Load()
 	k.open("T1")
 	if n := k.processes.Load() - before; n > 0 {
-		t.Errorf("a whole tree took %d gits to open", n)
+		t.Errorf("opening a complete worktree ran git %d times", n)
 	}
 	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
 		t.Error(err)

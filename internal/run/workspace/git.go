@@ -100,7 +100,7 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 		switch {
 		case lock == "" && (expired || !readPartialWorktree(stderr)):
 			return out, err
-		case lock != "" && isAbandoned(lock) && os.Remove(lock) == nil:
+		case lock != "" && isAbandoned(lock, time.Now()) && os.Remove(lock) == nil:
 			continue
 		case lock != "" && expired:
 			return out, lockError(lock, err)
@@ -215,12 +215,12 @@ const (
 //
 // A lock that is ten seconds old is abandoned. One that is two seconds old is abandoned if no git process on this machine is older
 // than the lock. (A git in another container is not visible, hence the two seconds.)
-func isAbandoned(lock string) bool {
+func isAbandoned(lock string, now time.Time) bool {
 	info, err := os.Stat(lock)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) // it is gone: removing it fails, and run waits a moment
 	}
-	age := time.Since(info.ModTime())
+	age := now.Sub(info.ModTime())
 	return age >= oldLock || age >= youngLock && noGitBefore(info.ModTime())
 }
 

@@ -2,13 +2,14 @@ package workspace
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 )
 
-// What git says about a tree that another git has half made is known, and waited for: once it is whole or gone, all is well.
-func TestHalfATree(t *testing.T) {
+// If git fails because another git is creating a worktree, it is retried until the worktree is complete or gone.
+func TestPartialWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	half := filepath.Join(k.dir, ".git", "worktrees", "half")
@@ -23,11 +24,11 @@ func TestHalfATree(t *testing.T) {
 	list := call{dir: k.dir, args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)"}}
 	_, stderr, err := k.once(t.Context(), list)
 	if err == nil || !readPartialWorktree(stderr) {
-		t.Fatalf("git says %q, %v", stderr, err)
+		t.Fatalf("git printed %q, %v", stderr, err)
 	}
 	k.lockWait = time.Millisecond
 	if _, err := k.run(t.Context(), list); err == nil {
-		t.Error("it was not waited for, but no error came")
+		t.Error("there is no error after the wait")
 	}
 	k.lockWait = time.Minute
 	gone := make(chan error, 1)
@@ -37,5 +38,36 @@ func TestHalfATree(t *testing.T) {
 	}
 	if err := <-gone; err != nil {
 		t.Error(err)
+	}
+}
+
+// A lock is not abandoned while a git that is older than the lock is running, unless the lock is very old.
+func TestLockOfARunningGit(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	git := exec.Command("git", "cat-file", "--batch")
+	git.Dir = k.dir
+	stdin, err := git.StdinPipe()
+	if err == nil {
+		err = git.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer git.Wait()
+	defer stdin.Close()
+	lock := filepath.Join(k.dir, ".git", "refs", "heads", "main.lock")
+	write(t, k.dir, map[string]string{".git/refs/heads/main.lock": "x"})
+	info, err := os.Stat(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range map[time.Duration]bool{0: false, youngLock: false, oldLock - 1: false, oldLock: true} {
+		if got := isAbandoned(lock, info.ModTime().Add(age)); got != want {
+			t.Errorf("after %s: abandoned is %v", age, got)
+		}
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// killVariable makes a test binary the process that is killed: its value is the number of the step, and how.
+// killVariable makes this test binary the process that is killed. Its value is the number of the step, and how.
 const killVariable = "WORKSPACE_TEST_KILL"
 
-// TestKilledProcess is that process; it is no test.
+// TestKilledProcess is that process, not a test.
 func TestKilledProcess(t *testing.T) {
 	at, found := os.LookupEnv(killVariable)
 	if !found {
@@ -46,8 +46,8 @@ func TestKilledProcess(t *testing.T) {
 		switch {
 		case n == 0 && how == "before":
 			syscall.Kill(0, syscall.SIGKILL)
-			time.Sleep(time.Hour) // it comes, not necessarily at once
-		case n == 0: // git is killed while it writes the files
+			time.Sleep(time.Hour) // until the signal arrives
+		case n == 0: // kill git while it writes files
 			os.WriteFile(filepath.Join(dir, "..", "boom"), nil, 0o600)
 		}
 	}
@@ -56,7 +56,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// killedWork does a bit of everything. It can be done again from any point on.
+// killedWork uses every operation. It can be repeated after a kill at any point.
 func killedWork(ctx context.Context, repo *Repo) error {
 	tree, err := repo.Open(ctx, "T1")
 	if err != nil {
@@ -94,10 +94,10 @@ func killedWork(ctx context.Context, repo *Repo) error {
 
 var killedFiles = map[string]string{"a.txt": "new\n", "b.boom": "new\n", "c.txt": "new\n", "z.boom": "new\n"}
 
-// killedKit has a filter by which git kills its whole process group in the middle of writing files, once there is a file boom.
+// killedKit returns a repository with a filter that kills git's process group while git writes files, if the file boom exists.
 func killedKit(t *testing.T) (k *kit, start, other string) {
 	k = newKit(t, map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "old\n", "e.txt": "old\n"})
-	k.open("T1") // before base moves, so that there is something to refresh
+	k.open("T1") // before the base branch moves, so that Refresh has something to do
 	gitRun(t, k.dir, "config", "filter.boom.smudge", "test -e '"+filepath.Join(filepath.Dir(k.dir), "boom")+"' && kill -9 0; cat")
 	gitRun(t, k.dir, "config", "filter.boom.clean", "cat")
 	start = k.base()
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 	for i, step := range steps {
 		hows := []string{"before"}
 		switch step {
-		case "added", "committed", "merged", "checked", "landing": // only what git writes at once lies between these and the next
+		case "added", "committed", "merged", "checked", "landing": // nothing that can be interrupted happens between these and the next step
 			continue
 		case "tree to be made", "index copied", "moving", "discarding":
 			hows = append(hows, "in")
@@ -144,8 +144,8 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				k, _, other := killedKit(t)
 				_, died := killed(t, k, fmt.Sprint(how, " ", i+1))
-				if !died && step != "discarding" { // where there may be nothing to write
-					t.Fatal("it was not killed")
+				if !died && step != "discarding" { // it may have no files to write
+					t.Fatal("the process was not killed")
 				}
 				os.Remove(filepath.Join(filepath.Dir(k.dir), "boom"))
 				k.afterKill(other)
@@ -154,11 +154,11 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// afterKill checks what a killed process left, and has another one finish the work.
+// afterKill checks what a killed process left, and finishes the work.
 func (k *kit) afterKill(other string) {
 	t := k.t
 	t.Helper()
-	k.find() // it would refuse if something was left in the checkout
+	k.find() // fails if something was left in the checkout
 	k.sound()
 	want := map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "other\n", "e.txt": "other\n"}
 	merged := k.base() != other
@@ -187,7 +187,7 @@ func (k *kit) afterKill(other string) {
 		t.Errorf("merged %s times", got)
 	}
 	if left := k.trees(); len(left) > 0 {
-		t.Errorf("git still knows %v", left)
+		t.Errorf("git still lists %v", left)
 	}
 	entries, err := os.ReadDir(k.folder)
 	var names []string

@@ -15,7 +15,7 @@ import (
 	"signalbox"
 )
 
-// kit is a repository in a folder of its own, with nobody's configuration.
+// kit is a repository in its own folder, without any user's configuration.
 type kit struct {
 	t      *testing.T
 	dir    string // the main worktree
@@ -80,7 +80,7 @@ func (k *kit) open(task string) *Tree {
 	return tree
 }
 
-// work opens a task's tree, writes files there, and keeps them.
+// work opens a task's worktree, writes files there, and saves them.
 func (k *kit) work(task string, files map[string]string) *Tree {
 	k.t.Helper()
 	tree := k.open(task)
@@ -100,7 +100,7 @@ func (k *kit) base() string {
 	return commit
 }
 
-// sound checks what must hold between any two operations.
+// sound checks the invariants between two operations.
 func (k *kit) sound() {
 	k.t.Helper()
 	gitRun(k.t, k.dir, "fsck", "--no-dangling", "--no-progress")
@@ -109,15 +109,15 @@ func (k *kit) sound() {
 	}
 	for _, name := range []string{indexLock, indexCopy, indexCopy + ".lock"} {
 		if _, err := os.Lstat(filepath.Join(k.dir, ".git", name)); err == nil {
-			k.t.Errorf("%s was left", name)
+			k.t.Errorf("%s was not removed", name)
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(k.folder, landingFile)); err == nil {
-		k.t.Error("a landing was left")
+		k.t.Error("the landing file was not removed")
 	}
 }
 
-// gitRun is the git of somebody else than the package.
+// gitRun runs git as a user would, not through the package.
 func gitRun(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
@@ -130,7 +130,7 @@ func gitRun(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// write writes files; "" removes one.
+// write writes files. An empty text removes a file.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -147,7 +147,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// read returns all files of a folder but git's.
+// read returns all files of a folder except git's.
 func read(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -182,7 +182,7 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
-// trees returns the worktrees that git knows beside the main one, by name.
+// trees returns the names of the linked worktrees that git lists.
 func (k *kit) trees() (names []string) {
 	k.t.Helper()
 	for line := range strings.Lines(gitRun(k.t, k.dir, "worktree", "list", "--porcelain")) {
@@ -206,12 +206,12 @@ func mustRefuse(t *testing.T, err error, text, hint string) {
 
 func noCheck(context.Context, string) error { return nil }
 
-// unbar takes away the bars that keep the spaces of lines.
+// unbar removes the bars that mark the ends of lines.
 func unbar(text string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(text, "|"), "\n|", "\n")
 }
 
-// linkError is the part of an error that the system words.
+// linkError returns the part of an error message that comes from the system.
 func linkError(t *testing.T, err error) string {
 	t.Helper()
 	failed := (*os.LinkError)(nil)

@@ -53,7 +53,7 @@ func TestMerge(t *testing.T) {
 	}
 	k.work("T1", map[string]string{"a": "3\n"})
 	if _, landed, err := k.Landed(t.Context(), "T1"); landed || err != nil {
-		t.Errorf("more work on a merged task has landed: %v, %v", landed, err)
+		t.Errorf("new work on a merged task is reported as landed: %v, %v", landed, err)
 	}
 	if _, err := k.Merge(t.Context(), "T1", "", nil); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, landed, err := k.Landed(t.Context(), "T1"); landed || err != nil {
-		t.Errorf("what was never merged itself has landed: %v, %v", landed, err)
+		t.Errorf("a task that was never merged is reported as landed: %v, %v", landed, err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestMergeStartsOver(t *testing.T) {
 	k.sound()
 }
 
-// TestMergeRace has somebody move base after the last look at it: only the compare-and-swap can notice.
+// If the base branch moves after the last check, the compare-and-swap notices.
 func TestMergeRace(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -154,7 +154,7 @@ func TestMergeKeepsEdits(t *testing.T) {
 		name    string
 		edits   map[string]string
 		stage   bool
-		warning string // what comes before ": see"
+		warning string // up to ": see"
 		status  string
 	}{
 		{"elsewhere", map[string]string{"own": "mine\n"}, false, "", " M own"},
@@ -214,7 +214,7 @@ func TestMergeWithoutCheckout(t *testing.T) {
 	}
 	wantFiles(t, k.dir, map[string]string{"a": "1\n"})
 	k.sound()
-	// And in a worktree of the user's own.
+	// And with a checkout in another worktree of the user.
 	own := filepath.Join(filepath.Dir(k.dir), "own")
 	gitRun(t, k.dir, "worktree", "add", "--quiet", own, "main")
 	k.work("T1", map[string]string{"a": "3\n"})
@@ -227,7 +227,7 @@ func TestMergeWithoutCheckout(t *testing.T) {
 	}
 }
 
-func TestMergeOfNothing(t *testing.T) {
+func TestMergeWithoutChanges(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.open("T1")
@@ -241,11 +241,11 @@ func TestMergeOfNothing(t *testing.T) {
 		t.Error(landed, err)
 	}
 	if _, err := k.Merge(t.Context(), "../x", "", noCheck); err == nil {
-		t.Error("merged a path")
+		t.Error("a path was accepted as a task")
 	}
 }
 
-// TestMergeWaitsForTheIndex has another git hold the index of base's checkout.
+// A merge waits for another git that holds the index of the base checkout, and does not remove its lock.
 func TestMergeWaitsForTheIndex(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -284,6 +284,6 @@ func TestLandedOfAClosedTask(t *testing.T) {
 		t.Errorf("landed %v %v %s", landed, err, diff)
 	}
 	if _, landed, err := k.Landed(t.Context(), "T"); err != nil || landed {
-		t.Errorf("T landed as T1 did: %v", err)
+		t.Errorf("T is reported as landed, but only T1 is: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// model is what should be in base and in the tasks' trees: one letter per file, and each commit with what it has.
+// model predicts the files in the base branch and in the worktrees of the tasks.
 type model struct {
 	base  map[string]string
 	tasks map[string]*modelTask
@@ -24,11 +24,11 @@ type model struct {
 type modelTask struct {
 	files     map[string]string // in the folder
 	committed map[string]string // on the branch
-	ancestor  map[string]string // what of base is in the branch
+	ancestor  map[string]string // the base branch at the last merge
 	commit    string
 }
 
-// merge merges file by file: each file has one line, so two different changes of it conflict.
+// merge merges file by file. Each file has one line, so two different changes to a file conflict.
 func merge(ancestor, ours, theirs map[string]string) (merged map[string]string, conflicts []string) {
 	merged = map[string]string{}
 	names := maps.Clone(ancestor)
@@ -55,9 +55,9 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	runs, finished, failed := 0, true, false
 	property.Check(t, func(rt *rapid.T) {
-		failed = failed || !finished // rapid now looks for the shortest way to fail
+		failed = failed || !finished // rapid now shrinks the failure
 		if runs++; runs > modelRuns && !failed {
-			return // rapid wants a hundred, of a hundred gits each
+			return // a hundred cases with a hundred git calls each would take too long
 		}
 		finished = false
 		start := map[string]string{"a": "start a\n", "b": "start b\n", "c": "start c\n"}
@@ -116,7 +116,7 @@ func (m *model) keep(rt *rapid.T, k *kit, tree *Tree) {
 	at := m.tasks[tree.Task]
 	commit, changed, err := tree.Save(k.t.Context(), "model")
 	if err != nil || changed == maps.Equal(at.files, at.committed) || changed == (commit == at.commit) {
-		rt.Fatalf("keep %s: %s %v %v, was %s", tree.Task, commit, changed, err, at.commit)
+		rt.Fatalf("save %s: %s %v %v, was %s", tree.Task, commit, changed, err, at.commit)
 	}
 	at.committed, at.commit = maps.Clone(at.files), commit
 }
@@ -150,10 +150,10 @@ func (m *model) merge(rt *rapid.T, k *kit, task string) {
 	if err != nil || len(want) > 0 || merged.Warning != "" {
 		rt.Fatalf("merge %s: %+v %v, want conflicts %v", task, merged, err, want)
 	}
-	// Base has the branch now; what else it has, the branch has not.
+	// The base branch now contains the task's branch, but not the other way round.
 	m.base, at.ancestor = result, at.committed
 	if merged.Nothing && merged.Commit != k.base() {
-		rt.Fatalf("nothing was merged, to %s", merged.Commit)
+		rt.Fatalf("nothing was merged, but the base branch is at %s", merged.Commit)
 	}
 }
 

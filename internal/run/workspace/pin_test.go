@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An agent that replaces the .git of its tree must not have commands of its own run by our git.
+// An agent that replaces the file .git of its worktree cannot make git run commands.
 func TestReplacedGitFile(t *testing.T) {
 	k := newKit(t, map[string]string{"a.txt": "a\n"})
 	tree := k.open("T1")
@@ -23,12 +23,12 @@ func TestReplacedGitFile(t *testing.T) {
 	write(t, tree.Dir, map[string]string{".gitattributes": "* filter=x\n", "b.txt": "b\n", ".git": "gitdir: .evil\n"})
 	_, _, err = tree.Save(t.Context(), "mine")
 	if err == nil || !strings.Contains(err.Error(), "was replaced, so git is not run there") {
-		t.Errorf("kept: %v", err)
+		t.Errorf("saved: %v", err)
 	}
 	if _, err := os.Stat(stolen); err == nil {
 		t.Error("git ran the agent's command")
 	}
-	if again := k.open("T1"); again.Dir != tree.Dir { // and the task can go on
+	if again := k.open("T1"); again.Dir != tree.Dir { // the task can continue
 		t.Errorf("opened in %s", again.Dir)
 	}
 }

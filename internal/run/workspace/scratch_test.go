@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,11 +28,20 @@ func TestScratch(t *testing.T) {
 		t.Error(err)
 	}
 	wantFiles(t, scratch.Dir, map[string]string{"a": "3\n", "b": "3\n"})
+	if held, err := k.tryLock(scratchPrefix + "baseline.lock"); held != nil || err != nil {
+		t.Errorf("the name is free while the worktree is in use: %v", err)
+	}
 	if err := scratch.Close(); err != nil {
 		t.Error(err)
 	}
+	held, err := k.tryLock(scratchPrefix + "baseline.lock")
+	if held == nil || err != nil {
+		t.Errorf("the name is not free after Close: %v", err)
+	}
+	held.release()
+	runtime.KeepAlive(scratch) // a finalizer would release the lock too
 	if left := k.trees(); len(left) > 0 {
-		t.Errorf("left %v", left)
+		t.Errorf("not removed: %v", left)
 	}
 	k.sound()
 }
@@ -55,14 +65,14 @@ func TestClose(t *testing.T) {
 		t.Errorf("branches (-want +got):\n%s", diff)
 	}
 	if left := k.trees(); len(left) > 0 {
-		t.Errorf("left %v", left)
+		t.Errorf("not removed: %v", left)
 	}
 	if left := k.left("open"); len(left) != 1 || gitRun(t, k.dir, "show", left[0]+":a") != "2" {
-		t.Errorf("what was not merged is lost: %v", left)
+		t.Errorf("the commit that was not merged is lost: %v", left)
 	}
 }
 
-// TestPrune has what processes leave that are killed between two steps, and a tree that must stay.
+// Prune removes what processes leave when they are killed between two steps, and keeps worktrees of tasks.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -89,12 +99,12 @@ func TestPrune(t *testing.T) {
 	}
 	for _, pattern := range []string{filepath.Join(k.folder, trashPrefix+"*"), filepath.Join(k.dir, ".git", forgottenPrefix+"*")} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
-			t.Errorf("left %v", left)
+			t.Errorf("not removed: %v", left)
 		}
 	}
 }
 
-// TestProcesses holds how many gits an operation takes: a thousand tasks go through each.
+// Each operation starts few git processes, because a run may have a thousand tasks.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -105,19 +115,19 @@ func TestProcesses(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if n := k.processes.Load() - before; n > limit {
-			t.Errorf("%s: %d gits, want at most %d", name, n, limit)
+			t.Errorf("%s: %d git processes, want at most %d", name, n, limit)
 		}
 	}
 	var tree *Tree
 	open := func() (err error) { tree, err = k.Open(t.Context(), "T1"); return err }
-	keep := func() error { _, _, err := tree.Save(t.Context(), "x"); return err }
+	save := func() error { _, _, err := tree.Save(t.Context(), "x"); return err }
 	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
-	count("make", 2, open)
+	count("create", 2, open)
 	count("open", 0, open)
-	count("keep nothing", 2, keep)
+	count("save nothing", 2, save)
 	count("refresh nothing", 2, refresh)
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
-	count("keep", 5, keep)
+	count("save", 5, save)
 	write(t, k.dir, map[string]string{"b": "2\n"})
 	k.commit("meanwhile")
 	count("refresh", 6, refresh)

@@ -21,13 +21,13 @@ func TestOpen(t *testing.T) {
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "1\n"})
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
-	wantFiles(t, k.open("T1").Dir, map[string]string{"a": "2\n"}) // what is there stays
+	wantFiles(t, k.open("T1").Dir, map[string]string{"a": "2\n"}) // its files stay
 	if _, err := k.Open(t.Context(), "../T1"); err == nil {
-		t.Error("opened a path")
+		t.Error("a path was accepted as a task")
 	}
 }
 
-// TestOpenRepairs breaks a tree with a commit in it in the ways that killed processes and people do.
+// Open repairs a worktree that a killed process or a person has damaged.
 func TestOpenRepairs(t *testing.T) {
 	t.Parallel()
 	remove := func(t *testing.T, names ...string) {
@@ -38,7 +38,7 @@ func TestOpenRepairs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		hurt func(t *testing.T, k *kit, tree *Tree)
-		want string // of the file that is not committed
+		want string // content of the file that is not committed
 	}{
 		{"deleted", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.Dir) }, ""},
 		{"emptied", func(t *testing.T, k *kit, tree *Tree) {
@@ -91,7 +91,7 @@ func TestOpenRepairs(t *testing.T) {
 				t.Error(err)
 			}
 			if left := k.trees(); len(left) > 0 {
-				t.Errorf("left %v", left)
+				t.Errorf("not removed: %v", left)
 			}
 			k.sound()
 		})
@@ -106,7 +106,7 @@ func TestOpenRefusesABranchInUse(t *testing.T) {
 	mustRefuse(t, errors.Unwrap(err), "the branch signalbox/T1 is checked out in "+k.dir, "switch to another branch there")
 }
 
-func TestOpenAtOnce(t *testing.T) {
+func TestOpenConcurrently(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	second, err := Find(t.Context(), k.dir, k.folder) // as another process would
@@ -141,7 +141,7 @@ func TestOpenAtOnce(t *testing.T) {
 	k.sound()
 }
 
-func TestKeep(t *testing.T) {
+func TestSave(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", ".gitignore": "*.o\n", "gone": "x\n"})
 	tree := k.open("T1")
@@ -162,8 +162,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepAstray has an agent leave the tree in states that git offers.
-func TestKeepAstray(t *testing.T) {
+// Save handles every state in which an agent can leave the worktree.
+func TestSaveUnusualStates(t *testing.T) {
 	t.Parallel()
 	own := func(t *testing.T, dir, name, text string) {
 		write(t, dir, map[string]string{name: text})
@@ -246,7 +246,7 @@ func TestKeepAstray(t *testing.T) {
 				}
 				tt.want = map[string]string{"a": "2\n"}
 			} else if now := gitRun(t, tree.Dir, "rev-parse", "signalbox/T1"); err != nil || commit != now {
-				t.Errorf("kept %s, %v; the branch is at %s", commit, err, now)
+				t.Errorf("saved %s, %v; the branch is at %s", commit, err, now)
 			}
 			wantFiles(t, tree.Dir, tt.want)
 			if out := gitRun(t, tree.Dir, "status", "--porcelain", "--branch"); out != "## signalbox/T1" {
@@ -257,7 +257,7 @@ func TestKeepAstray(t *testing.T) {
 			}
 			gitRun(t, tree.Dir, "merge-base", "--is-ancestor", before, "signalbox/T1")
 			if tt.name == "another branch" && gitRun(t, k.dir, "log", "-1", "--format=%s", "feature") != "own" {
-				t.Error("a branch that is not the task's was moved")
+				t.Error("another branch was moved")
 			}
 			if k.base() != gitRun(t, k.dir, "rev-parse", "HEAD") {
 				t.Error("base moved")
@@ -291,7 +291,7 @@ func TestRefresh(t *testing.T) {
 	tree := k.work("T1", map[string]string{"a": "2\n"})
 	write(t, k.dir, map[string]string{"b": "2\n"})
 	k.commit("meanwhile")
-	old := time.Now().Add(-time.Hour) // a file that is written anew, or restored from a copy, is no change
+	old := time.Now().Add(-time.Hour) // a file that is rewritten with the same content has not changed
 	if err := os.Chtimes(filepath.Join(tree.Dir, "b"), old, old); err != nil {
 		t.Fatal(err)
 	}
@@ -326,12 +326,12 @@ func TestRefresh(t *testing.T) {
 
 	write(t, fresh.Dir, map[string]string{"a": "open\n"})
 	if _, err := fresh.Refresh(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the worktree of T0 are in the way") {
-		t.Errorf("refreshed over an edit: %v", err)
+		t.Errorf("Refresh with an edit in the way: %v", err)
 	}
 	wantFiles(t, k.open("T0").Dir, map[string]string{"a": "open\n", "b": "2\n"})
 }
 
-// TestMoveIsFinished has a process that ended in the middle of a move.
+// Open finishes a move that was interrupted at any step.
 func TestMoveIsFinished(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("line\n", 1000)
@@ -353,7 +353,7 @@ func TestMoveIsFinished(t *testing.T) {
 				tree.Refresh(t.Context())
 			}()
 			k.step = func(string) {}
-			if at == "moving" { // and git was killed while it wrote
+			if at == "moving" { // as if git was killed while it wrote files
 				write(t, tree.Dir, map[string]string{"b": "", "d": big[:100]})
 			}
 			tree = k.open("T1")
@@ -397,7 +397,7 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	k.lockWait = 0
 	_, _, err := tree.Save(t.Context(), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "another git holds "+lock) {
-		t.Errorf("kept under a lock: %v", err)
+		t.Errorf("saved in spite of a lock: %v", err)
 	}
 	old := time.Now().Add(-oldLock)
 	if err := os.Chtimes(lock, old, old); err != nil {
@@ -416,7 +416,7 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	k.sound()
 }
 
-func TestGitAmongTheProcesses(t *testing.T) {
+func TestMayBeGitBefore(t *testing.T) {
 	t.Parallel()
 	boot := time.Now().Add(-time.Hour)
 	line := func(name, state string) string {
