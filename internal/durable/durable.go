@@ -1,6 +1,5 @@
-// Package durable has the file operations that must survive a power cut or a killed process, and the locks by which
-// processes take turns. A file that is replaced is found either as it was or as it is to be, never in between. When a
-// function returns, what it did is on stable storage.
+// Package durable provides file operations that survive a power failure or a killed process, and locks between processes. Files are
+// replaced atomically. When a function returns, its effect is on stable storage.
 package durable
 
 import (
@@ -11,35 +10,35 @@ import (
 	"runtime"
 )
 
-// Replace makes data the content of a file.
+// Replace writes data to a file, and replaces the file if it exists.
 func Replace(name string, data []byte, mode fs.FileMode) error {
 	return viaTemporary(name, data, mode, os.Rename)
 }
 
-// Create makes a file with data as its content, or fails with fs.ErrExist if there is one of that name. The file is there
-// whole or not at all, which needs a file system with hard links.
+// Create writes data to a new file, or returns fs.ErrExist if the file exists. The file never appears incomplete, which needs a file
+// system with hard links.
 func Create(name string, data []byte, mode fs.FileMode) error {
 	return viaTemporary(name, data, mode, os.Link)
 }
 
-// viaTemporary writes a temporary file and then gives it its name.
-func viaTemporary(name string, data []byte, mode fs.FileMode, giveName func(from, to string) error) error {
+// viaTemporary writes a temporary file and then renames or links it.
+func viaTemporary(name string, data []byte, mode fs.FileMode, rename func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // of no effect once it is renamed
+	defer os.Remove(f.Name()) // does nothing after a rename
 	if err := errors.Join(f.Chmod(mode), write(f, data)); err != nil {
 		return err
 	}
-	if err := giveName(f.Name(), name); err != nil {
+	if err := rename(f.Name(), name); err != nil {
 		return err
 	}
 	return SyncFolder(filepath.Dir(name))
 }
 
-// write writes, syncs and closes. The bytes must be on the disk before the name is: otherwise a power cut could leave
-// a file of the right name and no content.
+// write writes, syncs and closes. The content must be on the disk before the name: otherwise a power failure could leave an empty
+// file with the right name.
 func write(f *os.File, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil {
@@ -48,9 +47,9 @@ func write(f *os.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Rename gives a complete file its name.
+// Rename syncs and renames a file.
 func Rename(from, to string) error {
-	// The content first: the file system may order the new name before it, and a power cut would leave an empty file.
+	// The content first: the file system may store the new name before it, and a power failure would leave an empty file.
 	f, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -64,21 +63,21 @@ func Rename(from, to string) error {
 	return SyncFolder(filepath.Dir(to))
 }
 
-// MakeFolder makes a folder, which only its owner may look into, in one that exists. One that is there is left.
+// MakeFolder creates a folder that only its owner can access, unless it exists. Its parent must exist.
 func MakeFolder(name string) error {
 	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// Also if it was there: whoever made it may not have come to this yet.
+	// Even if it exists: the process that created it may not have synced it yet.
 	return SyncFolder(filepath.Dir(name))
 }
 
-// Remove removes a file; it does nothing if there is none.
+// Remove removes a file. It does nothing if the file does not exist.
 func Remove(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A power cut must not bring back what was destroyed. Also if it is gone: see MakeFolder.
+	// A power failure must not bring the file back. Sync even if it does not exist: see MakeFolder.
 	err := SyncFolder(filepath.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -86,8 +85,8 @@ func Remove(name string) error {
 	return err
 }
 
-// SyncFolder makes the names in a folder durable: they are entries of the folder, which is not synced with the files.
-// Windows has no such call; its file system logs them.
+// SyncFolder makes the names in a folder durable. They belong to the folder and are not synced with the files. On Windows it does
+// nothing: there is no such call, and the file system logs names.
 func SyncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -61,7 +61,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-func TestReplaceThatFailsChangesNothing(t *testing.T) {
+func TestFailedReplaceChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "folder", "inner"), 0o700); err != nil {
 		t.Fatal(err)
@@ -75,10 +75,10 @@ func TestReplaceThatFailsChangesNothing(t *testing.T) {
 	checkFolder(t, dir, map[string]string{"folder": "a folder"})
 }
 
-// Whoever reads while the file is replaced has one content or the other, whole.
-func TestReplaceIsAllOrNothing(t *testing.T) {
+// A reader sees the old or the new content, never a mixture.
+func TestReplaceIsAtomic(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not replace a file that somebody reads")
+		t.Skip("Windows does not replace a file that is open")
 	}
 	name := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<17)}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Lock is a lock that is held. The system frees it when its holder ends, however it ends.
+// Lock is an acquired lock. The system releases it when the process ends.
 type Lock struct{ file *os.File }
 
-// Acquire waits until it holds the lock of a file, which it makes if need be, or ctx ends. The file stays and has no
+// Acquire waits until it has locked a file, which it creates if necessary, or ctx is done. The file remains; its content has no
 // meaning.
 func Acquire(ctx context.Context, name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -22,7 +22,7 @@ func Acquire(ctx context.Context, name string) (*Lock, error) {
 	select {
 	case err = <-locked:
 	case <-ctx.Done():
-		// The wait cannot be interrupted, so the lock is given back when it comes.
+		// The wait cannot be interrupted, so release the lock when it is acquired.
 		go func() {
 			<-locked
 			f.Close()
@@ -36,11 +36,11 @@ func Acquire(ctx context.Context, name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// lockPause is how long to wait before a lock is tried again.
+// lockPause is the pause between two attempts to lock.
 const lockPause = 20 * time.Millisecond
 
-// TryLockFor locks an open file if nobody has it locked, or not for as long as wait. A second is right for a lock whose
-// holder may have been killed: while it forked a child it leaves the lock to that, until the child becomes its program.
+// TryLockFor tries for a while to lock an open file, and reports whether it did. Use a second for a lock whose holder may have been
+// killed: a child that the holder was just forking keeps the lock until it executes its program.
 func TryLockFor(file *os.File, wait time.Duration) (bool, error) {
 	for ; ; wait -= lockPause {
 		locked, err := TryLockFile(file)
@@ -51,5 +51,5 @@ func TryLockFor(file *os.File, wait time.Duration) (bool, error) {
 	}
 }
 
-// Release gives the lock up.
+// Release releases the lock.
 func (l *Lock) Release() error { return l.file.Close() }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// childVariable makes this test binary do something else, as another process. Its value names what.
+// childVariable makes this test binary run one of children, as another process.
 const childVariable = "DURABLE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func child(t *testing.T, what, dir string) *exec.Cmd {
 	return cmd
 }
 
-// holdLock takes the lock, says so, and ends with its input: it never releases the lock itself.
+// holdLock acquires the lock, prints a line, and exits at the end of its input, without releasing the lock.
 func holdLock(dir string) error {
 	if _, err := Acquire(context.Background(), filepath.Join(dir, "lock")); err != nil {
 		return err
@@ -104,7 +104,7 @@ func TestLockWaitsForAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestLockIsFreedWhenItsHolderIsKilled(t *testing.T) {
+func TestLockIsReleasedWhenHolderIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	cmd, _ := holder(t, dir)
 	if err := cmd.Process.Kill(); err != nil {
@@ -122,7 +122,7 @@ func TestLockIsFreedWhenItsHolderIsKilled(t *testing.T) {
 
 const rounds = 100
 
-// countUp adds to a number in a file, which goes wrong as soon as two do it at once.
+// countUp increments a number in a file, which fails if two processes do it at the same time.
 func countUp(dir string) error {
 	for range rounds {
 		lock, err := Acquire(context.Background(), filepath.Join(dir, "lock"))
@@ -169,7 +169,7 @@ func TestOneAtATime(t *testing.T) {
 	checkFolder(t, dir, map[string]string{"lock": "", "number": strconv.Itoa(4 * rounds)})
 }
 
-// TestTryLockFor: a lock that is given up in time is had, and one that is not is not waited for longer.
+// TestTryLockFor acquires a lock that is released in time, and stops waiting for one that is not.
 func TestTryLockFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "lock")
@@ -184,9 +184,9 @@ func TestTryLockFor(t *testing.T) {
 		holder, other := open(), open()
 		try := func(file *os.File, want bool, after time.Duration) {
 			t.Helper()
-			begun := time.Now()
-			if locked, err := TryLockFor(file, time.Second); err != nil || locked != want || time.Since(begun) != after {
-				t.Errorf("locked: %t, %v, after %v", locked, err, time.Since(begun))
+			start := time.Now()
+			if locked, err := TryLockFor(file, time.Second); err != nil || locked != want || time.Since(start) != after {
+				t.Errorf("locked: %t, %v, after %v", locked, err, time.Since(start))
 			}
 		}
 		try(holder, true, 0)
@@ -200,8 +200,8 @@ func TestTryLockFor(t *testing.T) {
 	})
 }
 
-func TestLockThatCannotBe(t *testing.T) {
+func TestLockInMissingFolder(t *testing.T) {
 	if _, err := Acquire(context.Background(), filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
-		t.Error("a lock in a folder that is not there")
+		t.Error("a lock in a missing folder")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLockFile locks an open file if nobody has it locked.
+// TryLockFile locks an open file unless it is locked, and reports whether it did.
 func TryLockFile(file *os.File) (bool, error) {
 	err := flock(file, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -18,10 +18,10 @@ func TryLockFile(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// LockFile waits until nobody else has the file locked, and locks it.
+// LockFile waits until an open file is not locked, and locks it.
 func LockFile(file *os.File) error { return flock(file, unix.LOCK_EX) }
 
-// UnlockFile lets the next one in.
+// UnlockFile unlocks a file.
 func UnlockFile(file *os.File) error { return flock(file, unix.LOCK_UN) }
 
 func flock(file *os.File, how int) error {

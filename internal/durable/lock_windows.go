@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TryLockFile locks an open file if nobody has it locked.
+// TryLockFile locks an open file unless it is locked, and reports whether it did.
 func TryLockFile(file *os.File) (bool, error) {
 	err := lockFileEx(file, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
@@ -16,14 +16,14 @@ func TryLockFile(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// LockFile waits until nobody else has the file locked, and locks it.
+// LockFile waits until an open file is not locked, and locks it.
 func LockFile(file *os.File) error { return lockFileEx(file, windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
 func lockFileEx(file *os.File, flags uint32) error {
 	return os.NewSyscallError("LockFileEx", windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, new(windows.Overlapped)))
 }
 
-// UnlockFile lets the next one in.
+// UnlockFile unlocks a file.
 func UnlockFile(file *os.File) error {
 	return os.NewSyscallError("UnlockFileEx", windows.UnlockFileEx(windows.Handle(file.Fd()), 0, 1, 0, new(windows.Overlapped)))
 }
