@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// flat is a sequence of n actions.
+// flat returns a sequence of n actions.
 func flat(kind Kind, n int) *Node {
 	root := of(kind)
 	for range n {
@@ -13,7 +13,7 @@ func flat(kind Kind, n int) *Node {
 	return root
 }
 
-// bushy is a tree of that height in which every inner node has so many children.
+// bushy returns a tree of a height in which every inner node has the same number of children.
 func bushy(arity, height int) *Node {
 	if height == 0 {
 		return does(Success)
@@ -25,7 +25,7 @@ func bushy(arity, height int) *Node {
 	return n
 }
 
-// reactive asks twenty conditions before an action that is running, ten times side by side.
+// reactive returns ten parallel nodes that each ask twenty conditions before an action that is running.
 func reactive() *Node {
 	root := of(Parallel)
 	for range 10 {
@@ -69,7 +69,7 @@ func Benchmark781(b *testing.B) { bench(b, bushy(5, 4)) }
 
 func BenchmarkReactive(b *testing.B) { bench(b, reactive()) }
 
-// TestNoAllocations: a tick without tracing allocates nothing.
+// A tick without recording allocates nothing.
 func TestNoAllocations(t *testing.T) {
 	if n := runOf(t, bushy(5, 4)).Tree().Len(); n != 781 {
 		t.Errorf("the bushy tree has %d nodes, want 781", n)

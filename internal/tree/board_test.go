@@ -26,7 +26,7 @@ func mustGet(t failer, b *Board, key string) any {
 	return v
 }
 
-// TestBoardScopes: whose keys a leaf sees, by what the snapshot calls them.
+// Keys that leaves see, named as in the snapshot.
 func TestBoardScopes(t *testing.T) {
 	write := func(key string, v any) *Node {
 		return &Node{Kind: Action, Name: "write", Do: func(c *Call) Status {
@@ -68,7 +68,7 @@ func TestRunInputs(t *testing.T) {
 	wantError(t, err, "undeclared key 'other'")
 }
 
-// TestCall: what a function sees of its arguments, in a run and outside.
+// Arguments that a function sees, in a run and without one.
 func TestCall(t *testing.T) {
 	b := mustBoard(t, Key{Name: "n", Default: 5})
 	c := NewCall(b, map[string]any{"plain": "x", "ref": Ref{"n"}, "deep": []any{map[string]any{"in": Ref{"n"}}, Ref{"none"}}}, epoch)

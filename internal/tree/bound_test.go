@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Uses of a subtree share the defaults of its keys, and all together must fit on a blackboard.
+// All uses of a subtree share the defaults of its keys, but their sizes count for each use.
 func TestDefaultsAreBounded(t *testing.T) {
 	def := func(items, uses int) *Definition {
 		d := &Definition{Name: "t", Root: of(Sequence), Subtrees: []*SubtreeDefinition{{Name: "s", Root: does(Success),
@@ -33,7 +33,7 @@ func TestDefaultsAreBounded(t *testing.T) {
 	}
 }
 
-// What the leaves of a tick write and publish has a limit, however many they are; the next tick has it anew.
+// The leaves of one tick may write and publish a limited number of bytes. The limit applies to each tick separately.
 func TestTickIsBounded(t *testing.T) {
 	text := strings.Repeat("x", MaxValue-100)
 	for name, write := range map[string]func(*Call, int) error{

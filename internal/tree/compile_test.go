@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// library has functions with and without declared arguments.
+// library returns functions with and without declared arguments.
 func library() *Registry {
 	r := functions()
 	r.Add(Action, "send", Leaf{Do: answer(Success), Params: []Param{{Name: "to", Type: String, Required: true}, {Name: "copies", Type: Int, Default: 1}, {Name: "tags", Type: List}}})
@@ -27,7 +27,7 @@ func line(n int) Position { return Position{File: "post.lua", Line: n} }
 
 func action(fn string, args map[string]any) *Node { return &Node{Kind: Action, Fn: fn, Args: args} }
 
-// faultCase is a definition that is wrong. Each text is a fault with its place and, after " | ", its hint.
+// faultCase is an invalid definition. Each text is a fault with its position and, after " | ", its hint.
 type faultCase struct {
 	def  *Definition
 	want []string
@@ -51,7 +51,7 @@ func part(name string, at int, root *Node) *SubtreeDefinition {
 
 func uses(name string) *Node { return &Node{Kind: Subtree, Uses: name, At: line(3)} }
 
-// with sets more of a node.
+// with sets further fields of a node.
 func (n *Node) with(set func(*Node)) *Node {
 	set(n)
 	return n
@@ -196,7 +196,7 @@ func faults(t *testing.T, cases map[string]faultCase) {
 	}
 }
 
-// TestFaultLimit: of many faults the first twenty are told, each on a line.
+// Only the first twenty faults are reported, each on a line.
 func TestFaultLimit(t *testing.T) {
 	actions, tools, args := of(Sequence), of(Sequence), map[string]any{"to": "x"}
 	var keys []Key
@@ -223,8 +223,8 @@ func TestFaultLimit(t *testing.T) {
 	}
 }
 
-// TestFaultCost: a fault at a place that is compiled a hundred thousand times costs its hint once, and so does a tool
-// that a run lacks.
+// The hint of a fault is computed once, even if its node is compiled a hundred thousand times. The same applies to a tool
+// that a run does not have.
 func TestFaultCost(t *testing.T) {
 	reg := &Registry{}
 	for i := range 1000 {
@@ -255,7 +255,7 @@ func TestFaultCost(t *testing.T) {
 	}
 }
 
-// allocated counts the bytes that are allocated in a call. Tests of this package do not run side by side.
+// allocated returns the bytes that a call allocates. The tests of this package do not run in parallel.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -264,8 +264,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestScopesAreSmall: what a use of a subtree costs does not depend on how many keys the tree has, nor what an unused one
-// costs on how often the others are used.
+// The cost of using a subtree does not depend on the number of keys of the tree, and the cost of an unused subtree does not
+// depend on how often the others are used.
 func TestScopesAreSmall(t *testing.T) {
 	d := root(of(Sequence))
 	for i := range 1000 {
@@ -288,7 +288,7 @@ func TestScopesAreSmall(t *testing.T) {
 	}
 }
 
-// TestExpansion: definitions that are small, and huge when they are written out, are refused at once.
+// Small definitions of trees that are huge when expanded are rejected quickly.
 func TestExpansion(t *testing.T) {
 	var parts []*SubtreeDefinition
 	for i := range 30 {
@@ -333,7 +333,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-// TestPaths: a node's path identifies it, whatever the names.
+// The path of a node identifies it, whatever the names are.
 func TestPaths(t *testing.T) {
 	named := func(name string) *Node { return does(Success).with(func(n *Node) { n.Name = name }) }
 	d := root(of(Sequence, named("a"), named("a"), named(""), named("action"), uses("part"), uses("part"), of(Selector, named("a"))))
@@ -362,7 +362,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestDetail: every kind says how it is set.
+// Details of every kind.
 func TestDetail(t *testing.T) {
 	two := func(n *Node) { n.Children = append(n.Children, does(Success)) }
 	cases := []struct {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParseRecord: no line makes the parser or a replay panic, and what is replayed is recorded again as it was read.
+// FuzzParseRecord checks that no line makes the parser or a replay panic, and that a replayed line is recorded unchanged.
 func FuzzParseRecord(f *testing.F) {
 	lines, _ := story(f)
 	for _, line := range lines {

@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// failer is what testing.TB and rapid's T have in common.
+// failer is implemented by testing.TB and rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// epoch is the time "@0s" of these tests.
+// epoch is the time "@0s" of the tests.
 var epoch = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 func answer(st Status) Func { return func(*Call) Status { return st } }
 
-// does is an action that always answers the same.
+// does returns an action that always gives the same answer.
 func does(st Status) *Node { return &Node{Kind: Action, Do: answer(st)} }
 
-// asks is a condition that always answers the same.
+// asks returns a condition that always gives the same answer.
 func asks(st Status) *Node { return &Node{Kind: Condition, Do: answer(st)} }
 
 func of(kind Kind, children ...*Node) *Node { return &Node{Kind: kind, Children: children} }
 
-// job is an action that takes time. The runs of these tests end it by hand.
+// job returns an action that is a job. The tests end it with Finish.
 func job(name string) *Node { return &Node{Kind: Action, Name: name, Fn: "job"} }
 
 func noJob(context.Context, Request) Result { panic("jobs of these tests are ended by hand") }
 
-// functions holds the function of job.
+// functions returns a registry with the function of job.
 func functions() *Registry {
 	r := &Registry{}
 	r.Add(Action, "job", Leaf{Job: noJob})
@@ -60,7 +60,7 @@ func mustRun(t failer, compiled *Tree, o *RunOptions) *Run {
 	return r
 }
 
-// runOf compiles and runs a root with some keys.
+// runOf compiles a tree and returns a run of it.
 func runOf(t failer, root *Node, keys ...Key) *Run {
 	t.Helper()
 	return mustRun(t, mustCompile(t, &Definition{Name: "test", Keys: keys, Root: root}, functions()), &RunOptions{Record: true, Observe: true})
@@ -85,7 +85,7 @@ func wantError(t testing.TB, err error, parts ...string) {
 	}
 }
 
-// expression reads trees as docs/trees-reference.md writes them.
+// expression parses trees as written in docs/trees-reference.md.
 type expression struct {
 	text  string
 	names map[string]*expectedLeaf
@@ -93,13 +93,13 @@ type expression struct {
 	ask   func(*expectedLeaf, *Call) Status
 }
 
-// expectedLeaf is a leaf of an expression: what it is called, and the key that it reads.
+// expectedLeaf is a leaf of an expression, with its name and the key that it reads.
 type expectedLeaf struct {
 	name, key string
 	job       bool
 }
 
-// parseTree returns the definition of an expression. The leaves that are functions ask.
+// parseTree returns the definition of an expression. Its leaves call ask.
 func parseTree(text string, ask func(*expectedLeaf, *Call) Status) (def *Definition, leaves map[string]*expectedLeaf, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -135,7 +135,7 @@ func (e *expression) take(s string) bool {
 	return ok
 }
 
-// between returns what stands between two brackets, if the first is next.
+// between returns the text between two brackets, if the first one is next.
 func (e *expression) between(first, last string) string {
 	if !e.take(first) {
 		return ""
@@ -181,7 +181,7 @@ func (e *expression) node() *Node {
 	return n
 }
 
-// leaf reads a name with what follows: ? makes it a condition, ! a job, [key] lets it read and write a key.
+// leaf parses a name and its suffixes: ? is a condition, ! a job, [key] the key that it reads and writes.
 func (e *expression) leaf(kind Kind, name string) *Node {
 	l := &expectedLeaf{name: name, job: kind == Tool || kind == LLMCall}
 	if e.names[name] != nil {
@@ -230,7 +230,7 @@ func value(text string) any {
 	return v
 }
 
-// settings reads what stands in braces after a kind.
+// settings parses the text in braces after a kind.
 func (e *expression) settings(n *Node, text string) {
 	if text == "" {
 		return
@@ -264,7 +264,7 @@ func (e *expression) settings(n *Node, text string) {
 	}
 }
 
-// subtree reads subtree{k=1, p is n}(…): k is a key of its own, p a port.
+// subtree parses subtree{k=1, p is n}(…): k is a key of the subtree, p a port.
 func (e *expression) subtree() *Node {
 	sub := &SubtreeDefinition{Name: fmt.Sprintf("part%d", len(e.subs)+1)}
 	n := &Node{Kind: Subtree, Uses: sub.Name, Ports: map[string]string{}}

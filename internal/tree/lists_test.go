@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// Lists of any making, in any order of growing, sliding and beginning anew, are replayed as they were.
+// Lists that grow, drop their first items or are replaced, in any order, are replayed unchanged.
 func TestListsAreReplayed(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		items := rapid.SampledFrom([]any{int64(1), 1.5, "a", nil, []any{"x"}, map[string]any{"k": "v"}})
@@ -20,7 +20,7 @@ func TestListsAreReplayed(t *testing.T) {
 		root := of(Repeat, &Node{Kind: Action, Do: func(c *Call) Status {
 			before, _ := c.Get("list")
 			list := lists[next]
-			if old, ok := before.([]any); ok && rapid.Bool().Draw(t, "grows") { // what most lists do
+			if old, ok := before.([]any); ok && rapid.Bool().Draw(t, "grows") { // the usual case
 				list = append(old[rapid.IntRange(0, len(old)).Draw(t, "slides"):len(old):len(old)], list...)
 			}
 			next++
@@ -48,7 +48,7 @@ func mustReplay(t failer, compiled *Tree) *Run {
 	return r
 }
 
-// replayLine replays the last tick of a run in another, through its line.
+// replayLine replays the recorded last tick of a run in another run.
 func replayLine(t failer, again, live *Run) {
 	t.Helper()
 	rec, err := ParseRecord(append(live.AppendRecord(nil), '}'))
@@ -63,8 +63,8 @@ func replayLine(t failer, again, live *Run) {
 	}
 }
 
-// A list that grows by one item adds one item to the journal, also when its oldest items make room.
-func TestGrowingListsAreRecordedShort(t *testing.T) {
+// A list that grows by one item adds only that item to the journal, even if its oldest items are dropped.
+func TestGrowingListsAreRecordedBriefly(t *testing.T) {
 	const limit = 50
 	n := 0
 	grow := &Node{Kind: Action, Do: func(c *Call) Status {
@@ -90,8 +90,8 @@ func TestGrowingListsAreRecordedShort(t *testing.T) {
 	}
 }
 
-// A record may say that items stay which are not there.
-func TestStayingItemsMustBeThere(t *testing.T) {
+// A record may claim to keep items that do not exist.
+func TestKeptItemsMustExist(t *testing.T) {
 	set := &Node{Kind: Action, Do: func(c *Call) Status {
 		before, _ := c.Get("list")
 		list, _ := before.([]any)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// The interpreter in this file is written from docs/trees-reference.md, with pointers and maps, and knows nothing of
-// how Run does it. What a node remembers while it is running is its memory; to forget is to drop it.
+// The interpreter in this file implements docs/trees-reference.md with pointers and maps, independently of Run. While a
+// node is running, its state is in its memory, which is dropped when it ends.
 
-// modelNode is a node where it is used.
+// modelNode is a node of an expanded tree.
 type modelNode struct {
 	def    *Node
 	index  int
 	kids   []*modelNode
-	env    modelEnv // what its leaves see
+	env    modelEnv // visible to its leaves
 	status Status
-	past   bool // something above it began afresh since
+	past   bool // an ancestor was entered since
 	visits int
 	err    string
 	memory *modelMemory
@@ -57,7 +57,7 @@ func (e modelEnv) with(cells ...*modelCell) modelEnv {
 	return inner
 }
 
-// model is a run.
+// model is the model of a run.
 type model struct {
 	seed   uint64
 	def    *Definition
@@ -169,7 +169,7 @@ func (m *model) tick(n *modelNode) Status {
 	return n.status
 }
 
-// forget makes what can be seen of a node past.
+// forget resets the visible state of a node.
 func (n *modelNode) forget() {
 	n.past = true
 	for _, kid := range n.kids {
@@ -435,7 +435,7 @@ func (m *model) leaf(n *modelNode) Status {
 	return d.answer
 }
 
-// set does what a leaf's write does; a write that is refused changes nothing.
+// set writes a key as a leaf does. A write that fails changes nothing.
 func (m *model) set(env modelEnv, key string, v any) bool {
 	cell := env[key]
 	if cell == nil {
@@ -507,7 +507,7 @@ func (m *model) snapshot() map[string]any {
 	return all
 }
 
-// deed is what a leaf does at one visit. It depends on nothing but the seed, the node and how often it was ticked.
+// deed is the behaviour of a leaf at one visit. It depends only on the seed, the node and the number of the visit.
 type deed struct {
 	answer    Status
 	panics    bool
@@ -548,7 +548,7 @@ func deedOf(seed uint64, node, visit int) deed {
 	return d
 }
 
-// modelKeys are names that leaves write, whether they see such a key or not.
+// modelKeys returns names that leaves write, whether such a key is visible or not.
 var modelKeys = []string{"n", "m", "list", "k", "p", "x", "i", "_h"}
 
 func modelValue(next func(uint64) uint64) any {

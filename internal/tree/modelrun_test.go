@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// TestModel does the same with random trees in a Run and in the naive interpreter, and compares all that can be seen
-// after every step. Now and then the run is saved and restored, or replayed from its journal, and goes on as that.
+// TestModel runs random trees in a Run and in the simple interpreter, and compares everything that can be observed after
+// each step. Sometimes it replaces the run by a replay of its journal.
 func TestModel(t *testing.T) {
 	kinds := map[Kind]bool{}
 	property.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// grower makes random definitions.
+// grower draws random definitions.
 type grower struct {
 	t    *rapid.T
 	seed uint64
@@ -62,7 +62,7 @@ func randomTree(t *rapid.T, seed uint64) *Definition {
 
 func (g *grower) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.t, "pick") }
 
-// grow makes a node that sees the names.
+// grow draws a node for which the names are visible.
 func (g *grower) grow(depth int, names []string) *Node {
 	g.left--
 	if depth >= 5 || g.left <= 0 || depth > 0 && g.pick(4) == 0 {
@@ -118,7 +118,7 @@ func (g *grower) leaf(names []string) *Node {
 	case what < 6:
 		return &Node{Kind: Wait, After: time.Duration(g.pick(4)) * time.Second}
 	case what < 8 && len(g.def.Subtrees) > 0:
-		// a for_each inside may go through the port, which no int lets it do
+		// a for_each inside may use the port as its list, so it must not be an int
 		ports := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains("mki", name) })
 		return &Node{Kind: Subtree, Uses: g.def.Subtrees[g.pick(len(g.def.Subtrees))].Name, Ports: map[string]string{"p": ports[g.pick(len(ports))]}}
 	case what < 9:
@@ -129,11 +129,11 @@ func (g *grower) leaf(names []string) *Node {
 
 func (g *grower) question() *Node { return &Node{Kind: Condition, Do: g.perform} }
 
-// perform does a leaf's deed in the Run.
+// perform performs the deed of a leaf in the Run.
 func (g *grower) perform(c *Call) Status {
 	d := deedOf(g.seed, int(c.node), int(c.run.state[c.node].visits))
 	if d.key != "" {
-		_ = c.Set(d.key, d.value) // the model knows when it is refused
+		_ = c.Set(d.key, d.value) // the model knows when it fails
 	}
 	if d.emit != "" {
 		if err := c.Emit(d.emit, "word"); err != nil {
@@ -160,7 +160,7 @@ type duo struct {
 	now  time.Time
 	old  []Start
 	log  [][]byte
-	torn bool // the tree was halted from outside, which no journal has
+	torn bool // the tree was halted from outside, which is not recorded
 }
 
 func newDuo(t *rapid.T, seed uint64, def *Definition) *duo {
@@ -218,7 +218,7 @@ func (d *duo) tick() {
 	}
 }
 
-// halts compares what the last tick, or halting the tree, left.
+// halts compares the jobs that the last tick, or halting the tree, halted.
 func (d *duo) halts() {
 	var halted []int
 	for _, i := range d.r.Halted() {
@@ -236,7 +236,7 @@ func describe(starts []Start) (texts []string) {
 	return texts
 }
 
-// finish ends one of the jobs that were ever begun.
+// finish ends one of the jobs that were ever started.
 func (d *duo) finish() {
 	if len(d.old) == 0 {
 		return
@@ -260,7 +260,7 @@ func (d *duo) finish() {
 	}
 }
 
-// lose drops results that no tick took: they are not saved, and their jobs are begun again.
+// lose drops results that no tick has taken. They are not recorded, and their jobs are started again.
 func (d *duo) lose() {
 	for _, n := range d.m.nodes {
 		if n.memory != nil {
@@ -285,7 +285,7 @@ func (d *duo) replay() {
 	d.lose()
 }
 
-// check compares the two, and looks at what must hold whatever the model says.
+// check compares the run with the model, and checks the invariants.
 func (d *duo) check() {
 	d.same("status", d.m.status, d.r.Status())
 	for i, got := range d.r.Views() {

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the recorded journal")
 
 const golden = "testdata/journal.jsonl"
 
-// storyTree has all that a journal can tell: writes, errors, wakes, jobs and emits.
+// storyTree has everything that a journal can record: writes, errors, wakes, jobs and emits.
 func storyTree(t failer) *Tree {
 	t.Helper()
 	say := &Node{Kind: Action, Name: "say", Do: func(c *Call) Status {
@@ -52,7 +52,7 @@ func storyTree(t failer) *Tree {
 	return mustCompile(t, def, functions())
 }
 
-// story runs the tree to its end and returns the lines of its journal, without line ends, and the run.
+// story runs storyTree to its end and returns the lines of its journal, without line ends, and the run.
 func story(t failer) ([][]byte, *Run) {
 	t.Helper()
 	o := &RunOptions{ID: "story-1", Record: true, Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}, Globals: map[string]any{"world": true}}
@@ -79,7 +79,7 @@ func story(t failer) ([][]byte, *Run) {
 	return bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")), r
 }
 
-// TestJournalGolden: journals that this program writes can be read as long as this test is not changed.
+// The journal format must stay readable: do not change the golden file.
 func TestJournalGolden(t *testing.T) {
 	lines, r := story(t)
 	got := append(bytes.Join(lines, []byte("\n")), '\n')
@@ -135,7 +135,7 @@ func mustParse(t failer, line []byte) *Record {
 	return rec
 }
 
-// TestChainTampering: a changed byte of any line is found, and so are lines that are cut, missing, doubled or swapped.
+// A changed byte in any line is detected, and so are truncated, missing, repeated and swapped lines.
 func TestChainTampering(t *testing.T) {
 	lines, _ := story(t)
 	check := func(lines [][]byte) error {
@@ -203,7 +203,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-// TestParseRecordErrors: a line that is none says so.
+// Lines that are not records.
 func TestParseRecordErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		``:                                "cannot be read",
@@ -228,7 +228,7 @@ func TestParseRecordErrors(t *testing.T) {
 	}
 }
 
-// TestDivergence: a record that this tree could not have made is refused, with the tick and the node named.
+// A record that the tree could not have made is rejected with the tick and the node.
 func TestDivergence(t *testing.T) {
 	lines, _ := story(t)
 	for name, tt := range map[string]struct {

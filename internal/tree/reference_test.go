@@ -11,10 +11,10 @@ import (
 
 const reference = "../../docs/trees-reference.md"
 
-// referenceHeader is the first line of the tables that are executed.
+// referenceHeader is the first line of each table that is executed.
 const referenceHeader = "| tree | tick by tick | what it shows |"
 
-// TestReference executes every row of the document's tables.
+// TestReference executes every row of the tables in the document.
 func TestReference(t *testing.T) {
 	data, err := os.ReadFile(reference)
 	if err != nil {
@@ -73,14 +73,14 @@ type performance struct {
 	o      *RunOptions
 	leaves map[string]*expectedLeaf
 	jobs   map[string]Start
-	// expected are the events of this tick by leaf, seen what the leaves read and wrote in it.
+	// expected holds the events of this tick by leaf, seen the values that the leaves read and wrote.
 	expected map[string]event
 	seen     map[string]string
 	now      time.Time
 	log      [][]byte
 }
 
-// event is what happens to one leaf in a tick: "a(1→2):S".
+// event is what happens to a leaf in a tick: "a(1→2):S".
 type event struct{ name, read, write, answer string }
 
 var eventPattern = regexp.MustCompile(`^([a-z_]\w*)(?:\(([^()→]*)(?:→([^()]*))?\))?:(S|F|R|R\+\d+s|halt|start|panic|idle|running)$`)
@@ -100,11 +100,11 @@ func newPerformance(t *testing.T, text string) *performance {
 	return p
 }
 
-// ask answers for a leaf as the row says.
+// ask answers for a leaf as the row specifies.
 func (p *performance) ask(l *expectedLeaf, c *Call) Status {
 	e, ok := p.expected[l.name]
 	if !ok {
-		return Failure // and the events will differ
+		return Failure // the events will differ
 	}
 	if l.key != "" {
 		v, err := c.Get(l.key)
@@ -176,7 +176,7 @@ func (p *performance) step(text string) (err error) {
 	})
 }
 
-// kill is the end of the process and the start of another.
+// kill simulates a process that is killed, and another one that resumes the run.
 func (p *performance) kill() error {
 	r, err := replayed(p.r.Tree(), p.o, p.log)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *performance) end(name, how string) error {
 
 func letterOf(st Status) string { return statusLetters[st : st+1] }
 
-// name is what a row calls a node.
+// name returns the name of a node in a row.
 func (p *performance) name(i int) string {
 	info := p.r.Tree().Info(i)
 	if info.Name != "" {
@@ -234,19 +234,19 @@ func (p *performance) name(i int) string {
 
 var tickPattern = regexp.MustCompile(`^(.*?) ?→ ([SFRI])(?:, at (once|\d+s))?(?: "([^"]+)")?$`)
 
-// tick does something and compares all that can be seen of it with what a row says: the leaves in the order in which
-// they were ticked or halted, the answer, when the next tick is due, and the error.
+// tick calls do and compares its effects with a row: the leaves in the order in which they were ticked or halted, the
+// answer, the time of the next tick, and the error.
 func (p *performance) tick(text string, do func()) error {
 	m := tickPattern.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Errorf("this is no tick")
+		return fmt.Errorf("not a tick")
 	}
 	p.expected, p.seen = map[string]event{}, map[string]string{}
 	var want []string
 	for _, field := range strings.Fields(m[1]) {
 		e := eventPattern.FindStringSubmatch(field)
 		if e == nil || field[0] != 'w' && p.leaves[e[1]] == nil {
-			return fmt.Errorf("%q is no event", field)
+			return fmt.Errorf("%q is not an event", field)
 		}
 		p.expected[e[1]] = event{e[1], e[2], e[3], e[4]}
 		answer := e[4]
@@ -284,7 +284,7 @@ func (p *performance) tick(text string, do func()) error {
 	return nil
 }
 
-// events writes what happened to the leaves in the last tick.
+// events formats the events of the leaves in the last tick.
 func (p *performance) events() string {
 	for _, s := range p.r.Started() {
 		p.jobs[p.name(s.Node)] = s

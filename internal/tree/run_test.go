@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestJobEnds: how a job's result becomes an answer.
+// The answers of leaves for the results of their jobs.
 func TestJobEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		leaf   Leaf
@@ -44,7 +44,7 @@ func TestJobEnds(t *testing.T) {
 	}
 }
 
-// TestServices: what a run needs beside its tree, and what stands in for leaves in a test.
+// Missing tools and models, and replacements.
 func TestServices(t *testing.T) {
 	call := &Node{Kind: LLMCall, At: line(2)}
 	search := &Node{Kind: Tool, Fn: "web.serch", At: line(3), Args: map[string]any{"q": "x"}}
@@ -64,20 +64,20 @@ func TestServices(t *testing.T) {
 	o := &RunOptions{Replace: []Replacement{{Pattern: "tool:web.*", Do: answer(Failure)}, {Pattern: "*:*", Do: answer(Success)}}}
 	wantStatus(t, mustRun(t, compiled, o).Tick(epoch), Failure)
 	if _, err := NewRun(compiled, &RunOptions{}); err == nil {
-		t.Error("what stood in for a leaf in one run does so in another")
+		t.Error("a replacement of one run is used in another")
 	}
 }
 
-// TestRunAccessors: the small things that runners look at.
+// Accessors that runners use.
 func TestRunAccessors(t *testing.T) {
 	long := &Node{Kind: Action, Do: func(c *Call) Status { c.WakeAfter(1<<63 - 1); return Running }}
 	r := runOf(t, long)
 	if _, due := r.Wake(); due || r.Ticks() != 0 || r.Status() != Idle {
-		t.Error("a run that was not ticked waits for something")
+		t.Error("a run that was not ticked is waiting")
 	}
 	wantStatus(t, r.Tick(epoch), Running)
 	if at, due := r.Wake(); due && at.Before(epoch.Add(time.Hour)) {
-		t.Errorf("to wait for ever is to wait until %v", at)
+		t.Errorf("a wait without end ends at %v", at)
 	}
 	want := []Transition{{Node: 0, From: Idle, To: Running}}
 	if diff := cmp.Diff(want, r.Transitions()); diff != "" || !r.Changed() {
@@ -85,7 +85,7 @@ func TestRunAccessors(t *testing.T) {
 	}
 	r.Tick(epoch)
 	if r.Changed() || len(r.Transitions()) != 0 {
-		t.Error("nothing happened, and it was a change")
+		t.Error("Changed or Transitions report a change, and there was none")
 	}
 	r.Halt()
 	if r.Ticks() != 2 || r.Status() != Idle || !r.Changed() {
@@ -102,7 +102,7 @@ func TestRunAccessors(t *testing.T) {
 	}
 }
 
-// TestChanged: what is progress does not depend on whether the run is observed.
+// Changed does not depend on whether the run is observed.
 func TestChanged(t *testing.T) {
 	again := func(kind Kind, child Status, set func(*Node)) *Node { return of(kind, does(child)).with(set) }
 	list := Key{Name: "list", Type: List, Default: []any{1, 1, 1, 1}}
@@ -131,7 +131,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLargeInputs: inputs that are together larger than one value may be can be recorded.
+// Inputs that together exceed the size of a value can be recorded.
 func TestLargeInputs(t *testing.T) {
 	large := strings.Repeat("x", MaxValue/2)
 	o := &RunOptions{Inputs: map[string]any{"_a": large, "_b": large, "_c": large}}
@@ -142,7 +142,7 @@ func TestLargeInputs(t *testing.T) {
 	}
 }
 
-// TestRetryCost: the last of a million attempts costs no more than the first.
+// The last of a million attempts costs no more than the first.
 func TestRetryCost(t *testing.T) {
 	n := of(Retry, does(Failure))
 	n.Times = 1_000_000

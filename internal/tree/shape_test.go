@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestShape: trees that behave differently have different shapes, and the others the same.
+// Trees have the same shape only if they behave the same.
 func TestShape(t *testing.T) {
 	full := func(change func(*Definition, *Node)) string {
 		leaf := &Node{Kind: Action, Fn: "noop", Args: map[string]any{"a": []any{Ref{"n"}}}}

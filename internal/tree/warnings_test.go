@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What is doubted would really go on for ever, and what is not comes to an end.
-func TestDoubts(t *testing.T) {
+// Trees with a warning run forever, and trees without one end.
+func TestWarnings(t *testing.T) {
 	rest := func() *Node { return &Node{Kind: Wait, After: time.Second} }
 	twice := func(child *Node) *Node {
 		n := of(Repeat, child)

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// failer is what testing.TB and rapid's T have in common.
+// failer is implemented by testing.TB and rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -57,7 +57,7 @@ func mustGet(t failer, b *Board, key string) any {
 	return v
 }
 
-// TestTypes: what every type makes of every kind of value. A dash is a refusal, = is the value as it was given.
+// Values of every kind for every type. A dash means an error, and = means that the value is unchanged.
 func TestTypes(t *testing.T) {
 	values := []any{nil, true, int64(3), 3.0, 3.5, 1e300, "text", []any{}, []any{int64(1)}, map[string]any{}, map[string]any{"type": "stuck"},
 		map[string]any{"type": int64(1)}}
@@ -163,7 +163,7 @@ func TestBoardHidden(t *testing.T) {
 	}
 }
 
-// TestBoardIsolation: a value on the board is not the caller's, whatever the caller does with it later.
+// Changing a value after it was set does not change the board.
 func TestBoardIsolation(t *testing.T) {
 	b := mustBoard(t, Key{Name: "list", Type: List}, Key{Name: "map", Type: Map})
 	inner := map[string]any{"a": 1}
@@ -202,7 +202,7 @@ func TestValueLimits(t *testing.T) {
 	loop := []any{nil}
 	loop[0] = loop
 	wantError(t, b.Set("x", loop), "nested")
-	mustSet(t, b, "x", fits) // a refused value leaves room for another
+	mustSet(t, b, "x", fits) // a value that was rejected uses no room
 }
 
 func TestBoardLimit(t *testing.T) {
@@ -223,7 +223,7 @@ func TestBoardLimit(t *testing.T) {
 	mustSet(t, b, "x", value)
 }
 
-// drawValue draws a value as leaves may write it.
+// drawValue draws a value that a leaf may write.
 func drawValue(t *rapid.T, nest int) any {
 	kinds := 9
 	if nest == 0 {
@@ -258,7 +258,7 @@ func drawValue(t *rapid.T, nest int) any {
 	return fields
 }
 
-// TestValueRoundTrip: what is formatted and parsed is the value that the board keeps, of the same type.
+// Formatting and parsing a value gives its normal form with the same types.
 func TestValueRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		kept, size, err := normal(drawValue(t, 3), 0)
@@ -301,7 +301,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestBoardAccounting: however keys are written, the count of bytes is the sum of the sizes.
+// The size of a board is always the sum of the sizes of its values.
 func TestBoardAccounting(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		b := mustBoard(t, Key{Name: "any"}, Key{Name: "int", Type: Int, Default: 1}, Key{Name: "map", Type: Map, Default: map[string]any{"a": 1}})
@@ -335,7 +335,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// boardSize counts what is on a board.
+// boardSize computes the size of a board.
 func boardSize(b *Board) (size int) {
 	for _, v := range b.values {
 		size += Size(v)

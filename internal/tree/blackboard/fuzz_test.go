@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: what can be read is written and read as the same.
+// FuzzParse checks that a parsed value is unchanged after formatting and parsing it again.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"null", "1", "1.0", "-0.0", "1e20", "1e21", `"ä\u2028\ud800"`, `{"b":[1,2.5,{}],"a":null}`, "9223372036854775808", `[[[]]]`} {
 		f.Add(text)
@@ -17,7 +17,7 @@ func FuzzParse(f *testing.F) {
 		}
 		kept, _, err := normal(v, 0)
 		if err != nil {
-			return // it is nested too deep, or too large
+			return // nested too deeply, or too large
 		}
 		again, err := Parse(Format(kept))
 		if err != nil || !reflect.DeepEqual(kept, again) {

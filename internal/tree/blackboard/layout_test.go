@@ -14,7 +14,7 @@ func mustDeclare(t *testing.T, l *Layout, in Scope, key Key, path string, global
 	return slot
 }
 
-// TestLookup: what is seen where, by the path of the key that is found.
+// The path of the key that is found for each name in each scope.
 func TestLookup(t *testing.T) {
 	l := NewLayout()
 	mustDeclare(t, l, TreeScope, Key{Name: "a"}, "", false)
@@ -53,7 +53,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestDeclareAgain: which keys may be declared twice, and what becomes of them.
+// Keys that are declared twice.
 func TestDeclareAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, second Key
@@ -86,7 +86,7 @@ func TestDeclareAgain(t *testing.T) {
 	}
 }
 
-// TestClone: what is added to a clone is not in the layout that it is from.
+// Adding to a clone does not change the original.
 func TestClone(t *testing.T) {
 	l := NewLayout()
 	mustDeclare(t, l, TreeScope, Key{Name: "a"}, "", false)
@@ -112,7 +112,7 @@ func described(t *testing.T, l *Layout) string {
 	return text.String()
 }
 
-// TestDescribe: whatever decides how a board behaves is in the description.
+// Layouts that differ have different descriptions.
 func TestDescribe(t *testing.T) {
 	seen := map[string]string{}
 	for name, declare := range map[string]func(*Layout) (Slot, error){

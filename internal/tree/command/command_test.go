@@ -20,7 +20,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// use has a tool do its work.
+// use runs a tool.
 func use(ctx context.Context, key, command string, args map[string]any) tree.Result {
 	return Tool("test", command).Job(ctx, tree.Request{Key: key, Payload: args})
 }
@@ -67,7 +67,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// A tool knows which work it does, is a session of its own, and sees nothing of what is the operator's.
+// A tool gets its key, runs in its own session, and does not see the operator's variables.
 func TestToolEnvironment(t *testing.T) {
 	t.Setenv("SIGNALBOX_ACTOR", "operator")
 	t.Setenv("SIGNALBOX_SESSION", "another")
@@ -98,7 +98,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// line is a pipe with a name. Who writes to it has to be alive; when nobody is, it ends.
+// line is a named pipe. Reading from it ends when no process writes to it any more.
 type line struct {
 	t    *testing.T
 	name string
@@ -113,7 +113,7 @@ func newLine(t *testing.T) *line {
 	return l
 }
 
-// await waits until somebody writes a line, and returns what waits until all writers are gone.
+// await waits until a process writes a line, and returns a function that waits until no process writes any more.
 func (l *line) await() (gone func()) {
 	l.t.Helper()
 	file, err := os.Open(l.name)
@@ -130,7 +130,7 @@ func (l *line) await() (gone func()) {
 	}
 }
 
-// staying is a command that writes to a line as long as it, or a process that it started, is alive.
+// staying returns a command that keeps a line open as long as it, or a process that it started, is alive.
 func (l *line) staying() string {
 	return "exec 8>" + l.name + "; echo here >&8; sleep 1000 & sleep 1000 & wait"
 }
@@ -145,11 +145,11 @@ func TestCancel(t *testing.T) {
 	if got := <-ended; got.Status != tree.Failure || got.Err != context.Canceled.Error() {
 		t.Errorf("%+v", got)
 	}
-	gone() // or the test does not end
+	gone() // otherwise the test does not end
 }
 
-// What a tool leaves behind ends with it.
-func TestLeftBehind(t *testing.T) {
+// Processes that a tool started end with it.
+func TestBackgroundProcessesEnd(t *testing.T) {
 	l := newLine(t)
 	ended := make(chan tree.Result)
 	go func() {
@@ -162,7 +162,7 @@ func TestLeftBehind(t *testing.T) {
 	gone()
 }
 
-// orphan starts what a run that was killed left of some work. It notes its end.
+// orphan starts a process as a killed run would have left it. The process notes its end.
 func orphan(t *testing.T, key, diary string) (gone func()) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -181,13 +181,13 @@ func orphan(t *testing.T, key, diary string) (gone func()) {
 		cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it started
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and its children
 		<-ended
 	})
 	return l.await()
 }
 
-// told is what a diary says.
+// told returns the content of a diary.
 func told(t *testing.T, diary string) string {
 	t.Helper()
 	text, err := os.ReadFile(diary)
@@ -197,7 +197,7 @@ func told(t *testing.T, diary string) string {
 	return string(text)
 }
 
-func TestOrphanIsEndedFirst(t *testing.T) {
+func TestOrphanIsStoppedFirst(t *testing.T) {
 	diary := filepath.Join(t.TempDir(), "diary")
 	gone := orphan(t, "r/1/1", diary)
 	use(t.Context(), "r/1/1", "echo tool began >>"+diary, nil)
@@ -207,7 +207,7 @@ func TestOrphanIsEndedFirst(t *testing.T) {
 	gone()
 }
 
-func TestOtherWorkStays(t *testing.T) {
+func TestOtherWorkIsNotStopped(t *testing.T) {
 	diary := filepath.Join(t.TempDir(), "diary")
 	orphan(t, "r/1/12", diary)
 	use(t.Context(), "r/1/1", "echo tool began >>"+diary, nil)
@@ -216,7 +216,7 @@ func TestOtherWorkStays(t *testing.T) {
 	}
 }
 
-// A job that is started when it was left already only clears up.
+// A job that is started with a context that is done only stops orphans.
 func TestEndedContext(t *testing.T) {
 	diary := filepath.Join(t.TempDir(), "diary")
 	gone := orphan(t, "r/1/1", diary)

@@ -34,7 +34,7 @@ func TestSplitReplies(t *testing.T) {
 	}
 }
 
-// asking is a tree with a model call for each key, one after the other.
+// asking returns a tree with a model call for each key, one after the other.
 func asking(t *testing.T, keys ...string) *tree.Tree {
 	t.Helper()
 	def := &tree.Definition{Name: "asking", Root: &tree.Node{Kind: tree.Sequence}}
@@ -53,7 +53,7 @@ func TestReplies(t *testing.T) {
 	services := &tree.Registry{}
 	services.Add(tree.LLMCall, "", Replies([]string{"one", "two"}))
 	options := &runner.Options{Journal: filepath.Join(t.TempDir(), "journal"), Run: tree.RunOptions{ID: "r", Services: services}, MaxTicks: 2}
-	// It is stopped after the first reply: who goes on does not begin with the first again.
+	// The run is stopped after the first reply. The resumed run does not use the first reply again.
 	if _, err := runner.Do(t.Context(), asking(t, "a", "b", "c"), options); err == nil {
 		t.Fatal("two ticks were enough")
 	}

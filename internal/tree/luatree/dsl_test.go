@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// testFunctions are an action and a condition that take any arguments, beside the seed's.
+// testFunctions returns the seed's functions, and an action and a condition that accept any arguments.
 func testFunctions() *tree.Registry {
 	r := seedFunctions()
 	r.Add(tree.Action, "do", tree.Leaf{Do: func(*tree.Call) tree.Status { return tree.Success }})
@@ -26,7 +26,7 @@ func testFunctions() *tree.Registry {
 
 func loadText(t testing.TB, source string) (*File, error) {
 	t.Helper()
-	// The time limit is out of the way: how fast the machine is must not matter.
+	// No time limit: the speed of the machine must not matter.
 	return Load(t.Context(), "t.lua", []byte(source), &Options{Functions: testFunctions(), Limits: Limits{Time: time.Hour}})
 }
 
@@ -40,7 +40,7 @@ func loaded(t testing.TB, source string) *File {
 	return f
 }
 
-// declared runs a file and returns its tree as it is declared.
+// declared runs a file and returns the definition of its tree.
 func declared(t *testing.T, source string) *tree.Definition {
 	t.Helper()
 	d := &dsl{box: sandbox.New(Limits{}), bind: func(tree.Kind, *lua.LFunction) tree.Func {
@@ -63,7 +63,7 @@ var (
 	two = []*tree.Node{{Kind: tree.Condition, Name: "c", Fn: "is"}, {Kind: tree.Action, Name: "a", Fn: "do"}}
 )
 
-// constructed are calls of BT, with a an action and c a condition, and what they declare.
+// constructed maps calls of BT, in which a is an action and c a condition, to what they declare.
 var constructed = map[string]*tree.Node{
 	`BT.sequence({c, a})`:                              {Kind: tree.Sequence, Children: two},
 	`BT.sequence("s", {c, a})`:                         {Kind: tree.Sequence, Name: "s", Children: two},
@@ -207,7 +207,7 @@ return BT.tree("t", {
 	}
 }
 
-// What a file returns, or does not, decides which tree it is.
+// The tree of a file depends on what the file returns.
 func TestWhichTree(t *testing.T) {
 	const a = `local a = BT.action("a", {fn="do"})
 `
@@ -237,9 +237,9 @@ func TestWhichTree(t *testing.T) {
 	}
 }
 
-// loadErrors are sources and what is wrong with them. Lines 1 and 2 of the file declare c and a; the source is line 3.
+// loadErrors maps sources to their errors. Lines 1 and 2 of the file declare c and a; the source is line 3.
 var loadErrors = map[string]string{
-	// what does not exist
+	// names that do not exist
 	`return BT.tree("t", {root=BT.action("x", {fn="dos"})})`:   `3: unknown function 'dos'`,
 	`return BT.tree("t", {root=BT.action("x", {fn="is"})})`:    `3: 'is' is a function for condition, not for action`,
 	`return BT.tree("t", {root=BT.condition("x", {fn="do"})})`: `3: 'do' is a function for action, not for condition`,
@@ -397,7 +397,7 @@ var loadErrors = map[string]string{
 	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {root=BT.subtree("s", {ports={q="k"}})})`:                        `3: port 'q' refers to undeclared key 'k'`,
 	`BT.subtree("s", {root=a, ports={q="int"}}) return BT.tree("t", {blackboard={k="bool"}, root=BT.subtree("s", {ports={q="k"}})})`: `3: port 'q' takes an int, and key 'k' is a bool`,
 	`BT.subtree("s", {root=a}) return BT.tree("t", {root=BT.subtree("s", {ports={q="k"}})})`:                                         `3: subtree 's' has no port 'q'`,
-	// functions that keep something
+	// functions that keep state
 	`local n = 0 return BT.tree("t", {root=BT.script("x", function() n = n + 1 end)})`: `3: variable 'n' is assigned by a function that is called later`,
 	// too much
 	`for i = 1, 100001 do BT.key("k") end`:                     `3: the file calls BT more than 100000 times`,
@@ -407,7 +407,7 @@ var loadErrors = map[string]string{
 	`while true do end`:                                        `3: instruction limit of 5000000 reached`,
 }
 
-// Each stands in a file of which lines 1 and 2 declare a and c, and must fail on line 3 with the text.
+// Each source is line 3 of a file, and must fail there with the text.
 func TestErrorsNameFileAndLine(t *testing.T) {
 	for source, want := range loadErrors {
 		t.Run(source, func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 			if err == nil {
 				t.Fatal("it loads")
 			}
-			// A text that does not begin with a line is a part of the message, on line 3.
+			// A text that does not begin with a line number is part of the message for line 3.
 			got, begin := err.Error(), "t.lua:3: "
 			if want[0] >= '0' && want[0] <= '9' {
 				begin = "t.lua:" + want
@@ -432,7 +432,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 	}
 }
 
-// Lines of things that stand on several lines are those of the constructor, so that an editor goes to it.
+// The position of a declaration of several lines is the line of its constructor.
 func TestPositions(t *testing.T) {
 	f := loaded(t, `
 return BT.tree("t", {
@@ -459,7 +459,7 @@ return BT.tree("t", {
 	}
 }
 
-// All faults of a tree are told at once, each with its hint.
+// All faults of a tree are reported together, each with its hint.
 func TestFaultsTogether(t *testing.T) {
 	_, err := loadText(t, `return BT.tree("t", {root = BT.sequence({
   BT.action("a", {fn="dos"}),
@@ -474,7 +474,7 @@ func TestFaultsTogether(t *testing.T) {
 	}
 }
 
-// A call of BT that is wrong does not keep the file from being read on. What it returns is no fault wherever it stands.
+// The file continues after an invalid call of BT. Using the result of such a call is not another fault.
 func TestFaultsOfCallsTogether(t *testing.T) {
 	fault := func(line int, msg string) tree.Fault {
 		return tree.Fault{At: tree.Position{File: "t.lua", Line: line}, Msg: msg}
@@ -514,7 +514,7 @@ assert(BT.SUCCESS == "SUCCESS" and BT.FAILURE == "FAILURE" and BT.RUNNING == "RU
 return BT.tree("t", {root=a})`)
 }
 
-// The limits on size and depth are those of the compiler, to the node.
+// The limits of size and depth are exactly those of the compiler.
 func TestLargestTrees(t *testing.T) {
 	deep := func(n int) string {
 		return fmt.Sprintf(`local n = BT.wait(0) for i = 1, %d do n = BT.inverter(n) end return BT.tree("t", {root=n})`, n)

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// run ticks a tree once and returns the run and what the root answered.
+// ticked ticks a tree once and returns the run and the answer of the root.
 func ticked(t testing.TB, f *File, inputs map[string]any) (*tree.Run, tree.Status) {
 	t.Helper()
 	run, err := tree.NewRun(f.Tree(), &tree.RunOptions{Inputs: inputs, Observe: true})
@@ -70,7 +70,7 @@ func TestLeafResults(t *testing.T) {
 	}
 }
 
-// scripts are bodies of a function, and the error with which it fails.
+// scripts maps bodies of a function to the error with which it fails.
 var scripts = map[string]string{
 	`assert(t:get("n") == 3 and t:get("absent") == nil)`:                              "",
 	`t:set("n", 4) assert(t:get("n") == 4)`:                                           "",
@@ -164,7 +164,7 @@ end})})`
 			if f.leaf.call != nil {
 				t.Error("t outlives its call")
 			}
-			// Whatever happened, the file works the next time.
+			// The file works afterwards in any case.
 			if again, st2 := ticked(t, f, nil); st2 != st || again.View(0).Err != got {
 				t.Errorf("the second time it answered %s: %s", st2, again.View(0).Err)
 			}
@@ -172,8 +172,8 @@ end})})`
 	}
 }
 
-// A condition's function may ask and not change, wherever it stands.
-func TestConditionsOnlyAsk(t *testing.T) {
+// The function of a condition cannot change anything, wherever the condition is used.
+func TestConditionsCannotChange(t *testing.T) {
 	const only = ": use a script to change something"
 	for body, want := range map[string]string{
 		`t:set("n", 1) return true`:           "t.lua:2: a condition cannot use t:set" + only,
@@ -196,7 +196,7 @@ func TestConditionsOnlyAsk(t *testing.T) {
 			}
 		}
 	}
-	// The same function as a script's may change something afterwards: what is forbidden does not stay.
+	// The same function may change something as a script.
 	f := loaded(t, `local function f(t) t:set("n", 1) return true end
 return BT.tree("t", {blackboard={n="int"}, root=BT.selector({BT.condition("c", {fn=f}), BT.script("s", f)})})`)
 	if run, st := ticked(t, f, nil); st != tree.Success {
@@ -204,8 +204,8 @@ return BT.tree("t", {blackboard={n="int"}, root=BT.selector({BT.condition("c", {
 	}
 }
 
-// A key is proposed only where it is seen.
-func TestUndeclaredKeysProposeSeenOnes(t *testing.T) {
+// A key is suggested only where it is visible.
+func TestSuggestedKeysAreVisible(t *testing.T) {
 	f := loaded(t, `local function ask(key) return BT.always_succeed(BT.script(key, function(t) t:get(key) end)) end
 BT.subtree("other", {blackboard={hidden_here="int"}, root=BT.wait(0)})
 BT.subtree("sub", {blackboard={inner_one="int"}, ports={portal="int"},
@@ -283,7 +283,7 @@ func TestLeafWakesAndEmits(t *testing.T) {
 	}
 }
 
-// The kinds of leaves tell of an error alike, each with its own line.
+// All kinds of leaves report errors with their lines.
 func TestErrorsInEveryLeafKind(t *testing.T) {
 	f := loaded(t, `return BT.tree("t", {root = BT.parallel({require=3,
   BT.action("a", {fn=function(t)
@@ -324,7 +324,7 @@ func TestClosedFile(t *testing.T) {
 	}
 }
 
-// Any number of runs share a file; each sees its own blackboard only.
+// Any number of runs can share a file. Each has its own blackboard.
 func TestRunsShareAFile(t *testing.T) {
 	f := loaded(t, `return BT.tree("t", {blackboard={me="int", sum={type="int", default=0}}, root=BT.repeat_times(100, BT.script("x", function(t)
   local before = t:get("sum")
@@ -349,7 +349,7 @@ end))})`)
 	wg.Wait()
 }
 
-// A leaf's function costs little, because its t is made once.
+// Calling a function of a leaf allocates little, because its t is created once.
 func TestLeafAllocations(t *testing.T) {
 	f := loaded(t, `return BT.tree("t", {root=BT.script("x", function(t) return BT.SUCCESS end)})`)
 	run, err := tree.NewRun(f.Tree(), &tree.RunOptions{})
@@ -362,7 +362,7 @@ func TestLeafAllocations(t *testing.T) {
 	}
 }
 
-func TestLoadEndsWithItsContext(t *testing.T) {
+func TestLoadStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Load(ctx, "t.lua", []byte("while true do end"), nil)
@@ -372,14 +372,14 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestLimitsAreThoseGiven(t *testing.T) {
+func TestOptionsLimits(t *testing.T) {
 	_, err := Load(t.Context(), "t.lua", []byte("\nfor i = 1, 10000 do local x = i end"), &Options{Limits: Limits{Instructions: 1000}})
 	if err == nil || err.Error() != "t.lua:2: instruction limit of 1000 reached" {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzLoad: whatever the source, Load ends, with a tree that can be run or an error that names the file.
+// FuzzLoad checks that Load always ends, with a tree that can be run or an error that names the file.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.lua")
 	if err != nil || len(files) == 0 {

@@ -26,7 +26,7 @@ func TestReload(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// The bytes decide, not the time.
+			// The content decides, not the modification time.
 			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestReload(t *testing.T) {
 			seen = append(seen, f)
 		}
 	}
-	// Every version is as good as on its first day.
+	// Every version stays usable.
 	for i, want := range []string{"bb", "cc", "dd", "aa"} {
 		run, st := ticked(t, seen[i], nil)
 		if got := run.View(0).Err; st != tree.Failure || got != want {
@@ -95,7 +95,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A load that its context ended says nothing about the file: it is tried again.
+// A load that its context stopped is tried again, because the file may be valid.
 func TestReloadAfterCancel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.lua")
 	if err := os.WriteFile(path, []byte(version("a")), 0o600); err != nil {

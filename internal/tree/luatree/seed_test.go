@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// seedFunctions are what the seed's trees name: the signal functions, and the one that builds a request.
+// seedFunctions returns the functions that the seed's trees use: the signal functions, and one that builds a request.
 func seedFunctions() *tree.Registry {
 	r := &tree.Registry{}
 	turnsignal.Register(r)
@@ -20,7 +20,7 @@ func seedFunctions() *tree.Registry {
 	return r
 }
 
-// The Lua in the testdata is the seed's, letter by letter.
+// The Lua code in testdata is copied from the seed without changes.
 func TestSeedT024(t *testing.T) {
 	const file = "testdata/seed_t024.lua"
 	source, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func TestSeedT024(t *testing.T) {
 	}
 }
 
-// The seed's file must not load if one of its functions is missing: the error says which, and where.
+// The seed's file must not load if one of its functions is missing. The error names the function and the line.
 func TestSeedT024NeedsItsFunctions(t *testing.T) {
 	source, err := os.ReadFile("testdata/seed_t024.lua")
 	if err != nil {

@@ -47,7 +47,7 @@ func TestLuaTests(t *testing.T) {
 	}
 }
 
-// beside writes a tree and its tests and runs them.
+// beside writes a tree and its tests to files and runs the tests.
 func beside(t *testing.T, source, tests string) (*Report, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -65,10 +65,10 @@ const tested = `return BT.tree("t", {blackboard={n="int"}, root=BT.sequence({
   BT.tool("search"), BT.llm_call({}), BT.script("s", function(t) if t:get("n") == 13 then error("thirteen") end end),
   BT.action("again", {fn="do"}), BT.action("again", {fn="do"})})})`
 
-// ready replaces what must be replaced.
+// ready replaces the leaves that a test must replace.
 const ready = `t:replace("tool:*", BT.SUCCESS) t:reply("llm_call:*", "x") `
 
-// testBodies are bodies of tests, and why they fail.
+// testBodies maps bodies of tests to the reasons why they fail.
 var testBodies = map[string]string{
 	``:                "",
 	ready + `t:run()`: "",
@@ -129,7 +129,7 @@ var testBodies = map[string]string{
 	ready + `t:tick() t:set("nn", 1)`: "undeclared key 'nn': declare it in blackboard, or did you mean 'n'?",
 	ready + `t:get("tool_result")`:    "undeclared key 'tool_result': declare it in blackboard, or did you mean 'tool_results'?",
 
-	// why a check failed
+	// explanations of failed checks
 	ready + `t:set("n", 13) t:equal(t:run(), BT.SUCCESS)`:                                                                         `got "FAILURE", want "SUCCESS"; the tree failed at sequence/s: x.lua:2: thirteen`,
 	ready + `t:set("n", 13) t:run() t:equal(t:visits("action:again"), 2, "times")`:                                                `times: got 0, want 2; the tree failed at sequence/s: x.lua:2: thirteen`,
 	ready + `t:set("n", 13) t:ok(t:run() == BT.SUCCESS)`:                                                                          `got false, want a true value; the tree failed at sequence/s: x.lua:2: thirteen`,
@@ -139,7 +139,7 @@ var testBodies = map[string]string{
 	ready + `t:replace("script:*", function(l) l:fail("no") end) t:equal(t:run(), BT.FAILURE) t:equal(t:error("script:s"), "no")`: "",
 }
 
-// A check says no more than what is known.
+// Checks without an explanation.
 func TestChecksThatDoNotExplain(t *testing.T) {
 	for body, want := range map[string]string{
 		ready + `t:equal(t:run(), BT.FAILURE)`:                             `got "SUCCESS", want "FAILURE"`,
@@ -159,7 +159,7 @@ func TestChecksThatDoNotExplain(t *testing.T) {
 	}
 }
 
-// The node that explains a failure is the last one that failed, as deep as failures go.
+// The explanation of a failure names the deepest last node that failed.
 func TestChecksExplainFailures(t *testing.T) {
 	for root, want := range map[string]string{
 		`BT.selector({no("a"), BT.sequence({no("b")})})`:                     "selector/sequence/b: b failed",
@@ -183,8 +183,8 @@ return BT.tree("t", {root=`+root+`})`, "test(\"it\", function(t)\nt:equal(t:run(
 	}
 }
 
-// A reply goes where a model's goes.
-func TestRepliesGoWhereAModelsGo(t *testing.T) {
+// t:reply writes the same keys as a model call.
+func TestReplyWritesLikeAModel(t *testing.T) {
 	const body = "test(\"it\", function(t)\nt:reply(\"llm_call:*\", \"hello\")\nt:equal(t:run(), BT.SUCCESS)\n" +
 		"for _, k in ipairs({\"llm_response\", \"accumulated_content\", \"answer\"}) do t:equal(t:get(k), \"hello\", k) end\nend)"
 	for settings, want := range map[string]string{
@@ -207,8 +207,8 @@ func TestRepliesGoWhereAModelsGo(t *testing.T) {
 	}
 }
 
-// What stands in for a condition asks too, and no more.
-func TestStandInsForConditionsOnlyAsk(t *testing.T) {
+// A function that replaces a condition cannot change anything either.
+func TestReplacedConditionsCannotChange(t *testing.T) {
 	r, err := beside(t, `return BT.tree("t", {blackboard={n="int"}, root=BT.condition("c", {fn="is"})})`, `test("it", function(t)
 t:replace("condition:*", function(l) l:set("n", 1) return true end)
 t:equal(t:run(), BT.SUCCESS)
@@ -221,7 +221,7 @@ end)`)
 	}
 }
 
-// Each body is a test on line 2. It must fail there with the text, or pass.
+// Each body is a test on line 2, which must fail there with the text, or pass.
 func TestLuaTestsThatFail(t *testing.T) {
 	for body, want := range testBodies {
 		t.Run(body, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestLuaTestsThatFail(t *testing.T) {
 	}
 }
 
-func TestLuaTestsAreApart(t *testing.T) {
+func TestLuaTestsAreIndependent(t *testing.T) {
 	r, err := beside(t, tested, `
 local kept
 test("keeps t", function(t)
@@ -286,7 +286,7 @@ test("is fine", function(t) t:ok(true) end)`)
 	}
 }
 
-// A name with the signs of a pattern in it is replaced by a pattern that matches it.
+// Names that contain the special characters of patterns can be replaced.
 func TestLuaTestsReplaceOddNames(t *testing.T) {
 	r, err := beside(t, `return BT.tree("t", {root=BT.tool("a*[b]?\\c")})`, `test("it", function(t)
 t:replace("tool:a*", BT.FAILURE)
@@ -300,7 +300,7 @@ end)`)
 	}
 }
 
-func TestLuaTestsCannotWait(t *testing.T) {
+func TestLuaTestsCannotRunJobs(t *testing.T) {
 	r, err := beside(t, `return BT.tree("t", {root=BT.action("slow", {fn="job"})})`, "test(\"it\", function(t)\nt:run()\nend)")
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestLuaTestsCannotWait(t *testing.T) {
 	}
 }
 
-// Errors that keep tests from being run.
+// Errors that prevent tests from running.
 func TestLuaTestsThatCannotRun(t *testing.T) {
 	const fine = `test("it", function() end)`
 	for _, tt := range []struct{ name, source, tests, want string }{

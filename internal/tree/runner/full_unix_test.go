@@ -20,11 +20,11 @@ import (
 	"signalbox/internal/tree"
 )
 
-// fullVariable makes this test binary one whose disk is full.
+// fullVariable makes the test binary run with a limit on the size of files.
 const fullVariable = "RUNNER_TEST_FULL"
 
-// A line that cannot be written ends the run before anything is done that the line is about, and the journal can be
-// continued when there is room again. This is in a process of its own, because the limit is for all that it writes.
+// A line that cannot be written stops the run before the effects of its tick, and the run can be resumed when there is
+// room again. The test runs in another process, because the limit applies to all files of a process.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv(fullVariable) != "" {
 		runOutOfRoom(t)
@@ -53,7 +53,7 @@ func runOutOfRoom(t *testing.T) {
 		}
 	}
 	tried := 0
-	for _, c := range stopCases()[:2] { // in the first one job is running at a time, in the second several
+	for _, c := range stopCases()[:2] { // the first runs one job at a time, the second several
 		tried += c.runOutOfRoom(t, limit, usual.Cur)
 	}
 	t.Logf("%d limits were tried", tried)
@@ -65,7 +65,7 @@ func (c *stopCase) runOutOfRoom(t *testing.T, limit func(uint64), usual uint64) 
 	for size := 0; size < len(reference.journal); size += 13 {
 		name := filepath.Join(dir, fmt.Sprint(size))
 		w := newWorld()
-		// There may be room again as soon as the run stops. The line that is torn must stay the last one all the same.
+		// There may be room again as soon as the run stops. The incomplete line must still be the last one.
 		w.cancelled = func() { limit(usual) }
 		var err error
 		inBubble(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func (c *stopCase) runOutOfRoom(t *testing.T, limit func(uint64), usual uint64) 
 		}
 		got := c.run(t, name, w, at)
 		if !slices.Equal(got.journal, reference.journal) {
-			t.Errorf("room for %d bytes: it went on to\n%s", size, got.journal)
+			t.Errorf("room for %d bytes: it was resumed to\n%s", size, got.journal)
 		}
 		tried++
 	}

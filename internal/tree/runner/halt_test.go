@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// A job that is left is cancelled by the tick that leaves it.
+// A job is cancelled by the tick that halts it.
 func TestTimeoutCancels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
@@ -29,7 +29,7 @@ func TestTimeoutCancels(t *testing.T) {
 				return tree.Result{Status: tree.Success, Writes: args{"n": "late"}}
 			},
 			"next": func(context.Context, tree.Request) tree.Result {
-				// nothing keeps running behind
+				// no job keeps running
 				return tree.Result{Status: tree.Success, Writes: args{"n": time.Since(begun).String()}}
 			}}), &Options{})
 		wantDone(t, run, err)
@@ -42,8 +42,8 @@ func TestTimeoutCancels(t *testing.T) {
 	})
 }
 
-// A job that is left and begun again is other work, and what the first one brings does not count.
-func TestHaltedJobIsBegunAnew(t *testing.T) {
+// A job that is halted and started again is other work, and the result of the first one is ignored.
+func TestHaltedJobIsRestarted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
 		functions := w.functions()
@@ -68,7 +68,7 @@ func TestHaltedJobIsBegunAnew(t *testing.T) {
 	})
 }
 
-// Whichever child decides, the others are cancelled at that moment, all at once, also if one of them takes its time.
+// When a child decides, the others are cancelled at the same moment, even if one of them takes long to stop.
 func TestParallelCancelsTheRest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
@@ -105,8 +105,8 @@ func seqs(emits []tree.Emit) (all []int) {
 	return all
 }
 
-// A value that is not taken stops the run before the tick's jobs are started, and comes again when it goes on.
-func TestEmittedValueThatIsNotTaken(t *testing.T) {
+// An error of Emitted stops the run before the tick's jobs are started, and the value is delivered again on resume.
+func TestEmittedFails(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
@@ -127,7 +127,7 @@ func TestEmittedValueThatIsNotTaken(t *testing.T) {
 		run, err := Do(t.Context(), emitTree(t, w), &Options{Journal: name, Emitted: w.emitted})
 		wantDone(t, run, err)
 		if diff := cmp.Diff([]int{1, 1, 2, 3}, seqs(w.emits)); diff != "" {
-			t.Errorf("handed out (-want +got):\n%s", diff)
+			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
 		if len(w.started) != 2 {
 			t.Errorf("%d jobs were started", len(w.started))
@@ -135,9 +135,9 @@ func TestEmittedValueThatIsNotTaken(t *testing.T) {
 	})
 }
 
-// When a value is handed out or a job begins, the tick is in the journal, and nothing of it waits to be synced. This
-// holds also for what another process wrote, which may have been killed before it synced it.
-func TestRecordedBeforeItIsDone(t *testing.T) {
+// When a value is delivered or a job is started, the tick is in the journal and synced. This also applies to lines of
+// another process, which may have been killed before it synced them.
+func TestRecordedBeforeEffects(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
@@ -155,7 +155,7 @@ func TestRecordedBeforeItIsDone(t *testing.T) {
 		}
 		functions := w.functions()
 		functions.Add(tree.Action, "work", tree.Leaf{Job: func(ctx context.Context, req tree.Request) tree.Result {
-			// the run waits for this job alone, so its writer may be looked at
+			// the run waits for this job only, so the test may read its writer
 			check(fmt.Sprintf(`"jobs":[[%s,{"takes":`, strings.Split(req.Key, "/")[1]))
 			return w.work(ctx, req)
 		}})
@@ -181,7 +181,7 @@ func TestRecordedBeforeItIsDone(t *testing.T) {
 			if end > 0 && !errors.Is(err, stop) || end == 0 && err != nil {
 				t.Fatal(err)
 			}
-			// as if it was killed: no ending, and nothing more is synced
+			// as if it were killed: no ending, and nothing more is synced
 			if err := r.journal.file.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func TestRecordedBeforeItIsDone(t *testing.T) {
 	})
 }
 
-// Without a journal a run does the same.
+// A run without a journal has the same effects.
 func TestWithoutJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
@@ -201,7 +201,7 @@ func TestWithoutJournal(t *testing.T) {
 		run, err := Do(t.Context(), emitTree(t, w), &Options{Emitted: w.emitted, Ticked: func(r *tree.Run) { ticks = append(ticks, r.Ticks()) }})
 		wantDone(t, run, err)
 		if diff := cmp.Diff([]int{1, 2, 3}, seqs(w.emits)); diff != "" {
-			t.Errorf("handed out (-want +got):\n%s", diff)
+			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]int{1, 2, 3}, ticks); diff != "" {
 			t.Errorf("ticks (-want +got):\n%s", diff)

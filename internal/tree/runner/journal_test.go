@@ -22,7 +22,7 @@ func twoJobs(t testing.TB, w *world) *tree.Tree {
 	return single(t, w, sequence(work("a", 10), action("", "count", nil), work("b", 20)), "a", "b", "n")
 }
 
-// endedJournal returns the lines of a journal whose run ended.
+// endedJournal returns the lines of the journal of a run that ended.
 func endedJournal(t *testing.T) [][]byte {
 	t.Helper()
 	name := journalName(t)
@@ -33,7 +33,7 @@ func endedJournal(t *testing.T) [][]byte {
 	return lines(readFile(t, name))
 }
 
-// seal gives lines, whose hashes do not count, hashes that fit.
+// seal replaces the hashes of lines by correct ones.
 func seal(all ...string) []byte {
 	var chain tree.Chain
 	var out []byte
@@ -53,7 +53,7 @@ func texts(all [][]byte) []string {
 	return s
 }
 
-// refused fails unless the journal is refused for its line, by both who read it and who go on with it, and left as it is.
+// refused fails unless both reading and resuming the journal return an error for the line and leave the file unchanged.
 func refused(t *testing.T, name string, compiled *tree.Tree, line int, want error) {
 	t.Helper()
 	before := readFile(t, name)
@@ -98,7 +98,7 @@ func TestChangedLinesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoJournal(t *testing.T) {
+func TestNotAJournal(t *testing.T) {
 	name := journalName(t)
 	for _, text := range []string{"hello\n", "hello", "\n", "{}", `{"formats":1}`, "\x00\x00\x00\n", "\xef\xbb\xbf" + `{"format":1`} {
 		writeFile(t, name, []byte(text))
@@ -121,7 +121,7 @@ func TestWhatIsNoJournal(t *testing.T) {
 	}
 }
 
-// A file without an end is refused at its beginning.
+// An endless file is rejected at its beginning.
 func TestEndlessFile(t *testing.T) {
 	const zeros = "/dev/zero"
 	if _, err := os.Stat(zeros); err != nil {
@@ -133,7 +133,7 @@ func TestEndlessFile(t *testing.T) {
 	}
 }
 
-func TestSealedNonsenseIsRefused(t *testing.T) {
+func TestInvalidLinesWithCorrectHashes(t *testing.T) {
 	all := texts(endedJournal(t))
 	name := journalName(t)
 	compiled := twoJobs(t, newWorld())
@@ -172,7 +172,7 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 	refused(t, name, single(t, newWorld(), sequence(work("a", 10), work("b", 20)), "a", "b"), 1, tree.ErrOtherTree)
 }
 
-func TestReadJournalTellsWhatItRead(t *testing.T) {
+func TestReadJournal(t *testing.T) {
 	all := endedJournal(t)
 	name := journalName(t)
 	writeFile(t, name, append(join(all[:len(all)-1]), "{\"end"...))
@@ -192,7 +192,7 @@ func TestReadJournalTellsWhatItRead(t *testing.T) {
 	if ticks != len(all)-2 || j.Torn != 5 || j.Ending != nil || j.Ended() {
 		t.Errorf("%d ticks, %d bytes torn, ending %v", ticks, j.Torn, j.Ending)
 	}
-	// What a run was stopped by counts only until it goes on.
+	// The reason why a run stopped applies only until it is resumed.
 	stopped := texts(all[:2])
 	stopped = append(stopped, `{"end":"INTERRUPTED","at":"2000-01-01T00:00:00Z"`)
 	writeFile(t, name, seal(stopped...))
@@ -201,16 +201,16 @@ func TestReadJournalTellsWhatItRead(t *testing.T) {
 	}
 	writeFile(t, name, seal(append(stopped, string(all[2]))...))
 	if got := ending(t, name); got != "" {
-		t.Errorf("the run went on, and the journal ends with %q", got)
+		t.Errorf("the run was resumed, and the journal ends with %q", got)
 	}
 	stop := errors.New("stop")
 	var fault *LineError
 	if _, err := ReadJournal(name, nil, func(*tree.Record) error { return stop }); !errors.Is(err, stop) || !errors.As(err, &fault) || fault.Line != 2 {
-		t.Errorf("the error of who reads: %v", err)
+		t.Errorf("the error of reading: %v", err)
 	}
 }
 
-func TestEndedRunIsReturnedAsItEnded(t *testing.T) {
+func TestEndedRunIsReturned(t *testing.T) {
 	all := endedJournal(t)
 	name := journalName(t)
 	writeFile(t, name, join(all))
@@ -221,14 +221,14 @@ func TestEndedRunIsReturnedAsItEnded(t *testing.T) {
 		t.Errorf("the board (-want +got):\n%s", diff)
 	}
 	if len(w.started) > 0 || len(w.emits) > 0 {
-		t.Errorf("%d jobs were started, %d values handed out", len(w.started), len(w.emits))
+		t.Errorf("%d jobs were started, %d values delivered", len(w.started), len(w.emits))
 	}
 	if !bytes.Equal(join(all), readFile(t, name)) {
 		t.Error("the journal was changed")
 	}
 }
 
-// only returns some values of a run's board.
+// only returns the values of some keys of a run's board.
 func only(run *tree.Run, keys ...string) map[string]any {
 	all, some := run.Board().Snapshot(), map[string]any{}
 	for _, key := range keys {
@@ -239,7 +239,7 @@ func only(run *tree.Run, keys ...string) map[string]any {
 	return some
 }
 
-func TestOneProcessAtATime(t *testing.T) {
+func TestJournalInUse(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
@@ -256,7 +256,7 @@ func TestOneProcessAtATime(t *testing.T) {
 		run, err := Do(t.Context(), single(t, other, work("a", 3_600_000), "a"), &Options{Journal: name})
 		wantError(t, err, ErrInUse, name)
 		if run != nil || len(other.started) > 0 {
-			t.Error("the second run was begun")
+			t.Error("the second run was started")
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -266,8 +266,8 @@ func TestOneProcessAtATime(t *testing.T) {
 	})
 }
 
-// What was given to the run stands in the journal, and counts when it goes on.
-func TestInputsAreThoseOfTheFirstProcess(t *testing.T) {
+// The inputs of a run are in the journal, and are used when it is resumed.
+func TestResumeUsesRecordedInputs(t *testing.T) {
 	name := journalName(t)
 	root := func() *tree.Node {
 		return sequence(after(tree.Wait, time.Minute), action("", "note", args{"item": tree.Ref{Key: "a"}}), action("", "note", args{"item": tree.Ref{Key: "g"}}))

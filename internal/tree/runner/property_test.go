@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// drawTree returns a small tree.
+// drawTree draws a small tree.
 func drawTree(t *rapid.T, depth int) *tree.Node {
 	kinds := []tree.Kind{tree.Action, tree.Action, tree.Action, tree.Condition, tree.Wait, tree.Script}
 	if depth > 0 {
@@ -64,15 +64,15 @@ func drawTree(t *rapid.T, depth int) *tree.Node {
 	return n
 }
 
-// kill is how a run is stopped.
+// kill describes how a run is stopped.
 type kill struct {
-	ticks int // after how many more
-	// keep: the journal says that the run was stopped. Otherwise it is as after a crash, with a torn line of that length.
+	ticks int // number of further ticks
+	// keep leaves the ending in the journal. Otherwise the journal is as after a crash, with an incomplete line.
 	keep bool
 	torn int
 }
 
-// chanceRun runs a tree to its end and is killed on the way.
+// chanceRun runs a tree to its end, with kills on the way.
 func chanceRun(t *testing.T, name string, root *tree.Node, kills []kill) (got *course, stopped int) {
 	t.Helper()
 	got = &course{world: newWorld()}
@@ -88,7 +88,7 @@ func chanceRun(t *testing.T, name string, root *tree.Node, kills []kill) (got *c
 				}
 			}})
 			cancel()
-			// a reactive node that begins a child anew for ever is no fault of the runner
+			// a reactive node that restarts a child forever is not a mistake of the runner
 			if err == nil || errors.Is(err, ErrTickBudget) {
 				got.status, got.board = run.Status(), run.Board().Snapshot()
 				break
@@ -110,7 +110,7 @@ func chanceRun(t *testing.T, name string, root *tree.Node, kills []kill) (got *c
 	return got, stopped
 }
 
-// ticksOf are the lines of a journal that are about ticks, without their hashes.
+// ticksOf returns the tick lines of a journal, without their hashes.
 func ticksOf(journal []byte) (all []string) {
 	for _, line := range lines(journal) {
 		if text, _, _ := bytes.Cut(line, []byte(`,"hash":"`)); bytes.HasPrefix(text, []byte(`{"tick":`)) {
@@ -120,7 +120,7 @@ func ticksOf(journal []byte) (all []string) {
 	return all
 }
 
-// distinct are the values by their numbers. Values of one number are the same.
+// distinct returns the published values by their number. It fails if two values of the same number differ.
 func distinct(t *rapid.T, emits []tree.Emit) []string {
 	all := map[int]string{}
 	for _, e := range emits {
@@ -137,8 +137,8 @@ func distinct(t *rapid.T, emits []tree.Emit) []string {
 	return list
 }
 
-// keysOf are the keys of all jobs that were begun. One that the tree left before the run went on is begun only to be
-// cleared up after.
+// keysOf returns the keys of all jobs that were started, except for halted jobs that a resumed run started only to clean
+// up after them.
 func keysOf(w *world) []string {
 	keys := maps.Clone(w.due)
 	for _, key := range w.cleared {
@@ -147,8 +147,8 @@ func keysOf(w *world) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// Whatever the tree, and however often its run is stopped, it goes the same way as a run that nobody stops.
-func TestStoppedRunsGoTheSameWay(t *testing.T) {
+// A run of any tree that is stopped any number of times has the same course as a run that is never stopped.
+func TestStoppedRunsHaveTheSameCourse(t *testing.T) {
 	dir := t.TempDir()
 	runs, stops := 0, 0
 	property.Check(t, func(rt *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// counted is a job that tells when it is begun and when it is only to clear up.
+// counted is a job that counts its starts, and those with a context that is already done.
 type counted struct{ begun, cleared []string }
 
 func (c *counted) do(ctx context.Context, r tree.Request) tree.Result {
@@ -24,7 +24,7 @@ func (c *counted) do(ctx context.Context, r tree.Request) tree.Result {
 	return tree.Result{Status: tree.Failure}
 }
 
-// interruptedAfter runs a tree for so long, and leaves its journal.
+// interruptedAfter runs a tree for some time and returns its journal.
 func interruptedAfter(t *testing.T, compiled *tree.Tree, name string, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -34,8 +34,8 @@ func interruptedAfter(t *testing.T, compiled *tree.Tree, name string, d time.Dur
 	}
 }
 
-// A timeout that ended while nobody ran the tree leaves its job, which is not begun only to be cancelled.
-func TestTimeoutEndsWhileNobodyRuns(t *testing.T) {
+// If a timeout ended while no process ran the tree, its job is not started just to be cancelled.
+func TestTimeoutEndsBeforeResume(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		c := &counted{}
@@ -53,7 +53,7 @@ func TestTimeoutEndsWhileNobodyRuns(t *testing.T) {
 	})
 }
 
-// A run whose budget is spent begins nothing any more.
+// A run that has used all its ticks starts no job.
 func TestSpentBudgetStartsNothing(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestSpentBudgetStartsNothing(t *testing.T) {
 			wantError(t, err, ErrTickBudget)
 		}
 		if len(c.begun) > 0 {
-			t.Errorf("begun: %q", c.begun)
+			t.Errorf("started: %q", c.begun)
 		}
 	})
 }
 
-// A clock that was set back does not hold up a run: its time goes on from the last tick.
+// A clock that was set back does not delay a run: its time continues from the last tick.
 func TestClockSetBack(t *testing.T) {
 	name := journalName(t)
 	root := sequence(after(tree.Wait, 10*time.Second), after(tree.Wait, 10*time.Second))
@@ -77,7 +77,7 @@ func TestClockSetBack(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		interruptedAfter(t, withJobs(t, root, nil), name, 15*time.Second)
 	})
-	inBubble(t, func(t *testing.T) { // which begins a day earlier
+	inBubble(t, func(t *testing.T) { // it starts a day earlier
 		begun := time.Now()
 		run, err := Do(t.Context(), withJobs(t, root, nil), &Options{Journal: name})
 		wantDone(t, run, err)
@@ -88,7 +88,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A run that goes on is shown before it is ticked again.
+// Opened is called with a resumed run before its next tick.
 func TestOpened(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestOpened(t *testing.T) {
 	})
 }
 
-// A job may end its goroutine without a word.
-func TestJobEndsItsGoroutine(t *testing.T) {
+// A job may call runtime.Goexit.
+func TestJobCallsGoexit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		compiled := withJobs(t, sequence(leafJob("gone")), map[string]tree.Job{"gone": func(context.Context, tree.Request) tree.Result {
 			runtime.Goexit()
@@ -117,8 +117,8 @@ func TestJobEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// Two runs that were given no name are not taken for each other.
-func TestRunsHaveNamesOfTheirOwn(t *testing.T) {
+// Two runs without an ID get different IDs.
+func TestRunsHaveDifferentIDs(t *testing.T) {
 	compiled := withJobs(t, after(tree.Wait, 0), nil)
 	one, err := Do(t.Context(), compiled, &Options{})
 	wantDone(t, one, err)

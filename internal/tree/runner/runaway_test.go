@@ -26,7 +26,7 @@ func endless(ctx context.Context, _ tree.Request) tree.Result {
 
 func quick(context.Context, tree.Request) tree.Result { return tree.Result{Status: tree.Success} }
 
-// stubborn is a job that does not heed its context but ends when it is released.
+// stubborn is a job that ignores its context and ends when it is released.
 func stubborn(release <-chan struct{}) tree.Job {
 	return func(context.Context, tree.Request) tree.Result {
 		<-release
@@ -34,7 +34,7 @@ func stubborn(release <-chan struct{}) tree.Job {
 	}
 }
 
-// lasting returns a job that takes its time.
+// lasting returns a job that takes some time.
 func lasting(d time.Duration) tree.Job {
 	return func(ctx context.Context, _ tree.Request) tree.Result {
 		select {
@@ -53,7 +53,7 @@ func withJobs(t testing.TB, root *tree.Node, all map[string]tree.Job) *tree.Tree
 	return compile(t, &tree.Definition{Name: "test", Keys: keys("n"), Root: root}, jobs(all))
 }
 
-// wantTook fails unless it is so long since then.
+// wantTook fails unless the given time has passed.
 func wantTook(t testing.TB, since time.Time, want time.Duration) {
 	t.Helper()
 	if took := time.Since(since); took != want {
@@ -96,7 +96,7 @@ func TestTickBudget(t *testing.T) {
 	})
 }
 
-func TestTickBudgetOfItsOwn(t *testing.T) {
+func TestDefaultTickBudget(t *testing.T) {
 	w := newWorld()
 	forever := inner(tree.Repeat, inner(tree.AlwaysSucceed, is("n", 1)))
 	forever.Until = tree.UntilFailure
@@ -115,7 +115,7 @@ func TestNoProgress(t *testing.T) {
 	}{
 		"a job that never ends": {sequence(leafJob("endless")), 10 * time.Minute, "sequence/endless"},
 		"a leaf that wakes itself": {sequence(do("restless", func(c *tree.Call) tree.Status {
-			c.WakeAfter(8 * time.Second) // which divides ten minutes
+			c.WakeAfter(8 * time.Second) // divides ten minutes
 			return tree.Running
 		})), 10 * time.Minute, "sequence/restless"},
 		"a leaf that asks for more time than the watchdog has, in vain": {sequence(do("lazy", func(c *tree.Call) tree.Status {
@@ -140,7 +140,7 @@ func TestNoProgress(t *testing.T) {
 				}
 				begun = time.Now()
 				if strings.Contains(name, "leaf") {
-					// the leaf is still as it was, and the watchdog has as much time again
+					// the leaf has not changed, and the watchdog starts again
 					_, err := Do(t.Context(), compiled, &Options{Journal: journal})
 					wantError(t, err, ErrNoProgress)
 					wantTook(t, begun, c.took)
@@ -158,8 +158,8 @@ func restless(c *tree.Call) tree.Status {
 	return tree.Running
 }
 
-// A leaf that is always due keeps the run busy, and no timer ever runs.
-func TestNoProgressWithoutRest(t *testing.T) {
+// A leaf that requests a tick at once keeps the run busy, so that no timer fires.
+func TestNoProgressOfBusyTree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
 		busy := func(c *tree.Call) tree.Status {
@@ -169,12 +169,12 @@ func TestNoProgressWithoutRest(t *testing.T) {
 		}
 		_, err := Do(t.Context(), withJobs(t, sequence(do("busy", busy)), nil), &Options{Watchdog: time.Minute})
 		wantError(t, err, ErrNoProgress, "sequence/busy")
-		wantTook(t, begun, 70*time.Second) // its first tick, which is progress, and then the next one after a minute
+		wantTook(t, begun, 70*time.Second) // the first tick is progress, and the next one is after a minute
 	})
 }
 
-// The watchdog leaves alone what says itself how long it takes.
-func TestWatchdogIsPatient(t *testing.T) {
+// The watchdog does not stop waits, backoffs and timeouts.
+func TestWatchdogWaitsForDeadlines(t *testing.T) {
 	day := 24 * time.Hour
 	retried := after(tree.Retry, time.Hour, inner(tree.Inverter, leafJob("quick")))
 	retried.Times = 4
@@ -229,7 +229,7 @@ func TestStuck(t *testing.T) {
 				if got := ending(t, journal); got != Failed {
 					t.Errorf("the journal ends with %q", got)
 				}
-				// When the run goes on, the leaf is asked once more.
+				// When the run is resumed, the leaf is called once more.
 				_, err = Do(t.Context(), withJobs(t, root(func(*tree.Call) tree.Status { return tree.Running }), all), &Options{Journal: journal})
 				wantError(t, err, ErrStuck, "/mute")
 				run, err := Do(t.Context(), withJobs(t, root(func(*tree.Call) tree.Status { return tree.Success }), all), &Options{Journal: journal})
@@ -253,7 +253,7 @@ func TestStubbornJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		root *tree.Node
 		took time.Duration
-		// cancel: when the run is cancelled, 0: not at all.
+		// cancel is the time at which the run is cancelled, 0 for never.
 		cancel time.Duration
 		says   []string
 	}{
@@ -286,7 +286,7 @@ func TestStubbornJob(t *testing.T) {
 				synctest.Wait()
 				run, err := Do(t.Context(), withJobs(t, c.root, map[string]tree.Job{"stubborn": quick, "lasting": quick}), &Options{Journal: journal})
 				if err != nil || !run.Status().Done() {
-					t.Errorf("it does not go on: %v, %v", run.Status(), err)
+					t.Errorf("it cannot be resumed: %v, %v", run.Status(), err)
 				}
 			})
 		})
@@ -303,7 +303,7 @@ func TestCancel(t *testing.T) {
 			defer func() { running-- }()
 			result := w.work(ctx, r)
 			if ctx.Err() != nil {
-				time.Sleep(3 * time.Second) // it has to put things in order
+				time.Sleep(3 * time.Second) // it cleans up
 			}
 			return result
 		}
@@ -323,7 +323,7 @@ func TestCancel(t *testing.T) {
 		if got := ending(t, name); got != Interrupted {
 			t.Errorf("the journal ends with %q", got)
 		}
-		// A context that ended already: nothing is started.
+		// If the context is already done, nothing is started.
 		run, err = Do(ctx, compiled(), &Options{Journal: name})
 		wantError(t, err, context.DeadlineExceeded)
 		if len(w.started) != 1 || run.Ticks() != 1 {
@@ -340,7 +340,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestCancelledBeforeItBegan(t *testing.T) {
+func TestCancelledBeforeStart(t *testing.T) {
 	name := journalName(t)
 	w := newWorld()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -357,7 +357,7 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	wantDone(t, run, err)
 }
 
-// A context that ends with the last tick does not undo it.
+// A context that is cancelled in the last tick does not undo the tick.
 func TestCancelledAtTheEnd(t *testing.T) {
 	name := journalName(t)
 	w := newWorld()
@@ -367,11 +367,11 @@ func TestCancelledAtTheEnd(t *testing.T) {
 	run, err := Do(ctx, single(t, w, root, "n"), &Options{Journal: name, Emitted: w.emitted, Ticked: func(*tree.Run) { cancel() }})
 	wantError(t, err, context.Canceled)
 	if len(w.emits) > 0 || run.Status() != tree.Success {
-		t.Errorf("%d values were handed out, the run is %s", len(w.emits), run.Status())
+		t.Errorf("%d values were delivered, the run is %s", len(w.emits), run.Status())
 	}
 	run, err = Do(t.Context(), single(t, w, root, "n"), &Options{Journal: name, Emitted: w.emitted})
 	wantDone(t, run, err)
 	if len(w.emits) != 1 || run.Ticks() != 1 {
-		t.Errorf("%d values were handed out, %d ticks", len(w.emits), run.Ticks())
+		t.Errorf("%d values were delivered, %d ticks", len(w.emits), run.Ticks())
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// asked is a call of a model or tool.
+// asked is a recorded call of a model or tool.
 type asked struct {
 	Key      string
 	Text     any
@@ -88,8 +88,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A call begins a turn: what was parsed before is parsed no more.
-func TestModelBeginsATurn(t *testing.T) {
+// A call starts a turn, so that the next reply is parsed.
+func TestModelStartsTurn(t *testing.T) {
 	for _, err := range []error{nil, errors.New("the line is dead")} {
 		run, _ := modelRun(t, &tree.Node{Args: args{"prompt": "hi"}}, args{turnsignal.Parsed: true}, func() (string, error) { return "", err })
 		if got := run.Board().Snapshot()[turnsignal.Parsed]; got != false {
@@ -98,7 +98,7 @@ func TestModelBeginsATurn(t *testing.T) {
 	}
 }
 
-// Who parses while the model is thinking has parsed the reply before.
+// Parsing while the model is working parses the previous reply.
 func TestReplyIsParsedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
@@ -114,7 +114,7 @@ func TestReplyIsParsedOnce(t *testing.T) {
 	})
 }
 
-// toolRun uses a tool so many times.
+// toolRun calls a tool several times.
 func toolRun(t *testing.T, times int, use func(n int, a map[string]any) (any, error)) *tree.Run {
 	t.Helper()
 	services := &tree.Registry{}
@@ -180,7 +180,7 @@ func TestToolResultsAreBounded(t *testing.T) {
 	}
 }
 
-// Results that are large leave room for fewer.
+// If results are large, fewer are kept.
 func TestLargeToolResults(t *testing.T) {
 	run := toolRun(t, 6, func(n int, _ map[string]any) (any, error) {
 		return strings.Repeat(fmt.Sprint(n), 300_000), nil
@@ -194,7 +194,7 @@ func TestLargeToolResults(t *testing.T) {
 	}
 }
 
-// What cannot be kept is a failure that says so, to the model too, and does not take away what was kept before.
+// A result that cannot be kept is a failure, of which the model is told too, and earlier results are kept.
 func TestToolResultThatCannotBeKept(t *testing.T) {
 	for name, v := range map[string]any{"too large": strings.Repeat("x", tree.MaxValue+1), "no value": struct{}{}} {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestToolResultThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// Whatever a job and what finishes it do, the leaf has an answer.
+// The leaf has an answer whatever Job and Finish do.
 func TestJobsThatMisbehave(t *testing.T) {
 	answer := func(st tree.Status) tree.Job {
 		return func(context.Context, tree.Request) tree.Result { return tree.Result{Status: st} }

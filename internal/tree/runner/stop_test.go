@@ -17,22 +17,22 @@ import (
 	"signalbox/internal/tree"
 )
 
-// course is all that can be seen of a run.
+// course is everything that can be observed of a run.
 type course struct {
 	journal []byte
 	status  tree.Status
 	board   map[string]any
 	world   *world
-	// pending and begun are the jobs that were running after a tick, and those that the tick began, by its number.
+	// pending holds the jobs that were running after each tick, begun those that the tick started.
 	pending, begun map[int][]tree.Request
 	emits          map[int][]tree.Emit
 }
 
-// stopCase is a tree that is stopped everywhere.
+// stopCase is a tree whose run is stopped after each line.
 type stopCase struct {
 	name string
 	def  func() *tree.Definition
-	// timeless: nothing in it depends on how long the run was stopped.
+	// timeless reports whether the result does not depend on how long the run was stopped.
 	timeless bool
 	ends     tree.Status
 }
@@ -78,7 +78,7 @@ func stopCases() []stopCase {
 	}
 }
 
-// reactive leaves a job when a condition flips, and takes it up again when it flips back.
+// reactive halts a job when a condition changes, and restarts it when it changes back.
 func reactive() *tree.Node {
 	guarded := sequence(inner(tree.ReactiveSelector,
 		inner(tree.ReactiveSequence, is("go", int64(1)), work("slow", 70)),
@@ -91,7 +91,7 @@ func reactive() *tree.Node {
 	return inner(tree.Parallel, again, sequence(set(1, 10), set(0, 30), set(1, 45)))
 }
 
-// conversation calls a model twice and a tool that fails the first time.
+// conversation calls a model twice, and a tool that fails the first time.
 func conversation() *tree.Node {
 	return sequence(
 		&tree.Node{Kind: tree.LLMCall, Name: "ask", Args: args{"prompt": "hello", "temperature": 0.5}},
@@ -120,7 +120,7 @@ func (w *world) services() *tree.Registry {
 	return r
 }
 
-// run runs a case at a time, in a bubble of its own, from what the journal holds.
+// run runs or resumes a case in its own bubble, starting at a given time.
 func (c *stopCase) run(t *testing.T, name string, w *world, at time.Time) *course {
 	t.Helper()
 	got := &course{world: w, pending: map[int][]tree.Request{}, begun: map[int][]tree.Request{}, emits: map[int][]tree.Emit{}}
@@ -156,7 +156,7 @@ func requests(starts []tree.Start) []tree.Request {
 	return all
 }
 
-// seen is what a world was asked to do, by key.
+// seen returns the requests to a world by key.
 func seen(all []tree.Request) []string {
 	var texts []string
 	for _, r := range all {
@@ -167,7 +167,7 @@ func seen(all []tree.Request) []string {
 			payload = settings
 		} else if ok && p["response_key"] != nil {
 			p = maps.Clone(p)
-			delete(p, "response_key") // Model keeps it for itself
+			delete(p, "response_key") // not passed to the job
 			payload = p
 		}
 		texts = append(texts, r.Key+" "+tree.FormatValue(payload))
@@ -176,7 +176,7 @@ func seen(all []tree.Request) []string {
 	return texts
 }
 
-// position is how many ticks are in a part of a journal, and when the last one was.
+// position returns the number of ticks in a part of a journal, and the time of the last one.
 func position(t *testing.T, part [][]byte) (ticks int, at time.Time) {
 	t.Helper()
 	for _, line := range part {
@@ -188,7 +188,7 @@ func position(t *testing.T, part [][]byte) (ticks int, at time.Time) {
 			t.Fatal(err)
 		}
 		if nanos, ok := rec.At.(float64); ok && rec.Tick > 0 {
-			// float64 does not hold all of it, and the times here are whole milliseconds
+			// a float64 is not exact, but the times here are whole milliseconds
 			ticks, at = rec.Tick, time.UnixMilli(int64(nanos+5e5)/1e6)
 		}
 	}
@@ -197,9 +197,9 @@ func position(t *testing.T, part [][]byte) (ticks int, at time.Time) {
 
 func join(parts [][]byte) []byte { return slices.Concat(parts...) }
 
-// A run that is killed anywhere and goes on at once leaves the journal of one that was not killed, byte for byte, does no
-// work twice that was recorded, and hands out again only the values of its last tick.
-func TestGoesOnFromEveryLine(t *testing.T) {
+// A run that is killed anywhere and resumed at once has the same journal as one that was not killed, byte for byte. It
+// repeats no recorded work, and delivers again only the values of its last tick.
+func TestResumeFromEveryLine(t *testing.T) {
 	for _, c := range stopCases() {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -214,18 +214,18 @@ func TestGoesOnFromEveryLine(t *testing.T) {
 					torn = append(torn, all[n][:1], all[n][:len(all[n])/2], all[n][:len(all[n])-1])
 				}
 				if n > 0 {
-					torn = append(torn, bytes.Repeat([]byte("x"), len(reference.journal)+1)) // longer than all that follows
+					torn = append(torn, bytes.Repeat([]byte("x"), len(reference.journal)+1)) // longer than the rest
 				}
 				for _, tail := range torn {
-					c.goOn(t, filepath.Join(dir, fmt.Sprintf("%d-%d", n, len(tail))), reference, n, tail)
+					c.resume(t, filepath.Join(dir, fmt.Sprintf("%d-%d", n, len(tail))), reference, n, tail)
 				}
 			}
 		})
 	}
 }
 
-// goOn goes on from the first n lines of a journal and the beginning of another.
-func (c *stopCase) goOn(t *testing.T, name string, reference *course, n int, tail []byte) {
+// resume resumes from the first n lines of a journal and a part of the next line.
+func (c *stopCase) resume(t *testing.T, name string, reference *course, n int, tail []byte) {
 	t.Helper()
 	all := lines(reference.journal)
 	writeFile(t, name, join(append(slices.Clone(all[:n]), tail)))
@@ -258,7 +258,7 @@ func (c *stopCase) goOn(t *testing.T, name string, reference *course, n int, tai
 	}
 }
 
-// worldAfter is the world as it was when a tick was over: only the jobs of that moment are under way.
+// worldAfter returns the world after a tick: only the jobs that were running then are in progress.
 func (c *course) worldAfter(tick int) *world {
 	w := newWorld()
 	for _, r := range c.pending[tick] {
@@ -267,8 +267,8 @@ func (c *course) worldAfter(tick int) *world {
 	return w
 }
 
-// However long a run was stopped, it comes to the same end, if nothing in the tree is about time.
-func TestGoesOnMuchLater(t *testing.T) {
+// A run that does not depend on time has the same result however long it was stopped.
+func TestResumeMuchLater(t *testing.T) {
 	for _, c := range stopCases() {
 		if !c.timeless {
 			continue
@@ -282,7 +282,7 @@ func TestGoesOnMuchLater(t *testing.T) {
 				writeFile(t, name, join(all[:n]))
 				_, at := position(t, all[:n])
 				if at.IsZero() {
-					at = time.UnixMilli(946684800000) // when bubbles begin
+					at = time.UnixMilli(946684800000) // the start of a bubble
 				}
 				got := c.run(t, name, newWorld(), at.Add(30*24*time.Hour))
 				if got.status != reference.status {
@@ -307,7 +307,7 @@ func TestGoesOnMuchLater(t *testing.T) {
 	}
 }
 
-// stamped takes the times out of a board: they are of when the run went on.
+// stamped removes the times from a board, because they depend on when the run was resumed.
 func stamped(board map[string]any) map[string]any {
 	var without func(v any) any
 	without = func(v any) any {

@@ -20,22 +20,22 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// world is what is around a run and outlives its process. Work that was begun under a key is done at its time, however
-// often it is asked for: so a run that was killed and goes on at once has the same course as one that was not.
+// world is the environment of a run, which outlives its process. Work that was started under a key is done at a fixed
+// time, however often it is requested, so a run that is killed and resumed at once has the same course as one that is not.
 type world struct {
 	mu      sync.Mutex
 	due     map[string]time.Time
 	started []tree.Request
-	// cleared are the keys of jobs that were started only to be cleared up after.
+	// cleared holds the keys of halted jobs that were started with a context that was already done.
 	cleared []string
 	emits   []tree.Emit
-	// cancelled, if set, is called by each job that is.
+	// cancelled, if set, is called by each cancelled job.
 	cancelled func()
 }
 
 func newWorld() *world { return &world{due: map[string]time.Time{}} }
 
-// attempt is the last element of a key: how often the job was begun in the run.
+// attempt returns the last element of a key, the number of the start in the run.
 func attempt(key string) int64 {
 	n, err := strconv.ParseInt(key[strings.LastIndexByte(key, '/')+1:], 10, 64)
 	if err != nil {
@@ -44,7 +44,7 @@ func attempt(key string) int64 {
 	return n
 }
 
-// work takes args.takes milliseconds, fails the first args.fails times, and brings args.writes.
+// work takes args.takes milliseconds, fails the first args.fails times, and writes args.writes.
 func (w *world) work(ctx context.Context, r tree.Request) tree.Result {
 	args, _ := r.Payload.(map[string]any)
 	takes, _ := args["takes"].(int64)
@@ -59,10 +59,10 @@ func (w *world) work(ctx context.Context, r tree.Request) tree.Result {
 	return tree.Result{Status: tree.Success, Writes: writes}
 }
 
-// wait returns when the work of a key is done.
+// wait waits until the work of a key is done.
 func (w *world) wait(ctx context.Context, r tree.Request, takes time.Duration) error {
 	w.mu.Lock()
-	if ctx.Err() != nil { // the tree has left it: there is nothing to clear up in this world
+	if ctx.Err() != nil { // halted: there is nothing to clean up in this world
 		w.cleared = append(w.cleared, r.Key)
 		w.mu.Unlock()
 		return ctx.Err()
@@ -92,7 +92,7 @@ func (w *world) emitted(_ context.Context, _ *tree.Run, e tree.Emit) error {
 	return nil
 }
 
-// chance takes a time and has an outcome that its key and args.seed decide. No two are likely to end at the same time.
+// chance has a duration and a result that depend on its key and args.seed. No two jobs are likely to end together.
 func (w *world) chance(ctx context.Context, r tree.Request) tree.Result {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s", r.Key, tree.FormatValue(r.Payload))
@@ -106,7 +106,7 @@ func (w *world) chance(ctx context.Context, r tree.Request) tree.Result {
 	return tree.Result{Status: tree.Success, Writes: args{"a": int64(dice >> 50 % 4)}}
 }
 
-// functions are what the tests' trees call.
+// functions returns the functions of the trees in the tests.
 func (w *world) functions() *tree.Registry {
 	r := &tree.Registry{}
 	turnsignal.Register(r)
@@ -195,13 +195,13 @@ func compile(t testing.TB, def *tree.Definition, functions *tree.Registry) *tree
 	return compiled
 }
 
-// single compiles a tree of this root with the tests' functions.
+// single compiles a tree with a root.
 func single(t testing.TB, w *world, root *tree.Node, names ...string) *tree.Tree {
 	t.Helper()
 	return compile(t, &tree.Definition{Name: "test", Keys: keys(names...), Root: root}, w.functions())
 }
 
-// inBubble runs f at a time of its own that passes only while all wait. It fails if a goroutine of f is left.
+// inBubble runs f in virtual time. It fails if a goroutine of f is still running at the end.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
@@ -232,7 +232,7 @@ func lines(text []byte) [][]byte {
 	return slices.Collect(bytes.Lines(text))
 }
 
-// wantError fails unless err is what is wanted and says all of these.
+// wantError fails unless err wraps want and contains the texts.
 func wantError(t testing.TB, err, want error, texts ...string) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -245,7 +245,7 @@ func wantError(t testing.TB, err, want error, texts ...string) {
 	}
 }
 
-// wantDone fails unless a run ended well.
+// wantDone fails unless a run succeeded.
 func wantDone(t testing.TB, run *tree.Run, err error) {
 	t.Helper()
 	if err != nil {
@@ -266,7 +266,7 @@ func complaints(run *tree.Run) string {
 	return strings.Join(texts, "; ")
 }
 
-// ending returns how a journal says that its run ended or was stopped.
+// ending returns the ending of a journal.
 func ending(t testing.TB, name string) string {
 	t.Helper()
 	j, err := ReadJournal(name, nil, nil)

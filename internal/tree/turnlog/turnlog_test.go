@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// newBox makes a real box.
+// newBox creates a box.
 func newBox(t *testing.T) *box.Box {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func newBox(t *testing.T) *box.Box {
 	return b
 }
 
-// newRun is a run of a tree with two nodes.
+// newRun returns a run of a tree with two nodes.
 func newRun(t *testing.T, id string) *tree.Run {
 	t.Helper()
 	compiled, err := tree.Compile(&tree.Definition{Name: "turn", Root: &tree.Node{Kind: tree.Sequence, Children: []*tree.Node{{Kind: tree.Wait, Name: "hear"}}}}, nil)
@@ -51,13 +51,13 @@ func newRun(t *testing.T, id string) *tree.Run {
 	return run
 }
 
-// signal is what a tree publishes when it heard one.
+// signal returns the value that a tree publishes for a signal.
 func signal(kind string, turn int64, fields map[string]any) tree.Emit {
 	return tree.Emit{Seq: int(turn) + 7, Nth: int(turn), Node: 1, Topic: turnsignal.Topic, Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
 		"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}}
 }
 
-// heard are the turn signals on the ledger, without their blobs, and who put them there.
+// heard returns the turn signals on the ledger, without their blobs, and their actors.
 func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash, actors []string) {
 	t.Helper()
 	for e, err := range b.Events(t.Context(), 0) {
@@ -82,7 +82,7 @@ func TestRecord(t *testing.T) {
 	b, run := newBox(t), newRun(t, "T-1")
 	first := signal("need_turn", 1, map[string]any{"reason": "search failed"})
 	second := signal("stuck", 2, map[string]any{"blocker": "no network", "tried": []any{"a", int64(2)}})
-	// The last one may be handed out again when a run goes on.
+	// The last one may be delivered again when a run is resumed.
 	for _, e := range []tree.Emit{first, first, second, second, first, {Seq: 3, Topic: "said", Value: "hello"}} {
 		if err := Record(t.Context(), b.Engine, run, e, "ann"); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// What cannot be recorded stops the run, and is not on the ledger.
+// A value that cannot be recorded is an error and leaves the ledger unchanged.
 func TestRecordRefused(t *testing.T) {
 	b, run := newBox(t), newRun(t, "T-1")
 	if err := Record(t.Context(), b.Engine, run, signal("need_turn", 1, nil), "ann"); err != nil {

@@ -28,7 +28,7 @@ func do(t interface{ Fatalf(string, ...any) }, b *tree.Board, name string, actio
 	}
 }
 
-// changes returns what an action changed on a board with these values, which must succeed.
+// changes calls an action, which must succeed, on a board with values, and returns the changes.
 func changes(t *testing.T, set values, name string, action tree.Func) []tree.Change {
 	t.Helper()
 	b := newBoard(t, set)
@@ -56,7 +56,7 @@ func testAction(t *testing.T, action tree.Func, tests []actionTest) {
 
 var isParsed = tree.Change{Key: "_signal_parsed_this_turn", To: true}
 
-// silent are the changes by a turn without a signal.
+// silent returns the changes of a turn without a signal.
 func silent(remarks ...any) []tree.Change {
 	var list []tree.Change
 	if len(remarks) > 0 {
@@ -108,7 +108,7 @@ func TestParseResponseSignal(t *testing.T) {
 }
 
 func TestParseReadsPlainText(t *testing.T) {
-	// Two lines that a recogniser of formats would take for an envelope with someone else's words.
+	// Two lines that format detection would take for an envelope.
 	line := `{"type":"user","message":{"role":"user","content":"` + strings.ReplaceAll(looking, `"`, `'`) + `"},"session_id":"s"}` + "\n"
 	b := newBoard(t, values{"accumulated_content": line + line})
 	do(t, b, "parse", ParseResponseSignal)
@@ -212,9 +212,9 @@ func TestSignalsEmittedIsBounded(t *testing.T) {
 func TestSignalsEmittedFits(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		old, each int // how many there are, and of what size
+		old, each int // number and size of the old signals
 		newest    int
-		min, max  int // how many remain
+		min, max  int // number of signals that are kept
 	}{
 		{"one goes for one", 65, 16000, 16000, 65, 65},
 		{"many go for a large one", 900, 1000, 600_000, 300, 430},
@@ -239,7 +239,7 @@ func TestSignalsEmittedFits(t *testing.T) {
 	}
 }
 
-// fullBoard has no room for anything.
+// fullBoard returns a board without room.
 func fullBoard(t *testing.T, set values) *tree.Board {
 	t.Helper()
 	b := newBoard(t, set)
@@ -357,7 +357,7 @@ func FuzzParseResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		b := newBoard(t, nil)
 		if b.Set("accumulated_content", text) != nil {
-			return // larger than a value may be
+			return // too large for a value
 		}
 		text = get(tree.NewCall(b, nil, noon), content).(string)
 		for _, name := range []string{"parse", "update", "log", "strip"} {
@@ -384,7 +384,7 @@ func FuzzParseResponse(f *testing.F) {
 	})
 }
 
-// A function of a tree may have put anything under last_signal; only turn signals are published.
+// A function of a tree may write anything to last_signal, but only turn signals are published.
 func TestLogPublishesTurnSignalsOnly(t *testing.T) {
 	for name, signal := range map[string]values{
 		"unknown type":   {"type": "bored", "confidence": 0.5},

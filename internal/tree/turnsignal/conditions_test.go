@@ -28,10 +28,10 @@ func newBoard(t interface{ Fatal(...any) }, set values) *tree.Board {
 
 type conditionTest struct {
 	name  string
-	board values // nil: there is no blackboard
+	board values // nil means no blackboard
 	args  values
 	want  tree.Status
-	err   string // within what is recorded; "": nothing is
+	err   string // part of the recorded error, "" for none
 }
 
 func testCondition(t *testing.T, do tree.Func, tests []conditionTest) {
@@ -57,7 +57,7 @@ func signal(typ string, confidence any) values {
 	return values{"last_signal": values{"type": typ, "confidence": confidence, "fields": values{"reason": "testing"}}}
 }
 
-// hostile are signals that the blackboard admits and that are not what they should be.
+// hostile holds malformed signals that the blackboard accepts.
 func hostile(want tree.Status) []conditionTest {
 	return []conditionTest{
 		{name: "empty type", board: values{"last_signal": values{"type": ""}}, want: tree.Failure},

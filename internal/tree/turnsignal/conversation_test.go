@@ -17,8 +17,8 @@ import (
 
 type fataler interface{ Fatal(...any) }
 
-// conversation is a run of a tree that takes a reply with each tick, does what the given names say, and remembers what
-// was published.
+// conversation is a run of a tree that takes a reply in each tick, runs the named actions, and collects the published
+// values.
 type conversation struct {
 	run   *tree.Run
 	reply string
@@ -92,7 +92,7 @@ func TestConversation(t *testing.T) {
 	conv := converse(t, inOrder...)
 	for i, turn := range []struct {
 		reply   string
-		typ     string // of last_signal, "" if there is none
+		typ     string // type of last_signal, "" if it is absent
 		same    int64
 		without int64
 		emitted int
@@ -126,7 +126,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-func TestNothingIsDoneTwiceInATurn(t *testing.T) {
+func TestActionsRunOncePerTurn(t *testing.T) {
 	twice := converse(t, slices.Concat(inOrder, inOrder, inOrder[1:])...)
 	for _, reply := range []string{need("look"), need("look"), "Hm."} {
 		twice.say(t, reply)
@@ -138,7 +138,7 @@ func TestNothingIsDoneTwiceInATurn(t *testing.T) {
 	}
 }
 
-// A turn that is not parsed says nothing: the signal of the turn before is neither counted nor published again.
+// In a turn that is not parsed, the signal of the previous turn is neither counted nor published again.
 func TestOldSignalIsNotCountedAgain(t *testing.T) {
 	conv := converse(t, inOrder...)
 	conv.say(t, need("look"))
@@ -154,7 +154,7 @@ func TestOldSignalIsNotCountedAgain(t *testing.T) {
 	}
 }
 
-// The counters equal those of a model that knows what each reply means.
+// The counters equal those of a simple model.
 func TestCountersInRandomConversations(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		conv := converse(t, inOrder...)
@@ -188,7 +188,7 @@ func TestCountersInRandomConversations(t *testing.T) {
 	})
 }
 
-// A subtree may have keys of its own by these names. Then what is there can be anything, and nothing must break.
+// A subtree may declare these keys itself with any types, which must not break anything.
 func TestKeysOfOtherTypes(t *testing.T) {
 	functions := functions()
 	args := map[string]map[string]any{"signal_type_is": {"expected_type": "x"}, "signal_confidence_above": {"threshold": 0.0},

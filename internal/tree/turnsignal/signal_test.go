@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseHeard(t *testing.T) {
+func TestParseSignal(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		v    any
