@@ -46,7 +46,7 @@ func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task stri
 	if err != nil {
 		return err
 	}
-	r.step("put aside")
+	r.step("commit kept")
 	_, err = r.git(ctx, r.Root, "update-ref", "-d", headsPrefix+branchPrefix+task, tip)
 	return err
 }

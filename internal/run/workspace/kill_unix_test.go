@@ -136,7 +136,7 @@ func TestKill(t *testing.T) {
 		switch step {
 		case "added", "committed", "merged", "checked", "landing": // nothing that can be interrupted happens between these and the next step
 			continue
-		case "tree to be made", "index copied", "moving", "discarding":
+		case "creating worktree", "index copied", "moving", "discarding":
 			hows = append(hows, "in")
 		}
 		for _, how := range hows {

@@ -61,7 +61,7 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 	if err := r.removeTree(ctx, s.Dir); err != nil {
 		return nil, err
 	}
-	r.step("tree to be made")
+	r.step("creating worktree")
 	err := r.addTree(ctx, s.Dir, "--no-checkout", "--detach", s.Dir, commit)
 	if err == nil {
 		// Outside treesLock, so that several worktrees can be checked out at once.
@@ -70,7 +70,7 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	r.step("tree made")
+	r.step("worktree created")
 	return s, nil
 }
 
@@ -111,11 +111,11 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	r.step("tree renamed")
+	r.step("worktree renamed")
 	if err := r.forget(dir); err != nil {
 		return err
 	}
-	r.step("tree forgotten")
+	r.step("worktree unlisted")
 	held.release() // deleting takes a while and needs no lock
 	if trash == "" {
 		return nil
@@ -137,7 +137,7 @@ func (r *Repo) forget(dir string) error {
 		if err := os.Rename(gitDir, filepath.Join(trash, "tree")); err != nil {
 			return err
 		}
-		r.step("tree off the list")
+		r.step("entry renamed")
 		if err := os.RemoveAll(trash); err != nil {
 			return err
 		}

@@ -91,7 +91,7 @@ func (t *Tree) create(ctx context.Context, fresh bool) error {
 		}
 		delete(found, t.Branch)
 	}
-	r.step("tree to be made")
+	r.step("creating worktree")
 	if found[t.Branch].commit != "" {
 		err = r.addTree(ctx, t.Dir, t.Dir, t.Branch)
 	} else {
@@ -100,7 +100,7 @@ func (t *Tree) create(ctx context.Context, fresh bool) error {
 			err = r.addTree(ctx, t.Dir, "-b", t.Branch, t.Dir, base)
 		}
 	}
-	r.step("tree made")
+	r.step("worktree created")
 	return err
 }
 
