@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// chat is OpenAI's chat completions protocol. Reasoning travels as reasoning_content, as local servers send it.
+// chat is OpenAI's chat completions protocol. Reasoning is sent as reasoning_content, as local servers do.
 type chat struct{ openAI }
 
 func (chat) name() string { return "chat" }
 
-// openAI is what OpenAI's two protocols share.
+// openAI is the common part of OpenAI's two protocols.
 type openAI struct{}
 
 func (openAI) key(r *http.Request) string       { return bearer(r) }
-func (openAI) count(int) any                    { return nil } // there is no such call
+func (openAI) count(int) any                    { return nil } // unused: the protocol has no such request
 func (openAI) failure(f *refusal, _ string) any { return openAIFailure(f) }
 func (openAI) wrongKey() *refusal {
 	return &refusal{status: http.StatusUnauthorized, code: "invalid_api_key",
@@ -107,7 +107,7 @@ func (chat) parse(body []byte, req *Request) *refusal {
 	return in.history(req)
 }
 
-// history checks the messages. The results of an assistant's calls must follow it at once.
+// history validates the messages. The results of an assistant's calls must follow it immediately.
 func (in *chatRequest) history(req *Request) *refusal {
 	open := &callSet{}
 	for i, m := range *in.Messages {
@@ -253,7 +253,7 @@ func (e chatEncoder) piece(p piece) error {
 	case partCall:
 		c := chatCall{Index: &p.nth, Function: chatFunction{Arguments: p.text}}
 		if p.first {
-			// As the real server does, the call is announced before the first of its arguments.
+			// Like the real server, announce the call before its arguments.
 			head := chatCall{Index: &p.nth, ID: p.id, Type: "function", Function: chatFunction{Name: p.name}}
 			e.send([]chatChoice{{Delta: &chatDelta{ToolCalls: []chatCall{head}}}}, nil)
 		}

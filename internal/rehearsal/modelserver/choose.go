@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// position is where a conversation is in the script.
+// position is the position of a conversation in the script.
 type position struct {
 	conversation int
-	used         []int   // by turn: answers that were given or are under way
+	used         []int   // by turn: answers sent or in progress
 	faults       [][]int // by turn and fault: how often it happened
 }
 
@@ -20,11 +20,11 @@ func newPosition(conversation, turns int) position {
 	return position{conversation: conversation, used: make([]int, turns), faults: make([][]int, turns)}
 }
 
-// claim is a turn that was chosen for a request.
+// claim is the turn chosen for a request.
 type claim struct {
 	turn  *compiledTurn
-	fault *Fault // nil: the answer is given
-	since string // why it was not another turn, "" if nothing needs saying
+	fault *Fault // nil if the turn answers
+	since string // why an earlier turn did not answer, for the record
 	pos   *position
 	index int
 }
@@ -36,7 +36,7 @@ func (c *claim) String() string {
 	return c.turn.where + c.since
 }
 
-// choose takes the turn that answers req.
+// choose claims the turn that answers req.
 func (s *Server) choose(req *Request) (*claim, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 		req.Conversation = conv.name
 		for i := range conv.turns {
 			t := &conv.turns[i]
-			switch reason := t.match.misfit(req); {
+			switch reason := t.match.mismatch(req); {
 			case t.times > 0 && pos.used[i] >= t.times:
 				why, used = append(why, fmt.Sprintf("%s is used up", t.where)), append(used, t.where)
 			case reason != "":
@@ -59,17 +59,17 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 	}
 	if t := s.script.otherwise; t != nil {
 		c := s.otherwise.take(t, 0)
-		if n := len(used); n > 0 { // which surprises who asks the same again
+		if n := len(used); n > 0 { // explain it to someone who repeated a request
 			c.since = fmt.Sprintf(", since %s is used up", used[n-1])
 		}
 		return c, nil
 	}
 	return nil, &refusal{status: http.StatusBadRequest, code: "script_unmatched", final: true,
-		message: fmt.Sprintf("%s: nothing in the script fits this request (turn %d, last user text %.80q): %s",
+		message: fmt.Sprintf("%s: nothing in the script matches this request (turn %d, last user text %.80q): %s",
 			s.script.name, req.answers()+1, req.lastUser(), strings.Join(why, "; "))}
 }
 
-// locate finds the position of the request's conversation, or begins one. The caller holds s.mu.
+// locate returns the position of the request's conversation, or assigns a new one. The caller holds s.mu.
 func (s *Server) locate(req *Request) (*position, []string) {
 	key := "opening\x00" + req.opening()
 	if name := s.script.script.KeyHeader; name != "" {
@@ -88,22 +88,22 @@ func (s *Server) locate(req *Request) (*position, []string) {
 	var why []string
 	for i := range s.script.conversations {
 		conv := &s.script.conversations[i]
-		switch reason := conv.match.misfit(req); {
-		case conv.times > 0 && s.taken[i] >= conv.times:
+		switch reason := conv.match.mismatch(req); {
+		case conv.times > 0 && s.assigned[i] >= conv.times:
 			why = append(why, conv.where+" is used up")
 		case reason != "":
 			why = append(why, conv.where+": "+reason)
 		default:
 			pos := newPosition(i, len(conv.turns))
 			s.conversations[key] = &pos
-			s.taken[i]++
+			s.assigned[i]++
 			return &pos, nil
 		}
 	}
 	return nil, why
 }
 
-// take counts the turn as used, or its next fault as happened.
+// take counts the turn as used, or its next fault as occurred.
 func (p *position) take(t *compiledTurn, index int) *claim {
 	c := &claim{turn: t, pos: p, index: index}
 	if p.faults[index] == nil {
@@ -121,8 +121,8 @@ func (p *position) take(t *compiledTurn, index int) *claim {
 	return c
 }
 
-// settle gives a turn back whose answer did not reach its end.
-func (s *Server) settle(c *claim, done bool) {
+// release makes a turn available again if its answer was not sent completely.
+func (s *Server) release(c *claim, done bool) {
 	if done || c.fault != nil {
 		return
 	}
@@ -131,8 +131,8 @@ func (s *Server) settle(c *claim, done bool) {
 	c.pos.used[c.index]--
 }
 
-// misfit says why a request does not fit; empty: it does.
-func (m *compiledMatch) misfit(req *Request) string {
+// mismatch returns why a request does not match, or "".
+func (m *compiledMatch) mismatch(req *Request) string {
 	if m == nil {
 		return ""
 	}
@@ -143,7 +143,7 @@ func (m *compiledMatch) misfit(req *Request) string {
 	for _, t := range req.Tools {
 		tools = append(tools, t.Name)
 	}
-	for _, r := range req.freshResults() {
+	for _, r := range req.newResults() {
 		results = append(results, r.Text)
 	}
 	for _, f := range []struct {

@@ -1,6 +1,6 @@
 package modelserver
 
-// readWhole reads an answer that was not streamed, as a client of the protocol would.
+// readWhole decodes an answer that was not streamed, as a client of the protocol would.
 func readWhole(t tb, protocol, body string) content {
 	t.Helper()
 	j := parseJSON(t, body)
@@ -62,7 +62,7 @@ func readCandidate(c *content, j anyJSON) {
 	c.Input, c.Output = j.at("usageMetadata", "promptTokenCount").num(), j.at("usageMetadata", "candidatesTokenCount").num()
 }
 
-// readStream reads a stream, from its deltas only.
+// readStream decodes a stream, using only its deltas.
 func readStream(t tb, protocol, body string) content {
 	t.Helper()
 	var c content

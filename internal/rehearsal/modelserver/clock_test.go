@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestThousandUnderWay: a thousand answers wait for each other, so all must be under way at the same time.
-func TestThousandUnderWay(t *testing.T) {
+// TestThousandConcurrent checks that a thousand answers can be in progress at once: they wait for each other.
+func TestThousandConcurrent(t *testing.T) {
 	const all = 1000
 	var arrived, done sync.WaitGroup
 	arrived.Add(all)
@@ -35,7 +35,7 @@ func TestThousandUnderWay(t *testing.T) {
 	done.Wait()
 }
 
-// TestRealClock: without Options.Sleep an answer takes its time, and leaving ends the wait at once.
+// TestRealClock checks that without Options.Sleep delays are real, and that a disconnect ends a wait immediately.
 func TestRealClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(&Script{Otherwise: &Turn{Delay: Duration(time.Hour), Parts: []Part{{Text: "late"}}}}, nil)
@@ -58,7 +58,7 @@ func TestRealClock(t *testing.T) {
 	})
 }
 
-// TestHangLasts: a hang is over when the client leaves, and not before.
+// TestHangLasts checks that a hang ends when the client disconnects, and not before.
 func TestHangLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, protocol := range protocols {
@@ -83,7 +83,7 @@ func TestHangLasts(t *testing.T) {
 	})
 }
 
-// TestRecordedBeforeAnswered: who has read a byte of an answer finds in the record what was answered.
+// TestRecordedBeforeAnswered checks that a client that has read a byte of the answer finds the outcome in the record.
 func TestRecordedBeforeAnswered(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, stream := range []bool{true, false} {

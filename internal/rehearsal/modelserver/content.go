@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// contentText is the text of a content field: null, a string, or a list of parts of which those with text count.
+// contentText returns the text of a content field: null, a string, or a list of parts, of which only text is used.
 func contentText(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil
@@ -35,14 +35,14 @@ func contentText(raw json.RawMessage) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// callSet is the calls that have no result yet, in order.
+// callSet is the list of calls without a result.
 type callSet struct{ ids []string }
 
 func (c *callSet) add(id string) { c.ids = append(c.ids, id) }
 
 func (c *callSet) empty() bool { return len(c.ids) == 0 }
 
-// remove is false if there is no such call.
+// remove removes a call and reports whether it was there.
 func (c *callSet) remove(id string) bool {
 	i := slices.Index(c.ids, id)
 	if i < 0 {

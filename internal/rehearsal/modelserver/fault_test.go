@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFaultStatus: each status as often as it says, in the protocol's own form, then the answer, and the next turn only after it.
+// TestFaultStatus checks that each status comes Times times, in the form of the protocol, then the answer, then the next turn.
 func TestFaultStatus(t *testing.T) {
 	script := turns(`{"parts":[{"text":"answer"}],"faults":[
 		{"kind":"status","status":429,"retry_after":"1500ms","times":2},
@@ -52,7 +52,7 @@ func TestFaultStatus(t *testing.T) {
 	}
 }
 
-// TestFaultAlways: a fault with times below zero never ends.
+// TestFaultAlways checks that a fault with negative times never ends.
 func TestFaultAlways(t *testing.T) {
 	r := newRig(t, turns(`{"parts":[{"text":"never"}],"faults":[{"kind":"status","status":500,"times":-1}]}`))
 	for range 20 {
@@ -62,7 +62,7 @@ func TestFaultAlways(t *testing.T) {
 	}
 }
 
-// TestFaultCut: the connection is closed where the script says, and the answer comes whole the next time.
+// TestFaultCut checks that the connection is closed at the scripted place, and that the next answer is complete.
 func TestFaultCut(t *testing.T) {
 	for _, protocol := range protocols {
 		whole := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}]}`)).ask(t, protocol, "x", true).body
@@ -101,7 +101,7 @@ func TestFaultCut(t *testing.T) {
 	}
 }
 
-// TestFaultMalformed: one event that is not JSON, then the end, without the events that end an answer.
+// TestFaultMalformed checks that one invalid event is sent and the stream ends without the closing events.
 func TestFaultMalformed(t *testing.T) {
 	for _, protocol := range protocols {
 		r := newRig(t, turns(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"malformed","after_pieces":1,"times":2}]}`))
@@ -124,7 +124,7 @@ func TestFaultMalformed(t *testing.T) {
 	}
 }
 
-// TestFaultError: the protocol's own error in the middle of a stream.
+// TestFaultError checks the protocol's error event in the middle of a stream.
 func TestFaultError(t *testing.T) {
 	last := map[string]string{
 		"chat":      `{"error":{"message":"sorry","type":"server_error","param":null,"code":null}}`,
@@ -153,8 +153,8 @@ func TestFaultError(t *testing.T) {
 	}
 }
 
-// TestHangUntilTheClientGoes: nothing more comes, the client's leaving ends it, and the turn is there again.
-func TestHangUntilTheClientGoes(t *testing.T) {
+// TestHangUntilDisconnect checks that nothing is sent until the client disconnects, and that the turn is then available again.
+func TestHangUntilDisconnect(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, after := range []int{0, 1} {
 			for _, stream := range []bool{true, false} {
@@ -178,7 +178,7 @@ func TestHangUntilTheClientGoes(t *testing.T) {
 	}
 }
 
-// hangAtOnce leaves when the server has recorded the request; there is nothing else to see.
+// hangAtOnce disconnects when the server has recorded the request.
 func hangAtOnce(t *testing.T, r *rig, protocol string, stream bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	path, body := ask(protocol, "x", stream)
@@ -192,7 +192,7 @@ func hangAtOnce(t *testing.T, r *rig, protocol string, stream bool) {
 		}
 		done <- err
 	}()
-	for { // Conversation is set when the turn, and with it the fault, was chosen
+	for { // Conversation is set when the turn and its fault are chosen
 		if all := r.Requests(); len(all) > 0 && all[0].Conversation != "" {
 			break
 		}
@@ -204,7 +204,7 @@ func hangAtOnce(t *testing.T, r *rig, protocol string, stream bool) {
 	}
 }
 
-// firstOf reads what there is up to the first piece, and leaves.
+// firstOf reads up to the first piece and disconnects.
 func firstOf(t *testing.T, r *rig, protocol string, stream bool) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -232,7 +232,7 @@ func firstOf(t *testing.T, r *rig, protocol string, stream bool) string {
 	}
 }
 
-// TestClientLeaves: an answer that the client left is given again; one that was written to its end is not.
+// TestClientLeaves checks that an answer is repeated if the client disconnected before its end, and only then.
 func TestClientLeaves(t *testing.T) {
 	for _, protocol := range protocols {
 		r := newRig(t, turns(`{"every":"1s","parts":[{"pieces":["one","two"]}]}`, `{"parts":[{"text":"next"}]}`))
@@ -247,7 +247,7 @@ func TestClientLeaves(t *testing.T) {
 		if got := readStream(t, protocol, serve(r.Server, protocol, true)).Text; got != "onetwo" {
 			t.Errorf("%s: the answer is not given again, but %q", protocol, got)
 		}
-		// Clients leave as soon as they have seen the last event; then the answer was given.
+		// A client that disconnects after the last event has the answer.
 		end := map[string]string{"chat": "[DONE]", "responses": "response.completed", "messages": "message_stop", "gemini": `"STOP"`}[protocol]
 		ctx, cancel = context.WithCancel(t.Context())
 		r.ServeHTTP(leaver{newRecorder(), end, cancel}, mustHeader(mustRequest("POST", path, body).WithContext(ctx)))
@@ -257,7 +257,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// leaver is a client that goes away when it has seen something.
+// leaver is a response writer whose client disconnects after a given text.
 type leaver struct {
 	http.ResponseWriter
 	seen  string
@@ -273,7 +273,7 @@ func (l leaver) Write(p []byte) (int, error) {
 
 func (l leaver) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// TestBrokenArguments: arguments that are no object travel as they are where the protocol can carry them, and are an error elsewhere.
+// TestBrokenArguments checks that invalid arguments are sent verbatim where the protocol allows it, and are an error elsewhere.
 func TestBrokenArguments(t *testing.T) {
 	script := turns(`{"times":9,"parts":[{"call":{"name":"f","arguments":"{\"a\":"}}]}`)
 	for _, protocol := range protocols {

@@ -70,11 +70,11 @@ func (gemini) failure(f *refusal, _ string) any {
 
 type geminiRequest struct {
 	Contents []geminiContent `json:"contents"`
-	// The real server reads both spellings.
+	// The real server accepts both spellings.
 	System  *geminiContent `json:"systemInstruction"`
 	System2 *geminiContent `json:"system_instruction"`
 	Tools   []geminiTools  `json:"tools"`
-	// Inner is what countTokens may wrap the request in.
+	// Inner is the request inside a countTokens request.
 	Inner *geminiRequest `json:"generateContentRequest"`
 }
 
@@ -147,7 +147,7 @@ func (g gemini) parse(body []byte, req *Request) *refusal {
 	return in.history(req)
 }
 
-// text is what is said in a content; thoughts are not.
+// text returns the text of a content without thoughts.
 func (c *geminiContent) text() string {
 	var texts []string
 	for _, p := range c.Parts {
@@ -158,9 +158,9 @@ func (c *geminiContent) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// history checks the contents. As many results as there were calls, of the same names, must follow a turn with calls at once.
+// history validates the contents. A turn with calls must be followed immediately by one result per call, with the same names.
 func (in *geminiRequest) history(req *Request) *refusal {
-	open := &callSet{} // of names: calls have no ids of old
+	open := &callSet{} // names of calls: older clients send no ids
 	for i, c := range in.Contents {
 		if len(c.Parts) == 0 {
 			return badRequest("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.\n", i)
@@ -229,7 +229,7 @@ type geminiUsage struct {
 	Thoughts   int `json:"thoughtsTokenCount,omitempty"`
 }
 
-// newGeminiUsage counts as this protocol does: thoughts are not a part of the candidates.
+// newGeminiUsage counts like the protocol: thoughts are not part of the candidates.
 func newGeminiUsage(u Usage) geminiUsage {
 	return geminiUsage{Prompt: u.Input, Candidates: max(u.Output-u.Reasoning, 0), Total: u.Input + max(u.Output, u.Reasoning), Cached: u.Cached, Thoughts: u.Reasoning}
 }
@@ -273,7 +273,7 @@ func (gemini) encoder(a *answer, out *stream) encoder { return geminiEncoder{a, 
 // begin sends nothing: this protocol has no preamble.
 func (e geminiEncoder) begin() {}
 
-// piece sends a call with its last piece: arguments travel as one object.
+// piece sends a call with its last piece, because the protocol has no partial arguments.
 func (e geminiEncoder) piece(p piece) error {
 	if p.kind == partCall && !p.last {
 		return nil

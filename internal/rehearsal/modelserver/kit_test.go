@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// protocols are the names of all, for tests that hold in each.
+// protocols are the names of all protocols.
 var protocols = []string{"chat", "responses", "messages", "gemini"}
 
-// rig is a server under test, with a clock that only notes how long it was asked to wait.
+// rig is a server under test with a Sleep that only records the durations.
 type rig struct {
 	*Server
 	url string
@@ -53,12 +53,12 @@ func newRig(t *testing.T, script string) *rig {
 	return r
 }
 
-// turns is a script with one conversation of these turns.
+// turns returns a script with one conversation of these turns.
 func turns(list ...string) string {
 	return `{"conversations":[{"turns":[` + strings.Join(list, ",") + `]}]}`
 }
 
-// ask is the body of a plain question.
+// ask returns the body of a simple question.
 func ask(protocol, question string, stream bool) (path, body string) {
 	q, _ := json.Marshal(question)
 	switch protocol {
@@ -92,7 +92,7 @@ func (r *rig) do(t *testing.T, method, path, body string, header ...string) repl
 	return out
 }
 
-// try is do for requests that may get no answer at all. Each request has its own connection, so that none is tried again.
+// try is like do, for requests that may get no response. Each request has its own connection, so that net/http does not retry.
 func (r *rig) try(method, path, body string, header ...string) (reply, error) {
 	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *rig) ask(t *testing.T, protocol, question string, stream bool, header .
 	return r.do(t, "POST", path, body, header...)
 }
 
-// content is what a client makes of an answer.
+// content is an answer as a client decodes it.
 type content struct {
 	Text, Reasoning string
 	Calls           []MadeCall
@@ -129,7 +129,7 @@ type content struct {
 	Input, Output   int
 }
 
-// anyJSON walks through JSON whose shape the test knows.
+// anyJSON gives access to JSON of a known shape.
 type anyJSON struct{ v any }
 
 func parseJSON(t tb, text string) anyJSON {
@@ -215,7 +215,7 @@ func mustRequest(method, path, body string) *http.Request {
 	return httptest.NewRequest(method, path, strings.NewReader(body))
 }
 
-// tb is what *testing.T and *rapid.T share.
+// tb is the common part of *testing.T and *rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// messages is Anthropic's protocol.
+// messages is Anthropic's messages protocol.
 type messages struct {
-	// counting is for count_tokens, which takes the same request without max_tokens.
+	// counting means count_tokens, which has the same request without max_tokens.
 	counting bool
 }
 
@@ -122,7 +122,7 @@ func (p messages) parse(body []byte, req *Request) *refusal {
 	return in.history(req)
 }
 
-// history checks the messages. The results of an assistant's calls must be in the next message.
+// history validates the messages. The results of an assistant's calls must be in the next message.
 func (in *messagesRequest) history(req *Request) *refusal {
 	open := &callSet{}
 	for i, m := range *in.Messages {
@@ -168,7 +168,7 @@ func messagesUnanswered(i int, open *callSet) *refusal {
 		"Each `tool_use` block must have a corresponding `tool_result` block in the next message.", i, strings.Join(open.ids, ", "))
 }
 
-// messagesBlocks is the content as blocks, or what the server says is wrong with it.
+// messagesBlocks returns the content as blocks, or the server's error message.
 func messagesBlocks(raw json.RawMessage) (blocks []messagesIncomingBlock, wrong string) {
 	if len(raw) == 0 {
 		return nil, "Field required"
@@ -218,7 +218,7 @@ func (b *messagesIncomingBlock) into(where, role string, out, results *Message, 
 	case "":
 		return badRequest("%s.type: Field required", where)
 	}
-	return nil // images, documents, thinking and what servers add: taken, and not looked at
+	return nil // images, documents, thinking and unknown types are accepted and ignored
 }
 
 type messagesBody struct {
@@ -249,7 +249,7 @@ type messagesUsage struct {
 	Output        int `json:"output_tokens"`
 }
 
-// newMessagesUsage counts as this protocol does: what was cached is not a part of the input.
+// newMessagesUsage counts like the protocol: cached tokens are not part of the input.
 func newMessagesUsage(u Usage, output int) messagesUsage {
 	return messagesUsage{Input: max(u.Input-u.Cached, 0), CacheRead: u.Cached, Output: output}
 }
@@ -259,7 +259,7 @@ func (a *answer) stopReason() *string {
 	return &reason
 }
 
-// signature stands for the signature that the real server puts under its thoughts.
+// signature replaces the signature that the real server adds to thinking blocks.
 const signature = "cmVoZWFyc2Fs"
 
 func (messages) whole(a *answer) (any, error) {

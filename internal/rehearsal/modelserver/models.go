@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// protocolOf is the protocol of a request that is not for an answer.
+// protocolOf returns the protocol of a request that does not ask for an answer.
 func protocolOf(r *http.Request) protocol {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1beta"):
@@ -18,7 +18,7 @@ func protocolOf(r *http.Request) protocol {
 	return chat{}
 }
 
-// model is a model in the form of any protocol; each sets fields of its own.
+// model is a model in the form of any protocol. Each protocol uses some of the fields.
 type model struct {
 	ID      string `json:"id,omitempty"`
 	Object  string `json:"object,omitempty"`
@@ -63,14 +63,14 @@ func newModelList(p protocol, names []string) modelList {
 	return l
 }
 
-// listModels answers for the list, and for one model of it.
+// listModels answers a request for the list of models, or for one of them.
 func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	p := protocolOf(r)
-	req := s.note(p.name(), r, nil)
+	req := s.addRequest(p.name(), r, nil)
 	one := r.PathValue("model")
 	names := s.script.script.Models
 	switch {
-	case !s.keyFits(p.key(r)):
+	case !s.acceptsKey(p.key(r)):
 		s.refuse(w, p, req, p.wrongKey(), "")
 		return
 	case one != "" && !s.script.hasModel(one):

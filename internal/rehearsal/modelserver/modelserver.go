@@ -1,6 +1,6 @@
-// Package modelserver is a scripted model server: an http.Handler that answers as a Script says, in the wire protocols of
-// OpenAI (chat completions and responses), Anthropic (messages) and Google (generateContent), streamed and not streamed,
-// closely enough that their own clients, and the programs built on them, work against it.
+// Package modelserver is a scripted model server: an http.Handler that answers from a Script in the wire protocols of OpenAI (chat
+// completions and responses), Anthropic (messages) and Google (generateContent), streamed or not, closely enough for the official
+// clients and the programs built on them.
 //
 //	POST /v1/chat/completions                        GET /v1/models, /v1/models/{model}
 //	POST /v1/responses
@@ -9,24 +9,23 @@
 //	POST /v1beta/models/{model}:streamGenerateContent, always as with alt=sse
 //	POST /v1beta/models/{model}:countTokens
 //
-// GET /v1/models is answered in Anthropic's form if the request has the header Anthropic-Version.
+// GET /v1/models answers in Anthropic's form if the request has the header Anthropic-Version.
 //
-// A request is parsed into a neutral form, and refused as the real server would refuse it, with its status and its form of
-// error: for a wrong key, a model that is not listed, a missing field, an unknown role, a tool's result without its call and a
-// call without its result. Then a turn is chosen. A conversation, known by a header or by what the user said before the first
-// answer, takes the first of the script's conversations that fits its first request and keeps it; within it the first
-// turn that fits and is not used up answers. A request that nothing fits is refused with status 400 and the reason of
-// every turn, and nothing is ever answered by default. A turn's faults come before its answer. A turn counts as used when its
-// answer was written to its end: a faulty answer, and one that the client left, leave it where it was. The server learns late that a client left: one that asks again at once is told
-// apart from one that goes on only by a rule with Match.Turn.
+// A request is parsed into a neutral form. Requests that the real server would refuse are refused with the same status and form of error:
+// wrong key, unknown model, missing field, unknown role, tool result without a call, call without a result. Then a turn is chosen. A
+// conversation is identified by a header or by the user's messages before the first answer. It is assigned to the first
+// conversation of the script that matches its first request. Within it, the first turn that matches and is not used up answers. A request
+// that nothing matches is refused with status 400 and the reason for every turn; there is no default answer. A turn's faults come
+// before its answer. A turn counts as used when its answer was written completely, not after a fault or when the client disconnects. The
+// server notices a disconnect late: only a rule with Match.Turn distinguishes a client that repeats a request immediately from one that
+// continues.
 //
-// The turn is rendered into pieces once, and each protocol encodes the pieces: streamed or not, the content is the same. Ids are
-// made from the request's number, so the same requests in the same order get the same bytes, but for the time.
+// A turn is rendered into pieces once, and each protocol encodes the pieces, so the content is the same whether streamed or not. Ids are
+// derived from the number of the request, so the same requests in the same order get the same bytes, except for times.
 //
-// Every request is recorded, without keys and cookies. The Server keeps the newest of them, and the position of
-// every conversation, in memory, both bounded. It starts no goroutine, waits only through Options.Sleep and, for a hang,
-// for the request's context, and may be used by any number of goroutines. Responses are not stored: a request with
-// previous_response_id is refused, as by a server that was told not to store.
+// Every request is recorded, without keys and cookies. The Server keeps a bounded number of requests and of conversations in memory. It
+// starts no goroutines and waits only in Options.Sleep and, for a hang, for the end of the request's context. It is safe for concurrent
+// use. Responses are not stored: a request with previous_response_id is refused.
 package modelserver
 
 import (
@@ -42,45 +41,45 @@ import (
 )
 
 const (
-	// maxBody is how long a request may be; what the real servers take at most.
+	// maxBody bounds the length of a request, as the real servers do.
 	maxBody = 32 << 20
-	// maxConversations is how many positions are kept.
+	// maxConversations bounds the number of conversations.
 	maxConversations = 100_000
 )
 
-// Options are what a Server may be given.
+// Options configure a Server.
 type Options struct {
-	// Log gets one line for each request. Zero: nobody.
+	// Log receives one record per request. Nil discards them.
 	Log *slog.Logger
-	// Now is the clock of the time stamps. Zero: time.Now.
+	// Now returns the time for time stamps. Nil means time.Now.
 	Now func() time.Time
-	// Sleep waits, or returns the context's error when that is done first. Zero: it really waits.
+	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a real timer.
 	Sleep func(context.Context, time.Duration) error
-	// Keep is how many requests are kept in the record. Zero: 10,000.
+	// Keep is the number of requests to keep in the record. Zero means 10,000.
 	Keep int
 }
 
-// Server answers as its script says.
+// Server answers from its script.
 type Server struct {
 	script *compiled
 	opts   Options
 	mux    *http.ServeMux
 
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the fields below
 	number        int
 	record        []*Request
 	conversations map[string]*position
-	taken         []int // by conversation of the script: how many positions are in it
+	assigned      []int // number of conversations assigned to each conversation of the script
 	otherwise     position
 }
 
-// New checks the script and makes a server. Neither the script nor the options may change afterwards.
+// New validates the script and returns a server. Neither the script nor the options may be modified afterwards.
 func New(script *Script, opts *Options) (*Server, error) {
 	c, err := compile(script)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{script: c, conversations: map[string]*position{}, taken: make([]int, len(c.conversations)), otherwise: newPosition(-1, 1)}
+	s := &Server{script: c, conversations: map[string]*position{}, assigned: make([]int, len(c.conversations)), otherwise: newPosition(-1, 1)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -129,16 +128,16 @@ func (s *Server) route() {
 		case "countTokens":
 			s.count(gemini{model: model, counting: true})(w, r)
 		default:
-			s.nowhere(w, r)
+			s.notFound(w, r)
 		}
 	})
-	s.mux.HandleFunc("/", s.nowhere)
+	s.mux.HandleFunc("/", s.notFound)
 }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests is what was asked so far, oldest first.
+// Requests returns the recorded requests, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,23 +151,23 @@ func (s *Server) Requests() []Request {
 // protocol is one of the wire protocols. Its values are immutable.
 type protocol interface {
 	name() string
-	// parse reads a request's body into req, or says why the real server would refuse it.
+	// parse parses the body of a request into req, or returns the refusal of the real server.
 	parse(body []byte, req *Request) *refusal
-	// key is the key that the request carries.
+	// key returns the key in the request.
 	key(r *http.Request) string
-	// wrongKey is how a wrong key is refused.
+	// wrongKey returns the refusal of a wrong key.
 	wrongKey() *refusal
-	// failure is the body of an error.
+	// failure returns the body of an error.
 	failure(f *refusal, id string) any
-	// whole is the body of an answer that is not streamed.
+	// whole returns the body of an answer that is not streamed.
 	whole(a *answer) (any, error)
-	// encoder writes an answer's stream.
+	// encoder returns an encoder for a streamed answer.
 	encoder(a *answer, out *stream) encoder
-	// count is the body of an answer to a request that counts tokens.
+	// count returns the body of the answer to a request that counts tokens.
 	count(tokens int) any
 }
 
-// encoder turns the pieces of an answer into events. It is told the beginning once, each piece in order, and the end or a failure.
+// encoder encodes the pieces of an answer as events. It gets one begin, each piece in order, and one end or fail.
 type encoder interface {
 	begin()
 	piece(p piece) error
@@ -190,15 +189,15 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 		}
 		done := false
 		defer func() {
-			s.settle(claim, done)
-			s.finish(req, claim.String(), http.StatusOK) // unless the answer, or the error in its place, was noted
+			s.release(claim, done)
+			s.finish(req, claim.String(), http.StatusOK) // if nothing else was recorded
 		}()
 		if f := claim.fault; f != nil && f.Kind == FaultStatus {
 			s.refuse(w, p, req, f.refusal(s.script.name), claim.String())
 			return
 		}
-		pl := &play{server: s, protocol: p, w: w, r: r, req: req, claim: claim}
-		done = pl.run()
+		sender := &sender{server: s, protocol: p, w: w, r: r, req: req, claim: claim}
+		done = sender.run()
 	}
 }
 
@@ -217,17 +216,17 @@ func (s *Server) count(p protocol) http.HandlerFunc {
 // accept records a request and parses it.
 func (s *Server) accept(p protocol, r *http.Request) (*Request, *refusal) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	req := s.note(p.name(), r, body)
+	req := s.addRequest(p.name(), r, body)
 	if err != nil {
 		return req, &refusal{status: http.StatusBadRequest, message: "the request could not be read: " + err.Error()}
 	}
 	if len(body) > maxBody {
 		return req, &refusal{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the request has more than %d bytes", maxBody)}
 	}
-	if !s.keyFits(p.key(r)) {
+	if !s.acceptsKey(p.key(r)) {
 		return req, p.wrongKey()
 	}
-	parsed := *req // parsed outside the record, which others may be reading
+	parsed := *req // a copy, because others may be reading the record
 	refused := p.parse(body, &parsed)
 	s.mu.Lock()
 	*req = parsed
@@ -238,7 +237,7 @@ func (s *Server) accept(p protocol, r *http.Request) (*Request, *refusal) {
 	return req, refused
 }
 
-// refuse sends an error. An empty outcome says that it is the client's.
+// refuse sends an error. An empty outcome means that it is the client's fault.
 func (s *Server) refuse(w http.ResponseWriter, p protocol, req *Request, f *refusal, outcome string) {
 	s.finish(req, cmp.Or(outcome, "refused: "+f.message), f.status)
 	id := setRequestID(w, req)
@@ -251,9 +250,9 @@ func (s *Server) refuse(w http.ResponseWriter, p protocol, req *Request, f *refu
 	writeJSON(w, f.status, p.failure(f, id))
 }
 
-func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	p := protocolOf(r)
-	req := s.note(p.name(), r, nil)
+	req := s.addRequest(p.name(), r, nil)
 	s.refuse(w, p, req, &refusal{status: http.StatusNotFound, final: true,
 		message: fmt.Sprintf("%s: there is nothing at %s %s", s.script.name, r.Method, r.URL.Path)}, "")
 }

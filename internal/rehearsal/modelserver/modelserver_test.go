@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestGoldenStreams holds every byte of an answer that has everything, in each protocol, streamed and not.
+// TestGoldenStreams compares an answer with all features byte for byte, in each protocol, streamed and not.
 func TestGoldenStreams(t *testing.T) {
 	script := turns(`{"times":9,"parts":[
 		{"reasoning":"Hm, <so>.","cut":{"at":[4]}},
@@ -73,7 +73,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestStreamIsWhole: however an answer is cut, its stream and its whole say the same.
+// TestStreamIsWhole checks that an answer has the same content streamed and not streamed, however it is cut.
 func TestStreamIsWhole(t *testing.T) {
 	property.Check(t, func(rt *rapid.T) {
 		turn := Turn{Times: 99, Parts: rapid.SliceOfN(rapid.Custom(drawPart), 0, 5).Draw(rt, "parts"),
@@ -90,7 +90,7 @@ func TestStreamIsWhole(t *testing.T) {
 			}
 			whole := readWhole(rt, protocol, serve(server, protocol, false))
 			stream := readStream(rt, protocol, serve(server, protocol, true))
-			for i := range stream.Calls { // made up from the request's number
+			for i := range stream.Calls { // derived from the number of the request
 				if strings.HasPrefix(stream.Calls[i].ID, "call_000002_") {
 					stream.Calls[i].ID = strings.Replace(stream.Calls[i].ID, "2", "1", 1)
 				}
@@ -145,7 +145,7 @@ func wanted(turn Turn) content {
 	return c
 }
 
-// TestCuts: pieces are cut where the script says, and never inside a character.
+// TestCuts checks that pieces are cut at the scripted places, but never inside a character.
 func TestCuts(t *testing.T) {
 	for _, test := range []struct {
 		cut  string
@@ -168,7 +168,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestTurnsInOrderAndByRule: turns without a rule come once each in order, those with one whenever they fit.
+// TestTurnsInOrderAndByRule checks that turns without a rule come once each in order, and those with a rule whenever they match.
 func TestTurnsInOrderAndByRule(t *testing.T) {
 	r := newRig(t, `{"key_header":"X-Talk","conversations":[
 		{"name":"second model","match":{"model":"^other$"},"turns":[{"times":2,"parts":[{"text":"other"}]}]},
@@ -217,7 +217,7 @@ func TestTurnsInOrderAndByRule(t *testing.T) {
 	}
 }
 
-// TestUnmatched: nothing is answered by default, in the protocol's own form; otherwise changes that.
+// TestUnmatched checks that unmatched requests are refused in the form of the protocol, unless the script has otherwise.
 func TestUnmatched(t *testing.T) {
 	rule := `"conversations":[{"match":{"user":"^never$"},"turns":[]}]`
 	for _, protocol := range protocols {
@@ -239,7 +239,7 @@ func TestUnmatched(t *testing.T) {
 	}
 }
 
-// TestConversationsApart: a thousand conversations at once, each with its own place in the script.
+// TestConversationsApart checks that a thousand concurrent conversations each have their own position in the script.
 func TestConversationsApart(t *testing.T) {
 	r := newRig(t, turns(`{"parts":[{"text":"one"}]}`, `{"faults":[{"kind":"status","status":503}],"parts":[{"text":"two"}]}`, `{"parts":[{"text":"three"}]}`))
 	var wg sync.WaitGroup
@@ -275,8 +275,9 @@ func TestConversationsApart(t *testing.T) {
 	}
 }
 
-// TestOpeningTellsApart: a preamble that all conversations share does not make them one, and a later question does not begin another.
-func TestOpeningTellsApart(t *testing.T) {
+// TestOpeningIdentifiesConversations checks that conversations with the same preamble are distinct, and that a later question does not
+// start a new one.
+func TestOpeningIdentifiesConversations(t *testing.T) {
 	r := newRig(t, turns(`{"parts":[{"text":"one"}]}`, `{"parts":[{"text":"two"}]}`))
 	body := func(rest string) string {
 		return `{"model":"m","input":[{"role":"user","content":"preamble"},{"role":"user","content":"` + rest + `]}`
@@ -292,7 +293,7 @@ func TestOpeningTellsApart(t *testing.T) {
 	}
 }
 
-// TestRecord: requests are recorded in order, parsed, without secrets, and the oldest are forgotten.
+// TestRecord checks that requests are recorded in order, parsed and without secrets.
 func TestRecord(t *testing.T) {
 	history := map[string]string{
 		"chat": `{"model":"m","messages":[{"role":"system","content":"sys"},{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":"so",` +
@@ -354,7 +355,7 @@ func TestRecordForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// TestModelsAndCounts: the calls beside the answers.
+// TestModelsAndCounts checks the requests other than those for answers.
 func TestModelsAndCounts(t *testing.T) {
 	r := newRig(t, `{"models":["m","n"],"otherwise":{}}`)
 	for _, test := range []struct {
@@ -395,7 +396,7 @@ func TestModelsAndCounts(t *testing.T) {
 	}
 }
 
-// TestDelays: the clock is asked for exactly the script's times.
+// TestDelays checks that the server sleeps exactly as scripted.
 func TestDelays(t *testing.T) {
 	const ms = time.Millisecond
 	script := turns(`{"delay":"5ms","every":"2ms","parts":[{"pieces":["a","b","c"]}]}`)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOutcomes holds that what is told of a request names its conversation, and says when a turn is used up.
+// TestOutcomes checks that outcomes name the conversation and mention turns that are used up.
 func TestOutcomes(t *testing.T) {
 	r := newRig(t, `{"conversations":[
 		{"name":"greeting","match":{"user":"hello"},"turns":[{"parts":[{"text":"Hello."}],"faults":[{"kind":"status","status":429}]}]},
@@ -29,7 +29,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestEmptyText plays a model that says nothing.
+// TestEmptyText plays a model that answers with an empty text.
 func TestEmptyText(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, stream := range []bool{false, true} {

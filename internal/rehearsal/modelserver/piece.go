@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Why an answer ends, in the words of the script.
+// Values of Turn.Finish.
 const (
 	finishStop   = "stop"
 	finishLength = "length"
@@ -25,21 +25,21 @@ const (
 	partCall
 )
 
-// part is a part of an answer, neutral as to the protocol: text, reasoning or a call, cut into pieces.
+// part is a part of an answer, independent of the protocol: text, reasoning or a call, cut into pieces.
 type part struct {
 	kind partKind
-	// pieces are the text, or the arguments of the call; there is always one at least.
+	// pieces are the text, or the arguments of the call. There is at least one.
 	pieces []string
-	// id and name are the call's.
+	// id and name belong to a call.
 	id, name string
 }
 
 func (p part) whole() string { return strings.Join(p.pieces, "") }
 
-// piece is what is sent at a time.
+// piece is the part of an answer that is sent at once.
 type piece struct {
 	part
-	// index is the part's, and nth the call's among the calls.
+	// index is the index of the part, nth that of the call among the calls.
 	index, nth  int
 	text        string
 	first, last bool
@@ -68,8 +68,8 @@ func (p Part) render() (part, error) {
 			set++
 		}
 	}
-	if set > 1 { // none is an empty text, as models that say nothing send it
-		return part{}, fmt.Errorf("it has %d of text, pieces, reasoning and call; it must have one", set)
+	if set > 1 { // none means an empty text, as models without an answer send it
+		return part{}, fmt.Errorf("%d of text, pieces, reasoning and call are set; set one", set)
 	}
 	r := part{}
 	var text string
@@ -105,10 +105,10 @@ func (p Part) render() (part, error) {
 	return r, err
 }
 
-// text is the arguments as they are sent.
+// text returns the arguments as they are sent.
 func (c *Call) text() (string, error) {
 	if c.Name == "" {
-		return "", fmt.Errorf("call: it has no name")
+		return "", fmt.Errorf("call: name is missing")
 	}
 	raw := bytes.TrimSpace(c.Arguments)
 	switch {
@@ -156,16 +156,16 @@ func (c Cut) apply(text string) ([]string, error) {
 	return pieces, nil
 }
 
-// answer is a turn that is about to be sent, for one request.
+// answer is a turn rendered for one request.
 type answer struct {
-	// number is the request's, from which ids are made.
+	// number is the number of the request, from which ids are derived.
 	number  int
 	model   string
 	created int64
 	parts   []part
 	finish  string
 	usage   Usage
-	// usageAsked says that a chat stream shall end with the usage.
+	// usageAsked reports whether a chat stream must end with the usage.
 	usageAsked bool
 }
 
@@ -200,10 +200,10 @@ func newAnswer(t *compiledTurn, req *Request, created int64) *answer {
 	return a
 }
 
-// tokens is a guess.
+// tokens estimates the number of tokens in a text.
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// id is made of the request's number, so that a test can foretell it.
+// id returns an id derived from the number of the request, so that tests can predict it.
 func (a *answer) id(prefix string) string { return fmt.Sprintf("%s_%06d", prefix, a.number) }
 
 func (a *answer) pieces() []piece {
@@ -220,7 +220,7 @@ func (a *answer) pieces() []piece {
 	return out
 }
 
-// joined is all the text of a kind.
+// joined returns the text of all parts of a kind.
 func (a *answer) joined(kind partKind) string {
 	var b strings.Builder
 	for _, p := range a.parts {
@@ -231,7 +231,7 @@ func (a *answer) joined(kind partKind) string {
 	return b.String()
 }
 
-// object is the arguments of a call as a JSON object, for the protocols that do not carry them as a string.
+// object returns the arguments of a call as a JSON object, for protocols that do not send them as a string.
 func (p part) object() (json.RawMessage, error) {
 	text := p.whole()
 	if text == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWrongKey: each protocol looks for the key where its clients put it.
+// TestWrongKey checks that each protocol looks for the key where its clients put it.
 func TestWrongKey(t *testing.T) {
 	headers := map[string][]string{
 		"chat":      {"Authorization", "Bearer right"},
@@ -42,7 +42,7 @@ func TestWrongKey(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the real servers refuse, with their words.
+// TestRefusals checks that invalid requests are refused with the messages of the real servers.
 func TestRefusals(t *testing.T) {
 	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 	use := `{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}`
@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestErrorShapes holds the forms of an error, to the byte.
+// TestErrorShapes compares error bodies byte for byte.
 func TestErrorShapes(t *testing.T) {
 	want := map[string]string{
 		"chat":      `{"error":{"message":"The model ` + "`m`" + ` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
@@ -135,7 +135,7 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
-// TestTooLong: a request that is too long is refused, and not kept.
+// TestTooLong checks that a request that is too long is refused and its body not recorded.
 func TestTooLong(t *testing.T) {
 	r := newRig(t, `{"otherwise":{}}`)
 	w := newRecorder()
@@ -145,14 +145,14 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestScriptRefused: a script that cannot mean what it says is refused, with the place.
+// TestScriptRefused checks that invalid scripts are refused with the place of the error.
 func TestScriptRefused(t *testing.T) {
 	for _, test := range []struct{ script, want string }{
 		{`{`, "s.yaml: unexpected EOF"},
-		{`{"otherwise":{}} 1`, "something follows"},
+		{`{"otherwise":{}} 1`, "unexpected data after"},
 		{`{"conversatoins":[]}`, `unknown field "conversatoins"`},
-		{`{}`, "s.yaml: conversations: there are none"},
-		{`{"conversations":[{"match":{},"turns":[]}]}`, "conversations[0].match: it says nothing"},
+		{`{}`, "s.yaml: conversations: the list is empty"},
+		{`{"conversations":[{"match":{},"turns":[]}]}`, "conversations[0].match: it is empty"},
 		{`{"conversations":[{"match":{"user":"("},"turns":[]}]}`, "conversations[0].match: user: error parsing regexp"},
 		{`{"conversations":[{"times":-1,"turns":[]}]}`, "conversations[0].times: -1 is negative"},
 		{turns(`{"match":{"turn":-1}}`), "conversations[0].turns[0]: match: turn: -1"},
@@ -161,22 +161,22 @@ func TestScriptRefused(t *testing.T) {
 		{turns(`{"delay":"-1s"}`), "is negative"},
 		{turns(`{"delay":5}`), "cannot unmarshal"},
 		{turns(`{"drip":{"bytes":0,"every":"1s"}}`), "drip: bytes is 0"},
-		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: it has 2 of text"},
-		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: it has 2 of text"},
+		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: 2 of text"},
+		{turns(`{"parts":[{"text":"a","reasoning":"b"}]}`), "parts[0]: 2 of text"},
 		{turns(`{"parts":[{"text":"a","cut":"often"}]}`), `cut: "often" is not known`},
 		{turns(`{"parts":[{"text":"a","cut":{"in":[1]}}]}`), `cut: json: unknown field "in"`},
 		{turns(`{"parts":[{"text":"abc","cut":{"at":[2,1]}}]}`), "cut: at: 1 is out of order"},
 		{turns(`{"parts":[{"text":"abc","cut":{"at":[4]}}]}`), "outside the 3 bytes"},
 		{turns(`{"parts":[{"pieces":["a"],"cut":"every byte"}]}`), "pieces are cut already"},
-		{turns(`{"parts":[{"call":{}}]}`), "call: it has no name"},
+		{turns(`{"parts":[{"call":{}}]}`), "call: name is missing"},
 		{turns(`{"parts":[{"call":{"name":"f","arguments":[1]}}]}`), "neither an object nor a string"},
 		{turns(`{"faults":[{"kind":"flood"}]}`), `faults[0]: kind: "flood"`},
 		{turns(`{"faults":[{"kind":"status"}]}`), "status: 0 is not between"},
-		{turns(`{"faults":[{"kind":"status","status":500,"after_pieces":1}]}`), "a status comes first"},
+		{turns(`{"faults":[{"kind":"status","status":500,"after_pieces":1}]}`), "a status precedes the answer"},
 		{turns(`{"faults":[{"kind":"cut","status":500}]}`), "does not fit a fault of kind cut"},
-		{turns(`{"faults":[{"kind":"cut","after_pieces":-1}]}`), "before the beginning"},
-		{turns(`{"faults":[{"kind":"hang","after_bytes":1}]}`), "after_bytes: is for kind: cut"},
-		{`{"otherwise":{"times":1}}`, "otherwise: it answers everything"},
+		{turns(`{"faults":[{"kind":"cut","after_pieces":-1}]}`), "must not be negative"},
+		{turns(`{"faults":[{"kind":"hang","after_bytes":1}]}`), "after_bytes is only for kind: cut"},
+		{`{"otherwise":{"times":1}}`, "otherwise: it answers every request"},
 	} {
 		if _, err := ParseScript("s.yaml", []byte(test.script)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.script, err)
@@ -187,7 +187,7 @@ func TestScriptRefused(t *testing.T) {
 	}
 }
 
-// FuzzScript: a script that parses is the same after it was written and read again.
+// FuzzScript checks that a valid script survives encoding and decoding.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte(turns(`{"match":{"user":"a"},"delay":"1s","parts":[{"text":"abc","cut":{"at":[1]}},{"call":{"name":"f","arguments":"x"}}],"faults":[{"kind":"cut","after_bytes":3}]}`)))
 	f.Add([]byte(`{"otherwise":{"drip":{"bytes":1,"every":"1ms"},"parts":[{"reasoning":"r","cut":"every byte"}]}}`))
@@ -211,7 +211,7 @@ func FuzzScript(f *testing.F) {
 	})
 }
 
-// FuzzRequest: whatever is sent, the answer is JSON, and either the answer or an error of the 400s.
+// FuzzRequest checks that any request gets a JSON response: the answer or a 4xx error.
 func FuzzRequest(f *testing.F) {
 	for i, protocol := range protocols {
 		_, body := ask(protocol, "x", false)

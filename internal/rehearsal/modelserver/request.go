@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// Request is a request as it is recorded. What it points to must not be changed.
+// Request is a recorded request. The caller must not modify what it refers to.
 type Request struct {
 	// Number counts all requests, from 1.
 	Number int
 	// Protocol is chat, responses, messages or gemini.
 	Protocol string
 	Method   string
-	// Path is the path with the query, of which keys are removed.
+	// Path is the path with the query, without the values of keys.
 	Path string
-	// Header is the header, with the values of keys, tokens and cookies removed.
+	// Header is the header, without the values of keys, tokens and cookies.
 	Header http.Header
-	// Body is the body as it came, if it is JSON.
+	// Body is the unchanged body, nil if it is not JSON.
 	Body json.RawMessage
-	// The rest is empty if the body could not be read.
+	// The fields below are empty if the body is invalid.
 	Model    string
 	System   string
 	Stream   bool
@@ -34,18 +34,18 @@ type Request struct {
 	Tools    []Tool
 	// Conversation is the name of the script's conversation that answered.
 	Conversation string
-	// Outcome says what was answered: the place in the script, the fault, or the refusal. Empty: it is under way.
+	// Outcome is the place in the script, the fault, or the refusal. It is empty while the request is in progress.
 	Outcome string
-	// Status is the HTTP status, 200 also if the connection was cut before it. Zero: it is under way.
+	// Status is the HTTP status, 200 even if the connection was cut before it was sent. It is zero while the request is in progress.
 	Status int
 
 	usageAsked bool
 }
 
-// Role is who speaks.
+// Role is the author of a message.
 type Role string
 
-// The roles; system prompts are in Request.System.
+// The roles. System prompts are in Request.System.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
@@ -56,18 +56,18 @@ const (
 type Message struct {
 	Role Role
 	Text string
-	// Calls are what an assistant's message calls.
+	// Calls belong to a message of the assistant.
 	Calls []MadeCall
-	// Results are what a tool's message brings.
+	// Results belong to a message of a tool.
 	Results []Result
 }
 
-// MadeCall is a call that the client sends back as a part of the history.
+// MadeCall is a call in the history that the client sends.
 type MadeCall struct{ ID, Name, Arguments string }
 
 // Result is a tool's result.
 type Result struct {
-	// ID is the call's; Name is known in the gemini protocol only.
+	// ID is the id of the call. Name is set only in the gemini protocol.
 	ID, Name, Text string
 	Error          bool
 }
@@ -78,7 +78,7 @@ type Tool struct {
 	Schema            json.RawMessage
 }
 
-// add appends to the history; messages of one role that follow each other are one.
+// add appends a message. Consecutive messages of one role are joined.
 func (r *Request) add(m Message) {
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == m.Role {
 		last := &r.Messages[n-1]
@@ -100,7 +100,7 @@ func (r *Request) addSystem(text string) {
 	r.System += text
 }
 
-// size is what is counted as input.
+// size returns the number of bytes that count as input.
 func (r *Request) size() int {
 	n := len(r.System)
 	for _, m := range r.Messages {
@@ -118,7 +118,7 @@ func (r *Request) size() int {
 	return n
 }
 
-// answers is how many answers the history holds.
+// answers returns the number of answers in the history.
 func (r *Request) answers() int {
 	n := 0
 	for _, m := range r.Messages {
@@ -129,7 +129,7 @@ func (r *Request) answers() int {
 	return n
 }
 
-// lastUser is the last thing the user said.
+// lastUser returns the last message of the user.
 func (r *Request) lastUser() string {
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role == RoleUser {
@@ -139,8 +139,8 @@ func (r *Request) lastUser() string {
 	return ""
 }
 
-// opening is what the user said before the first answer. It is not the first message only, since programs put a preamble there that
-// is the same in every conversation.
+// opening returns the user's messages before the first answer. The first message alone is not enough, because some programs begin every
+// conversation with the same preamble.
 func (r *Request) opening() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
@@ -153,8 +153,8 @@ func (r *Request) opening() string {
 	return b.String()
 }
 
-// freshResults are the results after the last answer.
-func (r *Request) freshResults() []Result {
+// newResults returns the tool results after the last answer.
+func (r *Request) newResults() []Result {
 	var out []Result
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role == RoleAssistant {
@@ -169,10 +169,10 @@ func (r *Request) freshResults() []Result {
 type refusal struct {
 	status  int
 	message string
-	// param and code are OpenAI's; code is also Google's reason.
+	// param and code belong to OpenAI's errors; code is also the reason in Google's.
 	param, code string
 	retryAfter  time.Duration
-	// final asks clients not to try again.
+	// final asks clients not to retry.
 	final bool
 }
 
@@ -180,7 +180,7 @@ func badRequest(format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// at names the parameter that is wrong, and OpenAI's word for what is.
+// at sets the invalid parameter and the error code of OpenAI.
 func (f *refusal) at(param, code string) *refusal {
 	f.param, f.code = param, code
 	return f
@@ -192,7 +192,7 @@ func (f *Fault) refusal(script string) *refusal {
 		r.status = http.StatusInternalServerError
 	}
 	if r.message == "" {
-		r.message = fmt.Sprintf("%s: the script wants status %d here", script, r.status)
+		r.message = fmt.Sprintf("%s: scripted fault with status %d", script, r.status)
 	}
 	if r.status == http.StatusTooManyRequests {
 		r.code = "rate_limit_exceeded"
@@ -216,7 +216,7 @@ func (c *compiled) hasModel(model string) bool {
 	return len(c.script.Models) == 0 || slices.Contains(c.script.Models, model)
 }
 
-func (s *Server) keyFits(key string) bool {
+func (s *Server) acceptsKey(key string) bool {
 	want := s.script.script.APIKey
 	return want == "" || subtle.ConstantTimeCompare([]byte(key), []byte(want)) == 1
 }
@@ -229,8 +229,8 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// note adds a request to the record, and forgets the oldest if there are too many.
-func (s *Server) note(protocol string, r *http.Request, body []byte) *Request {
+// addRequest adds a request to the record, and removes the oldest if there are too many.
+func (s *Server) addRequest(protocol string, r *http.Request, body []byte) *Request {
 	req := &Request{Protocol: protocol, Method: r.Method, Path: cleanPath(r.URL), Header: cleanHeader(r.Header, s.script.script.KeyHeader)}
 	if json.Valid(body) {
 		req.Body = body
@@ -246,7 +246,7 @@ func (s *Server) note(protocol string, r *http.Request, body []byte) *Request {
 	return req
 }
 
-// finish says what became of a request; the first word stands.
+// finish records the outcome of a request. Only the first call has an effect.
 func (s *Server) finish(req *Request, outcome string, status int) {
 	s.mu.Lock()
 	first := req.Status == 0

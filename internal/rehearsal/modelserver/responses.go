@@ -69,7 +69,7 @@ func (responses) parse(body []byte, req *Request) *refusal {
 	return responsesHistory(items, req)
 }
 
-// responsesHistory checks the items. A call's result comes anywhere after it, and before the end.
+// responsesHistory validates the items. The result of a call may be anywhere after it.
 func responsesHistory(items []responsesIncoming, req *Request) *refusal {
 	open := &callSet{}
 	for i, item := range items {
@@ -94,7 +94,7 @@ func responsesHistory(items []responsesIncoming, req *Request) *refusal {
 				return badRequest("Invalid type for 'input[%d].output': %v.", i, err).at(fmt.Sprintf("input[%d].output", i), "invalid_type")
 			}
 			req.add(Message{Role: RoleTool, Results: []Result{{ID: item.CallID, Text: text}}})
-		default: // reasoning, searches and what the server adds: taken, and not looked at
+		default: // reasoning, searches and unknown types are accepted and ignored
 		}
 	}
 	if !open.empty() {

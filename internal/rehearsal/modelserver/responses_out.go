@@ -67,7 +67,7 @@ func newResponsesBody(a *answer, status string) *responsesBody {
 		Output: []responsesItem{}, ParallelToolCalls: true, ToolChoice: "auto", Tools: []struct{}{}}
 }
 
-// newResponsesItem is the item of a part, as it is when it is done, or as it is announced.
+// newResponsesItem returns the item of a part, either complete or as it is announced.
 func newResponsesItem(a *answer, index int, done bool) responsesItem {
 	p := a.parts[index]
 	text, status := "", "in_progress"
@@ -153,14 +153,14 @@ func (e *responsesEncoder) piece(p piece) error {
 		e.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &p.index, Item: &item})
 	}
 	whole, zero, none := p.whole(), 0, []struct{}{}
-	ev := responsesEvent{ItemID: item.ID, OutputIndex: &p.index} // what all the part's events have
+	ev := responsesEvent{ItemID: item.ID, OutputIndex: &p.index} // the common fields of the part's events
 	switch p.kind {
 	case partText:
 		ev.ContentIndex = &zero
-		e.inside(p, ev, outputText, "response.content_part", "response.output_text", &none)
+		e.sendText(p, ev, outputText, "response.content_part", "response.output_text", &none)
 	case partReasoning:
 		ev.SummaryIndex = &zero
-		e.inside(p, ev, summaryText, "response.reasoning_summary_part", "response.reasoning_summary_text", nil)
+		e.sendText(p, ev, summaryText, "response.reasoning_summary_part", "response.reasoning_summary_text", nil)
 	case partCall:
 		delta, done := ev, ev
 		delta.Type, delta.Delta = "response.function_call_arguments.delta", &p.text
@@ -177,8 +177,8 @@ func (e *responsesEncoder) piece(p piece) error {
 	return nil
 }
 
-// inside sends the events of a text inside its item.
-func (e *responsesEncoder) inside(p piece, ev responsesEvent, part func(string) responsesPart, partName, textName string, logprobs *[]struct{}) {
+// sendText sends the events of a text inside its item.
+func (e *responsesEncoder) sendText(p piece, ev responsesEvent, part func(string) responsesPart, partName, textName string, logprobs *[]struct{}) {
 	if p.first {
 		added, empty := ev, part("")
 		added.Type, added.Part = partName+".added", &empty

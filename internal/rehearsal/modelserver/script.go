@@ -9,77 +9,77 @@ import (
 	"time"
 )
 
-// Script is what the server answers.
+// Script determines the answers of a server.
 type Script struct {
-	// Name is the file it came from, for messages. Zero: "script".
+	// Name is the name of the file, for messages. Empty means "script".
 	Name string `json:"name,omitempty"`
-	// APIKey is the key that requests must carry. Zero: any key will do, or none.
+	// APIKey is the key that requests must have. Empty means that any key, or none, is accepted.
 	APIKey string `json:"api_key,omitempty"`
-	// Models are listed, and requests for others are refused. Zero: "rehearsal" is listed, and none is refused.
+	// Models are the models of the server; requests for others are refused. Empty means that "rehearsal" is listed and all are accepted.
 	Models []string `json:"models,omitempty"`
-	// KeyHeader names the header that tells conversations apart. Zero, or a request without it: a conversation is
-	// known by what the user said before the first answer.
+	// KeyHeader is the header that identifies conversations. Without it a conversation is identified by the user's messages before the
+	// first answer.
 	KeyHeader string `json:"key_header,omitempty"`
-	// Conversations are tried in order; the first that fits a conversation's first request answers all of it.
+	// Conversations are tried in order. The first that matches the first request of a conversation answers all its requests.
 	Conversations []Conversation `json:"conversations"`
-	// Otherwise answers, any number of times, what nothing else answers. Zero: that is refused.
+	// Otherwise answers requests that nothing else answers, any number of times. Nil means that they are refused.
 	Otherwise *Turn `json:"otherwise,omitempty"`
 }
 
 // Conversation is a list of answers.
 type Conversation struct {
-	// Name is for messages. Zero: its number, from 1.
+	// Name is for messages. Empty means its number, from 1.
 	Name string `json:"name,omitempty"`
-	// Match is what the first request must look like. Zero: anything.
+	// Match is the rule for the first request. Nil matches any request.
 	Match *Match `json:"match,omitempty"`
-	// Times is how many conversations it answers. Zero: any number.
+	// Times is how many conversations it answers. Zero means any number.
 	Times int `json:"times,omitempty"`
-	// Turns are tried in order; the first that fits and is not used up answers.
+	// Turns are tried in order. The first that matches and is not used up answers.
 	Turns []Turn `json:"turns"`
 }
 
-// Match is a rule about a request. All the fields that are set must hold. Patterns are regular expressions, found
-// anywhere unless anchored.
+// Match is a rule for requests. All fields that are set must match. Patterns are regular expressions and are not
+// anchored.
 type Match struct {
-	// User is a pattern for the last thing the user said.
+	// User is a pattern for the last message of the user.
 	User string `json:"user,omitempty"`
 	// System is a pattern for the system prompt.
 	System string `json:"system,omitempty"`
 	// Tool is a pattern for the name of an offered tool.
 	Tool string `json:"tool,omitempty"`
-	// Result is a pattern for a tool's result that came after the last answer.
+	// Result is a pattern for a tool result after the last answer.
 	Result string `json:"result,omitempty"`
 	// Model is a pattern for the model's name.
 	Model string `json:"model,omitempty"`
-	// Turn is how many answers the request's history holds, plus one. Unlike the position in the script it depends on
-	// the request only, so a client that was killed and asks again gets the same answer. Calls
-	// between which a client puts results count as several answers. Zero: any.
+	// Turn is the number of answers in the request's history, plus one. Unlike the position in the script it depends only on the
+	// request, so a client that was killed and repeats a request gets the same answer. Calls with results between them count as
+	// several answers. Zero matches any.
 	Turn int `json:"turn,omitempty"`
 }
 
 // Turn is one answer.
 type Turn struct {
-	// Match is when it fits. Zero: always.
+	// Match is the rule for requests. Nil matches any request.
 	Match *Match `json:"match,omitempty"`
-	// Times is after how many answers it is used up. Zero: 1 without Match, never with it.
+	// Times is the number of answers after which the turn is used up. Zero means 1 without Match, and never with it.
 	Times int `json:"times,omitempty"`
-	// Parts are what the model says, thinks and calls, in this order.
+	// Parts are the text, reasoning and calls of the answer, in order.
 	Parts []Part `json:"parts,omitempty"`
 	// Delay is the time before the first byte, Every the time between pieces.
 	Delay Duration `json:"delay,omitzero"`
 	Every Duration `json:"every,omitzero"`
-	// Drip makes the body arrive a few bytes at a time, whatever they mean. Zero: by pieces.
+	// Drip sends the body a few bytes at a time, regardless of events. Nil means piece by piece.
 	Drip *Drip `json:"drip,omitempty"`
-	// Usage is the count of tokens. Zero: a quarter of the bytes.
+	// Usage is the token count. Nil means a quarter of the bytes.
 	Usage *Usage `json:"usage,omitempty"`
-	// Finish is why the answer ends: stop, length, tool_calls or content_filter. Zero: tool_calls if there are calls, else
-	// stop.
+	// Finish is the reason why the answer ends: stop, length, tool_calls or content_filter. Empty means tool_calls if there are
+	// calls, else stop.
 	Finish string `json:"finish,omitempty"`
-	// Faults happen first, in order, each as often as it says; the turn is used up by answers without a fault only.
+	// Faults occur first, in order, each Times times. Only answers without a fault use up the turn.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// Part is a part of an answer: one of Text, Pieces, Reasoning and Call. Without any it is an empty text. Neighbours of one
+// Part is a part of an answer: one of Text, Pieces, Reasoning and Call, or an empty text if none is set. Adjacent parts of the same
 // kind are joined.
 type Part struct {
 	Text string `json:"text,omitempty"`
@@ -87,27 +87,27 @@ type Part struct {
 	Pieces    []string `json:"pieces,omitempty"`
 	Reasoning string   `json:"reasoning,omitempty"`
 	Call      *Call    `json:"call,omitempty"`
-	// Cut is where the text, reasoning or arguments are cut into pieces. Zero: nowhere.
+	// Cut determines how the text, reasoning or arguments are cut into pieces. The zero value does not cut.
 	Cut Cut `json:"cut,omitzero"`
 }
 
-// Call is a call of a tool.
+// Call is a tool call.
 type Call struct {
-	// ID is made up from the request's number if it is empty.
+	// ID is derived from the number of the request if it is empty.
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
-	// Arguments are an object, or a string that is sent as it is, for arguments that are broken. Zero: {}.
+	// Arguments is an object, or a string that is sent verbatim, for invalid arguments. Empty means {}.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// Cut is where text is cut: "every byte" or {"at": [n…]}, in bytes. A cut inside a character moves to its end, since JSON
-// cannot carry half of one; for that there is Drip.
+// Cut determines where text is cut: "every byte" or {"at": [n…]}, in bytes. A cut inside a character moves to its end, because JSON
+// strings consist of whole characters. Drip can split characters.
 type Cut struct {
 	EveryByte bool
 	At        []int
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON decodes either form.
 func (c *Cut) UnmarshalJSON(data []byte) error {
 	*c = Cut{}
 	var word string
@@ -121,14 +121,14 @@ func (c *Cut) UnmarshalJSON(data []byte) error {
 	var at struct {
 		At []int `json:"at"`
 	}
-	if err := strict(data, &at); err != nil {
+	if err := decodeStrict(data, &at); err != nil {
 		return fmt.Errorf(`cut: %w; write "every byte" or {"at": [3, 8]}`, err)
 	}
 	c.At = at.At
 	return nil
 }
 
-// MarshalJSON is the reverse of UnmarshalJSON.
+// MarshalJSON is the inverse of UnmarshalJSON.
 func (c Cut) MarshalJSON() ([]byte, error) {
 	if c.EveryByte {
 		return []byte(`"every byte"`), nil
@@ -136,10 +136,10 @@ func (c Cut) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string][]int{"at": c.At})
 }
 
-// Duration is written like "50ms".
+// Duration is encoded like "50ms".
 type Duration time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText parses a duration that is not negative.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err == nil && v < 0 {
@@ -149,16 +149,16 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText is the reverse of UnmarshalText.
+// MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// Drip is how a body drips: Bytes at a time, with Every between.
+// Drip sends a body Bytes at a time, with a pause of Every.
 type Drip struct {
 	Bytes int      `json:"bytes"`
 	Every Duration `json:"every"`
 }
 
-// Usage is a count of tokens.
+// Usage is a token count.
 type Usage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`
@@ -166,45 +166,45 @@ type Usage struct {
 	Reasoning int `json:"reasoning,omitempty"`
 }
 
-// FaultKind is what goes wrong.
+// FaultKind is the kind of a Fault.
 type FaultKind string
 
-// The kinds of faults. All but FaultStatus happen at a place in the answer, and none lets an answer end well.
+// The kinds of faults. All but FaultStatus occur at a place in the answer. After a fault the answer is never complete.
 const (
-	// FaultStatus answers with Status and nothing else.
+	// FaultStatus answers with Status instead.
 	FaultStatus FaultKind = "status"
 	// FaultCut closes the connection.
 	FaultCut FaultKind = "cut"
-	// FaultMalformed sends an event that is not JSON, and ends the stream.
+	// FaultMalformed sends an event that is not JSON and ends the stream.
 	FaultMalformed FaultKind = "malformed"
-	// FaultError sends the protocol's error event, and ends the stream.
+	// FaultError sends the protocol's error event and ends the stream.
 	FaultError FaultKind = "error"
-	// FaultHang sends nothing more until the client goes away.
+	// FaultHang sends nothing more until the client disconnects.
 	FaultHang FaultKind = "hang"
 )
 
-// Fault is something that goes wrong. An answer that is not streamed counts as one piece, of which a half is sent if the
-// fault comes after a piece.
+// Fault is a simulated failure. An answer that is not streamed counts as one piece, of which half is sent if AfterPieces is not
+// zero.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
-	// Status is the HTTP status, or for FaultError the one it stands for. Zero: 500, but FaultStatus must say it.
+	// Status is the HTTP status, or for FaultError its equivalent. Zero means 500; FaultStatus requires a value.
 	Status int `json:"status,omitempty"`
-	// RetryAfter is sent as the header of this name, in seconds, rounded up. Zero: not sent.
+	// RetryAfter is sent as the header Retry-After, in seconds, rounded up. Zero means that it is not sent.
 	RetryAfter Duration `json:"retry_after,omitzero"`
-	// Message is what the error says. Zero: that the script wants it.
+	// Message is the error message. Empty means one that refers to the script.
 	Message string `json:"message,omitempty"`
-	// AfterPieces is how many pieces come first. Zero: a cut or a hang comes before the status line.
+	// AfterPieces is the number of pieces that are sent before. Zero means that a cut or a hang precedes the status line.
 	AfterPieces int `json:"after_pieces,omitempty"`
-	// AfterBytes, for FaultCut, counts bytes of the body instead. The cut comes before the events that end a stream, at the latest.
+	// AfterBytes, for FaultCut, counts bytes of the body instead. The cut always precedes the events that end a stream.
 	AfterBytes int `json:"after_bytes,omitempty"`
-	// Times is how often it happens. Zero: once. Below zero: always.
+	// Times is how often the fault occurs. Zero means once, a negative number always.
 	Times int `json:"times,omitempty"`
 }
 
-// ScriptError is what is wrong with a script that could be read.
+// ScriptError is an error in a script that is valid JSON.
 type ScriptError struct {
 	Name string
-	// Where is the place, such as "conversations[0].turns[2]", and Err says what is wrong there.
+	// Where is the place, such as "conversations[0].turns[2]".
 	Where string
 	Err   error
 }
@@ -213,11 +213,11 @@ func (e *ScriptError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Name, 
 
 func (e *ScriptError) Unwrap() error { return e.Err }
 
-// ParseScript reads a script in JSON and checks it. A field that does not exist is refused. What is wrong with the rest is
-// a *ScriptError.
+// ParseScript parses and validates a script in JSON. Unknown fields are an error. Errors of validation are of type
+// *ScriptError.
 func ParseScript(name string, data []byte) (*Script, error) {
 	s := &Script{Name: name}
-	if err := strict(data, s); err != nil {
+	if err := decodeStrict(data, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if _, err := compile(s); err != nil {
@@ -226,19 +226,19 @@ func ParseScript(name string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-func strict(data []byte, v any) error {
+func decodeStrict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("something follows the value, at byte %d", d.InputOffset())
+		return fmt.Errorf("unexpected data after the value, at byte %d", d.InputOffset())
 	}
 	return nil
 }
 
-// compiled is a Script that was checked.
+// compiled is a validated Script.
 type compiled struct {
 	name          string
 	script        Script
@@ -259,7 +259,7 @@ type compiledTurn struct {
 	where string // for messages, such as "conversations[0].turns[2]", or with the name of the conversation
 	match *compiledMatch
 	parts []part
-	times int // 0: never used up
+	times int // 0 means never used up
 }
 
 type compiledMatch struct {
@@ -274,7 +274,7 @@ func compile(s *Script) (*compiled, error) {
 	}
 	fail := func(where string, err error) error { return &ScriptError{c.name, where, err} }
 	if len(s.Conversations) == 0 && s.Otherwise == nil {
-		return nil, fail("conversations", fmt.Errorf("there are none, and no otherwise"))
+		return nil, fail("conversations", fmt.Errorf("the list is empty, and there is no otherwise"))
 	}
 	for i := range s.Conversations {
 		conv := &s.Conversations[i]
@@ -303,7 +303,7 @@ func compile(s *Script) (*compiled, error) {
 	if s.Otherwise != nil {
 		t, err := compileTurn(s.Otherwise, "otherwise")
 		if err == nil && (t.match != nil || s.Otherwise.Times != 0) {
-			err = fmt.Errorf("it answers everything, always: it has no match and no times")
+			err = fmt.Errorf("it answers every request: remove match and times")
 		}
 		if err != nil {
 			return nil, fail("otherwise", err)
@@ -339,7 +339,7 @@ func compileMatch(m *Match) (*compiledMatch, error) {
 		*f.to = re
 	}
 	if *c == (compiledMatch{}) {
-		return nil, fmt.Errorf("it says nothing; leave it out")
+		return nil, fmt.Errorf("it is empty: remove it")
 	}
 	return c, nil
 }
@@ -359,7 +359,7 @@ func compileTurn(t *Turn, where string) (compiledTurn, error) {
 		return none, fmt.Errorf("times: %d is negative", t.Times)
 	}
 	if t.Drip != nil && t.Drip.Bytes < 1 {
-		return none, fmt.Errorf("drip: bytes is %d; it drips at least 1 at a time", t.Drip.Bytes)
+		return none, fmt.Errorf("drip: bytes is %d: write at least 1", t.Drip.Bytes)
 	}
 	for i, f := range t.Faults {
 		if err := f.check(); err != nil {
@@ -384,7 +384,7 @@ func (f Fault) check() error {
 			return fmt.Errorf("status: %d is not between 400 and 599", f.Status)
 		}
 		if f.AfterPieces != 0 || f.AfterBytes != 0 {
-			return fmt.Errorf("a status comes first; for one in the middle of a stream write kind: error")
+			return fmt.Errorf("a status precedes the answer: for an error in the middle of a stream write kind: error")
 		}
 	case FaultCut, FaultMalformed, FaultError, FaultHang:
 		if f.Status != 0 && (f.Kind != FaultError || f.Status < 400 || f.Status > 599) {
@@ -394,10 +394,10 @@ func (f Fault) check() error {
 		return fmt.Errorf("kind: %q is not status, cut, malformed, error or hang", f.Kind)
 	}
 	if f.AfterPieces < 0 || f.AfterBytes < 0 {
-		return fmt.Errorf("it cannot come before the beginning")
+		return fmt.Errorf("after_pieces and after_bytes must not be negative")
 	}
 	if f.AfterBytes > 0 && (f.Kind != FaultCut || f.AfterPieces > 0) {
-		return fmt.Errorf("after_bytes: is for kind: cut, without after_pieces")
+		return fmt.Errorf("after_bytes is only for kind: cut, without after_pieces")
 	}
 	return nil
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// marshal is json.Marshal, but leaves <, > and & as they are, as the real servers do.
+// marshal is json.Marshal without the escapes for HTML, as the real servers encode.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("modelserver: a wire type does not marshal: %v", err)) // they are all of this package
+		panic(fmt.Sprintf("modelserver: a wire type does not marshal: %v", err)) // unreachable: all types are in this package
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -24,10 +24,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is told nothing more if it has gone
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }
 
-// setRequestID sets the header in which OpenAI's and Anthropic's clients look for the request's id.
+// setRequestID sets the headers in which OpenAI's and Anthropic's clients look for the id of the request.
 func setRequestID(w http.ResponseWriter, req *Request) string {
 	id := fmt.Sprintf("req_%06d", req.Number)
 	w.Header().Set("X-Request-Id", id)
@@ -35,10 +35,10 @@ func setRequestID(w http.ResponseWriter, req *Request) string {
 	return id
 }
 
-// stream gathers the events of a piece, which are then sent at once.
+// stream collects the events of a piece, which are sent together.
 type stream struct{ buf bytes.Buffer }
 
-// event adds a server-sent event; the name may be empty.
+// event adds a server-sent event. The name may be empty.
 func (s *stream) event(name string, v any) {
 	if name != "" {
 		fmt.Fprintf(&s.buf, "event: %s\n", name)
@@ -48,8 +48,8 @@ func (s *stream) event(name string, v any) {
 
 func (s *stream) raw(text string) { s.buf.WriteString(text) }
 
-// play is the sending of one answer.
-type play struct {
+// sender sends one answer.
+type sender struct {
 	server   *Server
 	protocol protocol
 	w        http.ResponseWriter
@@ -61,9 +61,9 @@ type play struct {
 	sent int // bytes of the body
 }
 
-// run sends the answer and says whether its end was written. A cut panics with http.ErrAbortHandler, which is how a handler
-// closes its connection.
-func (p *play) run() bool {
+// run sends the answer and reports whether it was sent completely. A cut panics with http.ErrAbortHandler, which makes the HTTP server
+// close the connection.
+func (p *sender) run() bool {
 	a := newAnswer(p.claim.turn, p.req, p.server.opts.Now().Unix())
 	if !p.wait(time.Duration(p.claim.turn.Delay)) {
 		return false
@@ -79,21 +79,21 @@ func (p *play) run() bool {
 	}
 	setRequestID(p.w, p.req)
 	if p.req.Stream {
-		p.note()
-		return p.streamed(a)
+		p.recordOutcome()
+		return p.sendStream(a)
 	}
-	return p.atOnce(a)
+	return p.sendWhole(a)
 }
 
-// note records what is answered. It comes before the answer, so that who has read that finds it in the record.
-func (p *play) note() { p.server.finish(p.req, p.claim.String(), http.StatusOK) }
+// recordOutcome records the outcome before the answer is sent, so that a client that has the answer finds it in the record.
+func (p *sender) recordOutcome() { p.server.finish(p.req, p.claim.String(), http.StatusOK) }
 
-// wait is false if the client went away first.
-func (p *play) wait(d time.Duration) bool {
+// wait waits and reports whether the client is still connected.
+func (p *sender) wait(d time.Duration) bool {
 	return d <= 0 || p.server.opts.Sleep(p.r.Context(), d) == nil
 }
 
-func (p *play) streamed(a *answer) bool {
+func (p *sender) sendStream(a *answer) bool {
 	p.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	p.w.Header().Set("Cache-Control", "no-cache")
 	enc := p.protocol.encoder(a, &p.out)
@@ -108,13 +108,13 @@ func (p *play) streamed(a *answer) bool {
 			return false
 		}
 		if f != nil && f.AfterBytes == 0 && f.AfterPieces == i {
-			return p.breakOff(enc, f)
+			return p.applyFault(enc, f)
 		}
 		if i > 0 && !p.wait(time.Duration(p.claim.turn.Every)) {
 			return false
 		}
 		if err := enc.piece(pc); err != nil {
-			enc.fail(p.cannot(err))
+			enc.fail(p.turnError(err))
 			p.flush()
 			return false
 		}
@@ -123,14 +123,14 @@ func (p *play) streamed(a *answer) bool {
 		}
 	}
 	if f != nil {
-		return p.breakOff(enc, f)
+		return p.applyFault(enc, f)
 	}
 	enc.end()
-	return p.flush() // whatever became of the context: clients leave as soon as they have read the last event
+	return p.flush() // regardless of the context: clients disconnect as soon as they have the last event
 }
 
-// breakOff is the fault in the middle of a stream.
-func (p *play) breakOff(enc encoder, f *Fault) bool {
+// applyFault applies a fault in the middle of an answer.
+func (p *sender) applyFault(enc encoder, f *Fault) bool {
 	switch f.Kind {
 	case FaultMalformed:
 		p.out.raw("data: {\"this is\": not JSON\n\n")
@@ -146,13 +146,13 @@ func (p *play) breakOff(enc encoder, f *Fault) bool {
 	return false
 }
 
-func (p *play) cannot(err error) *refusal {
+func (p *sender) turnError(err error) *refusal {
 	return &refusal{status: http.StatusInternalServerError, final: true,
 		message: fmt.Sprintf("%s: %s: %v", p.server.script.name, p.claim.turn.where, err)}
 }
 
-// flush sends what was gathered, all at once or dripping, and cuts the connection where a fault by bytes wants it.
-func (p *play) flush() bool {
+// flush sends the collected events, with Drip if the turn has it, and cuts the connection at Fault.AfterBytes.
+func (p *sender) flush() bool {
 	data := bytes.Clone(p.out.buf.Bytes())
 	p.out.buf.Reset()
 	size, every := len(data), time.Duration(0)
@@ -180,7 +180,7 @@ func (p *play) flush() bool {
 	return true
 }
 
-func (p *play) write(data []byte) bool {
+func (p *sender) write(data []byte) bool {
 	n, err := p.w.Write(data)
 	p.sent += n
 	if err != nil {
@@ -189,22 +189,22 @@ func (p *play) write(data []byte) bool {
 	return http.NewResponseController(p.w).Flush() == nil
 }
 
-// atOnce sends an answer that is not streamed, after the time that its pieces would have taken.
-func (p *play) atOnce(a *answer) bool {
+// sendWhole sends an answer that is not streamed, after the time that its pieces would have taken.
+func (p *sender) sendWhole(a *answer) bool {
 	if n := len(a.pieces()); n > 1 && !p.wait(time.Duration(p.claim.turn.Every)*time.Duration(n-1)) {
 		return false
 	}
 	whole, err := p.protocol.whole(a)
 	f := p.claim.fault
 	if err != nil || f != nil && f.Kind == FaultError {
-		refused := p.cannot(err)
+		refused := p.turnError(err)
 		if err == nil {
 			refused = f.refusal(p.server.script.name)
 		}
 		p.server.refuse(p.w, p.protocol, p.req, refused, p.claim.String())
 		return false
 	}
-	p.note()
+	p.recordOutcome()
 	body := marshal(whole)
 	p.w.Header().Set("Content-Type", "application/json")
 	if f != nil && f.Kind == FaultMalformed {
@@ -214,12 +214,12 @@ func (p *play) atOnce(a *answer) bool {
 	if f != nil && f.AfterPieces > 0 && f.Kind != FaultMalformed {
 		p.out.raw(string(body[:len(body)/2]))
 		p.flush()
-		return p.breakOff(nil, f)
+		return p.applyFault(nil, f)
 	}
 	if f != nil && f.AfterBytes >= len(body) {
 		p.out.raw(string(body[:len(body)-1]))
 		p.flush()
-		return p.breakOff(nil, f)
+		return p.applyFault(nil, f)
 	}
 	p.out.raw(string(body))
 	return p.flush() && f == nil
