@@ -380,3 +380,30 @@ func TestNoServer(t *testing.T) {
 		}
 	})
 }
+
+// lateModel is a model that ignores its context.
+type lateModel struct{}
+
+func (lateModel) Reply(_ context.Context, _ model.Request, on func(model.Event)) (*model.Reply, error) {
+	time.Sleep(time.Hour)
+	on(model.Event{Kind: model.EventReasoning, Text: "late"})
+	return nil, errors.New("late")
+}
+
+// TestNothingAfterDone checks that no chunk follows Done, even if a model outlives its conversation.
+func TestNothingAfterDone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h := &heard{}
+		answer, err := newOracle(t, oracle.Options{Model: lateModel{}}).Ask(ctx, newSession(t), question, h.take)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour) // on the clock of the bubble
+		if reason := h.done(t, answer).Reason; reason != "cancelled" {
+			t.Errorf("it ended with %q", reason)
+		}
+	})
+}

@@ -315,6 +315,7 @@ func TestErrorEvents(t *testing.T) {
 		{OpenAI, `data: {"error":{"message":"x","code":401}}`, ErrorKey, 1},
 		{OpenAI, `data: {"object":"error","message":"x","type":"BadRequestError","code":400}`, ErrorRequest, 1},
 		{OpenAI, `data: {"error":"something"}`, ErrorServer, 5},
+		{OpenAI, "data: 5\n\ndata: [DONE]", ErrorDropped, 5},
 		{Anthropic, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}", ErrorServer, 5},
 		{Anthropic, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"x\"}}", ErrorBusy, 5},
 		{Anthropic, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"x\"}}", ErrorNotFound, 1},
@@ -435,4 +436,18 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("%+v: %v", e, e)
 		}
 	})
+}
+
+// TestCancelAfterText checks that a cancelled request is an error even if only the usage was missing.
+func TestCancelAfterText(t *testing.T) {
+	c, _ := serve(t, OpenAI, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sse(data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`)...).ServeHTTP(w, r)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := c.Reply(ctx, ask("hello"), func(Event) { cancel() })
+	if e := asError(t, r, err); e.Kind != ErrorCancelled {
+		t.Errorf("%+v", e)
+	}
 }

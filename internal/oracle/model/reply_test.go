@@ -146,7 +146,7 @@ func TestOddServers(t *testing.T) {
 		{"text and arguments at the start of a block", Anthropic, []string{start,
 			`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Yes."}}`,
 			`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}`,
-			`data: {"type":"something_new","index":[]}`, `data: {"type":"message_stop"}`},
+			`data: {"type":"something_new","index":[]}`, "event: ping\ndata: ping", `data: {"type":"message_stop"}`},
 			Reply{Text: "Yes.", Stop: StopCalls, Calls: []Call{{"a", "f", `{"x":1}`}}, Model: "m"}},
 		{"blocks side by side", Anthropic, []string{start,
 			`data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}`,

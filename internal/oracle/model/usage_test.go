@@ -75,6 +75,19 @@ func TestImpossibleUsage(t *testing.T) {
 	}
 }
 
+// TestReasoningUsage checks that a message_delta without a count of reasoning keeps that of message_start, and one with a count corrects it.
+func TestReasoningUsage(t *testing.T) {
+	for details, want := range map[string]int64{"": 3, `,"output_tokens_details":{"thinking_tokens":7}`: 7} {
+		c, _ := serve(t, Anthropic, sse(data(
+			`{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1,"output_tokens_details":{"thinking_tokens":3}}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":8`+details+`}}`, `{"type":"message_stop"}`)...), nil)
+		got, _ := reply(t, c, ask("hello"))
+		if want := (Usage{Known: true, Input: 9, Output: 8, Reasoning: want}); got.Usage != want {
+			t.Errorf("usage %+v, want %+v", got.Usage, want)
+		}
+	}
+}
+
 // TestLongReply checks that an endless reply is abandoned long before its body reaches the limit, whichever part is endless.
 func TestLongReply(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
