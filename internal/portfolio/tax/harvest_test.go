@@ -221,6 +221,35 @@ func TestHarvestOptions(t *testing.T) {
 	}
 }
 
+// TestManyCauses: a candidate lists 32 purchases, but its amounts include all of them.
+func TestManyCauses(t *testing.T) {
+	text := "2023-01-10 brk buy X 100 @10\n" + strings.Repeat("2024-03-20 ira reinvest X 1 @7\n", 40)
+	r, err := Harvest(buildAt(t, text, "2024-03-31"), parsePrices(t, "X=8"), HarvestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Candidates[0]
+	if len(c.Causes) != 32 || c.DisallowedShares.String() != "40" || c.DisallowedLoss.String() != "80" || c.PermanentLoss.String() != "80" {
+		t.Errorf("%d causes, %s disallowed for %s, %s of it permanently", len(c.Causes), c.DisallowedLoss, c.DisallowedShares, c.PermanentLoss)
+	}
+}
+
+// TestEqualCandidates: equal candidates are in the order of the book.
+func TestEqualCandidates(t *testing.T) {
+	b := buildAt(t, `
+		2023-01-10 two buy X 10 @10
+		2023-01-10 brk buy X 10 @10`, "2024-03-31")
+	for _, by := range []SortBy{ByLossAmount, ByLossPct, ByDaysHeld} {
+		r, err := Harvest(b, parsePrices(t, "X=8"), HarvestOptions{SortBy: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Candidates[0].Account != "brk" || r.Candidates[1].Account != "two" {
+			t.Errorf("by %s: %s, %s; want brk, two", by, r.Candidates[0].Account, r.Candidates[1].Account)
+		}
+	}
+}
+
 func TestCandidateFigures(t *testing.T) {
 	b := buildAt(t, "2023-06-15 brk buy X 10 @10 fees=1 lot=q", "2024-06-15")
 	r, err := Harvest(b, parsePrices(t, "X=7.07"), HarvestOptions{})

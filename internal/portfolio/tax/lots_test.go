@@ -289,6 +289,50 @@ func TestMinTaxFirstLongTermDay(t *testing.T) {
 	}
 }
 
+// TestEqualLots: which lot goes first if the method does not decide.
+func TestEqualLots(t *testing.T) {
+	check(t, []history{
+		{"HIFO takes the older of two lots with the same basis per share", "the package comment", `
+			2023-02-01 hifo buy X 1 @10
+			2023-01-01 brk buy X 1 @10
+			2023-03-01 brk transfer X 1 to=hifo
+			2023-06-01 hifo sell X 1 @20`, `
+			2023-02-01 hifo holds X 1 basis=10
+			2023-06-01 hifo sold X 1 of=2023-01-01 short=10`},
+		{"HIFO takes lots of one date and basis per share in the order of their rows", "the package comment", `
+			2023-01-01 brk buy X 1 @10
+			2023-01-01 hifo buy X 2 @10
+			2023-03-01 brk transfer X 1 to=hifo
+			2023-06-01 hifo sell X 1 @20`, `
+			2023-01-01 hifo holds X 2 basis=20
+			2023-06-01 hifo sold X 1 of=2023-01-01 short=10`},
+		{"LIFO takes the part of a lot that was transferred last", "the package comment", `
+			2023-01-10 brk buy X 4 @10
+			2024-03-01 brk sell X 4 @8
+			2024-03-10 brk buy X 10 @9
+			2024-04-20 brk transfer X 4 to=lifo
+			2024-04-21 brk transfer X 6 to=lifo
+			2024-05-01 lifo sell X 6 @20`, `
+			2024-03-10 lifo holds X 4 basis=44 adjusted=8 from=2023-01-20
+			2024-03-01 brk sold X 4 of=2023-01-10 long=-8 disallowed=8 for=4
+			2024-05-01 lifo sold X 6 of=2024-03-10 short=66
+			2024-03-01 brk wash X 4 loss=8 disallowed=8 for=4 by 2024-03-10 brk X 4`},
+		{"for min_tax, a lot at cost is not a loss", "section 165(a)", `
+			2022-01-10 mint buy X 1 @5
+			2024-01-10 mint buy X 1 @12
+			2024-06-01 mint sell X 1 @12`, `
+			2024-01-10 mint holds X 1 basis=12
+			2024-06-01 mint sold X 1 of=2022-01-10 long=7`},
+		{"for min_tax, returned capital can turn a loss into a gain", "section 301(c)(2)", `
+			2022-01-10 mint buy X 10 @5
+			2024-01-10 mint buy X 10 @12
+			2024-03-01 mint return_of_capital X value=40
+			2024-06-01 mint sell X 10 @11`, `
+			2024-01-10 mint holds X 10 basis=100
+			2024-06-01 mint sold X 10 of=2022-01-10 long=80`},
+	})
+}
+
 func TestRowsAfterAsOfAreIgnored(t *testing.T) {
 	text := `
 		2023-01-10 brk buy X 10 @10
