@@ -53,7 +53,7 @@ func TestNotesLeaveJSONAlone(t *testing.T) {
 		p, stdout, stderr := start()
 		p.out = bufio.NewWriter(stdout)
 		p.newDisplay(nil, o)
-		if _, shared := p.stderr.(*progress.Sideline); !shared {
+		if _, shared := p.stderr.(*progress.DeferredWriter); !shared {
 			t.Error("a warning would be written over the screen")
 		}
 		p.notef("that was all")

@@ -215,7 +215,7 @@ type job struct {
 
 // newDisplay is called before anything else uses the box: from here on standard error is shared.
 func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
-	o.Out, o.Stderr, o.Getenv = answer{p.stdout}, progress.NewSideline(p.stderr), p.getenv
+	o.Out, o.Stderr, o.Getenv = answer{p.stdout}, progress.NewDeferredWriter(p.stderr), p.getenv
 	if isTerminal(p.stdout) {
 		o.Terminal = p.stdout
 	}

@@ -10,14 +10,13 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// board draws a view: at most height lines, none wider than width. It does nothing else, so that a view can be drawn and
-// looked at in a test.
+// board draws a view in at most height lines, none wider than width.
 func board(v view, width, height int, now time.Time, d drawing) string {
-	b := boardOf{v, d, max(width, minWidth), now}
+	b := boardPainter{v, d, max(width, minWidth), now}
 	head, foot := b.head(), b.foot(height)
 	lines := slices.Concat(head, b.lanes(max(height-len(head)-len(foot), 1)))
 	story := b.story(height - len(lines) - len(foot))
-	for !d.final && len(lines)+len(story)+len(foot) < height { // what the user has to look at stays where it is
+	for !d.final && len(lines)+len(story)+len(foot) < height { // keeps the questions at the bottom
 		lines = append(lines, "")
 	}
 	lines = slices.Concat(lines, story, foot)
@@ -27,27 +26,27 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 	return strings.Join(lines, "\n")
 }
 
-// maxOffset is how far the lanes of a board can be scrolled.
+// maxOffset returns how far the lanes of a board can be scrolled.
 func maxOffset(v view, width, height int, d drawing) int {
-	b := boardOf{v: v, d: d, width: max(width, minWidth)}
+	b := boardPainter{v: v, d: d, width: max(width, minWidth)}
 	return b.maxOffset(max(height-len(b.head())-len(b.foot(height)), 1))
 }
 
-// minWidth is the narrowest board. A narrower terminal cuts it off.
+// minWidth is the width of the narrowest board. A narrower terminal cuts it off.
 const minWidth = 40
 
-// drawing is how a board is drawn, apart from what is on it.
+// drawing controls how a board is drawn.
 type drawing struct {
 	paint  palette
-	frame  int  // of what turns while somebody is at work
-	offset int  // how far the lanes are scrolled
-	final  bool // the last one, which nobody can press a key at
-	rests  bool // it stays until something happens
-	legend bool // whether the user wants to know what the signs mean
-	asks   bool // whether the user is asked if the run is to end
+	frame  int  // of the spinner
+	offset int  // of the scrolled lanes
+	final  bool // the last board, which takes no keys
+	idle   bool // the board stays until something happens
+	legend bool // explains the signs
+	asks   bool // asks whether to stop the run
 }
 
-// palette has a style for each meaning. The zero palette has no colours at all.
+// palette has a style for each meaning. The zero palette has no colours.
 type palette struct {
 	strong, faint, good, busy, warn, bad lipgloss.Style
 	on                                   bool
@@ -60,22 +59,22 @@ func (p palette) with(s lipgloss.Style, text string) string {
 	return s.Render(text)
 }
 
-type boardOf struct {
+type boardPainter struct {
 	v     view
 	d     drawing
 	width int
 	now   time.Time
 }
 
-func (b *boardOf) strong(s string) string { return b.d.paint.with(b.d.paint.strong, s) }
-func (b *boardOf) faint(s string) string  { return b.d.paint.with(b.d.paint.faint, s) }
-func (b *boardOf) good(s string) string   { return b.d.paint.with(b.d.paint.good, s) }
-func (b *boardOf) busy(s string) string   { return b.d.paint.with(b.d.paint.busy, s) }
-func (b *boardOf) warn(s string) string   { return b.d.paint.with(b.d.paint.warn, s) }
-func (b *boardOf) bad(s string) string    { return b.d.paint.with(b.d.paint.bad, s) }
+func (b *boardPainter) strong(s string) string { return b.d.paint.with(b.d.paint.strong, s) }
+func (b *boardPainter) faint(s string) string  { return b.d.paint.with(b.d.paint.faint, s) }
+func (b *boardPainter) good(s string) string   { return b.d.paint.with(b.d.paint.good, s) }
+func (b *boardPainter) busy(s string) string   { return b.d.paint.with(b.d.paint.busy, s) }
+func (b *boardPainter) warn(s string) string   { return b.d.paint.with(b.d.paint.warn, s) }
+func (b *boardPainter) bad(s string) string    { return b.d.paint.with(b.d.paint.bad, s) }
 
-// head is the plan's name, the sums, and how much is done.
-func (b *boardOf) head() []string {
+// head draws the name of the plan, the totals and the progress bar.
+func (b *boardPainter) head() []string {
 	v := b.v
 	facts := []string{fmt.Sprintf("%d/%d done", v.done, v.tasks)}
 	running := fmt.Sprintf("%d running", v.running)
@@ -99,7 +98,7 @@ func (b *boardOf) head() []string {
 	return []string{" " + b.strong(title) + gap + sums, " " + b.bar(b.width-2)}
 }
 
-func (b *boardOf) bar(width int) string {
+func (b *boardPainter) bar(width int) string {
 	full := 0
 	if b.v.tasks > 0 {
 		full = width * b.v.done / b.v.tasks
@@ -107,20 +106,20 @@ func (b *boardOf) bar(width int) string {
 	return b.good(strings.Repeat("━", full)) + b.faint(strings.Repeat("─", width-full))
 }
 
-// maxStory is how many events a screen shows at most.
+// maxStory is the most events that a screen shows.
 const maxStory = 40
 
-// story is what happened last, between blank lines, in what room the lanes leave.
-func (b *boardOf) story(room int) []string {
+// story draws the latest events, between blank lines, in the room that the lanes leave.
+func (b *boardPainter) story(room int) []string {
 	shown := b.v.story[len(b.v.story)-max(min(len(b.v.story), maxStory, room-2), 0):]
 	if len(shown) == 0 {
 		return nil
 	}
-	return slices.Concat([]string{""}, b.tale(shown), []string{""})
+	return slices.Concat([]string{""}, b.storyLines(shown), []string{""})
 }
 
-// tale draws events, each on a line.
-func (b *boardOf) tale(events []event) (lines []string) {
+// storyLines draws one line for each event.
+func (b *boardPainter) storyLines(events []event) (lines []string) {
 	ids := 0
 	for _, e := range events {
 		ids = max(ids, min(lipgloss.Width(e.work), 10))
@@ -135,20 +134,20 @@ func (b *boardOf) tale(events []event) (lines []string) {
 	return lines
 }
 
-// again is what has changed for the user since a board was left on the terminal: what happened, and what is asked now.
-func again(v view, before []event, width, height int, d drawing) string {
+// boardUpdate draws what changed since a board was left on the terminal: new events, and what the user is asked now.
+func boardUpdate(v view, before []event, width, height int, d drawing) string {
 	if len(before) > 0 {
 		if last := slices.Index(v.story, before[len(before)-1]); last >= 0 {
 			v.story = v.story[last+1:]
 		}
 	}
-	b := boardOf{v, d, max(width, minWidth), time.Time{}}
+	b := boardPainter{v, d, max(width, minWidth), time.Time{}}
 	foot := b.foot(height)
 	return strings.Join(slices.Concat(b.story(height-len(foot)), foot), "\n")
 }
 
-// foot is what the user has to know or do: questions, notices, and the keys.
-func (b *boardOf) foot(height int) []string {
+// foot draws what the user must know or do: questions, notices, and the keys.
+func (b *boardPainter) foot(height int) []string {
 	var lines []string
 	if len(b.v.questions) > 0 {
 		lines = b.box(max(height/3, 4))
@@ -170,31 +169,31 @@ func (b *boardOf) foot(height int) []string {
 	return append(lines, b.keys()...)
 }
 
-// legend is what the signs on the lanes mean, and shortLegend the most of it.
-var legend = [...]string{"◎ ready", "○ waits for others", "? asks", "‖ parked or paused", "! held back", "✕ cancelled", "↺1 reworks", "!1 mishaps"}
+// legend explains the signs on the lanes. shortLegend has the most common ones.
+var legend = [...]string{"◎ ready", "○ blocked", "? asks you", "‖ waiting or paused", "! in remediation", "✕ cancelled", "↺1 reworks", "!1 failures"}
 
-const shortLegend = "◎ ready  ○ waits for others  ? asks  ‖ parked  ! held back  ↺ reworks"
+const shortLegend = "◎ ready  ○ blocked  ? asks you  ‖ waiting  ! in remediation  ↺ reworks"
 
-// keys says what the user can press.
-func (b *boardOf) keys() []string {
+// keys lists the keys.
+func (b *boardPainter) keys() []string {
 	switch {
-	case b.d.rests:
-		return []string{" " + b.faint(b.shortened("nothing runs; this goes on by itself when something can · ctrl-c stops, the work is kept",
-			"nothing runs now; it goes on by itself · ctrl-c stops, the work is kept", "goes on by itself when it can · ctrl-c stops", "waits · ctrl-c stops"))}
+	case b.d.idle:
+		return []string{" " + b.faint(b.shortened("nothing is running; the run resumes by itself · ctrl-c stops it, work is kept",
+			"nothing is running; resumes by itself · ctrl-c stops, work is kept", "resumes by itself · ctrl-c stops", "idle · ctrl-c stops"))}
 	case b.d.final:
 		return nil
 	case b.d.asks:
-		return []string{" " + b.bad(b.shortened("stop? agents are ended, the work is kept: q or ctrl-c again stops, any other key goes on",
-			"stop? the work is kept: q again stops, any other key goes on", "q again stops, another key goes on"))}
+		return []string{" " + b.bad(b.shortened("stop? agents end, work is kept: q or ctrl-c again to stop, any other key to continue",
+			"stop? work is kept: q again to stop, any other key to continue", "q again to stop, other keys continue"))}
 	case b.d.legend:
 		return b.explained()
 	}
 	keys := "q stops · ↑ ↓ scroll"
-	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? what the signs mean", keys))}
+	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? explains the signs", keys))}
 }
 
-// explained is the legend, with no sign apart from its meaning.
-func (b *boardOf) explained() (lines []string) {
+// explained draws the legend, without separating a sign from its meaning.
+func (b *boardPainter) explained() (lines []string) {
 	text := ""
 	for _, sign := range append(legend[:], "· ? hides this") {
 		if text != "" && lipgloss.Width(text+"  "+sign) > b.width-2 {
@@ -205,8 +204,8 @@ func (b *boardOf) explained() (lines []string) {
 	return append(lines, " "+b.faint(text))
 }
 
-// shortened is the first of some texts that fits; the last is cut.
-func (b *boardOf) shortened(texts ...string) string {
+// shortened returns the first of some texts that fits, or the last one, cut.
+func (b *boardPainter) shortened(texts ...string) string {
 	for _, text := range texts {
 		if lipgloss.Width(text) <= b.width-2 {
 			return text
@@ -215,8 +214,8 @@ func (b *boardOf) shortened(texts ...string) string {
 	return cut(texts[len(texts)-1], b.width-2)
 }
 
-// wanted is how much waits for the user.
-func (b *boardOf) wanted() string {
+// wanted counts what waits for the user.
+func (b *boardPainter) wanted() string {
 	questions, merges := 0, 0
 	for _, q := range b.v.questions {
 		if q.id == "" {
@@ -235,8 +234,8 @@ func (b *boardOf) wanted() string {
 	return strings.Join(parts, ", ")
 }
 
-// box has the open questions and what answers them.
-func (b *boardOf) box(room int) []string {
+// box draws the open questions with the commands that answer them.
+func (b *boardPainter) box(room int) []string {
 	inner := b.width - 4
 	shown := b.v.questions[:max(min(len(b.v.questions), (room-2)/2), 1)]
 	title := " " + b.wanted() + " "
@@ -266,7 +265,7 @@ func (b *boardOf) box(room int) []string {
 	return append(lines, b.warn("╰"+bottom+strings.Repeat("─", max(b.width-2-lipgloss.Width(bottom), 0))+"╯"))
 }
 
-// cut shortens printable text to a width, at the end of a character.
+// cut shortens printable text to a width on the terminal.
 func cut(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -275,12 +274,12 @@ func cut(text string, width int) string {
 		return text
 	}
 	runes := []rune(text)
-	runes = runes[:min(len(runes), 4*width)] // marks that have no width take no more room than that
+	runes = runes[:min(len(runes), 4*width)] // bounds the search for text full of combining marks
 	tooLong := sort.Search(len(runes), func(n int) bool { return lipgloss.Width(string(runes[:n+1])) > width-1 })
 	return string(runes[:tooLong]) + "…"
 }
 
-// fit cuts text to a width or fills it up to that.
+// fit cuts or pads text to a width.
 func fit(text string, width int) string {
 	text = cut(text, width)
 	return text + strings.Repeat(" ", max(width-lipgloss.Width(text), 0))

@@ -13,12 +13,12 @@ import (
 // tellAll makes a story of n events.
 func tellAll(n int) (story []event) {
 	for i := range n {
-		story = append(story, event{fmt.Sprintf("09:14:%02d", i%60), "T2", fmt.Sprintf("event %d of a story that is longer than some lines of it are wide, which is why it is cut", i+1)})
+		story = append(story, event{fmt.Sprintf("09:14:%02d", i%60), "T2", fmt.Sprintf("event %d of a story with lines that are longer than a narrow screen is wide, so they are cut", i+1)})
 	}
 	return story
 }
 
-func TestBoardTellsTheStoryWhereThereIsRoom(t *testing.T) {
+func TestBoardShowsEventsIfThereIsRoom(t *testing.T) {
 	p := manyTasks(t, 4)
 	p.start(signalbox.RoleDeveloper, "T1")
 	v := p.look(nil)
@@ -31,8 +31,8 @@ func TestBoardTellsTheStoryWhereThereIsRoom(t *testing.T) {
 	for height := 1; height < 12; height++ {
 		drawn := board(v, 80, height, p.now, drawing{})
 		checkSize(t, drawn, 80, height)
-		lanes, _, told := strings.Cut(drawn, "T4")
-		if strings.Contains(drawn, "event") && (!told || strings.Contains(lanes, "event")) {
+		lanes, _, reported := strings.Cut(drawn, "T4")
+		if strings.Contains(drawn, "event") && (!reported || strings.Contains(lanes, "event")) {
 			t.Errorf("a story in place of lanes:\n%s", drawn)
 		}
 	}
@@ -41,11 +41,11 @@ func TestBoardTellsTheStoryWhereThereIsRoom(t *testing.T) {
 func TestBoardFootOfNarrowTerminals(t *testing.T) {
 	p := manyTasks(t, 2)
 	v := p.look(nil)
-	v.notices = []string{"stuck: T1 waits for an answer to nobody knows what, and T2 waits for that as well, for it needs what T1 makes"}
+	v.notices = []string{"stuck: T1 waits for an answer to a question that was never asked, and T2 waits for T1, because it needs what T1 makes"}
 	var all strings.Builder
 	for _, width := range []int{110, 80, 60, 40} {
-		for _, d := range []drawing{{}, {asks: true}, {rests: true, final: true}, {legend: true}} {
-			b := boardOf{v, d, width, p.now}
+		for _, d := range []drawing{{}, {asks: true}, {idle: true, final: true}, {legend: true}} {
+			b := boardPainter{v, d, width, p.now}
 			foot := strings.Join(b.foot(24), "\n")
 			checkSize(t, foot, width, 24)
 			if strings.HasSuffix(foot, "…") {
@@ -58,8 +58,8 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 }
 
 func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
-	b := boardOf{now: playBegins.Add(99 * time.Second)}
-	l := lane{is: laneAtWork, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, mishaps: 2}
+	b := boardPainter{now: playBegins.Add(99 * time.Second)}
+	l := lane{is: laneAtWork, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, failures: 2}
 	for width, want := range map[int]string{40: "health auditor (2nd) 1m39s ↺1 !2", 26: "health auditor 1m39s ↺1 !2", 20: "health … 1m39s ↺1 !2"} {
 		if got := b.whoOf(l, width); got != want {
 			t.Errorf("%d: %q, want %q", width, got, want)
@@ -67,7 +67,7 @@ func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
 	}
 }
 
-func TestBoxSaysWhatIsWanted(t *testing.T) {
+func TestQuestionBox(t *testing.T) {
 	question, merge := asked{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}, asked{"", "T2", "waits", "signalbox approve T2"}
 	for want, questions := range map[string][]asked{
 		"1 question for you":                      {question},
@@ -75,7 +75,7 @@ func TestBoxSaysWhatIsWanted(t *testing.T) {
 		"2 merges to approve":                     {merge, merge},
 		"2 questions for you, 1 merge to approve": {question, question, merge},
 	} {
-		b := boardOf{v: view{questions: questions}, width: 80}
+		b := boardPainter{v: view{questions: questions}, width: 80}
 		if got := b.box(12)[0]; !strings.HasPrefix(got, "╭ "+want+" ─") {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -84,7 +84,7 @@ func TestBoxSaysWhatIsWanted(t *testing.T) {
 
 func TestLegendKey(t *testing.T) {
 	p := manyTasks(t, 2)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil), width: 80, height: 24}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
 	shown := func() bool {
 		return strings.Contains(board(m.view, m.width, m.height, p.now, m.drawing), "✕ cancelled")
 	}
@@ -96,7 +96,7 @@ func TestLegendKey(t *testing.T) {
 	}
 	m.press("q")
 	if m.press("?"); !shown() || m.drawing.asks {
-		t.Error("? at the question whether to stop does more than go on")
+		t.Error("? at the question whether to stop does more than continue")
 	}
 	if m.press("?"); shown() {
 		t.Error("? does not hide the legend")
@@ -111,10 +111,10 @@ func TestRestingShowsOnlyWhatHasChanged(t *testing.T) {
 	m := &screenModel{width: 80, height: 24}
 	shown := func(v view) string {
 		before := len(out.String())
-		s.drawRest(m, v)
+		s.drawIdle(m, v)
 		return out.String()[before:]
 	}
-	v, _ := s.look()
+	v, _ := s.view()
 	v.standing, v.story = rules.StandingAsking, tellAll(3)
 	v.questions = []asked{{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}}
 	if got := shown(v); !strings.Contains(got, "guard the counter") || !strings.Contains(got, "how many?") {
@@ -130,11 +130,11 @@ func TestRestingShowsOnlyWhatHasChanged(t *testing.T) {
 	}
 }
 
-func TestScreenTellsWhatHappens(t *testing.T) {
+func TestScreenShowsEvents(t *testing.T) {
 	b := boxWithPlan(t)
 	out := &lines{written: make(chan struct{}, 1)}
 	s := screenOn(t, b, out, nil, "counter")
-	s.told = b.Engine.Tail().Seq
+	s.reported = b.Engine.Tail().Seq
 	for range maxStory {
 		for _, what := range []rules.OrderKind{rules.OrderPause, rules.OrderResume} {
 			if _, err := b.Engine.Do(t.Context(), rules.Order{What: what, Work: "T1", Reason: "lunch \u202e", Actor: "ann"}); err != nil {
@@ -145,7 +145,7 @@ func TestScreenTellsWhatHappens(t *testing.T) {
 	if err := s.catchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v, _ := s.look()
+	v, _ := s.view()
 	if len(v.story) != maxStory || v.story[maxStory-1].text != "resumed by ann" || v.story[maxStory-2].text != `paused by ann  lunch \u202e` || v.story[0].work != "T1" {
 		t.Errorf("%d events: %q", len(v.story), v.story)
 	}
@@ -159,7 +159,7 @@ func TestScreenLeavesNoBoardWhenTheRunIsInterrupted(t *testing.T) {
 	if got := out.String(); got != "" {
 		t.Errorf("%q", got)
 	}
-	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, settled: true})
+	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, idled: true})
 	if got := out.String(); !strings.Contains(got, "guard the counter") {
 		t.Errorf("at rest: %q", got)
 	}

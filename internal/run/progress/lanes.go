@@ -12,15 +12,15 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// layout is where the columns of the lanes are.
+// layout holds the widths of the columns.
 type layout struct {
 	ids, title, step, who int
 	names                 []string
 	first                 stage
 }
 
-// layoutFor spreads the columns over a width: the track is the same for all lanes, titles and what happens share the rest.
-func (b *boardOf) layoutFor(lanes []lane) layout {
+// layoutFor divides the width: the track is the same for all lanes, and the title and the status share the rest.
+func (b *boardPainter) layoutFor(lanes []lane) layout {
 	l := layout{ids: 2, step: 6, first: stageImplement}
 	names := []string{"DRAFT", "IMPL", "CHECK", "REV", "AUDIT", "MERGE", "DONE"}
 	switch {
@@ -55,12 +55,12 @@ func (b *boardOf) layoutFor(lanes []lane) layout {
 	return l
 }
 
-// track is how wide the track is.
+// track returns the width of the track.
 func (l layout) track() int { return l.step*(len(l.names)-1) + 1 }
 
-// lanes draws the tasks: all in the order of the plan where there is room, else first those that move or wait for
-// something, and how many more there are.
-func (b *boardOf) lanes(room int) []string {
+// lanes draws the tasks: all in the order of the plan if there is room, otherwise the most urgent ones and how many more
+// there are.
+func (b *boardPainter) lanes(room int) []string {
 	if len(b.v.lanes) == 0 {
 		text := "no tasks"
 		if b.v.standing == rules.StandingEmpty {
@@ -80,7 +80,7 @@ func (b *boardOf) lanes(room int) []string {
 	slices.SortStableFunc(lanes, func(x, y lane) int { return cmp.Compare(urgency(x), urgency(y)) })
 	offset, shown := min(b.d.offset, b.maxOffset(room)), 0
 	for _, lane := range lanes[offset:] {
-		free := room - 1 - len(lines) // the last line says how many more there are
+		free := room - 1 - len(lines) // the last line counts the rest
 		if free <= 0 {
 			break
 		}
@@ -91,34 +91,34 @@ func (b *boardOf) lanes(room int) []string {
 	return append(lines, " "+b.faint(cut(more(hidden, offset), b.width-2)))
 }
 
-// fits tells whether there is room for all lanes and the names of the columns.
-func (b *boardOf) fits(room int) bool {
+// fits reports whether there is room for all lanes and the names of the columns.
+func (b *boardPainter) fits(room int) bool {
 	lines := 1
 	for _, lane := range b.v.lanes {
 		lines++
-		if lane.speaks() {
+		if lane.hasActivity() {
 			lines++
 		}
 	}
 	return lines <= room
 }
 
-// maxOffset is how far the lanes can be scrolled.
-func (b *boardOf) maxOffset(room int) int {
+// maxOffset returns how far the lanes can be scrolled.
+func (b *boardPainter) maxOffset(room int) int {
 	if b.fits(room) {
 		return 0
 	}
 	return min(max(len(b.v.lanes)-(room-2), 0), len(b.v.lanes)-1)
 }
 
-// urgency is the order of lanes where there is no room for all.
+// urgency orders lanes if there is no room for all.
 func urgency(l lane) int {
 	switch l.is {
 	case laneAsking:
 		return 0
 	case laneAtWork:
 		return 1
-	case laneParked, laneRemedied:
+	case laneParked, laneInRemediation:
 		return 2
 	case laneReady:
 		return 3
@@ -128,7 +128,7 @@ func urgency(l lane) int {
 	return 5
 }
 
-// more says what is not shown.
+// more summarises the lanes that are not shown.
 func more(hidden []lane, above int) string {
 	counts := map[string]int{}
 	for _, l := range hidden {
@@ -156,8 +156,8 @@ func more(hidden []lane, above int) string {
 	return text
 }
 
-// columns names the stops of the track.
-func (b *boardOf) columns(l layout) string {
+// columns draws the names of the stages.
+func (b *boardPainter) columns(l layout) string {
 	var names strings.Builder
 	for i, name := range l.names {
 		if i == len(l.names)-1 {
@@ -169,11 +169,11 @@ func (b *boardOf) columns(l layout) string {
 	return strings.TrimRight(strings.Repeat(" ", 1+l.ids+2+l.title+2)+b.faint(names.String()), " ")
 }
 
-// speaks tells whether there is something to show of what an agent does.
-func (l lane) speaks() bool { return l.is == laneAtWork && (l.note != "" || l.percent > 0) }
+// hasActivity reports whether there is an activity to show.
+func (l lane) hasActivity() bool { return l.is == laneAtWork && (l.note != "" || l.percent > 0) }
 
 // drawOne draws a task's track, and below it what its agent does.
-func (b *boardOf) drawOne(l layout, lane lane) []string {
+func (b *boardPainter) drawOne(l layout, lane lane) []string {
 	id, title := fit(lane.id, l.ids), fit(lane.title, l.title)
 	if lane.is == laneDone || lane.is == laneCancelled {
 		id, title = b.faint(id), b.faint(title)
@@ -182,7 +182,7 @@ func (b *boardOf) drawOne(l layout, lane lane) []string {
 	}
 	line := " " + id + "  " + title + "  " + b.trackOf(l, lane) + "  " + b.whoOf(lane, l.who)
 	lines := []string{strings.TrimRight(line, " ")}
-	if lane.speaks() {
+	if lane.hasActivity() {
 		said := lane.note
 		if lane.percent > 0 {
 			said = fmt.Sprintf("%d%% %s", lane.percent, said)
@@ -193,12 +193,12 @@ func (b *boardOf) drawOne(l layout, lane lane) []string {
 	return lines
 }
 
-// spinner turns while somebody is at work.
+// spinner turns while an agent is at work.
 var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-func (b *boardOf) trackOf(l layout, lane lane) string {
+func (b *boardPainter) trackOf(l layout, lane lane) string {
 	if lane.kind == rules.KindExpert || lane.kind == rules.KindBaseline {
-		return b.sole(l, lane)
+		return b.singleStop(l, lane)
 	}
 	var track strings.Builder
 	for at := l.first; at <= stageDone; at++ {
@@ -222,14 +222,14 @@ func (b *boardOf) trackOf(l layout, lane lane) string {
 	return track.String()
 }
 
-// sole is the track of what makes only one stop: a request to an expert, and the checks on the base.
-func (b *boardOf) sole(l layout, lane lane) string {
+// singleStop draws the track of work with a single stage: a request to an expert, or the baseline checks.
+func (b *boardPainter) singleStop(l layout, lane lane) string {
 	before := l.step * int(lane.at-l.first)
 	return strings.Repeat(" ", before) + b.stop(lane) + strings.Repeat(" ", l.track()-before-1)
 }
 
-// stop marks where a task is.
-func (b *boardOf) stop(lane lane) string {
+// stop draws the sign at the stage of a task.
+func (b *boardPainter) stop(lane lane) string {
 	switch lane.is {
 	case laneAtWork:
 		if b.d.final {
@@ -238,7 +238,7 @@ func (b *boardOf) stop(lane lane) string {
 		return b.busy(spinner[b.d.frame%len(spinner)])
 	case laneAsking:
 		return b.warn("?")
-	case laneRemedied:
+	case laneInRemediation:
 		return b.bad("!")
 	case laneParked:
 		return b.warn("‖")
@@ -254,25 +254,25 @@ func (b *boardOf) stop(lane lane) string {
 	return b.strong("◎")
 }
 
-// whoOf says who is at work and for how long, or what is waited for, and how often it went wrong.
-func (b *boardOf) whoOf(lane lane, width int) string {
+// whoOf draws who is at work and for how long, or what the task waits for, and how often something failed.
+func (b *boardPainter) whoOf(lane lane, width int) string {
 	marks := ""
 	if lane.reworks > 0 {
 		marks += fmt.Sprintf(" ↺%d", lane.reworks)
 	}
-	if lane.mishaps > 0 {
-		marks += fmt.Sprintf(" !%d", lane.mishaps)
+	if lane.failures > 0 {
+		marks += fmt.Sprintf(" !%d", lane.failures)
 	}
 	width -= lipgloss.Width(marks)
 	if lane.is == laneAtWork {
 		return b.busy(b.atWork(lane, width)) + b.warn(marks)
 	}
-	text, paint := b.fares(lane)
+	text, paint := b.waitingFor(lane)
 	return paint(cut(text, width)) + b.warn(marks)
 }
 
-// atWork is who is at work, and for how long: that is never cut off.
-func (b *boardOf) atWork(lane lane, width int) string {
+// atWork returns who is at work and for how long. The time is never cut off.
+func (b *boardPainter) atWork(lane lane, width int) string {
 	age := " " + b.age(lane.since)
 	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 && lipgloss.Width(who+age) <= width {
 		return who + age
@@ -280,16 +280,16 @@ func (b *boardOf) atWork(lane lane, width int) string {
 	return cut(lane.who, width-lipgloss.Width(age)) + age
 }
 
-func (b *boardOf) fares(lane lane) (string, func(string) string) {
+func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
 	switch lane.is {
 	case laneAsking:
 		return lane.note, b.warn
-	case laneRemedied:
-		return "held back by " + lane.note, b.bad
+	case laneInRemediation:
+		return "blocked by " + lane.note, b.bad
 	case laneParked:
-		return "parked for " + lane.note, b.warn
+		return "waiting for " + lane.note, b.warn
 	case laneWaiting:
-		return "waits for " + lane.note, b.faint
+		return "blocked by " + lane.note, b.faint
 	case lanePaused:
 		return "paused", b.warn
 	case laneCancelled:
@@ -300,7 +300,7 @@ func (b *boardOf) fares(lane lane) (string, func(string) string) {
 	return "ready", b.strong
 }
 
-func (b *boardOf) age(since time.Time) string {
+func (b *boardPainter) age(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}

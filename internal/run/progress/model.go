@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// framesPerSecond is how often the terminal is written to at most.
+	// framesPerSecond limits how often the terminal is written to.
 	framesPerSecond = 15
-	// betweenTicks is how often the board is drawn while somebody is at work.
-	betweenTicks = 200 * time.Millisecond
-	// beforeRest is how long nothing must be able to go on before the terminal is given back.
-	beforeRest = time.Second
+	// tickInterval is how often the board is drawn while an agent is at work.
+	tickInterval = 200 * time.Millisecond
+	// idleDelay is how long the run must be idle before the terminal is given back.
+	idleDelay = time.Second
 )
 
-// What happens to a screen, beside keys and changes of the window.
+// Messages to a screen, besides keys and changes of the window.
 type (
-	looked struct{ view view }  // the ledger has moved
-	ticked struct{}             // some time has passed, and somebody is at work
-	warned struct{}             // something was written to standard error
-	rested struct{ seq uint64 } // some time has passed since nothing could go on
-	over   struct{ err error }  // there is nothing more to show
+	viewMsg struct{ view view }  // the ledger changed
+	tickMsg struct{}             // time passed while an agent is at work
+	warnMsg struct{}             // something was written to standard error
+	idleMsg struct{ seq uint64 } // the run has been idle for idleDelay
+	endMsg  struct{ err error }  // there is nothing more to show
 )
 
 // screenModel is the state of a screen.
@@ -30,11 +30,11 @@ type screenModel struct {
 	view          view
 	drawing       drawing
 	width, height int
-	now           time.Time // stands still while nobody is at work
+	now           time.Time // does not advance while no agent is at work
 	ticking       bool
-	resting       bool  // whether rested is on its way
+	idling        bool  // an idleMsg is on its way
 	interrupted   bool  // by keys
-	settled       bool  // it ended because nothing can go on
+	idled         bool  // it ended because the run is idle
 	broken        error // why the ledger cannot be followed
 }
 
@@ -43,26 +43,26 @@ func (m *screenModel) Init() tea.Cmd {
 	return tea.Batch(tea.RequestBackgroundColor, m.next())
 }
 
-// next asks for what is to happen by itself.
-func (m *screenModel) next() tea.Cmd { return tea.Batch(m.tick(), m.rest()) }
+// next returns the timers that are due.
+func (m *screenModel) next() tea.Cmd { return tea.Batch(m.tick(), m.idle()) }
 
-// rest asks for the end if nothing can go on, and still cannot in a while.
-func (m *screenModel) rest() tea.Cmd {
-	if m.resting || !m.view.rests() {
+// idle starts the timer that ends the screen if the run stays idle.
+func (m *screenModel) idle() tea.Cmd {
+	if m.idling || !m.view.idle() {
 		return nil
 	}
-	m.resting = true
+	m.idling = true
 	seen := m.view.seq
-	return tea.Tick(beforeRest, func(time.Time) tea.Msg { return rested{seen} })
+	return tea.Tick(idleDelay, func(time.Time) tea.Msg { return idleMsg{seen} })
 }
 
-// tick asks for one more tick if somebody is at work and none is on its way.
+// tick starts a timer if an agent is at work and none is running.
 func (m *screenModel) tick() tea.Cmd {
 	if m.ticking || m.view.running == 0 {
 		return nil
 	}
 	m.ticking = true
-	return tea.Tick(betweenTicks, func(time.Time) tea.Msg { return ticked{} })
+	return tea.Tick(tickInterval, func(time.Time) tea.Msg { return tickMsg{} })
 }
 
 func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -72,25 +72,25 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.BackgroundColorMsg:
 		m.screen.dark = msg.IsDark()
 		m.drawing.paint = paletteFor(m.screen.colours, m.screen.dark)
-	case looked:
+	case viewMsg:
 		m.view, m.now = msg.view, time.Now()
 		return m, m.next()
-	case ticked:
+	case tickMsg:
 		m.ticking = false
 		m.drawing.frame++
-		m.view, _ = m.screen.look()
+		m.view, _ = m.screen.view()
 		m.now = time.Now()
 		return m, m.next()
-	case rested:
-		m.resting = false
+	case idleMsg:
+		m.idling = false
 		if m.view.seq != msg.seq || m.drawing.asks {
-			return m, m.rest()
+			return m, m.idle()
 		}
-		m.settled = true
+		m.idled = true
 		return m, tea.Quit
-	case warned:
+	case warnMsg:
 		m.view.warning = onScreen(m.screen.o.Stderr.last())
-	case over:
+	case endMsg:
 		m.broken = msg.err
 		return m, tea.Quit
 	case tea.KeyPressMsg:

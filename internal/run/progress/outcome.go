@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// Outcome writes how a run that began at a time has ended: what became of each task, and what to do next. It is for people.
+// Outcome writes for people how a run ended: the state of each task, and what to do next.
 func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) error {
 	var text strings.Builder
 	now := time.Now()
@@ -34,10 +34,10 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) err
 	return err
 }
 
-// noPlan is said of a box without a plan.
-const noPlan = "there is no plan yet; signalbox run plan.md loads one"
+// noPlan is shown for a box without a plan.
+const noPlan = "there is no plan yet; load one with: signalbox run plan.md"
 
-// statusOf is how a run stood at its end. One that was interrupted before it looked stands as the state says.
+// statusOf returns the status at the end of a run. A run that was interrupted early has none yet; it is taken from the state.
 func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status {
 	if outcome.Standing == "" {
 		return s.Status(now)
@@ -45,8 +45,7 @@ func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status 
 	return outcome.Status
 }
 
-// OutcomeJSON writes how a run has ended as one JSON object on a line, for programs: after the last event of a display that
-// writes JSON.
+// OutcomeJSON writes how a run ended as one JSON object, after the last event of a JSON display.
 func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool) error {
 	var st rules.Status
 	b.Engine.View(func(s *rules.State) { st = statusOf(s, outcome, time.Now()) })
@@ -57,7 +56,7 @@ func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool
 		Questions []string `json:"questions"`
 		Approvals []string `json:"approvals"`
 		Reasons   []string `json:"reasons"`
-	}{string(st.Standing), st.Tasks, st.Completed, orNone(st.Questions), orNone(st.Approvals), orNone(st.Reasons)}
+	}{string(st.Standing), st.Tasks, st.Completed, orEmpty(st.Questions), orEmpty(st.Approvals), orEmpty(st.Reasons)}
 	if interrupted && st.Standing != rules.StandingComplete {
 		end.Run = "interrupted"
 	}
@@ -69,10 +68,10 @@ func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool
 	return err
 }
 
-// orNone is a list that is written as [] if it is empty.
-func orNone(list []string) []string { return append([]string{}, list...) }
+// orEmpty returns a copy that encodes as [] rather than null.
+func orEmpty(list []string) []string { return append([]string{}, list...) }
 
-// maxTasksPrinted is how many tasks the last words list; of more they list those that are not done.
+// maxTasksPrinted limits the table of tasks. In larger plans it lists only the tasks that are not done.
 const maxTasksPrinted = 200
 
 func writeTasks(text *strings.Builder, s *rules.State) {
@@ -98,16 +97,16 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 	fmt.Fprintln(table, "\nTASK\tNOW\tAGENTS\tREWORKS\tTIME\tCOST\tTITLE")
 	approvals := s.Approvals()
 	for _, w := range works {
-		trip, now := tripOf(w), whereabouts(w)
+		effort, now := effortOf(w), stateOf(w)
 		if slices.Contains(approvals, w.ID) {
-			now = "waits for your yes"
+			now = "needs approval"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, trip.agents, trip.reworks, orDash(trip.took > 0, took(trip.took)),
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, effort.agents, effort.reworks, orDash(effort.took > 0, took(effort.took)),
 			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
 	}
 	table.Flush()
 	if done > 0 {
-		fmt.Fprintf(text, "and %d that are done\n", done)
+		fmt.Fprintf(text, "and %d done tasks\n", done)
 	}
 }
 
@@ -118,18 +117,18 @@ func orDash(there bool, text string) string {
 	return text
 }
 
-// trip is a task's way so far.
-type trip struct {
+// effort is what a task has taken so far.
+type effort struct {
 	agents, reworks int
-	took            time.Duration // that agents worked on it
+	took            time.Duration // working time of agents
 }
 
-func tripOf(w *rules.Work) trip {
-	var t trip
+func effortOf(w *rules.Work) effort {
+	var t effort
 	for _, n := range w.Task.Starts {
 		t.agents += n
 	}
-	judged := false // whether somebody looked at it since a developer last had it
+	judged := false // checked or reviewed since the last developer
 	for _, tenure := range w.Tenures() {
 		switch tenure.Role {
 		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
@@ -147,8 +146,8 @@ func tripOf(w *rules.Work) trip {
 	return t
 }
 
-// whereabouts is where a task is, in a word or two.
-func whereabouts(w *rules.Work) string {
+// stateOf returns the state of a task in a word or two.
+func stateOf(w *rules.Work) string {
 	switch {
 	case w.Phase == signalbox.PhaseCompleted:
 		return "done"
@@ -161,7 +160,7 @@ func whereabouts(w *rules.Work) string {
 	case w.Task.Paused:
 		return "paused"
 	case len(w.Past) == 0 && w.Lease == nil:
-		return "not begun"
+		return "not started"
 	}
 	return strings.ToLower(strings.ReplaceAll(string(w.Phase), "_", " "))
 }
@@ -170,11 +169,11 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	agents, reworks := 0, 0
 	for w := range s.Works() {
 		if w.Task != nil {
-			trip := tripOf(w)
-			agents, reworks = agents+trip.agents, reworks+trip.reworks
+			effort := effortOf(w)
+			agents, reworks = agents+effort.agents, reworks+effort.reworks
 		}
 	}
-	fmt.Fprintf(text, "\n%d of %s done; this run took %s; %s in all, with %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent"), count(reworks, "rework"))
+	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent run"), count(reworks, "rework"))
 	spent := s.Spent()
 	if spent.Tokens > 0 {
 		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
@@ -185,7 +184,7 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	text.WriteString("\n")
 }
 
-// writeNext says what is asked, and what to do about it. Why a run is stuck is said by the error that it ends with.
+// writeNext lists open questions and what to do about them. The error that the run ends with explains why it is stuck.
 func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	for _, q := range s.Questions() {
 		if q.Open() {
@@ -193,13 +192,13 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s waits for your yes to its merge\n    signalbox approve %s\n", id, id)
+		fmt.Fprintf(text, "\n%s is ready to merge and needs your approval\n    signalbox approve %s\n", id, id)
 	}
 	switch st.Standing {
 	case rules.StandingComplete:
-		text.WriteString("\nThe record of it: signalbox ledger verify, signalbox ledger tail\n")
+		text.WriteString("\nSee what happened: signalbox ledger tail. Verify the record: signalbox ledger verify.\n")
 	case rules.StandingLimited:
-		fmt.Fprintf(text, "\nA rate limit ends at %s; the same command goes on then.\n", st.Wake.Local().Format(time.TimeOnly))
+		fmt.Fprintf(text, "\nA rate limit ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
 	}
 }
 

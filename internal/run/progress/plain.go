@@ -14,17 +14,18 @@ import (
 	"signalbox/internal/text"
 )
 
-// plainDisplay shows a run as lines for people, one for each thing that they want to know: in the log of a CI job, under
-// nohup, in a pipe.
+// plainDisplay shows a run as lines, for CI logs, nohup and pipes.
 type plainDisplay struct {
-	teller
+	reporter
 	o   Options
-	ids int // how wide the column of ids is
+	ids int // width of the column of ids
 }
 
-func newPlain(b *box.Box, o Options) *plainDisplay { return &plainDisplay{teller: newTeller(b), o: o} }
+func newPlain(b *box.Box, o Options) *plainDisplay {
+	return &plainDisplay{reporter: newReporter(b), o: o}
+}
 
-// Live shows nothing: what an agent writes is not for a log.
+// Live does nothing: a log does not show what agents write.
 func (*plainDisplay) Live(crew.Activity) {}
 
 func (l *plainDisplay) Show(ctx context.Context) error {
@@ -34,7 +35,7 @@ func (l *plainDisplay) Show(ctx context.Context) error {
 	return followEvents(ctx, l.b, l.o.From, l.show)
 }
 
-// show writes the lines of some events, of none how the run stands at the start.
+// show writes the lines of some events. Without events it writes the state at the start.
 func (l *plainDisplay) show(events []signalbox.Event) error {
 	var lines strings.Builder
 	printed := l.printed(events)
@@ -48,13 +49,13 @@ func (l *plainDisplay) write(lines *strings.Builder, s *rules.State, events []si
 		l.begin(lines, s)
 		return
 	}
-	for _, t := range l.tell(s, events, printed) {
+	for _, t := range l.reports(s, events, printed) {
 		l.ids = max(l.ids, min(len(t.work), maxIDs))
 		l.line(lines, t)
 	}
 }
 
-// maxIDs is how wide the column of ids grows.
+// maxIDs limits the width of the column of ids.
 const maxIDs = 12
 
 func (l *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
@@ -70,13 +71,13 @@ func (l *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 	if st.Standing == rules.StandingEmpty {
 		text = noPlan
 	}
-	l.line(lines, told{at: l.began, text: title + text})
+	l.line(lines, report{at: l.began, text: title + text})
 }
 
-// textWidth is the width of what happened where something is said about it.
+// textWidth is the width of the text before a detail.
 const textWidth = 34
 
-func (l *plainDisplay) line(lines *strings.Builder, t told) {
+func (l *plainDisplay) line(lines *strings.Builder, t report) {
 	line := fmt.Sprintf("%s  %-*s  ", t.at.In(l.zone).Format(time.TimeOnly), l.ids, text.Printable(t.work))
 	if t.detail == "" {
 		line += oneLine(t.text)

@@ -11,7 +11,7 @@ import (
 
 // plainLines returns what the plain display shows of a play.
 func plainLines(p *play) *strings.Builder {
-	l := &plainDisplay{teller: teller{zone: time.UTC, began: p.now, standing: rules.StandingWorking}, o: Options{Title: "counter"}}
+	l := &plainDisplay{reporter: reporter{zone: time.UTC, began: p.now, standing: rules.StandingWorking}, o: Options{Title: "counter"}}
 	var text strings.Builder
 	l.write(&text, p.s, nil, nil)
 	p.heard = func(events []signalbox.Event) { l.write(&text, p.s, events, nil) }
@@ -83,7 +83,7 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	a = p.held["T1"]
 	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
 	p.do(rules.Order{What: rules.OrderPause, Work: "T2", Reason: "not yet", Actor: "ann"})
-	p.do(rules.Order{What: rules.OrderCancel, Work: "T3", Reason: "nobody needs it", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T3", Reason: "not needed any more", Actor: "ann"})
 	compareGolden(t, "plain-trouble", text.String())
 }
 

@@ -1,9 +1,8 @@
-// Package progress shows a run while a crew works on it, and says how it ended. It reads the box and writes nothing to it: a
-// display that fails or is ended changes nothing about the work. There are three: events as JSON for programs, lines for logs
-// and pipes, and a screen for terminals, which is given back to the user in order however the run ends.
+// Package progress shows a run while a crew works on it, and how it ended. It only reads the box: a display that fails or is
+// closed does not affect the work. There are three displays: JSON events for programs, lines for logs and pipes, and a screen
+// for terminals, which is restored however the run ends.
 //
-// What agents wrote is hostile. All of it is escaped here, so that nothing of it steers a terminal; Printable and PrintableJSON
-// do the same for whoever shows it elsewhere.
+// Text that agents wrote is hostile. It is escaped here, so that it cannot control the terminal.
 package progress
 
 import (
@@ -20,47 +19,46 @@ import (
 	"signalbox/internal/text"
 )
 
-// Display shows a run while it goes on.
+// Display shows a run while it is in progress.
 type Display interface {
-	// Live hears what an agent just wrote. It is quick, and may be called by any number of goroutines, also before Show and
-	// after it.
+	// Live receives what an agent just wrote. It returns quickly and is safe for concurrent use, also before and after Show.
 	Live(crew.Activity)
-	// Show shows the run until ctx ends, then leaves the terminal in order. It returns ErrInterrupted if the user wants the
-	// run to end, and what keeps it from showing anything. It is called once.
+	// Show shows the run until ctx is done, then restores the terminal. It returns ErrInterrupted if the user wants to stop
+	// the run, or the error that keeps it from showing anything. Call it once.
 	Show(ctx context.Context) error
 }
 
-// ErrInterrupted means that the user pressed the keys that end a run. The caller ends it.
+// ErrInterrupted means that the user pressed the keys that stop a run. The caller stops it.
 var ErrInterrupted = errors.New("interrupted")
 
-// Options says what to show, and where.
+// Options controls what is shown, and where.
 type Options struct {
-	// Title is the plan's name; "" shows none in lines, and on a screen the name that the ledger has.
+	// Title is the name of the plan. Empty, lines show none, and a screen shows the name in the ledger.
 	Title string
-	// JSON streams every event as one JSON object a line, and nothing else.
+	// JSON streams every event as a JSON object on its own line, and nothing else.
 	JSON bool
-	// Plain shows lines also on a terminal. JSON comes first.
+	// Plain shows lines even on a terminal. JSON takes precedence.
 	Plain bool
-	// From is the sequence of the last event that is not to be shown; 0 shows all. A screen shows how things stand instead.
+	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state instead.
 	From uint64
 
-	// Out is where JSON and lines go: standard output. It must not be nil. Show returns its errors.
+	// Out receives JSON and lines. It must not be nil. Show returns its errors.
 	Out io.Writer
-	// Terminal is what a screen is drawn on: standard output itself, if it is a terminal. nil shows lines.
+	// Terminal is where a screen is drawn: standard output, if it is a terminal. Nil shows lines.
 	Terminal io.Writer
-	// Keys is where a screen reads keys: standard input, if it is a terminal. nil reads none.
+	// Keys is where a screen reads keys: standard input, if it is a terminal. Nil reads none.
 	Keys io.Reader
-	// Stderr is what all others write to while the run is shown; nil means that nobody does.
-	Stderr *Sideline
-	// Getenv looks up what the environment says about terminals: CI and TERM=dumb show lines, NO_COLOR no colours. nil is an
-	// empty environment.
+	// Stderr is where everything else writes while the run is shown. Nil discards it.
+	Stderr *DeferredWriter
+	// Getenv looks up settings of the terminal: CI and TERM=dumb show lines, NO_COLOR turns colours off. Nil means an empty
+	// environment.
 	Getenv func(name string) string
 }
 
-// New returns the display that the options and the terminal call for. Nothing is shown before Show.
+// New returns the display that fits the options and the terminal. It shows nothing before Show.
 func New(b *box.Box, o Options) Display {
 	if o.Stderr == nil {
-		o.Stderr = NewSideline(io.Discard)
+		o.Stderr = NewDeferredWriter(io.Discard)
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -74,8 +72,8 @@ func New(b *box.Box, o Options) Display {
 	return newScreen(b, o)
 }
 
-// followEvents hands each batch of events after one to show, those already there first, until ctx ends; then also those that
-// were written meanwhile. The engine's state knows of all that is handed out.
+// followEvents calls show with batches of the events after a sequence, old and new, until ctx is done and everything that was
+// written by then is shown. The engine's state includes the events of each batch.
 func followEvents(ctx context.Context, b *box.Box, after uint64, show func([]signalbox.Event) error) error {
 	for {
 		over := ctx.Err() != nil
@@ -95,7 +93,7 @@ func followEvents(ctx context.Context, b *box.Box, after uint64, show func([]sig
 	}
 }
 
-// readEvents hands the events after one to show, as far as tail, and moves after on.
+// readEvents calls show with the events after *after, up to tail, and advances *after.
 func readEvents(ctx context.Context, b *box.Box, after *uint64, tail uint64, show func([]signalbox.Event) error) error {
 	for *after < tail {
 		events, err := b.Journal.Read(ctx, *after, int(min(tail-*after, showAtOnce)))
@@ -116,7 +114,7 @@ func readEvents(ctx context.Context, b *box.Box, after *uint64, tail uint64, sho
 // showAtOnce is how many events are shown in one write.
 const showAtOnce = 256
 
-// jsonDisplay is for programs.
+// jsonDisplay writes events for programs.
 type jsonDisplay struct {
 	b    *box.Box
 	out  io.Writer

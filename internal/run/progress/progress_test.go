@@ -23,7 +23,7 @@ import (
 	"signalbox/internal/run/crew"
 )
 
-var update = flag.Bool("update", false, "write the golden texts anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // compareGolden compares text with a file of testdata.
 func compareGolden(t *testing.T, name, got string) {
@@ -54,7 +54,7 @@ type play struct {
 	now   time.Time
 	heard func([]signalbox.Event) // hears what each command recorded, if not nil
 	count int
-	held  map[string]rules.Answer // who has each task
+	held  map[string]rules.Answer // the session that holds each task
 }
 
 func newPlay(t *testing.T, policy rules.Policy, tasks ...rules.PlanTask) *play {
@@ -107,7 +107,7 @@ func (p *play) start(role signalbox.Role, work string) {
 	}
 }
 
-// hear hands in what the holder of work says.
+// hear reports a signal of the session that holds the work.
 func (p *play) hear(work, signal string, said rules.SignalFields) {
 	p.t.Helper()
 	a := p.held[work]
@@ -122,7 +122,7 @@ func (p *play) say(work, signal string, said rules.SignalFields) {
 		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
 }
 
-// check hands in the checks of work, of which the named ones failed.
+// check reports the checks of the work. The named ones failed.
 func (p *play) check(work string, failed ...string) {
 	p.t.Helper()
 	p.start(signalbox.RoleCI, work)
@@ -283,7 +283,7 @@ func TestPlainProgressShowsARealBox(t *testing.T) {
 	}
 }
 
-func TestProgressEndsWhenNobodyReads(t *testing.T) {
+func TestProgressEndsWhenTheReaderIsGone(t *testing.T) {
 	b := boxWithPlan(t)
 	for _, o := range []Options{{JSON: true, Out: closedPipe{}}, {Plain: true, Out: closedPipe{}}} {
 		if err := New(b, o).Show(t.Context()); !errors.Is(err, io.ErrClosedPipe) {
@@ -317,7 +317,7 @@ func environment(name, value string) func(string) string {
 
 func TestSidelineKeepsWhatIsWrittenMeanwhile(t *testing.T) {
 	var out bytes.Buffer
-	side := NewSideline(&out)
+	side := NewDeferredWriter(&out)
 	io.WriteString(side, "note: before\n")
 	heard := 0
 	side.hold(func() { heard++ })
@@ -325,7 +325,7 @@ func TestSidelineKeepsWhatIsWrittenMeanwhile(t *testing.T) {
 	if out.String() != "note: before\n" || heard != 1 || side.last() != "warning: meanwhile" {
 		t.Errorf("%q, heard %d, last %q", &out, heard, side.last())
 	}
-	side.letGo()
+	side.release()
 	io.WriteString(side, "note: after\n")
 	if want := "note: before\nwarning: meanwhile\nnote: after\n"; out.String() != want {
 		t.Errorf("%q", &out)

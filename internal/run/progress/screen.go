@@ -28,17 +28,17 @@ type screen struct {
 	dark    bool
 	began   time.Time
 
-	teller teller
-	told   uint64 // the last event that is in the story; only the goroutine that follows the ledger uses it and the teller
-	left   *view  // what was last left on the terminal when nothing could go on, nil before that
+	reporter reporter
+	reported uint64 // the last event in the story; only the goroutine that follows the ledger uses it and the reporter
+	left     *view  // what was last left on the terminal of an idle run, nil before that
 
 	mu    sync.Mutex // guards what follows
-	live  map[string]hearing
+	live  map[string]activity
 	story []event
 }
 
 func newScreen(b *box.Box, o Options) *screen {
-	s := &screen{b: b, o: o, teller: newTeller(b), told: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]hearing{}}
+	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]activity{}}
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL", "ConEmuANSI"} {
 		if value := o.Getenv(name); value != "" {
 			s.environ = append(s.environ, name+"="+value)
@@ -47,23 +47,23 @@ func newScreen(b *box.Box, o Options) *screen {
 	return s
 }
 
-// Live keeps what an agent does. The screen takes it with its next tick.
+// Live records what an agent does. The screen shows it at its next tick.
 func (s *screen) Live(a crew.Activity) {
 	s.mu.Lock()
-	s.live[a.Session] = s.live[a.Session].hear(a.Text)
+	s.live[a.Session] = s.live[a.Session].next(a.Text)
 	s.mu.Unlock()
 }
 
-// catchUp adds to the story what has happened since.
+// catchUp adds new events to the story.
 func (s *screen) catchUp(ctx context.Context) error {
 	tail := s.b.Engine.Tail().Seq
-	if tail > s.told+showAtOnce { // more than any screen shows
-		s.told = tail - showAtOnce
+	if tail > s.reported+showAtOnce { // more than any screen shows
+		s.reported = tail - showAtOnce
 	}
-	return readEvents(context.WithoutCancel(ctx), s.b, &s.told, tail, func(events []signalbox.Event) error {
-		printed := s.teller.printed(events)
-		var story []told
-		s.b.Engine.View(func(state *rules.State) { story = s.teller.tell(state, events, printed) })
+	return readEvents(context.WithoutCancel(ctx), s.b, &s.reported, tail, func(events []signalbox.Event) error {
+		printed := s.reporter.printed(events)
+		var story []report
+		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, printed) })
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, t := range story {
@@ -71,15 +71,15 @@ func (s *screen) catchUp(ctx context.Context) error {
 			if t.detail != "" {
 				text += "  " + t.detail
 			}
-			s.story = append(s.story, event{t.at.In(s.teller.zone).Format(time.TimeOnly), onScreen(t.work), onScreen(text)})
+			s.story = append(s.story, event{t.at.In(s.reporter.zone).Format(time.TimeOnly), onScreen(t.work), onScreen(text)})
 		}
 		s.story = slices.Clone(s.story[max(0, len(s.story)-maxStory):])
 		return nil
 	})
 }
 
-// look takes the view of this moment.
-func (s *screen) look() (v view, seq uint64) {
+// view returns the view of this moment.
+func (s *screen) view() (v view, seq uint64) {
 	s.b.Engine.View(func(state *rules.State) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -93,54 +93,54 @@ func (s *screen) look() (v view, seq uint64) {
 			live[session] = h.text
 		}
 		seq = state.Seq()
-		v = look(state, s.o.Title, s.began, time.Now(), live)
+		v = newView(state, s.o.Title, s.began, time.Now(), live)
 		v.story = s.story
 	})
 	v.warning = onScreen(s.o.Stderr.last())
 	return v, seq
 }
 
-// Show has the terminal while somebody is at work. When nothing can go on the board is left where it is and the terminal is
-// the user's again: no timer runs, until the ledger moves.
+// Show uses the terminal while agents are at work. When the run is idle it leaves the board where it is and gives the terminal
+// back; no timer runs until the ledger changes.
 func (s *screen) Show(ctx context.Context) error {
 	for {
 		m, err := s.animate(ctx)
-		if err != nil { // lines need less of a terminal
-			s.o.Stderr.letGo()
-			fmt.Fprintf(s.o.Stderr, "note: this terminal shows plain lines only: %s\n", text.Printable(err.Error()))
+		if err != nil { // fall back to lines
+			s.o.Stderr.release()
+			fmt.Fprintf(s.o.Stderr, "note: cannot draw on this terminal, showing lines: %s\n", text.Printable(err.Error()))
 			return newPlain(s.b, s.o).Show(ctx)
 		}
 		s.leave(ctx, m)
 		switch {
 		case m.interrupted:
 			return ErrInterrupted
-		case !m.settled || ctx.Err() != nil:
+		case !m.idled || ctx.Err() != nil:
 			return m.broken
 		}
-		if err := s.rest(ctx, m); err != nil || ctx.Err() != nil {
+		if err := s.waitWhileIdle(ctx, m); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// animate draws the run until ctx ends, a key ends it, or nothing can go on.
+// animate draws the run until ctx is done, the user stops it, or the run is idle.
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
-	s.catchUp(ctx) // best effort: who follows says what is wrong
-	v, seq := s.look()
+	s.catchUp(ctx) // best effort: follow reports errors
+	v, seq := s.view()
 	m := &screenModel{screen: s, view: v, drawing: drawing{paint: paletteFor(s.colours, s.dark)}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	var helpers sync.WaitGroup
-	s.o.Stderr.hold(func() { go program.Send(warned{}) })
+	s.o.Stderr.hold(func() { go program.Send(warnMsg{}) })
 	helpers.Go(func() {
 		if err := s.follow(following, program, seq); err != nil {
-			program.Send(over{err})
+			program.Send(endMsg{err})
 			return
 		}
 		<-following.Done()
-		program.Send(over{})
+		program.Send(endMsg{})
 	})
 	_, err := program.Run()
 	stop()
@@ -148,44 +148,44 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	return m, err
 }
 
-// leave writes the last board where it stays if nothing can go on or all is done, and what was kept back meanwhile. Of any
-// other end the last words of the run say all.
+// leave prints the last board if the run is idle or complete, and then what was written to standard error meanwhile. After any
+// other end the outcome says everything.
 func (s *screen) leave(ctx context.Context, m *screenModel) {
-	s.catchUp(ctx) // best effort: the end is near, or the next look tells
-	switch v, _ := s.look(); {
-	case m.settled && ctx.Err() == nil:
-		s.drawRest(m, v)
+	s.catchUp(ctx) // best effort: the run ends, or the next view reports it
+	switch v, _ := s.view(); {
+	case m.idled && ctx.Err() == nil:
+		s.drawIdle(m, v)
 	case v.standing == rules.StandingComplete && m.width > 0:
 		v.warning, v.story = "", nil
 		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true}))
 	}
-	s.o.Stderr.letGo()
+	s.o.Stderr.release()
 }
 
-// drawRest leaves on the terminal what the user has to do: the first time with the whole board, then only what has changed.
-func (s *screen) drawRest(m *screenModel, v view) {
+// drawIdle prints what the user must do: the first time with the whole board, then only what changed.
+func (s *screen) drawIdle(m *screenModel, v view) {
 	v.warning = ""
-	d := drawing{paint: m.drawing.paint, final: true, rests: true}
+	d := drawing{paint: m.drawing.paint, final: true, idle: true}
 	switch {
 	case m.width <= 0:
-	case s.left != nil && v.asksTheSameAs(*s.left) && slices.Equal(v.story, s.left.story):
+	case s.left != nil && v.needsTheSame(*s.left) && slices.Equal(v.story, s.left.story):
 	case s.left == nil:
 		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), d))
 	default:
-		lipgloss.Fprintln(s.o.Terminal, again(v, s.left.story, m.width, m.height-1, d))
+		lipgloss.Fprintln(s.o.Terminal, boardUpdate(v, s.left.story, m.width, m.height-1, d))
 	}
 	s.left = &v
 }
 
-// rest waits until somebody is at work again. What has changed for the user meanwhile is drawn anew.
-func (s *screen) rest(ctx context.Context, m *screenModel) error {
+// waitWhileIdle waits until the run continues, and prints what changes for the user meanwhile.
+func (s *screen) waitWhileIdle(ctx context.Context, m *screenModel) error {
 	for {
-		v, seq := s.look()
-		if !v.rests() {
+		v, seq := s.view()
+		if !v.idle() {
 			return nil
 		}
-		if s.left == nil || !v.asksTheSameAs(*s.left) {
-			s.drawRest(m, v)
+		if s.left == nil || !v.needsTheSame(*s.left) {
+			s.drawIdle(m, v)
 		}
 		if err := s.b.Engine.Wait(ctx, seq); err != nil {
 			if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
@@ -199,10 +199,10 @@ func (s *screen) rest(ctx context.Context, m *screenModel) error {
 	}
 }
 
-// betweenLooks is how far apart looks at a ledger are that moves all the time.
-const betweenLooks = 100 * time.Millisecond
+// refreshInterval limits how often the view follows a busy ledger.
+const refreshInterval = 100 * time.Millisecond
 
-// follow looks again whenever the ledger has moved.
+// follow sends a new view whenever the ledger changes.
 func (s *screen) follow(ctx context.Context, program *tea.Program, seq uint64) error {
 	for {
 		if err := s.b.Engine.Wait(ctx, seq); err != nil {
@@ -215,16 +215,16 @@ func (s *screen) follow(ctx context.Context, program *tea.Program, seq uint64) e
 			return err
 		}
 		var v view
-		v, seq = s.look()
-		program.Send(looked{v})
+		v, seq = s.view()
+		program.Send(viewMsg{v})
 		select {
-		case <-time.After(betweenLooks):
+		case <-time.After(refreshInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// paletteFor has colours that can be read on a dark or a light background.
+// paletteFor returns colours that are readable on a dark or light background.
 func paletteFor(colours, dark bool) palette {
 	plain := lipgloss.NewStyle()
 	p := palette{strong: plain.Bold(true), faint: plain.Faint(true), good: plain, busy: plain, warn: plain.Bold(true), bad: plain.Bold(true), on: true}

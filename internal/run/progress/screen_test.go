@@ -57,7 +57,7 @@ func everyState(t *testing.T) *play {
 	p.say("T5", "ready_for_review", rules.SignalFields{})
 	p.start(signalbox.RoleCI, "T5")
 	p.do(rules.Order{What: rules.OrderPause, Work: "T8", Actor: "ann"})
-	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "nobody buys it", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "no customer wants it", Actor: "ann"})
 	p.start(signalbox.RoleDeveloper, "T10")
 	p.say("T10", "infra_blocked", rules.SignalFields{Summary: "the disk is full"})
 	p.start(signalbox.RoleRemediation, "R-1")
@@ -65,7 +65,7 @@ func everyState(t *testing.T) *play {
 }
 
 func (p *play) look(live map[string]string) view {
-	return look(p.s, "counter", playBegins, p.now, live)
+	return newView(p.s, "counter", playBegins, p.now, live)
 }
 
 // checkSize fails if a board does not keep to its size.
@@ -124,7 +124,7 @@ func TestBoardOfAThousandTasks(t *testing.T) {
 
 func TestBoardOfHostileAndWideText(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "計数器を守る、そして十六進数で数える、さらに文書を書く"), planned("T2", strings.Repeat("very long title ", 50)),
-		planned("T3", "👍👍👍👍👍👍👍👍👍👍👍👍👍👍👍"), planned("a-task-with-a-very-long-id-that-nobody-would-type", "x"), planned("T5", "bidi \u202e override"))
+		planned("T3", "👍👍👍👍👍👍👍👍👍👍👍👍👍👍👍"), planned("a-task-with-a-very-long-id-that-is-hard-to-type", "x"), planned("T5", "bidi \u202e override"))
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.start(signalbox.RoleDeveloper, "T2")
@@ -147,40 +147,40 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	compareGolden(t, "board-hostile", board(v, 80, 24, p.now, drawing{}))
 }
 
-func TestNothingTicksWhileNobodyWorks(t *testing.T) {
+func TestIdleScreenDoesNotTick(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
-	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil)}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil)}
 	if m.tick() != nil {
-		t.Error("it ticks though nobody works")
+		t.Error("it ticks while no agent is at work")
 	}
-	if m.view.rests() {
+	if m.view.idle() {
 		t.Error("it rests though somebody could work")
 	}
 	p.start(signalbox.RoleDeveloper, "T1")
-	if _, next := m.Update(looked{p.look(nil)}); next == nil {
+	if _, next := m.Update(viewMsg{p.look(nil)}); next == nil {
 		t.Error("it does not tick though somebody works")
 	}
-	if _, next := m.Update(looked{p.look(nil)}); next != nil {
+	if _, next := m.Update(viewMsg{p.look(nil)}); next != nil {
 		t.Error("it ticks twice")
 	}
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
 	m.ticking = false
-	m.Update(looked{p.look(nil)})
-	if m.ticking || !m.resting {
+	m.Update(viewMsg{p.look(nil)})
+	if m.ticking || !m.idling {
 		t.Error("it ticks while only a question is open, or does not come to rest")
 	}
-	if m.Update(rested{m.view.seq - 1}); m.settled || !m.resting {
+	if m.Update(idleMsg{m.view.seq - 1}); m.idled || !m.idling {
 		t.Error("it comes to rest though the ledger has just moved")
 	}
-	if _, quit := m.Update(rested{m.view.seq}); quit == nil || !m.settled {
+	if _, quit := m.Update(idleMsg{m.view.seq}); quit == nil || !m.idled {
 		t.Error("it does not come to rest")
 	}
 }
 
 func TestKeys(t *testing.T) {
 	p := manyTasks(t, 100)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &Sideline{}}}, view: p.look(nil), width: 80, height: 24}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
 	for _, step := range []struct {
 		key    string
 		offset int
@@ -193,7 +193,7 @@ func TestKeys(t *testing.T) {
 		m.interrupted = false
 		m.press(keys[0])
 		if m.press("x"); m.drawing.asks || m.interrupted {
-			t.Error("another key does not go on")
+			t.Error("another key does not continue")
 		}
 		m.press(keys[0])
 		if _, quit := m.press(keys[1]); quit == nil || !m.interrupted {
@@ -204,7 +204,7 @@ func TestKeys(t *testing.T) {
 }
 
 // screenOn is what New returns for a terminal.
-func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *Sideline, title string) *screen {
+func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *DeferredWriter, title string) *screen {
 	t.Helper()
 	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: stderr, Getenv: environment("TERM", "xterm")}).(*screen)
 	if !ok {
@@ -239,7 +239,7 @@ func TestScreenEndsInOrder(t *testing.T) {
 func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
 	b := boxWithPlan(t)
 	out, stderr := &lines{written: make(chan struct{}, 1)}, &lines{written: make(chan struct{}, 1)}
-	s := screenOn(t, b, out, NewSideline(stderr), "counter")
+	s := screenOn(t, b, out, NewDeferredWriter(stderr), "counter")
 	stop := showing(s)
 	<-out.written
 	io.WriteString(s.o.Stderr, "warning: no room\n")
@@ -254,7 +254,7 @@ func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestScreenRestsUntilSomethingCanGoOn(t *testing.T) {
+func TestIdleScreenWaitsForTheRun(t *testing.T) {
 	b := boxWithPlan(t)
 	order := func(what rules.OrderKind) {
 		t.Helper()
@@ -266,9 +266,9 @@ func TestScreenRestsUntilSomethingCanGoOn(t *testing.T) {
 	out := &lines{written: make(chan struct{}, 1)}
 	s := screenOn(t, b, out, nil, "")
 	ended := make(chan error, 1)
-	go func() { ended <- s.rest(t.Context(), &screenModel{width: 80, height: 24}) }()
+	go func() { ended <- s.waitWhileIdle(t.Context(), &screenModel{width: 80, height: 24}) }()
 	<-out.written
-	if got := out.String(); !strings.Contains(got, "the run is paused: signalbox resume goes on") || !strings.Contains(got, "nothing runs") {
+	if got := out.String(); !strings.Contains(got, "the run is paused; continue with: signalbox resume") || !strings.Contains(got, "nothing is running") {
 		t.Errorf("%q", got)
 	}
 	order(rules.OrderResume)

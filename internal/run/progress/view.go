@@ -11,31 +11,30 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// view is what the screen shows of a run: plain values, so that drawing it is a function of them. All text of agents in it is
-// escaped already.
+// view holds what a screen shows, as plain values, so that drawing is a function of them. Its text is already escaped.
 type view struct {
 	seq      uint64 // of the last event
 	title    string
 	began    time.Time
 	standing rules.Standing
-	// tasks and done count the plan's tasks, running the agents and checks at work, slots how many agents may be.
+	// tasks and done count the tasks of the plan, running the agents and checks at work, slots the most agents at once.
 	tasks, done, running, slots int
 	spent                       rules.Spent
 	lanes                       []lane
 	story                       []event // what happened last, the newest at the end
 	questions                   []asked
-	notices                     []string // what keeps the whole run from going on
+	notices                     []string // why the whole run is waiting
 	warning                     string   // the last thing written to standard error
-	drafts                      bool     // whether any task has to be specified first
+	drafts                      bool     // some task must be specified first
 }
 
-// asked is an open question, or a merge that waits for a yes, which has no id.
+// asked is an open question, or a merge that needs approval and has no id.
 type asked struct{ id, work, text, command string }
 
 // event is a line of the story.
 type event struct{ clock, work, text string }
 
-// stage is a stop on the way of a task.
+// stage is a station on the way of a task.
 type stage int
 
 const (
@@ -48,41 +47,41 @@ const (
 	stageDone
 )
 
-// condition is how a task fares at its stage.
+// condition is how a task waitingFor at its stage.
 type condition int
 
 const (
-	laneAtWork    condition = iota
-	laneAsking              // waits for the human
-	laneRemedied            // waits for a remediation
-	laneParked              // its agent waits for an expert or a file
-	laneReady               // could be worked on, and waits for a slot
-	laneWaiting             // for other tasks
-	lanePaused              // by order
-	laneCancelled           // by order
+	laneAtWork        condition = iota
+	laneAsking                  // for the human
+	laneInRemediation           // waits for a remediation
+	laneParked                  // its agent waits for an expert or a file
+	laneReady                   // waits for a slot
+	laneWaiting                 // for other tasks
+	lanePaused                  // by order
+	laneCancelled               // by order
 	laneDone
 )
 
-// lane is a task on its way.
+// lane is one task on the board.
 type lane struct {
 	id, title string
 	kind      rules.Kind
 	at        stage
 	is        condition
-	// who is at work, the how-many-eth of its role it is, and since when.
+	// who is at work, which attempt of its role it is, and since when.
 	who     string
 	attempt int
 	since   time.Time
-	// reworks is how often it was sent back, mishaps how often an agent failed or said nothing that counts.
-	reworks, mishaps int
-	// note is what it waits for, or what its agent is doing.
+	// reworks counts how often it was sent back, failures how often an agent failed or sent no valid signal.
+	reworks, failures int
+	// note is what the task waits for, or what its agent is doing.
 	note    string
 	percent int
 	took    time.Duration // of a task that is done
 }
 
-// look fills a view from the state. live is what agents do, by session.
-func look(s *rules.State, title string, began, now time.Time, live map[string]string) view {
+// newView makes a view of the state. live is the activity of agents, by session.
+func newView(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
 	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent()}
 	if v.title == "" {
@@ -109,21 +108,21 @@ func look(s *rules.State, title string, began, now time.Time, live map[string]st
 		}
 	}
 	for _, id := range st.Approvals {
-		v.questions = append(v.questions, asked{"", id, "waits for your yes to its merge", "signalbox approve " + id})
+		v.questions = append(v.questions, asked{"", id, "is ready to merge and needs your approval", "signalbox approve " + id})
 	}
 	v.notices = noticesOf(s, st, now)
 	return v
 }
 
-// rests tells whether nothing can go on by itself.
-func (v *view) rests() bool { return v.running == 0 && v.standing != rules.StandingWorking }
+// idle reports whether nothing is running or about to run.
+func (v *view) idle() bool { return v.running == 0 && v.standing != rules.StandingWorking }
 
-// asksTheSameAs tells whether two views want the same of the user.
-func (v *view) asksTheSameAs(other view) bool {
+// needsTheSame reports whether two views ask the same of the user.
+func (v *view) needsTheSame(other view) bool {
 	return v.standing == other.standing && v.done == other.done && slices.Equal(v.questions, other.questions) && slices.Equal(v.notices, other.notices)
 }
 
-// rank puts what all work stands on before the tasks.
+// rank puts baselines and remediations, which all tasks depend on, before the tasks.
 func rank(kind rules.Kind) int {
 	return slices.Index([]rules.Kind{rules.KindBaseline, rules.KindRemediation, rules.KindExpert, rules.KindTask}, kind)
 }
@@ -134,7 +133,7 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	case s.Cancelled() != "":
 		notices = append(notices, "the run is cancelled ("+onScreen(s.Cancelled())+")")
 	case s.Paused():
-		notices = append(notices, "the run is paused: signalbox resume goes on")
+		notices = append(notices, "the run is paused; continue with: signalbox resume")
 	case st.Standing == rules.StandingStuck:
 		for _, reason := range st.Reasons {
 			notices = append(notices, "stuck: "+onScreen(reason))
@@ -142,7 +141,7 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	}
 	for _, role := range rules.DispatchRoles() {
 		if until := s.Limited(role); until.After(now) {
-			notices = append(notices, "rate limit: no "+string(role)+" before "+until.Local().Format(time.TimeOnly))
+			notices = append(notices, "rate limit: no "+string(role)+" until "+until.Local().Format(time.TimeOnly))
 		}
 	}
 	return notices
@@ -154,10 +153,10 @@ func laneOf(s *rules.State, w *rules.Work, live map[string]string) lane {
 	if phase == signalbox.PhaseBlocked {
 		phase = w.BlockedFrom
 	}
-	trip := tripOf(w)
-	l := lane{id: w.ID, title: onScreen(w.Title), kind: t.Kind, at: stageOf(phase, t), reworks: trip.reworks, mishaps: t.Counts.Unknown + t.Counts.Incompletes, took: trip.took}
+	effort := effortOf(w)
+	l := lane{id: w.ID, title: onScreen(w.Title), kind: t.Kind, at: stageOf(phase, t), reworks: effort.reworks, failures: t.Counts.Unknown + t.Counts.Incompletes, took: effort.took}
 	for _, n := range t.Timeouts {
-		l.mishaps += n
+		l.failures += n
 	}
 	if t.Progress != nil && w.Lease != nil && w.Present != nil && !t.Progress.At.Before(w.Present.From) {
 		l.percent = t.Progress.Percent
@@ -178,7 +177,7 @@ func laneOf(s *rules.State, w *rules.Work, live map[string]string) lane {
 	case len(t.Questions) > 0:
 		l.is, l.note = laneAsking, "asks "+strings.Join(t.Questions, ", ")
 	case t.Remedy != "":
-		l.is, l.note = laneRemedied, t.Remedy
+		l.is, l.note = laneInRemediation, t.Remedy
 	case t.Paused:
 		l.is = lanePaused
 	default:
@@ -204,8 +203,8 @@ func roleName(w *rules.Work) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(w.Lease.Role), "business-"), "-", " ")
 }
 
-// onScreen makes text of an agent one line that a terminal can show: escaped, and with no more marks on a letter than
-// languages have, since they would spill over other lines.
+// onScreen returns text on one line that is safe for a terminal: escaped, and with few combining marks per letter, because
+// stacks of them would spill over other lines.
 func onScreen(text string) string {
 	marks := 0
 	return strings.Map(func(r rune) rune {
@@ -220,10 +219,10 @@ func onScreen(text string) string {
 	}, oneLine(text))
 }
 
-// maxMarks is how many marks a letter may have.
+// maxMarks is the most combining marks per letter.
 const maxMarks = 3
 
-// waitsFor tells a task that could be worked on from one that waits for others.
+// waitsFor reports whether a task is ready, or what it waits for.
 func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
 	var open []string
 	for _, id := range s.OpenBlockers(w) {
@@ -236,7 +235,7 @@ func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
 		return laneWaiting, strings.Join(open, ", ")
 	}
 	if p, ok := s.Policy(); ok && p.ApproveMerge && w.Task.Audited && !w.Task.Approved && w.Phase == signalbox.PhaseReadyForMerge {
-		return laneAsking, "waits for your yes"
+		return laneAsking, "needs approval"
 	}
 	return laneReady, ""
 }

@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// took is a time as people say it: 1m38s, 2h05m.
+// took formats a duration: 1m38s, 2h05m.
 func took(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	switch h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60; {
@@ -23,7 +23,7 @@ func took(d time.Duration) string {
 	}
 }
 
-// tokens is a number of tokens as people say it: 950, 12.3k, 4.5M.
+// tokens formats a number of tokens: 950, 12.3k, 4.5M.
 func tokens(n int64) string {
 	switch {
 	case n < 1000:
@@ -35,7 +35,7 @@ func tokens(n int64) string {
 	}
 }
 
-// dollars is a cost in millionths of a dollar.
+// dollars formats a cost in millionths of a dollar.
 func dollars(micros int64) string {
 	if micros > 0 && micros < 10_000 {
 		return fmt.Sprintf("$%.4f", float64(micros)/1e6)
@@ -43,31 +43,29 @@ func dollars(micros int64) string {
 	return fmt.Sprintf("$%.2f", float64(micros)/1e6)
 }
 
-// nth is 1st, 2nd, 3rd, 4th.
-func nth(n int) string {
-	ending := "th"
-	if n/10%10 != 1 {
-		switch n % 10 {
-		case 1:
-			ending = "st"
-		case 2:
-			ending = "nd"
-		case 3:
-			ending = "rd"
-		}
+// nth returns 1st, 2nd, 3rd, 4th.
+func nth(n int) string { return text.Ordinal(n) }
+
+// attempt returns the number of an attempt for the end of a sentence, and nothing for the first.
+func attempt(n int) string {
+	if n <= 1 {
+		return ""
 	}
-	return fmt.Sprintf("%d%s", n, ending)
+	return fmt.Sprintf(" (attempt %d)", n)
 }
 
-// count is a number of things: 1 task, 2 tasks.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
+// times returns how often something happened for the end of a sentence, and nothing for the first time.
+func times(n int) string {
+	if n <= 1 {
+		return ""
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf(" (%s time)", nth(n))
 }
 
-// oneLine is printable text on one line: its ends of lines are spaces.
+// count returns a number with its noun: 1 task, 2 tasks.
+func count(n int, noun string) string { return text.Count(n, noun) }
+
+// oneLine returns escaped text on one line, with spaces for line ends.
 func oneLine(s string) string {
 	return text.Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(s)))
 }

@@ -34,26 +34,26 @@ func TestRefusalsSayWhy(t *testing.T) {
 		count  int
 		want   string
 	}{
-		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1, "AUDIT_PASSED: a developer may not send it"},
-		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12, "AUDIT_PASSED (12 times): a developer may not send it"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: the developer of 'T1' sent ready_for_review about 'T9'", 1, "READY_FOR_REVIEW: it is about T9, and it works on T1"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "", 1, "READY_FOR_REVIEW: it is not about T1"},
-		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1, "READY_FOR_REVIEW: it stands in a code block"},
-		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1, "READY_FOR_REVIEW: it is in a prompt for somebody else"},
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1, "AUDIT_PASSED: a developer must not send it"},
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12, "AUDIT_PASSED (12 times): a developer must not send it"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1, "READY_FOR_REVIEW: it names T9, but the session works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: the developer of 'T1' sent ready_for_review about 'T9'", 1, "READY_FOR_REVIEW: it names T9, but the session works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "", 1, "READY_FOR_REVIEW: it does not name T1"},
+		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1, "READY_FOR_REVIEW: inside a code block"},
+		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1, "READY_FOR_REVIEW: inside a prompt for another agent"},
 		{"ready_for_review", signalbox.ReasonNearMiss, "no colon after the name: send the line bare, at column 0: READY_FOR_REVIEW: T1", 1,
-			"READY_FOR_REVIEW: almost (no colon after the name): send the line bare, at column 0: READY_FOR_REVIEW: T1"},
-		{"agent_exit", signalbox.ReasonMalformed, "line 3: no such field", 1, "agent_exit: it cannot be read: line 3: no such field"},
-		{"ready_for_review", signalbox.ReasonTooLarge, "about T1", 1, "READY_FOR_REVIEW: it is too large"},
-		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1, "signal: there is no such signal: the types are a and b"},
-		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1, "READY_FOR_REVIEW: it does not carry the key of the session"},
+			"READY_FOR_REVIEW: near miss (no colon after the name): send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		{"agent_exit", signalbox.ReasonMalformed, "line 3: no such field", 1, "agent_exit: malformed: line 3: no such field"},
+		{"ready_for_review", signalbox.ReasonTooLarge, "about T1", 1, "READY_FOR_REVIEW: too large"},
+		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1, "signal: unknown signal: the types are a and b"},
+		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1, "READY_FOR_REVIEW: wrong session key"},
 		{"review_passed", signalbox.ReasonAmbiguous, "about T1", 1, "REVIEW_PASSED: the turn contradicts itself"},
 		{"renew", signalbox.ReasonStaleLease, "stale lease: epoch 3 of work 'T1' is over, and no session holds the work", 1,
 			"renew: stale lease: epoch 3 of work 'T1' is over, and no session holds the work"},
 		{"agent_exit", signalbox.ReasonPhaseMismatch, "", 1, "agent_exit: phase mismatch"},
 	} {
 		e := eventAbout(t, "SignalRefused", "T1", session, rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail, Count: tt.count})
-		if got, detail := (saying{s: p.s}).line(e); got != "refused "+tt.want || detail != "" {
+		if got, detail := (describer{s: p.s}).line(e); got != "refused "+tt.want || detail != "" {
 			t.Errorf("%s: %q, %q; want %q", tt.reason, got, detail, tt.want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	good := rules.CheckRow{Check: "vet", Environment: "linux", Passed: true}
 	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1}, Millis: 10}
 	slow := rules.CheckRow{Check: "slow", Environment: "linux", Exit: 143, Millis: 60_001}
-	y := saying{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
+	y := describer{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
 		printed: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
 	for _, tt := range []struct {
 		ran          rules.ChecksRan
@@ -81,7 +81,7 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		}
 	}
 	ready := eventAbout(t, "SignalHeard", "T1", "", rules.SignalHeard{Signal: "ready_for_review"})
-	if text, _ := y.line(ready); text != "ready for review, checks run" {
+	if text, _ := y.line(ready); text != "ready for review; running checks" {
 		t.Errorf("with checks: %q", text)
 	}
 	y.limits = map[string]time.Duration{}
@@ -92,7 +92,7 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 
 func TestTurnSignalsSayWhy(t *testing.T) {
 	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
-	if text, detail := (saying{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
+	if text, detail := (describer{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
 		t.Errorf("%q, %q", text, detail)
 	}
 }
@@ -105,8 +105,8 @@ func TestTurnSignalsNameTheTask(t *testing.T) {
 	for actor, want := range map[string]string{p.held["T1"].Session: "T1", "ann": ""} {
 		e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "agent", Turn: 1, Signal: "need_turn"})
 		e.Actor = actor
-		teller := teller{zone: time.UTC, standing: rules.StandingWorking}
-		if story := teller.tell(p.s, []signalbox.Event{*e}, nil); len(story) == 0 || story[0].work != want {
+		reporter := reporter{zone: time.UTC, standing: rules.StandingWorking}
+		if story := reporter.reports(p.s, []signalbox.Event{*e}, nil); len(story) == 0 || story[0].work != want {
 			t.Errorf("%s: %+v, want %q", actor, story, want)
 		}
 	}
@@ -119,17 +119,17 @@ func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := []rules.CheckRow{{Check: "test", Output: digest}, {Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8}, Passed: true}}
-	teller := newTeller(b)
-	printed := teller.printed([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
+	reporter := newReporter(b)
+	printed := reporter.printed([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
 	if len(printed) != 2 || printed[digest] != "FAIL b" || printed[signalbox.Hash{9}] != "" {
 		t.Errorf("%v", printed)
 	}
 }
 
-func TestPreviewOfAStreamIsWhatItSays(t *testing.T) {
+func TestPreviewOfAStream(t *testing.T) {
 	stream := `{"type":"system","subtype":"init"}` + "\n" + `{"type":"assistant","message":{"content":[{"type":"text","text":"I am done!"}]}}` + "\n" + `{"type":"resu`
 	for preview, want := range map[string]string{stream: "I am done!", "I am\ndone!": "I am\ndone!", `{"type":"system","subty`: ""} {
-		if got := gist(preview); got != want {
+		if got := lastActivity(preview); got != want {
 			t.Errorf("%q: %q, want %q", preview, got, want)
 		}
 	}
@@ -177,8 +177,8 @@ func TestTimeIsWhatAgentsWorked(t *testing.T) {
 	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
 	p.develop("T1")
 	w, _ := p.s.Work("T1")
-	if trip := tripOf(w); trip.agents != 2 || trip.took != 4*time.Second {
-		t.Errorf("%+v", trip)
+	if effort := effortOf(w); effort.agents != 2 || effort.took != 4*time.Second {
+		t.Errorf("%+v", effort)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestWaitsForWhatIsCancelled(t *testing.T) {
 	}
 }
 
-func TestTableSaysWhatWaitsForAYes(t *testing.T) {
+func TestTableShowsApprovals(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true}, planned("T1", "count"))
 	p.check("B-1")
 	p.develop("T1")
@@ -202,7 +202,7 @@ func TestTableSaysWhatWaitsForAYes(t *testing.T) {
 	p.say("T1", "audit_passed", rules.SignalFields{})
 	var words strings.Builder
 	writeTasks(&words, p.s)
-	if !strings.Contains(words.String(), "T1    waits for your yes  3 ") {
+	if !strings.Contains(words.String(), "T1    needs approval  3 ") {
 		t.Error(&words)
 	}
 }

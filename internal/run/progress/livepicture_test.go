@@ -84,8 +84,8 @@ func (w *watched) String() string {
 	return w.all.String()
 }
 
-// await waits until something is to be read on the terminal. It tells its size again and again, since what is no terminal is
-// said to have none when the program is ready, and nobody knows when that is.
+// await waits until the terminal shows something. It sends the window size again and again, because the program resets it to
+// zero for something that is not a terminal when it is ready, and there is no way to know when that is.
 func (w *watched) await(p *Picture, want string) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -118,7 +118,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// A picture that nobody ever saw can be closed, too.
+// A picture can be closed before it is shown.
 func TestPictureClosedAtOnce(t *testing.T) {
 	p := NewPicture(&watched{})
 	p.Close()

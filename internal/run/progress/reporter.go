@@ -13,23 +13,23 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// told is a thing that happened, in words. They are an agent's in part, and not escaped.
-type told struct {
+// report is one event in words. The text is not escaped, and parts of it may come from an agent.
+type report struct {
 	at                 time.Time
 	work, text, detail string
 }
 
-// teller tells what happens in a box.
-type teller struct {
+// reporter turns the events of a box into reports.
+type reporter struct {
 	b        *box.Box
 	zone     *time.Location
 	began    time.Time
-	standing rules.Standing // the last that was told of
+	standing rules.Standing // that was reported last
 	limits   map[string]time.Duration
 }
 
-func newTeller(b *box.Box) teller {
-	t := teller{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking}
+func newReporter(b *box.Box) reporter {
+	t := reporter{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking}
 	if b != nil && b.Config != nil {
 		t.limits = map[string]time.Duration{}
 		for _, check := range b.Config.Checks {
@@ -42,13 +42,13 @@ func newTeller(b *box.Box) teller {
 	return t
 }
 
-// tell tells what people want to know of some events, and how the run stands after them if that has changed.
-func (t *teller) tell(s *rules.State, events []signalbox.Event, printed map[signalbox.Hash]string) (story []told) {
-	y := saying{s, t.zone, t.limits, printed}
+// reports describes some events, and the standing of the run if it changed.
+func (t *reporter) reports(s *rules.State, events []signalbox.Event, printed map[signalbox.Hash]string) (story []report) {
+	y := describer{s, t.zone, t.limits, printed}
 	for i := range events {
 		e := &events[i]
 		if text, detail := y.line(e); text != "" {
-			story = append(story, told{e.Time, y.about(e), text, detail})
+			story = append(story, report{e.Time, y.about(e), text, detail})
 		}
 	}
 	at := events[len(events)-1].Time
@@ -58,16 +58,16 @@ func (t *teller) tell(s *rules.State, events []signalbox.Event, printed map[sign
 	}
 	t.standing = st.Standing
 	if text := standingLine(st, at.Sub(t.began), t.zone); text != "" {
-		story = append(story, told{at: at, text: text})
+		story = append(story, report{at: at, text: text})
 	}
 	return story
 }
 
-// maxPrinted is how much is read of what a check printed.
+// maxPrinted is how much of the output of a check is read.
 const maxPrinted = 1 << 20
 
-// printed reads the last lines of what the checks printed that failed. It is best effort: that they failed is known.
-func (t *teller) printed(events []signalbox.Event) map[signalbox.Hash]string {
+// printed returns the last output line of each failed check. It is best effort: the failure itself is already known.
+func (t *reporter) printed(events []signalbox.Event) map[signalbox.Hash]string {
 	printed := map[signalbox.Hash]string{}
 	for i := range events {
 		if events[i].Type != rules.TypeChecksRan {
@@ -82,7 +82,7 @@ func (t *teller) printed(events []signalbox.Event) map[signalbox.Hash]string {
 	return printed
 }
 
-func (t *teller) lastLine(blob signalbox.Hash) string {
+func (t *reporter) lastLine(blob signalbox.Hash) string {
 	r, err := t.b.Blob(context.Background(), blob)
 	if err != nil {
 		return ""
@@ -93,17 +93,17 @@ func (t *teller) lastLine(blob signalbox.Hash) string {
 	return clipped(strings.TrimSpace(lines[strings.LastIndexByte(lines, '\n')+1:]))
 }
 
-// standingLine is how a run stands in one line, "" if it is at work.
+// standingLine describes the standing of a run. It is empty while the run is working.
 func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) string {
 	switch st.Standing {
 	case rules.StandingComplete:
 		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"), took(elapsed))
 	case rules.StandingAsking:
-		return "waits for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ")
+		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ")
 	case rules.StandingLimited:
-		return "waits for a rate limit to end at " + st.Wake.In(zone).Format(time.TimeOnly)
+		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
 	case rules.StandingPaused:
-		return "paused: " + strings.Join(st.Reasons, "; ") + "; signalbox resume goes on"
+		return "paused: " + strings.Join(st.Reasons, "; ") + "; continue with: signalbox resume"
 	case rules.StandingStuck:
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}

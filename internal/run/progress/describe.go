@@ -10,25 +10,25 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// as reads the body of an event. What a newer signalbox wrote reads as far as it is known.
+// as decodes the body of an event, as far as this version knows its fields.
 func as[B any](e *signalbox.Event) B {
 	var b B
 	json.Unmarshal(e.Data, &b)
 	return b
 }
 
-// saying puts events into words.
-type saying struct {
+// describer describes events in words.
+type describer struct {
 	s    *rules.State
 	zone *time.Location
-	// limits is how long each check may take, nil when that is not known. Without any check it is empty.
+	// limits is the timeout of each check. It is nil if the checks are not known, and empty if there are none.
 	limits map[string]time.Duration
-	// printed is the last line of what checks printed, of those that failed.
+	// printed is the last output line of each failed check.
 	printed map[signalbox.Hash]string
 }
 
-// line is what an event means to people, and what there is to say about it; "" for what nobody wants to know.
-func (y saying) line(e *signalbox.Event) (text, detail string) {
+// line returns a short description of an event and a detail. Both are empty for events that people do not need to see.
+func (y describer) line(e *signalbox.Event) (text, detail string) {
 	for _, say := range []func(*signalbox.Event) (string, string){y.agent, y.verdict, y.trouble, y.remedy, y.asking, y.operator} {
 		if text, detail = say(e); text != "" {
 			return text, detail
@@ -37,16 +37,16 @@ func (y saying) line(e *signalbox.Event) (text, detail string) {
 	return "", ""
 }
 
-// about is the work that an event is about. What a tree heard names none: it is that of the agent which played it.
-func (y saying) about(e *signalbox.Event) string {
+// about returns the work that an event belongs to. A turn signal names none; it belongs to the work of its agent.
+func (y describer) about(e *signalbox.Event) string {
 	if session, known := y.s.Session(e.Actor); known && e.Type == rules.TypeTurnSignalHeard && len(session.Held) > 0 {
 		return session.Held[len(session.Held)-1].Work
 	}
 	return e.Work
 }
 
-// role is who speaks in an event.
-func (y saying) role(e *signalbox.Event) string {
+// role is who hasActivity in an event.
+func (y describer) role(e *signalbox.Event) string {
 	session, known := y.s.Session(e.Session)
 	if !known {
 		return "agent"
@@ -57,7 +57,7 @@ func (y saying) role(e *signalbox.Event) string {
 	return string(session.Role)
 }
 
-func (y saying) title(work string) string {
+func (y describer) title(work string) string {
 	w, known := y.s.Work(work)
 	if !known {
 		return ""
@@ -65,11 +65,11 @@ func (y saying) title(work string) string {
 	return w.Title
 }
 
-// agent is about what agents do.
-func (y saying) agent(e *signalbox.Event) (text, detail string) {
+// agent describes what agents do.
+func (y describer) agent(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeAgentStarted:
-		return fmt.Sprintf("%s starts (%s)", y.role(e), nth(as[rules.AgentStarted](e).Attempt)), y.title(e.Work)
+		return y.role(e) + " started" + attempt(as[rules.AgentStarted](e).Attempt), y.title(e.Work)
 	case rules.TypeProgressReported:
 		b := as[rules.ProgressReported](e)
 		if b.Percent == 0 {
@@ -79,13 +79,13 @@ func (y saying) agent(e *signalbox.Event) (text, detail string) {
 	case rules.TypeSignalHeard:
 		switch as[rules.SignalHeard](e).Signal {
 		case "ready_for_review":
-			return "ready for review" + y.checksRun(", "), ""
+			return "ready for review" + y.checksRun(), ""
 		case "review_passed":
 			return "review passed", ""
 		case "audit_passed":
 			return "audit passed", ""
 		case "remediation_complete":
-			return "mended, it says" + y.checksRun("; "), ""
+			return "remediation complete" + y.checksRun(), ""
 		}
 	case rules.TypeTurnSignalHeard:
 		b := as[rules.TurnSignalHeard](e)
@@ -99,24 +99,24 @@ func (y saying) agent(e *signalbox.Event) (text, detail string) {
 		}
 		return "specified, confidence " + b.Confidence, "with " + strings.Join(b.SubTasks, ", ")
 	case rules.TypeSessionResumed:
-		return y.role(e) + " goes on", ""
+		return y.role(e) + " resumed", ""
 	}
 	return "", ""
 }
 
-// verdict is about what came of the work.
-func (y saying) verdict(e *signalbox.Event) (text, detail string) {
+// verdict describes results: checks, reviews, merges.
+func (y describer) verdict(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeChecksRan:
 		text, detail := y.checks(as[rules.ChecksRan](e))
 		if w, known := y.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
-			text = "on the base: " + text
+			text = "baseline: " + text
 		}
 		return text, detail
 	case rules.TypeReworkOrdered:
 		b := as[rules.ReworkOrdered](e)
 		switch b.Cause {
-		case "checks": // ChecksRan said so
+		case "checks": // ChecksRan already reported it
 			return "", ""
 		case "merge":
 			return "not merged: " + b.Summary, ""
@@ -124,7 +124,7 @@ func (y saying) verdict(e *signalbox.Event) (text, detail string) {
 		return b.Cause + " failed: " + b.Summary, ""
 	case rules.TypeMergeRequested:
 		if p, ok := y.s.Policy(); ok && p.ApproveMerge {
-			return "waits for your yes to the merge", "give it with: signalbox approve " + e.Work
+			return "ready to merge, waiting for your approval", "approve with: signalbox approve " + e.Work
 		}
 	case rules.TypeMergeApproved:
 		return "merge approved by " + e.Actor, ""
@@ -142,16 +142,16 @@ func (y saying) verdict(e *signalbox.Event) (text, detail string) {
 	return "", ""
 }
 
-// checksRun says that the checks are next, if there are any.
-func (y saying) checksRun(before string) string {
+// checksRun announces the checks, if there are any.
+func (y describer) checksRun() string {
 	if y.limits != nil && len(y.limits) == 0 {
 		return ""
 	}
-	return before + "checks run"
+	return "; running checks"
 }
 
-// checks says what was wrong, and what the first check that failed printed last.
-func (y saying) checks(b rules.ChecksRan) (text, detail string) {
+// checks describes the results of checks. The detail is the last line that the first failed check printed.
+func (y describer) checks(b rules.ChecksRan) (text, detail string) {
 	var failed []string
 	for _, r := range b.Rows {
 		if r.Passed {
@@ -174,13 +174,13 @@ func (y saying) checks(b rules.ChecksRan) (text, detail string) {
 		text = strings.TrimSuffix("refused: it edited protected files: "+strings.Join(b.Protected, ", ")+"; "+text, "; ")
 	}
 	if len(b.Differs) > 0 {
-		text += "; the agent said otherwise of " + strings.Join(b.Differs, ", ")
+		text += "; the agent reported otherwise for " + strings.Join(b.Differs, ", ")
 	}
 	return text, detail
 }
 
-// ending is how a check that failed ended.
-func (y saying) ending(r rules.CheckRow) string {
+// ending describes how a failed check ended.
+func (y describer) ending(r rules.CheckRow) string {
 	if limit := y.limits[r.Check]; limit > 0 && r.Millis >= limit.Milliseconds() {
 		return "timed out after " + took(limit)
 	}

@@ -9,24 +9,24 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// Picture shows lines on a terminal that change in place, for as long as it is not closed. It takes no keys.
+// Picture shows lines on a terminal and updates them in place until it is closed. It reads no keys.
 type Picture struct {
 	program *tea.Program
 	ended   chan struct{}
 }
 
-// NewPicture takes over a terminal.
+// NewPicture starts drawing on a terminal.
 func NewPicture(terminal io.Writer) *Picture {
 	p := &Picture{ended: make(chan struct{}),
 		program: tea.NewProgram(&pictureModel{height: 24, width: 80}, tea.WithOutput(terminal), tea.WithInput(nil), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))}
 	go func() {
 		defer close(p.ended)
-		p.program.Run() // a terminal that cannot show it shows nothing
+		p.program.Run() // best effort: a terminal that cannot draw shows nothing
 	}()
 	return p
 }
 
-// Show replaces the lines. The one of that index is in sight, whatever room there is, and so is the status below them.
+// Show replaces the lines. The line with index focus stays visible, and so does the status below them.
 func (p *Picture) Show(lines []string, focus int, status string) {
 	select {
 	case <-p.ended:
@@ -35,7 +35,7 @@ func (p *Picture) Show(lines []string, focus int, status string) {
 	}
 }
 
-// Close takes the picture away and gives the terminal back.
+// Close removes the picture and restores the terminal.
 func (p *Picture) Close() {
 	p.program.Quit()
 	<-p.ended
@@ -67,11 +67,11 @@ func (m *pictureModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *pictureModel) View() tea.View {
 	lines := cropped(m.lines, m.focus, m.width, m.height-1)
 	v := tea.NewView(strings.Join(append(lines, lipgloss.NewStyle().MaxWidth(max(m.width, 10)).Render(m.status)), "\n"))
-	v.AltScreen = true // what was on the terminal comes back
+	v.AltScreen = true // restores the terminal afterwards
 	return v
 }
 
-// cropped are as many of the lines as there is room for, around the one in focus.
+// cropped returns as many lines as fit, around the one in focus.
 func cropped(lines []string, focus, width, height int) []string {
 	height = max(height, 3)
 	from, to := 0, len(lines)

@@ -9,27 +9,27 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// trouble is about what went wrong.
-func (y saying) trouble(e *signalbox.Event) (text, detail string) {
+// trouble describes what went wrong.
+func (y describer) trouble(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeIncompleteLogged:
 		b := as[rules.IncompleteLogged](e)
-		return fmt.Sprintf("left incomplete (%s)", strings.ReplaceAll(string(b.Cause), "_", " ")), b.Summary
+		return fmt.Sprintf("incomplete (%s)", strings.ReplaceAll(string(b.Cause), "_", " ")), b.Summary
 	case rules.TypeBlockerAdded:
-		return "waits for " + strings.Join(as[rules.BlockerAdded](e).On, ", ") + " too", ""
+		return "also blocked by " + strings.Join(as[rules.BlockerAdded](e).On, ", "), ""
 	case rules.TypeUnknownSignalRecovery:
 		b := as[rules.UnknownSignalRecovery](e)
-		return fmt.Sprintf("%s said nothing that counts (%s time), is asked again", y.role(e), nth(b.Attempt)), gist(b.Preview)
+		return y.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", lastActivity(b.Preview)
 	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
-		return fmt.Sprintf("%s %s (%s)", b.Role, failed(rules.FailCause(b.Cause)), nth(b.Count)), b.Detail
+		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), b.Detail
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
-		return fmt.Sprintf("rate limit: no %s before %s", b.Role, b.Until.In(y.zone).Format(time.TimeOnly)), ""
+		return fmt.Sprintf("rate limit: no %s until %s", b.Role, b.Until.In(y.zone).Format(time.TimeOnly)), ""
 	case rules.TypeSignalRefused:
 		return y.refused(e), ""
 	case rules.TypeLeaseExpired:
-		return y.role(e) + " was not heard of, its lease ran out", ""
+		return y.role(e) + " lost its lease: it expired", ""
 	case rules.TypeLeaseReleased:
 		b := as[rules.LeaseReleased](e)
 		if routine(b.Reason) {
@@ -40,26 +40,26 @@ func (y saying) trouble(e *signalbox.Event) (text, detail string) {
 	return "", ""
 }
 
-// failed is how an agent failed.
+// failed describes how an agent failed.
 func failed(cause rules.FailCause) string {
 	switch cause {
 	case rules.FailTimeout:
-		return "ran out of time"
+		return "timed out"
 	case rules.FailCrash:
 		return "crashed"
 	case rules.FailStall:
 		return "stalled"
 	case rules.FailStart:
-		return "could not be started"
+		return "could not start"
 	case rules.FailWorkspace:
-		return "has no workspace"
+		return "could not get a workspace"
 	case rules.FailSignals:
-		return "said nothing that counts"
+		return "sent no valid signal"
 	}
 	return "failed: " + string(cause)
 }
 
-// routine tells the reasons for the end of a lease that another event says better.
+// routine reports whether another event already explains why a lease ended.
 func routine(reason string) bool {
 	switch reason {
 	case "", "checks", "merge", "health audit", "exit", "rate limit", "retry", "the run is cancelled", "the human is asked instead",
@@ -74,57 +74,57 @@ func routine(reason string) bool {
 	return signal
 }
 
-// remedy is about remediations and experts, and about files that two want.
-func (y saying) remedy(e *signalbox.Event) (text, detail string) {
+// remedy describes remediations, experts, and conflicts over files.
+func (y describer) remedy(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeRemediationNeeded:
 		b := as[rules.RemediationNeeded](e)
-		return "held back by remediation " + b.Remediation, b.Issue
+		return "blocked by remediation " + b.Remediation, b.Issue
 	case rules.TypeHealthAudited:
 		b := as[rules.HealthAudited](e)
 		switch {
 		case b.Contradiction:
-			return "said to be healthy, and is not", b.Reason
+			return "reported healthy, but the checks fail", b.Reason
 		case b.Healthy:
 			return "healthy again", ""
 		}
-		return "unhealthy still", b.Reason
+		return "still unhealthy", b.Reason
 	case rules.TypeRemediationRetried:
-		return fmt.Sprintf("is tried again (%s)", nth(as[rules.RemediationRetried](e).Attempt+1)), ""
+		return "trying again" + attempt(as[rules.RemediationRetried](e).Attempt+1), ""
 	case rules.TypeRemediationEnded:
-		return "goes on, " + as[rules.RemediationEnded](e).Remediation + " is over", ""
+		return "resumed: " + as[rules.RemediationEnded](e).Remediation + " is done", ""
 	case rules.TypeExpertRequested:
 		b := as[rules.ExpertRequested](e)
-		return fmt.Sprintf("%s asks expert %s (%s) and is parked", y.role(e), b.Expert, b.Request), b.Type
+		return fmt.Sprintf("%s asks expert %s (%s) and waits", y.role(e), b.Expert, b.Request), b.Type
 	case rules.TypeExpertAdvised:
 		b := as[rules.ExpertAdvised](e)
-		return fmt.Sprintf("advice of %s (%s)", b.Expert, b.Request), ""
+		return fmt.Sprintf("advice from %s (%s)", b.Expert, b.Request), ""
 	case rules.TypeExpertRegistered:
 		b := as[rules.ExpertRegistered](e)
 		return "new expert: " + b.Expert.Name, b.Expert.Gap
 	case rules.TypeFileWaited:
 		b := as[rules.FileWaited](e)
-		return fmt.Sprintf("parked: waits for %s, which %s has", b.File, b.Holder), ""
+		return fmt.Sprintf("waiting for %s, which %s is using", b.File, b.Holder), ""
 	case rules.TypeLocksYielded:
-		return "gives its files up", as[rules.LocksYielded](e).Reason
+		return "released its files", as[rules.LocksYielded](e).Reason
 	case rules.TypeOverlapNoted:
 		if b := as[rules.OverlapNoted](e); b.With != "" {
-			return fmt.Sprintf("changes %s, as %s does", b.File, b.With), ""
+			return fmt.Sprintf("changes %s, and so does %s", b.File, b.With), ""
 		}
 	}
 	return "", ""
 }
 
-// asking is about questions.
-func (y saying) asking(e *signalbox.Event) (text, detail string) {
+// asking describes questions.
+func (y describer) asking(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeQuestionAsked:
 		b := as[rules.QuestionAsked](e)
-		return fmt.Sprintf("asks the human (%s): %s", b.Question, b.Text), answerWith(b.Question)
+		return fmt.Sprintf("asks you (%s): %s", b.Question, b.Text), answerWith(b.Question)
 	case rules.TypeQuestionAnswered:
 		b := as[rules.QuestionAnswered](e)
 		if b.Withdrawn {
-			return b.Question + " no longer matters", ""
+			return b.Question + " withdrawn", ""
 		}
 		return fmt.Sprintf("%s answered by %s", b.Question, e.Actor), b.Answer
 	}
@@ -133,8 +133,8 @@ func (y saying) asking(e *signalbox.Event) (text, detail string) {
 
 func answerWith(question string) string { return "answer with: signalbox answer " + question + " TEXT" }
 
-// operator is about what people order.
-func (y saying) operator(e *signalbox.Event) (text, detail string) {
+// operator describes what people order.
+func (y describer) operator(e *signalbox.Event) (text, detail string) {
 	subject := ""
 	if e.Work == "" {
 		subject = "the run is "
@@ -150,7 +150,7 @@ func (y saying) operator(e *signalbox.Event) (text, detail string) {
 	case rules.TypeCancelled:
 		return subject + "cancelled by " + e.Actor, as[rules.Cancelled](e).Reason
 	case rules.TypeRetried:
-		return subject + "begun anew by " + e.Actor, as[rules.Retried](e).Note
+		return subject + "restarted by " + e.Actor, as[rules.Retried](e).Note
 	}
 	return "", ""
 }

@@ -21,9 +21,9 @@ func TestHearing(t *testing.T) {
 		`{"type":"tool_use","part":{"tool":"bash","state":{"title":"Vets"}}}`:                                           "bash Vets",
 		`{"type":"content","turn":1,"text":"Reading.\nNow vet."}`:                                                       "Now vet.",
 		`{"type":"tool_call","turn":1,"id":"c","name":"read_file","arguments":{"path":"a/b.go"}}`:                       "read_file a/b.go",
-		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxHeard),
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxActivity),
 	} {
-		if got := (hearing{}).hear(line).text; got != want {
+		if got := (activity{}).next(line).text; got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -49,36 +49,36 @@ func TestHearingKeepsTheLastWords(t *testing.T) {
 		`{"type":"system","name":"reply_restarted","text":"It begins again."}`, `{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0}`,
 		strings.Repeat(`{"a":`, 900), `{"text":` + strings.Repeat("[", 900),
 	} {
-		if got := (hearing{text: "before"}).hear(line).text; got != "before" {
+		if got := (activity{text: "before"}).next(line).text; got != "before" {
 			t.Errorf("%.80s: %q", line, got)
 		}
 	}
-	streams := (hearing{}).hear(`{"type":"init"}`).hear("the middle of a line of JSON")
+	streams := (activity{}).next(`{"type":"init"}`).next("the middle of a line of JSON")
 	if streams.text != "" {
 		t.Errorf("%q of a stream of JSON", streams.text)
 	}
 }
 
 func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
-	var h hearing
+	var h activity
 	for _, piece := range []string{`Reading`, ` the`, ` tests.\n`, `Now`, ` vet.`} {
-		h = h.hear(`{"type":"message","role":"assistant","content":"` + piece + `","delta":true}`)
+		h = h.next(`{"type":"message","role":"assistant","content":"` + piece + `","delta":true}`)
 	}
 	if h.text != "Now vet." {
 		t.Errorf("%q", h.text)
 	}
-	h = h.hear(`{"type":"tool_use","tool_name":"ls"}`).hear(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
+	h = h.next(`{"type":"tool_use","tool_name":"ls"}`).next(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
 	if h.text != "Then" {
 		t.Errorf("%q after a tool", h.text)
 	}
 }
 
 func TestHearingJoinsTheContentOfATurn(t *testing.T) {
-	var h hearing
-	content := func(turn, text string) { h = h.hear(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
+	var h activity
+	content := func(turn, text string) { h = h.next(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
 	for _, piece := range []string{`Reading`, ` the tests.\n`, `Now`, ` vet.`} {
 		content("1", piece)
-		h = h.hear(`{"type":"reasoning","turn":1,"text":"Hm."}`)
+		h = h.next(`{"type":"reasoning","turn":1,"text":"Hm."}`)
 	}
 	if h.text != "Now vet." {
 		t.Errorf("%q", h.text)
@@ -86,7 +86,7 @@ func TestHearingJoinsTheContentOfATurn(t *testing.T) {
 	if content("2", "Then"); h.text != "Then" {
 		t.Errorf("%q in another turn", h.text)
 	}
-	h = h.hear(`{"type":"system","name":"reply_restarted","text":"It begins again."}`)
+	h = h.next(`{"type":"system","name":"reply_restarted","text":"It begins again."}`)
 	if content("2", "Again"); h.text != "Again" {
 		t.Errorf("%q in a reply that began again", h.text)
 	}

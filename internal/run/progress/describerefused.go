@@ -9,8 +9,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// refused says what does not count, and why.
-func (y saying) refused(e *signalbox.Event) string {
+// refused describes a refused signal and the reason.
+func (y describer) refused(e *signalbox.Event) string {
 	b := as[rules.SignalRefused](e)
 	said := b.Said
 	if row, known := signalbox.LineSignalNamed(said); known {
@@ -22,49 +22,49 @@ func (y saying) refused(e *signalbox.Event) string {
 	return "refused " + said + ": " + y.why(e, b)
 }
 
-func (y saying) why(e *signalbox.Event, b rules.SignalRefused) string {
+func (y describer) why(e *signalbox.Event, b rules.SignalRefused) string {
 	switch b.Reason {
 	case signalbox.ReasonOutOfRole:
-		return article(y.role(e)) + " may not send it"
+		return article(y.role(e)) + " must not send it"
 	case signalbox.ReasonWrongWork:
 		if named := namedWork.FindStringSubmatch(b.Detail); named != nil {
-			return "it is about " + named[1] + ", and it works on " + e.Work
+			return "it names " + named[1] + ", but the session works on " + e.Work
 		}
-		return "it is not about " + e.Work
+		return "it does not name " + e.Work
 	case signalbox.ReasonFenced:
-		return "it stands in a code block"
+		return "inside a code block"
 	case signalbox.ReasonDelegated:
-		return "it is in a prompt for somebody else"
+		return "inside a prompt for another agent"
 	case signalbox.ReasonNearMiss:
 		if wrong, instead, ok := strings.Cut(b.Detail, ": "); ok {
-			return "almost (" + wrong + "): " + instead
+			return "near miss (" + wrong + "): " + instead
 		}
-		return "almost: " + b.Detail
+		return "near miss: " + b.Detail
 	case signalbox.ReasonMalformed:
-		return withDetail("it cannot be read", b.Detail)
+		return withDetail("malformed", b.Detail)
 	case signalbox.ReasonTooLarge:
-		return "it is too large"
+		return "too large"
 	case signalbox.ReasonUnknownType:
-		return withDetail("there is no such signal", b.Detail)
+		return withDetail("unknown signal", b.Detail)
 	case signalbox.ReasonWrongKey:
-		return "it does not carry the key of the session"
+		return "wrong session key"
 	case signalbox.ReasonAmbiguous:
 		return withDetail("the turn contradicts itself", b.Detail)
 	case signalbox.ReasonDuplicate:
-		return "it said so already"
+		return "already sent"
 	case signalbox.ReasonSuperseded:
-		return "another signal of the turn stands"
+		return "replaced by another signal of the same turn"
 	}
 	if b.Detail == "" {
 		return strings.ReplaceAll(string(b.Reason), "_", " ")
 	}
-	return b.Detail // of a stale lease or another phase it says all
+	return b.Detail // for a stale lease or a phase mismatch it is complete
 }
 
-// namedWork is the work that a refused signal names, as the crew or the rules write it.
+// namedWork finds the work that a refused signal names, as the crew and the rules write it.
 var namedWork = regexp.MustCompile(`\babout '?([^',\s]+)`)
 
-// withDetail adds what is known more exactly. That the signal names its work is not.
+// withDetail appends a detail, unless it only names the work of the signal.
 func withDetail(text, detail string) string {
 	if detail == "" || strings.HasPrefix(detail, "about ") {
 		return text
@@ -72,7 +72,7 @@ func withDetail(text, detail string) string {
 	return text + ": " + detail
 }
 
-// article is a noun with its article.
+// article returns a noun with its article.
 func article(noun string) string {
 	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an " + noun
