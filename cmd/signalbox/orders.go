@@ -46,7 +46,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 			return p.printJSON(answer, "")
 		}
 		done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed", rules.OrderCancel: "cancelled",
-			rules.OrderRetry: "begun anew", rules.OrderApprove: "approved"}[what]
+			rules.OrderRetry: "restarted", rules.OrderApprove: "approved"}[what]
 		already := ""
 		if a.Repeated {
 			already = "already "
@@ -174,7 +174,7 @@ func (c *answerCommand) Run(p *program) error {
 		if c.JSON {
 			return p.printJSON(answer, "")
 		}
-		_, err := fmt.Fprintf(p.out, "%s is answered; %s goes on\n", c.Question, cmp.Or(a.Work, "the run"))
+		_, err := fmt.Fprintf(p.out, "answered %s; %s continues\n", c.Question, cmp.Or(a.Work, "the run"))
 		return err
 	})
 }
@@ -227,7 +227,7 @@ func (c *questionsCommand) find(ctx context.Context, b *box.Box) ([]asked, error
 			}
 		}
 		for _, work := range s.Approvals() {
-			list = append(list, asked{Question: rules.Question{Kind: askedApproval, Work: work, Text: "waits for your yes to its merge"}})
+			list = append(list, asked{Question: rules.Question{Kind: askedApproval, Work: work, Text: "is ready to merge and needs your approval"}})
 		}
 	})
 	for i := range list {

@@ -19,7 +19,7 @@ var (
 	tourWord    = regexp.MustCompile(`'([^']*)'|(\S+)`)
 )
 
-// varies lists what is another one each time, with what stands for it in a comparison.
+// varies lists what differs from run to run, with what replaces it in a comparison.
 var varies = []struct {
 	what *regexp.Regexp
 	by   string
@@ -45,18 +45,18 @@ func steady(text string) string {
 	return strings.TrimSuffix(text, "\n")
 }
 
-func readReadme(t *testing.T) string {
+func readDocument(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(filepath.Join("../..", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// TestReadmeShowsRealOutput does the tour, command by command, in a folder that has the examples.
-func TestReadmeShowsRealOutput(t *testing.T) {
-	readme := readReadme(t)
+// TestTourShowsRealOutput runs the commands of docs/tour.md in a folder that has the examples, and compares their output.
+func TestTourShowsRealOutput(t *testing.T) {
+	document := readDocument(t, "docs/tour.md")
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestReadmeShowsRealOutput(t *testing.T) {
 	t.Chdir(dir)
 	moveTo(t.Setenv, filepath.Join(dir, "home"))
 	tried := 0
-	for _, block := range tourBlock.FindAllStringSubmatch(readme, -1) {
+	for _, block := range tourBlock.FindAllStringSubmatch(document, -1) {
 		for _, entry := range tourEntry.FindAllStringSubmatch(block[1], -1) {
 			command, want := entry[1], entry[2]
 			parts := tourCommand.FindStringSubmatch(command)
@@ -77,12 +77,12 @@ func TestReadmeShowsRealOutput(t *testing.T) {
 			tried++
 			got := tour(t, command, parts)
 			if diff := cmp.Diff(steady(want), steady(got)); diff != "" {
-				t.Errorf("%s (-README +real):\n%s", command, diff)
+				t.Errorf("%s (-docs/tour.md +real):\n%s", command, diff)
 			}
 		}
 	}
 	if tried < 10 {
-		t.Errorf("%d commands found in README.md: the search for them is broken", tried)
+		t.Errorf("%d commands found in docs/tour.md: the search for them is broken", tried)
 	}
 }
 

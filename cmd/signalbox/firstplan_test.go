@@ -1,6 +1,7 @@
 package main
 
 import (
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/run/plan"
 )
 
-// readmeAgents is what the agents do in the README's first plan, in the place of claude.
-const readmeAgents = `
+// firstPlanAgents is the script of the agents in docs/first-plan.md, which replaces claude.
+const firstPlanAgents = `
 on developer T1:
     write greet.sh <<END
 echo "Hello, ${1:-world}."
@@ -33,14 +36,14 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 
-var readmeConsole = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
-// readmeBlock is the only block of the README in a language.
-func readmeBlock(t *testing.T, readme, language string) string {
+// onlyBlock returns the only code block of a document in a language.
+func onlyBlock(t *testing.T, document, language string) string {
 	t.Helper()
-	found := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(readme, -1)
+	found := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document, -1)
 	if len(found) != 1 {
-		t.Fatalf("README.md has %d blocks of %s", len(found), language)
+		t.Fatalf("found %d blocks of %s", len(found), language)
 	}
 	return found[0][1]
 }
@@ -60,11 +63,11 @@ func needsAgents(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would make every agent wait a second
 }
 
-// TestReadmeFirstPlan does what "Your first plan" says, in a repository of its own and with a claude that follows a script. A
-// run there ends at the question, and is given again after the answer: else it would need a second terminal.
-func TestReadmeFirstPlan(t *testing.T) {
+// TestFirstPlan follows docs/first-plan.md in a repository of its own, with a claude that follows a script. Because there is
+// no second terminal, the run ends at the question and is started again after the answer.
+func TestFirstPlan(t *testing.T) {
 	needsAgents(t)
-	readme := readReadme(t)
+	document := readDocument(t, "docs/first-plan.md")
 	dir := t.TempDir()
 	moveTo(t.Setenv, filepath.Join(dir, "home"))
 	t.Setenv("IS_SANDBOX", "1") // a claude that is run by root wants to know
@@ -76,9 +79,9 @@ func TestReadmeFirstPlan(t *testing.T) {
 		}
 	}
 	script := filepath.Join(dir, "agents.script")
-	writeFile(t, script, readmeAgents, 0o600)
+	writeFile(t, script, firstPlanAgents, 0o600)
 	writeFile(t, filepath.Join(dir, "bin", "claude"), "#!/bin/sh\nexec signalbox rehearse agent '"+script+"' --format claude\n", 0o700)
-	writeFile(t, filepath.Join(project, "plan.md"), readmeBlock(t, readme, "markdown"), 0o600)
+	writeFile(t, filepath.Join(project, "plan.md"), onlyBlock(t, document, "markdown"), 0o600)
 	writeFile(t, filepath.Join(project, "test.sh"), "test ! -f greet.sh || sh greet.sh Ann | grep -q 'Hello, Ann.'\n", 0o600)
 	t.Chdir(project)
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "plan"}} {
@@ -87,21 +90,21 @@ func TestReadmeFirstPlan(t *testing.T) {
 		}
 	}
 	tried := 0
-	for _, block := range readmeConsole.FindAllStringSubmatch(readme, -1) {
+	for _, block := range consoleBlock.FindAllStringSubmatch(document, -1) {
 		for _, entry := range tourEntry.FindAllStringSubmatch(block[1], -1) {
 			tried++
 			firstPlan(t, entry[1], entry[2])
 		}
 		if tried == 1 { // the box is there
-			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"), readmeBlock(t, readme, "yaml"), 0o600)
+			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"), onlyBlock(t, document, "yaml"), 0o600)
 		}
 	}
 	if tried != 7 {
-		t.Errorf("%d commands found in README.md: the search for them is broken", tried)
+		t.Errorf("%d commands found in docs/first-plan.md: the search for them is broken", tried)
 	}
 }
 
-// firstPlan tries one command of the README's first plan.
+// firstPlan runs one command of docs/first-plan.md.
 func firstPlan(t *testing.T, command, want string) {
 	t.Helper()
 	wantStatus, running, answering := 0, strings.HasPrefix(command, "signalbox run"), strings.HasPrefix(command, "signalbox answer")
@@ -113,7 +116,7 @@ func firstPlan(t *testing.T, command, want string) {
 		got, _, _ = strings.Cut(got, "\nTASK")
 	}
 	if diff := cmp.Diff(steady(want), steady(strings.TrimSuffix(got, "\n"))); want != "" && diff != "" {
-		t.Errorf("%s (-README +real):\n%s", command, diff)
+		t.Errorf("%s (-docs/first-plan.md +real):\n%s", command, diff)
 	}
 	if answering {
 		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got, "complete: 2 of 2 tasks") {
@@ -136,36 +139,64 @@ func sayAtPrompt(t *testing.T, command string, wantStatus int) string {
 	return stdout.String()
 }
 
-// TestReadmeShowsTheDemo compares the lines that the README has of the demo with those of a demo. Their order varies.
-func TestReadmeShowsTheDemo(t *testing.T) {
+// TestReadmePlan checks that the plan in the README is valid, and that its settings are those of docs/first-plan.md.
+func TestReadmePlan(t *testing.T) {
+	readme := readDocument(t, "README.md")
+	if _, err := plan.Parse("plan.md", []byte(onlyBlock(t, readme, "markdown")), nil); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(onlyBlock(t, readDocument(t, "docs/first-plan.md"), "yaml"), onlyBlock(t, readme, "yaml")); diff != "" {
+		t.Errorf("settings (-docs/first-plan.md +README.md):\n%s", diff)
+	}
+	if lines := strings.Count(readme, "\n"); lines >= 200 {
+		t.Errorf("README.md has %d lines; move details to docs", lines)
+	}
+}
+
+var (
+	severalSpaces = regexp.MustCompile(` {2,}`)
+	demoCounts    = regexp.MustCompile(`\d+ (events|cases)`) // vary with the order of the agents
+	svgText       = regexp.MustCompile(`<text [^>]*>([^<]*)</text>`)
+	eventLine     = regexp.MustCompile(`^CLOCK |^\d\d:\d\d:\d\d `)
+)
+
+// demoLine returns a line of the demo without what differs from run to run.
+func demoLine(line string) string {
+	return demoCounts.ReplaceAllString(severalSpaces.ReplaceAllString(strings.TrimSpace(line), " "), "N $1")
+}
+
+// TestDocumentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with those of a real demo. Their order
+// varies.
+func TestDocumentsShowTheDemo(t *testing.T) {
 	needsAgents(t)
-	_, after, _ := strings.Cut(readReadme(t), "\nElsewhere, or with `--plain`, it prints lines like these")
-	_, after, _ = strings.Cut(after, "\n```\n")
-	shown, _, _ := strings.Cut(after, "\n```\n")
 	out, err := exec.Command("signalbox", "demo", "--plain").Output()
 	if err != nil {
 		t.Fatalf("the demo: %v\n%s", err, out)
 	}
-	spaces, counts := regexp.MustCompile(` {2,}`), regexp.MustCompile(`\d+ (events|cases)`)
-	plain := func(line string) string { // how many there are depends on who was faster
-		return counts.ReplaceAllString(spaces.ReplaceAllString(strings.TrimSpace(line), " "), "N $1")
-	}
-	real := map[string]bool{}
+	printed := map[string]bool{}
 	for line := range strings.Lines(steady(string(out))) {
-		real[plain(line)] = true
+		printed[demoLine(line)] = true
 	}
-	lines := 0
-	for line := range strings.Lines(steady(shown)) {
-		line = plain(line)
-		if strings.HasSuffix(line, "…") { // something is left out
+	shown := 0
+	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(readDocument(t, "docs/demo.md"), -1) {
+		for line := range strings.Lines(steady(block[1])) {
+			shown++
+			if !printed[demoLine(line)] {
+				t.Errorf("docs/demo.md: the demo does not print: %s", line)
+			}
+		}
+	}
+	for _, text := range svgText.FindAllStringSubmatch(readDocument(t, "docs/pictures/demo.svg"), -1) {
+		line := demoLine(steady(html.UnescapeString(text[1])))
+		if !eventLine.MatchString(line) || strings.HasSuffix(line, "…") {
 			continue
 		}
-		lines++
-		if !real[line] {
-			t.Errorf("the demo does not say: %s", line)
+		shown++
+		if !printed[line] {
+			t.Errorf("docs/pictures/demo.svg: the demo does not print: %s", line)
 		}
 	}
-	if lines < 30 {
-		t.Errorf("%d lines of the demo found in README.md: the search for them is broken", lines)
+	if shown < 50 {
+		t.Errorf("found %d lines of the demo: the search for them is broken", shown)
 	}
 }
