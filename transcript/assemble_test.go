@@ -22,7 +22,7 @@ func TestSuspiciousIgnoresLaterLines(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		line, next := drawLine(t), drawLine(t)
 		if suspicious([]byte(line)) != suspicious([]byte(line+"\n"+next)) {
-			t.Errorf("%q is judged otherwise when %q follows", line, next)
+			t.Errorf("%q gives another result when %q follows", line, next)
 		}
 	})
 }
@@ -46,16 +46,16 @@ func TestSkipOrdinaryLines(t *testing.T) {
 	})
 }
 
-func TestBeginsName(t *testing.T) {
+func TestStartsWithName(t *testing.T) {
 	for _, name := range lineNames {
 		for _, written := range []string{name, strings.ToLower(name), strings.ReplaceAll(name, "_", "-")} {
-			if !beginsName([]byte(written)) {
-				t.Errorf("%q is not recognised as a name", written)
+			if !startsWithName([]byte(written)) {
+				t.Errorf("%q is not recognized as a name", written)
 			}
 		}
 	}
 	for _, word := range []string{"reading", "tasks", "file", "filename", "READY_FOR_REVIEWS", "checkpointed", "DELEGATION", "exp"} {
-		if beginsName([]byte(word)) {
+		if startsWithName([]byte(word)) {
 			t.Errorf("%q is taken for a name", word)
 		}
 	}

@@ -47,10 +47,10 @@ func checkCuts(t interface{ Errorf(string, ...any) }, input []byte, opts *transc
 	whole, wholeReport := scanOnce(input, opts)
 	pieces, piecesReport := scanCuts(input, opts, seed)
 	if !reflect.DeepEqual(whole, pieces) { // faster than cmp.Diff
-		t.Errorf("cut otherwise, other signals (-whole +pieces):\n%.2000s", cmp.Diff(whole, pieces))
+		t.Errorf("signals depend on the cuts (-whole +pieces):\n%.2000s", cmp.Diff(whole, pieces))
 	}
 	if wholeReport != piecesReport {
-		t.Errorf("cut otherwise, another report:\nwhole  %+v\npieces %+v", wholeReport, piecesReport)
+		t.Errorf("report depends on the cuts:\nwhole  %+v\npieces %+v", wholeReport, piecesReport)
 	}
 	checkOrder(t, whole)
 }
@@ -170,5 +170,33 @@ func TestDroppedObjectDoesNotHideTheNext(t *testing.T) {
 	got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
 	if len(got) != 1 || !got[0].Taken() || got[0].Name != "agent_exit" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A block in a fence that cannot contain an exit signal is reported with all of its lines.
+func TestFencedTurnSignalOfSeveralLines(t *testing.T) {
+	block := "<signal type=\"stuck\">\n<attempted>[\"a\"]</attempted>\n<blocker>b</blocker>\n</signal>"
+	signals, _ := scanOnce([]byte("```xml\n"+block+"\n```\n"), &transcript.Options{Format: signalbox.FormatPlain})
+	if len(signals) != 1 || signals[0].Refused != signalbox.ReasonFenced || signals[0].Raw != block {
+		t.Errorf("got %+v", signals)
+	}
+}
+
+// A remark after a fenced exit signal is not released before it, although the signal waits for the end of the turn.
+func TestRemarkAfterFencedExit(t *testing.T) {
+	stream := []string{
+		`{"type":"item.completed","item":{"type":"agent_message","text":"` + "```json\\n" +
+			`{\"protocol\":\"apm2_agent_exit\",\"version\":\"1.0.0\",\"phase_completed\":\"REVIEW\",\"exit_reason\":\"completed\"}` + "\\n```" + `"}}`,
+		`{"type":"news"}`,
+		`{"type":"turn.completed","usage":{}}`,
+	}
+	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatCodex})
+	var signals []signalbox.Signal
+	for _, line := range stream {
+		signals = append(signals, scanner.Push([]byte(line+"\n"))...)
+	}
+	signals = append(signals, scanner.Close()...)
+	if len(signals) != 2 || signals[0].Exit == nil || signals[1].Refused != signalbox.ReasonDrift {
+		t.Errorf("got %+v", signals)
 	}
 }

@@ -127,7 +127,7 @@ func exitShape(data []byte) error {
 		}
 		_, text := value.(string)
 		if !text && (value != nil || slices.Contains(required, name)) {
-			return fmt.Errorf("%s is no string", name)
+			return fmt.Errorf("%s is not a string", name)
 		}
 		seen[name] = value
 	}

@@ -56,7 +56,7 @@ func TestRecognitionKit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(bytes.TrimSpace(archive.Comment)) == 0 {
-			t.Errorf("%s does not say what it is about", path)
+			t.Errorf("%s has no comment", path)
 		}
 		group := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		cases := kitCases(t, group, archive)
@@ -96,20 +96,20 @@ func (c *kitCase) run(t *testing.T) {
 
 func (c *kitCase) checkResolve(t *testing.T, signals []signalbox.Signal) {
 	var said signalbox.Signal
-	heard := slices.Clone(signals)
+	resolved := slices.Clone(signals)
 	if c.seed {
 		var err error
 		if said, err = transcript.ResolveSeed(bytes.NewReader(c.input), &c.options); err != nil {
 			t.Fatalf("resolve: %v", err)
 		}
 	} else {
-		said = transcript.Resolve(heard, c.role, c.work)
+		said = transcript.Resolve(resolved, c.role, c.work)
 	}
 	if problem := mismatch(c.resolve, asJSON(t, said)); problem != "" {
 		t.Errorf("resolve: %s\n got %s", problem, compact(asJSON(t, said)))
 	}
 	if c.hasResolved {
-		compareSignals(t, "resolved", c.resolved, heard)
+		compareSignals(t, "resolved", c.resolved, resolved)
 	}
 }
 
@@ -334,7 +334,7 @@ func kitCases(t *testing.T, group string, archive *txtar.Archive) []*kitCase {
 	for _, c := range cases {
 		switch {
 		case c.why == "":
-			t.Errorf("%s/%s does not say why it exists", group, c.name)
+			t.Errorf("%s/%s has no why", group, c.name)
 		case c.inputs != 1:
 			t.Errorf("%s/%s has %d inputs, want one", group, c.name, c.inputs)
 		case c.files == 0:

@@ -70,3 +70,20 @@ func TestBodyLimit(t *testing.T) {
 		}
 	}
 }
+
+// An exit signal in a fence that counts ends the body before the fence, even if the body has reached its limit meanwhile.
+func TestFencedExitEndsFullBody(t *testing.T) {
+	body := padded("Summary: ", "\n", transcript.MaxBody-60)
+	text := "READY_FOR_REVIEW: t1\n" + body +
+		"```json\n" + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n```\n\n"
+	for _, piece := range []int{len(text), 10} {
+		signals := scanPieces(slices.Collect(slices.Chunk([]byte(text), piece)), &transcript.Options{Format: signalbox.FormatPlain})
+		if len(signals) != 2 || !signals[0].Taken() || signals[1].Exit == nil {
+			t.Fatalf("in pieces of %d: %d signals", piece, len(signals))
+		}
+		summary, _ := signals[0].Body["Summary"].(string)
+		if want := strings.TrimSpace(strings.TrimPrefix(body, "Summary: ")); summary != want {
+			t.Errorf("in pieces of %d: the body has %d bytes and ends in %q, want %d", piece, len(summary), summary[len(summary)-20:], len(want))
+		}
+	}
+}

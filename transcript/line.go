@@ -60,7 +60,7 @@ func suspicious(b []byte) bool {
 	case ordinary:
 		return false
 	case initial:
-		return i <= maxDecoration && beginsName(b[i:])
+		return i <= maxDecoration && startsWithName(b[i:])
 	case brace:
 		return i == 0
 	case decoration:
@@ -71,7 +71,7 @@ func suspicious(b []byte) bool {
 		}
 	}
 	i = decorationLen(b)
-	return i < len(b) && classes[b[i]] == initial && beginsName(b[i:])
+	return i < len(b) && classes[b[i]] == initial && startsWithName(b[i:])
 }
 
 // decorationLen returns how many bytes of decoration b starts with, at most maxDecoration: emphasis, bullets and quotes,
@@ -94,8 +94,8 @@ func decorationLen(b []byte) int {
 	return end
 }
 
-// beginsName reports whether b starts with the name of a signal, in any case and with any separators.
-func beginsName(b []byte) bool {
+// startsWithName reports whether b starts with the name of a signal, in any case and with any separators.
+func startsWithName(b []byte) bool {
 	for _, name := range namesByInitial[b[0]|0x20] {
 		if _, _, ok := cutName(b, name); ok {
 			return true
@@ -149,10 +149,10 @@ func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Si
 	case refused != "":
 	case long:
 		sig.Refused = signalbox.ReasonTooLarge
-		sig.Detail = "the line of a signal is at most 65536 bytes"
+		sig.Detail = "a line signal is at most 65536 bytes"
 	case !m.hasKey:
 		sig.Refused = signalbox.ReasonWrongKey
-		sig.Detail = "the session's key must follow, as key:<key>"
+		sig.Detail = "the session's key is missing: append key:<key>"
 	}
 	return sig, true
 }
@@ -321,7 +321,7 @@ func nearPath(after []byte) []byte {
 	return nearArgument(after)
 }
 
-// whyNear returns what is wrong with a near miss.
+// whyNear returns how a near miss differs from a signal.
 func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word []byte) string {
 	switch {
 	case bytes.ContainsAny(decoration, "*_"):
@@ -329,24 +329,24 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 	case bytes.ContainsAny(decoration, "-+0123456789"):
 		return "a bullet before it"
 	case bytes.ContainsAny(decoration, "`"):
-		return "code marks around it"
+		return "backquotes around it"
 	case len(lines.TrimEnd(decoration)) > 0:
-		return "marks before it"
+		return "other characters before it"
 	case len(decoration) > 0:
 		return "indented"
 	case !exact:
-		return "not spelled as the signal"
+		return "other spelling"
 	case row.Argument == signalbox.NoArgument:
-		return "the line has more than the signal, or another case"
+		return "text after the signal, or another case"
 	case len(word) == 0:
 		return "no argument"
 	case !colon:
 		return "no colon after the name"
 	}
-	return "not in the signal's form"
+	return "not in the form of the signal"
 }
 
-// detail returns what is wrong and the line to send instead.
+// detail returns how the line differs from a signal, and the line to send instead.
 func (m nearMiss) detail(key string) string {
 	line := m.row.Text
 	if m.row.Argument != signalbox.NoArgument {

@@ -58,7 +58,7 @@ func TestOracleStreamMatchesItsReplies(t *testing.T) {
 			return text
 		}
 		for turn := 1; turn <= turns; turn++ {
-			for rapid.Bool().Draw(t, "void") {
+			for rapid.Bool().Draw(t, "withdrawn") {
 				reply(turn)
 				stream.WriteString(restart(turn, rapid.SampledFrom([]string{"reply_restarted", "reply_cut"}).Draw(t, "how")))
 			}
@@ -115,14 +115,14 @@ func TestOracleReplyIsReleasedWhenComplete(t *testing.T) {
 		"another turn": chunkLine("content", 2, "x"), "the end": doneLine, "an error": `{"type":"error","name":"dropped","text":"t"}` + "\n"} {
 		s := transcript.NewScanner(oracleOptions(""))
 		if got := s.Push([]byte(chunkLine("content", 1, "CHECKPOINT: t1\nProgress: half\n\nREADY_FOR_REVIEW: t1\n") + retryLine)); len(got) != 0 {
-			t.Errorf("%s: heard at once: %+v", name, got)
+			t.Errorf("%s: released early: %+v", name, got)
 		}
 		if sig, ok := s.Pending(); ok {
 			t.Errorf("%s: %s is pending", name, sig.Name)
 		}
 		got := s.Push([]byte(after))
 		if len(got) != 2 || got[0].Body["Progress"] != "half" {
-			t.Errorf("%s: heard %+v", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestRestoreDoesNotReleaseTwice(t *testing.T) {
 	got = append(got, s.Close()...)
 	want, _ := scanOnce([]byte(before+foreign+`","role":"user"}`+"\n"), opts)
 	if len(want) != 1800 || len(got) != len(want) {
-		t.Errorf("heard %d signals, want %d of 1800", len(got), len(want))
+		t.Errorf("got %d signals, want %d of 1800", len(got), len(want))
 	}
 }
 
@@ -168,7 +168,7 @@ func BenchmarkOracleSnapshots(b *testing.B) {
 		"open object":  chunkLine("content", 1, `{"protocol":"apm2_agent_exit",`+"\n") + strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+callLine, 10_000),
 		"restarts":     strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+restartLine, 10_000),
 		"waiting exit": chunkLine("content", 1, exit) + strings.Repeat("{\n", 20_000) + strings.Repeat(chunkLine("content", 1, " ")+chunkLine("content", 2, " ")+"{\n", 10_000),
-		"void texts":   chunkLine("content", 1, exit) + strings.Repeat("{\n", 20_000) + strings.Repeat(chunkLine("content", 2, "x")+restartLine, 10_000),
+		"withdrawn":    chunkLine("content", 1, exit) + strings.Repeat("{\n", 20_000) + strings.Repeat(chunkLine("content", 2, "x")+restartLine, 10_000),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(input)))

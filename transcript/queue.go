@@ -114,7 +114,7 @@ func (q *signalQueue) release(barrier int64) {
 		if q.releaseOne(&e.sig) && e.truncated {
 			remark := e.sig
 			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
-			remark.Detail = "the body is kept up to 65536 bytes; the signal counts"
+			remark.Detail = "the body was cut after 65536 bytes; the signal counts"
 			q.releaseOne(&remark)
 		}
 	}
@@ -153,7 +153,7 @@ func (q *signalQueue) open() (signalbox.Signal, bool) {
 // droppedRemark returns the remark, for the end of the stream, that signals were dropped.
 func (q *signalQueue) droppedRemark(offset int64, line int) signalbox.Signal {
 	return signalbox.Signal{Offset: offset, Line: line, Refused: signalbox.ReasonTooLarge,
-		Detail: fmt.Sprintf("%d signals more than the %d that are kept of a stream", q.dropped, MaxSignals)}
+		Detail: fmt.Sprintf("dropped %d signals: at most %d are kept of a stream", q.dropped, MaxSignals)}
 }
 
 // openBody starts the body of the signal just added at the offset at.
@@ -228,7 +228,7 @@ func (b *bodyCollector) open(start int64) {
 	b.isOpen, b.start, b.messageEnd, b.buf = true, start, 0, nil
 }
 
-// close returns the body up to the offset end, and whether it is longer than what is returned.
+// close returns the body up to the offset end, and whether it is longer than the result.
 func (b *bodyCollector) close(end int64) (body []byte, truncated bool) {
 	if b.messageEnd != 0 {
 		end = min(end, b.messageEnd)

@@ -41,7 +41,7 @@ func TestReport(t *testing.T) {
 		{"claude is rate limited", signalbox.FormatClaude, []string{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794744000}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, RateLimit: signalbox.RateLimit{Status: "rejected", ResetsAt: reset}}},
-		{"claude goes on after a result", signalbox.FormatClaude, []string{
+		{"claude continues after a result", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"result":"x"}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Failed: true, Error: "x"}},
@@ -151,7 +151,7 @@ func TestToolCallReleasesSignals(t *testing.T) {
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1"}]},"parent_tool_use_id":null}` + "\n"))
 	got := s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
 	if len(got) != 1 || got[0].Name != "checkpoint" {
-		t.Errorf("heard %+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestLongForeignTextIsWithdrawn(t *testing.T) {
 			t.Errorf("%.60s… (-want +got):\n%s", line[len(line)-60:], diff)
 		}
 		if got[0].Body["Progress"] != "half" || got[len(got)-1].Offset != 30 {
-			t.Errorf("what was taken back left traces: %+v", got)
+			t.Errorf("withdrawn text left traces: %+v", got)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestTentativeTextIsNotPending(t *testing.T) {
 	}
 	s.Push([]byte(`"}]},"parent_tool_use_id":"toolu_1"}` + "\n"))
 	if got := s.Close(); len(got) != 0 {
-		t.Errorf("heard %+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -220,17 +220,17 @@ func TestTentativeBodiesAreBounded(t *testing.T) {
 	signal := `CHECKPOINT: t1\nSummary: ` + strings.Repeat("x", 60_000) + `\n`
 	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat(signal, 400) + `"}}` + "\n"
 	got, _ := scanOnce([]byte(line), &transcript.Options{Format: signalbox.FormatCodex})
-	bytes, heard := 0, 0
+	bytes, count := 0, 0
 	for _, s := range got {
 		if s.Taken() {
-			heard++
+			count++
 		}
 		if summary, ok := s.Body["Summary"].(string); ok {
 			bytes += len(summary)
 		}
 	}
-	if heard != 400 || bytes > 10<<20 || bytes < 4<<20 {
-		t.Errorf("heard %d signals of 400, with %d bytes of bodies", heard, bytes)
+	if count != 400 || bytes > 10<<20 || bytes < 4<<20 {
+		t.Errorf("got %d signals of 400, with %d bytes of bodies", count, bytes)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"signalbox/transcript/internal/envelope"
 )
 
-// Limits on what is kept of a stream.
+// Limits of a stream.
 const (
 	// MaxSignals is how many accepted signals are kept. More are counted in StreamReport.Dropped. As many refused ones
 	// are kept besides.

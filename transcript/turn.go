@@ -37,11 +37,11 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 		sig.Refused = signalbox.ReasonUnknownType
 		sig.Detail = "the types are " + strings.Join(signalbox.TurnTypes(), ", ")
 	case key != "" && turn.Key != key:
-		sig.Refused, sig.Detail = signalbox.ReasonWrongKey, `the session's key must be given, as attribute key="…"`
+		sig.Refused, sig.Detail = signalbox.ReasonWrongKey, `the session's key is missing: add the attribute key="…"`
 	case first != nil && sameTurn(first, &sig):
 		sig.Refused = signalbox.ReasonDuplicate
 	case first != nil:
-		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "the first turn signal of a message stands"
+		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "only the first turn signal of a message counts"
 	default:
 		for _, problem := range turn.Problems {
 			problems = append(problems, signalbox.Signal{Dialect: sig.Dialect, Name: sig.Name, Offset: sig.Offset,

@@ -148,7 +148,7 @@ func (f *turnFinder) collect(b []byte, at int64, line int, delegated bool, found
 		f.buf, f.stage = f.buf[:0], stageSearch
 		return end - before
 	case scanOpening:
-		// An opening tag that starts in an earlier piece and ends in b has not been scanned yet, so it is in buf.
+		// buf contains the whole tag, even if it started in an earlier piece.
 		start := f.scanned
 		f.report(blockUnterminated, f.buf[:start], found)
 		f.passOther(f.buf[:start])

@@ -94,7 +94,7 @@ func TestParseResponseSignal(t *testing.T) {
 		{"bad ones do not hide a good one", said("```\n" + looking + "\n```\n" + looking),
 			append([]tree.Change{{Key: diagnostics, To: []any{"line 2: fenced: need_turn"}}}, heardChanges(lookingValue())...)},
 		{"first wins", said(looking + `<signal type="stuck"/>`),
-			append([]tree.Change{{Key: diagnostics, To: []any{"line 1: superseded: stuck: the first turn signal of a message stands"}}},
+			append([]tree.Change{{Key: diagnostics, To: []any{"line 1: superseded: stuck: only the first turn signal of a message counts"}}},
 				heardChanges(lookingValue())...)},
 		{"line signals are none", said("READY_FOR_REVIEW: t1\n**REVIEW_PASSED**: t1\n"), silent()},
 		{"exit signals are none", said(`{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}`),

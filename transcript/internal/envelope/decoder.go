@@ -126,7 +126,7 @@ func (d *decoder) endLine() {
 	default:
 		d.discard()
 		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
-			fmt.Sprintf("line %d of the stream is not one whole JSON object", d.number)})
+			fmt.Sprintf("line %d of the stream is not a complete JSON object", d.number)})
 	}
 	for _, r := range d.drifts {
 		d.remark(r)

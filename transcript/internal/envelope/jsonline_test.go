@@ -120,7 +120,7 @@ func TestJSONLineIncomplete(t *testing.T) {
 		j, _ := newRecorder()
 		feedPieces(t, j, line[:rapid.IntRange(0, len(line)-1).Draw(t, "end")])
 		if j.complete() {
-			t.Fatalf("half of it is complete: %s", line)
+			t.Fatalf("complete before its end: %s", line)
 		}
 		j.reset()
 		feedPieces(t, j, line)
@@ -159,7 +159,7 @@ func FuzzJSONLine(f *testing.F) {
 		}
 		if whole.complete() != pieces.complete() || wholeRead.text.String() != piecesRead.text.String() ||
 			!cmp.Equal(wholeRead.fields, piecesRead.fields) {
-			t.Errorf("%q cut into pieces of %d is read otherwise", line, step%16+1)
+			t.Errorf("%q in pieces of %d gives another result", line, step%16+1)
 		}
 		if !json.Valid(line) || len(line) == 0 || line[0] != '{' {
 			return

@@ -33,7 +33,7 @@ const (
 	fieldCount
 )
 
-// Nodes of a schema. Node 0 stands for every path that is not in it.
+// Nodes of a schema. Node 0 is any path that is not in it.
 const (
 	rootNode   = 1
 	keyPending = -1 // not a node: the key of a member is being read

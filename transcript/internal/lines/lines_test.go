@@ -10,7 +10,7 @@ import (
 func TestWhiteSpace(t *testing.T) {
 	for c := range 256 {
 		if got, want := lines.IsSpace(byte(c)), strings.IndexByte(lines.Space, byte(c)) >= 0; got != want {
-			t.Errorf("IsSpace(%#x) is %v, and Space says %v", c, got, want)
+			t.Errorf("IsSpace(%#x) is %v, but in Space: %v", c, got, want)
 		}
 	}
 	for text, want := range map[string]string{"": "", " a b \t\r": " a b", " \v\f\r\n": "", "a\u00a0": "a\u00a0"} {

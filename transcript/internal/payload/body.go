@@ -304,7 +304,7 @@ func isLabel(name string) bool {
 	return true
 }
 
-// bodyList parses lines as a list if at least one of them is an item. Text before or between items is an item of its own.
+// bodyList parses lines as a list if there is at least one item. Text before or between items is an item of its own.
 // Markdown would add a remark after "- a.go" to that item, which would spoil the path.
 func bodyList(lines []bodyLine) ([]string, bool) {
 	if containsTable(lines) {
@@ -313,7 +313,7 @@ func bodyList(lines []bodyLine) ([]string, bool) {
 	const inText = -1
 	items, found := []string{}, false
 	var open []string
-	width := inText // or the column at which the open item's text begins
+	width := inText // or the column at which the text of the open item starts
 	begin := func(text string, column int) {
 		if item := joinTrimmed(open); item != "" {
 			items = append(items, item)

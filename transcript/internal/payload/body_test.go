@@ -127,7 +127,7 @@ func TestBodyLists(t *testing.T) {
 		{"wide marker", "-   a\n    b\n  - c\n", []string{"a\nb", "c"}},
 		{"blank lines between", "- a\n\n- b\n\n\n- c\n", []string{"a", "b", "c"}},
 		{"text first", "three of them,\nno more:\n- a\n- b\n", []string{"three of them,\nno more:", "a", "b"}},
-		{"a remark is no part of the item", "- a.go\nAll good.\nReally.\n- b.go\n\nBye.\n", []string{"a.go", "All good.\nReally.", "b.go", "Bye."}},
+		{"a remark is an item of its own", "- a.go\nAll good.\nReally.\n- b.go\n\nBye.\n", []string{"a.go", "All good.\nReally.", "b.go", "Bye."}},
 		{"task list", "- [x] a\n- [ ] b\n", []string{"[x] a", "[ ] b"}},
 		{"a fence belongs to the item", "- run\n```sh\n- not an item\nSummary: no\n```\n- b\n",
 			[]string{"run\n```sh\n- not an item\nSummary: no\n```", "b"}},
@@ -430,7 +430,7 @@ func checkBodyValue(t *testing.T, value any) {
 			checkBodyValue(t, task)
 		}
 	default:
-		t.Errorf("a body holds %T", v)
+		t.Errorf("a body has a %T", v)
 	}
 }
 

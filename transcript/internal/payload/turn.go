@@ -34,7 +34,7 @@ type Turn struct {
 
 // ReadTurn parses one complete block. An unknown type is not an error.
 func ReadTurn(raw []byte) (Turn, error) {
-	if !beginsTurn(raw) {
+	if !startsWithTag(raw) {
 		return Turn{}, errors.New("not a <signal> block")
 	}
 	end := openingEnd(raw)
@@ -59,7 +59,7 @@ func ReadTurn(raw []byte) (Turn, error) {
 	return block, nil
 }
 
-func beginsTurn(b []byte) bool {
+func startsWithTag(b []byte) bool {
 	n := 1 + len(turnTag)
 	return len(b) > n && b[0] == '<' && strings.EqualFold(string(b[1:n]), turnTag) &&
 		strings.IndexByte(lines.Space+">/", b[n]) >= 0
@@ -106,7 +106,7 @@ func readAttributes(s string) (map[string]string, error) {
 			return nil, fmt.Errorf("attribute %.40q has no value in quotes", name)
 		}
 		if _, twice := attrs[name]; twice {
-			return nil, fmt.Errorf("attribute %.40q is given twice", name)
+			return nil, fmt.Errorf("attribute %.40q is repeated", name)
 		}
 		if value, s, found = strings.Cut(value[1:], value[:1]); !found {
 			return nil, fmt.Errorf("the quote of attribute %.40q is not closed", name)
@@ -226,7 +226,7 @@ func turnElements(s string) map[string]string {
 				open = ""
 			}
 		case lastCloser[tag.name] < tag.end:
-			// It is never closed, so it is text.
+			// A tag that is never closed is text.
 		case open == "" || isTurnField(tag.name):
 			// A known field inside another means that the other one was not closed.
 			open, start = tag.name, tag.end

@@ -104,8 +104,8 @@ func TestTurnOpeningTag(t *testing.T) {
 		{`<signal type=>`, "", "", "in quotes"},
 		{`<signal type="stuck" open>`, "", "", "in quotes"},
 		{`<signal type=don't>`, "", "", "in quotes"},
-		{`<signal type="stuck" type="stuck">`, "", "", "twice"},
-		{`<signal type="stuck" key='a' key="b">`, "", "", "twice"},
+		{`<signal type="stuck" type="stuck">`, "", "", "repeated"},
+		{`<signal type="stuck" key='a' key="b">`, "", "", "repeated"},
 		{`<signal type="stuck" / >`, "", "", "stray"},
 		{`<signal type="stuck" ="x">`, "", "", "stray"},
 		{`<signal type="stuck" "x">`, "", "", "stray"},
@@ -364,7 +364,7 @@ func FuzzTurn(f *testing.F) {
 // checkTurn checks what holds for every block.
 func checkTurn(t *testing.T, raw []byte) {
 	t.Helper()
-	if beginsTurn(raw) {
+	if startsWithTag(raw) {
 		if end := openingEnd(raw); end > 0 && (raw[end-1] != '>' || openingEnd(raw[:end]) != end || openingEnd(raw[:end-1]) != -1) {
 			t.Errorf("openerEnd is %d", end)
 		}
