@@ -195,8 +195,8 @@ func TestNothingToHarvest(t *testing.T) {
 		{"gains only", "-- prices/2026.csv --\ndate,ticker,close\n2026-06-30,SLV,20\n", "", []string{"success no_candidates"},
 			"No unrealized losses to harvest — all lots are at a gain or break-even"},
 		{"small losses", "", "100.01", []string{"info below_min_loss"}, "All losses are below the minimum of $100.01"},
-		{"no lots", noLots, "", []string{"warning no_lot_data", "warning incomplete_history"}, "No lot data for any position — losses cannot be judged"},
-		{"no transactions", "-- transactions/brk.csv --\n" + header, "", []string{"warning no_lot_data"}, "No lot data for any position — losses cannot be judged"},
+		{"no lots", noLots, "", []string{"warning no_lot_data", "warning incomplete_history"}, "No lot data for any position — losses cannot be computed"},
+		{"no transactions", "-- transactions/brk.csv --\n" + header, "", []string{"warning no_lot_data"}, "No lot data for any position — losses cannot be computed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := askHarvest(t, desk(t, folder(t, plain, tt.change)), HarvestQuery{MinLoss: tt.minLoss})
@@ -353,7 +353,7 @@ func TestStalePrices(t *testing.T) {
 	if want := "Prices of 1 ticker are more than a week old: SLV"; a.message("stale_prices") != want {
 		t.Errorf("%q, want %q", a.message("stale_prices"), want)
 	}
-	if e := askExits(t, d, ExitQuery{Ticker: "SLV", AsOf: "2026-06-06"}); !strings.HasPrefix(e.message("stale_prices"), "The last price is of 2026-05-29, 8 days old") {
+	if e := askExits(t, d, ExitQuery{Ticker: "SLV", AsOf: "2026-06-06"}); !strings.HasPrefix(e.message("stale_prices"), "The last price is from 2026-05-29, 8 days old") {
 		t.Errorf("%q", e.message("stale_prices"))
 	}
 }

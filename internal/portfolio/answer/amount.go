@@ -9,26 +9,27 @@ import (
 	"signalbox/internal/text"
 )
 
-// Amount is money or a quantity. In JSON it is a number with just the digits that it needs.
+// Amount is an amount of money or a quantity. In JSON it is a number without trailing zeros.
 type Amount struct{ decimal.Decimal }
 
-// Whole is the amount of a whole number.
+// Whole returns a whole number as an amount.
 func Whole(n int64) Amount { return Amount{decimal.MustNew(n, 0)} }
 
-// Equal reports whether two amounts are the same number, whatever their scales.
+// Equal reports whether two amounts are equal, regardless of their scales.
 func (a Amount) Equal(b Amount) bool { return a.Decimal.Equal(b.Decimal) }
 
-// String is the amount without zeros at its end.
+// String returns the amount without trailing zeros.
 func (a Amount) String() string { return a.Trim(0).String() }
 
-// Format prints the amount as String does; without it fmt would use the decimal's own, with the zeros.
+// Format prints the amount as String does. Without it, fmt would use the method of the embedded decimal, which prints
+// trailing zeros.
 func (a Amount) Format(state fmt.State, verb rune) { a.Trim(0).Format(state, verb) }
 
 // MarshalJSON writes a JSON number.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalJSON reads a number, also one in quotes. As everywhere in answers, null and what is not finite ("NaN",
-// "inf") become 0; what is no number at all is refused.
+// UnmarshalJSON accepts a number, with or without quotes. As everywhere in answers, null and numbers that are not finite
+// ("NaN", "inf") become 0. Other text is an error.
 func (a *Amount) UnmarshalJSON(data []byte) error {
 	text := bytes.Trim(data, `"`)
 	switch string(bytes.ToLower(bytes.TrimLeft(text, "+-"))) {
@@ -44,19 +45,19 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// cents is the amount rounded to two digits, half to even.
+// cents returns the amount rounded to two decimals, half to even.
 func (a Amount) cents() Amount { return Amount{a.Round(2)} }
 
-// float is the nearest float64; amounts are always within its range.
+// float returns the nearest float64; amounts are always in its range.
 func (a Amount) float() float64 {
 	f, _ := a.Float64()
 	return f
 }
 
-// dollars is the absolute amount without cents, such as $1,234.
+// dollars returns the absolute amount without cents, such as $1,234.
 func dollars(a Amount) string { return "$" + text.Group(a.Abs().Round(0).String()) }
 
-// exactDollars is the absolute amount, with cents unless there are none.
+// exactDollars returns the absolute amount, with cents unless they are zero.
 func exactDollars(a Amount) string {
 	if a.IsInt() {
 		return dollars(a)
@@ -64,7 +65,7 @@ func exactDollars(a Amount) string {
 	return "$" + text.Group(a.Abs().Rescale(2).String())
 }
 
-// percentOf is how much of the whole the part is, both without sign.
+// percentOf returns the percentage of part in whole, ignoring signs.
 func percentOf(part, whole Amount) float64 {
 	return percent(Amount{part.Abs()}.float(), Amount{whole.Abs()}.float())
 }

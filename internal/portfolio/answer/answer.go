@@ -1,15 +1,19 @@
-// Package answer turns what the two portfolio tools found into answers for agents and people: for
-// check_exit_signals [ExitResult] → [ExitSnapshot] → flags, for suggest_tax_loss_harvest [HarvestResult] → [HarvestSnapshot] → flags,
-// and of each a summary and a report in Markdown. All of it is pure. The names of fields and flags, severities, messages, thresholds
-// and the lengths of lists are a contract with agents that already read them.
+// Package answer composes the answers of the two portfolio tools for agents and people: [ExitResult] → [ExitSnapshot] → flags
+// for check_exit_signals, and [HarvestResult] → [HarvestSnapshot] → flags for suggest_tax_loss_harvest, each also as a summary
+// and as a report in Markdown. It is pure. The names of fields and flags, severities, thresholds, the lengths of lists and
+// many messages are a contract with agents that read them.
 //
-// Losses are negative, as the tools' readers know them; limits, minima and disallowed amounts are not. Messages use
-// the absolute value, so a result with positive losses reads the same.
+// Losses are negative; limits, minima and disallowed amounts are not. Messages use absolute values, so a result with
+// positive losses has the same messages.
 package answer
 
-import "signalbox/brief"
+import (
+	"cmp"
 
-// Names of the files that hold full results; see [brief.FileName].
+	"signalbox/brief"
+)
+
+// Prefixes of the names of files with full results; see [brief.FileName].
 const (
 	ExitFilePrefix    = "exit_signals"
 	HarvestFilePrefix = "tax_harvest"
@@ -45,30 +49,22 @@ func HarvestTool() brief.Tool[HarvestResult, HarvestSnapshot] {
 	}
 }
 
-// Problem is what kind of error a failed result is about, and what to do about it.
+// Problem is the kind of error of a failed result, and what to do about it.
 type Problem struct {
-	// ErrorKind is the name of a flag, beside the one that every failure has. It may be empty.
+	// ErrorKind is the name of an additional flag. It may be empty.
 	ErrorKind string `json:"error_kind,omitempty"`
 	ErrorHint string `json:"error_hint,omitempty"`
 }
 
-// problemFlag names the problem of a failed answer, for programs, and says what to do.
+// problemFlag returns the flag for the problem of a failed answer, with the hint as its message.
 func problemFlag(kind, hint string) []brief.Flag {
 	if kind == "" {
 		return nil
 	}
-	return []brief.Flag{{Flag: kind, Severity: brief.Error, Message: or(hint, "see the verdict")}}
+	return []brief.Flag{{Flag: kind, Severity: brief.Error, Message: cmp.Or(hint, "see the verdict")}}
 }
 
-// or is the text, or the default if it is empty.
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// list is the items, never nil, so that an empty one is [] in JSON.
+// list returns the items, never nil, so that an empty list is [] in JSON.
 func list[T any](items []T) []T {
 	if items == nil {
 		return []T{}
@@ -76,5 +72,5 @@ func list[T any](items []T) []T {
 	return items
 }
 
-// first is at most n of the items.
+// first returns at most n of the items.
 func first[T any](items []T, n int) []T { return items[:min(n, len(items))] }

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// wantBrief wants an agent's answer that is short and keeps its form, whatever the result.
+// wantBrief checks that an answer in the format agent is short and well-formed.
 func wantBrief(t *rapid.T, data json.RawMessage, err error) brief.Answer {
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestHarvestBriefIsShort(t *testing.T) {
 	})
 }
 
-// TestLargePortfolioIsNotShortened holds that the lists' own lengths keep an ordinary answer whole, at any size.
+// TestLargePortfolioIsNotShortened checks that the limits of the lists are enough to keep an ordinary answer short.
 func TestLargePortfolioIsNotShortened(t *testing.T) {
 	r := washWarnings(harvest(), 3000)
 	for i := range 100_000 {

@@ -1,14 +1,15 @@
 package answer
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"signalbox/brief"
 )
 
-// ExitResult is all that check_exit_signals knows.
+// ExitResult is the full result of check_exit_signals.
 type ExitResult struct {
-	// Status is "success" if the question could be answered; every other text is a failure.
+	// Status is "success" if the question could be answered; every other value is a failure.
 	Status string `json:"status"`
 	Ticker string `json:"ticker"`
 	Error  string `json:"error,omitempty"`
@@ -20,21 +21,21 @@ type ExitResult struct {
 	TradeEligible      bool         `json:"trade_eligible"`
 	RecommendedActions []ExitAction `json:"recommended_actions"`
 	Position           ExitPosition `json:"position"`
-	// Sizing is null unless a trade is due.
+	// Sizing is null unless a trade is recommended.
 	Sizing    *ExitSizing `json:"sizing"`
 	Price     *Amount     `json:"price"`
 	PriceDate string      `json:"price_date,omitempty"`
-	// StopAboveMarket is true if a stop was due and not placed, because it is not below the price.
+	// StopAboveMarket is true if a configured stop was not placed because it is not below the price.
 	StopAboveMarket bool `json:"stop_above_market"`
-	// StopNote says why a stop that was due is not among the actions.
+	// StopNote is the reason why a configured stop is not among the actions.
 	StopNote string `json:"stop_note,omitempty"`
-	// StalePriceDays is how old the price is in days, if that is too old to trade on.
+	// StalePriceDays is the age of the price in days if it is too old to trade on, and 0 otherwise.
 	StalePriceDays int `json:"stale_price_days,omitempty"`
-	// IncompleteHistory says that the number of shares held may be wrong, because transactions are missing.
+	// IncompleteHistory is true if the number of shares may be wrong because transactions are missing.
 	IncompleteHistory bool `json:"incomplete_history,omitempty"`
 }
 
-// ExitSignal is what one rule says.
+// ExitSignal is the result of one rule.
 type ExitSignal struct {
 	RuleName  string `json:"rule_name"`
 	Triggered bool   `json:"triggered"`
@@ -52,20 +53,20 @@ type ExitSignal struct {
 	Months    []ExitMonth   `json:"months,omitempty"`
 }
 
-// ExitMonth is one monthly return that a rule looked at.
+// ExitMonth is a monthly return that a rule used.
 type ExitMonth struct {
 	Month  string       `json:"month"`
 	Return brief.Number `json:"return"`
 }
 
-// ExitPosition is what the answer is about.
+// ExitPosition is the position that the answer is about.
 type ExitPosition struct {
 	AccountID string `json:"account_id,omitempty"`
 	Shares    Amount `json:"shares"`
 	Held      Amount `json:"held"`
 }
 
-// ExitSizing says how much to sell.
+// ExitSizing is the quantity to sell, and how it was computed.
 type ExitSizing struct {
 	GapPP        brief.Number `json:"gap_pp"`
 	ThresholdPP  brief.Number `json:"threshold_pp"`
@@ -74,7 +75,7 @@ type ExitSizing struct {
 	Remaining    Amount       `json:"remaining"`
 }
 
-// ExitAction is one order to give.
+// ExitAction is an order to place.
 type ExitAction struct {
 	Step        int     `json:"step,omitempty"`
 	Action      string  `json:"action"`
@@ -95,7 +96,7 @@ func (r ExitResult) MarshalJSON() ([]byte, error) {
 
 func encode(value any) (json.RawMessage, error) { return brief.Encode(value) }
 
-// ExitSnapshot is what a decision about a position needs.
+// ExitSnapshot is the part of a result that is needed to decide about a position.
 type ExitSnapshot struct {
 	Ticker             string          `json:"ticker"`
 	Status             string          `json:"status"`
@@ -107,13 +108,13 @@ type ExitSnapshot struct {
 	RecommendedActions []ActionSummary `json:"recommended_actions"`
 	Shares             Amount          `json:"shares"`
 	SellQuantity       Amount          `json:"sell_quantity"`
-	// ErroredRules are found over all signals, also those beyond the list above.
+	// ErroredRules are the failed rules among all signals, including those that Signals omits.
 	ErroredRules    []string `json:"errored_rules"`
 	StopAboveMarket bool     `json:"stop_above_market"`
 	StopNote        string   `json:"stop_note"`
 	AsOf            string   `json:"as_of"`
 	PriceDate       string   `json:"price_date"`
-	// StalePriceDays and IncompleteHistory are as in the result.
+	// StalePriceDays and IncompleteHistory are the same as in the result.
 	StalePriceDays    int    `json:"stale_price_days"`
 	IncompleteHistory bool   `json:"incomplete_history"`
 	ErrorKind         string `json:"error_kind"`
@@ -144,17 +145,17 @@ const (
 	maxErroredRules = 10
 )
 
-// SnapshotExit is the snapshot of a result. A failed result keeps the shares and the rules that failed, as far as
-// they are known, and recommends nothing.
+// SnapshotExit returns the snapshot of a result. The snapshot of a failed result has the shares and the failed rules as far
+// as they are known, and no recommendation.
 func SnapshotExit(r ExitResult) ExitSnapshot {
 	s := ExitSnapshot{
-		Ticker: or(r.Ticker, "unknown"), Status: or(r.Status, string(brief.StatusError)),
-		OverallAssessment: or(r.OverallAssessment, "UNKNOWN"),
+		Ticker: cmp.Or(r.Ticker, "unknown"), Status: cmp.Or(r.Status, string(brief.StatusError)),
+		OverallAssessment: cmp.Or(r.OverallAssessment, "UNKNOWN"),
 		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{}, ErroredRules: erroredRules(r.Signals),
 		Shares: r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
-		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " + or(r.Error, "unknown error")
+		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " + cmp.Or(r.Error, "unknown error")
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
@@ -162,15 +163,15 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 	s.SignalCount = len(r.Signals)
 	for _, signal := range first(r.Signals, maxSignals) {
 		s.Signals = append(s.Signals, SignalSummary{
-			RuleName: or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: Round(finite(signal.Severity), 4),
-			IsPrimary: signal.IsPrimary, Status: or(signal.Status, "ok"),
+			RuleName: cmp.Or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: Round(finite(signal.Severity), 4),
+			IsPrimary: signal.IsPrimary, Status: cmp.Or(signal.Status, "ok"),
 		})
 	}
 	s.TradeEligible = r.TradeEligible
 	for _, action := range first(r.RecommendedActions, maxActions) {
 		s.RecommendedActions = append(s.RecommendedActions, ActionSummary{
-			Action: or(action.Action, "unknown"), Ticker: or(action.Ticker, s.Ticker), Quantity: action.Quantity,
-			OrderType: or(action.OrderType, "unknown"),
+			Action: cmp.Or(action.Action, "unknown"), Ticker: cmp.Or(action.Ticker, s.Ticker), Quantity: action.Quantity,
+			OrderType: cmp.Or(action.OrderType, "unknown"),
 		})
 	}
 	if r.Sizing != nil {
@@ -188,7 +189,7 @@ func erroredRules(signals []ExitSignal) []string {
 	names := []string{}
 	for _, signal := range signals {
 		if signal.Status == "error" && len(names) < maxErroredRules {
-			names = append(names, or(signal.RuleName, "unknown"))
+			names = append(names, cmp.Or(signal.RuleName, "unknown"))
 		}
 	}
 	return names

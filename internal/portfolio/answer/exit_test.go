@@ -204,7 +204,7 @@ func TestHoldFlag(t *testing.T) {
 	wantFlag(t, flags, brief.Flag{Flag: "hold", Severity: brief.Success, Message: "No exit signals triggered — position holds"})
 }
 
-// TestOverallByPrefixOnly holds that the keyword counts where the text begins, and nowhere else.
+// TestOverallByPrefixOnly checks that a keyword counts only at the start of the text.
 func TestOverallByPrefixOnly(t *testing.T) {
 	for _, text := range []string{"", "UNKNOWN", "hold", " HOLD", "do not EXIT"} {
 		if flags := overall(text); len(flags) != 0 {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,10 +9,10 @@ import (
 	"signalbox/internal/text"
 )
 
-// FlagsExit are the flags of a snapshot, sorted.
+// FlagsExit returns the flags of a snapshot, sorted.
 func FlagsExit(s ExitSnapshot) []brief.Flag {
 	if s.Status != string(brief.StatusSuccess) {
-		flags := []brief.Flag{{Flag: "signal_error", Severity: brief.Error, Message: or(s.Verdict, "Exit signal evaluation failed")}}
+		flags := []brief.Flag{{Flag: "signal_error", Severity: brief.Error, Message: cmp.Or(s.Verdict, "Exit signal evaluation failed")}}
 		return append(flags, problemFlag(s.ErrorKind, s.ErrorHint)...)
 	}
 	var flags []brief.Flag
@@ -35,11 +36,11 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 	}
 	if s.StopAboveMarket {
 		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
-			Message: or(s.StopNote, "Configured stop is not below the market price — no stop order recommended")})
+			Message: cmp.Or(s.StopNote, "Configured stop is not below the market price — no stop order recommended")})
 	}
 	if s.StalePriceDays > 0 {
 		flags = append(flags, brief.Flag{Flag: "stale_prices", Severity: brief.Warning,
-			Message: fmt.Sprintf("The last price is of %s, %d days old — look at the market before trading", s.PriceDate, s.StalePriceDays)})
+			Message: fmt.Sprintf("The last price is from %s, %d days old — check the market before trading", s.PriceDate, s.StalePriceDays)})
 	}
 	if s.IncompleteHistory {
 		flags = append(flags, brief.Flag{Flag: "incomplete_history", Severity: brief.Warning,
@@ -53,7 +54,7 @@ type assessment struct {
 	flag   brief.Flag
 }
 
-// assessments are what an overall assessment may begin with, and the flag for it.
+// assessments returns the prefixes of an overall assessment, and the flag for each.
 func assessments() []assessment {
 	return []assessment{
 		{"STRONG EXIT", brief.Flag{Flag: "strong_exit", Severity: brief.Warning, Message: "Both momentum and regime signals triggered — strong exit signal"}},

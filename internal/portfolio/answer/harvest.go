@@ -2,52 +2,52 @@ package answer
 
 import "signalbox/brief"
 
-// Disclaimer stands in every answer about taxes.
+// Disclaimer is part of every answer about taxes.
 const Disclaimer = "Estimates under US federal rules; not tax advice"
 
-// HarvestResult is all that suggest_tax_loss_harvest knows. Totals assume that all candidates are sold together; a
-// candidate's own figures, that its lot is sold alone.
+// HarvestResult is the full result of suggest_tax_loss_harvest. Totals are for selling all candidates together; the amounts
+// of a candidate are for selling that lot alone.
 type HarvestResult struct {
-	// Status is "success" if the question could be answered; every other text is a failure.
+	// Status is "success" if the question could be answered; every other value is a failure.
 	Status string `json:"status"`
 	Error  string `json:"error,omitempty"`
 	Problem
-	// TotalHarvestableLoss counts allowed loss only, and so do its two parts.
+	// TotalHarvestableLoss and its two parts are allowed losses only.
 	TotalHarvestableLoss Amount `json:"total_harvestable_loss"`
 	ShortTermLoss        Amount `json:"short_term_loss"`
 	LongTermLoss         Amount `json:"long_term_loss"`
-	// DisallowedLoss is what wash sales would take.
+	// DisallowedLoss is the loss that wash sales would disallow.
 	DisallowedLoss Amount `json:"disallowed_loss"`
-	// DisallowedForGood is the part of it that purchases in retirement accounts would take.
+	// DisallowedForGood is the part of it that would be lost permanently because of purchases in retirement accounts.
 	DisallowedForGood Amount             `json:"disallowed_for_good"`
 	CandidateCount    int                `json:"candidate_count"`
 	Candidates        []HarvestCandidate `json:"candidates"`
-	// DataCoveragePct is positions with lots / positions by count, ValueCoveragePct by value; the latter is nil where values
-	// are not known.
+	// DataCoveragePct is the percentage of positions that have lots, by number; ValueCoveragePct is the same by value, nil
+	// if values are not known.
 	DataCoveragePct  brief.Number      `json:"data_coverage_pct"`
 	ValueCoveragePct *brief.Number     `json:"value_coverage_pct"`
 	WashSaleWarnings []WashSaleWarning `json:"wash_sale_warnings"`
 	DoNotBuyBefore   []DoNotBuy        `json:"do_not_buy_before"`
-	// AlreadyClosed is what must not be bought now, because of losses of the last 30 days.
+	// AlreadyClosed lists what must not be bought now because of losses realized in the last 30 days.
 	AlreadyClosed []DoNotBuy `json:"do_not_buy_now"`
-	// Net is the year's net with the candidates sold; nil means that nothing else was realized.
+	// Net is the net of the year if the candidates are sold; nil means that nothing else was realized.
 	Net               *NetPosition       `json:"net_position"`
 	RealizedWashSales []RealizedWashSale `json:"realized_wash_sales"`
-	// PermanentlyDisallowed is the part of the realized wash sales that is lost for good.
+	// PermanentlyDisallowed is the part of the realized wash sales that is lost permanently.
 	PermanentlyDisallowed Amount           `json:"permanently_disallowed"`
 	IncompleteHistory     []IncompleteSale `json:"incomplete_history"`
-	// StalePrices are the tickers whose last price is old.
+	// StalePrices lists the tickers whose last price is old.
 	StalePrices []StalePrice `json:"stale_prices"`
-	// NotUnderstood are records of brokers' files that move shares and gave no row.
+	// NotUnderstood lists skipped records of brokers' files that moved shares.
 	NotUnderstood []SkippedRecord `json:"records_not_understood"`
-	// PossibleDuplicates are rows of two kinds of files that look like one transaction.
+	// PossibleDuplicates lists rows of two formats that look like the same transaction.
 	PossibleDuplicates []TwinRows      `json:"possible_duplicates"`
 	Metadata           HarvestMetadata `json:"metadata"`
-	// Disclaimer is written into every result, whatever it is here.
+	// Disclaimer is ignored: MarshalJSON always writes the constant.
 	Disclaimer string `json:"disclaimer"`
 }
 
-// HarvestMetadata is what the answer is based on.
+// HarvestMetadata describes the question and the data of a result.
 type HarvestMetadata struct {
 	AsOf                 string `json:"as_of,omitempty"`
 	PositionsAnalyzed    int    `json:"positions_analyzed"`
@@ -56,16 +56,16 @@ type HarvestMetadata struct {
 	Account              string `json:"account,omitempty"`
 	Source               string `json:"source,omitempty"`
 	IncludeWashSaleCheck bool   `json:"include_wash_sale_check"`
-	// WashSalesNotChecked is the opposite, so that the zero value is the usual case.
+	// WashSalesNotChecked is the opposite of IncludeWashSaleCheck.
 	WashSalesNotChecked bool   `json:"-"`
 	MinLoss             Amount `json:"min_loss"`
-	// BelowMinLossCount is how many lots at a loss are no candidates because of MinLoss.
+	// BelowMinLossCount is the number of lots with a loss below MinLoss.
 	BelowMinLossCount int `json:"below_min_loss_count"`
-	// DuplicatesLeftOut is how many rows stood in an earlier file already.
+	// DuplicatesLeftOut is the number of rows that were dropped because an earlier file has them.
 	DuplicatesLeftOut int `json:"duplicates_left_out"`
 }
 
-// HarvestCandidate is one lot at a loss.
+// HarvestCandidate is a lot at a loss.
 type HarvestCandidate struct {
 	Ticker            string       `json:"ticker"`
 	AccountID         string       `json:"account_id,omitempty"`
@@ -87,7 +87,7 @@ type HarvestCandidate struct {
 	PermanentLoss     Amount       `json:"permanent_loss"`
 	AllowedLoss       Amount       `json:"allowed_loss"`
 	WashSalePurchases []Purchase   `json:"wash_sale_purchases,omitempty"`
-	// CleanDate is the first day on which selling the lot causes no wash sale.
+	// CleanDate is the first day on which selling the lot does not cause a wash sale.
 	CleanDate string `json:"clean_date,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type Purchase struct {
 	Shares  Amount `json:"shares"`
 }
 
-// WashSaleWarning says that selling a ticker's candidates would be a wash sale.
+// WashSaleWarning warns that selling the candidates of a ticker would be a wash sale.
 type WashSaleWarning struct {
 	Ticker           string     `json:"ticker"`
 	DisallowedShares Amount     `json:"disallowed_shares"`
@@ -108,15 +108,15 @@ type WashSaleWarning struct {
 	Purchases        []Purchase `json:"purchases,omitempty"`
 }
 
-// DoNotBuy says until when a ticker and what is substantially identical must not be bought after the sale.
+// DoNotBuy is a ticker that must not be bought before a date, and neither must substantially identical securities.
 type DoNotBuy struct {
 	Ticker    string   `json:"ticker"`
 	Identical []string `json:"identical,omitempty"`
-	// Date is the first day on which buying is clean again.
+	// Date is the first day on which buying does not cause a wash sale.
 	Date string `json:"date"`
 }
 
-// RealizedWashSale is a sale at a loss already made, some of whose loss is disallowed.
+// RealizedWashSale is a past sale whose loss is at least partly disallowed.
 type RealizedWashSale struct {
 	SaleDate         string     `json:"sale_date"`
 	Account          string     `json:"account"`
@@ -129,8 +129,8 @@ type RealizedWashSale struct {
 	Replacements     []Purchase `json:"replacements"`
 }
 
-// IncompleteSale is a row that needs shares whose purchase is not in the data: a sale, or shares that came without
-// date and basis.
+// IncompleteSale is a row with shares whose purchase is not known: a sale, or a transfer into the portfolio without date and
+// basis.
 type IncompleteSale struct {
 	Date    string `json:"date"`
 	Account string `json:"account"`
@@ -139,27 +139,27 @@ type IncompleteSale struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// StalePrice is a price from days ago.
+// StalePrice is the age of an old price.
 type StalePrice struct {
 	Ticker string `json:"ticker"`
 	Date   string `json:"date"`
 	Days   int    `json:"days"`
 }
 
-// SkippedRecord is a record of a file that gave no row.
+// SkippedRecord is a record of a file that was not imported.
 type SkippedRecord struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Why  string `json:"why"`
 }
 
-// TwinRows are two rows, as file:line.
+// TwinRows is a pair of rows, as file:line.
 type TwinRows struct {
 	First  string `json:"first"`
 	Second string `json:"second"`
 }
 
-// MarshalJSON writes empty lists as [] and always the disclaimer.
+// MarshalJSON writes empty lists as [], and always the disclaimer.
 func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
 	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates), list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
@@ -170,14 +170,14 @@ func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	return encode(plain(r))
 }
 
-// MarshalJSON writes no replacements as [].
+// MarshalJSON writes an empty list of replacements as [].
 func (w RealizedWashSale) MarshalJSON() ([]byte, error) {
 	type plain RealizedWashSale // without this method
 	w.Replacements = list(w.Replacements)
 	return encode(plain(w))
 }
 
-// Lot is one open lot. The basis is after adjustments.
+// Lot is an open lot. Its basis includes adjustments.
 type Lot struct {
 	Account         string `json:"account"`
 	Ticker          string `json:"ticker"`

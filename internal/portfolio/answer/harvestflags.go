@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,16 +15,16 @@ const (
 	moderateCoverage = 75
 )
 
-// significantLoss is from how many dollars on a loss is significant, whatever limit the filing status has.
+// significantLoss is the loss in dollars from which it is significant, regardless of the filing status.
 const significantLoss = 3000
 
-// mostlyShortTerm is the part of losses, in percent, from which on they are mostly short-term.
+// mostlyShortTerm is the percentage of short-term losses from which losses are mostly short-term.
 const mostlyShortTerm = 50
 
-// FlagsHarvest are the flags of a snapshot, sorted.
+// FlagsHarvest returns the flags of a snapshot, sorted.
 func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	if s.Status != string(brief.StatusSuccess) {
-		flags := []brief.Flag{{Flag: "harvest_error", Severity: brief.Error, Message: or(s.Verdict, "Tax harvest analysis failed")}}
+		flags := []brief.Flag{{Flag: "harvest_error", Severity: brief.Error, Message: cmp.Or(s.Verdict, "Tax harvest analysis failed")}}
 		return append(flags, problemFlag(s.ErrorKind, s.ErrorHint)...)
 	}
 	var flags []brief.Flag
@@ -32,7 +33,7 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	} else {
 		flags = candidateFlags(s)
 	}
-	// Not among the flags that harvest_available looks at: it is about sales already made.
+	// The following flags do not suppress harvest_available, which candidateFlags adds if there are no others.
 	if s.PermanentlyDisallowed.Sign() != 0 {
 		flags = append(flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
 			Message: exactDollars(s.PermanentlyDisallowed) + " of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
@@ -43,12 +44,12 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	}
 	if s.WashSalesNotChecked {
 		flags = append(flags, brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
-			Message: "Wash sales were not checked — some of the losses may not count"})
+			Message: "Wash sales were not checked — some of the losses may be disallowed"})
 	}
 	return brief.Sort(append(flags, dataFlags(s)...))
 }
 
-// dataFlags say what the figures do not rest on. Like the one above, harvest_available does not look at them.
+// dataFlags returns the flags about missing or doubtful data.
 func dataFlags(s HarvestSnapshot) []brief.Flag {
 	var flags []brief.Flag
 	warn := func(name, format string, args ...any) {
@@ -61,14 +62,14 @@ func dataFlags(s HarvestSnapshot) []brief.Flag {
 		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted", n, text.Plural(n))
 	}
 	if n := s.NotUnderstoodCount; n > 0 {
-		warn("records_not_understood", "%d record%s of brokers' files that move shares gave no transaction — lots may be wrong until they are written by hand", n, text.Plural(n))
+		warn("records_not_understood", "%d record%s of brokers' files moved shares but could not be imported — lots may be wrong until you add transactions for them", n, text.Plural(n))
 	}
 	if n := s.PossibleDuplicates; n > 0 {
-		warn("possible_duplicates", "%d row%s may stand in two kinds of brokers' files — if so they are counted twice; remove one of the files", n, text.Plural(n))
+		warn("possible_duplicates", "%d row%s may be in two files of different formats — if so they are counted twice; remove one of the files", n, text.Plural(n))
 	}
 	if n := s.DuplicatesLeftOut; n > 0 {
 		flags = append(flags, brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
-			Message: fmt.Sprintf("%d row%s of the transactions stood in another file already and counted once", n, text.Plural(n))})
+			Message: fmt.Sprintf("%d duplicate row%s in several files of transactions counted once", n, text.Plural(n))})
 	}
 	return flags
 }
@@ -80,11 +81,11 @@ func moreThan(n, named int) string {
 	return fmt.Sprintf(" + %d more", n-named)
 }
 
-// nothingToHarvest says why there are no candidates: nobody can tell, they are too small, or there are none.
+// nothingToHarvest returns the flag for no candidates: there are no lots, the losses are too small, or there are none.
 func nothingToHarvest(s HarvestSnapshot) brief.Flag {
 	switch {
 	case s.DataCoveragePct <= 0:
-		return brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be judged"}
+		return brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be computed"}
 	case s.BelowMinLossCount > 0:
 		return brief.Flag{Flag: "below_min_loss", Severity: brief.Info, Message: "All losses are below the minimum of " + exactDollars(s.MinLoss)}
 	}
@@ -122,8 +123,8 @@ func candidateFlags(s HarvestSnapshot) []brief.Flag {
 	return flags
 }
 
-// significantHarvest names the limit that applies, and, where the year brought more than these losses, whether the net
-// is over it too: the limit is one of the net.
+// significantHarvest returns the message with the deduction limit. If there are other gains or losses this year, it also
+// compares the net with the limit, because the limit applies to the net.
 func significantHarvest(s HarvestSnapshot) string {
 	text := fmt.Sprintf("%s harvestable losses exceed %s annual deduction limit", dollars(s.TotalHarvestableLoss), dollars(s.DeductionLimit))
 	net := s.NetAfterHarvest

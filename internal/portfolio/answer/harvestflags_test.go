@@ -7,7 +7,7 @@ import (
 	"signalbox/internal/portfolio/answer"
 )
 
-// flagsOf are the flags of a harvest with a total, its short-term part and a coverage.
+// flagsOf returns the flags of a harvest with a total, its short-term part and a coverage.
 func flagsOf(total, short string, coverage float64) []brief.Flag {
 	r := harvest()
 	r.TotalHarvestableLoss, r.ShortTermLoss, r.DataCoveragePct = amount(total), amount(short), brief.Number(coverage)
@@ -33,7 +33,7 @@ func TestNoCandidatesFlag(t *testing.T) {
 func TestNoLotDataFlag(t *testing.T) {
 	flags := answer.FlagsHarvest(answer.SnapshotHarvest(empty(0)))
 	wantNames(t, flags, "no_lot_data")
-	wantFlag(t, flags, brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be judged"})
+	wantFlag(t, flags, brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be computed"})
 }
 
 func TestBelowMinLossFlag(t *testing.T) {
@@ -53,7 +53,7 @@ func TestSignificantHarvestFlag(t *testing.T) {
 	}
 }
 
-// TestSignificantHarvestOfTheNet has the limits for both kinds of filing, and the net on either side of them.
+// TestSignificantHarvestOfTheNet checks both deduction limits, with the net above and below them.
 func TestSignificantHarvestOfTheNet(t *testing.T) {
 	const over3000, over1500 = "$4,500 harvestable losses exceed $3,000 annual deduction limit", "$4,500 harvestable losses exceed $1,500 annual deduction limit"
 	for _, tt := range []struct{ filing, gains, carryover, want string }{
@@ -84,7 +84,7 @@ func TestBelowSignificantThreshold(t *testing.T) {
 	wantNoFlag(t, flagsOf("-2000", "0", 100), "significant_harvest")
 	r := harvest()
 	r.TotalHarvestableLoss, r.Net = amount("-2000"), &answer.NetPosition{FilingStatus: "married_separate", Net: amount("-2000")}
-	// The limit is lower then, the threshold is not.
+	// The limit is lower for separate returns, but the threshold is the same.
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "significant_harvest")
 }
 
@@ -212,12 +212,12 @@ func TestWashSalesNotCheckedFlag(t *testing.T) {
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sales_not_checked")
 	r.Metadata.WashSalesNotChecked = true
 	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
-		Message: "Wash sales were not checked — some of the losses may not count"})
+		Message: "Wash sales were not checked — some of the losses may be disallowed"})
 }
 
 func TestDuplicatesLeftOutFlag(t *testing.T) {
 	r := harvest()
 	r.Metadata.DuplicatesLeftOut = 2
 	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
-		Message: "2 rows of the transactions stood in another file already and counted once"})
+		Message: "2 duplicate rows in several files of transactions counted once"})
 }

@@ -129,7 +129,7 @@ func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
 	}
 }
 
-// earlyReturn checks an answer without lots: whatever the format, it must have its form, and be saved.
+// earlyReturn checks the answers without lots in every format, and that they are saved.
 func earlyReturn(t *testing.T, r answer.HarvestResult, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -175,8 +175,8 @@ func TestHarvestReport(t *testing.T) {
 |                               |      Amount |
 | ----------------------------- | ----------: |
 | Harvestable loss              | -$12,345.68 |
-| of it short-term              |  -$3,086.42 |
-| of it long-term               |  -$9,259.26 |
+| Harvestable, short-term       |  -$3,086.42 |
+| Harvestable, long-term        |  -$9,259.26 |
 | Disallowed by wash sales      |       $0.00 |
 | Net of the year after harvest | -$12,345.68 |
 | Annual deduction limit        |   $3,000.00 |
@@ -195,7 +195,7 @@ Each line is for selling that lot alone; the totals above are for selling all of
 | ------ | ------------- | ---------- |
 | BND    | AGG, SCHZ     | 2024-07-01 |
 
-## Wash sales already made
+## Past wash sales
 
 | Sold       | Account | Ticker | Shares |   Loss | Disallowed | Lost for good |
 | ---------- | ------- | ------ | -----: | -----: | ---------: | ------------: |
@@ -218,7 +218,7 @@ Estimates under US federal rules; not tax advice.
 	}
 }
 
-// TestSummaryIsShort: a summary has a verdict and the first of each list, and says how many it left out.
+// TestSummaryIsShort checks that a summary has a verdict, the first entries of each list, and the number of omitted ones.
 func TestSummaryIsShort(t *testing.T) {
 	r := harvest()
 	one := r.Candidates[0]

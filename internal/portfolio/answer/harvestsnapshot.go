@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// HarvestSnapshot is what a decision about losses needs. Money is in cents, lots are summed by ticker.
+// HarvestSnapshot is the part of a result that is needed to decide about losses. Amounts are rounded to cents, and lots are
+// added up by ticker.
 type HarvestSnapshot struct {
 	Status               string         `json:"status"`
 	Verdict              string         `json:"verdict"`
@@ -27,22 +29,22 @@ type HarvestSnapshot struct {
 	AsOf             string   `json:"as_of"`
 	ValueCoveragePct *float64 `json:"value_coverage_pct"`
 	DisallowedLoss   Amount   `json:"disallowed_loss"`
-	// DisallowedForGood is the part of it that purchases in retirement accounts would take; PermanentlyDisallowed is of
-	// sales already made.
+	// DisallowedForGood is the part of it that would be lost permanently because of purchases in retirement accounts;
+	// PermanentlyDisallowed is the same for past sales.
 	DisallowedForGood     Amount `json:"disallowed_for_good"`
 	WashSalesNotChecked   bool   `json:"wash_sales_not_checked"`
 	PermanentlyDisallowed Amount `json:"permanently_disallowed"`
 	DeductionLimit        Amount `json:"deduction_limit"`
-	// NetAfterHarvest is the year's net with all candidates sold, negative for a loss.
+	// NetAfterHarvest is the net of the year if all candidates are sold, negative for a loss.
 	NetAfterHarvest        Amount `json:"net_after_harvest"`
 	MinLoss                Amount `json:"min_loss"`
 	BelowMinLossCount      int    `json:"below_min_loss_count"`
 	IncompleteHistoryCount int    `json:"incomplete_history_count"`
-	// StalePriceTickers are the first of those whose last price is old.
+	// StalePriceTickers lists the first tickers whose last price is old.
 	StalePriceCount    int      `json:"stale_price_count"`
 	StalePriceTickers  []string `json:"stale_price_tickers"`
 	NotUnderstoodCount int      `json:"records_not_understood_count"`
-	// PossibleDuplicates is how many rows look like one that is there already.
+	// PossibleDuplicates is the number of rows that look like a row of another format.
 	PossibleDuplicates int    `json:"possible_duplicate_count"`
 	DuplicatesLeftOut  int    `json:"duplicates_left_out"`
 	ErrorKind          string `json:"error_kind"`
@@ -50,7 +52,7 @@ type HarvestSnapshot struct {
 	Disclaimer         string `json:"disclaimer"`
 }
 
-// TopCandidate is a ticker with all its lots at a loss.
+// TopCandidate is the sum of all candidates of a ticker.
 type TopCandidate struct {
 	Ticker         string   `json:"ticker"`
 	TotalLoss      Amount   `json:"total_loss"`
@@ -65,10 +67,10 @@ const (
 	maxWashTickers = 5
 )
 
-// SnapshotHarvest is the snapshot of a result. Losses too large to be added make a failed snapshot.
+// SnapshotHarvest returns the snapshot of a result. If losses are too large to add, it returns a failed snapshot.
 func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	if r.Status != string(brief.StatusSuccess) {
-		s := failedHarvest(or(r.Status, string(brief.StatusError)), or(r.Error, "unknown error"))
+		s := failedHarvest(cmp.Or(r.Status, string(brief.StatusError)), cmp.Or(r.Error, "unknown error"))
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
@@ -108,7 +110,7 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	return s
 }
 
-// failedHarvest has the keys of every snapshot and no numbers.
+// failedHarvest returns a failed snapshot, which has all fields but no amounts.
 func failedHarvest(status, reason string) HarvestSnapshot {
 	return HarvestSnapshot{
 		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
@@ -120,7 +122,7 @@ func harvestVerdict(r HarvestResult) string {
 	if r.CandidateCount == 0 {
 		return fmt.Sprintf("No tax-loss harvesting candidates found (%d positions analyzed)", r.Metadata.PositionsAnalyzed)
 	}
-	// In cents, as the flags have it: else they could differ by a dollar.
+	// Rounded to cents like the flags; otherwise they could differ by a dollar.
 	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
 		dollars(r.TotalHarvestableLoss.cents()), r.CandidateCount,
 		whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), whole(float64(r.DataCoveragePct)))
@@ -130,13 +132,13 @@ func harvestVerdict(r HarvestResult) string {
 	return verdict
 }
 
-// topCandidates sums the candidates by ticker and takes those with the largest losses. Tickers with equal losses
-// keep the order in which they first came.
+// topCandidates adds up the candidates by ticker and returns those with the largest losses. Tickers with equal losses keep
+// their order.
 func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 	var tickers []TopCandidate
 	index := map[string]int{}
 	for _, c := range candidates {
-		ticker := or(strings.TrimSpace(c.Ticker), "unknown")
+		ticker := cmp.Or(strings.TrimSpace(c.Ticker), "unknown")
 		i, seen := index[ticker]
 		if !seen {
 			i = len(tickers)
@@ -151,7 +153,7 @@ func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 		sum.TotalLoss = Amount{total}
 		sum.LotCount++
 		sum.WashSaleRisk = sum.WashSaleRisk || c.WashSaleRisk
-		if period := or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods, period) {
+		if period := cmp.Or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods, period) {
 			sum.HoldingPeriods = append(sum.HoldingPeriods, period)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/portfolio/answer"
 )
 
-// amount reads a number; a bad one panics, which fails the test.
+// amount parses a number, and panics if it is malformed.
 func amount(text string) answer.Amount { return answer.Amount{Decimal: decimal.MustParse(text)} }
 
 func number(f float64) *brief.Number {
@@ -23,7 +23,7 @@ func number(f float64) *brief.Number {
 	return &n
 }
 
-// flagged are the flags by name.
+// flagged returns the flags by name.
 func flagged(flags []brief.Flag) map[string]brief.Flag {
 	byName := map[string]brief.Flag{}
 	for _, flag := range flags {
@@ -32,7 +32,7 @@ func flagged(flags []brief.Flag) map[string]brief.Flag {
 	return byName
 }
 
-// wantFlag wants a flag with a severity and a message.
+// wantFlag checks that there is a flag with a severity and a message.
 func wantFlag(t *testing.T, flags []brief.Flag, want brief.Flag) {
 	t.Helper()
 	got, ok := flagged(flags)[want.Flag]
@@ -44,7 +44,7 @@ func wantFlag(t *testing.T, flags []brief.Flag, want brief.Flag) {
 	}
 }
 
-// wantNoFlag wants none of the flags.
+// wantNoFlag checks that none of the flags is there.
 func wantNoFlag(t *testing.T, flags []brief.Flag, names ...string) {
 	t.Helper()
 	for _, flag := range flags {
@@ -54,7 +54,7 @@ func wantNoFlag(t *testing.T, flags []brief.Flag, names ...string) {
 	}
 }
 
-// wantNames wants exactly these flags in this order.
+// wantNames checks that there are exactly these flags in this order.
 func wantNames(t *testing.T, flags []brief.Flag, want ...string) {
 	t.Helper()
 	var got []string
@@ -66,7 +66,7 @@ func wantNames(t *testing.T, flags []brief.Flag, want ...string) {
 	}
 }
 
-// object is an answer as a program sees it.
+// object is a decoded answer.
 func object(t *testing.T, data []byte, err error) map[string]any {
 	t.Helper()
 	if err != nil {
@@ -79,7 +79,7 @@ func object(t *testing.T, data []byte, err error) map[string]any {
 	return fields
 }
 
-// keys of a value as JSON, sorted.
+// keys returns the keys of a value in JSON, sorted.
 func keys(t *testing.T, value any) []string {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -91,7 +91,7 @@ func keys(t *testing.T, value any) []string {
 	return names
 }
 
-// saveIn is a saver into a folder.
+// saveIn returns a function that saves files in a folder.
 func saveIn(dir string) brief.Saver {
 	return func(name string, data []byte) (string, error) {
 		path := filepath.Join(dir, name)
@@ -99,7 +99,7 @@ func saveIn(dir string) brief.Saver {
 	}
 }
 
-// wantFile wants the answer to name a file that holds the full result.
+// wantFile checks that the answer names a file with the full result.
 func wantFile(t *testing.T, fields map[string]any, dir string, result any) {
 	t.Helper()
 	path, _ := fields["file_path"].(string)

@@ -9,7 +9,7 @@ import (
 // FilingSeparate is the filing status with the lower limit.
 const FilingSeparate = "married_separate"
 
-// DeductionLimit is how much net capital loss a year may take from other income.
+// DeductionLimit returns how much net capital loss may be deducted from other income in a year.
 func DeductionLimit(filingStatus string) Amount {
 	if filingStatus == FilingSeparate {
 		return Whole(1500)
@@ -17,7 +17,7 @@ func DeductionLimit(filingStatus string) Amount {
 	return Whole(3000)
 }
 
-// Realized is what the year brought without the candidates. Gains are positive; carry-overs are losses of earlier
+// Realized is the gains and losses of the year without the candidates. Gains are positive; carryovers are losses of earlier
 // years, without sign.
 type Realized struct {
 	ShortTerm      Amount `json:"short_term"`
@@ -26,7 +26,7 @@ type Realized struct {
 	CarryoverLong  Amount `json:"carryover_long"`
 }
 
-// NetPosition is the year's net gain, or loss if negative, with all candidates sold.
+// NetPosition is the net gain of the year if all candidates are sold, negative for a loss.
 type NetPosition struct {
 	FilingStatus   string   `json:"filing_status,omitempty"`
 	DeductionLimit Amount   `json:"deduction_limit"`
@@ -34,12 +34,12 @@ type NetPosition struct {
 	NetShortTerm   Amount   `json:"net_short_term"`
 	NetLongTerm    Amount   `json:"net_long_term"`
 	Net            Amount   `json:"net"`
-	// Deductible is how much of a net loss this year may use, Carryforward the rest; both without sign.
+	// Deductible is the part of a net loss that is deductible this year, Carryforward the rest; both without sign.
 	Deductible   Amount `json:"deductible"`
 	Carryforward Amount `json:"carryforward"`
 }
 
-// NetOf nets the allowed losses of the candidates (negative) with what the year brought.
+// NetOf returns the net of the allowed losses of the candidates, which are negative, and the realized gains and losses.
 func NetOf(filingStatus string, realized Realized, shortTermLoss, longTermLoss Amount) (*NetPosition, error) {
 	n := &NetPosition{FilingStatus: filingStatus, DeductionLimit: DeductionLimit(filingStatus), Realized: realized}
 	short, err := decimal.Sum(realized.ShortTerm.Decimal, realized.CarryoverShort.Abs().Neg(), shortTermLoss.Decimal)

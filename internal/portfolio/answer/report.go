@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -9,12 +10,12 @@ import (
 	"signalbox/internal/text"
 )
 
-// ReportExit is the result as Markdown.
+// ReportExit returns the result as Markdown.
 func ReportExit(r ExitResult) string {
 	s := SnapshotExit(r)
 	var m markdown
-	m.paragraph("# Exit signals: " + line(s.Ticker))
-	m.paragraph("**" + line(s.Verdict) + "**")
+	m.paragraph("# Exit signals: " + text.OneLine(s.Ticker))
+	m.paragraph("**" + text.OneLine(s.Verdict) + "**")
 	m.flags(FlagsExit(s))
 	if s.Status != string(brief.StatusSuccess) {
 		return m.String()
@@ -22,17 +23,17 @@ func ReportExit(r ExitResult) string {
 	m.paragraph("## Rules")
 	m.table("Rule", "Status", "Triggered", ">Severity", ">Return", ">Gap")
 	for _, signal := range r.Signals {
-		name := or(signal.RuleName, "unknown")
+		name := cmp.Or(signal.RuleName, "unknown")
 		if signal.IsPrimary {
 			name += " (primary)"
 		}
-		m.row(name, or(signal.Status, "ok"), yesNo(signal.Triggered), fmt.Sprintf("%.2f", finite(signal.Severity)),
+		m.row(name, cmp.Or(signal.Status, "ok"), yesNo(signal.Triggered), fmt.Sprintf("%.2f", finite(signal.Severity)),
 			signed(signal.Return, "%"), signed(signal.Gap, " pp"))
 	}
 	var errors []string
 	for _, signal := range r.Signals {
 		if signal.Error != "" {
-			errors = append(errors, "- "+line(or(signal.RuleName, "unknown")+": "+signal.Error))
+			errors = append(errors, "- "+text.OneLine(cmp.Or(signal.RuleName, "unknown")+": "+signal.Error))
 		}
 	}
 	if errors != nil {
@@ -42,25 +43,25 @@ func ReportExit(r ExitResult) string {
 		m.paragraph("## Actions")
 		m.table(">Step", "Action", ">Quantity", "Order")
 		for i, action := range r.RecommendedActions {
-			order := or(action.OrderType, "unknown")
+			order := cmp.Or(action.OrderType, "unknown")
 			if action.StopPrice != nil {
 				order += " at " + cash(*action.StopPrice)
 			}
 			if action.TimeInForce != "" {
 				order += ", " + action.TimeInForce
 			}
-			m.row(fmt.Sprint(i+1), or(action.Action, "unknown"), action.Quantity.String(), order)
+			m.row(fmt.Sprint(i+1), cmp.Or(action.Action, "unknown"), action.Quantity.String(), order)
 		}
 	}
 	return m.String()
 }
 
-// ReportHarvest is the result as Markdown.
+// ReportHarvest returns the result as Markdown.
 func ReportHarvest(r HarvestResult) string {
 	s := SnapshotHarvest(r)
 	var m markdown
 	m.paragraph("# Tax-loss harvest")
-	m.paragraph("**" + line(s.Verdict) + "**")
+	m.paragraph("**" + text.OneLine(s.Verdict) + "**")
 	m.flags(FlagsHarvest(s))
 	if s.Status != string(brief.StatusSuccess) {
 		m.paragraph(Disclaimer + ".")
@@ -68,11 +69,11 @@ func ReportHarvest(r HarvestResult) string {
 	}
 	m.table("", ">Amount")
 	m.row("Harvestable loss", cash(s.TotalHarvestableLoss))
-	m.row("of it short-term", cash(s.ShortTermLoss))
-	m.row("of it long-term", cash(s.LongTermLoss))
+	m.row("Harvestable, short-term", cash(s.ShortTermLoss))
+	m.row("Harvestable, long-term", cash(s.LongTermLoss))
 	m.row("Disallowed by wash sales", cash(s.DisallowedLoss))
 	if r.DisallowedForGood.Sign() != 0 {
-		m.row("of it lost for good", cash(r.DisallowedForGood))
+		m.row("Disallowed for good", cash(r.DisallowedForGood))
 	}
 	if n := r.Net; n != nil {
 		m.row("Realized this year, short-term", cash(n.Realized.ShortTerm))
@@ -101,9 +102,9 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 	for _, c := range candidates {
 		long := c.LongTermFrom
 		if c.HoldingPeriod == "long_term" {
-			long = "is long" // inherited shares are, whatever the date
+			long = "yes" // LongTermFrom of inherited shares may be in the future
 		}
-		m.row(or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
+		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
 			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, cash(c.DisallowedLoss), c.CleanDate)
 	}
 }
@@ -117,21 +118,21 @@ func (m *markdown) washSales(r HarvestResult) {
 		}
 	}
 	if len(r.AlreadyClosed) > 0 {
-		m.paragraph("## After losses already taken, do not buy before")
+		m.paragraph("## After past losses, do not buy before")
 		m.table("Ticker", "And identical", "Date")
 		for _, d := range r.AlreadyClosed {
 			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
 		}
 	}
 	if len(r.RealizedWashSales) > 0 {
-		m.paragraph("## Wash sales already made")
+		m.paragraph("## Past wash sales")
 		m.table("Sold", "Account", "Ticker", ">Shares", ">Loss", ">Disallowed", ">Lost for good")
 		for _, w := range r.RealizedWashSales {
 			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), cash(w.Loss), cash(w.DisallowedLoss), cash(w.PermanentLoss))
 		}
 	}
 	if len(r.NotUnderstood) > 0 {
-		m.paragraph("## Records that move shares and were not understood")
+		m.paragraph("## Records that moved shares but were not imported")
 		m.table("File", ">Line", "Why")
 		for _, s := range r.NotUnderstood {
 			m.row(s.File, fmt.Sprint(s.Line), s.Why)
@@ -146,7 +147,7 @@ func (m *markdown) washSales(r HarvestResult) {
 	}
 }
 
-// cash is an amount with its sign and cents.
+// cash returns an amount with its sign and cents.
 func cash(a Amount) string {
 	text := "$" + text.Group(a.Abs().Rescale(2).String())
 	if a.IsNeg() {
@@ -155,7 +156,7 @@ func cash(a Amount) string {
 	return text
 }
 
-// signed is a fraction in percent or percentage points, with its sign; "–" if it is not known.
+// signed returns a fraction in percent or percentage points with its sign, or "–" if it is not known.
 func signed(n *brief.Number, unit string) string {
 	if n == nil {
 		return "–"
@@ -170,11 +171,11 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// markdown is a document in the making. Blocks are apart by one empty line. Tables are padded, so that they can also be
-// read as they are, in a terminal.
+// markdown writes a document. Blocks are separated by an empty line. Tables are padded, so that they are readable in a
+// terminal too.
 type markdown struct {
 	text strings.Builder
-	rows [][]string // of the table that is not written yet, its titles first
+	rows [][]string // the rows of the current table, titles first
 }
 
 func (m *markdown) String() string {
@@ -193,15 +194,15 @@ func (m *markdown) paragraph(text string) {
 func (m *markdown) flags(flags []brief.Flag) {
 	lines := make([]string, len(flags))
 	for i, flag := range flags {
-		lines[i] = "- " + string(flag.Severity) + ": " + line(flag.Message)
+		lines[i] = "- " + string(flag.Severity) + ": " + text.OneLine(flag.Message)
 	}
 	m.paragraph(strings.Join(lines, "\n"))
 }
 
-// rightward marks the title of a column of numbers.
+// rightward marks the title of a right-aligned column.
 const rightward = ">"
 
-// table begins a table.
+// table starts a table.
 func (m *markdown) table(titles ...string) {
 	m.endTable()
 	m.rows = [][]string{titles}
@@ -210,7 +211,7 @@ func (m *markdown) table(titles ...string) {
 func (m *markdown) row(cells ...string) {
 	escape := strings.NewReplacer(`\`, `\\`, "|", `\|`)
 	for i, cell := range cells {
-		cells[i] = escape.Replace(line(cell))
+		cells[i] = escape.Replace(text.OneLine(cell))
 	}
 	m.rows = append(m.rows, cells)
 }
@@ -223,7 +224,7 @@ func (m *markdown) endTable() {
 	m.rows = nil
 	for i, title := range rows[0] {
 		rows[0][i], right[i] = strings.CutPrefix(title, rightward)
-		widths[i] = 3 // what a ruler needs at least
+		widths[i] = 3 // the minimum for the ruler
 	}
 	for _, row := range rows {
 		for i, cell := range row {
@@ -254,6 +255,3 @@ func tableRow(cells []string, widths []int, right []bool) string {
 	}
 	return "| " + strings.Join(padded, " | ") + " |"
 }
-
-// line is a text on one line: a broken one would break out of its table.
-func line(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -2,7 +2,7 @@ package answer
 
 import "slices"
 
-// SummaryExit is the result without the months that each rule looked at.
+// SummaryExit returns the result without the monthly returns of each rule.
 func SummaryExit(r ExitResult) ExitResult {
 	r.Signals = slices.Clone(r.Signals)
 	for i := range r.Signals {
@@ -11,19 +11,19 @@ func SummaryExit(r ExitResult) ExitResult {
 	return r
 }
 
-// summaryLots is how many lots a summary has of a list, the first in the order that was asked for.
+// summaryLots is the maximum length of the lists in a summary.
 const summaryLots = 20
 
-// HarvestSummary is the result with its lists cut short, and what it comes to in a line.
+// HarvestSummary is a result with shortened lists, and its verdict.
 type HarvestSummary struct {
 	Verdict string `json:"verdict"`
 	HarvestResult
-	// CandidatesOmitted is how many more candidates there are.
+	// CandidatesOmitted is the number of candidates that were omitted.
 	CandidatesOmitted int `json:"candidates_omitted"`
 }
 
-// SummaryHarvest is the result without the purchases behind each wash sale to come, how much they disallow stays, and
-// with the first of each long list.
+// SummaryHarvest returns the result with only the first entries of each list, and without the purchases that would cause
+// wash sales.
 func SummaryHarvest(r HarvestResult) HarvestSummary {
 	s := HarvestSummary{Verdict: SnapshotHarvest(r).Verdict, CandidatesOmitted: max(0, len(r.Candidates)-summaryLots)}
 	r.Candidates, r.WashSaleWarnings = slices.Clone(first(r.Candidates, summaryLots)), slices.Clone(first(r.WashSaleWarnings, summaryLots))
@@ -41,7 +41,7 @@ func SummaryHarvest(r HarvestResult) HarvestSummary {
 	return s
 }
 
-// MarshalJSON writes the result's fields beside the summary's own.
+// MarshalJSON writes the fields of the result together with those of the summary.
 func (s HarvestSummary) MarshalJSON() ([]byte, error) {
 	result, err := encode(s.HarvestResult)
 	if err != nil {
@@ -54,6 +54,6 @@ func (s HarvestSummary) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// {"a":1} and {"b":2} are {"a":1,"b":2}.
+	// Join {"a":1} and {"b":2} to {"a":1,"b":2}.
 	return append(append(result[:len(result)-1], ','), own[1:]...), nil
 }

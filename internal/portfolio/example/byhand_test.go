@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWashSalesByHand compares with figures that were worked out with pencil and paper; the README tells the story.
+// TestWashSalesByHand compares wash sales with amounts that were computed by hand; the README explains them.
 func TestWashSalesByHand(t *testing.T) {
 	type sale struct{ Date, Account, Ticker, Loss, Disallowed, Permanent string }
 	want := []sale{

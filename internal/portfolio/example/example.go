@@ -1,5 +1,5 @@
-// Package example holds the portfolio that signalbox portfolio init writes: about 80 lots, in which every flag of both
-// tools can be provoked by a change that its README names. examples/portfolio in the repository is the same.
+// Package example contains the portfolio that signalbox portfolio init writes. It has about 80 lots, and its README describes
+// for every flag of both tools a change that raises it. examples/portfolio in the repository is a copy.
 package example
 
 import (
@@ -20,8 +20,7 @@ var files embed.FS
 // root is the example's folder in files.
 const root = "portfolio"
 
-// Write makes a folder with the example and returns the names of its files. A folder that has one of them already is
-// left as it is.
+// Write writes the example to a folder and returns the names of its files. If one of the files exists, it writes nothing.
 func Write(dir string) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(files, root, func(name string, entry fs.DirEntry, err error) error {
@@ -35,7 +34,7 @@ func Write(dir string) ([]string, error) {
 	}
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s is there already", filepath.Join(dir, name)),
+			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s already exists", filepath.Join(dir, name)),
 				Hint: "name another folder; nothing was written"}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fresh writes the example into a folder of its own.
+// fresh writes the example to a new folder.
 func fresh(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func desk(dir string) *portfolio.Desk {
 		Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }})
 }
 
-// told is an answer to an agent.
+// told is an answer in the format agent.
 type told struct {
 	Status   string
 	Snapshot struct {
@@ -72,7 +72,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// TestRecipes does what the README says for each flag, on a fresh copy.
+// TestRecipes follows the recipe in the README for each flag, on a fresh copy.
 func TestRecipes(t *testing.T) {
 	for _, r := range readRecipes(t, readme(t)) {
 		t.Run(r.name(), func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestLots(t *testing.T) {
 	}
 }
 
-// TestVerdicts holds what the README, the documentation and their readers expect of the example as it is.
+// TestVerdicts checks the verdicts that the README and the documentation quote.
 func TestVerdicts(t *testing.T) {
 	d := desk(fresh(t))
 	harvest := read(t, d.SuggestTaxLossHarvest(t.Context(), portfolio.HarvestQuery{Format: "agent"}))
@@ -150,7 +150,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// contents are the files below a folder, by name.
+// contents returns the files below a folder by name.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -168,7 +168,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestCopies holds that what init writes is what the repository shows.
+// TestCopies checks that the two copies of the example are equal.
 func TestCopies(t *testing.T) {
 	want := contents(t, "portfolio")
 	if len(want) < 10 {

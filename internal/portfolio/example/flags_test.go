@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// source is the code that makes flags, read as far as this test needs it.
+// source is the parsed code that raises flags.
 type source struct {
 	files map[string]*ast.File // by path
 	fset  *token.FileSet
@@ -38,7 +38,7 @@ func parseSources(t *testing.T, folders ...string) source {
 	return s
 }
 
-// kinds are the values of the const block that has NoPortfolio.
+// kinds returns the values of the const block with NoPortfolio.
 func (s source) kinds(t *testing.T) map[string]string {
 	t.Helper()
 	for _, file := range s.files {
@@ -74,8 +74,8 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// flags finds the names of all flags, with the files that raise them: those written as Flag: "name", and those given
-// to a function that puts its parameter there.
+// flags returns the names of all flags with the files that raise them: those written as Flag: "name", and those passed to
+// a function that uses its parameter there.
 func (s source) flags(t *testing.T, kinds map[string]string) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -124,7 +124,7 @@ func (s source) flags(t *testing.T, kinds map[string]string) map[string][]string
 	return found
 }
 
-// flagOf is the value of Flag in a composite literal, given its key and value.
+// flagOf returns the value of Flag in a composite literal, given its key and value.
 func flagOf(n ast.Node) ast.Expr {
 	if pair, ok := n.(*ast.KeyValueExpr); ok {
 		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "Flag" {
@@ -148,7 +148,7 @@ func putsIntoFlag(body *ast.BlockStmt, parameter string) bool {
 	return puts
 }
 
-// function is the name, the parameters and the body of a function that is declared or assigned to a variable.
+// function returns the name, parameters and body of a function that is declared or assigned to a variable.
 func function(n ast.Node) (name string, params []string, body *ast.BlockStmt) {
 	var signature *ast.FuncType
 	switch n := n.(type) {
@@ -175,7 +175,7 @@ func function(n ast.Node) (name string, params []string, body *ast.BlockStmt) {
 	return name, params, body
 }
 
-// TestEveryFlagHasARecipe fails when a flag is added and the README does not say how to provoke it.
+// TestEveryFlagHasARecipe checks that the README has a recipe for every flag.
 func TestEveryFlagHasARecipe(t *testing.T) {
 	s := parseSources(t, "..", "../answer", "../../../brief")
 	kinds := s.kinds(t)
@@ -183,7 +183,7 @@ func TestEveryFlagHasARecipe(t *testing.T) {
 	for _, kind := range kinds {
 		flags[kind] = append(flags[kind], "portfolio.go")
 	}
-	// Both tools have flags of the same name, which are not the same.
+	// Flags of the two tools may have the same name.
 	byTool := make(map[string]map[string]bool)
 	for _, r := range readRecipes(t, readme(t)) {
 		if byTool[r.flag] == nil {

@@ -11,12 +11,12 @@ import (
 	"signalbox/internal/portfolio"
 )
 
-// recipe is a section of the README: a flag, and the steps that provoke it.
+// recipe is a section of the README: a flag, and the steps that raise it.
 type recipe struct {
 	flag, severity string
 	line           int // of its heading
 	changes        []change
-	// tool is harvest or exits; args are what follows it.
+	// tool is harvest or exits; args are its arguments.
 	tool string
 	args []string
 }
@@ -33,8 +33,7 @@ var (
 
 const command = "run: signalbox portfolio "
 
-// readRecipes parses the README. Whatever it does not understand fails the test: a recipe that is passed over would be
-// one that nobody tries.
+// readRecipes parses the README. Everything that it cannot parse fails the test, so that no recipe is left untested.
 func readRecipes(t *testing.T, text string) []recipe {
 	t.Helper()
 	var recipes []recipe
@@ -44,7 +43,7 @@ func readRecipes(t *testing.T, text string) []recipe {
 		case strings.HasPrefix(line, "### "):
 			m := heading.FindStringSubmatch(line)
 			if m == nil {
-				t.Fatalf("README.md:%d: %q is no heading of a flag: write ### flag (severity)", i+1, line)
+				t.Fatalf("README.md:%d: %q is not a heading of a flag: write ### flag (severity)", i+1, line)
 			}
 			recipes = append(recipes, recipe{flag: m[1], severity: m[2], line: i + 1})
 		case len(recipes) == 0: // what comes before the flags
@@ -67,7 +66,7 @@ func readRecipes(t *testing.T, text string) []recipe {
 	return recipes
 }
 
-// add reads one step.
+// add parses one step.
 func (r *recipe) add(line string) error {
 	if r.tool != "" {
 		return fmt.Errorf("%q comes after run, which is the last step", line)
@@ -83,7 +82,7 @@ func (r *recipe) add(line string) error {
 	}
 	m := step.FindStringSubmatch(line)
 	if m == nil {
-		return fmt.Errorf("%q is no step", line)
+		return fmt.Errorf("%q is not a step", line)
 	}
 	c := change{verb: m[1], file: m[2], text: m[3]}
 	if c.verb == "replace" {
@@ -96,7 +95,7 @@ func (r *recipe) add(line string) error {
 	return nil
 }
 
-// make does the change in a folder.
+// make makes the changes in a folder.
 func (c change) make(dir string) error {
 	name := filepath.Join(dir, filepath.FromSlash(c.file))
 	switch c.verb {
@@ -133,7 +132,7 @@ func (c change) make(dir string) error {
 	return os.WriteFile(name, []byte(text), 0o600)
 }
 
-// ask puts the recipe's question to a desk.
+// ask asks a desk the question of the recipe.
 func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
 	t.Helper()
 	var harvest portfolio.HarvestQuery
@@ -167,6 +166,6 @@ func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
 	case r.tool == "harvest":
 		return desk.SuggestTaxLossHarvest(t.Context(), harvest)
 	}
-	t.Fatalf("README.md:%d: %q is no tool with flags", r.line, r.tool)
+	t.Fatalf("README.md:%d: %q is not a tool with flags", r.line, r.tool)
 	return portfolio.Answer{}
 }

@@ -207,7 +207,7 @@ func (o *ofxFile) recordTrade(e event, t, body *ofx.Element) {
 	o.record(e)
 }
 
-// optionClosure records an option that was exercised, assigned or expired. OPTACTION tells whether it was held or
+// optionClosure records an option that was exercised, assigned or expired. OPTACTION shows whether it was held or
 // written, because the sign of UNITS does not: assigned options were written, exercised ones were held.
 func (o *ofxFile) optionClosure(t *ofx.Element) {
 	e := o.event(t, t, exercise)

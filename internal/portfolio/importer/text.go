@@ -20,7 +20,7 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 	}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
 		at := position{1 + bytes.Count(text[:i], []byte("\n")), i - bytes.LastIndexByte(text[:i], '\n')}
-		return nil, "", positionError{at, fmt.Errorf("contains a zero byte, so it is damaged or not text: download it again, or save it as UTF-8")}
+		return nil, "", positionError{at, fmt.Errorf("contains a zero byte and is damaged or not text: download it again, or save it as UTF-8")}
 	}
 	if what := otherTextFormat(text); what != "" {
 		return nil, "", errors.New(what)
