@@ -350,7 +350,7 @@ func TestPaths(t *testing.T) {
 		}
 		for _, child := range info.Children {
 			if compiled.Info(child).Parent != i || compiled.Info(child).Depth != info.Depth+1 {
-				t.Errorf("%s is no child of %s", compiled.Info(child).Path, info.Path)
+				t.Errorf("%s is not a child of %s", compiled.Info(child).Path, info.Path)
 			}
 		}
 	}

@@ -225,7 +225,7 @@ func number(text string) int {
 func value(text string) any {
 	v, err := ParseValue(text)
 	if err != nil {
-		panic(fmt.Sprintf("%q is no value: %v", text, err))
+		panic(fmt.Sprintf("%q is not a value: %v", text, err))
 	}
 	return v
 }

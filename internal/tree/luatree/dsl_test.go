@@ -152,7 +152,7 @@ return BT.tree("t", {root = BT.always_succeed(
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if want := (tree.Position{File: "t.lua", Line: 4}); got.At != want && source != "sub" {
-				t.Errorf("it stands at %v, want %v", got.At, want)
+				t.Errorf("its position is %v, want %v", got.At, want)
 			}
 		})
 	}
@@ -203,7 +203,7 @@ return BT.tree("t", {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if def.Root == nil || def.Root != def.Subtrees[0].Root {
-		t.Error("a node that stands in two places is not the same node")
+		t.Error("a node that is used twice is not the same node")
 	}
 }
 

@@ -238,7 +238,7 @@ func TestLuaTestsThatFail(t *testing.T) {
 				line = 1
 			}
 			if got.File != "x_test.lua" || got.Line != line {
-				t.Errorf("it stands at %s:%d, want line %d", got.File, got.Line, line)
+				t.Errorf("its position is %s:%d, want line %d", got.File, got.Line, line)
 			}
 			if (r.Failed() == 1) == got.OK {
 				t.Errorf("%d failed", r.Failed())

@@ -77,7 +77,7 @@ func TestParseResponseSignal(t *testing.T) {
 		{"no signal", said("All done."), silent()},
 		{"ends the turns without one", values{"accumulated_content": looking, "turns_without_signal": 7},
 			append(heardChanges(lookingValue()), tree.Change{Key: "turns_without_signal", From: int64(7), To: int64(0)})},
-		{"goes on counting", values{"turns_without_signal": 7},
+		{"continues counting", values{"turns_without_signal": 7},
 			[]tree.Change{isParsed, {Key: "turns_without_signal", From: int64(7), To: int64(8)}}},
 		{"counts no further than it can", values{"turns_without_signal": math.MaxInt64}, []tree.Change{isParsed}},
 		{"takes the old signal away", values{"last_signal": values{"type": "stuck"}},

@@ -19,7 +19,7 @@ func TestParseSignal(t *testing.T) {
 		{name: "a list", v: []any{values{"type": "stuck"}}},
 		{name: "an empty map", v: values{}},
 		{name: "a nil map", v: values(nil)},
-		{name: "a type that is no text", v: values{"type": int64(1)}},
+		{name: "a type that is not a string", v: values{"type": int64(1)}},
 		{name: "an empty type", v: values{"type": "", "confidence": 0.5}},
 		{"only a type", values{"type": "stuck"}, Signal{Type: "stuck"}, true},
 		{"all mistyped", values{"type": "stuck", "confidence": "1", "fields": []any{}, "raw_xml": 1, "timestamp": 2.5}, Signal{Type: "stuck"}, true},
