@@ -79,15 +79,11 @@ func tryLock(file *os.File, name string) (bool, error) {
 	if locked, err := durable.TryLockFile(file); !locked || err != nil {
 		return false, err
 	}
-	opened, err := file.Stat()
-	if err != nil {
-		return false, err
-	}
-	current, err := os.Stat(name)
+	_, err := os.Stat(name) // names are never reused
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && os.SameFile(opened, current), err
+	return err == nil, err
 }
 
 // ID returns the owner's id. Its sessions are named ID.1, ID.2 and so on.

@@ -227,6 +227,23 @@ on critic T1 attempt 1:
 	}
 }
 
+// A verdict counts even if the service reports a rate limit in the same turn.
+func TestVerdictWithRateLimit(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {critic: {agent: as-claude}}\n",
+		script: `
+on critic T1:
+    signal REVIEW_PASSED: {task}
+    ratelimit 1h
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if limited := all[rules.RoleLimited](s, ""); len(limited) > 0 {
+		t.Errorf("limited: %+v", limited)
+	}
+}
+
 func (s *stage) timeOf(seq uint64) time.Time {
 	s.t.Helper()
 	events, err := s.box.Journal.Read(s.t.Context(), seq-1, 1)

@@ -104,6 +104,48 @@ func TestCheckpointInTheOutput(t *testing.T) {
 	}
 }
 
+// An interactive agent that asks an expert is parked only when its request is complete: the stream has been silent for a while.
+func TestPartialExpertRequest(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c := &Crew{opts: Options{delays: &delays{quiet: time.Second}}, box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.close()
+		l.Write([]byte("EXPERT_REQUEST\n"))
+		time.AfterFunc(900*time.Millisecond, func() { l.Write([]byte("Target Agent: database\n")) })
+		began := time.Now()
+		<-l.mustPark
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("parked after %s, want 2s", took)
+		}
+	})
+}
+
+// The transcript is bounded, but all output counts and is scanned.
+func TestTranscriptIsBounded(t *testing.T) {
+	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	l.bytes = maxTranscript - 3
+	for _, text := range []string{"12345\n", "READY_FOR_REVIEW: T1\n", "\n\nmore\n"} {
+		if _, err := l.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := l.file.Stat(); err != nil || info.Size() != 3 {
+		t.Errorf("stored %d bytes, want 3: %v", info.Size(), err)
+	}
+	if l.bytes != maxTranscript-3+34 || l.err != nil {
+		t.Errorf("%d bytes, %v", l.bytes, l.err)
+	}
+}
+
 func TestNoStallIfNoCheckpointsAreExpected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{}, 0)

@@ -204,6 +204,24 @@ func TestMergeKeepsEdits(t *testing.T) {
 	}
 }
 
+// Once the base branch has moved, the checkout is updated even if the context is cancelled.
+func TestMergeCancelledAfterTheRefMoved(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.work("T1", map[string]string{"a": "2\n"})
+	ctx, cancel := context.WithCancel(t.Context())
+	k.step = func(name string) {
+		if name == "ref moved" {
+			cancel()
+		}
+	}
+	if merged, err := k.Merge(ctx, "T1", "", nil); err != nil || merged.Warning != "" {
+		t.Errorf("%+v, %v", merged, err)
+	}
+	wantFiles(t, k.dir, map[string]string{"a": "2\n"})
+	k.sound()
+}
+
 func TestMergeWithoutCheckout(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
