@@ -199,9 +199,12 @@ func TestDelegationOnce(t *testing.T) {
 	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
-	asks(t, o, s, "", "context_sufficient")
+	answer, _ := asks(t, o, s, "", "context_sufficient")
 	if len(sub.asked) != 1 {
 		t.Errorf("the sub-agent's model was asked %d times", len(sub.asked))
+	}
+	if answer.Done.Tokens != 8 { // four replies of 2 tokens, one of them the sub-agent's
+		t.Errorf("%d tokens were counted, want 8", answer.Done.Tokens)
 	}
 	last := m.asked[len(m.asked)-1].Messages
 	if told := last[len(last)-1].Text; !strings.Contains(told, "It lets everybody in.") {
@@ -555,5 +558,21 @@ func TestCriticNeedsToRead(t *testing.T) {
 	o := newOracle(t, oracle.Options{Model: m, File: "critic.lua", Source: string(source)})
 	if _, h := asks(t, o, newSession(t), "review T1", oracle.ReasonModelFailed); len(m.asked) != 1 || len(h.text()) != 0 {
 		t.Errorf("the model was asked %d times:\n%s", len(m.asked), lines(h.chunks))
+	}
+}
+
+// TestSourcesNeedAnAnswer checks that sources are emitted with an answer, and not with a failure.
+func TestSourcesNeedAnAnswer(t *testing.T) {
+	t.Parallel()
+	m := speaks(&model.Reply{Calls: manyCalls(1, 0), Stop: model.StopCalls}, nil, said("Everybody."+enough))
+	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "auth.go:7")}})
+	s := newSession(t)
+	_, h := asks(t, o, s, question, oracle.ReasonModelFailed)
+	if sources := of[chunk.Sources](h.chunks); len(sources) > 0 {
+		t.Errorf("sources without an answer: %v", sources)
+	}
+	_, h = asks(t, o, s, "", "context_sufficient")
+	if sources := of[chunk.Sources](h.chunks); len(sources) != 1 || len(sources[0].Sources) != 1 {
+		t.Errorf("sources %v, want one", sources)
 	}
 }
