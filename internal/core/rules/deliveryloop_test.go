@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,12 +55,14 @@ func (b *box) mend() {
 // A task that is blocked again after every remediation is a question.
 func TestRemediationsAreLimited(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	for range maxRemedies {
+	for range 3 {
 		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 		b.mend()
 	}
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-	b.question("t1", AskedBlocked)
+	if q := b.question("t1", AskedBlocked); !strings.Contains(q.Text, "after 3 remediations") {
+		t.Errorf("asked %q", q.Text)
+	}
 	b.wantStanding(StandingAsking)
 }
 

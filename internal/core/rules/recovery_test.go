@@ -149,6 +149,27 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 }
 
+// A service can name a time that has passed or that cannot be right.
+func TestRateLimitBounds(t *testing.T) {
+	const month = 31 * 24 * time.Hour
+	for wait, want := range map[time.Duration]time.Duration{
+		-time.Hour:           time.Second,
+		0:                    time.Second,
+		time.Second - 1:      time.Second,
+		2 * time.Second:      2 * time.Second,
+		month:                month,
+		month + time.Second:  5 * time.Minute,
+		100 * 24 * time.Hour: 5 * time.Minute,
+	} {
+		b := deliver(t, policy(), todo("t1"))
+		a := b.dispatch(signalbox.RoleDeveloper)
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(wait)})
+		if got := b.s.Limited(signalbox.RoleDeveloper).Sub(b.now); got != want {
+			t.Errorf("a limit of %s: the role waits %s, want %s", wait, got, want)
+		}
+	}
+}
+
 func TestSignalsOutOfPlace(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	a := b.dispatch(signalbox.RoleDeveloper)
@@ -470,6 +491,17 @@ func TestChangedPlan(t *testing.T) {
 	replace.Replace = true
 	b.do(replace)
 	b.wantDispatch(signalbox.RoleDeveloper, "z")
+}
+
+func TestCompletedTaskIsNotRemoved(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	b.bring("t1", signalbox.PhaseCompleted)
+	if a := b.do(plan(2, todo("t2"))); len(a.Plan.Removed) != 0 {
+		t.Errorf("removed %v", a.Plan.Removed)
+	}
+	if w := b.wantPhase("t1", signalbox.PhaseCompleted); w.Task.Cancelled != "" {
+		t.Errorf("it is cancelled: %s", w.Task.Cancelled)
+	}
 }
 
 func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {

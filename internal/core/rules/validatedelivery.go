@@ -133,8 +133,9 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 	return ""
 }
 
+// roleFault validates the role of the holder. A missing lease is for liveFault to report.
 func roleFault(w *Work, role signalbox.Role) string {
-	if w.Lease.Role != role {
+	if w.Lease != nil && w.Lease.Role != role {
 		return fmt.Sprintf("the %s must not report it", w.Lease.Role)
 	}
 	return ""

@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+// TestImpossibleDeliveryEvents: Decide never returns these events about planned work, so Apply must reject a log that
+// contains one. In particular, no event skips a gate.
+func TestImpossibleDeliveryEvents(t *testing.T) {
+	// t1 is in IMPLEMENTATION and free, t2 is held by a developer, t3 waits for its checks after a failed run, t4 is
+	// audited and waits for its merge, t5 is completed.
+	b := deliver(t, policy(), todo("t5"), todo("t4"), todo("t3"), todo("t2"), todo("t1"))
+	b.bring("t5", signalbox.PhaseCompleted)
+	b.bring("t4", signalbox.PhaseReadyForMerge)
+	b.say(b.wantDispatch(signalbox.RoleAuditor, "t4"), "audit_passed")
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t3"), "ready_for_review")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t3"), "vet")
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t3"), "ready_for_review")
+	holder := b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	dev, epoch := holder.Session, holder.Lease.Epoch
+	const (
+		implementation, pending, ready = signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview
+		merge, done, blocked           = signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted, signalbox.PhaseBlocked
+	)
+	b.wantPhase("t3", pending)
+	for _, tt := range []impossible{
+		{"review with failing checks", b.event("t3", "", PhaseChanged{pending, ready}), "checks fail"},
+		{"merge without checks", b.event("t2", dev, PhaseChanged{implementation, merge}), "READY_FOR_MERGE does not follow IMPLEMENTATION"},
+		{"completed without a merge phase", b.event("t3", "", PhaseChanged{pending, done}), "COMPLETED does not follow CI_PENDING"},
+		{"from another phase", b.event("t2", dev, PhaseChanged{pending, ready}), "the work is in IMPLEMENTATION"},
+		{"completed again", b.event("t5", "", PhaseChanged{done, blocked}), "BLOCKED does not follow COMPLETED"},
+		{"merge requested early", b.event("t2", dev, MergeRequested{}), "a merge is asked for once, in READY_FOR_MERGE"},
+		{"merge requested twice", b.event("t4", "", MergeRequested{}), "a merge is asked for once, in READY_FOR_MERGE"},
+		{"merged by nobody", b.event("t4", "", Merged{Epoch: 1}), notLive(1)},
+		{"merged by the developer", b.event("t2", dev, Merged{Epoch: epoch}), "the developer must not report it"},
+		{"checked by the developer", b.event("t2", dev, ChecksRan{Epoch: epoch}), "the developer must not report it"},
+		{"started without a lease", b.event("t1", dev, AgentStarted{Epoch: epoch}), notLive(int(epoch))},
+		{"resumed and not parked", b.event("t2", dev, SessionResumed{epoch}), "the session is not parked"},
+		{"a question out of order", b.event("t2", dev, QuestionAsked{Question: "Q-2"}), "the next question is Q-1"},
+		{"an answer to no question", b.event("t2", "", QuestionAnswered{Question: "Q-1"}), "Q-1 is not an open question about it"},
+		{"an answer about the run", b.event("", "", QuestionAnswered{Question: "Q-1"}), "Q-1 is not an open question about it"},
+		{"no such remediation", b.event("t2", dev, RemediationNeeded{Remediation: "R-1"}), "there is no such remediation"},
+		{"another remediation", b.event("t2", "", RemediationEnded{"R-1"}), "it does not wait for that remediation"},
+		{"completed and replanned", b.event("t5", "", TaskReplanned{Title: "x"}), "only a task that is not completed can be replanned"},
+		{"planned twice", b.event("t2", "", TaskPlanned{Kind: KindTask, Phase: implementation}), "the work is already there"},
+		{"planned in review", b.event("t9", "", TaskPlanned{Kind: KindTask, Phase: signalbox.PhaseReview}), "a task begins as DRAFT or in IMPLEMENTATION, under an id of its own"},
+		{"a reserved id", b.event("R-7", "", TaskPlanned{Kind: KindTask, Phase: implementation}), "a task begins as DRAFT or in IMPLEMENTATION, under an id of its own"},
+		{"a remediation out of order", b.event("R-2", "", TaskPlanned{Kind: KindRemediation, Phase: implementation}), "the next remediation is R-1 and begins in IMPLEMENTATION"},
+		{"a request of no task", b.event("X-1", "", TaskPlanned{Kind: KindExpert, Phase: implementation}), "there is no task that asked"},
+		{"no such kind", b.event("t9", "", TaskPlanned{Kind: "x", Phase: implementation}), `there is no kind "x"`},
+		{"another plan is loaded", b.event("", "", PlanLoaded{signalbox.Hash{9}}), "that plan is not being loaded"},
+		{"a limit for no role", b.event("", "", RoleLimited{Role: "x", Until: b.now.Add(time.Hour)}), `there is no role "x"`},
+		{"an invalid policy", b.event("", "", PolicySet{}), "slots and limits must be at least 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wantUnchanged(t, b.s, func() {
+				err := b.s.Apply(tt.event)
+				if got := (*HistoryError)(nil); !errors.As(err, &got) || got.Fault != tt.fault {
+					t.Errorf("got  %v\nwant %s", err, tt.fault)
+				}
+			})
+		})
+	}
+}
