@@ -73,7 +73,7 @@ func ExampleVerify() {
 	// false 2 event 2 was changed: its hash is not that of its content <nil>
 }
 
-// Proves to someone who has only the public key that an event is in the log.
+// Proves that an event is in the log. The reader needs only the public key.
 func ExampleProve() {
 	events, tail := exampleLog()
 	private, public := exampleKey()

@@ -9,7 +9,7 @@ import (
 	"signalbox"
 )
 
-// Proof shows that an event is in a log to someone who has only the log's public key.
+// Proof shows that an event is in a log to a reader that has only the log's public key.
 type Proof struct {
 	Event signalbox.Event
 	// Hashes are the audit path of RFC 6962, section 2.1.1, from the leaf to the root.

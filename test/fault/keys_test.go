@@ -14,7 +14,7 @@ func TestKeyOpenToOthers(t *testing.T) {
 	}
 	s := newLedger(t)
 	check(t, os.Chmod(s.keyFile, 0o644))
-	says := fmt.Sprintf("other users can read the signing key %s (mode 0644), so it is not used", s.keyFile)
+	says := fmt.Sprintf("other users can read the signing key %s (mode 0644), so signalbox does not use it", s.keyFile)
 	hint := "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"
 	s.doesNotSign(t, says, hint)
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {

@@ -336,7 +336,7 @@ func emptyBox(t *testing.T) string {
 	t.Helper()
 	atHome(t)
 	dir := filepath.Join(t.TempDir(), FolderName)
-	begun(t, dir, 3)
+	interruptedInit(t, dir, 3)
 	return dir
 }
 

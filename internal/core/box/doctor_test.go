@@ -70,7 +70,7 @@ func program(t *testing.T, name, script string) string {
 	return path
 }
 
-func TestDoctorOfAHealthyBox(t *testing.T) {
+func TestDoctorHealthyBox(t *testing.T) {
 	p := newPatient(t)
 	var names []string
 	for _, check := range Doctor(t.Context(), p.opts) {
@@ -205,8 +205,8 @@ func (k *kit) rename(t *testing.T, name string) {
 	}
 }
 
-// A box that may only be read is one that nobody can work in. Root may do anything.
-func TestDoctorOfABoxThatMayNotBeWritten(t *testing.T) {
+// A read-only box is a problem. Root can write anything, so the test does not apply to it.
+func TestDoctorReadOnlyBox(t *testing.T) {
 	p := newPatient(t)
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everything")

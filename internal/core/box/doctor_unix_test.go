@@ -32,7 +32,7 @@ func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	ended.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.ReadAll(ended); err != nil { // which ends when nobody has it open to write any more
-		t.Errorf("its child goes on: %v", err)
+	if _, err := io.ReadAll(ended); err != nil { // ends when no process has it open for writing
+		t.Errorf("its child still runs: %v", err)
 	}
 }

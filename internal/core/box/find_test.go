@@ -16,7 +16,7 @@ func TestFind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600); err != nil { // a file is no box
+	if err := os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600); err != nil { // a file is not a box
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ start, named, want string }{
@@ -50,7 +50,7 @@ func sameFile(t *testing.T, a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-func TestOpenWhatIsNoBox(t *testing.T) {
+func TestOpenNotABox(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(t.Context(), dir, nil)
 	checkCode(t, err, signalbox.CodeNotFound)

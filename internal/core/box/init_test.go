@@ -82,8 +82,8 @@ func TestInit(t *testing.T) {
 	checkWhole(t, dir, keys)
 }
 
-// begun does what Init does, up to where it is interrupted.
-func begun(t *testing.T, dir string, steps int) {
+// interruptedInit executes the first steps of Init.
+func interruptedInit(t *testing.T, dir string, steps int) {
 	t.Helper()
 	if steps == 0 {
 		return
@@ -131,7 +131,7 @@ func TestInterruptedInit(t *testing.T) {
 	for steps := range 5 {
 		keys := atHome(t)
 		dir := filepath.Join(t.TempDir(), FolderName)
-		begun(t, dir, steps)
+		interruptedInit(t, dir, steps)
 		if _, err := Init(t.Context(), dir, "ann", nil); err != nil {
 			t.Errorf("interrupted after %d steps: %v", steps, err)
 			continue
@@ -141,10 +141,10 @@ func TestInterruptedInit(t *testing.T) {
 }
 
 // Once its first event is there the box is open. What is missing then, the next signature makes up for.
-func TestInitInterruptedBeforeItSigned(t *testing.T) {
+func TestInitInterruptedBeforeSigning(t *testing.T) {
 	keys := atHome(t)
 	dir := filepath.Join(t.TempDir(), FolderName)
-	begun(t, dir, 5)
+	interruptedInit(t, dir, 5)
 	_, err := Init(t.Context(), dir, "ann", nil)
 	checkCode(t, err, signalbox.CodeFailed)
 	sign(t, (&kit{dir: dir}).open(t))
@@ -173,7 +173,7 @@ func TestInitKeepsExistingKey(t *testing.T) {
 }
 
 // Of many that make one box, in one process and in several, one does; the others say so, and leave no key behind.
-func TestInitAtOnce(t *testing.T) {
+func TestConcurrentInit(t *testing.T) {
 	for name, initOnce := range map[string]func(dir string) error{
 		"goroutines": func(dir string) error { _, err := Init(t.Context(), dir, "ann", nil); return err },
 		"processes":  initElsewhere,
@@ -204,7 +204,7 @@ func TestInitAtOnce(t *testing.T) {
 	}
 }
 
-func TestInitWhereNothingCanBe(t *testing.T) {
+func TestInitInvalidFolder(t *testing.T) {
 	atHome(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -113,7 +113,7 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("other users can read the signing key %s (mode %04o), so it is not used", name, mode),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("other users can read the signing key %s (mode %04o), so signalbox does not use it", name, mode),
 			Hint: "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"}
 	}
 	text := make([]byte, 4096)

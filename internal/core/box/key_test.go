@@ -19,7 +19,7 @@ func publicKeyOf(t *testing.T, k *kit) (string, error) {
 }
 
 // The private key knows its public one. The file in the box is only as good as the box.
-func TestPublicKeyIsThatOfThePrivateKey(t *testing.T) {
+func TestPublicKey(t *testing.T) {
 	k, other := newKit(t), newKit(t)
 	k.put(t, publicKeyName, other.made.PublicKey+"\n")
 	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
@@ -67,7 +67,7 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestKeyThatIsNotTheBoxs(t *testing.T) {
+func TestKeyOfAnotherBox(t *testing.T) {
 	k, other := newKit(t), newKit(t)
 	foreign, err := os.ReadFile(other.opts.KeyFile)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"signalbox/internal/config"
 )
 
-func TestPublishToNobody(t *testing.T) {
+func TestPublishWithoutDestinations(t *testing.T) {
 	if err := Publish(t.Context(), config.Checkpoint{}, []byte("signed")); err != nil {
 		t.Error(err)
 	}
 }
 
 // All places are tried, whatever comes of the ones before, and each that failed is named on one line.
-func TestPublishTriesAllPlaces(t *testing.T) {
+func TestPublishTriesAllDestinations(t *testing.T) {
 	received := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -32,7 +32,7 @@ func TestCheckpointsStayTrue(t *testing.T) {
 	}
 }
 
-func TestNothingNewIsNotSignedAgain(t *testing.T) {
+func TestSignWithoutNewEvents(t *testing.T) {
 	k := newKit(t)
 	first := k.writeAndSign(t, "t1")
 	again := sign(t, k.open(t))
@@ -55,7 +55,7 @@ func checkNotSigned(t *testing.T, k *kit, b *Box, fault string) {
 	}
 }
 
-func TestCutLedgerIsNotSigned(t *testing.T) {
+func TestTruncatedLedgerIsNotSigned(t *testing.T) {
 	k := newKit(t)
 	old := k.writeAndSign(t, "t1")
 	last := k.writeAndSign(t, "t2", "t3")
@@ -83,7 +83,7 @@ func TestCutLedgerIsNotSigned(t *testing.T) {
 	checkNotSigned(t, k, b, "truncated")
 }
 
-// A ledger whose events were replaced, each with a right hash, is a copy that went on otherwise.
+// A ledger with replaced events and correct hashes, such as a copy that diverged, is not signed.
 func TestReplacedLedgerIsNotSigned(t *testing.T) {
 	for name, more := range map[string][]string{"as long": nil, "longer": {"t6", "t7"}} {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestChangedLedgerIsNotOpened(t *testing.T) {
 	checkCode(t, err, signalbox.CodeUnverified)
 }
 
-// The tree that is kept saves work. If it is lost or wrong it is made anew, and nothing else changes.
-func TestKeptTreeIsOnlyACache(t *testing.T) {
+// The stored tree is only a cache: if it is lost or wrong, it is computed again.
+func TestStoredTreeIsOnlyACache(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, k *kit){
 		"lost":    func(t *testing.T, k *kit) { k.remove(t, checkpointTreeName) },
 		"empty":   func(t *testing.T, k *kit) { k.put(t, checkpointTreeName, "") },
@@ -174,7 +174,7 @@ func TestForeignCheckpointIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestNobodySignsWithoutTheKey(t *testing.T) {
+func TestSignWithoutKey(t *testing.T) {
 	k := newKit(t)
 	if err := os.Rename(k.opts.KeyFile, k.opts.KeyFile+".away"); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 	checkVerified(t, k, 1+signers*rounds)
 }
 
-// Commands open the box, write, sign and close it, many at a time: what others signed in between is no ledger truncated.
+// Many commands open the box, write, sign and close it at the same time. None takes the ledger for truncated.
 func TestManyCommandsAtOnce(t *testing.T) {
 	k := newKit(t)
 	var commands sync.WaitGroup

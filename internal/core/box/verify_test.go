@@ -61,7 +61,7 @@ func TestVerifyWithoutACheckpoint(t *testing.T) {
 
 // Any change of any field is found, in the first, in the last and in an event between, and so is a removed, moved or added
 // one. The first bad event is named.
-func TestVerifyFindsWhatWasChanged(t *testing.T) {
+func TestVerifyDetectsChanges(t *testing.T) {
 	k := history(t)
 	good := k.read(t, "ledger.db")
 	check := func(seq int, statement string) {
@@ -88,14 +88,14 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	checkVerified(t, k, 8)
 }
 
-func TestVerifyADatabaseThatIsNone(t *testing.T) {
+func TestVerifyInvalidDatabase(t *testing.T) {
 	k := history(t)
 	k.put(t, "ledger.db", strings.Repeat("noise", 1000))
 	_, err := OpenLedger(t.Context(), k.dir, k.opts)
 	checkCode(t, err, signalbox.CodeUnverified)
 }
 
-func TestVerifyAgainstWhatIsNoCheckpoint(t *testing.T) {
+func TestVerifyInvalidCheckpoint(t *testing.T) {
 	k, other := history(t), newKit(t)
 	for name, opts := range map[string]VerifyOptions{
 		"noise":               {Checkpoint: []byte("noise")},
@@ -132,7 +132,7 @@ func TestProveEverything(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeProved(t *testing.T) {
+func TestProveFails(t *testing.T) {
 	k := history(t)
 	b := k.open(t)
 	write(t, b, "t3")
@@ -191,8 +191,8 @@ func TestBlob(t *testing.T) {
 	checkVerified(t, k, 2)
 }
 
-// What was damaged on the disk can still be redacted: that is no reason to keep it.
-func TestRedactWhatIsDamaged(t *testing.T) {
+// A damaged blob can be redacted.
+func TestRedactDamagedBlob(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("what an agent wrote"))
@@ -252,7 +252,7 @@ func TestSwallowedEventIsNotAcknowledged(t *testing.T) {
 }
 
 // The ledger of a box that was in use is not replaced by an empty one.
-func TestInitWhereTheLedgerIsGone(t *testing.T) {
+func TestInitMissingLedger(t *testing.T) {
 	k := history(t)
 	for _, name := range []string{"ledger.db", "ledger.db-wal", "ledger.db-shm"} {
 		os.Remove(filepath.Join(k.dir, name))

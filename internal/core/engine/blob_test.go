@@ -81,7 +81,7 @@ func TestRedactedByAnother(t *testing.T) {
 	checkSecret(t, m, false)
 }
 
-func TestRedactWhatIsNotThere(t *testing.T) {
+func TestRedactMissingBlob(t *testing.T) {
 	m := newMemory()
 	e := openBox(t, m, nil)
 	redactSecret(t, e)
@@ -89,7 +89,7 @@ func TestRedactWhatIsNotThere(t *testing.T) {
 	checkSecret(t, m, false)
 }
 
-func TestRedactThatCannotDelete(t *testing.T) {
+func TestRedactDeleteFails(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
@@ -106,7 +106,7 @@ func TestRedactThatCannotDelete(t *testing.T) {
 }
 
 // What is not recorded is not destroyed.
-func TestRedactThatIsRefused(t *testing.T) {
+func TestRefusedRedaction(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
@@ -123,7 +123,7 @@ func TestRedactThatIsRefused(t *testing.T) {
 }
 
 // Who puts redacted bytes that cannot be taken away again hears of it.
-func TestPutThatCannotDelete(t *testing.T) {
+func TestPutRedactedBlobDeleteFails(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
@@ -137,7 +137,7 @@ func TestPutThatCannotDelete(t *testing.T) {
 	checkSecret(t, m, false)
 }
 
-func TestPutThatFails(t *testing.T) {
+func TestPutFails(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)

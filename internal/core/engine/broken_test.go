@@ -105,7 +105,7 @@ func checkStopped(t *testing.T, e *Engine, f *faulty, want error) {
 	mustFail(t, e, openWork("w"), want)
 	mustFail(t, e, rules.Expire{}, want)
 	if err := e.Wait(ctx, 0); !errors.Is(err, want) {
-		t.Errorf("wait for what is there: error %v, want %v", err, want)
+		t.Errorf("wait for an existing event: error %v, want %v", err, want)
 	}
 	if err := e.Wait(ctx, 100); !errors.Is(err, want) {
 		t.Errorf("wait: error %v, want %v", err, want)
@@ -121,7 +121,7 @@ func checkStopped(t *testing.T, e *Engine, f *faulty, want error) {
 	}
 }
 
-func TestBrokenLogMetByCommand(t *testing.T) {
+func TestBrokenLogFoundByCommand(t *testing.T) {
 	inBrokenLog(t, func(t *testing.T, e *Engine, f *faulty, breakLog func()) {
 		breakLog()
 		if _, err := e.Do(context.Background(), openWork("later")); err == nil {
@@ -130,7 +130,7 @@ func TestBrokenLogMetByCommand(t *testing.T) {
 	})
 }
 
-func TestBrokenLogMetByRefusedCommand(t *testing.T) {
+func TestBrokenLogFoundByRefusedCommand(t *testing.T) {
 	inBrokenLog(t, func(t *testing.T, e *Engine, f *faulty, breakLog func()) {
 		breakLog()
 		_, first := e.Do(context.Background(), openWork("w"))
@@ -139,7 +139,7 @@ func TestBrokenLogMetByRefusedCommand(t *testing.T) {
 }
 
 // The append that would have told of success met the broken log when it looked what had happened.
-func TestBrokenLogMetByAmbiguousAppend(t *testing.T) {
+func TestBrokenLogFoundByAmbiguousAppend(t *testing.T) {
 	inBrokenLog(t, func(t *testing.T, e *Engine, f *faulty, breakLog func()) {
 		f.appends.then(func(func() error) error {
 			breakLog()
@@ -150,7 +150,7 @@ func TestBrokenLogMetByAmbiguousAppend(t *testing.T) {
 }
 
 // Those who wait hear of it too, and whoever comes later.
-func TestBrokenLogMetByFollow(t *testing.T) {
+func TestBrokenLogFoundByFollow(t *testing.T) {
 	inBrokenLog(t, func(t *testing.T, e *Engine, f *faulty, breakLog func()) {
 		waiting := begin(func(a *asked) { a.err = e.Wait(context.Background(), 5) })
 		following := begin(func(a *asked) { a.err = e.Follow(context.Background()) })
@@ -165,8 +165,8 @@ func TestBrokenLogMetByFollow(t *testing.T) {
 	})
 }
 
-// A log that became shorter is no log that moved on: waiting for it to move would take for ever.
-func TestCutOffLog(t *testing.T) {
+// A truncated log is not a conflict: retrying would never end.
+func TestTruncatedLog(t *testing.T) {
 	for name, c := range map[string]rules.Command{"command": openWork("later"), "refused command": openWork("w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

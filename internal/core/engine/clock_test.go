@@ -24,7 +24,7 @@ func (h *hands) options() *Options {
 	return &Options{Now: func() time.Time { return h.now }, Elapsed: func() time.Duration { return h.elapsed }}
 }
 
-func TestClockThatJumps(t *testing.T) {
+func TestClockJumps(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		jump time.Duration
@@ -71,8 +71,8 @@ func TestClockSkewSaysHowFar(t *testing.T) {
 	}
 }
 
-// A time service moves the clock by little. However often it does, that is no jump.
-func TestSmallCorrectionsAddUpToNothing(t *testing.T) {
+// Small corrections by a time service are not a jump, however many there are.
+func TestSmallCorrectionsDoNotAddUp(t *testing.T) {
 	for _, drift := range []time.Duration{4 * time.Second, -4 * time.Second} {
 		m, h := newMemory(), &hands{now: start}
 		e := openBox(t, m, h.options())
@@ -87,7 +87,7 @@ func TestSmallCorrectionsAddUpToNothing(t *testing.T) {
 }
 
 // A machine that slept for a night wakes to a clock that jumped, and to a count of time that did too.
-func TestSuspendIsNoJump(t *testing.T) {
+func TestSuspendIsNotAJump(t *testing.T) {
 	m, h := newMemory(), &hands{now: start}
 	e := openBox(t, m, h.options())
 	must(t, e, openWork("w"))
@@ -132,7 +132,7 @@ func TestSystemClock(t *testing.T) {
 }
 
 // While the clock is not to be believed nothing expires; when it is right again, what is due does.
-func TestNothingExpiresByAWrongClock(t *testing.T) {
+func TestWrongClockExpiresNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, heard := newMemory(), &lines{}
 		begin := time.Now()

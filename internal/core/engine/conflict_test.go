@@ -37,9 +37,9 @@ func TestAnswersAreNotStale(t *testing.T) {
 	checkLog(t, m, a, b)
 }
 
-// A conflict is no answer, however many there are, and whether or not the log has moved. After the first the engine takes its
+// Conflicts are retried, however many there are, and whether or not there are new events. After the first the engine takes its
 // time, but not long.
-func TestConflictsAreNotAnswers(t *testing.T) {
+func TestConflictsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		f := &faulty{Journal: m}
@@ -86,7 +86,7 @@ func TestDefiniteFailure(t *testing.T) {
 }
 
 // Whichever engine is asked, and however far behind it is, the answer is what the rules say of the whole log.
-func TestEnginesAreOne(t *testing.T) {
+func TestEnginesAgree(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := newMemory()
 		now := start
@@ -227,7 +227,7 @@ func explained(states []*rules.State, c *call) bool {
 	return false
 }
 
-// checkOneLease checks, without the rules, that nobody got work that somebody held.
+// checkOneLease checks, without the rules, that no lease was granted while another was live.
 func checkOneLease(t *testing.T, m *memory) {
 	t.Helper()
 	held, granted := map[string]bool{}, 0

@@ -40,7 +40,7 @@ func longLog(t *testing.T, length uint64) []signalbox.Event {
 	return events
 }
 
-func TestOpenThatFails(t *testing.T) {
+func TestOpenFails(t *testing.T) {
 	events := longLog(t, 1000+3*readAtOnce)
 	m := newMemory()
 	m.events = events[:1000]
@@ -125,7 +125,7 @@ func TestClosedEngine(t *testing.T) {
 
 // A command that met the closing engine too late for its writer, and too early to be turned away, is answered. An answer that is
 // there counts.
-func TestCommandAfterTheLastLook(t *testing.T) {
+func TestCommandAfterWriterStopped(t *testing.T) {
 	e := openBox(t, newMemory(), nil)
 	e.Close()
 	late := &request{context.Background(), openWork("w"), make(chan outcome, 1)}

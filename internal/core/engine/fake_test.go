@@ -31,7 +31,7 @@ type storage struct {
 	events   []signalbox.Event
 	batches  []int         // how many events each append stored
 	readOut  int           // how many events were read
-	grown    chan struct{} // closed, and made anew, when the log grows
+	grown    chan struct{} // closed and replaced when the log grows
 	snapshot *journal.Snapshot
 	blobs    map[signalbox.Hash][]byte
 }

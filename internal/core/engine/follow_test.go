@@ -70,7 +70,7 @@ func TestExpiryIsRecordedInTime(t *testing.T) {
 	})
 }
 
-func TestEveryExpiryInItsTurn(t *testing.T) {
+func TestExpiriesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)
@@ -104,7 +104,7 @@ func TestRenewalMovesTheExpiry(t *testing.T) {
 }
 
 // What other processes do sets the timer too.
-func TestExpiryOfLeasesThatOthersGranted(t *testing.T) {
+func TestExpiryOfOthersLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)
@@ -198,7 +198,7 @@ func TestFailingExpiry(t *testing.T) {
 	})
 }
 
-func TestFollowHearsOthers(t *testing.T) {
+func TestFollowOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)

@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-func TestGiveUp(t *testing.T) {
+func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		f := &faulty{Journal: m}
@@ -46,8 +46,8 @@ func TestGiveUp(t *testing.T) {
 	})
 }
 
-// Who gives up between two attempts is not carried out by the second.
-func TestGiveUpAfterConflict(t *testing.T) {
+// A command that is canceled between two attempts is not executed.
+func TestCancelAfterConflict(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
@@ -63,7 +63,7 @@ func TestGiveUpAfterConflict(t *testing.T) {
 	checkWorks(t, e, "v")
 }
 
-func TestContextThatEndedBefore(t *testing.T) {
+func TestCanceledContext(t *testing.T) {
 	m := newMemory()
 	e := openBox(t, m, nil)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -91,7 +91,7 @@ func exit(session string) rules.Command {
 	}}
 }
 
-// asked is something that was begun and not waited for.
+// asked is a call that runs in a goroutine.
 type asked struct {
 	done   chan struct{}
 	answer rules.Answer // of a command
@@ -112,7 +112,7 @@ func ask(ctx context.Context, e *Engine, c rules.Command) *asked {
 	return begin(func(a *asked) { a.answer, a.err = e.Do(ctx, c) })
 }
 
-// answered tells whether the answer is there.
+// answered reports whether the call has returned.
 func (a *asked) answered() bool {
 	select {
 	case <-a.done:

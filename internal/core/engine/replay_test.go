@@ -30,7 +30,7 @@ func TestReplay(t *testing.T) {
 }
 
 // A snapshot that somebody made reads well, and an engine starts from it. Only a replay finds it.
-func TestReplayFindsAForgedSnapshot(t *testing.T) {
+func TestReplayDetectsForgedSnapshot(t *testing.T) {
 	m, good, before := smallLog(t)
 	for _, s := range []journal.Snapshot{good, before} {
 		s.State = bytes.Replace(s.State, []byte("box"), []byte("fox"), 1)
@@ -46,7 +46,7 @@ func TestReplayFindsAForgedSnapshot(t *testing.T) {
 	}
 }
 
-func TestReplayFindsABrokenLog(t *testing.T) {
+func TestReplayDetectsBrokenLog(t *testing.T) {
 	for _, tt := range brokenLogs {
 		m := newMemory()
 		e := openBox(t, m, nil)
@@ -59,7 +59,7 @@ func TestReplayFindsABrokenLog(t *testing.T) {
 	}
 }
 
-func TestReplayThatFails(t *testing.T) {
+func TestReplayFails(t *testing.T) {
 	m, _, _ := smallLog(t)
 	f := &faulty{Journal: m}
 	f.loads.then(fails(errCut))
@@ -77,7 +77,7 @@ func TestReplayThatFails(t *testing.T) {
 	}
 }
 
-func TestReplayTellsHowFarItIs(t *testing.T) {
+func TestReplayProgress(t *testing.T) {
 	m := newMemory()
 	m.events = longLog(t, 2*readAtOnce+5)
 	var done []uint64

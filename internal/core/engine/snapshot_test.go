@@ -129,7 +129,7 @@ func TestSnapshotOnClose(t *testing.T) {
 }
 
 // Nobody waits for a snapshot but Close.
-func TestSnapshotBesideTheWork(t *testing.T) {
+func TestSnapshotDuringCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		f := &faulty{Journal: m}
@@ -156,7 +156,7 @@ func TestSnapshotBesideTheWork(t *testing.T) {
 	})
 }
 
-func TestSnapshotThatCannotBeSaved(t *testing.T) {
+func TestSnapshotSaveFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, heard := newMemory(), &lines{}
 		f := &faulty{Journal: m}

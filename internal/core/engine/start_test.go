@@ -69,7 +69,7 @@ func smallLog(t *testing.T) (m *memory, now, before journal.Snapshot) {
 	return m, snapshot(), before
 }
 
-func TestSnapshotsThatAreOfNoUse(t *testing.T) {
+func TestUnusableSnapshots(t *testing.T) {
 	m, good, before := smallLog(t)
 	tree, state := parts(good)
 	treeBefore, stateBefore := parts(before)

@@ -19,7 +19,7 @@ func TestWait(t *testing.T) {
 		e := openBox(t, newMemory(), realClock)
 		background := context.Background()
 		if err := e.Wait(background, 0); err != nil {
-			t.Errorf("wait for what is there: %v", err)
+			t.Errorf("wait for an existing event: %v", err)
 		}
 		ctx, cancel := context.WithCancel(background)
 		waits := []*asked{
@@ -71,7 +71,7 @@ func checkClaimed(t *testing.T, a *asked, work string) {
 	}
 }
 
-func TestClaimWhatIsThere(t *testing.T) {
+func TestClaimAvailableWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Journal: newMemory()}
 		e := openBox(t, f, realClock)
@@ -83,7 +83,7 @@ func TestClaimWhatIsThere(t *testing.T) {
 	})
 }
 
-func TestClaimWhatComes(t *testing.T) {
+func TestClaimNewWork(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		come func(t *testing.T, e, other *Engine)
@@ -117,8 +117,8 @@ func TestClaimWhatComes(t *testing.T) {
 	}
 }
 
-// Work whose holder is gone can be claimed the moment its lease runs out, also if nobody else follows the log.
-func TestClaimWhatRunsOut(t *testing.T) {
+// Work can be claimed the moment its lease expires, even if no other engine follows the log.
+func TestClaimExpiredWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		e := openBox(t, m, realClock)
@@ -215,8 +215,8 @@ func TestWaitingForWorkEnds(t *testing.T) {
 	}
 }
 
-// When it returns, nothing of it is left that uses the journal.
-func TestWaitingForWorkLeavesNothing(t *testing.T) {
+// When DoWhenPossible returns, it no longer uses the journal.
+func TestWaitingForWorkStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{Journal: newMemory()}
 		e := openBox(t, f, realClock)

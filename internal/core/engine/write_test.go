@@ -108,7 +108,7 @@ func TestGroupAnswers(t *testing.T) {
 // An append has its limit: the rest of the group goes into the next.
 func TestGroupIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const sessions = 300 // each hands in a signal that makes four events
+		const sessions = 300 // each sends a signal that causes four events
 		m := newMemory()
 		f := &faulty{Journal: m}
 		e := openBox(t, f, nil)
@@ -137,7 +137,7 @@ func TestGroupIsSplit(t *testing.T) {
 }
 
 // The rest of a group that was split has failures of its own.
-func TestSplitGroupCountsFailuresAnew(t *testing.T) {
+func TestSplitGroupResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		f := &faulty{Journal: m}
@@ -164,7 +164,7 @@ func TestSplitGroupCountsFailuresAnew(t *testing.T) {
 	})
 }
 
-func TestGroupHasAnEnd(t *testing.T) {
+func TestGroupIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		f := &faulty{Journal: m}
@@ -181,7 +181,7 @@ func TestGroupHasAnEnd(t *testing.T) {
 }
 
 // Nobody sees a state that is not durable.
-func TestNobodySeesWhatIsNotDurable(t *testing.T) {
+func TestStateIsDurable(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)

@@ -22,8 +22,8 @@ var concurrencyTests = map[string]func(*testing.T, *log){
 	"DurableAfterKill":    testKill,
 }
 
-// Contend appends n events, each by itself and after whatever others append meanwhile. It returns when all are
-// acknowledged, or with the first error that is no conflict.
+// Contend appends n events one by one while others append too. It returns when all are stored, or with the first error that is
+// not a conflict.
 func Contend(ctx context.Context, j journal.Journal, who string, n int) error {
 	var end chain
 	for i := range n {

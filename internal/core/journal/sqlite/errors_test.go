@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// TestErrorsAreSorted covers the result codes that the other tests cannot bring about.
-func TestErrorsAreSorted(t *testing.T) {
+// TestExplain covers the result codes that the other tests cannot cause.
+func TestExplain(t *testing.T) {
 	for code, want := range map[int]string{
 		sqlite3.SQLITE_FULL:               "free space",
 		sqlite3.SQLITE_IOERR_SHMSIZE:      "free space",
@@ -47,7 +47,7 @@ func TestErrorsAreSorted(t *testing.T) {
 	}
 	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}), "permissions")
 	if plain := errors.New("x"); explain(plain) != plain || explain(nil) != nil {
-		t.Error("an error that nobody can do anything about was explained")
+		t.Error("an error without a remedy was explained")
 	}
 	if e := fmt.Errorf("outer: %w", usageError("x")); explain(e) != e {
 		t.Error("an error that says itself what to do was explained again")
@@ -99,7 +99,7 @@ func TestCorruptHeader(t *testing.T) {
 	}
 }
 
-// TestCorruptPages spoils each page of the table in turn; each time the log must not be readable to its end.
+// TestCorruptPages damages each page of the table in turn; each time, reading the log to its end must fail.
 func TestCorruptPages(t *testing.T) {
 	const page = 4096
 	dir := closedBox(t, 300)

@@ -192,7 +192,7 @@ func wantError(t testing.TB, err error, text string, is ...error) {
 	t.Helper()
 	forPeople := (*signalbox.Error)(nil)
 	if !errors.As(err, &forPeople) {
-		t.Errorf("error %v says nobody what to do", err)
+		t.Errorf("error %v has no hint", err)
 		return
 	}
 	if !strings.Contains(err.Error()+"\n"+forPeople.Hint, text) {

@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/durable"
 )
 
-// holdQueue takes the turn in a queue as another process would, and returns how to give it back.
+// holdQueue locks a queue as another process would.
 func holdQueue(t *testing.T, path string) (release func()) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -30,8 +30,8 @@ func holdQueue(t *testing.T, path string) (release func()) {
 	}
 }
 
-// TestGiveUpWaiting lets a writer lose its patience in each way that it can; later ones must not notice.
-func TestGiveUpWaiting(t *testing.T) {
+// TestCanceledWait cancels a waiting writer in every possible way; later ones must not be affected.
+func TestCanceledWait(t *testing.T) {
 	dir := closedBox(t, 1)
 	j := open(t, dir, &Options{busyTimeout: 20 * time.Millisecond})
 	release := holdQueue(t, j.path(queueFile))
@@ -49,10 +49,10 @@ func TestGiveUpWaiting(t *testing.T) {
 			t.Errorf("append while another process writes: %v", err)
 		}
 	}
-	wantCount(t, j, 1) // reading goes on
+	wantCount(t, j, 1) // reading continues
 
 	release()
-	holdQueue(t, j.path(queueFile))() // nobody who gave up has kept it
+	holdQueue(t, j.path(queueFile))() // the canceled calls do not hold the lock
 	if err := grow(t.Context(), j, 2, 10); err != nil {
 		t.Errorf("append after the other process is done: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 }
 
-// TestBusyDatabase has another program, which does not queue, keep SQLite's own lock.
+// TestBusyDatabase waits for another program that holds SQLite's own lock without queueing.
 func TestBusyDatabase(t *testing.T) {
 	dir := closedBox(t, 1)
 	j := open(t, dir, &Options{busyTimeout: 10 * time.Millisecond})
@@ -131,7 +131,7 @@ func TestBusyDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer third.close()
-	for range 3 { // each try takes as long as SQLite waits, so the append has to try more than once
+	for range 3 { // each try takes as long as SQLite waits, so the append must try more than once
 		if err := third.exec("BEGIN IMMEDIATE"); !isBusy(err) {
 			t.Fatalf("the database is not busy: %v", err)
 		}

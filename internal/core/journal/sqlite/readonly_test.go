@@ -59,8 +59,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestReadOnlyBesideAWriter reads while another process writes.
-func TestReadOnlyBesideAWriter(t *testing.T) {
+// TestReadOnlyDuringWrites reads while another process writes.
+func TestReadOnlyDuringWrites(t *testing.T) {
 	dir := t.TempDir()
 	writer := open(t, dir, nil)
 	if err := grow(t.Context(), writer, 3, 10); err != nil {
@@ -75,8 +75,8 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 	}
 }
 
-// TestReadOnlyIsOvertaken begins to write to a journal that is read without locks.
-func TestReadOnlyIsOvertaken(t *testing.T) {
+// TestImmutableJournalIsWritten writes to a journal that is open without locks.
+func TestImmutableJournalIsWritten(t *testing.T) {
 	dir := closedBox(t, 3)
 	j := open(t, dir, &Options{ReadOnly: true})
 	wantCount(t, j, 3)

@@ -40,7 +40,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestManyProcesses lets 16 processes append to one log, which the first of them makes.
+// TestManyProcesses lets 16 processes append to one log, which the first of them creates.
 func TestManyProcesses(t *testing.T) {
 	const processes, events = 16, 10
 	dir := t.TempDir()
@@ -167,7 +167,7 @@ func openFiles() int {
 	return len(entries)
 }
 
-func TestOpenWhatIsNotThere(t *testing.T) {
+func TestOpenMissingJournal(t *testing.T) {
 	empty := t.TempDir()
 	_, err := Open(t.Context(), empty, nil)
 	wantError(t, err, "signalbox init", os.ErrNotExist)
@@ -190,7 +190,7 @@ func TestOpenWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestOddPaths opens journals whose paths have characters that mean something in a URI.
+// TestOddPaths opens journals whose paths have characters with a meaning in a URI.
 func TestOddPaths(t *testing.T) {
 	for _, name := range []string{"a b", "a?mode=memory", "a#b", "a%41", "é", "file:x", "a&b=c"} {
 		if runtime.GOOS == "windows" && (name == "a?mode=memory" || name == "file:x") {

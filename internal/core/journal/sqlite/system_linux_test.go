@@ -1,6 +1,6 @@
 package sqlite
 
-// What only Linux lets a test arrange: full disks, limits and missing rights.
+// Tests that need Linux: full disks, limits and missing permissions.
 
 import (
 	"context"
@@ -115,7 +115,7 @@ func exceedFileSize(ctx context.Context, args []string) error {
 		}
 	}
 	if errors.Is(appendErr, journal.ErrNotStored) || errors.Is(appendErr, journal.ErrConflict) || !errors.Is(appendErr, errUncertain) {
-		return fmt.Errorf("a COMMIT that failed says for certain: %w", appendErr)
+		return fmt.Errorf("the outcome of a failed COMMIT is not unknown: %w", appendErr)
 	}
 	if forPeople := (*signalbox.Error)(nil); !errors.As(appendErr, &forPeople) || forPeople.Hint != hintDisk {
 		return fmt.Errorf("wrong hint: %w", appendErr)
@@ -136,7 +136,7 @@ func exceedFileSize(ctx context.Context, args []string) error {
 	return j.Close()
 }
 
-// asOther calls f with the rights to files of a user who owns nothing. Only the calling thread loses root's.
+// asOther calls f with the file permissions of another user. Only the calling thread loses those of root.
 func asOther(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -156,7 +156,7 @@ func asOther(t *testing.T, f func()) {
 	<-done
 }
 
-// publicFolder returns a folder that everybody can reach.
+// publicFolder returns a folder that every user can access.
 func publicFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sqlitejournal")
@@ -170,7 +170,7 @@ func publicFolder(t *testing.T) string {
 	return dir
 }
 
-// protect lets everybody read the box, and nobody but root write it.
+// protect lets every user read the box, and only root write it.
 func protect(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -187,7 +187,7 @@ func protect(t *testing.T, dir string) {
 	}
 }
 
-func TestWithoutWriteRights(t *testing.T) {
+func TestWithoutWritePermission(t *testing.T) {
 	closed, live, killed, copied, secret := publicFolder(t), publicFolder(t), publicFolder(t), publicFolder(t), publicFolder(t)
 	for _, dir := range []string{closed, secret} {
 		if err := withJournal(t.Context(), dir, func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }); err != nil {
@@ -246,8 +246,8 @@ func tryWithoutRights(t *testing.T, dir string) {
 	}
 }
 
-// TestRightsLost takes away the right to write while the journal is open.
-func TestRightsLost(t *testing.T) {
+// TestPermissionLost removes the permission to write while the journal is open.
+func TestPermissionLost(t *testing.T) {
 	dir := publicFolder(t)
 	if err := withJournal(t.Context(), dir, func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestWatchOfOwnAppends hears neither ticks nor notifications: the watches of the journal that appends need none.
+// TestWatchOfOwnAppends gets neither ticks nor notifications: the watches of the journal that appends need none.
 func TestWatchOfOwnAppends(t *testing.T) {
 	j := open(t, t.TempDir(), &Options{Create: true, noFSNotify: true, tick: time.Hour})
 	seen := make(chan uint64)
@@ -33,7 +33,7 @@ func TestWatchOfOwnAppends(t *testing.T) {
 	<-seen
 }
 
-// TestWatchWithoutNotifications relies on the tick, and says so once.
+// TestWatchWithoutNotifications relies on the tick, and logs one warning.
 func TestWatchWithoutNotifications(t *testing.T) {
 	dir := t.TempDir()
 	var log bytes.Buffer
