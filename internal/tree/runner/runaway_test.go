@@ -375,3 +375,32 @@ func TestCancelledAtTheEnd(t *testing.T) {
 		t.Errorf("%d values were delivered, %d ticks", len(w.emits), run.Ticks())
 	}
 }
+
+// A job that fails because the run is cancelled has no result, and is started again when the run is resumed. Here the job
+// ends while a value is delivered, so that its failure is known before the run looks at the context.
+func TestResultOfCancelledRunIsDropped(t *testing.T) {
+	name := journalName(t)
+	inBubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		publish := do("publish", func(c *tree.Call) tree.Status {
+			if err := c.Emit("x", 1); err != nil {
+				return c.Fail("%v", err)
+			}
+			return tree.Success
+		})
+		root := inner(tree.Parallel, leafJob("job"), sequence(after(tree.Wait, time.Second), publish))
+		o := &Options{Journal: name, Emitted: func(context.Context, *tree.Run, tree.Emit) error {
+			cancel()
+			synctest.Wait() // until the job has failed
+			return nil
+		}}
+		run, err := Do(ctx, withJobs(t, root, map[string]tree.Job{"job": endless}), o)
+		wantError(t, err, context.Canceled)
+		if run.Status() != tree.Running {
+			t.Errorf("the run is %s", run.Status())
+		}
+		run, err = Do(t.Context(), withJobs(t, root, map[string]tree.Job{"job": quick}), &Options{Journal: name})
+		wantDone(t, run, err)
+	})
+}
