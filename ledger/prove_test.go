@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/tlog"
@@ -212,5 +213,19 @@ func TestConsistencyRefuses(t *testing.T) {
 	}
 	if _, err := ProveConsistency(5, 41, yield(leaves)); codeOf(err) != signalbox.CodeUnverified {
 		t.Errorf("proved more than there is: %v", err)
+	}
+}
+
+// The hash of an event outside the years 1 to 9999 is that of another time, so a proof of such an event shows nothing.
+func TestCheckRefusesTimeOutOfRange(t *testing.T) {
+	private, public := testKey(t, 1, "example.org/log")
+	for _, year := range []int{0, 10000} {
+		e := signalbox.Event{Seq: 1, Time: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), Type: "WorkOpened", Data: []byte("{}")}
+		e.Hash = Sum(&e)
+		tree := treeOf([]signalbox.Hash{e.Hash})
+		p := &Proof{Event: e, Checkpoint: signed(t, Checkpoint{"example.org/log", 1, tree.Root()}, private)}
+		if _, err := p.Check(public); codeOf(err) != signalbox.CodeUnverified {
+			t.Errorf("year %d: %v", year, err)
+		}
 	}
 }

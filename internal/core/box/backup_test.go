@@ -218,6 +218,17 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	_, err = l.BackupTo(t.Context(), filepath.Join(dir, "gone", "backup.tar"), BackupOptions{})
 	checkCode(t, err, signalbox.CodeFailed)
 
+	late := filepath.Join(t.TempDir(), "late.tar") // another process creates it during the backup
+	_, err = l.BackupTo(t.Context(), late, BackupOptions{Progress: func(_, _ uint64) {
+		if err := os.WriteFile(late, []byte("precious"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}})
+	checkCode(t, err, signalbox.CodeFailed)
+	if text, err := os.ReadFile(late); err != nil || string(text) != "precious" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = l.BackupTo(ctx, filepath.Join(dir, "interrupted.tar"), BackupOptions{Progress: func(_, _ uint64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
