@@ -47,6 +47,7 @@ func TestOFXActions(t *testing.T) {
 		"<BUYDEBT><INVBUY>" + of("V") + "<UNITS>10</INVBUY></BUYDEBT>":                                                                       "shares",
 		"<SELLSTOCK><INVSELL>" + of("V") + "<UNITS>-10<UNITPRICE>2<COMMISSION>1<TOTAL>19</INVSELL><SELLTYPE>SELL</SELLSTOCK>":                "sell VTI 10 2 1",
 		"<SELLSTOCK><INVSELL>" + of("V") + "<UNITS>-10<UNITPRICE>2<WITHHOLDING>5<TOTAL>9<STATEWITHHOLDING>4<PENALTY>2</INVSELL></SELLSTOCK>": "sell VTI 10 2",
+		"<SELLSTOCK><INVSELL>" + of("V") + "<UNITS>-10<WITHHOLDING>20<TOTAL>0</INVSELL></SELLSTOCK>":                                         "sell VTI 10 2", // all of the cash was withheld
 		"<SELLSTOCK><INVSELL>" + of("V") + "<UNITS>-10<UNITPRICE>2<TOTAL>20</INVSELL><SELLTYPE>SELLSHORT</SELLSTOCK>":                        "shares",
 		"<SELLMF><INVSELL>" + of("B") + "<UNITS>-10<UNITPRICE>2<TOTAL>20</INVSELL></SELLMF>":                                                 "sell BRK.B 10 2",
 		"<SELLOTHER><INVSELL>" + of("V") + "<UNITS>-10<UNITPRICE>2<TOTAL>20</INVSELL></SELLOTHER>":                                           "sell VTI 10 2",

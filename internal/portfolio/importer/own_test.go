@@ -101,6 +101,8 @@ func TestTransfersOutside(t *testing.T) {
 		t.Errorf("rows %+v", imp.Rows)
 	}
 	sameAgain(t, imp.Rows)
+	// The donor may have bought the shares on the day of the transfer.
+	mustRead(t, "f", []byte(head+"2024-01-31,,transfer,KO,2,,,,,brk,90,2024-01-31\n"), nil)
 }
 
 func TestOwnRefusals(t *testing.T) {

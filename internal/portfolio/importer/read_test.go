@@ -212,4 +212,8 @@ func TestOrderOfDay(t *testing.T) {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
 	}
+	// If all rows are of one day, the file does not show its direction, and the order is kept.
+	if rows := mustRead(t, "f", []byte(head+sold+bought), &Options{Account: "brk"}).Rows; rows[0].Action != Sell || rows[1].Action != Buy {
+		t.Errorf("rows of one day are in the order %s, %s", rows[0].Action, rows[1].Action)
+	}
 }
