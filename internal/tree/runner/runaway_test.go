@@ -178,6 +178,18 @@ func TestWatchdogWaitsForDeadlines(t *testing.T) {
 	day := 24 * time.Hour
 	retried := after(tree.Retry, time.Hour, inner(tree.Inverter, leafJob("quick")))
 	retried.Times = 4
+	// Ticks that change nothing, as of a leaf that polls, must not count while a wait is running.
+	first := time.Time{}
+	poll := do("poll", func(c *tree.Call) tree.Status {
+		if first.IsZero() {
+			first = c.Now()
+		}
+		if c.Now().Sub(first) >= time.Hour {
+			return tree.Success
+		}
+		c.WakeAfter(20 * time.Second)
+		return tree.Running
+	})
 	for name, c := range map[string]struct {
 		root     *tree.Node
 		watchdog time.Duration
@@ -187,6 +199,7 @@ func TestWatchdogWaitsForDeadlines(t *testing.T) {
 		"timeout":          {after(tree.Timeout, day, leafJob("long")), time.Minute, 23 * time.Hour},
 		"timeout that hit": {inner(tree.Inverter, after(tree.Timeout, day, leafJob("endless"))), time.Minute, day},
 		"backoff":          {inner(tree.Inverter, retried), time.Minute, 3 * time.Hour},
+		"poll and wait":    {inner(tree.Parallel, poll, after(tree.Wait, time.Hour)), time.Minute, time.Hour},
 		"steady work":      {sequence(leafJob("brief"), leafJob("brief"), leafJob("brief"), leafJob("brief")), time.Minute, 4 * 59 * time.Second},
 		"no watchdog":      {leafJob("long"), -1, 23 * time.Hour},
 	} {
