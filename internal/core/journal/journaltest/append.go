@@ -116,7 +116,7 @@ func testLimits(t *testing.T, l *log) {
 	wantEvents(t, readAll(t, j, 0), append(want, events...))
 }
 
-// testBytes puts bytes in the text fields that drivers might take for something else.
+// testBytes uses bytes in the text fields that drivers might interpret.
 func testBytes(t *testing.T, l *log) {
 	every := make([]byte, 256)
 	for i := range every {
@@ -159,7 +159,7 @@ func testTimes(t *testing.T, l *log) {
 	}
 }
 
-// testSlices changes an append's events afterwards, and what a read returned.
+// testSlices changes events after they were appended, and events that a read returned.
 func testSlices(t *testing.T, l *log) {
 	j := l.open(t)
 	events := l.grow(t, j, 3)

@@ -47,7 +47,7 @@ func Contend(ctx context.Context, j journal.Journal, who string, n int) error {
 	return nil
 }
 
-// catchUp moves to the end of the log.
+// catchUp reads to the end of the log.
 func (c *chain) catchUp(ctx context.Context, j journal.Journal) error {
 	for {
 		events, err := j.Read(ctx, c.seq, 1000)
@@ -58,8 +58,7 @@ func (c *chain) catchUp(ctx context.Context, j journal.Journal) error {
 	}
 }
 
-// CheckContention fails the test unless the log is one chain that has each event of each contender exactly once, each
-// contender's in order.
+// CheckContention fails the test unless the log is one chain that has each event of each contender exactly once and in order.
 func CheckContention(t testing.TB, j journal.Journal, contenders []string, n int) {
 	t.Helper()
 	events := readAll(t, j, 0)
@@ -149,8 +148,8 @@ func testReopen(t *testing.T, l *log) {
 	}
 }
 
-// AppendForever appends one event after the other, and writes the sequence of each to w, a line each, when it is
-// acknowledged. It is for the process of Log.AppendAndKill.
+// AppendForever appends one event at a time, and writes a line with its sequence number to w when Append has returned. It is for
+// the process of Log.AppendAndKill.
 func AppendForever(ctx context.Context, j journal.Journal, w io.Writer) error {
 	var end chain
 	if err := end.catchUp(ctx, j); err != nil {
@@ -168,8 +167,8 @@ func AppendForever(ctx context.Context, j journal.Journal, w io.Writer) error {
 	}
 }
 
-// KillAfter starts a process that writes as AppendForever does, kills it after it has written so many lines, and
-// returns the sequence in the last one.
+// KillAfter starts a process that calls AppendForever, kills it after a number of lines, and returns the sequence number in the last
+// one.
 func KillAfter(t testing.TB, cmd *exec.Cmd, lines int) (acknowledged uint64) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -179,7 +178,7 @@ func KillAfter(t testing.TB, cmd *exec.Cmd, lines int) (acknowledged uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it wrote before it died was acknowledged, also if we read it later.
+	// Lines that are read after the kill are acknowledged events too.
 	scanner := bufio.NewScanner(out)
 	for n := 0; scanner.Scan(); n++ {
 		if acknowledged, err = strconv.ParseUint(scanner.Text(), 10, 64); err != nil {

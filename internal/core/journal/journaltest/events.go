@@ -10,13 +10,13 @@ import (
 	"signalbox"
 )
 
-// chain is the end of a log: it makes events that follow, always the same ones.
+// chain is the end of a log. It generates the next events deterministically.
 type chain struct {
 	seq  uint64
 	hash signalbox.Hash
 }
 
-// peek returns the next n events and stays where it is.
+// peek returns the next n events without advancing.
 func (c chain) peek(n int) []signalbox.Event {
 	events := make([]signalbox.Event, n)
 	for i := range events {
@@ -34,14 +34,14 @@ func (c chain) peek(n int) []signalbox.Event {
 	return events
 }
 
-// follow moves behind the events.
+// follow advances past the events.
 func (c *chain) follow(events []signalbox.Event) {
 	if n := len(events); n > 0 {
 		c.seq, c.hash = events[n-1].Seq, events[n-1].Hash
 	}
 }
 
-// seal sets what makes events follow the end of the log: sequence, previous hash and hash.
+// seal sets the sequence numbers and hashes of events that follow the end of the log.
 func (c chain) seal(events []signalbox.Event) {
 	for i := range events {
 		events[i].Seq, events[i].Prev = c.seq+1, c.hash
@@ -50,12 +50,12 @@ func (c chain) seal(events []signalbox.Event) {
 	}
 }
 
-// hashOf is over all fields. How the ledger makes its hashes is not a journal's concern.
+// hashOf hashes all fields. Journals do not depend on how package ledger computes hashes.
 func hashOf(e signalbox.Event) signalbox.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %x", e.Seq, e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev))
 }
 
-// checkChain fails the test unless the events are a whole log from its first event on, each as it was sealed.
+// checkChain fails the test unless the events are a complete log from the first event on.
 func checkChain(t testing.TB, events []signalbox.Event) {
 	t.Helper()
 	var end chain

@@ -1,5 +1,5 @@
-// Package journaltest is the contract of journal.Journal in the form of tests: a driver that passes Run is a journal. It
-// knows nothing of how a driver stores. It is for tests only.
+// Package journaltest is the conformance suite of journal.Journal, which every driver must pass: see Run. It does not depend on how
+// a driver stores data. It is for tests only.
 package journaltest
 
 import (
@@ -17,24 +17,23 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// Log is one log under test, empty at first.
+// Log is a log under test, initially empty.
 type Log struct {
-	// Open opens the log once more, as another process would. The suite closes what it opens.
+	// Open opens the log again, as another process would. The suite closes what it opens.
 	Open func(t testing.TB) journal.Journal
 
-	// AppendAndKill runs a process that calls AppendForever on the log, and kills it without warning after it has
-	// acknowledged so many events; KillAfter does that. It returns the sequence of the last event that was acknowledged.
-	// Nil skips the tests that need it.
+	// AppendAndKill runs a process that calls AppendForever on the log, and kills it after a number of acknowledged events; use
+	// KillAfter. It returns the sequence number of the last acknowledged event. Nil skips the tests that need it.
 	AppendAndKill func(t testing.TB, events int) uint64
 
-	// DamageBlob changes the stored bytes of a blob, behind the journal's back. Nil skips the tests that need it.
+	// DamageBlob changes the stored bytes of a blob without using the journal. Nil skips the tests that need it.
 	DamageBlob func(t testing.TB, digest signalbox.Hash)
 
 	// DamageSnapshot changes a stored byte of the snapshot. Nil skips the tests that need it.
 	DamageSnapshot func(t testing.TB)
 }
 
-// Run tries the logs that fresh makes, one for each test.
+// Run runs the suite. Each test uses a new log from fresh.
 func Run(t *testing.T, fresh func(t *testing.T) Log) {
 	for _, group := range []map[string]func(*testing.T, *log){
 		appendTests, readTests, concurrencyTests, watchTests, snapshotTests, blobTests, lifeTests,
@@ -50,10 +49,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Log) {
 	}
 }
 
-// log is a log under test with what the tests do to it.
+// log is a log under test with helper methods.
 type log struct {
 	Log
-	chain chain // where the log should be
+	chain chain // the expected end of the log
 }
 
 // open opens the log and closes it when the test ends.
@@ -68,7 +67,7 @@ func (l *log) open(t *testing.T) journal.Journal {
 	return j
 }
 
-// grow appends so many events, which must succeed, and returns them.
+// grow appends and returns n events, and fails the test on an error.
 func (l *log) grow(t *testing.T, j journal.Journal, n int) []signalbox.Event {
 	t.Helper()
 	events := l.chain.peek(n)
@@ -76,7 +75,7 @@ func (l *log) grow(t *testing.T, j journal.Journal, n int) []signalbox.Event {
 	return events
 }
 
-// append appends events, which must succeed.
+// append appends events, and fails the test on an error.
 func (l *log) append(t *testing.T, j journal.Journal, events []signalbox.Event) {
 	t.Helper()
 	if err := j.Append(testContext(t), l.chain.seq, events); err != nil {
@@ -85,7 +84,7 @@ func (l *log) append(t *testing.T, j journal.Journal, events []signalbox.Event) 
 	l.chain.follow(events)
 }
 
-// verify opens the log and checks that it is one chain up to where it should be.
+// verify opens the log and checks that it is one chain up to its expected end.
 func (l *log) verify(t *testing.T) {
 	t.Helper()
 	j := l.open(t)
@@ -97,7 +96,7 @@ func (l *log) verify(t *testing.T) {
 	wantHead(t, j, l.chain.seq)
 }
 
-// readAll returns the events that follow after, in pieces of an odd size.
+// readAll reads the events that follow the event after, in pieces of an odd size.
 func readAll(t testing.TB, j journal.Journal, after uint64) (events []signalbox.Event) {
 	t.Helper()
 	for {
@@ -113,14 +112,14 @@ func readAll(t testing.TB, j journal.Journal, after uint64) (events []signalbox.
 	}
 }
 
-// testContext ends when the test does, or hangs.
+// testContext is done when the test ends or hangs.
 func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// sameBytes compares bytes as a whole, of which none are as good as nil: cmp looks at each by itself.
+// sameBytes compares byte slices as a whole, and treats empty and nil slices as equal.
 var sameBytes = cmp.Comparer(bytes.Equal)
 
 func wantEvents(t testing.TB, got, want []signalbox.Event) {
@@ -130,7 +129,7 @@ func wantEvents(t testing.TB, got, want []signalbox.Event) {
 	}
 }
 
-// sameEvent is quicker than cmp.
+// sameEvent is faster than cmp.
 func sameEvent(a, b signalbox.Event) bool {
 	return a.Seq == b.Seq && a.Time.Equal(b.Time) && a.Type == b.Type && a.Work == b.Work && a.Session == b.Session &&
 		a.Actor == b.Actor && bytes.Equal(a.Data, b.Data) && a.Prev == b.Prev && a.Hash == b.Hash

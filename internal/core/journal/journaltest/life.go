@@ -18,7 +18,7 @@ var lifeTests = map[string]func(*testing.T, *log){
 	"CloseWhileBusy":   testCloseWhileBusy,
 }
 
-// calls are one call of each method.
+// calls returns one call of each method.
 func calls(ctx context.Context, j journal.Journal, event []signalbox.Event) map[string]func() error {
 	return map[string]func() error{
 		"append":        func() error { return j.Append(ctx, event[0].Seq-1, event) },
@@ -59,7 +59,7 @@ func testCancelled(t *testing.T, l *log) {
 	l.grow(t, j, 1)
 }
 
-// testCancelledPut ends the context in the middle of a blob.
+// testCancelledPut cancels the context in the middle of a blob.
 func testCancelledPut(t *testing.T, l *log) {
 	j := l.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +89,7 @@ func testClosed(t *testing.T, l *log) {
 	wantError(t, "append after Close", j.Append(t.Context(), 1, l.chain.peek(1)), journal.ErrNotStored)
 }
 
-// testCloseWhileBusy closes a journal from the middle of a put and of a watch's loop: both must come to an end.
+// testCloseWhileBusy closes a journal during a put and a watch; both must end.
 func testCloseWhileBusy(t *testing.T, l *log) {
 	j := l.Open(t)
 	l.grow(t, j, 1)

@@ -54,7 +54,7 @@ func testReadEmpty(t *testing.T, l *log) {
 	}
 }
 
-// testReadAcross checks that what one handle was told is stored, all others see at once.
+// testReadAcross checks that all handles see an append as soon as it has returned.
 func testReadAcross(t *testing.T, l *log) {
 	writer, reader := l.open(t), l.open(t)
 	for range 20 {

@@ -82,7 +82,7 @@ func testSnapshotConcurrent(t *testing.T, l *log) {
 	wantSnapshot(t, handles[0], journal.Snapshot{Seq: 20, State: bytes.Repeat([]byte{19}, 10_000)})
 }
 
-// testSnapshotForeign saves a snapshot that does not fit the log: whether it does is for the engine to find.
+// testSnapshotForeign saves a snapshot of another log: the engine detects that, not the journal.
 func testSnapshotForeign(t *testing.T, l *log) {
 	j := l.open(t)
 	l.grow(t, j, 2)

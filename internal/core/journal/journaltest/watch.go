@@ -21,14 +21,14 @@ var watchTests = map[string]func(*testing.T, *log){
 	"WatchWhileAppending": testWatchWhile,
 }
 
-// watched is a watch that runs.
+// watched is a running watch.
 type watched struct {
 	events chan signalbox.Event
-	end    chan error // gets the error that ended it
+	end    chan error // receives the error that ended it
 	stop   context.CancelFunc
 }
 
-// watch begins to watch; the watch ends with the test.
+// watch starts a watch, which ends with the test.
 func watch(t *testing.T, j journal.Journal, after uint64) *watched {
 	ctx, cancel := context.WithCancel(testContext(t))
 	w := &watched{make(chan signalbox.Event, 100), make(chan error, 1), cancel}
@@ -54,7 +54,7 @@ func watch(t *testing.T, j journal.Journal, after uint64) *watched {
 	return w
 }
 
-// want receives these events and no others.
+// want checks that the next events are these.
 func (w *watched) want(t *testing.T, want []signalbox.Event) {
 	t.Helper()
 	for i := range want {
@@ -88,7 +88,7 @@ func testWatchFrom(t *testing.T, l *log) {
 	}
 }
 
-// testWatchAcross lets handles append in turn while others watch; each event comes before the next is appended.
+// testWatchAcross appends by several handles in turn while others watch; each event must arrive before the next is appended.
 func testWatchAcross(t *testing.T, l *log) {
 	a, b, c := l.open(t), l.open(t), l.open(t)
 	watches := []*watched{watch(t, a, 0), watch(t, b, 0), watch(t, c, 0)}
@@ -152,7 +152,7 @@ func testWatchClose(t *testing.T, l *log) {
 	}
 }
 
-// testWatchBreak leaves the loop, and watches on from there, also from within the loop.
+// testWatchBreak leaves the loop and watches again from there, also from within the loop.
 func testWatchBreak(t *testing.T, l *log) {
 	j := l.open(t)
 	all := l.grow(t, j, 6)
@@ -199,7 +199,7 @@ func testWatchLarge(t *testing.T, l *log) {
 	w.want(t, events)
 }
 
-// testWatchWhile watches while two handles append without a pause.
+// testWatchWhile watches while two handles append without pause.
 func testWatchWhile(t *testing.T, l *log) {
 	const each = 30
 	a, b, c := l.open(t), l.open(t), l.open(t)
