@@ -46,7 +46,6 @@ format:
 bench: ## measure speed: beside other programs, then the Go benchmarks of each package
 	-@scripts/need rg
 	$(GO) run ./test/bench
-	$(GO) run ./test/benchportfolio
 	$(GO) test -run '^$$' -bench . ./...
 
 fault: ## kill, race, tamper and starve the real program, at length
