@@ -201,3 +201,37 @@ func TestResumeOfWhatIsCancelled(t *testing.T) {
 		t.Error("a cancelled run was resumed")
 	}
 }
+
+// A task that waits for a remediation stays BLOCKED when it is retried: otherwise it would continue with the checks and the
+// review of the broken base.
+func TestRetryDoesNotSkipTheRemediation(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForMerge)
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_blocked")
+	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.wantPhase("t1", signalbox.PhaseBlocked)
+	b.mend()
+	b.wantPhase("t1", signalbox.PhaseCIPending)
+}
+
+// During a remediation no task starts, but drafts can be specified: they do not depend on the base.
+func TestDraftsStartDuringRemediation(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"), unspecified("t3"))
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "infra_blocked")
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.wantDispatch(signalbox.RoleBusinessAnalyst, "t3")
+}
+
+func TestCheckpointsAreFiveSecondsApart(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	for _, step := range []struct {
+		after    time.Duration
+		recorded bool
+	}{{time.Second, true}, {5*time.Second - 1, false}, {1, true}} {
+		b.now = b.now.Add(step.after)
+		if d := b.say(a, "checkpoint"); (len(d.Events) > 0) != step.recorded {
+			t.Errorf("at %s: %d events", b.now, len(d.Events))
+		}
+	}
+}
