@@ -124,6 +124,23 @@ func TestPartialExpertRequest(t *testing.T) {
 	})
 }
 
+// An expert request is ignored if the agent already waits for a file.
+func TestExpertRequestWhileParked(t *testing.T) {
+	for _, parked := range []bool{false, true} {
+		c := &Crew{opts: Options{delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.parked = parked
+		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest, Dialect: signalbox.DialectLine}})
+		l.close()
+		if got := l.expertRequest != nil; got == parked {
+			t.Errorf("parked is %v, and the request is kept: %v", parked, got)
+		}
+	}
+}
+
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}

@@ -195,3 +195,27 @@ func TestQuoteOutput(t *testing.T) {
 		t.Errorf("%d bytes are shown", n)
 	}
 }
+
+func TestIsFinished(t *testing.T) {
+	idle, busy := map[string]*session{}, map[string]*session{"w-1.1": {}}
+	for _, test := range []struct {
+		opts     Options
+		sessions map[string]*session
+		standing rules.Standing
+		want     bool
+	}{
+		{Options{}, idle, rules.StandingComplete, true},
+		{Options{}, idle, rules.StandingStuck, true},
+		{Options{}, busy, rules.StandingComplete, false}, // the session is still cleaning up
+		{Options{Stay: true}, idle, rules.StandingComplete, false},
+		{Options{}, idle, rules.StandingAsking, false},
+		{Options{LeaveQuestions: true}, idle, rules.StandingAsking, true},
+		{Options{LeaveQuestions: true}, idle, rules.StandingPaused, true},
+		{Options{LeaveQuestions: true}, busy, rules.StandingAsking, false},
+	} {
+		c := &Crew{opts: test.opts, sessions: test.sessions}
+		if got := c.isFinished(Outcome{Status: rules.Status{Standing: test.standing}}); got != test.want {
+			t.Errorf("%s with %d sessions and %+v: %v", test.standing, len(test.sessions), test.opts, got)
+		}
+	}
+}

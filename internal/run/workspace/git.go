@@ -116,7 +116,8 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 // readPartialWorktree reports whether git failed because it read the folder of a worktree while another git created or removed it.
 // Git reads all of them to know which branches are in use.
 func readPartialWorktree(stderr string) bool {
-	return strings.Contains(stderr, "failed to read") && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
+	failed := strings.Contains(stderr, "failed to read") || strings.Contains(stderr, "Invalid path")
+	return failed && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
 }
 
 // pin returns variables that tell git which repository a worktree belongs to. Git must not read that from the file .git in the

@@ -71,3 +71,16 @@ func TestLockOfARunningGit(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestReadPartialWorktree(t *testing.T) {
+	for stderr, want := range map[string]bool{
+		"fatal: failed to read /p/.git/worktrees/A/commondir: No such file or directory\n": true,
+		"fatal: Invalid path '/p/.git/worktrees/A': No such file or directory\n":           true,
+		"fatal: failed to read /p/.git/config\n":                                           false,
+		"fatal: not a git repository: /p/.git/worktrees/A\n":                               false,
+	} {
+		if got := readPartialWorktree(stderr); got != want {
+			t.Errorf("%q: %v", stderr, got)
+		}
+	}
+}

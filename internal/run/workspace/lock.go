@@ -16,9 +16,14 @@ type heldLock struct {
 	once sync.Once
 }
 
+// release releases the lock. Closing the file alone is not enough: a program that is being started at this moment has inherited the
+// file until its exec, and the lock with it.
 func (h *heldLock) release() {
 	if h != nil {
-		h.once.Do(func() { h.file.Close() })
+		h.once.Do(func() {
+			_ = durable.UnlockFile(h.file)
+			h.file.Close()
+		})
 	}
 }
 
