@@ -258,3 +258,21 @@ func TestRestoreKeepsPartialInput(t *testing.T) {
 		t.Errorf("by the seed's policy: %+v, %v", got, err)
 	}
 }
+
+// Steps of another session of opencode belong to a sub-agent: they do not end the turn.
+func TestOpencodeSubAgentDoesNotEndTheTurn(t *testing.T) {
+	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatOpencode})
+	s.Push([]byte(`{"type":"step_start","sessionID":"a","part":{}}` + "\n" + `{"type":"step_finish","sessionID":"b","part":{"reason":"stop","tokens":{"input":5}}}` + "\n"))
+	if r := s.Report(); r.Ended || r.Usage.InputTokens != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A tag whose name only starts with "signal" does not end the block it is in.
+func TestLongerTagNameInBlock(t *testing.T) {
+	block := `<signal type="partial_answer"><missing>m</missing><signals>x</signals></signal>`
+	signals, _ := scanOnce([]byte(block+"\n"), &transcript.Options{Format: signalbox.FormatPlain})
+	if len(signals) != 1 || !signals[0].Taken() || signals[0].Raw != block {
+		t.Errorf("got %+v", signals)
+	}
+}
