@@ -200,7 +200,7 @@ func TestNoNotifications(t *testing.T) {
 		warning := make([]byte, 1000)
 		n, err := stderr.Read(warning) // so it waits by now
 		check(t, err)
-		if said := string(warning[:n]); !strings.Contains(said, "no file notifications: events of other processes are seen late") {
+		if said := string(warning[:n]); !strings.Contains(said, "file notifications are not available: events of other processes are seen late") {
 			t.Errorf("it says %q", said)
 		}
 		s.must(t, "work", "open", "task-1")
