@@ -55,7 +55,7 @@ func brokenTasks(s *State) string {
 		case t.Remedy != "" && remedyOver(s, t.Remedy):
 			return w.ID + " waits for a remediation that is over"
 		case !w.Done() && w.Lease == nil && !s.canStart(w) && s.Reason(w) == "":
-			return w.ID + " waits, and nobody knows why"
+			return w.ID + " waits without a reason"
 		}
 	}
 	if remediations > 1 {
@@ -316,7 +316,7 @@ func (b *box) sayMore(a Answer, signal string, more func(*ReportSignal)) Decisio
 	return d
 }
 
-// checked hands in the checks; those named fail.
+// checked reports the checks; the named ones fail.
 func (b *box) checked(a Answer, failing ...string) Decision {
 	b.t.Helper()
 	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c0ffee"}

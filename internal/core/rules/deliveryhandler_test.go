@@ -58,7 +58,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 		b.question("t1", AskedExpert)
 		b.wantPhase("t1", signalbox.PhaseBlocked)
 	})
-	t.Run("nobody of that name", func(t *testing.T) {
+	t.Run("no expert of that name", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		wantTypes(t, b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 		if q := b.question("t1", AskedExpert); !strings.Contains(q.Text, "'css'") {
@@ -139,7 +139,7 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		wantTypes(t, b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful"), "SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1")
 		b.say(other, "ready_for_review")
 		b.wantNothing(signalbox.RoleCI)
-		b.answer("t1", AskedExpert, "go on")
+		b.answer("t1", AskedExpert, "continue")
 		b.wantDispatch(signalbox.RoleCI, "t1")
 	})
 	t.Run("the expert fails three times", func(t *testing.T) {

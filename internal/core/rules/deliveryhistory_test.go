@@ -35,7 +35,7 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		{"completed again", b.event("t5", "", PhaseChanged{done, blocked}), "BLOCKED does not follow COMPLETED"},
 		{"merge requested early", b.event("t2", dev, MergeRequested{}), "a merge is asked for once, in READY_FOR_MERGE"},
 		{"merge requested twice", b.event("t4", "", MergeRequested{}), "a merge is asked for once, in READY_FOR_MERGE"},
-		{"merged by nobody", b.event("t4", "", Merged{Epoch: 1}), notLive(1)},
+		{"merged without a lease", b.event("t4", "", Merged{Epoch: 1}), notLive(1)},
 		{"merged by the developer", b.event("t2", dev, Merged{Epoch: epoch}), "the developer must not report it"},
 		{"checked by the developer", b.event("t2", dev, ChecksRan{Epoch: epoch}), "the developer must not report it"},
 		{"started without a lease", b.event("t1", dev, AgentStarted{Epoch: epoch}), notLive(int(epoch))},

@@ -9,8 +9,8 @@ import (
 	"signalbox"
 )
 
-// Those who wait for advice go on one after the other when there is more advice than slots.
-func TestParkedGoOnInTurn(t *testing.T) {
+// Parked sessions continue one after the other if more advice arrives than slots are free.
+func TestParkedSessionsResumeInTurn(t *testing.T) {
 	p := policy()
 	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"), todo("t4"), todo("t5"))
 	var askers []Answer
@@ -28,7 +28,7 @@ func TestParkedGoOnInTurn(t *testing.T) {
 	}
 }
 
-// What was checked on a broken base is checked on the mended one, and passes every gate again.
+// Work that was checked on a broken base is checked again on the repaired one, and passes every gate again.
 func TestAuditBlockedIsCheckedAgain(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)
@@ -36,13 +36,13 @@ func TestAuditBlockedIsCheckedAgain(t *testing.T) {
 	b.mend()
 	b.wantPhase("t1", signalbox.PhaseCIPending)
 	if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
-		t.Errorf("gates of the old base stand: %+v", task)
+		t.Errorf("gates of the old base are still set: %+v", task)
 	}
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.wantDispatch(signalbox.RoleCritic, "t1")
 }
 
-// mend takes the remediation that is open to its end, with the baseline after it.
+// mend completes the open remediation and the baseline after it.
 func (b *box) mend() {
 	b.t.Helper()
 	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
@@ -52,7 +52,7 @@ func (b *box) mend() {
 	b.checked(b.dispatch(signalbox.RoleCI))
 }
 
-// A task that is blocked again after every remediation is a question.
+// The human is asked about a task that is blocked again after every remediation.
 func TestRemediationsAreLimited(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	for range 3 {
@@ -66,7 +66,7 @@ func TestRemediationsAreLimited(t *testing.T) {
 	b.wantStanding(StandingAsking)
 }
 
-// A remediation that edits what judges it is not healthy.
+// A remediation that edits protected files is not healthy.
 func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
@@ -77,7 +77,7 @@ func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
 	b.wantPhase("R-1", signalbox.PhaseImplementation)
 }
 
-// What is said while an agent works does not make its failures before it good.
+// Signals that are handled while an agent runs do not reset its failures.
 func TestFileConflictsForgiveNothing(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	for i := range policy().Limits.Timeouts {
@@ -102,7 +102,7 @@ func TestFileConflictsDoNotFlood(t *testing.T) {
 	}
 }
 
-// What was audited under other criteria is not merged.
+// Work that was audited under another text is not merged.
 func TestReplannedWorkBeginsAnew(t *testing.T) {
 	p := policy()
 	p.ApproveMerge = true
@@ -122,7 +122,7 @@ func TestReplannedWorkBeginsAnew(t *testing.T) {
 	b.do(plan(2, changed))
 	b.wantPhase("t1", signalbox.PhaseBlocked)
 	if w := b.work("t1"); w.BlockedFrom != signalbox.PhaseImplementation || len(w.Task.Findings) == 0 {
-		t.Errorf("it goes on in %s with %v", w.BlockedFrom, w.Task.Findings)
+		t.Errorf("it continues in %s with %v", w.BlockedFrom, w.Task.Findings)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestBudgetAnswers(t *testing.T) {
 			t.Errorf("spent %d", got)
 		}
 	})
-	t.Run("another answer is no further budget", func(t *testing.T) {
+	t.Run("another answer does not extend the budget", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))
 		spend(b, "divine_clarification", 90)
 		b.answer("t1", AskedClarification, "two")

@@ -242,7 +242,7 @@ func (c *company) speak() {
 
 func (c *company) drawSaid() SignalFields {
 	said := SignalFields{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther),
-		Confidence: chooseOne(c, "HIGH", "medium", "LOW"), Expert: chooseOne(c, "sql", "nobody", "new one"),
+		Confidence: chooseOne(c, "HIGH", "medium", "LOW"), Expert: chooseOne(c, "sql", "missing", "new one"),
 		File: chooseOne(c, "a", "b", "./c", "d\xff"), Percent: 50}
 	for _, t := range c.tasks {
 		if c.oneIn(6) {
@@ -445,7 +445,7 @@ var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review"
 	signalbox.RoleAuditor: "audit_passed", signalbox.RoleBusinessAnalyst: "expanded_spec", signalbox.RoleRemediation: "remediation_complete",
 	signalbox.RoleHealthAuditor: "health_healthy", signalbox.RoleExpert: "expert_advice", signalbox.RoleExpertCreator: "expert_created"}
 
-// doGood does one thing right, and tells whether there was one to do without a human.
+// doGood does one thing right, and reports whether there was anything to do without a human.
 func (c *company) doGood() bool {
 	for _, w := range c.held() {
 		park := w.Task.Parked
@@ -477,7 +477,7 @@ func (c *company) doGood() bool {
 	return true
 }
 
-// goodHuman does what only a human can, and tells whether there was anything.
+// goodHuman does one thing that only a human can do, and reports whether there was any.
 func (c *company) goodHuman() bool {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
@@ -503,8 +503,8 @@ func (c *company) goodHuman() bool {
 	return false
 }
 
-// TestEveryRunEnds brings a company anywhere. From there a crew that does everything right comes to a point where only the human
-// can help, or time, and says so; with a human's help it delivers the whole plan.
+// TestEveryRunEnds lets a company do random things. From there, a crew that does everything right reaches a point where only the human
+// or time can help, and the status says so; with a human's help it delivers the whole plan.
 func TestEveryRunEnds(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		c := newCompany(t)
@@ -536,13 +536,13 @@ func TestEveryRunEnds(t *testing.T) {
 				continue
 			}
 			if helped > 300 || !c.goodHuman() && !c.giveUpWaiting() {
-				c.fatalf("nobody can help: %+v\n%v", st, c.s.reasons())
+				c.fatalf("the run is stuck, and no one can help: %+v\n%v", st, c.s.reasons())
 			}
 		}
 	}, 10089141714792231877)
 }
 
-// giveUpWaiting ends the leases of those who wait for what does not come.
+// giveUpWaiting expires the next lease, and reports whether there was one.
 func (c *company) giveUpWaiting() bool {
 	at, any := c.s.NextExpiry()
 	if any {

@@ -22,7 +22,7 @@ const document = "../../../docs/state-machine.md"
 
 var update = flag.Bool("update", false, "rewrite the generated parts of the document")
 
-// TestStateMachineDocument: what the document shows of the code is what the code does.
+// TestStateMachineDocument checks that the generated parts of the document match the code.
 func TestStateMachineDocument(t *testing.T) {
 	data, err := os.ReadFile(document)
 	if err != nil {
@@ -186,7 +186,7 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		return "number"
 	}
-	t.Fatalf("nobody has said how to call a %s", typ)
+	t.Fatalf("no name for type %s", typ)
 	return ""
 }
 

@@ -24,7 +24,7 @@ func TestExitByPhaseAndReason(t *testing.T) {
 				b.open("w", phase)
 				epoch := b.claim("w", "S")
 				b.now = b.now.Add(time.Minute)
-				d := b.try(Exit{Session: "S", Epoch: epoch, Signal: withNotes(exit(phase, reason), "so it is"),
+				d := b.try(Exit{Session: "S", Epoch: epoch, Signal: withNotes(exit(phase, reason), "all of it"),
 					Blob: signalbox.Hash{0xab}, Offset: 7})
 				if d.Err != nil {
 					t.Fatal(d.Err)
@@ -42,7 +42,7 @@ func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next 
 	wantEvents(t, d,
 		fmt.Sprintf(`SignalHeard {"dialect":"exit","signal":"agent_exit","epoch":%d,"blob":"ab%s","offset":7}`, epoch, strings.Repeat("0", 62)),
 		fmt.Sprintf(`AgentSessionCompleted {"session_id":"S","actor_id":"a-S","work_id":"w","lease_epoch":%d,"phase_completed":"%s",`+
-			`"exit_reason":"%s","next_phase":"%s","pr_url":null,"evidence_bundle_ref":null,"notes":"so it is"}`, epoch, phase, reason, next),
+			`"exit_reason":"%s","next_phase":"%s","pr_url":null,"evidence_bundle_ref":null,"notes":"all of it"}`, epoch, phase, reason, next),
 		fmt.Sprintf(`PhaseChanged {"from":"%s","to":"%s"}`, phase, next),
 		fmt.Sprintf(`LeaseReleased {"epoch":%d,"reason":"exit"}`, epoch))
 	for _, e := range d.Events {
@@ -50,7 +50,7 @@ func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next 
 			t.Errorf("%s is of work %q, session %q, actor %q, at %s", e.Type, e.Work, e.Session, e.Actor, e.Time)
 		}
 	}
-	notes := "so it is"
+	notes := "all of it"
 	wantAnswer(t, Answer{At: b.now, Seq: epoch + 2, Work: "w", Phase: next, Session: "S",
 		Completed: &signalbox.AgentSessionCompleted{SessionID: "S", ActorID: "a-S", WorkID: "w", LeaseEpoch: epoch,
 			PhaseCompleted: phase, ExitReason: reason, NextPhase: &next, Notes: &notes}}, d.Answer)
@@ -63,7 +63,7 @@ func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase, 
 	want := &Work{ID: "w", Phase: next, Opened: t0, Past: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
 		Phase: phase, From: t0, To: b.now, Ended: Ending(reason), End: b.s.Seq()}}}
 	if next == signalbox.PhaseBlocked {
-		want.BlockedFrom, want.Notes = phase, "so it is"
+		want.BlockedFrom, want.Notes = phase, "all of it"
 	}
 	if diff := cmp.Diff(want, b.work("w")); diff != "" {
 		t.Errorf("work (-want +got):\n%s", diff)
@@ -303,7 +303,7 @@ func TestBlockedAgainWithoutNotes(t *testing.T) {
 	b.open("w", signalbox.PhaseDraft)
 	b.claim("w", "S")
 	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError), "first")})
-	b.do(Unblock{Work: "w", Note: "go on", Actor: "op"})
+	b.do(Unblock{Work: "w", Note: "fixed", Actor: "op"})
 	b.claim("w", "S")
 	b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
 	if w := b.work("w"); w.Notes != "" || w.BlockedFrom != signalbox.PhaseDraft {

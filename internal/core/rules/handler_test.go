@@ -13,7 +13,7 @@ import (
 	"signalbox"
 )
 
-// TestHandlersAreThoseOfTheTable: every handler that the table of line signals names is there, and no other.
+// TestHandlersAreThoseOfTheTable checks that the handlers are exactly those in the table of line signals.
 func TestHandlersAreThoseOfTheTable(t *testing.T) {
 	want := map[string]bool{signalbox.HandlerClarify: true}
 	for _, row := range signalbox.LineSignals() {
@@ -277,7 +277,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 		"circle":         {"HIGH", []PlanTask{todo("a", "b"), todo("b", "a")}},
 		"waits for t1":   {"HIGH", []PlanTask{todo("a", "t1")}},
 		"waits for t2":   {"HIGH", []PlanTask{todo("a", "t2")}},
-		"unknown":        {"HIGH", []PlanTask{todo("a", "nobody")}},
+		"unknown":        {"HIGH", []PlanTask{todo("a", "missing")}},
 		"bad id":         {"HIGH", []PlanTask{todo("a b")}},
 		"twice":          {"HIGH", []PlanTask{todo("a"), todo("a")}},
 		"twice as":       {"HIGH", []PlanTask{todo("t1.t2"), todo("t2")}},
@@ -409,7 +409,7 @@ func TestHandlerRetryRemediation(t *testing.T) {
 	})
 	t.Run("healthy", func(t *testing.T) {
 		b := tired(t)
-		wantTypes(t, b.answer("R-1", AskedRemediation, "Declare healthy, I mended it"), "QuestionAnswered R-1", "Merged R-1", "PhaseChanged R-1",
+		wantTypes(t, b.answer("R-1", AskedRemediation, "Declare healthy, I fixed it"), "QuestionAnswered R-1", "Merged R-1", "PhaseChanged R-1",
 			"TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
 		b.wantPhase("R-1", signalbox.PhaseCompleted)
 		b.baseline()

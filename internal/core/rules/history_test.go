@@ -83,7 +83,7 @@ func impossibleGrants(b *box) []impossible {
 		{"work without an id", b.event("", "", WorkOpened{"", "DRAFT"}), "an id must not be empty"},
 		{"work with a path", b.event("a/b", "", WorkOpened{"", "DRAFT"}), `id "a/b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`},
 		{"redacted twice", b.event("", "", BlobRedacted{signalbox.Hash{1}, "again"}), "the blob is redacted already"},
-		{"refused to nobody", b.event("held", "X", SignalRefused{Reason: "stale_lease", Count: 1}), unsaid},
+		{"refused without a session", b.event("held", "X", SignalRefused{Reason: "stale_lease", Count: 1}), unsaid},
 		{"refused and unsaid", b.event("held", "S", SignalRefused{Reason: "stale_lease"}), unsaid},
 		{"lease of no work", b.granted("x", "S3", "critic", hour), `there is no work "x"`},
 		{"second live lease", b.granted("held", "S3", "developer", hour), "lease 4 is live"},
@@ -92,7 +92,7 @@ func impossibleGrants(b *box) []impossible {
 		{"lease of completed", b.granted("done", "S3", "", hour), `role "" may not claim COMPLETED`},
 		{"session changes", b.granted("free", "S", "critic", hour), "the session has another role or actor"},
 		{"actor changes", altered(b.granted("last", "S2", "business-analyst", hour), func(e *signalbox.Event) { e.Actor = "B" }), "the session has another role or actor"},
-		{"lease to nobody", b.granted("free", "", "critic", hour), "an id must not be empty"},
+		{"lease without a session", b.granted("free", "", "critic", hour), "an id must not be empty"},
 		{"lease of no actor", altered(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
 		{"lease without an id", b.event("free", "S3", LeaseGranted{"", "critic", hour}), "an id must not be empty"},
 		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would live for 0s"},
@@ -100,7 +100,7 @@ func impossibleGrants(b *box) []impossible {
 	}
 }
 
-// impossibleMoves are about leases that are there, or not, and what is said under them.
+// impossibleMoves are events about existing and missing leases, and signals under them.
 func impossibleMoves(b *box) []impossible {
 	hour := b.now.Add(time.Hour)
 	return []impossible{

@@ -94,7 +94,7 @@ func brokenCompletion(s *State, log []signalbox.Event) string {
 			}
 			other := log[i+offset]
 			if other.Type != want || other.Work != e.Work || other.Session != e.Session || other.Actor != e.Actor || !other.Time.Equal(e.Time) {
-				return fmt.Sprintf("event %d, %s, stands beside event %d, %s", e.Seq, e.Type, other.Seq, other.Type)
+				return fmt.Sprintf("event %d, %s, is next to event %d, %s", e.Seq, e.Type, other.Seq, other.Type)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A renewed lease lives until its new end, and the one who has it under the old epoch is not fenced out.
+// A renewed lease lasts until its new expiry, and keeps its epoch.
 func TestRenewedLeaseHolds(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
@@ -204,7 +204,7 @@ func TestReleaseRefusals(t *testing.T) {
 			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
 		{"another epoch", Release{Work: "w", Session: "S", Epoch: 4},
 			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 4 of work 'w' is over, epoch 6 is live"}, 4},
-		{"by nobody", Release{Work: "w", Reason: "r"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
+		{"without an actor", Release{Work: "w", Reason: "r"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
 		{"by an operator without a reason", Release{Work: "w", Actor: "op", Reason: " \n"}, refused{Code: signalbox.CodeUsage, Msg: "the reason is empty"}, 0},
 		{"by an operator, no such work", Release{Work: "x", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
 		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'free'"}, 0},

@@ -19,7 +19,7 @@ type machine struct {
 	*box
 	t     *rapid.T
 	model *model
-	steps []step // so that the model can be made anew
+	steps []step // for rebuilding the model
 }
 
 type step struct {
@@ -149,7 +149,7 @@ func (m *machine) drawHolder(work string) string {
 	if w := m.model.works[work]; w != nil && w.Holder != "" && draw(m, "who", "holder", "holder", "holder", "any") == "holder" {
 		return w.Holder
 	}
-	known := []string{"nobody"}
+	known := []string{"missing"}
 	for _, id := range crewIDs {
 		if m.model.sessions[id] != nil {
 			known = append(known, id)
@@ -250,7 +250,7 @@ func (m *machine) batch() {
 	}
 }
 
-// restart goes on from a snapshot.
+// restart continues from a snapshot.
 func (m *machine) restart() {
 	read, err := FromSnapshot(m.s.Snapshot())
 	if err != nil {

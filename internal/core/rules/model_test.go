@@ -34,7 +34,7 @@ type modelSession struct {
 	workOf      map[uint64]string
 	exits       map[string]modelExit
 	released    map[uint64]uint64       // epoch to the event that released it
-	refused     map[string]modelRefusal // by what was said and the reason
+	refused     map[string]modelRefusal // by signal and reason
 }
 
 type modelExit struct {

@@ -30,7 +30,7 @@ const (
 
 var record = flag.Bool("record", false, "record the histories that are not recorded yet")
 
-// recorded is an event as it stands in a history.
+// recorded is an event in a history file.
 type recorded struct {
 	Seq     uint64          `json:"seq"`
 	Time    string          `json:"time"`

@@ -120,7 +120,7 @@ func TestFailuresOfGates(t *testing.T) {
 	if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseReadyForMerge || w.Task.Audited {
 		t.Errorf("work %+v", w)
 	}
-	b.answer("t1", AskedTimeout, "go on")
+	b.answer("t1", AskedTimeout, "continue")
 	b.wantDispatch(signalbox.RoleAuditor, "t1")
 }
 

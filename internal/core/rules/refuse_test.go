@@ -138,7 +138,7 @@ func TestRefusalsMoveNothing(t *testing.T) {
 			Renew{Work: "w", Session: "S2", Epoch: epoch},
 			Release{Work: "w", Session: "S2", Epoch: epoch},
 			Claim{Work: "w", Role: phase.ClaimableBy(), Session: "S3", Actor: "A", Lease: "L"},
-			Unblock{Work: "w", Note: "go on", Actor: "op"},
+			Unblock{Work: "w", Note: "fixed", Actor: "op"},
 			OpenWork{Work: "w", Actor: "op"},
 		} {
 			if d := b.try(c); d.Err == nil {

@@ -50,7 +50,7 @@ func filled(t *testing.T, typ reflect.Type, n *int) reflect.Value {
 			v.Field(i).Set(filled(t, typ.Field(i).Type, n))
 		}
 	default:
-		t.Fatalf("nobody has said how to fill a %s", typ)
+		t.Fatalf("no value for type %s", typ)
 	}
 	return v
 }
@@ -100,7 +100,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// Whatever is cut off or added, it is no snapshot, and every error says so.
+// A truncated or extended snapshot is rejected with ErrSnapshot.
 func TestNotASnapshot(t *testing.T) {
 	whole := lived(t).s.Snapshot()
 	bad := map[string][]byte{
@@ -113,7 +113,7 @@ func TestNotASnapshot(t *testing.T) {
 		"no yes and no no":  {snapshotFormat, 1, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 2, 0, 0, 0},
 	}
 	forged := lived(t).s
-	forged.sessions = append(forged.sessions, &Session{ID: "nobody"})
+	forged.sessions = append(forged.sessions, &Session{ID: "missing"})
 	bad["a session without a lease"] = forged.Snapshot()
 	forged = lived(t).s
 	forged.sessions[0].Held[0].Work = "nothing"
@@ -156,7 +156,7 @@ func TestSnapshotThatLiesAboutLengths(t *testing.T) {
 	}
 }
 
-// What a State has handed out stays as it was, whatever happens to the State.
+// A Work or Session that a State returned never changes.
 func TestWhatIsHandedOutStays(t *testing.T) {
 	b := newBox(t)
 	type handed struct {
@@ -193,7 +193,7 @@ func TestWhatIsHandedOutStays(t *testing.T) {
 			after = fmt.Sprintf("%+v %+v", *x, "")
 		}
 		if after != h.before {
-			t.Errorf("handed out as %s\nis now        %s", h.before, after)
+			t.Errorf("returned as %s\nis now      %s", h.before, after)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"signalbox"
 )
 
-// A clock that is behind the log does not make time run backwards, and gives nobody more time.
+// A slow clock does not make time run backwards, and extends no lease.
 func TestClockBehindTheLog(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
