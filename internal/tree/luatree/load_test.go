@@ -246,7 +246,7 @@ return BT.tree("t", {blackboard={count="int", list="list"}, globals={global_one=
 
 // A leaf's writes, and the copies that it keeps, are limited.
 func TestLeafIsBounded(t *testing.T) {
-	const memory = "memory limit of 4194304 bytes reached"
+	const memory = "memory limit of 16777216 bytes reached"
 	for script, want := range map[string]string{
 		`t:set("_l", l)`:         "mistyped value for key '_l': one tick writes more than 33554432 bytes",
 		`t:emit("l", l)`:         memory,
@@ -256,7 +256,7 @@ func TestLeafIsBounded(t *testing.T) {
 		source := `return BT.tree("t", {blackboard={big="list"}, root=BT.script("x", {args={l=BT.key("big")}, fn=function(t)
 local l, kept = t:get("big"), {}
 for i = 1, 1000 do ` + script + ` end end})})`
-		f, err := Load(t.Context(), "t.lua", []byte(source), &Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
+		f, err := Load(t.Context(), "t.lua", []byte(source), &Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,7 +395,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(`return BT.tree("t", {root=BT.script("x", function(t) t:set("_a", t:args()) return t:action("do") end)})`)
 	f.Add(`local n = BT.wait(1) for i=1,50 do n = BT.sequence({n, n, n}) end return BT.tree("t", {root=n})`)
 	f.Add(`return BT.tree("t", {blackboard={l={type="list", default={{{}}}}}, root=BT.for_each({items="l", BT.guard(BT.condition("c", {fn="is"}), BT.llm_call({a=BT.key("l")}))})})`)
-	limits := Limits{Instructions: 100_000, Memory: 4 << 20, Time: time.Second}
+	limits := Limits{Instructions: 100_000, Memory: 16 << 20, Time: time.Second}
 	functions := testFunctions()
 	f.Fuzz(func(t *testing.T, source string) {
 		file, err := Load(t.Context(), "t.lua", []byte(source), &Options{Functions: functions, Limits: limits})
