@@ -235,3 +235,22 @@ func TestCheckpointsAreFiveSecondsApart(t *testing.T) {
 		}
 	}
 }
+
+// Changed checks run on the base once, and the run is not complete while they do.
+func TestChangedChecksRunOnTheBase(t *testing.T) {
+	p := policy()
+	b := deliver(t, p, todo("t1"))
+	b.bring("t1", signalbox.PhaseCompleted)
+	b.wantStanding(StandingComplete)
+	for i := range 2 {
+		p.CheckSet = signalbox.Hash{byte(i + 1)}
+		b.do(Configure{p, "op"})
+	}
+	if _, known := b.s.Work("B-3"); known {
+		t.Error("a second baseline is open")
+	}
+	ci := b.wantDispatch(signalbox.RoleCI, "B-2")
+	b.wantStanding(StandingWorking)
+	b.checked(ci)
+	b.wantStanding(StandingComplete)
+}
