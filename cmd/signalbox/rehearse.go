@@ -69,7 +69,7 @@ func (rehearseAgentCommand) Help() string {
     on *:
         signal TASK_INCOMPLETE: {task}
 
-Steps: ` + strings.Join(rehearsal.Verbs(), ", ") + `. docs/rehearsal.md explains each.
+Steps: ` + strings.Join(rehearsal.Verbs(), ", ") + `. docs/rehearsal-reference.md explains each.
 
 The exit status is what the script says, 0 if it does not; 3 if the prompt lacks what the script expects, or no section fits.
 

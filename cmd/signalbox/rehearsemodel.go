@@ -84,7 +84,7 @@ func parseModelScript(name string, source []byte) (*modelserver.Script, error) {
 		}
 	}
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal.md has all that can stand in a script"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md has all that can stand in a script"}
 	}
 	return script, nil
 }

@@ -121,13 +121,13 @@ func TestMistakes(t *testing.T) {
 
 // Every step is in the document, with its form.
 func TestDocumentListsEveryStep(t *testing.T) {
-	document, err := os.ReadFile("../../docs/rehearsal.md")
+	document, err := os.ReadFile("../../docs/rehearsal-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range verbs {
 		if !strings.Contains(string(document), "| `"+name) {
-			t.Errorf("docs/rehearsal.md does not explain %s", name)
+			t.Errorf("docs/rehearsal-reference.md does not explain %s", name)
 		}
 	}
 }

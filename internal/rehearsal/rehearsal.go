@@ -1,5 +1,5 @@
 // Package rehearsal plays scripted agents: real processes that write what an agent program would write, in any
-// of the five formats, really edit files and run commands, and misbehave on cue. docs/rehearsal.md states the language.
+// of the five formats, really edit files and run commands, and misbehave on cue. docs/rehearsal-reference.md states the language.
 //
 // Parse does no I/O, and refuses a script for its first mistake, with the line and what to write instead. A Script
 // that parsed can be played any number of times, by any number of goroutines. Play touches the outside world
