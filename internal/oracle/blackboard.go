@@ -14,7 +14,7 @@ import (
 	"signalbox/transcript"
 )
 
-// Keys of the blackboard. All are hidden, so that a tree need not declare them. docs/oracle.md lists them.
+// Keys of the blackboard. All are hidden, so that a tree need not declare them. docs/oracle-reference.md lists them.
 const (
 	keyQuestion   = "_question"
 	keyClass      = "_class"
