@@ -51,7 +51,7 @@ var groups = []group{
 	{"core", []string{"internal/core"}, []string{"vocabulary", "ledger", "text", "shared", "rules"}, nil},
 
 	{"tree runtime", []string{"internal/tree", "internal/tree/blackboard"}, []string{"vocabulary", "text"}, none},
-	{"tree", []string{"internal/tree/command", "internal/tree/draw", "internal/tree/luatree", "internal/tree/runner", "internal/tree/turnlog", "internal/tree/turnsignal"},
+	{"tree", []string{"internal/tree/command", "internal/tree/draw", "internal/tree/luatree", "internal/tree/report", "internal/tree/runner", "internal/tree/turnlog", "internal/tree/turnsignal"},
 		[]string{"vocabulary", "transcript", "text", "shared", "rules", "core", "tree runtime"}, nil},
 	{"portfolio", []string{"internal/portfolio"}, []string{"vocabulary", "brief", "text", "shared"}, nil},
 	{"rehearsal", []string{"internal/rehearsal"}, []string{"vocabulary", "transcript", "text", "shared"}, nil},

@@ -15,20 +15,20 @@ import (
 	"signalbox/internal/oracle/setup"
 )
 
-// agentFolder is where a box keeps the conversations of agents.
+// agentFolder is the folder of a box with the conversations of agents.
 const agentFolder = "agents"
 
 type agentCommand struct {
 	boxFlag
-	Tree  string   `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns; else the built-in one."`
-	Model given    `placeholder:"NAME" help:"One of models in the configuration; else that of the oracle."`
-	Tools []string `placeholder:"NAME" help:"Tools that it has beside the read-only ones, with commas between; SERVER__* are all of an MCP server."`
+	Tree  string   `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns. Default: the built-in tree."`
+	Model given    `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
+	Tools []string `placeholder:"NAME" help:"Tools to allow besides the read-only ones, separated by commas; SERVER__* means all tools of an MCP server."`
 }
 
 func (agentCommand) Help() string {
-	return `Plays an agent that is a behaviour tree around a model: it reads its task from standard input, works in the current folder with the tools of the oracle, and prints what happens as chunks, one JSON object a line. A run starts it for agents with a tree in signalbox.yaml; by hand it shows what such an agent does with a task.
+	return `Runs an agent that is a behaviour tree around a model. It reads its task from standard input, works in the current folder with the tools of the oracle, and prints chunks, one JSON object per line. signalbox run starts it for agents that have a tree in signalbox.yaml. Run it yourself to see what such an agent does with a task.
 
-What it says is heard like the words of any agent: lines such as READY_FOR_REVIEW: T1 count, turn signals steer the tree. The text of a turn is printed when the turn is whole.
+Line signals in its text, such as READY_FOR_REVIEW: T1, count as for any agent. Turn signals steer the tree. The text of a turn is printed when the turn is complete.
 
 Examples:
 
@@ -67,7 +67,7 @@ func (c *agentCommand) Run(p *program) error {
 		if err != nil {
 			return p.oracleError(c.Tree, err)
 		}
-		p.warnOf(o)
+		p.printNotes(o)
 		defer func() {
 			if err := o.Close(); err != nil {
 				p.warnf("%v", err)
@@ -77,7 +77,7 @@ func (c *agentCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		defer closeSession(s)
+		defer s.CloseAndPrune()
 		said := false
 		turns := console.NewTurnBuffer(func(one chunk.Chunk) error {
 			text, is := one.(chunk.Content)
@@ -89,11 +89,11 @@ func (c *agentCommand) Run(p *program) error {
 			return err
 		}
 		if answer.Error == nil && said {
-			return nil // all that it said is heard, not only what it said last
+			return nil // signals count in every turn, so the last may be empty
 		}
-		err = outcomeOf(answer)
+		err = answerError(answer)
 		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
-			classed.Hint = "" // it is about another command
+			classed.Hint = "" // it names signalbox oracle
 		}
 		return err
 	})

@@ -80,7 +80,7 @@ func (c *demoCommand) Run(p *program) error {
 	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
 		return err
 	}
-	if err := r.run(p); signalboxCode(err) == signalbox.CodeInterrupted {
+	if err := r.run(p); codeOf(err) == signalbox.CodeInterrupted {
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo begins anew"}
 	} else if err != nil {
 		return err

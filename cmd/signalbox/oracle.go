@@ -22,41 +22,41 @@ import (
 	"signalbox/internal/tree"
 )
 
-// oracleFolder is where a box keeps its conversations.
+// oracleFolder is the folder of a box with the conversations.
 const oracleFolder = "oracle"
 
 type oracleCommand struct {
 	boxFlag
-	Question []string       `arg:"" optional:"" help:"The question. A last - adds standard input to it."`
-	Continue bool           `short:"c" help:"Go on with the last conversation: with a question, or where it was cut off."`
-	Session  given          `placeholder:"ID" help:"Go on with this conversation."`
-	Model    given          `placeholder:"NAME" help:"One of models in the configuration, in place of oracle.model."`
-	Tree     string         `placeholder:"FILE" type:"existingfile" help:"A tree in place of the configured one."`
-	Turns    *int           `placeholder:"N" help:"Ask for the answer after so many turns. Default: 30."`
-	Tokens   *int64         `placeholder:"N" help:"Ask for the answer after so many tokens."`
-	Cost     *float64       `placeholder:"USD" help:"Ask for the answer when it has cost so much."`
-	Time     *time.Duration `placeholder:"D" help:"Ask for the answer after so long, such as 10m."`
-	Thoughts bool           `help:"Show what the model thinks aloud, where it does."`
-	Answer   bool           `short:"q" xor:"form" help:"Print the final answer and nothing else."`
-	Tools    bool           `xor:"look" help:"List the tools that the question would be offered, or all."`
-	Sessions bool           `xor:"look" help:"List the last 20 conversations, the newest first."`
-	All      bool           `help:"With --sessions: list all of them."`
+	Question []string       `arg:"" optional:"" help:"The question. End it with - to add standard input."`
+	Continue bool           `short:"c" help:"Continue the last conversation with a question, or resume its last answer."`
+	Session  given          `placeholder:"ID" help:"Continue this conversation."`
+	Model    given          `placeholder:"NAME" help:"Use this model of the configuration instead of oracle.model."`
+	Tree     string         `placeholder:"FILE" type:"existingfile" help:"Use this tree instead of the configured one."`
+	Turns    *int           `placeholder:"N" help:"Ask for the final answer after this many turns. Default: 30."`
+	Tokens   *int64         `placeholder:"N" help:"Ask for the final answer after this many tokens."`
+	Cost     *float64       `placeholder:"USD" help:"Ask for the final answer when the question has cost this much."`
+	Time     *time.Duration `placeholder:"D" help:"Ask for the final answer after this long, such as 10m."`
+	Thoughts bool           `help:"Show the reasoning of the model, if it sends any."`
+	Answer   bool           `short:"q" xor:"form" help:"Print only the final answer."`
+	Tools    bool           `xor:"look" help:"List the tools that are offered for the question, or all tools."`
+	Sessions bool           `xor:"look" help:"List the last 20 conversations, newest first."`
+	All      bool           `help:"With --sessions: list all conversations."`
 	Show     given          `xor:"look" placeholder:"ID" help:"Show a conversation."`
-	JSON     bool           `name:"json" xor:"form" help:"Print chunks, one JSON object a line."`
+	JSON     bool           `name:"json" xor:"form" help:"Print chunks, one JSON object per line."`
 }
 
 func (oracleCommand) Help() string {
-	return `Answers a question with a model and tools: search_code, read_file, search_notes, the portfolio tools, shell commands and MCP servers, as signalbox.yaml has them (docs/oracle.md). What the model says is printed as it comes; what happens beside it goes to standard error. How the conversation goes on is decided by the signals with which the model ends its replies. They are recorded on the ledger and not shown in the answer.
+	return `Answers a question with a model and tools: search_code, read_file, search_notes, the portfolio tools, shell commands and MCP servers, as configured in signalbox.yaml (see docs/oracle.md). The answer goes to standard output as it arrives; tool calls and other events go to standard error. The model ends each reply with a signal that decides whether there is another turn. Signals are recorded on the ledger and are not part of the answer.
 
-Where standard output is no terminal, each turn is printed when it is whole. The text of the last turn is the answer: --answer prints only that.
+If standard output is not a terminal, each turn is printed when it is complete. The text of the last turn is the final answer; --answer prints only that.
 
-A question may have 256 KiB, with what - adds to it. Without one, it is read from standard input; on a terminal, questions are asked one after the other in the same conversation, until Ctrl-D.
+A question can have 256 KiB, including standard input. Without a question, it is read from standard input. On a terminal you can then ask several questions in one conversation; Ctrl-D ends it.
 
-Ctrl-C ends it, and a second one at once. --continue goes on from there, and also after a crash: no tool call that changes something is made twice.
+Ctrl-C stops the answer; press it again to exit immediately. --continue resumes the answer, also after a crash. Tool calls that change something are never repeated.
 
-The model is configured under models in signalbox.yaml. The key is in an environment variable: OPENAI_API_KEY or ANTHROPIC_API_KEY, unless key_env names another.
+Configure the model under models in signalbox.yaml. Its key is read from an environment variable: OPENAI_API_KEY or ANTHROPIC_API_KEY, unless key_env names another.
 
-Exit status: 0 there is an answer, 1 there is none, 130 interrupted; 2, 3 and 4 as for every command.
+Exit status: 0 answered, 1 not answered, 130 interrupted; 2, 3 and 4 as for every command.
 
 Examples:
 
@@ -97,7 +97,7 @@ func (c *oracleCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		t := &talk{c: c, p: p, folder: folder, session: s}
+		t := &conversation{c: c, p: p, folder: folder, session: s}
 		defer t.close()
 		if t.oracle, err = c.setup(ctx, p, dir, b, question); err != nil {
 			return err
@@ -106,15 +106,15 @@ func (c *oracleCommand) Run(p *program) error {
 		case c.Tools:
 			return c.listTools(p, t.oracle, question)
 		case question == "" && s == nil:
-			stop() // each question has its own
+			stop() // chat handles interrupts itself
 			return t.chat()
 		}
-		c.noteInput(p)
+		c.noteUnreadInput(p)
 		return t.ask(ctx, question)
 	})
 }
 
-// setup makes the oracle that answers.
+// setup opens the oracle.
 func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *box.Box, question string) (*setup.Setup, error) {
 	conf, err := config.Load(dir)
 	if err != nil {
@@ -127,19 +127,19 @@ func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *bo
 		return nil, p.oracleError(c.Tree, err)
 	}
 	if !c.Answer {
-		p.warnOf(o)
+		p.printNotes(o)
 	}
 	return o, nil
 }
 
-// warnOf tells what an oracle has to do without.
-func (p *program) warnOf(o *setup.Setup) {
+// printNotes prints which servers and tools are missing.
+func (p *program) printNotes(o *setup.Setup) {
 	for _, note := range o.Notes {
 		p.warnf("%s", note)
 	}
 }
 
-// check refuses what does not go together: nothing that was given is left out of account.
+// check refuses flags that cannot be combined, so that none is silently ignored.
 func (c *oracleCommand) check() error {
 	look := ""
 	switch {
@@ -152,8 +152,8 @@ func (c *oracleCommand) check() error {
 	}
 	asks := !c.Sessions && c.Show == ""
 	for _, other := range []struct {
-		name       string
-		there, may bool
+		name         string
+		set, allowed bool
 	}{
 		{"a question", len(c.Question) > 0, asks},
 		{"--model", c.Model != "", asks},
@@ -164,22 +164,22 @@ func (c *oracleCommand) check() error {
 		{"--thoughts", c.Thoughts, look == ""},
 		{"--answer", c.Answer, look == ""},
 	} {
-		if other.there && !other.may {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s does not go with %s", look, other.name), Hint: "leave one of them out"}
+		if other.set && !other.allowed {
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s cannot be combined with %s", look, other.name), Hint: "leave one of them out"}
 		}
 	}
 	if c.All && !c.Sessions {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--all is for --sessions"), Hint: "leave it out"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--all requires --sessions"), Hint: "leave out --all, or add --sessions"}
 	}
 	bad := c.Turns != nil && *c.Turns <= 0 || c.Tokens != nil && *c.Tokens <= 0 || c.Time != nil && *c.Time <= 0 ||
 		c.Cost != nil && !(*c.Cost > 0 && *c.Cost < maxCost)
 	if bad {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a limit is not above zero, or too large"), Hint: "leave it out for the configured one"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a limit is zero, negative or too large"), Hint: "leave it out to use the configured limit"}
 	}
 	return nil
 }
 
-// maxCost is more than anybody spends on a question, and can be counted in millionths.
+// maxCost keeps the cost in millionths of a dollar within an int64.
 const maxCost = 1e9
 
 func (c *oracleCommand) limits() (l config.OracleLimits) {
@@ -198,13 +198,13 @@ func (c *oracleCommand) limits() (l config.OracleLimits) {
 	return l
 }
 
-// find opens the conversation to go on with, nil for a new one.
+// find opens the conversation to continue. It returns nil for a new one.
 func (c *oracleCommand) find(folder string) (*session.Session, error) {
 	id := string(c.Session)
 	switch {
 	case id != "":
 		if err := signalbox.CheckID(id); err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "signalbox oracle --sessions lists them"}
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: listSessions}
 		}
 		if _, err := os.Stat(filepath.Join(folder, id, session.RecordName)); err != nil {
 			return nil, noSession(id)
@@ -215,7 +215,7 @@ func (c *oracleCommand) find(folder string) (*session.Session, error) {
 			return nil, damaged(err)
 		}
 		if last == nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("there is no conversation to go on with"), Hint: "ask something: signalbox oracle 'question'"}
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("there is no conversation to continue"), Hint: "ask a question: signalbox oracle 'question'"}
 		}
 		id = last.ID
 	default:
@@ -223,24 +223,26 @@ func (c *oracleCommand) find(folder string) (*session.Session, error) {
 	}
 	s, err := session.Open(filepath.Join(folder, id))
 	if errors.Is(err, session.ErrInUse) {
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it ended, or begin another conversation"}
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it has ended, or start another conversation"}
 	}
 	return s, damaged(err)
 }
 
-// damaged says what to do about a conversation that cannot be read.
+// damaged adds a hint to the error of a conversation that cannot be read.
 func damaged(err error) error {
 	if errors.Is(err, session.ErrDamaged) {
-		err = &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "--session ID goes on with another, signalbox oracle 'question' begins one; signalbox oracle --sessions lists them"}
+		err = &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "continue another conversation with --session ID, or start a new one; " + listSessions}
 	}
 	return err
 }
 
+const listSessions = "signalbox oracle --sessions lists the conversations"
+
 func noSession(id string) error {
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no conversation '%s'", id), Hint: "signalbox oracle --sessions lists them"}
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no conversation '%s'", id), Hint: listSessions}
 }
 
-// newSession begins a conversation.
+// newSession starts a conversation.
 func newSession(folder, prefix string) (*session.Session, error) {
 	if err := durable.MakeFolder(folder); err != nil {
 		return nil, err
@@ -248,58 +250,51 @@ func newSession(folder, prefix string) (*session.Session, error) {
 	return session.Create(folder, box.NewID(prefix))
 }
 
-// closeSession ends the use of a conversation. One in which nothing was recorded leaves nothing behind.
-func closeSession(s *session.Session) {
-	empty := len(s.Entries()) == 0
-	s.Close()
-	if empty {
-		os.RemoveAll(s.Dir)
-	}
-}
-
-// outcomeOf is what the end of a question means for the exit status.
-func outcomeOf(a *oracle.Answer) error {
+// answerError returns the error for an answer that failed or has no text.
+func answerError(a *oracle.Answer) error {
 	switch {
 	case a.Error != nil && a.Done.Reason == string(decide.ReasonCancelled):
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "signalbox oracle --continue goes on from here"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "resume it with signalbox oracle --continue"}
 	case a.Error != nil:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text), Hint: hintFor(a.Error.Name, a.Error.Text)}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text), Hint: errorHint(a.Error.Name, a.Error.Text)}
 	case strings.TrimSpace(a.Text) != "":
 		return nil
 	}
-	wrong := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no answer: %s", a.Done.Reason),
-		Hint: "signalbox oracle --continue 'question' asks in other words"}
+	err := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no answer: %s", a.Done.Reason),
+		Hint: "rephrase the question: signalbox oracle --continue 'question'"}
 	switch decide.Reason(a.Done.Reason) {
 	case decide.ReasonBudgetSpent, decide.ReasonMaxTurns:
-		wrong.Hint = "allow it more: --turns, --tokens, --cost, --time, or oracle.limits in the configuration"
+		err.Hint = "raise the limit: --turns, --tokens, --cost, --time, or oracle.limits in the configuration"
 	}
-	return wrong
+	return err
 }
 
-// hintFor is what helps against an error of a conversation.
-func hintFor(name, text string) string {
-	const again = "signalbox oracle --continue asks again"
+// errorHint returns what to do about an error of a conversation.
+func errorHint(name, text string) string {
+	const retry = "retry with signalbox oracle --continue"
+	const otherModel = "continue with another model: --continue --model NAME"
+	const startNew = "start a new conversation: signalbox oracle 'question'"
 	switch model.ErrorKind(name) {
 	case model.ErrorTooLong:
-		return "signalbox oracle 'question' begins a new conversation; --continue --model NAME goes on with another model"
+		return startNew + "; or " + otherModel
 	case model.ErrorNotFound:
-		return "check model and base_url under models in the configuration; then " + again
+		return "check model and base_url under models in the configuration; then " + retry
 	case model.ErrorKey:
-		return "when the key is right, " + again
+		return "correct the key; then " + retry
 	case model.ErrorRequest:
-		return "--continue --model NAME goes on with another model; signalbox oracle 'question' begins a new conversation"
+		return otherModel + "; or " + startNew
 	case oracle.ReasonTreeFailed:
-		return "mend the tree, or --continue --tree FILE goes on with another"
+		return "fix the tree, or use another: --continue --tree FILE"
 	case oracle.ReasonFailed:
 		if strings.Contains(text, "no space left") {
-			return "make room on the disk; then signalbox oracle --continue goes on from here"
+			return "free some disk space; then resume with signalbox oracle --continue"
 		}
-		return "signalbox oracle --continue goes on from here"
+		return "resume with signalbox oracle --continue"
 	}
-	return again
+	return retry
 }
 
-// oracleError explains a tree that cannot be used.
+// oracleError prints the faults of a tree that cannot be used.
 func (p *program) oracleError(name string, err error) error {
 	if len(tree.Faults(err)) > 0 {
 		return p.treeError(name, err)

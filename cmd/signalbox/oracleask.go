@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,20 +20,20 @@ import (
 
 const maxQuestion = 256 << 10
 
-// question is what is asked: "" to go on where it was cut off, or to ask the terminal for questions.
+// question returns the question to ask. It is "" to resume an answer, or to read questions from the terminal.
 func (c *oracleCommand) question(p *program) (string, error) {
 	words := c.Question
-	goesOn := c.Continue || c.Session != "" || c.Tools
-	chats := !goesOn && !c.JSON && isTerminal(p.stdin)
-	added := len(words) > 0 && words[len(words)-1] == "-"
+	continues := c.Continue || c.Session != "" || c.Tools
+	chats := !continues && !c.JSON && isTerminal(p.stdin)
+	addInput := len(words) > 0 && words[len(words)-1] == "-"
 	switch {
-	case added:
+	case addInput:
 		words = words[:len(words)-1]
-	case len(words) == 0 && (goesOn || chats):
+	case len(words) == 0 && (continues || chats):
 		return "", nil
 	}
 	text := strings.TrimSpace(strings.Join(words, " "))
-	if added || len(c.Question) == 0 && !isTerminal(p.stdin) {
+	if addInput || len(c.Question) == 0 && !isTerminal(p.stdin) {
 		read, err := p.readAll(nil, maxQuestion)
 		if err != nil {
 			return "", err
@@ -48,21 +47,21 @@ func (c *oracleCommand) question(p *program) (string, error) {
 	switch {
 	case text == "":
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"),
-			Hint: "signalbox oracle 'Where are retries configured?', or - to read it from standard input, or --continue to go on with the last one"}
+			Hint: "write signalbox oracle 'Where are retries configured?', - to read the question from standard input, or --continue to resume the last answer"}
 	case len(text) > maxQuestion:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", maxQuestion), Hint: "put it into a file of the project, and ask about that"}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", maxQuestion), Hint: "put the text into a file of the project and ask about the file"}
 	}
 	return text, nil
 }
 
-// noteInput tells of something on standard input that nobody reads.
-func (c *oracleCommand) noteInput(p *program) {
+// noteUnreadInput prints a note if there is something on standard input that the command does not read.
+func (c *oracleCommand) noteUnreadInput(p *program) {
 	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && hasInput(p.stdin) {
-		p.notef("standard input is not read; - after the question adds it")
+		p.notef("standard input is not read; write - after the question to add it")
 	}
 }
 
-// hasInput tells whether a file or a pipe surely has something to read. It never waits.
+// hasInput reports whether a file or pipe certainly has something to read. It does not block.
 func hasInput(stream io.Reader) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -79,28 +78,28 @@ func hasInput(stream io.Reader) bool {
 	return info.Mode()&fs.ModeNamedPipe != 0 && isReadable(f)
 }
 
-// talk is a conversation with whoever uses the program.
-type talk struct {
+// conversation is a conversation with the user.
+type conversation struct {
 	c       *oracleCommand
 	p       *program
 	oracle  *setup.Setup
 	folder  string
-	session *session.Session // nil until something is asked in a new one
+	session *session.Session // nil before the first question of a new conversation
 }
 
-func (t *talk) close() {
+func (t *conversation) close() {
 	if t.oracle != nil {
 		if err := t.oracle.Close(); err != nil && !t.c.Answer {
 			t.p.warnf("%v", err)
 		}
 	}
 	if t.session != nil {
-		closeSession(t.session)
+		t.session.CloseAndPrune()
 	}
 }
 
-// ask has a question answered, or the last one if it is "".
-func (t *talk) ask(ctx context.Context, question string) (err error) {
+// ask prints the answer to a question. If the question is "", it resumes the last answer.
+func (t *conversation) ask(ctx context.Context, question string) (err error) {
 	if t.session == nil {
 		if t.session, err = newSession(t.folder, "O"); err != nil {
 			return err
@@ -109,14 +108,14 @@ func (t *talk) ask(ctx context.Context, question string) (err error) {
 	err = t.answer(ctx, question)
 	switch {
 	case errors.Is(err, oracle.ErrNoQuestion):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask something: signalbox oracle --continue 'question'"}
-	case errors.Is(err, errReaderWentAway): // unlike elsewhere, what was asked for is not done
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(errReaderWentAway.Error()), Hint: "signalbox oracle --continue goes on from here"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask a question: signalbox oracle --continue 'question'"}
+	case errors.Is(err, errReaderWentAway): // other commands succeed then, but this answer is incomplete
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(errReaderWentAway.Error()), Hint: "resume it with signalbox oracle --continue"}
 	}
 	return err
 }
 
-func (t *talk) answer(ctx context.Context, question string) error {
+func (t *conversation) answer(ctx context.Context, question string) error {
 	var answer *oracle.Answer
 	var err error
 	if question != "" {
@@ -127,15 +126,15 @@ func (t *talk) answer(ctx context.Context, question string) error {
 	if err != nil {
 		return err
 	}
-	if err := outcomeOf(answer); err != nil || !t.c.Answer {
+	if err := answerError(answer); err != nil || !t.c.Answer {
 		return err
 	}
-	fmt.Fprintln(t.p.out, text.PrintableLines(answer.Text)) // an error sticks
+	fmt.Fprintln(t.p.out, text.PrintableLines(answer.Text)) // Flush reports a write error
 	return t.p.out.Flush()
 }
 
-// emit prints chunks as they come.
-func (t *talk) emit() oracle.Emit {
+// emit returns a function that prints chunks as they arrive.
+func (t *conversation) emit() oracle.Emit {
 	p := t.p
 	switch {
 	case t.c.JSON:
@@ -143,7 +142,7 @@ func (t *talk) emit() oracle.Emit {
 	case t.c.Answer:
 		return func(chunk.Chunk) error { return nil }
 	}
-	// What both streams write comes to the same place: neither may begin in the middle of the other's line.
+	// If both streams go to the same place, neither may start in the middle of a line of the other.
 	together := isTerminal(p.stdout) || sameFile(p.stdout, p.stderr)
 	screen := console.New(p.out, flushed{p}, &console.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
 	show := func(one chunk.Chunk) error {
@@ -158,12 +157,12 @@ func (t *talk) emit() oracle.Emit {
 	return console.NewTurnBuffer(show).Add
 }
 
-// colors tells whether a stream shows colours.
+// colors reports whether to use colours on a stream.
 func (p *program) colors(stream io.Writer) bool {
 	return isTerminal(stream) && p.getenv("NO_COLOR") == ""
 }
 
-// sameFile tells whether two streams are one file or pipe.
+// sameFile reports whether two streams are the same file or pipe.
 func sameFile(a, b io.Writer) bool {
 	f, ok := a.(*os.File)
 	g, too := b.(*os.File)
@@ -178,7 +177,7 @@ func sameFile(a, b io.Writer) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// widthOf is how many columns a stream shows, 0 if it is no terminal.
+// widthOf returns the number of columns of a terminal, 0 for other streams.
 func widthOf(stream io.Writer) int {
 	if f, ok := stream.(*os.File); ok && isTerminal(f) {
 		return terminalWidth(f)
@@ -186,11 +185,11 @@ func widthOf(stream io.Writer) int {
 	return 0
 }
 
-// flushed writes to standard error after the answer so far.
+// flushed writes to standard error, after flushing standard output.
 type flushed struct{ p *program }
 
 func (f flushed) Write(b []byte) (int, error) {
-	f.p.out.Flush() // its error sticks
+	f.p.out.Flush() // the next write reports an error
 	return f.p.stderr.Write(b)
 }
 
@@ -205,15 +204,15 @@ func (p *program) printChunk(one chunk.Chunk) error {
 	return p.out.Flush()
 }
 
-// chat asks the terminal for questions, each in the same conversation, until there are no more. An interrupt ends the answer,
-// or, where there is none, the conversation.
-func (t *talk) chat() error {
-	t.p.notef("ask something; Ctrl-C ends an answer, Ctrl-D the conversation")
-	lines := readLines(t.p.stdin)
+// chat reads questions from the terminal and answers them in one conversation. An interrupt stops the answer, or ends the conversation
+// if there is none.
+func (t *conversation) chat() error {
+	t.p.notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
+	lines := console.NewLineReader(t.p.stdin, maxQuestion)
 	for {
 		waiting, stop := untilInterrupted()
 		fmt.Fprint(t.p.stderr, "> ")
-		line, err := lines.next(waiting)
+		line, err := lines.Next(waiting)
 		if err != nil {
 			stop()
 			fmt.Fprintln(t.p.stderr)
@@ -223,65 +222,20 @@ func (t *talk) chat() error {
 			return err
 		}
 		if line = strings.TrimSpace(line); line != "" {
-			// Nobody is interrupted between the two.
+			// Overlap the two, so that no interrupt in between kills the program.
 			answering, end := untilInterrupted()
 			stop()
 			err = t.ask(answering, line)
 			end()
 		}
 		stop()
-		t.p.out.Flush() // its error sticks
+		t.p.out.Flush() // the next write reports an error
 		switch classed := (*signalbox.Error)(nil); {
 		case err == nil:
 		case errors.As(err, &classed) && (classed.Code == signalbox.CodeFailed || classed.Code == signalbox.CodeInterrupted):
-			t.p.say("signalbox", err.Error()) // its hint is about another command
+			t.p.say("signalbox", err.Error()) // not its hint, which names another command
 		default:
 			return err
 		}
-	}
-}
-
-// lineReader reads lines while somebody may stop waiting for them.
-type lineReader struct {
-	want  chan struct{}
-	lines chan string
-	err   error // why there are no more; set when lines is closed
-}
-
-func readLines(from io.Reader) *lineReader {
-	r := &lineReader{want: make(chan struct{}), lines: make(chan string)}
-	go func() {
-		defer close(r.lines)
-		in := bufio.NewScanner(from)
-		in.Buffer(nil, maxQuestion)
-		for range r.want {
-			if !in.Scan() {
-				r.err = in.Err()
-				return
-			}
-			r.lines <- in.Text()
-		}
-	}()
-	return r
-}
-
-// next is the next line; io.EOF after the last. It is not called again after an error.
-func (r *lineReader) next(ctx context.Context) (string, error) {
-	select {
-	case r.want <- struct{}{}:
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	select {
-	case line, ok := <-r.lines:
-		if !ok && r.err != nil {
-			return "", r.err
-		}
-		if !ok {
-			return "", io.EOF
-		}
-		return line, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
 	}
 }

@@ -86,7 +86,7 @@ type run struct {
 // prepare finds all that is wrong before anything starts: the plan, the configuration, the repository, the agents.
 func (r *run) prepare(p *program, f boxFlag) error {
 	dir, err := p.findBox(f)
-	made := signalboxCode(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
+	made := codeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
 	settings := config.Default()
 	if err == nil {
 		settings, err = config.Load(dir)
@@ -137,7 +137,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	return nil
 }
 
-func signalboxCode(err error) signalbox.Code {
+func codeOf(err error) signalbox.Code {
 	classed := (*signalbox.Error)(nil)
 	if errors.As(err, &classed) {
 		return classed.Code

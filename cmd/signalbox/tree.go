@@ -1,35 +1,34 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"signalbox"
 	"signalbox/internal/oracle"
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/draw"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/runner"
 )
 
-// maxTree is the size of the largest file with a tree.
+// maxTree is the largest size of a tree's file.
 const maxTree = 1 << 20
 
 type treeCommands struct {
-	Check  treeCheckCommand  `cmd:"" help:"Say whether a tree can be run, and what is wrong with it."`
-	Render treeRenderCommand `cmd:"" help:"Draw a tree, or how far a run of it got."`
-	Run    treeRunCommand    `cmd:"" help:"Run a tree to its end, or go on with a run."`
-	Replay treeReplayCommand `cmd:"" help:"Repeat a recorded run tick by tick, and check that it comes to the same."`
-	Test   treeTestCommand   `cmd:"" help:"Run the tests beside a tree."`
+	Check  treeCheckCommand  `cmd:"" help:"Check a tree for faults."`
+	Render treeRenderCommand `cmd:"" help:"Draw a tree, or the state of a run."`
+	Run    treeRunCommand    `cmd:"" help:"Run a tree, or resume a run."`
+	Replay treeReplayCommand `cmd:"" help:"Repeat a recorded run and check that every status is the same."`
+	Test   treeTestCommand   `cmd:"" help:"Run the tests of trees."`
 }
 
 func (treeCommands) Help() string {
-	return `A behaviour tree decides what an agent does next: each turn is a tick that goes through the tree's nodes, and their conditions read what the model signalled. Trees are Lua files. A run keeps all it remembers in a journal, so that it goes on where it was when its process is killed. docs/trees.md explains trees, docs/trees-reference.md each node; examples/trees has some to begin with.
+	return `A behaviour tree decides what an agent does next. Each turn is a tick that visits the nodes of the tree; conditions read the signals of the model. Trees are Lua files. A run writes its state to a journal, so that you can resume it after its process is killed. See docs/trees.md for a guide, docs/trees-reference.md for every node, and examples/trees for trees to start from.
 
 Examples:
 
@@ -39,22 +38,22 @@ Examples:
     signalbox tree test examples/trees`
 }
 
-// treeOptions let trees call by name what those of the oracle may.
+// treeOptions let a tree call the functions of the oracle by name.
 func treeOptions() *luatree.Options { return &luatree.Options{Functions: oracle.Functions()} }
 
-// loadTree loads a file. What is wrong with it is said, and the error is what is left to say.
+// loadTree loads a tree. It prints the faults of the tree; the error summarizes them.
 func (p *program) loadTree(ctx context.Context, name string, source []byte) (*luatree.File, error) {
 	file, err := luatree.Load(ctx, name, source, treeOptions())
 	return file, p.treeError(name, err)
 }
 
-// wantTree refuses the journal of a run in a tree's place.
-func wantTree(name string) error {
-	if !isJournal(name) {
+// refuseJournal returns an error if the file that should be a tree is a journal.
+func refuseJournal(name string) error {
+	if !runner.IsJournal(name) {
 		return nil
 	}
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is the journal of a run, not a tree", name),
-		Hint: "give the tree, and the journal with --journal; tree replay and tree render take a journal alone"}
+		Hint: "name the tree, and the journal with --journal; only tree replay and tree render take a journal"}
 }
 
 func (p *program) readTree(ctx context.Context, name string) (*luatree.File, error) {
@@ -65,7 +64,7 @@ func (p *program) readTree(ctx context.Context, name string) (*luatree.File, err
 	return p.loadTree(ctx, name, source)
 }
 
-// treeError says all that is wrong with a tree, one fault after the other, and returns what is left to say.
+// treeError prints the faults of a tree if there are several, and returns an error that summarizes them.
 func (p *program) treeError(name string, err error) error {
 	faults := tree.Faults(err)
 	switch {
@@ -73,7 +72,7 @@ func (p *program) treeError(name string, err error) error {
 		return nil
 	case len(faults) == 0:
 		if lua := (*luatree.Error)(nil); errors.As(err, &lua) {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "docs/trees.md says how trees are written"}
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "docs/trees.md explains how to write trees"}
 		}
 		return err
 	case len(faults) == 1:
@@ -86,16 +85,16 @@ func (p *program) treeError(name string, err error) error {
 		}
 	}
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", name, len(faults)),
-		Hint: "correct them, and check the tree again with signalbox tree check"}
+		Hint: "correct them, then run signalbox tree check"}
 }
 
 type treeCheckCommand struct {
-	File string `arg:"" help:"The tree; - is standard input."`
-	JSON bool   `name:"json" help:"Print one JSON object, also when the tree is refused."`
+	File string `arg:"" help:"The tree; - means standard input."`
+	JSON bool   `name:"json" help:"Print one JSON object, even if the tree has faults."`
 }
 
 func (treeCheckCommand) Help() string {
-	return `Loads a tree and says how many nodes it has and which tools it calls. If something is wrong, it is listed on standard error with file and line, and the exit status is 2. Nothing is run but the file itself, within limits, and it cannot reach anything outside.
+	return `Loads a tree and prints how many nodes it has and which tools it calls. Faults are listed on standard error with file and line, and the exit status is 2. Loading runs only the file itself, in a sandbox with limits.
 
 Examples:
 
@@ -103,7 +102,7 @@ Examples:
     signalbox tree check --json examples/trees/turn.lua`
 }
 
-// checkedTree is the answer for programs.
+// checkedTree is the JSON answer of tree check.
 type checkedTree struct {
 	OK       bool        `json:"ok"`
 	Tree     string      `json:"tree,omitempty"`
@@ -122,7 +121,7 @@ type treeFault struct {
 }
 
 func (c *treeCheckCommand) Run(p *program) error {
-	if err := wantTree(c.File); err != nil {
+	if err := refuseJournal(c.File); err != nil {
 		return err
 	}
 	source, err := p.readAll(&c.File, maxTree)
@@ -136,9 +135,6 @@ func (c *treeCheckCommand) Run(p *program) error {
 	answer := checkedTree{OK: err == nil, Tools: []string{}, Faults: treeFaults(err), Warnings: []treeFault{}}
 	if err == nil {
 		answer.describe(file.Tree())
-		for _, d := range file.Tree().Warnings() {
-			answer.Warnings = append(answer.Warnings, treeFault{d.At.File, d.At.Line, d.Msg, d.Hint})
-		}
 	}
 	if c.JSON {
 		return errors.Join(p.printJSON(answer, ""), p.treeError(c.File, err))
@@ -151,7 +147,6 @@ func (c *treeCheckCommand) Run(p *program) error {
 	return err
 }
 
-// printWarnings prints the warnings about a tree.
 func (p *program) printWarnings(t *tree.Tree) {
 	for _, w := range t.Warnings() {
 		p.warnf("%v", w)
@@ -171,43 +166,33 @@ func treeFaults(err error) []treeFault {
 }
 
 func (a *checkedTree) describe(t *tree.Tree) {
-	a.Tree, a.Nodes = t.Name(), t.Len()
-	for i := range t.Len() {
-		switch info := t.Info(i); info.Kind {
-		case tree.Tool:
-			if name := t.Calls(i); !slices.Contains(a.Tools, name) {
-				a.Tools = append(a.Tools, name)
-			}
-		case tree.LLMCall:
-			a.Model = true
-		}
+	a.Tree, a.Nodes, a.Model = t.Name(), t.Len(), t.CallsModel()
+	a.Tools = append(a.Tools, t.Tools()...)
+	for _, w := range t.Warnings() {
+		a.Warnings = append(a.Warnings, treeFault{w.At.File, w.At.Line, w.Msg, w.Hint})
 	}
-	slices.Sort(a.Tools)
 }
 
 func (a *checkedTree) summary() string {
-	text := fmt.Sprintf("ok: tree '%s', %d nodes", a.Tree, a.Nodes)
-	if a.Nodes == 1 {
-		text = fmt.Sprintf("ok: tree '%s', 1 node", a.Tree)
-	}
+	line := fmt.Sprintf("ok: tree '%s', %s", a.Tree, text.Count(a.Nodes, "node"))
 	if len(a.Tools) > 0 {
-		text += "; calls the tools " + strings.Join(a.Tools, ", ")
+		line += "; calls the tools " + strings.Join(a.Tools, ", ")
 	}
 	if a.Model {
-		text += "; calls a model"
+		line += "; calls a model"
 	}
-	return text
+	return line
 }
 
 type treeRenderCommand struct {
 	File   string `arg:"" help:"The tree, or the journal of a run."`
-	Format string `enum:"text,dot,svg" default:"text" placeholder:"F" help:"text, dot (for Graphviz) or svg. Default: text."`
-	Tick   int    `placeholder:"N" help:"Of a journal: as it was after that tick. Default: the last."`
-	ASCII  bool   `name:"ascii" help:"Text without characters beyond ASCII."`
+	Format string `enum:"text,dot,svg" default:"text" placeholder:"F" help:"The format: text, dot (for Graphviz) or svg. Default: text."`
+	Tick   int    `placeholder:"N" help:"Draw a journal as of this tick. Default: the last."`
+	ASCII  bool   `name:"ascii" help:"Use only ASCII characters in text."`
 }
 
 func (treeRenderCommand) Help() string {
-	return `Draws a tree: as text, for Graphviz, or as a picture in SVG that stands alone and is readable in light and dark. Given the journal of a run, it draws that run's tree coloured by status.
+	return `Draws a tree as text, for Graphviz, or as an SVG picture that is readable on light and dark backgrounds. Given the journal of a run, it draws the tree of that run with every node coloured by its status.
 
 Examples:
 
@@ -219,18 +204,18 @@ Examples:
 
 func (c *treeRenderCommand) Run(p *program) error {
 	ctx := context.Background()
-	drawn := &draw.Options{ASCII: c.ASCII, Color: c.Format == "text" && p.colored()}
+	opts := &draw.Options{ASCII: c.ASCII, Color: c.Format == "text" && p.colors(p.stdout)}
 	var t *tree.Tree
-	if isJournal(c.File) {
-		run, close, err := p.replayUpTo(ctx, c.File, c.Tick, nil)
+	if runner.IsJournal(c.File) {
+		r, err := replay(ctx, c.File, c.Tick, nil)
 		if err != nil {
 			return err
 		}
-		defer close()
-		t, drawn.Views = run.Tree(), run.Views()
+		defer r.close()
+		t, opts.Views = r.run.Tree(), r.run.Views()
 	} else {
 		if c.Tick != 0 {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--tick is for the journal of a run"), Hint: "give the journal, not the tree"}
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--tick is for the journal of a run"), Hint: "name the journal, not the tree"}
 		}
 		file, err := p.readTree(ctx, c.File)
 		if err != nil {
@@ -246,71 +231,52 @@ func (c *treeRenderCommand) Run(p *program) error {
 	case "svg":
 		picture = draw.SVG
 	}
-	_, err := p.out.WriteString(picture(t, drawn))
+	_, err := p.out.WriteString(picture(t, opts))
 	return err
 }
 
-// colored tells whether the answer goes to a terminal of somebody who wants colours.
-func (p *program) colored() bool { return isTerminal(p.stdout) && p.getenv("NO_COLOR") == "" }
+// replayed is a run that was replayed from its journal.
+type replayed struct {
+	run     *tree.Run
+	journal *runner.Journal
+	file    *luatree.File
+}
 
-// isJournal tells the journal of a run from a tree by how it begins.
-func isJournal(name string) bool {
-	file, err := os.Open(name)
+func (r *replayed) close() {
+	if r.file != nil {
+		r.file.Close()
+	}
+}
+
+// replay replays a journal up to a tick, 0 for all of it, with the tree that the journal contains. It calls each after every tick.
+func replay(ctx context.Context, name string, tick int, each func(*tree.Run) error) (*replayed, error) {
+	r := &replayed{}
+	var err error
+	r.run, r.journal, err = runner.Replay(name, tick, func(h tree.Header) (*tree.Tree, error) {
+		var err error
+		if r.file, err = luatree.Load(ctx, h.File, []byte(h.Source), treeOptions()); err != nil {
+			return nil, err
+		}
+		return r.file.Tree(), nil
+	}, each)
+	if err == nil && tick > r.run.Ticks() {
+		err = &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has %s", name, text.Count(r.run.Ticks(), "tick"))}
+	}
 	if err != nil {
-		return false
+		r.close()
+		return nil, journalError(err)
 	}
-	defer file.Close()
-	begin := make([]byte, len(`{"format":`))
-	n, _ := file.Read(begin)
-	return bytes.Equal(begin[:n], []byte(`{"format":`))
+	return r, nil
 }
 
-// replayUpTo replays a journal, all of it or as far as a tick, and calls each after every tick. The tree is the one that the
-// journal has.
-func (p *program) replayUpTo(ctx context.Context, name string, tick int, each func(*tree.Run) error) (*tree.Run, func(), error) {
-	var run *tree.Run
-	var file *luatree.File
-	closeFile := func() {
-		if file != nil {
-			file.Close()
-		}
-	}
-	_, err := runner.ReadJournal(name, func(h tree.Header) (err error) {
-		if file, err = luatree.Load(ctx, h.File, []byte(h.Source), treeOptions()); err != nil {
-			return err
-		}
-		run, err = runner.StartReplay(file.Tree(), h)
-		return err
-	}, func(rec *tree.Record) error {
-		if tick > 0 && rec.Tick > tick {
-			return nil
-		}
-		if err := run.Replay(rec); err != nil || each == nil {
-			return err
-		}
-		return each(run)
-	})
-	switch {
-	case err != nil:
-	case run == nil:
-		err = fmt.Errorf("%s is empty", name)
-	case tick > run.Ticks():
-		err = &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has %s", name, tickCount(run.Ticks()))}
-	default:
-		return run, closeFile, nil
-	}
-	closeFile()
-	return nil, nil, journalError(err)
-}
-
-// journalError says what a journal's fault means.
+// journalError adds the error code and a hint to an error about a journal.
 func journalError(err error) error {
 	diverged := (*tree.DivergenceError)(nil)
 	switch {
 	case errors.Is(err, tree.ErrChain), errors.As(err, &diverged), errors.Is(err, tree.ErrOtherTree):
-		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "the journal is not what was written, or was written by another version of signalbox"}
+		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "the journal was changed, or another version of signalbox wrote it"}
 	case errors.Is(err, runner.ErrInUse):
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it ended, or give another journal"}
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it has ended, or use another journal"}
 	case errors.Is(err, os.ErrNotExist):
 		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err}
 	}

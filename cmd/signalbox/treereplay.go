@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/draw"
+	"signalbox/internal/tree/report"
 	"signalbox/internal/tree/runner"
 )
 
@@ -17,7 +19,7 @@ type treeReplayCommand struct {
 }
 
 func (treeReplayCommand) Help() string {
-	return `Repeats a recorded run: the leaves answer and write what they did then, and all other nodes must come to the same statuses. No function, tool or model is called. It checks that no line of the journal was changed. If anything differs, the exit status is 5.
+	return `Repeats a recorded run. The leaves return and write what was recorded, and every other node must reach the recorded status. No function, tool or model is called. It also checks the hash of every line. The exit status is 5 if anything differs.
 
 Examples:
 
@@ -28,37 +30,37 @@ Examples:
 
 func (c *treeReplayCommand) Run(p *program) error {
 	p.quiet = c.JSON
-	show := &treeTeller{p: p, json: c.JSON, to: p.out}
-	run, closeFile, err := p.replayUpTo(context.Background(), c.Journal, 0, func(run *tree.Run) error {
-		if c.Steps || c.JSON {
-			show.tick(run, run.Transitions())
+	r, err := replay(context.Background(), c.Journal, 0, func(run *tree.Run) error {
+		switch {
+		case c.JSON:
+			p.printTick(run)
+		case c.Steps:
+			for _, line := range report.Lines(run) {
+				fmt.Fprintln(p.out, line)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	defer closeFile()
-	j, err := runner.ReadJournal(c.Journal, nil, nil)
-	if err != nil {
-		return journalError(err)
-	}
+	defer r.close()
 	if c.JSON {
-		return show.end(run, j.Ending)
+		return p.printJSON(report.NewEnd(r.run, r.journal.Ending), "")
 	}
-	fmt.Fprint(p.out, draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: p.colored()}))
-	_, err = fmt.Fprintf(p.out, "replayed %s of run %s: all statuses as recorded; %s\n", tickCount(run.Ticks()), run.ID(), endingText(run, j))
+	fmt.Fprint(p.out, draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: p.colors(p.stdout)}))
+	_, err = fmt.Fprintf(p.out, "replayed %s of run %s: all statuses as recorded; %s\n", text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
 	return err
 }
 
-func endingText(run *tree.Run, j *runner.Journal) string {
+func endingText(j *runner.Journal) string {
 	switch {
 	case j.Ended():
 		return "it ended with " + j.Ending.End
 	case j.Ending != nil && j.Ending.Error != "":
 		return fmt.Sprintf("it was stopped on %s: %s", j.Ending.At.Format(time.RFC3339), j.Ending.Error)
 	case j.Ending != nil:
-		return "it was interrupted on " + j.Ending.At.Format(time.RFC3339) + ", and can go on"
+		return "it was interrupted on " + j.Ending.At.Format(time.RFC3339) + " and can be resumed"
 	}
-	return "it has not ended, and can go on"
+	return "it has not ended and can be resumed"
 }

@@ -11,12 +11,12 @@ import (
 )
 
 type treeTestCommand struct {
-	Files []string `arg:"" help:"Trees, their tests, or folders with such."`
-	JSON  bool     `name:"json" help:"Print one JSON object for each test."`
+	Files []string `arg:"" help:"Trees, their tests, or folders that contain them."`
+	JSON  bool     `name:"json" help:"Print one JSON object per test."`
 }
 
 func (treeTestCommand) Help() string {
-	return `Runs the tests of trees. The tests of x.lua are in x_test.lua beside it. Time is virtual: a wait of an hour takes no time. Nothing outside is called: tools and models are replaced by the tests. The exit status is 1 if a test failed.
+	return `Runs the tests of trees. The tests of x.lua are in x_test.lua in the same folder. Time is virtual, so a wait of an hour takes no time. The tests replace tools and models, so nothing outside is called. The exit status is 1 if a test fails.
 
 Examples:
 
@@ -24,7 +24,7 @@ Examples:
     signalbox tree test examples/trees/turn.lua`
 }
 
-// testedTree is the answer for programs about one test.
+// testedTree is the JSON answer about one test.
 type testedTree struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -80,7 +80,7 @@ func (c *treeTestCommand) print(p *program, report *luatree.Report) error {
 	return p.out.Flush()
 }
 
-// testFiles finds the tests that the arguments mean.
+// testFiles returns the files that the arguments name, and the tests in the folders that they name.
 func testFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
@@ -98,7 +98,7 @@ func testFiles(args []string) ([]string, error) {
 		}
 		if len(found) == 0 {
 			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no *_test.lua in %s", arg),
-				Hint: "write tests beside the trees; docs/trees.md says how"}
+				Hint: "write tests next to the trees; docs/trees.md explains how"}
 		}
 		files = append(files, found...)
 	}

@@ -67,8 +67,11 @@ func (p *program) printJSON(v any, indent string) error {
 	return err
 }
 
-// printable escapes what a terminal does not print, as a run's display does.
+// printable escapes characters that a terminal would not print.
 func printable(s string) string { return text.Printable(s) }
+
+// shortened returns at most 200 printable characters of s.
+func shortened(s string) string { return text.Shorten(printable(s), 200) }
 
 // answer is standard output: its write errors say so, and what they mean for the answer.
 type answer struct{ w io.Writer }

@@ -148,11 +148,19 @@ func (o *Oracle) promptTools() []prompt.Tool {
 	return all
 }
 
-// offered returns the tools that the model is offered for questions of a class.
+// ToolsFor returns the tools that the model is offered for questions of a class.
+func (o *Oracle) ToolsFor(class prompt.Class) []toolbox.Tool {
+	var tools []toolbox.Tool
+	for _, t := range prompt.ToolsFor(class, o.promptTools()) {
+		tools = append(tools, o.tools[t.Name])
+	}
+	return tools
+}
+
+// offered returns the specifications of ToolsFor.
 func (o *Oracle) offered(class prompt.Class) []model.ToolSpec {
 	var specs []model.ToolSpec
-	for _, t := range prompt.ToolsFor(class, o.promptTools()) {
-		tool := o.tools[t.Name]
+	for _, tool := range o.ToolsFor(class) {
 		specs = append(specs, model.ToolSpec{Name: tool.Name, Description: tool.Description, Schema: tool.Schema})
 	}
 	return specs

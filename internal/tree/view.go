@@ -194,3 +194,19 @@ func shown(v any) any {
 
 // Calls returns the name of the function or tool behind a leaf, "" for other nodes.
 func (t *Tree) Calls(i int) string { return t.meta[i].def.Fn }
+
+// Tools returns the names of the tools that the tree calls, sorted.
+func (t *Tree) Tools() []string {
+	names := map[string]bool{}
+	for i := range t.meta {
+		if t.meta[i].def.Kind == Tool {
+			names[t.Calls(i)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// CallsModel reports whether the tree calls a model.
+func (t *Tree) CallsModel() bool {
+	return slices.ContainsFunc(t.meta, func(m meta) bool { return m.def.Kind == LLMCall })
+}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/session"
 	"signalbox/internal/text"
 )
 
@@ -19,6 +21,27 @@ type Question struct {
 	// Error and Done are the end of the answer. A nil Done means that it was cut off.
 	Error *chunk.Error
 	Done  *chunk.Done
+}
+
+// Questions returns the questions of a recorded conversation.
+func Questions(entries []session.Entry) []Question {
+	all := []Question{}
+	for _, e := range entries {
+		if e.Kind == session.Question {
+			all = append(all, Question{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
+			continue
+		}
+		if len(all) == 0 {
+			continue
+		}
+		switch last := &all[len(all)-1]; e.Kind {
+		case session.RunStart: // the question may have been resumed after an error
+			last.Error, last.Done = nil, nil
+		case session.Answer:
+			last.Error, last.Done = e.Error, e.Done
+		}
+	}
+	return all
 }
 
 // Transcript writes a conversation to one writer, for people.

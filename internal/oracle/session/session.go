@@ -419,3 +419,13 @@ func (s *Session) Close() error {
 func JournalName(question, n int) string {
 	return strconv.Itoa(question) + "-" + strconv.Itoa(n) + ".journal"
 }
+
+// CloseAndPrune closes the session and removes its folder if nothing was recorded.
+func (s *Session) CloseAndPrune() error {
+	empty := len(s.Entries()) == 0
+	err := s.Close()
+	if empty {
+		err = errors.Join(err, os.RemoveAll(s.Dir))
+	}
+	return err
+}

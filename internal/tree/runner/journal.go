@@ -66,6 +66,46 @@ func ReadJournal(name string, started func(tree.Header) error, each func(*tree.R
 // headerPrefix is the beginning of every journal.
 const headerPrefix = `{"format":`
 
+// IsJournal reports whether a file begins like a journal.
+func IsJournal(name string) bool {
+	file, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	begin := make([]byte, len(headerPrefix))
+	n, _ := io.ReadFull(file, begin)
+	return string(begin[:n]) == headerPrefix
+}
+
+// Replay repeats the run in a journal, up to and including the tick upTo; zero means all of it. load returns the tree of the run. After
+// every tick Replay calls each, which may be nil.
+func Replay(name string, upTo int, load func(tree.Header) (*tree.Tree, error), each func(*tree.Run) error) (*tree.Run, *Journal, error) {
+	var run *tree.Run
+	j, err := ReadJournal(name, func(h tree.Header) error {
+		t, err := load(h)
+		if err == nil {
+			run, err = StartReplay(t, h)
+		}
+		return err
+	}, func(rec *tree.Record) error {
+		if upTo > 0 && rec.Tick > upTo {
+			return nil
+		}
+		if err := run.Replay(rec); err != nil || each == nil {
+			return err
+		}
+		return each(run)
+	})
+	if err == nil && run == nil {
+		err = fmt.Errorf("%s is empty", name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return run, j, nil
+}
+
 func readJournal(name string, file io.Reader, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {
 	j := &Journal{}
 	in := bufio.NewReaderSize(file, 1<<16)

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// TestAgentCommands has a tree among the agents, which is no program that could be missing.
-func TestAgentCommands(t *testing.T) {
+// TestCommands checks that an agent with a tree is not listed: it has no program that could be missing.
+func TestCommands(t *testing.T) {
 	c, err := config.Parse([]byte(`
 models: {main: {provider: openai, model: m}}
 agents: {mine: {command: [my-agent, go]}, careful: {tree: critic.lua}}
@@ -29,16 +29,15 @@ roles: {critic: {agent: careful}, auditor: {agent: codex}}
 		t.Fatal(err)
 	}
 	want := []box.AgentCommand{{Name: "mine", Argv: []string{"my-agent", "go"}}, {Name: "codex", Argv: []string{"codex"}}}
-	if diff := cmp.Diff(want, agentCommands(c)); diff != "" {
+	if diff := cmp.Diff(want, Commands(c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestCheckup has all that can be wrong beside programs: each line of the answer is its health, its name, and a part of
-// what is found or to be done.
-func TestCheckup(t *testing.T) {
+// TestChecks checks every fault besides missing programs. Each wanted line has the health, the name, and a part of the detail and of the fix.
+func TestChecks(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"good.lua": `return BT.tree("a", { root = BT.llm_call("think", {}) })`, "bad.lua": `return BT.tree("a", { root = BT.action("x", { fn = "nobody" }) })`} {
+	for name, text := range map[string]string{"good.lua": `return BT.tree("a", { root = BT.llm_call("think", {}) })`, "bad.lua": `return BT.tree("a", { root = BT.action("x", { fn = "unknown" }) })`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -48,27 +47,27 @@ func TestCheckup(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":    {"{}", nil},
-		"a key":      {"models: {a: {provider: openai, model: m}}", []string{"ok|model a|m of openai; OPENAI_API_KEY is set", "ok|oracle|model a"}},
-		"no key":     {"models: {a: {provider: anthropic, model: m}}", []string{"problem|model a|ANTHROPIC_API_KEY is not set|set ANTHROPIC_API_KEY", "ok|oracle|model a"}},
-		"own key":    {"models: {a: {provider: openai, model: m, key_env: MINE}}", []string{"problem|model a|MINE is not set|set MINE", "ok|oracle|"}},
-		"reached":    {"models: {a: {provider: openai, model: m, base_url: 'http://up:99/v1'}}", []string{"ok|model a|m at http://up:99/v1", "ok|oracle|"}},
-		"by scheme":  {"models: {a: {provider: openai, model: m, base_url: 'https://up/v1'}}", []string{"ok|model a|m at https://up/v1", "ok|oracle|"}},
-		"by a proxy": {"models: {a: {provider: openai, model: m, base_url: 'http://inside/v1'}}", []string{"ok|model a|through the proxy proxy:3128", "ok|oracle|"}},
-		"dead":       {"models: {a: {provider: openai, model: m, " + local + "}}", []string{"problem|model a|cannot reach http://127.0.0.1:1/v1: refused|start the server", "ok|oracle|"}},
-		"spare": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}",
+		"nothing":            {"{}", nil},
+		"key":                {"models: {a: {provider: openai, model: m}}", []string{"ok|model a|m of openai; OPENAI_API_KEY is set", "ok|oracle|model a"}},
+		"no key":             {"models: {a: {provider: anthropic, model: m}}", []string{"problem|model a|ANTHROPIC_API_KEY is not set|set ANTHROPIC_API_KEY", "ok|oracle|model a"}},
+		"own key":            {"models: {a: {provider: openai, model: m, key_env: MINE}}", []string{"problem|model a|MINE is not set|set MINE", "ok|oracle|"}},
+		"reachable":          {"models: {a: {provider: openai, model: m, base_url: 'http://up:99/v1'}}", []string{"ok|model a|m at http://up:99/v1", "ok|oracle|"}},
+		"port of the scheme": {"models: {a: {provider: openai, model: m, base_url: 'https://up/v1'}}", []string{"ok|model a|m at https://up/v1", "ok|oracle|"}},
+		"proxy":              {"models: {a: {provider: openai, model: m, base_url: 'http://inside/v1'}}", []string{"ok|model a|through the proxy proxy:3128", "ok|oracle|"}},
+		"unreachable":        {"models: {a: {provider: openai, model: m, " + local + "}}", []string{"problem|model a|cannot reach http://127.0.0.1:1/v1: refused|start the server", "ok|oracle|"}},
+		"unused model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}",
 			[]string{"ok|model a|", "warning|model b|cannot reach", "ok|oracle|model a"}},
-		"which": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m}}",
+		"ambiguous model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m}}",
 			[]string{"ok|model a|", "ok|model b|", "warning|oracle|there are 2 models|write oracle: {model: a}"}},
-		"of an agent": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}\n" +
+		"model of an agent": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}\n" +
 			"agents: {w: {tree: good.lua, model: b, tools: [read_file]}}\nagent: w",
 			[]string{"ok|model a|", "problem|model b|cannot reach", "ok|agent w|tree good.lua, model b, read-only tools and read_file", "ok|oracle|"}},
-		"not played": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}", []string{"ok|model a|", "ok|oracle|"}},
+		"agent without a role": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}", []string{"ok|model a|", "ok|oracle|"}},
 		"bad tree": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}\nroles: {critic: {agent: w}}",
-			[]string{"ok|model a|", "problem|agent w|nobody|signalbox tree check", "ok|oracle|"}},
-		"bad oracle": {"models: {a: {provider: openai, model: m}}\noracle: {tree: bad.lua}", []string{"ok|model a|", "problem|oracle|nobody|signalbox tree check"}},
+			[]string{"ok|model a|", "problem|agent w|unknown|signalbox tree check", "ok|oracle|"}},
+		"bad oracle": {"models: {a: {provider: openai, model: m}}\noracle: {tree: bad.lua}", []string{"ok|model a|", "problem|oracle|unknown|signalbox tree check"}},
 		"bad subagent": {"models: {a: {provider: openai, model: m}}\noracle: {subagents: {s: {tree: bad.lua}}}",
-			[]string{"ok|model a|", "problem|oracle|nobody|signalbox tree check"}},
+			[]string{"ok|model a|", "problem|oracle|unknown|signalbox tree check"}},
 		"servers": {"oracle: {servers: {a: {command: [no-such-program]}, b: {url: 'http://127.0.0.1:1/mcp'}, c: {url: 'http://up/mcp'}, d: {command: [x], env: {A: '${GONE}'}}}}",
 			[]string{"warning|server a|no-such-program was not found|install it", "warning|server b|cannot reach", "ok|server c|http://up/mcp", "problem|server d|GONE is not set|set GONE"}},
 		"settings": {"agents: {g: {preset: gemini, base_url: 'http://up/v1/'}, c: {preset: codex, base_url: 'http://up/v1'}}",
@@ -81,7 +80,7 @@ func TestCheckup(t *testing.T) {
 				t.Fatal(err)
 			}
 			up := map[string]bool{"up:99": true, "up:443": true, "up:80": true}
-			u := &checkup{config: c,
+			k := &checker{config: c,
 				dial: func(_ context.Context, _, address string) (net.Conn, error) {
 					if !up[address] {
 						return nil, errors.New("refused")
@@ -100,7 +99,7 @@ func TestCheckup(t *testing.T) {
 					}
 					return nil, nil
 				}}
-			got := u.checks(t.Context())
+			got := k.checks(t.Context())
 			if len(got) != len(tt.want) {
 				t.Fatalf("%+v, want %q", got, tt.want)
 			}
@@ -115,18 +114,18 @@ func TestCheckup(t *testing.T) {
 	}
 }
 
-// TestRefuseAgents holds that doctor does not call well what a run refuses.
+// TestRefuseAgents checks that an agent that a run would refuse is a problem.
 func TestRefuseAgents(t *testing.T) {
 	c, err := config.Parse([]byte("agent: mine\nagents: {mine: {command: [no-such-program]}, gone: {command: [no-such-program]}}\nroles: {critic: {agent: gone}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"}, {Name: "agent gone", Health: box.Warning, Detail: "as it was"}, {Name: "agent", Health: box.Healthy}}
+	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"}, {Name: "agent gone", Health: box.Warning, Detail: "unchanged"}, {Name: "agent", Health: box.Healthy}}
 	refuseAgents(c, checks)
 	if checks[0].Health != box.Problem || !strings.Contains(checks[0].Detail, "not found") || checks[0].Fix == "" {
 		t.Errorf("%+v", checks[0])
 	}
-	if checks[1].Detail != "as it was" || checks[2].Health != box.Healthy {
+	if checks[1].Detail != "unchanged" || checks[2].Health != box.Healthy {
 		t.Errorf("%+v", checks[1:])
 	}
 }

@@ -1,0 +1,308 @@
+// Package doctor checks what a configuration needs besides the box: the programs and trees of the agents, the models, and the oracle with
+// its MCP servers. signalbox doctor shows the results together with those of [box.Doctor].
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/oracle"
+	"signalbox/internal/oracle/model"
+	"signalbox/internal/process"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/tree"
+	"signalbox/internal/tree/luatree"
+)
+
+// Complete adds the checks of a configuration to those of [box.Doctor]. An agent whose program box.Doctor found becomes a problem if a run
+// would refuse to start it.
+func Complete(ctx context.Context, c *config.Config, checks []box.Check) []box.Check {
+	refuseAgents(c, checks)
+	checks = append(checks, newChecker(c).checks(ctx)...)
+	if len(c.Checks) == 0 {
+		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only the critic and the auditor review the work before it is merged",
+			Fix: "list the commands that must pass under checks in " + config.FileName})
+	}
+	return checks
+}
+
+// roleAgent is an agent that the configuration assigns to a role.
+type roleAgent struct {
+	name  string
+	agent config.Agent
+}
+
+// roleAgents returns the agents that a run may start, each once.
+func roleAgents(c *config.Config) []roleAgent {
+	var agents []roleAgent
+	add := func(role signalbox.Role, expert string) {
+		name, agent := c.AgentFor(role, expert)
+		if !slices.ContainsFunc(agents, func(known roleAgent) bool { return known.name == name }) {
+			agents = append(agents, roleAgent{name, agent})
+		}
+	}
+	for _, role := range config.AgentRoles() {
+		if role != signalbox.RoleBusinessAnalyst || c.Analyst() {
+			add(role, "")
+		}
+	}
+	for _, expert := range c.Experts {
+		add(signalbox.RoleExpert, expert.Name)
+	}
+	return agents
+}
+
+// Commands returns the programs that a run may start as agents, each once. Agents with a tree have none.
+func Commands(c *config.Config) []box.AgentCommand {
+	var commands []box.AgentCommand
+	for _, a := range roleAgents(c) {
+		argv := a.agent.Command
+		switch {
+		case a.agent.Tree != "":
+			continue
+		case len(argv) == 0:
+			argv = []string{a.agent.Preset} // presets are named after their programs
+		}
+		commands = append(commands, box.AgentCommand{Name: a.name, Argv: argv})
+	}
+	return commands
+}
+
+// refuseAgents turns the check of each agent that was found, but that a run would refuse to start, into a problem.
+func refuseAgents(c *config.Config, checks []box.Check) {
+	for _, r := range roleAgents(c) {
+		i := slices.IndexFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
+		if i < 0 || r.agent.Tree != "" {
+			continue
+		}
+		a := r.agent
+		a.BaseURL = "" // some presets write a settings file for it
+		command, err := crew.CommandOf(a)
+		if err == nil {
+			err = command.Check()
+		}
+		if err != nil {
+			checks[i].Health = box.Problem
+			checks[i] = withError(checks[i], err)
+		}
+	}
+}
+
+// checker checks the models, the trees and the servers of a configuration.
+type checker struct {
+	config *config.Config
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	lookup func(string) (string, bool) // looks up an environment variable
+	proxy  func(*http.Request) (*url.URL, error)
+}
+
+// dialTimeout is how long a server may take to accept a connection.
+const dialTimeout = 2 * time.Second
+
+func newChecker(c *config.Config) *checker {
+	return &checker{config: c, dial: (&net.Dialer{Timeout: dialTimeout}).DialContext, lookup: os.LookupEnv, proxy: http.ProxyFromEnvironment}
+}
+
+// checks runs all checks concurrently, because connecting to an unreachable server takes until the timeout.
+func (k *checker) checks(ctx context.Context) []box.Check {
+	var pending []func() box.Check
+	for _, name := range slices.Sorted(maps.Keys(k.config.Models)) {
+		pending = append(pending, func() box.Check { return k.model(ctx, name) })
+	}
+	for _, name := range k.treeAgents() {
+		pending = append(pending, func() box.Check { return k.treeAgent(ctx, name) })
+	}
+	if len(k.config.Models) > 0 {
+		pending = append(pending, func() box.Check { return k.oracle(ctx) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.config.Oracle.Servers)) {
+		pending = append(pending, func() box.Check { return k.server(ctx, name) })
+	}
+	results := make([]box.Check, len(pending))
+	var all sync.WaitGroup
+	for i := range pending {
+		all.Go(func() { results[i] = pending[i]() })
+	}
+	all.Wait()
+	for _, note := range k.config.Notes() {
+		results = append(results, box.Check{Name: "settings", Health: box.Warning, Detail: note})
+	}
+	return results
+}
+
+// treeAgents returns the names of the agents with a tree that the configuration assigns to a role.
+func (k *checker) treeAgents() []string {
+	var names []string
+	for _, a := range roleAgents(k.config) {
+		if a.agent.Tree != "" {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// model checks a model. A fault of a model that neither the oracle nor an agent uses is only a warning.
+func (k *checker) model(ctx context.Context, name string) box.Check {
+	m := k.config.Models[name]
+	health := box.Warning
+	if used, _, err := k.config.OracleModel(""); err == nil && used == name {
+		health = box.Problem
+	}
+	for _, agent := range k.treeAgents() {
+		if used, _, err := k.config.OracleModel(k.config.Agents[agent].Model); err == nil && used == name {
+			health = box.Problem
+		}
+	}
+	check := box.Check{Name: "model " + name, Health: health}
+	key, _ := k.lookup(m.KeyEnv)
+	client, err := model.New(model.Provider(m.Provider), m.Model, &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL})
+	if err != nil {
+		check.Detail, check.Fix = err.Error(), "correct models."+name+" in "+config.FileName
+		if known := (*model.Error)(nil); errors.As(err, &known) && known.Hint != "" {
+			check.Fix = known.Hint
+		}
+		return check
+	}
+	client.Close()
+	if m.BaseURL == "" {
+		return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("%s of %s; %s is set", m.Model, m.Provider, m.KeyEnv)}
+	}
+	via, err := k.connect(ctx, m.BaseURL)
+	if err != nil {
+		check.Detail = fmt.Sprintf("cannot reach %s: %v", m.BaseURL, err)
+		check.Fix = fmt.Sprintf("start the server, or correct models.%s.base_url in %s", name, config.FileName)
+		return check
+	}
+	return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("%s at %s%s", m.Model, m.BaseURL, via)}
+}
+
+// connect opens a connection to a server and closes it again, without sending a request. It does not try a server behind a proxy, where a
+// connection would only show that the proxy is running.
+func (k *checker) connect(ctx context.Context, address string) (via string, err error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	if proxy, err := k.proxy(&http.Request{URL: target}); err == nil && proxy != nil {
+		return ", through the proxy " + proxy.Host, nil
+	}
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80"}[target.Scheme]
+	}
+	conn, err := k.dial(ctx, "tcp", net.JoinHostPort(target.Hostname(), cmp.Or(port, "443")))
+	if err != nil {
+		return "", err
+	}
+	return "", conn.Close()
+}
+
+func (k *checker) treeAgent(ctx context.Context, name string) box.Check {
+	a := k.config.Agents[name]
+	check := box.Check{Name: "agent " + name, Health: box.Problem}
+	used, _, err := k.config.OracleModel(a.Model)
+	if err == nil {
+		err = checkTree(ctx, a.Tree)
+	}
+	if err != nil {
+		return withError(check, err)
+	}
+	tools := "read-only tools"
+	if len(a.Tools) > 0 {
+		tools += " and " + strings.Join(a.Tools, ", ")
+	}
+	return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("tree %s, model %s, %s", filepath.Base(a.Tree), used, tools)}
+}
+
+func (k *checker) oracle(ctx context.Context) box.Check {
+	o := k.config.Oracle
+	used, _, err := k.config.OracleModel("")
+	if err != nil { // only a warning, because signalbox oracle --model works
+		return withError(box.Check{Name: "oracle", Health: box.Warning}, err)
+	}
+	check := box.Check{Name: "oracle", Health: box.Problem}
+	trees := []string{o.Tree}
+	for _, name := range slices.Sorted(maps.Keys(o.Subagents)) {
+		trees = append(trees, o.Subagents[name].Tree)
+	}
+	for _, name := range trees {
+		if name == "" {
+			continue
+		}
+		if err := checkTree(ctx, name); err != nil {
+			return withError(check, err)
+		}
+	}
+	detail := "model " + used
+	for _, folder := range []struct{ name, dir string }{{"code", o.Code}, {"notes", o.Notes}, {"portfolio", o.Portfolio}} {
+		if folder.dir != "" {
+			detail += fmt.Sprintf(", %s in %s", folder.name, folder.dir)
+		}
+	}
+	return box.Check{Name: check.Name, Health: box.Healthy, Detail: detail}
+}
+
+// server checks an MCP server without starting it, which could take long and have side effects. A server that is missing is only a warning,
+// because the oracle works without it.
+func (k *checker) server(ctx context.Context, name string) box.Check {
+	check := box.Check{Name: "server " + name, Health: box.Problem}
+	s, err := k.config.Oracle.Servers[name].Resolved(k.lookup)
+	if err != nil {
+		return withError(check, err)
+	}
+	check.Health = box.Warning
+	if s.URL != "" {
+		via, err := k.connect(ctx, s.URL)
+		if err != nil {
+			check.Detail = fmt.Sprintf("cannot reach %s: %v", s.URL, err)
+			check.Fix = "start it, or correct oracle.servers." + name + " in " + config.FileName
+			return check
+		}
+		return box.Check{Name: check.Name, Health: box.Healthy, Detail: s.URL + via}
+	}
+	file, err := process.Find(s.Command[0], k.config.Oracle.Code, nil)
+	if err != nil {
+		return withError(check, err)
+	}
+	return box.Check{Name: check.Name, Health: box.Healthy, Detail: file}
+}
+
+func withError(check box.Check, err error) box.Check {
+	check.Detail, check.Fix = err.Error(), "correct it in "+config.FileName
+	if known := (*signalbox.Error)(nil); errors.As(err, &known) && known.Hint != "" {
+		check.Fix = known.Hint
+	}
+	return check
+}
+
+// checkTree loads a tree and returns its first fault.
+func checkTree(ctx context.Context, name string) error {
+	source, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	file, err := luatree.Load(ctx, name, source, &luatree.Options{Functions: oracle.Functions()})
+	if err == nil {
+		file.Close()
+		return nil
+	}
+	if faults := tree.Faults(err); len(faults) > 0 {
+		err = faults[0]
+	}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "run signalbox tree check " + name + " for a list of all faults"}
+}
