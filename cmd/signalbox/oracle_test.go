@@ -9,18 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox/internal/config"
 	"signalbox/internal/rehearsal/modelserver"
 )
 
 // newOracleBox is a box with a model that answers as a script says.
 func newOracleBox(t *testing.T, script string) *testBox {
 	t.Helper()
-	text, err := config.ParseModelScript("model.yaml", []byte(script), modelserver.Script{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := modelserver.ParseScript("model.yaml", text)
+	parsed, err := modelserver.ParseScript("model.yaml", []byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}

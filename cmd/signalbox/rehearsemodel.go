@@ -10,14 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/rehearsal/modelserver"
 )
 
@@ -68,40 +66,12 @@ func (c *rehearseModelCommand) Run(p *program) error {
 // keepRequests is enough for those that are under way, which the log still has to find.
 const keepRequests = 1000
 
-// parseModelScript reads a script and finds what is wrong with it.
 func parseModelScript(name string, source []byte) (*modelserver.Script, error) {
-	text, err := config.ParseModelScript(name, source, modelserver.Script{})
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) { // the command was right
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: classed.Err, Hint: classed.Hint}
-	}
+	script, err := modelserver.ParseScript(name, source)
 	if err != nil {
-		return nil, err
-	}
-	script, err := modelserver.ParseScript(name, text)
-	if wrong := (*modelserver.ScriptError)(nil); errors.As(err, &wrong) {
-		if line, column := config.ModelScriptPlace(source, modelserver.Script{}, placeOf(wrong)); line > 0 {
-			err = fmt.Errorf("%s: line %d, column %d: %s: %w", name, line, column, wrong.Where, wrong.Err)
-		}
-	}
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md has all that can stand in a script"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md describes every field of a script"}
 	}
 	return script, nil
-}
-
-// innerPlace is the beginning of an error that says where it is: "faults[0]: status: …".
-var innerPlace = regexp.MustCompile(`^([a-z_]+(?:\[[0-9]+\])?): `)
-
-// placeOf is where it is in the script, as closely as its words tell.
-func placeOf(wrong *modelserver.ScriptError) string {
-	place, rest := wrong.Where, wrong.Err.Error()
-	for {
-		found := innerPlace.FindStringSubmatch(rest)
-		if found == nil {
-			return place
-		}
-		place, rest = place+"."+found[1], rest[len(found[0]):]
-	}
 }
 
 // checkedConversation is a conversation in the answer of check.
@@ -122,7 +92,7 @@ func (c *rehearseCheckCommand) checkModel(p *program) error {
 		return err
 	}
 	line := func(place string) int {
-		line, _ := config.ModelScriptPlace(text, modelserver.Script{}, place)
+		line, _ := modelserver.Position(text, place)
 		return line
 	}
 	var rows []checkedConversation

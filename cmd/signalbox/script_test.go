@@ -14,7 +14,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"signalbox/internal/config"
 	"signalbox/internal/rehearsal/modelserver"
 )
 
@@ -85,9 +84,7 @@ func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model script")
 	}
-	text, err := config.ParseModelScript(args[0], []byte(ts.ReadFile(args[0])), modelserver.Script{})
-	ts.Check(err)
-	script, err := modelserver.ParseScript(args[0], text)
+	script, err := modelserver.ParseScript(args[0], []byte(ts.ReadFile(args[0])))
 	ts.Check(err)
 	handler, err := modelserver.New(script, nil)
 	ts.Check(err)

@@ -167,8 +167,8 @@ func (r *reader) value(to reflect.Value, node ast.Node, at settingPath) {
 func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 	switch {
 	case to.Type() == reflect.TypeFor[json.RawMessage]():
-		w := newJSONWriter(r, 0)
-		r.faults.add(w.write(node, nil, at))
+		w := &jsonWriter{reader: r}
+		r.faults.add(w.write(node, at))
 		to.SetBytes(w.out.Bytes())
 	case to.Type() == reflect.TypeFor[time.Duration]():
 		r.faults.add(scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) }))

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -158,7 +159,7 @@ func TestCuts(t *testing.T) {
 		{`{"at":[]}`, []string{"aübc"}},
 	} {
 		var c Cut
-		if err := json.Unmarshal([]byte(test.cut), &c); err != nil {
+		if err := yaml.Unmarshal([]byte(test.cut), &c); err != nil {
 			t.Fatal(err)
 		}
 		got, err := c.apply("aübc")

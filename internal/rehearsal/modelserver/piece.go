@@ -50,7 +50,7 @@ func render(parts []Part) ([]part, error) {
 	for i, p := range parts {
 		r, err := p.render()
 		if err != nil {
-			return nil, fmt.Errorf("parts[%d]: %w", i, err)
+			return nil, inField(fmt.Sprintf("parts[%d]", i), err)
 		}
 		if n := len(out); n > 0 && r.kind != partCall && out[n-1].kind == r.kind {
 			out[n-1].pieces = append(out[n-1].pieces, r.pieces...)
@@ -87,11 +87,11 @@ func (p Part) render() (part, error) {
 	}
 	if len(p.Pieces) > 0 {
 		if p.Cut.EveryByte || p.Cut.At != nil {
-			return part{}, fmt.Errorf("cut: pieces are cut already")
+			return part{}, fieldErrorf("cut", "pieces are cut already")
 		}
 		for _, s := range p.Pieces {
 			if !utf8.ValidString(s) {
-				return part{}, fmt.Errorf("pieces: %q is not UTF-8", s)
+				return part{}, fieldErrorf("pieces", "%q is not UTF-8", s)
 			}
 		}
 		r.pieces = slices.Clone(p.Pieces)
@@ -108,7 +108,7 @@ func (p Part) render() (part, error) {
 // text returns the arguments as they are sent.
 func (c *Call) text() (string, error) {
 	if c.Name == "" {
-		return "", fmt.Errorf("call: name is missing")
+		return "", fieldErrorf("call", "name is missing")
 	}
 	raw := bytes.TrimSpace(c.Arguments)
 	switch {
@@ -121,11 +121,11 @@ func (c *Call) text() (string, error) {
 	case raw[0] == '{':
 		var b bytes.Buffer
 		if err := json.Compact(&b, raw); err != nil {
-			return "", fmt.Errorf("call: arguments: %w", err)
+			return "", inField("call.arguments", err)
 		}
 		return b.String(), nil
 	}
-	return "", fmt.Errorf("call: arguments: %s is neither an object nor a string", raw)
+	return "", fieldErrorf("call.arguments", "%s is neither an object nor a string", raw)
 }
 
 func (c Cut) apply(text string) ([]string, error) {
@@ -140,7 +140,7 @@ func (c Cut) apply(text string) ([]string, error) {
 	from := 0
 	for i, at := range c.At {
 		if at < 0 || at > len(text) || i > 0 && at <= c.At[i-1] {
-			return nil, fmt.Errorf("cut: at: %d is out of order, or outside the %d bytes", at, len(text))
+			return nil, fieldErrorf("cut.at", "%d is out of order, or outside the %d bytes", at, len(text))
 		}
 		for at < len(text) && !utf8.RuneStart(text[at]) {
 			at++

@@ -1,10 +1,9 @@
 package modelserver
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"time"
 )
@@ -107,28 +106,7 @@ type Cut struct {
 	At        []int
 }
 
-// UnmarshalJSON decodes either form.
-func (c *Cut) UnmarshalJSON(data []byte) error {
-	*c = Cut{}
-	var word string
-	if json.Unmarshal(data, &word) == nil {
-		if word != "every byte" {
-			return fmt.Errorf(`cut: %q is not known; write "every byte" or {"at": [3, 8]}`, word)
-		}
-		c.EveryByte = true
-		return nil
-	}
-	var at struct {
-		At []int `json:"at"`
-	}
-	if err := decodeStrict(data, &at); err != nil {
-		return fmt.Errorf(`cut: %w; write "every byte" or {"at": [3, 8]}`, err)
-	}
-	c.At = at.At
-	return nil
-}
-
-// MarshalJSON is the inverse of UnmarshalJSON.
+// MarshalJSON encodes the form that UnmarshalYAML decodes.
 func (c Cut) MarshalJSON() ([]byte, error) {
 	if c.EveryByte {
 		return []byte(`"every byte"`), nil
@@ -139,17 +117,7 @@ func (c Cut) MarshalJSON() ([]byte, error) {
 // Duration is encoded like "50ms".
 type Duration time.Duration
 
-// UnmarshalText parses a duration that is not negative.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err == nil && v < 0 {
-		err = fmt.Errorf("duration %q is negative", text)
-	}
-	*d = Duration(v)
-	return err
-}
-
-// MarshalText is the inverse of UnmarshalText.
+// MarshalText encodes the form that UnmarshalYAML decodes.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // Drip sends a body Bytes at a time, with a pause of Every.
@@ -201,43 +169,6 @@ type Fault struct {
 	Times int `json:"times,omitempty"`
 }
 
-// ScriptError is an error in a script that is valid JSON.
-type ScriptError struct {
-	Name string
-	// Where is the place, such as "conversations[0].turns[2]".
-	Where string
-	Err   error
-}
-
-func (e *ScriptError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Name, e.Where, e.Err) }
-
-func (e *ScriptError) Unwrap() error { return e.Err }
-
-// ParseScript parses and validates a script in JSON. Unknown fields are an error. Errors of validation are of type
-// *ScriptError.
-func ParseScript(name string, data []byte) (*Script, error) {
-	s := &Script{Name: name}
-	if err := decodeStrict(data, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if _, err := compile(s); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func decodeStrict(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("unexpected data after the value, at byte %d", d.InputOffset())
-	}
-	return nil
-}
-
 // compiled is a validated Script.
 type compiled struct {
 	name          string
@@ -272,9 +203,13 @@ func compile(s *Script) (*compiled, error) {
 	if c.name == "" {
 		c.name = "script"
 	}
-	fail := func(where string, err error) error { return &ScriptError{c.name, where, err} }
+	fail := func(path string, err error) error {
+		located := inField(path, err).(*ScriptError)
+		located.Name = c.name
+		return located
+	}
 	if len(s.Conversations) == 0 && s.Otherwise == nil {
-		return nil, fail("conversations", fmt.Errorf("the list is empty, and there is no otherwise"))
+		return nil, fail("conversations", errors.New("the list is empty, and there is no otherwise"))
 	}
 	for i := range s.Conversations {
 		conv := &s.Conversations[i]
@@ -284,7 +219,7 @@ func compile(s *Script) (*compiled, error) {
 			return nil, fail(where+".match", err)
 		}
 		if conv.Times < 0 {
-			return nil, fail(where+".times", fmt.Errorf("%d is negative", conv.Times))
+			return nil, fail(where, fieldErrorf("times", "%d is negative", conv.Times))
 		}
 		cc := compiledConversation{name: conv.Name, where: fmt.Sprintf("%q", conv.Name), match: match, times: conv.Times}
 		if cc.name == "" {
@@ -303,7 +238,7 @@ func compile(s *Script) (*compiled, error) {
 	if s.Otherwise != nil {
 		t, err := compileTurn(s.Otherwise, "otherwise")
 		if err == nil && (t.match != nil || s.Otherwise.Times != 0) {
-			err = fmt.Errorf("it answers every request: remove match and times")
+			err = errors.New("it answers every request: remove match and times")
 		}
 		if err != nil {
 			return nil, fail("otherwise", err)
@@ -320,7 +255,7 @@ func compileMatch(m *Match) (*compiledMatch, error) {
 	}
 	c := &compiledMatch{turn: m.Turn}
 	if m.Turn < 0 {
-		return nil, fmt.Errorf("turn: %d is negative", m.Turn)
+		return nil, fieldErrorf("turn", "%d is negative", m.Turn)
 	}
 	for _, f := range []struct {
 		name, pattern string
@@ -334,12 +269,12 @@ func compileMatch(m *Match) (*compiledMatch, error) {
 		}
 		re, err := regexp.Compile(f.pattern)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
+			return nil, inField(f.name, err)
 		}
 		*f.to = re
 	}
 	if *c == (compiledMatch{}) {
-		return nil, fmt.Errorf("it is empty: remove it")
+		return nil, errors.New("it is empty: remove it")
 	}
 	return c, nil
 }
@@ -348,22 +283,22 @@ func compileTurn(t *Turn, where string) (compiledTurn, error) {
 	none := compiledTurn{}
 	match, err := compileMatch(t.Match)
 	if err != nil {
-		return none, fmt.Errorf("match: %w", err)
+		return none, inField("match", err)
 	}
 	switch t.Finish {
 	case "", finishStop, finishLength, finishCalls, finishFilter:
 	default:
-		return none, fmt.Errorf("finish: %q is not stop, length, tool_calls or content_filter", t.Finish)
+		return none, fieldErrorf("finish", "%q is not stop, length, tool_calls or content_filter", t.Finish)
 	}
 	if t.Times < 0 {
-		return none, fmt.Errorf("times: %d is negative", t.Times)
+		return none, fieldErrorf("times", "%d is negative", t.Times)
 	}
 	if t.Drip != nil && t.Drip.Bytes < 1 {
-		return none, fmt.Errorf("drip: bytes is %d: write at least 1", t.Drip.Bytes)
+		return none, fieldErrorf("drip.bytes", "%d is less than 1", t.Drip.Bytes)
 	}
 	for i, f := range t.Faults {
 		if err := f.check(); err != nil {
-			return none, fmt.Errorf("faults[%d]: %w", i, err)
+			return none, inField(fmt.Sprintf("faults[%d]", i), err)
 		}
 	}
 	parts, err := render(t.Parts)
@@ -381,17 +316,17 @@ func (f Fault) check() error {
 	switch f.Kind {
 	case FaultStatus:
 		if f.Status < 400 || f.Status > 599 {
-			return fmt.Errorf("status: %d is not between 400 and 599", f.Status)
+			return fieldErrorf("status", "%d is not between 400 and 599", f.Status)
 		}
 		if f.AfterPieces != 0 || f.AfterBytes != 0 {
 			return fmt.Errorf("a status precedes the answer: for an error in the middle of a stream write kind: error")
 		}
 	case FaultCut, FaultMalformed, FaultError, FaultHang:
 		if f.Status != 0 && (f.Kind != FaultError || f.Status < 400 || f.Status > 599) {
-			return fmt.Errorf("status: %d does not fit a fault of kind %s", f.Status, f.Kind)
+			return fieldErrorf("status", "%d does not fit a fault of kind %s", f.Status, f.Kind)
 		}
 	default:
-		return fmt.Errorf("kind: %q is not status, cut, malformed, error or hang", f.Kind)
+		return fieldErrorf("kind", "%q is not status, cut, malformed, error or hang", f.Kind)
 	}
 	if f.AfterPieces < 0 || f.AfterBytes < 0 {
 		return fmt.Errorf("after_pieces and after_bytes must not be negative")
