@@ -9,7 +9,7 @@ import (
 
 // runningProcesses returns the pids of a box's agents, and of what they started, that are still running.
 func runningProcesses(dir string) (left []string) {
-	deadline := time.Now().Add(5 * time.Second) // a killed process takes a moment to end
+	deadline := time.Now().Add(time.Minute) // a killed process takes a moment to end
 	for {
 		left = nil
 		names, _ := filepath.Glob("/proc/[0-9]*/environ")

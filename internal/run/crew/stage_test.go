@@ -81,7 +81,7 @@ func playAgent(name string) {
 
 // leakedGoroutines returns the stacks of goroutines of this module that are still running after all tests, or "".
 func leakedGoroutines() string {
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		buf := make([]byte, 1<<20)
 		buf = buf[:runtime.Stack(buf, true)]
@@ -99,7 +99,7 @@ func leakedGoroutines() string {
 }
 
 // patience is how long a test waits for something that should happen at once.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 // scene describes the setup of a test.
 type scene struct {
