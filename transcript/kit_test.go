@@ -19,7 +19,7 @@ import (
 	"signalbox/transcript"
 )
 
-// The kit's format is described in docs/signals.md.
+// testdata/recognition/README.md describes the format of the kit.
 const (
 	kitGlob     = "../testdata/recognition/*.txtar"
 	kitMinCases = 951 // the current number, so that a lost file is noticed
