@@ -21,7 +21,7 @@ import (
 //go:embed templates/*.md
 var templates embed.FS
 
-// Data is what a template can use. docs/prompts.md describes each field.
+// Data is what a template can use. docs/prompts-reference.md describes each field.
 type Data struct {
 	Role signalbox.Role
 	// Work is the id that signals must name, and Dir the folder that the agent works in.
@@ -107,7 +107,7 @@ func parse(role signalbox.Role, custom string) (*template.Template, error) {
 
 func invalid(role signalbox.Role, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w", role, err),
-		Hint: "fix the template; docs/prompts.md lists its fields and parts"}
+		Hint: "fix the template; docs/prompts-reference.md lists its fields and parts"}
 }
 
 // sample returns data with a value in every field.

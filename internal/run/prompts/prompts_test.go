@@ -151,33 +151,36 @@ func TestCustomTemplate(t *testing.T) {
 	}
 }
 
-// docs/prompts.md describes everything that a template can use.
+// docs/prompts-reference.md describes everything that a template can use, and docs/prompts.md has an example.
 func TestPromptsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "prompts.md"))
-	if err != nil {
-		t.Fatal(err)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	doc := string(text)
+	doc := read("prompts-reference.md")
 	for _, kind := range []reflect.Type{reflect.TypeFor[Data](), reflect.TypeFor[plan.Task](), reflect.TypeFor[plan.Budget](), reflect.TypeFor[rules.Expert](), reflect.TypeFor[Check](),
 		reflect.TypeFor[Finding](), reflect.TypeFor[Answer](), reflect.TypeFor[Advice](), reflect.TypeFor[Signal]()} {
 		for i := range kind.NumField() {
 			if name := kind.Field(i).Name; !strings.Contains(doc, "`."+name+"`") {
-				t.Errorf("docs/prompts.md does not describe .%s of %s", name, kind.Name())
+				t.Errorf("docs/prompts-reference.md does not describe .%s of %s", name, kind.Name())
 			}
 		}
 	}
 	for _, part := range []string{"task", "differs", "findings", "known", "checks", "experts", "again", "signals"} {
 		if !strings.Contains(doc, "`"+part+"`") {
-			t.Errorf("docs/prompts.md does not describe the part %s", part)
+			t.Errorf("docs/prompts-reference.md does not describe the part %s", part)
 		}
 	}
 	// The example must be a valid template.
-	_, example, _ := strings.Cut(doc, "```\nYou are a critic")
+	_, example, _ := strings.Cut(read("prompts.md"), "```\nYou are a critic. Review")
 	example, _, found := strings.Cut(example, "\n```")
 	if !found {
 		t.Fatal("docs/prompts.md has no example")
 	}
-	if err := Validate(signalbox.RoleCritic, "You are a critic"+example); err != nil {
+	if err := Validate(signalbox.RoleCritic, "You are a critic. Review"+example); err != nil {
 		t.Error(err)
 	}
 }
