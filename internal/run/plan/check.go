@@ -2,7 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"signalbox/internal/text"
 )
 
 // graphCheck finds what is wrong between tasks.
@@ -81,7 +84,7 @@ func (g *graphCheck) suggest(unknown, otherwise string) string {
 		if diff := len(t.ID) - len(unknown); diff > least || -diff > least || t.ID == "" {
 			continue
 		}
-		d := distance(strings.ToLower(t.ID), strings.ToLower(unknown))
+		d := text.EditDistance(strings.ToLower(t.ID), strings.ToLower(unknown))
 		if d < least || d == least && best == "" {
 			best, least = t.ID, d
 		}
@@ -89,13 +92,13 @@ func (g *graphCheck) suggest(unknown, otherwise string) string {
 	if best == "" {
 		return otherwise
 	}
-	return "did you mean " + printable(best) + "?"
+	return "did you mean " + text.Printable(best) + "?"
 }
 
 func (g *graphCheck) cycleFault(cycle []int) Fault {
 	var way []string
 	for _, i := range append(cycle, cycle[0]) {
-		way = append(way, fmt.Sprintf("%s (line %d)", printable(g.tasks[i].ID), g.tasks[i].Line))
+		way = append(way, fmt.Sprintf("%s (line %d)", text.Printable(g.tasks[i].ID), g.tasks[i].Line))
 	}
 	line := g.tasks[cycle[0]].Line
 	for _, b := range g.blockers[cycle[0]] {
@@ -106,3 +109,9 @@ func (g *graphCheck) cycleFault(cycle []int) Fault {
 	return Fault{line, "tasks wait for each other in a circle: " + strings.Join(way, " → "),
 		"delete one of these ids from the Blocked By of the task before it"}
 }
+
+// maxQuoted is how many characters of a plan's text an error repeats.
+const maxQuoted = 60
+
+// quote returns text of a plan for an error: short, escaped, and in quotes.
+func quote(s string) string { return strconv.Quote(text.Shorten(s, maxQuoted)) }

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
+
+	"signalbox/internal/text"
 )
 
 // The labels that mean something, as they are written in advice.
@@ -62,7 +64,7 @@ func likelyLabel(written string) string {
 		if len(known) < 8 {
 			allowed = 1
 		}
-		if distance(folded, known) <= allowed || strings.Contains(known, " ") && strings.HasPrefix(folded, known+" ") {
+		if text.EditDistance(folded, known) <= allowed || strings.Contains(known, " ") && strings.HasPrefix(folded, known+" ") {
 			return label
 		}
 	}
@@ -148,28 +150,4 @@ func (d *document) label(block ast.Node, bold *ast.Emphasis, first bool) (label,
 func isShort(s string) bool {
 	last, _ := utf8.DecodeLastRuneInString(s)
 	return len(strings.Fields(s)) <= 4 && !strings.ContainsRune(".!?…", last)
-}
-
-// distance is how many letters must be added, taken, changed or swapped with their neighbour to make b of a.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	var before, above, row []int
-	for j := range len(y) + 1 {
-		row = append(row, j)
-	}
-	for i := 1; i <= len(x); i++ {
-		before, above, row = above, row, make([]int, len(y)+1)
-		row[0] = i
-		for j := 1; j <= len(y); j++ {
-			change := 1
-			if x[i-1] == y[j-1] {
-				change = 0
-			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+change)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(y)]
 }

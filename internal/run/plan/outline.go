@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/yuin/goldmark/ast"
+
+	"signalbox/internal/text"
 )
 
 // outline is the shape of a plan: its tasks with the texts of their sections.
@@ -168,11 +170,11 @@ func (o *outline) beginPhase(n *ast.Heading, phase string) {
 	case o.phaseLevel == 0:
 		o.phaseLevel, o.firstPhaseLine = n.Level, o.line(n.Pos())
 		if o.taskLevel > 0 && n.Level >= o.taskLevel {
-			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), printable(phase)),
+			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), text.Printable(phase)),
 				"the phase's heading is not above the tasks' headings, which have level %d", o.taskLevel)
 		}
 	case n.Level != o.phaseLevel:
-		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel), printable(phase)),
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel), text.Printable(phase)),
 			"the phase's heading has level %d, that of the first phase on line %d has level %d", n.Level, o.firstPhaseLine, o.phaseLevel)
 	}
 	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos())})

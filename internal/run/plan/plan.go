@@ -34,6 +34,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/text"
 )
 
 // Limits of a plan file.
@@ -122,16 +123,16 @@ func (e *Error) Error() string {
 
 // Describe is the i-th fault with its place, on one line.
 func (e *Error) Describe(i int) string {
-	return fmt.Sprintf("%s:%d: %s", printable(e.File), e.Faults[i].Line, e.Faults[i].Text)
+	return fmt.Sprintf("%s:%d: %s", text.Printable(e.File), e.Faults[i].Line, e.Faults[i].Text)
 }
 
 // Parse reads the plan in the text of the file with the given name, which is only for messages. Options may be nil.
 // All that is wrong is in the *Error, which is inside a *signalbox.Error with the code for wrong usage.
-func Parse(name string, text []byte, opts *Options) (*Plan, error) {
+func Parse(name string, source []byte, opts *Options) (*Plan, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	plan, faults := parse(name, text, *opts)
+	plan, faults := parse(name, source, *opts)
 	if len(faults) == 0 {
 		return plan, nil
 	}
@@ -143,16 +144,16 @@ func Parse(name string, text []byte, opts *Options) (*Plan, error) {
 	return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: &Error{File: name, Faults: faults}, Hint: hint}
 }
 
-func parse(name string, text []byte, opts Options) (*Plan, []Fault) {
-	if fault := unreadable(text); fault != nil {
+func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
+	if fault := unreadable(source); fault != nil {
 		return nil, []Fault{*fault}
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
-	text = bytes.ReplaceAll(text, []byte{0}, []byte("\ufffd")) // as CommonMark asks
+	source = bytes.TrimPrefix(source, []byte("\ufeff"))
+	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
+	source = bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
+	source = bytes.ReplaceAll(source, []byte{0}, []byte("\ufffd")) // as CommonMark asks
 	md := newMarkdown()
-	out := readOutline(md, text)
+	out := readOutline(md, source)
 	plan := &Plan{Name: out.name}
 	if plan.Name == "" {
 		plan.Name = filepath.Base(name)

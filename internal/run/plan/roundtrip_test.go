@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox/internal/testkit/property"
+	"signalbox/internal/text"
 )
 
 // genPlan draws plans; their texts are Markdown that must come back as it is.
@@ -162,17 +163,17 @@ func FuzzParse(f *testing.F) {
 		"# Task A:a\n-\n  **Work**\n", "#### Task A: a\n**Work**", "####\n#### Task", "#### Task A: a\n> - **Budget**: 1\n **Work**:\r\r"} {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, source []byte) {
 		opts := &Options{Drafts: true}
-		plan, err := Parse("plan.md", text, opts)
-		again, errAgain := Parse("plan.md", text, opts)
+		plan, err := Parse("plan.md", source, opts)
+		again, errAgain := Parse("plan.md", source, opts)
 		if diff := cmp.Diff(plan, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(errAgain) {
 			t.Fatalf("parsed twice, it differs: %s\n%v\n%v", diff, err, errAgain)
 		}
-		lines := 1 + bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte("\r"))
+		lines := 1 + bytes.Count(source, []byte("\n")) + bytes.Count(source, []byte("\r"))
 		if wrong := (*Error)(nil); errors.As(err, &wrong) {
 			for _, fault := range wrong.Faults {
-				if fault.Line < 1 || fault.Line > lines || fault.Text == "" || fault.Hint == "" || printable(fault.Text) != fault.Text {
+				if fault.Line < 1 || fault.Line > lines || fault.Text == "" || fault.Hint == "" || text.Printable(fault.Text) != fault.Text {
 					t.Fatalf("of %d lines: %+v", lines, fault)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/text"
 )
 
 // taskReader understands the sections of one task.
@@ -69,7 +70,7 @@ func (r *taskReader) checkID() {
 		return
 	}
 	if err := signalbox.CheckID(id); err != nil {
-		r.fault(r.task.Line, `write "#### Task ID: title" with an id such as T1 or 1.2`, "%s", printable(err.Error()))
+		r.fault(r.task.Line, `write "#### Task ID: title" with an id such as T1 or 1.2`, "%s", text.Printable(err.Error()))
 		return
 	}
 	if kind, number, ok := strings.Cut(id, "-"); ok && len(kind) == 1 && strings.ContainsAny(kind, "RXQBrxqb") &&

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"signalbox/internal/text"
 )
 
 var update = flag.Bool("update", false, "write the golden texts and pictures anew")
@@ -20,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden texts and pictures ane
 func checkShown(t *testing.T, p *Plan) {
 	t.Helper()
 	for line := range strings.Lines(p.Text()) {
-		if line = strings.TrimSuffix(line, "\n"); printable(line) != line {
+		if line = strings.TrimSuffix(line, "\n"); text.Printable(line) != line {
 			t.Fatalf("not printable: %q", line)
 		}
 	}
@@ -38,8 +40,8 @@ func checkShown(t *testing.T, p *Plan) {
 		if start, ok := token.(xml.StartElement); ok && !own[start.Name.Local] {
 			t.Fatalf("element %s in\n%s", start.Name.Local, svg)
 		}
-		if text, ok := token.(xml.CharData); ok && strings.ContainsAny(string(text), "\u202e\u2066\u0085\x1b") {
-			t.Fatalf("hostile text %q", text)
+		if shown, ok := token.(xml.CharData); ok && strings.ContainsAny(string(shown), "\u202e\u2066\u0085\x1b") {
+			t.Fatalf("hostile text %q", shown)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"signalbox/internal/text"
 )
 
 // How wide the columns of titles and of blockers may get; what is longer pushes what follows it.
@@ -16,27 +18,20 @@ const (
 func (p *Plan) Summary() string {
 	phases := ""
 	if n := len(p.Phases()); n > 0 {
-		phases = " in " + plural(n, "phase")
+		phases = " in " + text.Count(n, "phase")
 	}
 	return fmt.Sprintf("%s%s, %d can start at once, longest chain %d",
-		plural(len(p.Tasks), "task"), phases, len(p.Startable()), len(p.LongestChain()))
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+		text.Count(len(p.Tasks), "task"), phases, len(p.Startable()), len(p.LongestChain()))
 }
 
 // Text is the graph for a terminal: the tasks of each phase with what they wait for and what they unblock.
 func (p *Plan) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n", printable(p.Name), p.Summary())
+	fmt.Fprintf(&b, "%s\n%s\n", text.Printable(p.Name), p.Summary())
 	net := p.network()
 	idWidth, titleWidth, waitWidth := 0, 0, 0
 	for i, t := range p.Tasks {
-		idWidth = max(idWidth, utf8.RuneCountInString(printable(t.ID)))
+		idWidth = max(idWidth, utf8.RuneCountInString(text.Printable(t.ID)))
 		titleWidth = max(titleWidth, min(maxTitle, utf8.RuneCountInString(title(t))))
 		waitWidth = max(waitWidth, min(maxWaits, utf8.RuneCountInString(p.waits(net.before[i]))))
 	}
@@ -46,14 +41,14 @@ func (p *Plan) Text() string {
 			phase = t.Phase
 			b.WriteString("\n")
 			if phase != "" {
-				fmt.Fprintf(&b, "Phase %s\n", printable(phase))
+				fmt.Fprintf(&b, "Phase %s\n", text.Printable(phase))
 			}
 		}
 		start := " "
 		if len(t.BlockedBy) == 0 {
 			start = "▶"
 		}
-		line := fmt.Sprintf("  %s %s  %s  %s", start, pad(printable(t.ID), idWidth), pad(title(t), titleWidth),
+		line := fmt.Sprintf("  %s %s  %s  %s", start, pad(text.Printable(t.ID), idWidth), pad(title(t), titleWidth),
 			pad(p.waits(net.before[i]), waitWidth))
 		if len(net.after[i]) > 0 {
 			line += "  → " + p.ids(net.after[i])
@@ -76,12 +71,12 @@ func joinSome(ids []string, separator string) string {
 	if n := len(ids) - maxJoined; n > 0 {
 		ids, more = ids[:maxJoined], fmt.Sprintf("%s… (%d more)", separator, n)
 	}
-	return printable(strings.Join(ids, separator)) + more
+	return text.Printable(strings.Join(ids, separator)) + more
 }
 
 // title is a task's title with what is unusual about it.
 func title(t Task) string {
-	s := printable(t.Title)
+	s := text.Printable(t.Title)
 	switch {
 	case t.Priority > 0:
 		s += " (high priority)"
@@ -105,7 +100,7 @@ func (p *Plan) waits(tasks []int) string {
 func (p *Plan) ids(tasks []int) string {
 	ids := make([]string, len(tasks))
 	for i, task := range tasks {
-		ids[i] = printable(p.Tasks[task].ID)
+		ids[i] = text.Printable(p.Tasks[task].ID)
 	}
 	return strings.Join(ids, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/tree"
 )
 
@@ -13,12 +14,12 @@ const maxDotLabel = 48
 // Dot is the tree as a Graphviz graph. Shapes tell composites (boxes), decorators (hexagons) and leaves (ellipses)
 // apart; fills tell the status.
 func Dot(t Tree, o *Options) string {
-	p := newPicture(t, o)
+	p := newDrawing(t, o)
 	var b strings.Builder
-	title := fit(p.name, maxDotLabel, columns) + "\n" + p.summary()
+	title := picture.Fit(p.name, maxDotLabel, picture.Columns) + "\n" + p.summary()
 	fmt.Fprintf(&b, "digraph \"tree\" {\n")
 	fmt.Fprintf(&b, "  graph [rankdir=\"LR\", ordering=\"out\", splines=\"true\", nodesep=\"0.15\", ranksep=\"0.4\", labelloc=\"t\", labeljust=\"l\", fontname=\"Helvetica\", label=%s, tooltip=%s];\n",
-		dotQuote(title), dotQuote(fit(fold(p.description), maxTip, columns)))
+		dotQuote(title), dotQuote(picture.Fit(fold(p.description), maxTip, picture.Columns)))
 	b.WriteString("  node [fontname=\"Helvetica\", fontsize=\"11\", style=\"filled\", color=\"#818b98\", fillcolor=\"#f6f8fa\", fontcolor=\"#1f2328\", margin=\"0.12,0.06\"];\n")
 	b.WriteString("  edge [color=\"#818b98\", arrowsize=\"0.6\"];\n")
 	for i := range p.nodes {
@@ -37,20 +38,20 @@ func Dot(t Tree, o *Options) string {
 	return b.String()
 }
 
-func (p *picture) dotNode(b *strings.Builder, i int) {
+func (p *drawing) dotNode(b *strings.Builder, i int) {
 	n := &p.nodes[i]
 	shape := map[string]string{"composite": "box", "decorator": "hexagon", "leaf": "ellipse"}[category(n.Kind)]
-	label := kindGlyphs(n.Kind).text + " " + fit(p.label(i), maxDotLabel, columns)
+	label := kindGlyphs(n.Kind).text + " " + picture.Fit(p.label(i), maxDotLabel, picture.Columns)
 	if visits := p.visits(i); visits != "" {
 		label += " " + visits
 	}
 	if setting := p.setting(i, " · "); setting != "" {
-		label += "\n" + fit(setting, maxDotLabel, columns)
+		label += "\n" + picture.Fit(setting, maxDotLabel, picture.Columns)
 	}
 	fmt.Fprintf(b, "  \"n%d\" [shape=\"%s\", label=%s, tooltip=%s%s];\n", i, shape, dotQuote(label), dotQuote(strings.Join(p.tip(i), "\n")), p.dotStatus(i))
 }
 
-func (p *picture) dotStatus(i int) string {
+func (p *drawing) dotStatus(i int) string {
 	if p.views == nil {
 		return ""
 	}

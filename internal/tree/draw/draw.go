@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strings"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/tree"
 )
 
@@ -34,8 +35,8 @@ type Options struct {
 	ASCII bool
 }
 
-// picture is what all formats draw from.
-type picture struct {
+// drawing is what all formats draw from.
+type drawing struct {
 	name        string
 	description string
 	nodes       []tree.NodeInfo
@@ -43,8 +44,8 @@ type picture struct {
 	live        []bool      // running, and so are all nodes above
 }
 
-func newPicture(t Tree, o *Options) *picture {
-	p := &picture{name: t.Name(), description: t.Description(), nodes: make([]tree.NodeInfo, t.Len())}
+func newDrawing(t Tree, o *Options) *drawing {
+	p := &drawing{name: t.Name(), description: t.Description(), nodes: make([]tree.NodeInfo, t.Len())}
 	p.live = make([]bool, len(p.nodes))
 	if o != nil && o.Views != nil {
 		p.views = make([]tree.View, len(p.nodes))
@@ -59,7 +60,7 @@ func newPicture(t Tree, o *Options) *picture {
 }
 
 // view is what is seen of a node; all are idle in a picture of the shape alone.
-func (p *picture) view(i int) tree.View {
+func (p *drawing) view(i int) tree.View {
 	if p.views == nil {
 		return tree.View{}
 	}
@@ -67,7 +68,7 @@ func (p *picture) view(i int) tree.View {
 }
 
 // label is what a node is called: its name, or its kind if it has none.
-func (p *picture) label(i int) string {
+func (p *drawing) label(i int) string {
 	if n := &p.nodes[i]; n.Name != "" {
 		return n.Name
 	}
@@ -75,7 +76,7 @@ func (p *picture) label(i int) string {
 }
 
 // setting is what the label leaves out: the kind, a separator, and how the node is set.
-func (p *picture) setting(i int, separator string) string {
+func (p *drawing) setting(i int, separator string) string {
 	n := &p.nodes[i]
 	if n.Name == "" {
 		return n.Detail
@@ -87,7 +88,7 @@ func (p *picture) setting(i int, separator string) string {
 }
 
 // summary says how big the tree is, and with views how many nodes are in which status.
-func (p *picture) summary() string {
+func (p *drawing) summary() string {
 	s := fmt.Sprintf("%d nodes", len(p.nodes))
 	if len(p.nodes) == 1 {
 		s = "1 node"
@@ -117,7 +118,7 @@ func (p *picture) summary() string {
 }
 
 // visits is the mark of a node that was ticked more than once, or "". Big numbers are rounded down.
-func (p *picture) visits(i int) string {
+func (p *drawing) visits(i int) string {
 	n := p.view(i).Visits
 	switch {
 	case n < 2:
@@ -138,16 +139,16 @@ const (
 )
 
 // tip is what a node's tooltip says, a line for each thing.
-func (p *picture) tip(i int) []string {
+func (p *drawing) tip(i int) []string {
 	n, v := &p.nodes[i], p.view(i)
-	lines := []string{fitTail(n.Path, maxPathTail)}
+	lines := []string{picture.FitTail(n.Path, maxPathTail)}
 	what := n.Kind.String()
 	if n.Detail != "" {
 		what += " " + n.Detail
 	}
-	lines = append(lines, fit(what, maxTip, columns))
+	lines = append(lines, picture.Fit(what, maxTip, picture.Columns))
 	if n.Description != "" {
-		lines = append(lines, fit(fold(n.Description), maxTip, columns))
+		lines = append(lines, picture.Fit(fold(n.Description), maxTip, picture.Columns))
 	}
 	if p.views != nil {
 		status := v.Status.String()
@@ -160,10 +161,18 @@ func (p *picture) tip(i int) []string {
 		lines = append(lines, status)
 	}
 	if v.Err != "" {
-		lines = append(lines, "Error: "+fit(fold(v.Err), maxTip, columns))
+		lines = append(lines, "Error: "+picture.Fit(fold(v.Err), maxTip, picture.Columns))
 	}
 	if at := n.At.String(); at != "" {
-		lines = append(lines, fitTail(at, maxPathTail))
+		lines = append(lines, picture.FitTail(at, maxPathTail))
 	}
 	return lines
+}
+
+// maxProse is more than what any place in a picture shows of a text.
+const maxProse = 16 << 10
+
+// fold puts prose on one line: line ends, tabs and runs of spaces become one space.
+func fold(s string) string {
+	return strings.Join(strings.Fields(s[:min(len(s), maxProse)]), " ")
 }

@@ -82,7 +82,7 @@ func spread(subtrees []*level) ([]int, *level) {
 
 // arrange places cards from left to right, a column for each depth, each card in the middle of its children, and
 // returns how wide and high all are together. Cards have their sizes already.
-func (p *picture) arrange(cards []box) (width, height int) {
+func (p *drawing) arrange(cards []box) (width, height int) {
 	if len(cards) == 0 {
 		return 0, 0
 	}
@@ -110,7 +110,7 @@ func (p *picture) arrange(cards []box) (width, height int) {
 }
 
 // columns sets where cards begin from the left.
-func (p *picture) columns(cards []box) (width int) {
+func (p *drawing) columns(cards []box) (width int) {
 	var widest []int
 	for i := range cards {
 		depth := p.nodes[i].Depth
@@ -131,7 +131,7 @@ func (p *picture) columns(cards []box) (width int) {
 }
 
 // rows sets where cards begin from the top.
-func (p *picture) rows(cards []box, offset []int) (height int) {
+func (p *drawing) rows(cards []box, offset []int) (height int) {
 	top, bottom := 0, 0
 	for i := range cards {
 		if parent := p.nodes[i].Parent; parent >= 0 {

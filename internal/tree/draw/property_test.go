@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/testkit/property"
 	"signalbox/internal/tree"
 )
@@ -65,9 +66,9 @@ type shown struct {
 	ways      int
 }
 
-func readSVG(picture string) (*shown, error) {
+func readSVG(svg string) (*shown, error) {
 	var s shown
-	d := xml.NewDecoder(strings.NewReader(picture))
+	d := xml.NewDecoder(strings.NewReader(svg))
 	var x, y int
 	for {
 		token, err := d.Token()
@@ -116,13 +117,13 @@ func readSVG(picture string) (*shown, error) {
 func TestSVGProperties(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		f, o := drawTree(t)
-		picture := SVG(f, o)
-		if picture != SVG(f, o) {
+		svg := SVG(f, o)
+		if svg != SVG(f, o) {
 			t.Fatal("drawn twice, the picture differs")
 		}
-		s, err := readSVG(picture)
+		s, err := readSVG(svg)
 		if err != nil {
-			t.Fatalf("%v in\n%s", err, picture)
+			t.Fatalf("%v in\n%s", err, svg)
 		}
 		if len(s.cards) != f.Len() {
 			t.Fatalf("%d cards for %d nodes", len(s.cards), f.Len())
@@ -187,10 +188,10 @@ func TestTextProperties(t *testing.T) {
 		}
 		for line := range strings.Lines(plain) {
 			line = strings.TrimSuffix(line, "\n")
-			if n := measure(line, columns); n > textWidth {
+			if n := picture.Measure(line, picture.Columns); n > textWidth {
 				t.Errorf("a line has %d columns: %q", n, line)
 			}
-			if n := utf8.RuneCountInString(line); n > (1+maxMarks)*textWidth {
+			if n := utf8.RuneCountInString(line); n > 3*textWidth {
 				t.Errorf("a line has %d letters: %q", n, line)
 			}
 			for _, r := range line {
@@ -243,57 +244,4 @@ func TestDotProperties(t *testing.T) {
 			t.Errorf("%d nodes, %d edges and %d other lines for a tree of %d nodes", nodes, edges, others, f.Len())
 		}
 	})
-}
-
-// What is cut says so, takes no more room than there is, and is cut no more than needed.
-func TestFit(t *testing.T) {
-	property.Check(t, func(t *rapid.T) {
-		s, limit := drawText(t, "text"), rapid.IntRange(1, 60).Draw(t, "limit")
-		got, whole := fit(s, limit, columns), fit(s, 1<<20, columns)
-		if n := measure(got, columns); n > limit {
-			t.Errorf("%q has %d columns, want at most %d", got, n, limit)
-		}
-		if measure(whole, columns) <= limit {
-			if got != whole {
-				t.Errorf("%q was cut to %q although it fits", whole, got)
-			}
-			return
-		}
-		kept, ok := strings.CutSuffix(got, ellipsis)
-		if !ok || !strings.HasPrefix(whole, kept) {
-			t.Errorf("%q was cut to %q", whole, got)
-		}
-		if tail := fitTail(s, limit); measure(tail, columns) > limit || !strings.HasPrefix(tail, ellipsis) {
-			t.Errorf("the end of %q was cut to %q", whole, tail)
-		}
-	})
-}
-
-func TestFitCases(t *testing.T) {
-	for _, test := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
-		{"", 3, ""},
-		{"abc", 3, "abc"},
-		{"abcd", 3, "ab…"},
-		{"ab cd", 4, "ab…"},
-		{"日本語", 6, "日本語"},
-		{"日本語", 5, "日本…"},
-		{"a\x1b[0mb", 20, `a\x1b[0mb`},
-		{"a\u202eb", 20, `a\u202eb`},
-		{"\xff", 20, "\ufffd"},
-		{"e\u0301\u0301\u0301", 20, "e\u0301\u0301" + `\u0301`},
-	} {
-		if got := fit(test.in, test.limit, columns); got != test.want {
-			t.Errorf("fit(%q, %d) = %q, want %q", test.in, test.limit, got, test.want)
-		}
-	}
-	if got, want := fitTail("root/a long way/leaf", 8), "…ay/leaf"; got != want {
-		t.Errorf("fitTail = %q, want %q", got, want)
-	}
-	if got, want := fitWith("é…", 20, columns, "...", true), `\u00e9\u2026`; got != want {
-		t.Errorf("in ASCII %q, want %q", got, want)
-	}
 }

@@ -62,7 +62,7 @@ func TestSizeIsLinear(t *testing.T) {
 func TestLayoutIsLinear(t *testing.T) {
 	const n = 4000
 	for name, f := range bigTrees(n) {
-		p := newPicture(f, nil)
+		p := newDrawing(f, nil)
 		allocs := testing.AllocsPerRun(1, func() {
 			boxes := make([]box, n)
 			for i := range boxes {

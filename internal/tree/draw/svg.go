@@ -2,9 +2,9 @@ package draw
 
 import (
 	"fmt"
-	"html"
 	"strings"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/tree"
 )
 
@@ -38,7 +38,7 @@ type card struct {
 // SVG is the tree as a picture that stands alone: cards from left to right, in the reader's choice of light or dark.
 // It refers to nothing outside and runs no script.
 func SVG(t Tree, o *Options) string {
-	p := newPicture(t, o)
+	p := newDrawing(t, o)
 	cards, boxes := make([]card, len(p.nodes)), make([]box, len(p.nodes))
 	for i := range cards {
 		cards[i] = p.card(i)
@@ -57,33 +57,28 @@ func SVG(t Tree, o *Options) string {
 
 	var b strings.Builder
 	b.Grow(1024 * (len(cards) + 8))
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"bt\" role=\"img\" aria-labelledby=\"bt-name bt-text\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n",
-		width, height, width, height)
-	fmt.Fprintf(&b, "<title id=\"bt-name\">%s</title>\n<desc id=\"bt-text\">%s</desc>\n", escape(fit(p.name, maxTip, columns)), escape(p.spoken()))
-	b.WriteString(style())
-	p.symbols(&b)
-	fmt.Fprintf(&b, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", width, height)
 	p.heading(&b, width)
 	p.lines(&b, boxes)
 	for i := range cards {
 		p.drawCard(&b, i, &cards[i], &boxes[i])
 	}
 	p.key(&b, height-margin-14)
-	b.WriteString("</svg>\n")
-	return b.String()
+	doc := picture.Document{Class: "bt", Width: width, Height: height, Title: picture.Fit(p.name, maxTip, picture.Columns), Description: p.spoken(),
+		Style: picture.Style("bt", fixedRules, coloredRules), Defs: p.symbols()}
+	return doc.Render(b.String())
 }
 
 // card decides what a card says and how wide it is.
-func (p *picture) card(i int) card {
+func (p *drawing) card(i int) card {
 	v := p.view(i)
 	c := card{
-		name:   fit(p.label(i), maxText*100/nameSize, advanceBold),
-		sub:    fit(p.setting(i, " · "), maxText*100/smallSize, advance),
-		err:    fit(fold(v.Err), maxText*100/smallSize, advance),
+		name:   picture.FitPixels(p.label(i), maxText, nameSize, picture.AdvanceBold),
+		sub:    picture.FitPixels(p.setting(i, " · "), maxText, smallSize, picture.Advance),
+		err:    picture.FitPixels(fold(v.Err), maxText, smallSize, picture.Advance),
 		visits: p.visits(i),
 		rows:   1,
 	}
-	text := max(pixels(c.name, nameSize, advanceBold), pixels(c.sub, smallSize, advance), pixels(c.err, smallSize, advance))
+	text := max(picture.Pixels(c.name, nameSize, picture.AdvanceBold), picture.Pixels(c.sub, smallSize, picture.Advance), picture.Pixels(c.err, smallSize, picture.Advance))
 	if c.sub != "" || c.visits != "" {
 		c.rows++
 	}
@@ -92,17 +87,15 @@ func (p *picture) card(i int) card {
 	}
 	c.width = textLeft + text + cardPad
 	if p.views != nil {
-		c.width += max(markSize, pixels(c.visits, smallSize, advanceBold)) + 8
+		c.width += max(markSize, picture.Pixels(c.visits, smallSize, picture.AdvanceBold)) + 8
 	}
 	return c
 }
 
 func cardHeight(rows int) int { return [...]int{0, 46, 46, 62}[rows] }
 
-func pixels(s string, size int, width ruler) int { return (measure(s, width)*size + 99) / 100 }
-
 // align gives the cards of a column one width.
-func (p *picture) align(boxes []box) {
+func (p *drawing) align(boxes []box) {
 	var widest []int
 	for i := range boxes {
 		depth := p.nodes[i].Depth
@@ -117,9 +110,10 @@ func (p *picture) align(boxes []box) {
 }
 
 // symbols defines the icons of the kinds that the tree has, and the marks of the statuses.
-func (p *picture) symbols(b *strings.Builder) {
+func (p *drawing) symbols() string {
+	var b strings.Builder
 	symbol := func(name, path string) {
-		fmt.Fprintf(b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n", name, path)
+		fmt.Fprintf(&b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n", name, path)
 	}
 	b.WriteString("<defs>\n")
 	defined := map[string]bool{} // by name: all kinds that are unknown have the same
@@ -135,21 +129,22 @@ func (p *picture) symbols(b *strings.Builder) {
 		}
 	}
 	b.WriteString("</defs>\n")
+	return b.String()
 }
 
-func (p *picture) heading(b *strings.Builder, width int) {
+func (p *drawing) heading(b *strings.Builder, width int) {
 	room := width - 2*margin
-	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"36\">%s</text>\n", margin, escape(fit(p.name, room*100/18, advanceBold)))
+	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"36\">%s</text>\n", margin, picture.Escape(picture.FitPixels(p.name, room, 18, picture.AdvanceBold)))
 	y := 58
 	if p.description != "" {
-		fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, escape(fit(fold(p.description), room*100/13, advance)))
+		fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, picture.Escape(picture.FitPixels(fold(p.description), room, 13, picture.Advance)))
 		y += 20
 	}
-	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, escape(p.summary()))
+	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, picture.Escape(p.summary()))
 }
 
 // lines draws the lines between cards, those of the live nodes last and so above the others.
-func (p *picture) lines(b *strings.Builder, boxes []box) {
+func (p *drawing) lines(b *strings.Builder, boxes []box) {
 	for i := range p.nodes {
 		children := p.nodes[i].Children
 		if len(children) == 0 {
@@ -195,7 +190,7 @@ func elbow(b *strings.Builder, from, to *box) {
 	fmt.Fprintf(b, "H%d", to.x)
 }
 
-func (p *picture) drawCard(b *strings.Builder, i int, c *card, at *box) {
+func (p *drawing) drawCard(b *strings.Builder, i int, c *card, at *box) {
 	kind, status := p.nodes[i].Kind, p.view(i).Status
 	class := category(kind)
 	if p.views != nil {
@@ -204,7 +199,7 @@ func (p *picture) drawCard(b *strings.Builder, i int, c *card, at *box) {
 	if p.live[i] {
 		class += " live"
 	}
-	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\"><title>%s</title>", class, at.x, at.y, escape(strings.Join(p.tip(i), "\n")))
+	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\"><title>%s</title>", class, at.x, at.y, picture.Escape(strings.Join(p.tip(i), "\n")))
 	if p.live[i] {
 		fmt.Fprintf(b, "<rect class=\"halo\" x=\"-3\" y=\"-3\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width+6, at.height+6, radius+3)
 	}
@@ -219,18 +214,18 @@ func (p *picture) drawCard(b *strings.Builder, i int, c *card, at *box) {
 			baseline -= 8
 		}
 	}
-	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>", textLeft, baseline, escape(c.name))
+	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>", textLeft, baseline, picture.Escape(c.name))
 	for _, row := range []struct{ class, text string }{{"sub", c.sub}, {"err", c.err}} {
 		if row.text != "" {
 			baseline += 16
-			fmt.Fprintf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", row.class, textLeft, baseline, escape(row.text))
+			fmt.Fprintf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", row.class, textLeft, baseline, picture.Escape(row.text))
 		}
 	}
 	if p.views != nil {
 		middle := at.height / 2
 		if c.visits != "" {
 			middle -= 7
-			fmt.Fprintf(b, "<text class=\"visits end\" x=\"%d\" y=\"%d\">%s</text>", at.width-cardPad+2, at.height/2+15, escape(c.visits))
+			fmt.Fprintf(b, "<text class=\"visits end\" x=\"%d\" y=\"%d\">%s</text>", at.width-cardPad+2, at.height/2+15, picture.Escape(c.visits))
 		}
 		mark(b, status, at.width-cardPad-markSize/2+2, middle)
 	}
@@ -250,13 +245,13 @@ func mark(b *strings.Builder, status tree.Status, x, y int) {
 }
 
 // key explains the colours, below the tree.
-func (p *picture) key(b *strings.Builder, y int) {
+func (p *drawing) key(b *strings.Builder, y int) {
 	x := margin
 	entry := func(class, word string, draw func()) {
 		fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\">", class, x, y)
 		draw()
 		fmt.Fprintf(b, "<text class=\"key\" x=\"20\" y=\"12\">%s</text></g>\n", word)
-		x += 20 + pixels(word, 12, advance) + 18
+		x += 20 + picture.Pixels(word, 12, picture.Advance) + 18
 	}
 	for _, class := range []string{"composite", "decorator", "leaf"} {
 		entry(class, class, func() { b.WriteString(`<rect class="tile swatch" x="1" y="1" width="14" height="14" rx="4"/>`) })
@@ -271,16 +266,16 @@ func (p *picture) key(b *strings.Builder, y int) {
 }
 
 // spoken is the tree in sentences.
-func (p *picture) spoken() string {
+func (p *drawing) spoken() string {
 	var sentences []string
 	if p.description != "" {
-		sentences = append(sentences, strings.TrimSuffix(fit(fold(p.description), maxTip, columns), "."))
+		sentences = append(sentences, strings.TrimSuffix(picture.Fit(fold(p.description), maxTip, picture.Columns), "."))
 	}
 	sentences = append(sentences, p.summary())
 	for i := range min(len(p.nodes), maxSpoken) {
-		s := fmt.Sprintf("Level %d, %s", p.nodes[i].Depth+1, fit(p.label(i), maxLabel, columns))
+		s := fmt.Sprintf("Level %d, %s", p.nodes[i].Depth+1, picture.Fit(p.label(i), maxLabel, picture.Columns))
 		if setting := p.setting(i, " "); setting != "" {
-			s += ", " + fit(setting, 2*maxLabel, columns)
+			s += ", " + picture.Fit(setting, 2*maxLabel, picture.Columns)
 		}
 		if p.views != nil {
 			s += ", " + statusWord(p.view(i).Status)
@@ -292,6 +287,3 @@ func (p *picture) spoken() string {
 	}
 	return strings.Join(sentences, ". ") + "."
 }
-
-// escape makes text safe inside an element.
-func escape(s string) string { return html.EscapeString(s) }

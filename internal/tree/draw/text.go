@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/tree"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // pen writes text in one of the styles that Options offer.
 type pen struct {
-	*picture
+	*drawing
 	color, ascii bool
 	last         []bool // the node is its parent's last child
 	liveBelow    []bool // a later child of its parent is live
@@ -37,7 +38,7 @@ type pen struct {
 // Text is the tree for a terminal: the name and a summary, the description if there is one, and a line for each node,
 // at most 120 columns wide.
 func Text(t Tree, o *Options) string {
-	w := &pen{picture: newPicture(t, o)}
+	w := &pen{drawing: newDrawing(t, o)}
 	if o != nil {
 		w.color, w.ascii = o.Color, o.ASCII
 	}
@@ -107,13 +108,13 @@ func (w *pen) head(i int) head {
 		style = dim
 	}
 	b.WriteString(w.paint(style, glyph+" "+name))
-	width += measure(glyph, columns) + 1 + measure(name, columns)
+	width += picture.Measure(glyph, picture.Columns) + 1 + picture.Measure(name, picture.Columns)
 	if visits := w.visits(i); visits != "" {
 		if w.ascii {
 			visits = strings.Replace(visits, "×", "x", 1)
 		}
 		b.WriteString(" " + visits)
-		width += 1 + measure(visits, columns)
+		width += 1 + picture.Measure(visits, picture.Columns)
 	}
 	return head{b.String(), width}
 }
@@ -135,7 +136,7 @@ func (w *pen) rest(i, width, aligned int) string {
 	if setting != "" && room >= minRest {
 		setting = w.fit(setting, room)
 		b.WriteString(strings.Repeat(" ", gap) + w.paint(dim, setting))
-		width += gap + measure(setting, columns)
+		width += gap + picture.Measure(setting, picture.Columns)
 		gap = 2
 	}
 	if room = textWidth - width - gap; failure != "" && room >= minRest {
@@ -168,7 +169,7 @@ func (w *pen) branches(i int) (string, int) {
 		if w.ascii {
 			deep = ".." + strconv.Itoa(depth) + " "
 		}
-		text, width = w.paint(dim, deep)+text, width+measure(deep, columns)
+		text, width = w.paint(dim, deep)+text, width+picture.Measure(deep, picture.Columns)
 	}
 	return text, width
 }
@@ -225,11 +226,10 @@ func (w *pen) glyph(g glyphs) string {
 }
 
 func (w *pen) fit(s string, limit int) string {
-	end := ellipsis
 	if w.ascii {
-		end = "..."
+		return picture.FitASCII(s, limit)
 	}
-	return fitWith(s, limit, columns, end, w.ascii)
+	return picture.Fit(s, limit, picture.Columns)
 }
 
 func (w *pen) paint(style, s string) string {
