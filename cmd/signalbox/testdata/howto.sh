@@ -1,0 +1,83 @@
+# Prints the output that the how-to pages show: TestHowToPagesShowRealOutput compares them.
+# The first argument is the folder of examples, the second the script in docs/rehearsal.md.
+exec 2>&1
+mkdir "$HOME"
+git config --global user.name ann
+git config --global user.email ann@example.org
+signalbox plan show "$1/plan.md"
+printf '%s\n' '#### Task T1: a' '**Acceptance Criteria**: a' '**Blocked By**: T3' '#### Task T2: b' '**Depends On**: T1' '#### Task T4: c' '**Acceptance Criteria**: c' >bad.md
+signalbox plan check bad.md
+
+task() { printf '#### Task %s: %s\n**Work**: %s\n**Acceptance Criteria**:\n- [ ] %s\n**Blocked By**: %s\n' "$@"; }
+git init -q -b main greeting
+cd greeting
+{ echo '# A greeting'
+  task T1 'Greet somebody' x x none
+  task T2 'Greet in German' x x T1
+  task T3 'Write the manual' 'Write README.md.' 'it exists' T1; } >plan.md
+echo true >test.sh
+git add . && git commit -q -m start
+signalbox init
+cat >"$HOME/crew.script" <<'END'
+on developer T2 attempt 1:
+    usage 300 200 0
+    signal SEEKING_DIVINE_CLARIFICATION
+        Task: {task}
+        Question: Should an unknown language be refused, or greeted in English?
+on developer *:
+    write {task}.txt hello
+    usage 1000 200 0.02
+    signal READY_FOR_REVIEW: {task}
+on critic *:
+    signal REVIEW_PASSED: {task}
+on auditor *:
+    signal AUDIT_PASSED: {task}
+END
+cat >.signalbox/signalbox.yaml <<END
+agent: scripted
+agents:
+  scripted: {command: [signalbox, rehearse, agent, $HOME/crew.script, --format, claude], format: claude}
+checks: [{name: tests, command: sh test.sh}]
+protected: [test.sh]
+approve: merge
+END
+signalbox run plan.md --no-wait
+signalbox pause T3 --reason 'the design is being discussed'
+signalbox approve T1
+signalbox run plan.md --no-wait
+signalbox questions
+signalbox work list
+signalbox answer Q-1 'greet in English'
+signalbox resume T3
+signalbox ledger tail -n 3
+signalbox work show T2
+signalbox cancel T3 --reason 'no longer wanted'
+signalbox run plan.md --no-wait
+signalbox approve T2
+signalbox run plan.md --no-wait
+git log --oneline --graph
+signalbox retry T3
+signalbox prompt developer T3
+mkdir .signalbox/prompts
+echo '{{.Worke}}' >.signalbox/prompts/critic.md
+printf 'roles:\n  critic: {prompt: prompts/critic.md}\n' >>.signalbox/signalbox.yaml
+signalbox prompt critic T3
+signalbox ledger key >../key.pub
+signalbox backup ../project.tar.gz
+signalbox restore ../project.tar.gz ../restored --key ../key.pub
+
+git init -q -b main ../counter
+cd ../counter
+{ echo '# A counter'; task T1 'Count by one' x x none; } >plan.md
+echo 'echo $((n + 2))' >counter.sh
+echo true >test.sh
+git add . && git commit -q -m start
+cp "$2" agents.script
+signalbox init
+cat >.signalbox/signalbox.yaml <<END
+agent: scripted
+agents:
+  scripted: {command: [signalbox, rehearse, agent, $PWD/agents.script], format: plain}
+END
+signalbox rehearse check agents.script
+signalbox run plan.md
