@@ -34,7 +34,7 @@ var varies = []struct {
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "CLOCK "},
 	{regexp.MustCompile(`asked \d{4}-\d\d-\d\d \d\d:\d\d`), "asked DAY"},
 	{regexp.MustCompile(`merged as [0-9a-f]{7}`), "merged as COMMIT"},
-	{regexp.MustCompile(`\b\d+s\b`), "LONG"},
+	{regexp.MustCompile(`\b\d+m?s\b`), "LONG"},
 }
 
 func steady(text string) string {
