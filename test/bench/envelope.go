@@ -12,8 +12,8 @@ const (
 	stamp     = "2026-03-14T09:26:53."
 )
 
-// An envelope writes blocks as the lines that an agent program prints. All its methods append to dst. Blocks are
-// written the way the programs do it: no escapes but those that JSON demands.
+// envelope writes blocks as the lines that an agent program prints. All its methods append to dst. As the programs do, it uses
+// only the escapes that JSON requires.
 type envelope struct {
 	format signalbox.Format
 	// message numbers the agent's messages, and with them the ids of tools.
@@ -73,7 +73,7 @@ func (e *envelope) end(dst []byte) []byte {
 
 const claudeTail = `,"parent_tool_use_id":null,"session_id":"` + sessionID + `","uuid":"` + sessionID + `"}` + "\n"
 
-// claudeText is an assistant line up to its text, which claudeTextEnd closes.
+// claudeText appends an assistant line up to its text, which claudeTextEnd closes.
 func (e *envelope) claudeText(dst []byte) []byte {
 	dst = e.claudeMessage(dst)
 	return append(dst, `{"type":"text","text":"`...)
@@ -90,7 +90,7 @@ func (e *envelope) claudeMessage(dst []byte) []byte {
 const claudeMessageEnd = `],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":12,"cache_creation_input_tokens":180,` +
 	`"cache_read_input_tokens":24031,"output_tokens":211,"service_tier":"standard"}}` + claudeTail
 
-// claudeResult is a tool result's line up to its text, which claudeResultEnd closes.
+// claudeResult appends the line of a tool result up to its text, which claudeResultEnd closes.
 func (e *envelope) claudeResult(dst []byte) []byte {
 	dst = append(dst, `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"toolu_`...)
 	dst = strconv.AppendInt(dst, int64(e.message), 10)
@@ -116,7 +116,7 @@ func (e *envelope) claude(dst []byte, b block) []byte {
 	return append(dst, `"}]}`+claudeTail...)
 }
 
-// codex prints nothing of the user.
+// codex appends nothing for the user, as codex does.
 func (e *envelope) codex(dst []byte, b block) []byte {
 	item := func(event, kind string) {
 		dst = append(dst, `{"type":"`+event+`","item":{"id":"item_`...)
@@ -140,7 +140,7 @@ func (e *envelope) codex(dst []byte, b block) []byte {
 	return dst
 }
 
-// geminiDelta is about the length of the pieces in which a model's text arrives.
+// geminiDelta is the approximate length of the pieces in which a model's text arrives.
 const geminiDelta = 160
 
 func (e *envelope) gemini(dst []byte, b block) []byte {
@@ -172,7 +172,7 @@ func (e *envelope) gemini(dst []byte, b block) []byte {
 	return append(dst, `"}`+"\n"...)
 }
 
-// cutAt returns the largest length up to limit that cuts no rune in two.
+// cutAt returns the largest length up to limit that does not split a rune.
 func cutAt(text []byte, limit int) int {
 	if len(text) <= limit {
 		return len(text)
@@ -189,7 +189,7 @@ func (e *envelope) opencodePart(dst []byte, event string) []byte {
 	return append(dst, `","sessionID":"ses_e235d4",`...)
 }
 
-// opencode prints a tool's output twice and nothing of the user.
+// opencode appends a tool's output twice and nothing for the user, as opencode does.
 func (e *envelope) opencode(dst []byte, b block) []byte {
 	switch b.voice {
 	case agentVoice:

@@ -16,7 +16,7 @@ import (
 var jsonFormats = []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini,
 	signalbox.FormatOpencode}
 
-// agentLine has what is needed to find the agent's own text in any format.
+// agentLine has the fields of all formats that contain the agent's own text.
 type agentLine struct {
 	Type    string
 	Role    string
@@ -44,7 +44,7 @@ func (l *agentLine) text(format signalbox.Format) (text string) {
 	return text
 }
 
-func TestEnvelopesCarryTheAgentsText(t *testing.T) {
+func TestEnvelopesContainTheAgentsText(t *testing.T) {
 	var want []byte
 	g := newGenerator(seed, testSize, often)
 	for b, ok := g.next(); ok; b, ok = g.next() {
@@ -66,7 +66,7 @@ func TestEnvelopesCarryTheAgentsText(t *testing.T) {
 			got = append(got, l.text(format)...)
 		}
 		if !bytes.Equal(want, got) {
-			t.Errorf("%s: %d bytes of the agent's text came out as %d others", format, len(want), len(got))
+			t.Errorf("%s: %d bytes of the agent's text came out as %d different ones", format, len(want), len(got))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"signalbox"
 )
 
-// A voice is who a block of the transcript comes from.
+// voice is the source of a block of the transcript.
 type voice int
 
 const (
@@ -17,35 +17,35 @@ const (
 	userVoice
 )
 
-// block is a piece of the transcript that one voice wrote at once. It ends with a line end.
+// block is a piece of the transcript from one source. It ends with a line end.
 type block struct {
 	voice voice
 	text  []byte
 }
 
-// planted is a signal that a scanner of the transcript must hear.
+// planted is a signal that a scanner of the transcript must find.
 type planted struct {
 	dialect signalbox.Dialect
 	name    string
 	task    string
-	// offset of the block that holds it, in the plain transcript.
+	// offset of its block in the plain transcript.
 	offset int64
 }
 
-// Distances of two planted signals, in bytes.
+// Distances between planted signals, in bytes.
 const (
 	never int64 = 0
-	// rare is a session that goes on for hours.
+	// rare is typical of a session of several hours.
 	rare int64 = 2_000_000
-	// often is many short sessions in one file. A body has up to 64 KiB, so a quarter of the text is some body.
+	// often is typical of many short sessions in one file. A body has up to 64 KiB, so a quarter of the text is in bodies.
 	often int64 = 250_000
 )
 
-// mostPlanted keeps signals and their diagnostics below the thousand of each that a scanner keeps.
-const mostPlanted = 800
+// maxPlanted keeps the numbers of signals and diagnostics below the thousand that a scanner stores.
+const maxPlanted = 800
 
-// generator makes a transcript of about size bytes, block by block, always the same for the same seed. It keeps
-// one block in memory, so that a scanner's own memory can be measured while it runs.
+// generator generates a transcript of about size bytes, block by block, always the same for the same seed. It has only one
+// block in memory, so that the memory of a scanner can be measured at the same time.
 type generator struct {
 	rng              *rand.Rand
 	buf              []byte
@@ -59,7 +59,7 @@ type generator struct {
 
 func newGenerator(seed uint64, size, every int64) *generator {
 	if every != never {
-		every = max(every, size/mostPlanted)
+		every = max(every, size/maxPlanted)
 	}
 	return &generator{
 		rng: rand.New(rand.NewPCG(seed, 19)), size: size, last: toolVoice,
@@ -170,7 +170,7 @@ func (g *generator) code(l language) {
 	g.put("\n")
 }
 
-// numberedCode is code as file-reading tools show it.
+// numberedCode writes code with line numbers, as tools that read files print it.
 func (g *generator) numberedCode(number int) int {
 	for line := range bytes.Lines(g.piece()) {
 		g.buf = append(g.buf, "      "[:max(0, 6-len(strconv.Itoa(number)))]...)

@@ -23,7 +23,7 @@ func plainText(t *testing.T, g *generator) []byte {
 	return text
 }
 
-// findPatterns tries the patterns on lines that can match; on the whole text they take seconds.
+// findPatterns tries the patterns only on lines that can match, because they would take seconds on the whole text.
 func findPatterns(text []byte) (found []string) {
 	all := regexp.MustCompile("(?m)" + strings.Join(patterns(), "|"))
 	for line := range bytes.Lines(text) {
@@ -78,10 +78,10 @@ func TestPlantedSignalsAreInTheText(t *testing.T) {
 	}
 }
 
-func TestLargeTranscriptKeepsBelowTheLimit(t *testing.T) {
+func TestLargeTranscriptStaysBelowLimit(t *testing.T) {
 	const size = 1000 * megabyte
-	if g := newGenerator(seed, size, often); (size-g.nextPlant)/g.every >= mostPlanted {
-		t.Errorf("a signal every %d bytes is more than %d signals", g.every, mostPlanted)
+	if g := newGenerator(seed, size, often); (size-g.nextPlant)/g.every >= maxPlanted {
+		t.Errorf("a signal every %d bytes is more than %d signals", g.every, maxPlanted)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestQuietTranscriptHasNoSignal(t *testing.T) {
 	}
 }
 
-func TestTranscriptLooksLikeOne(t *testing.T) {
+func TestTranscriptIsRealistic(t *testing.T) {
 	text := plainText(t, newGenerator(seed, testSize, often))
 	if mean := float64(len(text)) / float64(bytes.Count(text, []byte("\n"))); mean < 40 || mean > 70 {
 		t.Errorf("the mean line has %.1f bytes, want 40 to 70", mean)

@@ -7,7 +7,7 @@ import (
 	"signalbox"
 )
 
-func TestScannerHearsWhatWasPlanted(t *testing.T) {
+func TestScannerFindsPlantedSignals(t *testing.T) {
 	for _, format := range append(slices.Clone(jsonFormats), signalbox.FormatPlain) {
 		g := newGenerator(seed, testSize, often)
 		var l listener
@@ -24,7 +24,7 @@ func TestScannerHearsWhatWasPlanted(t *testing.T) {
 	}
 }
 
-func TestResidentInputsAreHeard(t *testing.T) {
+func TestResidentInputs(t *testing.T) {
 	for _, c := range residentCases {
 		report, err := c.measure(megabyte)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestResidentInputsAreHeard(t *testing.T) {
 	}
 }
 
-func TestListenerTellsWhatIsWrong(t *testing.T) {
+func TestListenerFindsDifferences(t *testing.T) {
 	want := []planted{
 		{dialect: signalbox.DialectLine, name: "checkpoint", task: "t1"},
 		{dialect: signalbox.DialectTurn, name: "stuck"},

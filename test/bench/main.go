@@ -3,7 +3,7 @@
 // whole runs beside the bare git commands. Progress goes to standard error. A missed goal is only reported, because a busy
 // machine is not an error; a wrong result ends with exit status 1.
 //
-// What has no rival is measured by Go benchmarks in its own package. docs/performance.md explains the tables.
+// Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains the tables.
 package main
 
 import (
@@ -20,7 +20,7 @@ const (
 	seed     = 2026
 )
 
-// settings are the sizes of what is measured, in bytes.
+// settings are the sizes of the measurements; transcript, stream and line are in bytes.
 type settings struct {
 	transcript int64
 	stream     int64
@@ -45,18 +45,15 @@ var parts = []part{
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == residentMode {
-		exit(measureResident(os.Args[2:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == recordMode {
+	if len(os.Args) > 1 && os.Args[1] == childMode {
 		exit(runTask(os.Args[2:]))
 	}
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)
 	}
-	quick := flag.Bool("quick", false, "measure little of everything, to see that it works")
-	dir := flag.String("dir", "", "`folder` for logs and repositories, on the disk to measure; default is that for temporary files")
+	quick := flag.Bool("quick", false, "measure small inputs, to check that everything works")
+	dir := flag.String("dir", "", "`folder` for logs and repositories, on the disk to measure; the default is the folder for temporary files")
 	only := flag.String("only", "", "measure only one `part`: "+strings.Join(names, ", "))
 	flag.Parse()
 	if *only != "" && !slices.Contains(names, *only) || flag.NArg() > 0 {
@@ -65,7 +62,7 @@ func main() {
 	}
 	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, dir: *dir}
 	if *quick {
-		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: leastEvents, tasks: []int{20}, dir: *dir}
+		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, dir: *dir}
 	}
 	printMachine()
 	var wrong []error

@@ -1,6 +1,6 @@
 package main
 
-// The building bricks of the generated transcript. In a template ~w is a word, ~I a CamelCase name, ~i a
+// The building blocks of the generated transcript. In a template ~w is a word, ~I a CamelCase name, ~i a
 // snake_case name, ~f a path, ~n a number, ~d two digits and ~h eight hexadecimal digits.
 
 var words = []string{
@@ -37,7 +37,7 @@ var sentences = []string{
 	"Everything else in the ~w stays as it was.",
 	"Because the ~w is shared, a slow ~w blocks every other ~w on the same ~w.",
 	"Checking the documentation first: the ~w should accept any ~w up to ~n bytes.",
-	"Reviewing the diff once more, I see that the ~w is still exported although nobody outside uses it.",
+	"Reviewing the diff once more, I see that the ~w is still exported although no other package uses it.",
 	"Expected behaviour is that the ~w falls back to the ~w, but the fallback is never reached.",
 	"Files under ~w/ are generated, so I leave them alone and change the template instead.",
 	"Audit logs show the ~w being written ~n times for one ~w.",

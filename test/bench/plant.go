@@ -17,8 +17,8 @@ var turnSignals = []struct{ name, fields string }{
 
 var exitPhases = []string{"IMPLEMENTATION", "CI_PENDING", "REVIEW"}
 
-// plant writes a block of the agent that holds one signal: of ten, eight are lines with a body, one is an exit
-// signal and one a turn signal.
+// plant writes a block of the agent with one signal: of ten, eight are line signals with a body, one is an exit signal and one
+// a turn signal.
 func (g *generator) plant() {
 	p := planted{offset: g.written}
 	switch n := len(g.planted) % 10; n {

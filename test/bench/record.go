@@ -14,8 +14,8 @@ import (
 	"signalbox/ledger"
 )
 
-// compareRecord measures the record: what it costs to keep it, to check it, to be woken by it, and to have much of
-// it. If a result is wrong it goes on to the next section.
+// compareRecord measures the ledger: appends, verification, the latency until a waiting process sees an event, and long logs.
+// After a wrong result it continues with the next section.
 func compareRecord(s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-")
 	if err != nil {
@@ -49,13 +49,13 @@ func folderIn(dir, name string) (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// benchBox is the part of a box that is measured: a journal and the engine on it.
+// benchBox is a journal with an engine, without the rest of a box.
 type benchBox struct {
 	journal journal.Journal
 	engine  *engine.Engine
 }
 
-// openBox opens the box in a folder, and makes it if there is none.
+// openBox opens the box in a folder, and creates it if necessary.
 func openBox(dir string) (*benchBox, error) {
 	j, err := openJournal(dir)
 	if err != nil {
@@ -76,18 +76,18 @@ func openBox(dir string) (*benchBox, error) {
 
 func (b *benchBox) close() error { return errors.Join(b.engine.Close(), b.journal.Close()) }
 
-// openJournal opens the journal in a folder, and makes it if there is none.
+// openJournal opens the journal in a folder, and creates it if necessary.
 func openJournal(dir string) (*sqlite.Journal, error) {
 	return sqlite.Open(context.Background(), dir, &sqlite.Options{Create: true})
 }
 
-// Names in the folder of a journal.
+// Names of files in the folder of a journal.
 const (
 	ledgerFile   = "ledger.db"
 	snapshotFile = "snapshot"
 )
 
-// checkLog returns an error unless the log in a folder has so many events and is whole.
+// checkLog returns an error unless the log in a folder verifies and has the wanted number of events.
 func checkLog(dir string, want int) error {
 	j, err := openJournal(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func checkLog(dir string, want int) error {
 	return err
 }
 
-// verifyJournal returns how many events a journal has, or an error if they are not whole.
+// verifyJournal returns the number of events in a journal, or an error if they do not verify.
 func verifyJournal(j journal.Journal, workers int) (events uint64, err error) {
 	head, err := j.Head(context.Background())
 	if err != nil {
@@ -113,7 +113,7 @@ func verifyJournal(j journal.Journal, workers int) (events uint64, err error) {
 func verify(head uint64, read ledger.ReadFunc, workers int) (events uint64, err error) {
 	report, err := ledger.Verify(context.Background(), head, read, &ledger.VerifyOptions{Workers: workers})
 	if err == nil && !report.OK {
-		err = errors.New("the log is not whole: " + report.Reason)
+		err = errors.New("the log does not verify: " + report.Reason)
 	}
 	return report.Events, err
 }

@@ -18,20 +18,20 @@ import (
 	"signalbox/ledger"
 )
 
-// TestMain lets tests start children: the test binary then stands for the program.
+// TestMain makes the test binary act as the program, so that tests can start children.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == recordMode {
+	if len(os.Args) > 1 && os.Args[1] == childMode {
 		exit(runTask(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
 
-func TestAuthorWritesLives(t *testing.T) {
+func TestWorkloadIsValid(t *testing.T) {
 	const n = 5000
-	a := newAuthor()
-	events := a.write(n, a.next)
-	if len(events) > n || len(events) <= n-mostOfOne {
-		t.Errorf("%d events, want %d but for the last command", len(events), n)
+	w := newWorkload()
+	events := w.write(n, w.next)
+	if len(events) > n || len(events) <= n-maxEventsPerCommand {
+		t.Errorf("%d events, want %d or slightly fewer", len(events), n)
 	}
 	var tail, checked ledger.Tail
 	tail.Seal(events)
@@ -43,46 +43,46 @@ func TestAuthorWritesLives(t *testing.T) {
 		}
 		types[events[i].Type]++
 	}
-	for _, want := range []string{"WorkOpened", "LeaseGranted", "LeaseRenewed", "SignalHeard", "AgentSessionCompleted",
-		"PhaseChanged", "LeaseReleased", "WorkUnblocked"} {
+	for _, want := range []string{rules.TypeWorkOpened, rules.TypeLeaseGranted, rules.TypeLeaseRenewed, rules.TypeSignalHeard, rules.TypeAgentSessionCompleted,
+		rules.TypePhaseChanged, rules.TypeLeaseReleased, rules.TypeWorkUnblocked} {
 		if types[want] == 0 {
 			t.Errorf("no %s", want)
 		}
 	}
-	if perWork := len(events) / a.opened; perWork < 25 || perWork > 35 {
+	if perWork := len(events) / w.opened; perWork < 25 || perWork > 35 {
 		t.Errorf("%d events for a work item", perWork)
 	}
 	again := sealedEvents(len(events))
-	if last := again[len(again)-1]; last.Hash != tail.Hash { // which vouches for all before it
-		t.Errorf("another author ended with %+v, want hash %v", last, tail.Hash)
+	if last := again[len(again)-1]; last.Hash != tail.Hash { // the hash covers all earlier events
+		t.Errorf("a second workload ended with %+v, want hash %v", last, tail.Hash)
 	}
 }
 
-func TestAuthorLeavesABacklog(t *testing.T) {
-	a := newAuthor()
+func TestWorkloadEndsWithBacklog(t *testing.T) {
+	w := newWorkload()
 	var log []signalbox.Event
-	err := a.writeTo(func(events []signalbox.Event) error {
+	err := w.writeTo(func(events []signalbox.Event) error {
 		log = append(log, events...)
 		return nil
 	}, 3000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(log) < 2990 || len(log) > 4000 || len(log) != int(a.state.Seq()) {
-		t.Errorf("%d events, want about 3000 and %d", len(log), a.state.Seq())
+	if len(log) < 2990 || len(log) > 4000 || len(log) != int(w.state.Seq()) {
+		t.Errorf("%d events, want about 3000 and %d", len(log), w.state.Seq())
 	}
 	claimable := 0
-	for w := range a.state.Works() {
+	for w := range w.state.Works() {
 		if w.Phase == signalbox.PhaseImplementation && w.Lease == nil {
 			claimable++
 		}
 	}
-	if claimable < backlog-mostOfOne {
+	if claimable < backlog-maxEventsPerCommand {
 		t.Errorf("%d work items for developers, want %d", claimable, backlog)
 	}
 }
 
-func TestPreimageIsWhatIsHashed(t *testing.T) {
+func TestPreimageMatchesHash(t *testing.T) {
 	for _, e := range sealedEvents(200) {
 		if got := signalbox.Hash(sha256.Sum256(appendPreimage(nil, &e))); got != e.Hash {
 			t.Fatalf("event %d, a %s: the preimage has hash %v, want %v", e.Seq, e.Type, got, e.Hash)
@@ -125,7 +125,7 @@ func TestRaceTakesTurns(t *testing.T) {
 	}
 }
 
-func TestTimesIsTheMedianOfRatios(t *testing.T) {
+func TestTimesIsMedianOfRatios(t *testing.T) {
 	r := &racer{amount: 20, seconds: []float64{1, 2, 10}}
 	peer := &racer{amount: 10, seconds: []float64{1, 4, 5}}
 	if got := r.times(peer); got != 2 { // 2, 4 and 1 times as fast
@@ -151,8 +151,8 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestStoresStoreTheSame adds through SQLite alone what a journal must read, and the other way round.
-func TestStoresStoreTheSame(t *testing.T) {
+// TestStoresAreEquivalent checks that a journal reads what each store appended.
+func TestStoresAreEquivalent(t *testing.T) {
 	events := sealedEvents(31)
 	for name, open := range map[string]func(string) (store, func() error, error){"bare": openBareStore, "journal": openJournalStore} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestStoresStoreTheSame(t *testing.T) {
 	}
 }
 
-// TestBareIsAsDurable keeps the contest fair.
+// TestBareIsAsDurable checks that the comparison is fair.
 func TestBareIsAsDurable(t *testing.T) {
 	dir := t.TempDir()
 	_, stop, err := openBareStore(dir)
@@ -208,7 +208,7 @@ func TestBareIsAsDurable(t *testing.T) {
 	}
 }
 
-func TestEngineStoreMakesAnEventEach(t *testing.T) {
+func TestEngineStoreAppendsOneEventPerCommand(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openEngineStore(dir)
 	if err != nil {
@@ -235,34 +235,34 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-func TestSampleWantsWhatCameOfIt(t *testing.T) {
-	hear := func() (said, error) { return said{What: "task-2", At: 1500}, nil }
+func TestSampleChecksReport(t *testing.T) {
+	receive := func() (report, error) { return report{What: "task-2", At: 1500}, nil }
 	do := func() (time.Time, error) { return time.Unix(0, 1000), nil }
 	var w stopwatch
-	if err := w.sample(hear, "task-2", do); err != nil || w.took[0] != 500 {
+	if err := w.sample(receive, "task-2", do); err != nil || w.took[0] != 500 {
 		t.Errorf("took %v, error %v; want 500ns", w.took, err)
 	}
-	if err := w.sample(hear, "task-1", do); err == nil {
-		t.Error("something else was taken for what was waited for")
+	if err := w.sample(receive, "task-1", do); err == nil {
+		t.Error("a report about other work was accepted")
 	}
 }
 
-// TestChildrenSeeTheWholeLog runs every task of a long log on a short one, and notices one that lost an event.
+// TestChildrenSeeTheWholeLog runs every case of a long log on a short one, and checks that a missing event is noticed.
 func TestChildrenSeeTheWholeLog(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openJournalStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAuthor()
-	if err := errors.Join(a.writeTo(add, 1200), stop()); err != nil {
+	w := newWorkload()
+	if err := errors.Join(w.writeTo(add, 1200), stop()); err != nil {
 		t.Fatal(err)
 	}
 	snapshot, err := makeSnapshot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := a.state.Seq()
+	events := w.state.Seq()
 	for _, c := range []*longCase{
 		{name: "start", task: "start"},
 		{name: "start from a snapshot", task: "start", snapshot: snapshot},
@@ -285,7 +285,7 @@ func TestChildrenSeeTheWholeLog(t *testing.T) {
 	}
 }
 
-func TestWatchTaskTellsOfEachEvent(t *testing.T) {
+func TestWatchTaskReportsEachEvent(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openJournalStore(dir)
 	if err != nil {
@@ -300,9 +300,9 @@ func TestWatchTaskTellsOfEachEvent(t *testing.T) {
 		if err := add(events[i : i+1]); err != nil {
 			t.Fatal(err)
 		}
-		told, err := c.hear()
-		if err != nil || told.What != want || told.At == 0 {
-			t.Fatalf("told %+v, error %v; want event %s", told, err, want)
+		got, err := c.receive()
+		if err != nil || got.What != want || got.At == 0 {
+			t.Fatalf("received %+v, error %v; want event %s", got, err, want)
 		}
 	}
 	if err := errors.Join(c.Wait(), stop()); err != nil {

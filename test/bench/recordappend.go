@@ -20,19 +20,19 @@ const (
 
 	callers = 64
 
-	// shortRounds are run for each round of the settings where a run is short: machines have moods.
+	// shortRounds is the number of rounds for each round of the settings, where a run is short and its time varies much.
 	shortRounds = 5
 )
 
-// store adds events at once.
+// store appends events in one call.
 type store func(events []signalbox.Event) error
 
-// lane is a way to add to a log that lies in a folder of its own.
+// lane is one way to append to a log, which has its own folder.
 type lane struct {
 	name        string
-	size, count int // of events at once, and how often in a run
-	before      int // events that the log has at the start; noLog if there is none
-	peer        int // the lane that it is compared with
+	size, count int // events per call, and calls per run
+	before      int // events in the log at the start; noLog means there is no log
+	peer        int // index of the lane to compare with
 	goal        float64
 	open        func(dir string) (add store, stop func() error, err error)
 }
@@ -107,15 +107,16 @@ func printAppend(racers []*racer, rounds int) {
 	t.print(fmt.Sprintf("Durable append (median of %d interleaved rounds)", rounds))
 }
 
-// sealedEvents returns the first events of the author's log.
+// sealedEvents returns the first n events of the workload.
 func sealedEvents(n int) []signalbox.Event {
-	a := newAuthor()
-	events := a.write(n+mostOfOne, a.next)[:n]
+	w := newWorkload()
+	events := w.write(n+maxEventsPerCommand, w.next)[:n]
 	new(ledger.Tail).Seal(events)
 	return events
 }
 
-// openJournalStore seals and appends. Sealing is part of what is measured, and finds the events as it leaves them.
+// openJournalStore returns a store that seals and appends. Sealing is part of the measurement; it does not change events that
+// are already sealed.
 func openJournalStore(dir string) (store, func() error, error) {
 	j, err := openJournal(dir)
 	if err != nil {
@@ -129,7 +130,8 @@ func openJournalStore(dir string) (store, func() error, error) {
 	}, j.Close, nil
 }
 
-// openEngineStore gives a command that makes one event for each of the events, all callers at the same time.
+// openEngineStore returns a store that executes one command, which appends one event, for each of the events. All callers run
+// at the same time.
 func openEngineStore(dir string) (store, func() error, error) {
 	b, err := openBox(dir)
 	if err != nil {
@@ -150,7 +152,7 @@ func openEngineStore(dir string) (store, func() error, error) {
 	}, b.close, nil
 }
 
-// together calls f in so many goroutines, and tells each its number.
+// together calls f(0) to f(n-1) in n goroutines.
 func together(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -161,7 +163,7 @@ func together(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// disk is what every durable append has to pay at least.
+// disk is a file for synced writes, the minimal cost of every durable append.
 type disk struct {
 	*os.File
 	page [4096]byte

@@ -8,19 +8,19 @@ import (
 	"signalbox"
 )
 
-// bare is SQLite as a careful program uses it by itself: one connection, prepared statements, no checks. Database,
-// durability and rows are those of a journal.
+// bare is SQLite as a careful program would use it directly: one connection, prepared statements, no checks. The table, the
+// durability settings and the rows are those of a journal.
 type bare struct {
 	db     *sql.DB
 	insert *sql.Stmt
 }
 
-// bareOptions are what the journal sets for its connections. The write-ahead log is a property of the file.
+// bareOptions are the options of the journal's connections. The write-ahead log is a property of the file.
 const bareOptions = "?_txlock=immediate&_pragma=busy_timeout(100)&_pragma=synchronous(FULL)&_pragma=fullfsync(ON)" +
 	"&_pragma=trusted_schema(OFF)&_pragma=cell_size_check(ON)"
 
 func openBareStore(dir string) (store, func() error, error) {
-	j, err := openJournal(dir) // the same table, made by the same hand
+	j, err := openJournal(dir) // creates the table
 	if err == nil {
 		err = j.Close()
 	}
@@ -42,7 +42,7 @@ func openBareStore(dir string) (store, func() error, error) {
 // append stores the events in one transaction.
 func (b *bare) append(events []signalbox.Event) error {
 	if len(events) == 1 {
-		return insertEvent(b.insert, &events[0]) // which is a transaction by itself
+		return insertEvent(b.insert, &events[0]) // a single statement is a transaction
 	}
 	tx, err := b.db.Begin()
 	if err != nil {

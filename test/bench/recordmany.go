@@ -14,16 +14,16 @@ const (
 	goalStart         = 15.0 // seconds
 	goalStartSnapshot = 2.0
 
-	leastEvents = 20_000 // of a log that has snapshots
-	longRounds  = 3      // at most, of what takes seconds
-	backlog     = 100    // of work that nobody has claimed
+	minEvents  = 20_000 // of a log that has snapshots
+	longRounds = 3      // maximum for measurements that take seconds
+	backlog    = 100    // unclaimed work items at the end of the log
 )
 
-// longCase is something to do with a long log, in a process of its own.
+// longCase is a measurement on a long log, in its own process.
 type longCase struct {
 	name     string
-	goal     float64 // seconds; 0 is none
-	snapshot []byte  // nil is none
+	goal     float64 // seconds; 0 means none
+	snapshot []byte  // nil means none
 	task     string
 	number   int
 
@@ -31,25 +31,25 @@ type longCase struct {
 	resident       int64
 }
 
-// measureManyEvents makes a log of many events, and measures what is done with one: starts, verification, a command.
+// measureManyEvents creates a long log, and measures starts, verification and a command on it.
 func measureManyEvents(dir string, s settings) error {
 	add, stop, err := openJournalStore(dir)
 	if err != nil {
 		return err
 	}
-	a := newAuthor()
+	w := newWorkload()
 	start := time.Now()
-	if err := a.writeTo(add, s.events/8*7); err != nil {
+	if err := w.writeTo(add, s.events/8*7); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	// The engine saves the next one when an eighth of the log is newer, so none in use is older in proportion.
+	// The engine saves a snapshot when an eighth of the log is newer than the last one, so a snapshot is never older than this.
 	oldest, err := makeSnapshot(dir)
 	if err != nil {
 		return err
 	}
 	start = time.Now()
-	if err := errors.Join(a.writeTo(add, s.events), stop()); err != nil {
+	if err := errors.Join(w.writeTo(add, s.events), stop()); err != nil {
 		return err
 	}
 	took += time.Since(start)
@@ -61,9 +61,9 @@ func measureManyEvents(dir string, s settings) error {
 	if err != nil {
 		return err
 	}
-	events, size := a.state.Seq(), database.Size()
+	events, size := w.state.Seq(), database.Size()
 	fmt.Printf("\nLog: %d events about %d work items, written in %.0f s by rules, ledger and journal in appends of 1,000; %d MB on disk, %d bytes an event; snapshot %d MB.\n",
-		events, a.opened, took.Seconds(), size/megabyte, size/int64(events), len(newest)/megabyte)
+		events, w.opened, took.Seconds(), size/megabyte, size/int64(events), len(newest)/megabyte)
 	return compareLong(dir, events, min(s.rounds, longRounds), []*longCase{
 		{name: "start without a snapshot", goal: goalStart, task: "start"},
 		{name: "start from the oldest snapshot, an eighth of the log to fold", goal: goalStartSnapshot, snapshot: oldest, task: "start"},
@@ -74,7 +74,7 @@ func measureManyEvents(dir string, s settings) error {
 	})
 }
 
-// compareLong runs the cases in turn. None may see fewer events than there were before.
+// compareLong runs the cases in turn. Each must see at least as many events as the one before.
 func compareLong(dir string, events uint64, rounds int, cases []*longCase) (err error) {
 	for round := range rounds {
 		for _, c := range cases {
@@ -100,30 +100,26 @@ func compareLong(dir string, events uint64, rounds int, cases []*longCase) (err 
 	return nil
 }
 
-// run returns how many events the child saw.
+// run runs the case in a child, and returns the number of events that the child saw.
 func (c *longCase) run(dir string, events uint64) (uint64, error) {
 	if err := putSnapshot(dir, c.snapshot); err != nil {
 		return 0, err
 	}
 	start := time.Now()
-	child, err := startChild(c.task, dir, c.number)
+	r, process, err := runChild(c.task, dir, c.number)
 	if err != nil {
 		return 0, err
 	}
-	told, err := child.hear()
-	if err := errors.Join(err, child.Wait()); err != nil {
-		return 0, err
-	}
-	seconds, cpu := time.Since(start).Seconds(), child.ProcessState.UserTime()+child.ProcessState.SystemTime()
-	if told.Events < events {
-		return 0, fmt.Errorf("%d events, want %d", told.Events, events)
+	seconds, cpu := time.Since(start).Seconds(), process.UserTime()+process.SystemTime()
+	if r.Events < events {
+		return 0, fmt.Errorf("%d events, want %d", r.Events, events)
 	}
 	c.seconds, c.cores = append(c.seconds, seconds), append(c.cores, cpu.Seconds()/seconds)
-	c.resident = max(c.resident, told.Resident)
-	return told.Events, nil
+	c.resident = max(c.resident, r.Resident)
+	return r.Events, nil
 }
 
-// makeSnapshot returns the snapshot that an engine saves when it has folded the whole log.
+// makeSnapshot returns the snapshot of the whole log that an engine saves.
 func makeSnapshot(dir string) ([]byte, error) {
 	if err := putSnapshot(dir, nil); err != nil {
 		return nil, err
@@ -147,16 +143,16 @@ func putSnapshot(dir string, snapshot []byte) error {
 	return os.WriteFile(name, snapshot, 0o600)
 }
 
-// writeTo goes on until the log has about so many events; the last are a backlog.
-func (a *author) writeTo(add store, events int) error {
-	for told := 0; int(a.state.Seq())+backlog < events; {
-		if err := add(a.write(journal.MaxAppend, a.next)); err != nil {
+// writeTo appends until the log has about the given number of events. The last ones are a backlog of open work.
+func (w *workload) writeTo(add store, events int) error {
+	for reported := 0; int(w.state.Seq())+backlog < events; {
+		if err := add(w.write(journal.MaxAppend, w.next)); err != nil {
 			return err
 		}
-		if hundreds := int(a.state.Seq()) / 100_000; hundreds > told {
-			told = hundreds
-			progress("many events: %d of %d", a.state.Seq(), events)
+		if hundreds := int(w.state.Seq()) / 100_000; hundreds > reported {
+			reported = hundreds
+			progress("many events: %d of %d", w.state.Seq(), events)
 		}
 	}
-	return add(a.write(backlog, a.backlog))
+	return add(w.write(backlog, w.backlog))
 }

@@ -17,7 +17,7 @@ const (
 	verifyEvents = 1 << 16
 )
 
-// compareVerify sets the verification of events in memory beside SHA-256 over the bytes that their hashes are made of.
+// compareVerify compares the verification of events in memory with SHA-256 over the bytes that their hashes cover.
 func compareVerify(_ string, s settings) error {
 	events := sealedEvents(verifyEvents)
 	preimages := make([][]byte, len(events))
@@ -67,7 +67,7 @@ func compareVerify(_ string, s settings) error {
 	return nil
 }
 
-// appendPreimage appends what the hash of an event is made of, as docs/ledger-format.md says.
+// appendPreimage appends the bytes that the hash of an event covers, as docs/ledger-format.md specifies.
 func appendPreimage(dst []byte, e *signalbox.Event) []byte {
 	dst = append(dst, "signalbox/event/v1\n"...)
 	for _, field := range [][]byte{

@@ -19,20 +19,20 @@ const (
 	goalWake     = 5 * time.Millisecond
 
 	samplesARound = 100
-	// idle is the pause before each sample, in which whoever waits begins to.
+	// idle is the pause before each sample, in which the other side starts to wait.
 	idle = 4 * time.Millisecond
 )
 
-// claimTask waits for work and claims it, so many times.
-func claimTask(dir string, times int, tell func(said) error) error {
+// claimTask waits for work and claims it, the given number of times.
+func claimTask(dir string, times int, send func(report) error) error {
 	b, err := openBox(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(claimAll(b.engine, times, tell), b.close())
+	return errors.Join(claimAll(b.engine, times, send), b.close())
 }
 
-func claimAll(e *engine.Engine, times int, tell func(said) error) error {
+func claimAll(e *engine.Engine, times int, send func(report) error) error {
 	for i := range times {
 		id := fmt.Sprintf("%d-%d", os.Getpid(), i)
 		claim := rules.Claim{Role: signalbox.RoleDeveloper, Session: id, Actor: "developer-1", Lease: id}
@@ -40,15 +40,15 @@ func claimAll(e *engine.Engine, times int, tell func(said) error) error {
 		if err != nil {
 			return err
 		}
-		if err := tell(said{What: answer.Work, At: time.Now().UnixNano(), Events: answer.Seq}); err != nil {
+		if err := send(report{What: answer.Work, At: time.Now().UnixNano(), Events: answer.Seq}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// watchTask tells when it has an event, for each of so many.
-func watchTask(dir string, times int, tell func(said) error) error {
+// watchTask reports the time at which it receives each of the given number of events.
+func watchTask(dir string, times int, send func(report) error) error {
 	j, err := openJournal(dir)
 	if err != nil {
 		return err
@@ -59,20 +59,18 @@ func watchTask(dir string, times int, tell func(said) error) error {
 			return err
 		}
 		now := time.Now().UnixNano()
-		if err := tell(said{What: strconv.FormatUint(e.Seq, 10), At: now}); err != nil || e.Seq == uint64(times) {
+		if err := send(report{What: strconv.FormatUint(e.Seq, 10), At: now}); err != nil || e.Seq == uint64(times) {
 			return err
 		}
 	}
 	return nil
 }
 
-// stopwatch collects how long things took. To know what the machine makes of any time, it also has by how much too long
-// the pauses were in which nothing happened.
+// stopwatch collects latencies. It also records by how much idle pauses were too long, which is the machine's own latency.
 type stopwatch struct{ took, overslept []time.Duration }
 
-// sample does something after a pause, and notes how long it took from the time that do returns until what was to come of it
-// had come.
-func (w *stopwatch) sample(hear func() (said, error), what string, do func() (time.Time, error)) error {
+// sample calls do after a pause, and records the time from the start that do returns until the expected report.
+func (w *stopwatch) sample(receive func() (report, error), what string, do func() (time.Time, error)) error {
 	slept := time.Now()
 	time.Sleep(idle)
 	w.overslept = append(w.overslept, time.Since(slept)-idle)
@@ -80,19 +78,19 @@ func (w *stopwatch) sample(hear func() (said, error), what string, do func() (ti
 	if err != nil {
 		return err
 	}
-	told, err := hear()
-	if err == nil && told.What != what {
-		err = fmt.Errorf("heard of %q, want %q", told.What, what)
+	r, err := receive()
+	if err == nil && r.What != what {
+		err = fmt.Errorf("the report is about %q, want %q", r.What, what)
 	}
-	w.took = append(w.took, time.Duration(told.At-start.UnixNano()))
+	w.took = append(w.took, time.Duration(r.At-start.UnixNano()))
 	return err
 }
 
-// latencies are a row of samples.
+// latencies is a row of the table.
 type latencies struct {
 	name string
 	took []time.Duration
-	goal time.Duration // of the 99th percentile; 0 is none
+	goal time.Duration // for the 99th percentile; 0 means none
 }
 
 func printLatencies(title, header string, rows ...latencies) {
@@ -101,8 +99,8 @@ func printLatencies(title, header string, rows ...latencies) {
 	milliseconds := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
 	for _, l := range rows {
 		cells := []string{l.name, fmt.Sprint(len(l.took))}
-		for _, hundredths := range []int{50, 90, 99} {
-			cells = append(cells, milliseconds(percentile(l.took, hundredths)))
+		for _, percent := range []int{50, 90, 99} {
+			cells = append(cells, milliseconds(percentile(l.took, percent)))
 		}
 		goal := ""
 		if l.goal > 0 {
@@ -113,7 +111,7 @@ func printLatencies(title, header string, rows ...latencies) {
 	t.print(title)
 }
 
-// timeHandOver measures from handing in an exit signal until the next worker, who waits, has claimed the work.
+// timeHandOver measures the time from submitting an exit signal until the next worker, who is waiting, has claimed the work.
 func timeHandOver(dir string, s settings) error {
 	var inside, across stopwatch
 	var syncs []time.Duration
@@ -121,7 +119,7 @@ func timeHandOver(dir string, s settings) error {
 	if err := errors.Join(handOver(dir, false, samples, &inside, &syncs), handOver(dir, true, samples, &across, &syncs)); err != nil {
 		return err
 	}
-	printLatencies("Hand-over", "exit signal handed in → next worker has claimed",
+	printLatencies("Hand-over", "exit signal submitted → next worker has claimed",
 		latencies{"in one process", inside.took, goalHandOver + percentile(syncs, 99)},
 		latencies{"across processes", across.took, goalAcross},
 		latencies{"two writes of 4 KiB, each synced, meanwhile", syncs, 0},
@@ -129,7 +127,7 @@ func timeHandOver(dir string, s settings) error {
 	return nil
 }
 
-// handOver hands in exit signals, one at a time, and after each writes to the disk twice.
+// handOver submits exit signals, one at a time, and writes to the disk twice after each.
 func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.Duration) error {
 	progress("hand-over, across processes: %v", across)
 	dir, err := folderIn(dir, fmt.Sprint(across))
@@ -147,16 +145,16 @@ func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.
 	if err := together(samples, b.draft); err != nil {
 		return err
 	}
-	hear, wait, err := b.claim(dir, across, samples)
+	receive, wait, err := b.claim(dir, across, samples)
 	if err != nil {
 		return err
 	}
-	exits := newAuthor()
+	exits := newWorkload()
 	for i := range samples {
-		if err := b.engine.Refresh(context.Background()); err != nil { // as one that follows would have done
+		if err := b.engine.Refresh(context.Background()); err != nil { // as an engine that follows the journal would have done
 			return err
 		}
-		err := w.sample(hear, workID(i), func() (time.Time, error) {
+		err := w.sample(receive, workID(i), func() (time.Time, error) {
 			start := time.Now()
 			_, err := b.engine.Do(context.Background(), exits.exit(workID(i), signalbox.PhaseDraft, signalbox.ExitCompleted))
 			return start, err
@@ -172,7 +170,7 @@ func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.
 
 func workID(i int) string { return fmt.Sprintf("task-%d", i) }
 
-// draft opens work in DRAFT, and claims it in a session of the same name.
+// draft opens work in DRAFT, and claims it in a session with the same name.
 func (b *benchBox) draft(i int) error {
 	id := workID(i)
 	_, err := b.engine.Do(context.Background(), rules.OpenWork{Work: id, Title: "Show the total", Phase: signalbox.PhaseDraft, Actor: "operator"})
@@ -182,27 +180,27 @@ func (b *benchBox) draft(i int) error {
 	return err
 }
 
-// claim begins to claim what there is for developers, so many times, through the same engine or that of another process.
-func (b *benchBox) claim(dir string, across bool, times int) (hear func() (said, error), wait func() error, err error) {
+// claim starts to claim work for developers, the given number of times, with the same engine or in another process.
+func (b *benchBox) claim(dir string, across bool, times int) (receive func() (report, error), wait func() error, err error) {
 	if across {
 		c, err := startChild("claim", dir, times)
 		if err != nil {
 			return nil, nil, err
 		}
-		return c.hear, c.Wait, nil
+		return c.receive, c.Wait, nil
 	}
-	claims, ended := make(chan said, times), make(chan error, 1)
+	claims, ended := make(chan report, times), make(chan error, 1)
 	go func() {
 		defer close(claims)
-		ended <- claimAll(b.engine, times, func(s said) error {
-			claims <- s
+		ended <- claimAll(b.engine, times, func(r report) error {
+			claims <- r
 			return nil
 		})
 	}()
-	return func() (said, error) { return <-claims, nil }, func() error { return <-ended }, nil
+	return func() (report, error) { return <-claims, nil }, func() error { return <-ended }, nil
 }
 
-// timeWake measures from an append's return until another process has the event.
+// timeWake measures the time from the return of Append until another process has the event.
 func timeWake(dir string, s settings) error {
 	progress("wake")
 	events := sealedEvents(samplesARound*s.rounds + 1)
@@ -216,7 +214,7 @@ func timeWake(dir string, s settings) error {
 	}
 	var w stopwatch
 	for i := range events {
-		err := w.sample(c.hear, fmt.Sprint(i+1), func() (time.Time, error) {
+		err := w.sample(c.receive, fmt.Sprint(i+1), func() (time.Time, error) {
 			err := add(events[i : i+1])
 			return time.Now(), err
 		})
@@ -224,7 +222,7 @@ func timeWake(dir string, s settings) error {
 			return err
 		}
 	}
-	// At the first event the child may not have watched yet.
+	// The child may not have watched yet at the first event.
 	printLatencies("Wake", "append returned → another process has the event", latencies{"through the journal", w.took[1:], goalWake},
 		latencies{fmt.Sprintf("a pause of %v is too long by", idle), w.overslept, 0})
 	return errors.Join(c.Wait(), stop())

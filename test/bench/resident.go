@@ -2,33 +2,26 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"strconv"
 
 	"signalbox"
 )
 
 const goalResident = 32 // MB
 
-// residentMode as the first argument makes this program a child that scans one input and tells its peak memory. A
-// process of its own, because the peak of a process never falls.
-const residentMode = "measure-resident"
-
+// residentCase is an input whose scan is measured in its own process, because the peak memory of a process never falls.
 type residentCase struct {
 	name   string
 	title  string
 	format signalbox.Format
-	// long tells whether size is that of a single line.
+	// long means that size is that of a single line.
 	long bool
 	open func(size int64) *input
 }
 
-// input is made while it is read. planted is filled in by the end.
+// input is generated while it is read. planted is complete at its end.
 type input struct {
 	io.Reader
 	planted *[]planted
@@ -65,7 +58,7 @@ func longText(size int64) *input {
 	), &plantedLastWords}
 }
 
-// longToolResult is a claude stream with a tool result that quotes a signal, and a text that signals.
+// longToolResult is a claude stream with a tool result that quotes a signal, and a text with a signal.
 func longToolResult(size int64) *input {
 	e := envelope{format: signalbox.FormatClaude}
 	quoted := appendEscaped(nil, []byte("AUDIT_PASSED: quoted-1\n"))
@@ -80,70 +73,39 @@ func joined(all ...[]byte) io.Reader {
 	return bytes.NewReader(bytes.Join(all, nil))
 }
 
-// residentReport is what the child prints. Resident is 0 where the system does not tell.
-type residentReport struct {
-	Bytes    int64 `json:"bytes"`
-	Heard    int   `json:"heard"`
-	Resident int64 `json:"resident"`
-}
-
-func (r *residentReport) peak() string {
-	if r.Resident == 0 {
-		return "not measured"
-	}
-	return fmt.Sprintf("%.1f", float64(r.Resident)/megabyte)
-}
-
-func (r *residentReport) verdict() string {
-	if r.Resident == 0 {
-		return ""
-	}
-	return verdict(fmt.Sprintf("≤ %d MB", goalResident), r.Resident <= goalResident*megabyte)
-}
-
-func measureResident(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%s: want a case and a size", residentMode)
-	}
-	size, err := strconv.ParseInt(args[1], 10, 64)
-	if err != nil {
-		return err
-	}
+// scanTask scans the resident case with the given name.
+func scanTask(name string, size int, send func(report) error) error {
 	for _, c := range residentCases {
-		if c.name == args[0] {
-			report, err := c.measure(size)
+		if c.name == name {
+			r, err := c.measure(int64(size))
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.title, err)
 			}
-			return json.NewEncoder(os.Stdout).Encode(report)
+			return send(r)
 		}
 	}
-	return fmt.Errorf("no case %q", args[0])
+	return fmt.Errorf("no case %q", name)
 }
 
-func (c *residentCase) measure(size int64) (report residentReport, err error) {
+func (c *residentCase) measure(size int64) (r report, err error) {
 	in := c.open(size)
 	var l listener
-	report.Bytes, err = listen(in, c.format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
+	r.Bytes, err = listen(in, c.format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
 		l.want = *in.planted
 		l.take(signals)
 	})
 	if err != nil {
-		return report, err
+		return r, err
 	}
 	if err := l.verdict(); err != nil {
-		return report, err
+		return r, err
 	}
-	report.Heard = l.heard
-	report.Resident, err = peakResident()
-	return report, err
+	r.Signals = l.found
+	r.Resident, err = peakResident()
+	return r, err
 }
 
 func compareResident(s settings) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	var t table
 	t.row("input", "MB", "signals", "peak resident MB", "goal")
 	var wrong []error
@@ -153,19 +115,18 @@ func compareResident(s settings) error {
 			size = s.line
 		}
 		progress("resident memory: %s", c.title)
-		var report residentReport
-		cmd := exec.Command(self, residentMode, c.name, strconv.FormatInt(size, 10))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err == nil {
-			err = json.Unmarshal(out, &report)
-		}
+		r, _, err := runChild("scan", c.name, int(size))
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("resident memory, %s: %w", c.title, err))
 			t.row(c.title, fmt.Sprint(size/megabyte), "", "", "wrong result")
 			continue
 		}
-		t.row(c.title, fmt.Sprint(report.Bytes/megabyte), fmt.Sprint(report.Heard), report.peak(), report.verdict())
+		peak, goal := "not measured", ""
+		if r.Resident > 0 {
+			peak = fmt.Sprintf("%.1f", float64(r.Resident)/megabyte)
+			goal = verdict(fmt.Sprintf("≤ %d MB", goalResident), r.Resident <= goalResident*megabyte)
+		}
+		t.row(c.title, fmt.Sprint(r.Bytes/megabyte), fmt.Sprint(r.Signals), peak, goal)
 	}
 	t.print("Resident memory of a process that scans a stream")
 	return errors.Join(wrong...)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// peakResident reads the high-water mark of this process alone: what getrusage tells on Linux begins with the
-// parent's.
+// peakResident returns the peak memory of this process. It does not use getrusage, whose figure on Linux starts with the
+// parent's peak.
 func peakResident() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // regexpPart is how much of the transcript Go's regexp reads: all of it would take minutes.
 const regexpPart = 10 * megabyte
 
-// patterns are the regular expressions with which the line signals were first defined.
+// patterns returns the regular expressions that define the line signals.
 func patterns() []string {
 	var all []string
 	for _, s := range signalbox.LineSignals() {
@@ -40,13 +40,13 @@ func newRipgrep(m material) *contestant {
 	}
 	args = append(args, m.path)
 	want := countLineSignals(m.planted, m.size)
-	return &contestant{name: "ripgrep " + ripgrepVersion(path), size: m.size, run: func() error {
+	return newContestant("ripgrep "+ripgrepVersion(path), m.size, func() error {
 		out, err := exec.Command(path, args...).Output()
 		if err != nil {
 			return err
 		}
 		return mustFind(strings.TrimSpace(string(out)), want)
-	}}
+	})
 }
 
 func ripgrepVersion(path string) string {
@@ -74,7 +74,7 @@ func mustFind(found string, want int) error {
 	return nil
 }
 
-// newRegexps searches with one pattern after the other, as the definition does, and with all in one.
+// newRegexps returns two contestants: one searches for the patterns one after the other, the other for all in one.
 func newRegexps(m material) ([]*contestant, error) {
 	part, err := m.head(regexpPart)
 	if err != nil {
@@ -87,13 +87,13 @@ func newRegexps(m material) ([]*contestant, error) {
 			compiled = append(compiled, regexp.MustCompile("(?m)"+p))
 		}
 		name = fmt.Sprintf("Go regexp, %s (first %.1f MB)", name, float64(len(part))/megabyte)
-		return &contestant{name: name, size: int64(len(part)), run: func() error {
+		return newContestant(name, int64(len(part)), func() error {
 			found := 0
 			for _, re := range compiled {
 				found += len(re.FindAllIndex(part, -1))
 			}
 			return mustFind(strconv.Itoa(found), want)
-		}}
+		})
 	}
 	return []*contestant{
 		search("nineteen patterns in turn", patterns()...),
@@ -101,7 +101,7 @@ func newRegexps(m material) ([]*contestant, error) {
 	}, nil
 }
 
-// head reads the first bytes of the file, up to a block that holds a signal, so that none is cut in two.
+// head reads the first bytes of the file, up to a block with a signal, so that no signal is cut in two.
 func (m *material) head(limit int64) ([]byte, error) {
 	end := m.size
 	if end > limit {

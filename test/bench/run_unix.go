@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	planLanes = 10 // chains of tasks that can run side by side
+	planLanes = 10 // chains of tasks that can run in parallel
 	bareTasks = 50
 )
 
@@ -121,7 +121,7 @@ func (s *runSite) command(dir string, env []string, args ...string) error {
 	return nil
 }
 
-// measured returns what each of some tasks costs when do carries them out.
+// measured calls do, which does a number of tasks, and returns the cost per task.
 func measured(tasks int, do func() error) (runCost, error) {
 	start, before := time.Now(), childTime()
 	err := do()
@@ -138,7 +138,7 @@ func planRun(dir, program string, tasks int) (runCost, error) {
 	return measured(tasks, func() error { return s.command(s.repo(), nil, program, "run", "plan.md", "--no-wait", "--plain") })
 }
 
-// bareRun does for each task what signalbox has git and agents do, one after the other, and nothing else.
+// bareRun runs for each task the git commands and agents that signalbox runs, one after the other, and nothing else.
 func bareRun(dir, program string) (runCost, error) {
 	s, err := newRunSite(dir, program, bareTasks)
 	if err != nil {
@@ -166,7 +166,7 @@ func bareRun(dir, program string) (runCost, error) {
 	})
 }
 
-// childTime returns the CPU time of all processes that ended, and of theirs.
+// childTime returns the CPU time of all child processes that have ended, including their own children.
 func childTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {

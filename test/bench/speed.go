@@ -2,15 +2,12 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"signalbox"
 )
@@ -20,20 +17,18 @@ const (
 	goalJSON    = 300 // MB/s
 )
 
-// contestant is one way to go through the transcript.
+// contestant is one way to scan the transcript. Its amount is in bytes.
 type contestant struct {
-	name    string
-	size    int64
-	goal    float64 // MB/s; 0 means none
-	plain   bool    // compared with ripgrep
-	run     func() error
-	seconds []float64
-	err     error
+	racer
+	goal  float64 // MB/s; 0 means none
+	plain bool    // compared with ripgrep
 }
 
-func (c *contestant) speed() float64 { return float64(c.size) / megabyte / median(c.seconds) }
+func newContestant(name string, size int64, run func() error) *contestant {
+	return &contestant{racer: racer{name: name, amount: int(size), run: run}}
+}
 
-// scans are this scanner's contests. The others read the file of the first.
+// scans are the inputs of our scanner. The rivals read the file of the first.
 var scans = []struct {
 	name   string
 	format signalbox.Format
@@ -48,7 +43,7 @@ var scans = []struct {
 	{"signalbox, opencode stream", signalbox.FormatOpencode, rare, goalJSON},
 }
 
-// material is the transcript as a file in one format.
+// material is a file with the transcript in one format.
 type material struct {
 	path    string
 	format  signalbox.Format
@@ -80,22 +75,17 @@ func compareSpeed(s settings) error {
 	if err != nil {
 		return err
 	}
-	for round := range s.rounds {
-		progress("speed: round %d of %d", round+1, s.rounds)
-		for _, c := range contestants {
-			runtime.GC()
-			start := time.Now()
-			err := c.run()
-			c.seconds = append(c.seconds, time.Since(start).Seconds())
-			if err != nil && c.err == nil {
-				c.err = fmt.Errorf("%s: %w", c.name, err)
-			}
-		}
+	var racers []*racer
+	for _, c := range contestants {
+		racers = append(racers, &c.racer)
 	}
-	return printSpeed(contestants, ripgrep, s.rounds)
+	err = race("speed", s.rounds, racers...)
+	printSpeed(contestants, ripgrep, s.rounds)
+	return err
 }
 
-// contestantsIn writes the files they read, and returns ripgrep also by itself: nil where it is not installed.
+// contestantsIn writes the input files, and returns all contestants. The second result is ripgrep, or nil if it is not
+// installed.
 func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contestant, err error) {
 	var materials []material
 	for i, s := range scans {
@@ -104,7 +94,9 @@ func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contesta
 			return nil, nil, err
 		}
 		materials = append(materials, m)
-		all = append(all, &contestant{name: s.name, size: m.size, goal: s.goal, plain: i == 0, run: m.scan})
+		c := newContestant(s.name, m.size, m.scan)
+		c.goal, c.plain = s.goal, i == 0
+		all = append(all, c)
 	}
 	plain := materials[0]
 	lines, err := plain.countLines()
@@ -120,10 +112,10 @@ func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contesta
 	if err != nil {
 		return nil, nil, err
 	}
-	walk := &contestant{name: "bare walk over line ends", size: plain.size, run: func() error {
+	walk := newContestant("bare walk over line ends", plain.size, func() error {
 		_, err := plain.countLines()
 		return err
-	}}
+	})
 	return append(append(all, regexps...), walk), ripgrep, nil
 }
 
@@ -140,25 +132,22 @@ func (m *material) scan() error {
 	return l.verdict()
 }
 
-func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) error {
+func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) {
 	walk := contestants[len(contestants)-1]
 	var t table
 	t.row("contestant", "MB", "MB/s", "slowest–fastest", "× ripgrep", "× line walk", "goal")
-	var wrong []error
 	for _, c := range contestants {
 		times := "–"
 		if ripgrep != nil {
-			times = fmt.Sprintf("%.2f", c.speed()/ripgrep.speed())
+			times = fmt.Sprintf("%.2f", c.times(&ripgrep.racer))
 		}
-		wrong = append(wrong, c.err)
-		t.row(c.name, fmt.Sprint(c.size/megabyte), fmt.Sprintf("%.0f", c.speed()), c.spread(), times,
-			fmt.Sprintf("%.2f", c.speed()/walk.speed()), c.verdict(ripgrep))
+		cells := slices.Insert(c.cells(megabyte), 1, fmt.Sprint(c.amount/megabyte))
+		t.row(append(cells, times, fmt.Sprintf("%.2f", c.times(&walk.racer)), c.verdict(ripgrep))...)
 	}
 	if ripgrep == nil {
 		t.row("ripgrep", "", "not installed", "", "", "", "")
 	}
 	t.print(fmt.Sprintf("Speed (median of %d interleaved rounds)", rounds))
-	return errors.Join(wrong...)
 }
 
 func (c *contestant) verdict(ripgrep *contestant) string {
@@ -167,15 +156,10 @@ func (c *contestant) verdict(ripgrep *contestant) string {
 	}
 	var goals []string
 	if c.goal > 0 {
-		goals = append(goals, verdict(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed() >= c.goal))
+		goals = append(goals, verdict(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed(megabyte) >= c.goal))
 	}
 	if c.plain && ripgrep != nil {
-		goals = append(goals, verdict(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep), c.speed() >= goalRipgrep*ripgrep.speed()))
+		goals = append(goals, verdict(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep), c.times(&ripgrep.racer) >= goalRipgrep))
 	}
 	return strings.Join(goals, "; ")
-}
-
-func (c *contestant) spread() string {
-	mb := float64(c.size) / megabyte
-	return fmt.Sprintf("%.0f–%.0f", mb/slices.Max(c.seconds), mb/slices.Min(c.seconds))
 }

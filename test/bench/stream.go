@@ -6,9 +6,9 @@ import (
 	"signalbox"
 )
 
-// stream reads pieces that are made while it is read.
+// stream is a reader whose content is generated piece by piece.
 type stream struct {
-	// next returns a piece that is valid until the following call, empty at the end.
+	// next returns a piece that is valid until the next call; an empty piece is the end.
 	next   func() []byte
 	unread []byte
 }
@@ -31,7 +31,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// newStream reads a generated transcript as an agent program of that format prints it.
+// newStream returns a reader of a generated transcript, as an agent program with that format prints it.
 func newStream(blocks *generator, format signalbox.Format) *stream {
 	e := envelope{format: format}
 	buf := e.begin(nil)
@@ -52,7 +52,7 @@ func newStream(blocks *generator, format signalbox.Format) *stream {
 	return &stream{next, buf}
 }
 
-// repeat reads whole copies of piece, at least size bytes in all.
+// repeat returns a reader of whole copies of piece, at least size bytes in total.
 func repeat(piece []byte, size int64) *stream {
 	return &stream{next: func() []byte {
 		if size <= 0 {

@@ -21,7 +21,7 @@ func (t table) print(title string) {
 	}
 }
 
-// verdict shows a goal and whether it was met.
+// verdict formats a goal and whether it was met.
 func verdict(goal string, met bool) string {
 	if met {
 		return goal + ": ok"

@@ -16,7 +16,7 @@ const (
 	goalRecorded = 250.0
 )
 
-// tickRow is one kind of tree, ticked again and again.
+// tickRow is a tree that is ticked repeatedly.
 type tickRow struct {
 	name   string
 	nodes  int // visited by each tick
@@ -56,7 +56,7 @@ func compareTrees(s settings) error {
 // measure ticks for about a twentieth of a second.
 func (r *tickRow) measure() error {
 	ticks := max(1, 1_000_000/r.nodes)
-	if err := r.tick(); err != nil { // buffers grow now
+	if err := r.tick(); err != nil { // let buffers grow
 		return err
 	}
 	var before, after runtime.MemStats
