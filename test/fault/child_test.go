@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// child is a process that runs a part of these tests.
+// child is the test binary, running one of the children functions.
 type child struct {
 	cmd    *exec.Cmd
 	name   string
 	stdin  io.WriteCloser
-	lines  *bufio.Scanner // what it prints
-	stderr bytes.Buffer   // once it has ended
+	lines  *bufio.Scanner // of its standard output
+	stderr bytes.Buffer   // complete once it has ended
 }
 
-// startChild starts the test binary as a child. It is killed, if it has not ended, when the test ends.
+// startChild starts the test binary as a child. If it still runs when the test ends, it is killed.
 func startChild(t testing.TB, mode string, args ...string) *child {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), childVariable+"="+mode,
-		"GORACE=atexit_sleep_ms=0") // the race detector would make every process wait a second
+		"GORACE=atexit_sleep_ms=0") // otherwise the race detector delays every exit by a second
 	c := &child{cmd: cmd, name: fmt.Sprint(mode, args)}
 	cmd.Stderr = &c.stderr
 	stdin, err := cmd.StdinPipe()
@@ -42,25 +42,25 @@ func startChild(t testing.TB, mode string, args ...string) *child {
 	return c
 }
 
-// tell sends the child a line.
-func (c *child) tell(t testing.TB, line string) {
+// send writes a line to the child's standard input.
+func (c *child) send(t testing.TB, line string) {
 	t.Helper()
 	if _, err := fmt.Fprintln(c.stdin, line); err != nil {
 		t.Fatalf("%s: %v", c.name, err)
 	}
 }
 
-// hear returns the next line that the child prints.
-func (c *child) hear(t testing.TB) string {
+// receive returns the next line that the child prints.
+func (c *child) receive(t testing.TB) string {
 	t.Helper()
 	if !c.lines.Scan() {
 		c.cmd.Wait()
-		t.Fatalf("%s: it said no more: %v\n%s", c.name, c.lines.Err(), &c.stderr)
+		t.Fatalf("%s: it printed no further line: %v\n%s", c.name, c.lines.Err(), &c.stderr)
 	}
 	return c.lines.Text()
 }
 
-// end lets the child end by itself, and returns the lines that it still prints.
+// end closes the child's standard input, waits for its end, and returns the lines that it still prints.
 func (c *child) end(t testing.TB) (rest []string) {
 	t.Helper()
 	c.stdin.Close()

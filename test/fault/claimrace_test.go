@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/durable"
 )
 
-// claimChild claims each work item that it is told, as a session of its own, and says what came of it.
+// claimChild claims each work item that it reads from standard input, in its own session, and prints the result.
 func claimChild(ctx context.Context, args []string) error {
 	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
 	if err != nil {
@@ -26,8 +26,8 @@ func claimChild(ctx context.Context, args []string) error {
 	}
 	defer b.Close()
 	fmt.Println("ready")
-	for told := bufio.NewScanner(os.Stdin); told.Scan(); {
-		answer, err := b.Engine.Do(ctx, claimOf(told.Text(), args[2]))
+	for works := bufio.NewScanner(os.Stdin); works.Scan(); {
+		answer, err := b.Engine.Do(ctx, claimOf(works.Text(), args[2]))
 		refused := (*signalbox.Error)(nil)
 		switch {
 		case err == nil:
@@ -45,7 +45,7 @@ func claimOf(work, session string) rules.Claim {
 	return rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: session, Actor: "tester", Lease: "l-" + session}
 }
 
-// TestOneClaimWins lets many processes claim the same work at the same time, again and again.
+// TestOneClaimWins lets many processes claim the same work at the same time, repeatedly.
 func TestOneClaimWins(t *testing.T) {
 	claimers, rounds := sized(16, 64), sized(25, 300)
 	s := newSite(t)
@@ -55,24 +55,22 @@ func TestOneClaimWins(t *testing.T) {
 		processes = append(processes, startChild(t, "claim", s.box, s.keyFile, fmt.Sprintf("s-%d", i)))
 	}
 	for _, c := range processes {
-		c.hear(t) // ready
+		c.receive(t) // ready
 	}
 	epochs := map[string]uint64{}
 	for round := range rounds {
 		work := fmt.Sprintf("task-%d", round)
-		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: work, Actor: "tester"}); err != nil {
-			t.Fatal(err)
-		}
+		openWork(t, b, work)
 		for _, c := range processes {
-			c.tell(t, work)
+			c.send(t, work)
 		}
 		refused, granted := 0, uint64(0)
 		for _, c := range processes {
-			said := c.hear(t)
-			if said == fmt.Sprint("refused ", signalbox.CodeConflict) {
+			line := c.receive(t)
+			if line == fmt.Sprint("refused ", signalbox.CodeConflict) {
 				refused++
-			} else if _, err := fmt.Sscanf(said, "granted %d", &granted); err != nil {
-				t.Errorf("%s: %s", work, said)
+			} else if _, err := fmt.Sscanf(line, "granted %d", &granted); err != nil {
+				t.Errorf("%s: %s", work, line)
 			}
 		}
 		if refused != claimers-1 || granted == 0 {
@@ -83,11 +81,11 @@ func TestOneClaimWins(t *testing.T) {
 	for _, c := range processes {
 		c.end(t)
 	}
-	onlyGrants(t, s.mustVerify(t), epochs)
+	checkGrants(t, s.mustVerify(t), epochs)
 }
 
-// onlyGrants checks that the ledger has one grant for each work item, under the epoch that was answered.
-func onlyGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64) {
+// checkGrants checks that the ledger has one grant for each work item, with the epoch from the answer.
+func checkGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64) {
 	t.Helper()
 	granted := map[string]uint64{}
 	for _, e := range events {
@@ -99,7 +97,7 @@ func onlyGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64
 		}
 	}
 	if len(granted) != len(epochs) {
-		t.Errorf("the ledger has %d grants, %d were answered", len(granted), len(epochs))
+		t.Errorf("the ledger has %d grants, want %d", len(granted), len(epochs))
 	}
 	for work, epoch := range epochs {
 		if granted[work] != epoch {
@@ -108,12 +106,12 @@ func onlyGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64
 	}
 }
 
-// TestOneClaimCommandWins is the same with plain commands. They are held in the writers' queue until all have started.
+// TestOneClaimCommandWins does the same with commands. The writers' lock holds them back until all have started.
 func TestOneClaimCommandWins(t *testing.T) {
 	claimers := sized(16, 64)
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
-	queue, err := durable.Acquire(t.Context(), s.file("ledger.lock"))
+	lock, err := durable.Acquire(t.Context(), s.file("ledger.lock"))
 	check(t, err)
 	commands := make([]*exec.Cmd, claimers)
 	answers := make([]strings.Builder, claimers)
@@ -122,7 +120,7 @@ func TestOneClaimCommandWins(t *testing.T) {
 		commands[i].Stdout = &answers[i]
 		check(t, commands[i].Start())
 	}
-	check(t, queue.Release())
+	check(t, lock.Release())
 	statuses := map[int]int{}
 	epochs := map[string]uint64{}
 	for i, cmd := range commands {
@@ -136,10 +134,10 @@ func TestOneClaimCommandWins(t *testing.T) {
 	if statuses[0] != 1 || statuses[4] != claimers-1 {
 		t.Errorf("exit statuses %v, want 0 once and 4 for the others", statuses)
 	}
-	onlyGrants(t, s.mustVerify(t), epochs)
+	checkGrants(t, s.mustVerify(t), epochs)
 }
 
-// TestStaleExit sends exit signals under leases that are over, also several at the same time.
+// TestStaleExit submits exit signals under leases that are over, several at the same time.
 func TestStaleExit(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -149,7 +147,7 @@ func TestStaleExit(t *testing.T) {
 			s.must(t, "work", "release", "task-1", "--session", "first", "--epoch", epoch)
 			s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "second")
 		}},
-		{"taken away", func(t *testing.T, s *site, _ string) {
+		{"revoked", func(t *testing.T, s *site, _ string) {
 			s.must(t, "work", "release", "task-1", "--reason", "it hangs")
 			s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "second")
 		}},
@@ -166,7 +164,7 @@ func TestStaleExit(t *testing.T) {
 				ttl = "1s"
 			}
 			var claimed struct{ Lease struct{ Epoch uint64 } }
-			s.mustAnswer(t, &claimed, "work", "claim", "task-1", "--role", "developer", "--session", "first", "--ttl", ttl, "--json")
+			s.mustJSON(t, &claimed, "work", "claim", "task-1", "--role", "developer", "--session", "first", "--ttl", ttl, "--json")
 			epoch := fmt.Sprint(claimed.Lease.Epoch)
 			tt.lose(t, s, epoch)
 			sendStale(t, s, epoch)
@@ -175,7 +173,7 @@ func TestStaleExit(t *testing.T) {
 	}
 }
 
-// sendStale sends the first session's signal from several processes at once.
+// sendStale submits the first session's signal from several processes at once.
 func sendStale(t *testing.T, s *site, epoch string) {
 	var sending sync.WaitGroup
 	for i := range 8 {
@@ -189,7 +187,7 @@ func sendStale(t *testing.T, s *site, epoch string) {
 			if r.status != 4 {
 				t.Errorf("%v: exit status %d, want 4", args, r.status)
 			}
-			r.says(t, args, "signalbox: stale lease: epoch "+epoch+" of work 'task-1' is over, epoch * is live",
+			r.checkStderr(t, args, "signalbox: stale lease: epoch "+epoch+" of work 'task-1' is over, epoch * is live",
 				"hint: claim the work again; the signal under the old lease was ignored")
 		})
 	}
@@ -201,32 +199,30 @@ func checkRefusedOnce(t *testing.T, s *site) {
 	recorded := 0
 	for _, e := range s.mustVerify(t) {
 		switch e.Type {
-		case "SignalRefused":
+		case rules.TypeSignalRefused:
 			var refused rules.SignalRefused
 			check(t, json.Unmarshal(e.Data, &refused))
 			if e.Session != "first" || refused.Reason != signalbox.ReasonStaleLease {
-				t.Errorf("event %d refuses session %s: %s", e.Seq, e.Session, refused.Reason)
+				t.Errorf("event %d refuses a signal of session %s: %s", e.Seq, e.Session, refused.Reason)
 			}
 			recorded++
-		case "PhaseChanged", "AgentSessionCompleted":
+		case rules.TypePhaseChanged, rules.TypeAgentSessionCompleted:
 			t.Errorf("event %d is a %s: a stale signal moved the work", e.Seq, e.Type)
 		}
 	}
 	if recorded != 1 {
 		t.Errorf("the refusal is recorded %d times, want once", recorded)
 	}
-	r := finish(t, s.command(t, "work", "exit", "--session", "second"),
-		strings.NewReader(exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)))
-	if r.status != 0 {
+	if r := s.exit(t, "second"); r.status != 0 {
 		t.Errorf("the holder's own signal: exit status %d\n%s", r.status, r.stderr)
 	}
 }
 
-// exitSignal is an exit signal as agents write it.
+// exitSignal returns an exit signal as agents write it.
 func exitSignal(phase signalbox.Phase, reason signalbox.ExitReason) string {
 	text, err := json.Marshal(signalOf(phase, reason))
 	if err != nil {
-		panic(err) // it is a struct of strings
+		panic(err) // cannot happen: it is a struct of strings
 	}
 	return string(text)
 }

@@ -15,49 +15,49 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// operation is one thing that a client did: what it asked, when, and what it was told.
+// operation is one command of a client: the request, its times of call and return, and the answer.
 type operation struct {
 	Client int                  `json:"client"`
-	Do     string               `json:"do"` // claim, renew, release, take, exit, unblock, expire or look
+	Do     string               `json:"do"` // claim, renew, release, revoke, exit, unblock, expire or look
 	Work   string               `json:"work"`
 	As     string               `json:"as"` // the session
 	Role   signalbox.Role       `json:"role"`
 	Epoch  uint64               `json:"epoch"`
 	TTL    time.Duration        `json:"ttl"`
-	Phase  signalbox.Phase      `json:"phase"`  // that an exit signal says
-	Reason signalbox.ExitReason `json:"reason"` // of an exit signal
+	Phase  signalbox.Phase      `json:"phase"`  // in an exit signal
+	Reason signalbox.ExitReason `json:"reason"` // in an exit signal
 
 	Call   int64 `json:"call"`
 	Return int64 `json:"return"`
 
-	Code     signalbox.Code   `json:"code"` // of the refusal, 0 if it was done
+	Code     signalbox.Code   `json:"code"` // of the error; 0 means success
 	At       time.Time        `json:"at"`
 	Seq      uint64           `json:"seq"`
 	Lease    *signalbox.Lease `json:"lease"`
-	Now      signalbox.Phase  `json:"now"` // the phase of the work
+	Now      signalbox.Phase  `json:"now"` // the work's phase afterwards
 	Repeated bool             `json:"repeated"`
 }
 
-// tenure is a lease that a client was granted.
+// tenure is a lease that a client obtained.
 type tenure struct {
 	work, session string
 	epoch         uint64
 	phase         signalbox.Phase
-	left          int64 // when the client walked away from it
+	left          int64 // when the client abandoned it
 }
 
-// client gives random commands and notes them.
+// client issues random commands and records them.
 type client struct {
 	number int
 	works  []string
 	box    *box.Box
 	rand   *rand.Rand
-	held   []tenure // as far as it knows
+	held   []tenure // as far as the client knows
 	past   []tenure
 }
 
-// historyChild gives commands as a client, and prints them. Its arguments are the box, the key, its number, a seed, the number of
-// commands, the number of work items, and whether it follows the log.
+// historyChild runs a client and prints its operations as JSON lines. Its arguments are the box, the key file, the client's
+// number, a seed, the number of commands, the number of work items, and whether it follows the journal.
 func historyChild(ctx context.Context, args []string) error {
 	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
 	if err != nil {
@@ -86,7 +86,7 @@ func historyChild(ctx context.Context, args []string) error {
 	out := json.NewEncoder(os.Stdout)
 	for range numbers[2] {
 		op := c.choose()
-		if err := c.carryOut(ctx, &op); err != nil {
+		if err := c.execute(ctx, &op); err != nil {
 			return fmt.Errorf("%+v: %w", op, err)
 		}
 		if err := out.Encode(op); err != nil {
@@ -97,38 +97,38 @@ func historyChild(ctx context.Context, args []string) error {
 	return nil
 }
 
-// choose picks what to do next.
+// choose picks the next operation at random.
 func (c *client) choose() operation {
 	op := operation{Client: c.number, TTL: time.Second + time.Duration(c.rand.IntN(200))*time.Millisecond}
-	spoken := c.pastTenure()
+	past := c.pastTenure()
 	switch n := c.rand.IntN(100); {
 	case n < 5:
 		op.Do = "expire"
 	case n < 10:
 		op.Do, op.Work = "look", c.anyWork()
 	case n < 11:
-		op.Do, op.Work = "take", c.anyWork()
-	case n < 30 && spoken != nil:
-		c.speak(&op, *spoken)
+		op.Do, op.Work = "revoke", c.anyWork()
+	case n < 30 && past != nil:
+		c.useLease(&op, *past)
 	case n < 70 && len(c.held) > 0:
 		i := c.rand.IntN(len(c.held))
-		if c.rand.IntN(3) == 0 { // walk away without a word
+		if c.rand.IntN(3) == 0 { // abandon the lease
 			c.held[i].left = machineTime()
 			c.drop(i)
 			op.Do = "expire"
 			break
 		}
-		c.speak(&op, c.held[i])
+		c.useLease(&op, c.held[i])
 	default:
-		c.begin(&op)
+		c.claimOrUnblock(&op)
 	}
 	return op
 }
 
 func (c *client) anyWork() string { return c.works[c.rand.IntN(len(c.works))] }
 
-// pastTenure picks a lease that is over, as far as the client knows, nil if there is none. A lease that it walked away from is left
-// alone until it has run out.
+// pastTenure picks a lease that is over, as far as the client knows; nil means there is none. It does not pick an abandoned
+// lease before it has expired.
 func (c *client) pastTenure() *tenure {
 	if len(c.past) == 0 {
 		return nil
@@ -145,8 +145,8 @@ func (c *client) drop(i int) {
 	c.held = append(c.held[:i], c.held[i+1:]...)
 }
 
-// speak says something under a lease, which may be over.
-func (c *client) speak(op *operation, under tenure) {
+// useLease chooses an operation under a lease, which may be over.
+func (c *client) useLease(op *operation, under tenure) {
 	op.Work, op.As, op.Epoch = under.work, under.session, under.epoch
 	switch n := c.rand.IntN(100); {
 	case n < 35:
@@ -157,15 +157,15 @@ func (c *client) speak(op *operation, under tenure) {
 		op.Do, op.Phase, op.Reason = "exit", under.phase, signalbox.ExitBlocked
 		switch {
 		case n < 63:
-			op.Phase = signalbox.PhaseDraft // which no work is in
+			op.Phase = signalbox.PhaseDraft // the phase of no work item
 		case n < 66:
 			op.Reason = signalbox.ExitCompleted
 		}
 	}
 }
 
-// begin claims work, or frees it if it is blocked. Now and then the role is wrong.
-func (c *client) begin(op *operation) {
+// claimOrUnblock claims work, or unblocks it if it is blocked. Occasionally the role is wrong.
+func (c *client) claimOrUnblock(op *operation) {
 	op.Do, op.Work, op.Role = "claim", c.anyWork(), signalbox.RoleCritic
 	c.box.Engine.View(func(s *rules.State) {
 		if w, ok := s.Work(op.Work); ok && c.rand.IntN(20) > 0 {
@@ -178,8 +178,8 @@ func (c *client) begin(op *operation) {
 	op.As = fmt.Sprintf("s-%d-%s", c.number, op.Role)
 }
 
-// carryOut does an operation and notes what came of it. Only what is no answer at all is an error.
-func (c *client) carryOut(ctx context.Context, op *operation) error {
+// execute runs an operation and records the answer. A refusal is an answer, not an error.
+func (c *client) execute(ctx context.Context, op *operation) error {
 	var answer rules.Answer
 	op.Call = machineTime()
 	err := c.look(ctx, op)
@@ -196,7 +196,7 @@ func (c *client) carryOut(ctx context.Context, op *operation) error {
 	return err
 }
 
-// look reads what the log says now about the work.
+// look reads the current state of the work.
 func (c *client) look(ctx context.Context, op *operation) error {
 	if op.Do != "look" {
 		return nil
@@ -219,25 +219,26 @@ func (op *operation) command() rules.Command {
 		return rules.Renew{Work: op.Work, Session: op.As, Epoch: op.Epoch, TTL: op.TTL}
 	case "release":
 		return rules.Release{Work: op.Work, Session: op.As, Epoch: op.Epoch}
-	case "take":
+	case "revoke":
 		return rules.Release{Work: op.Work, Actor: "tester", Reason: "to see what happens"}
 	case "exit":
 		return rules.Exit{Session: op.As, Epoch: op.Epoch, Signal: signalOf(op.Phase, op.Reason)}
 	case "unblock":
-		return rules.Unblock{Work: op.Work, Actor: "tester", Note: "go on"}
+		return rules.Unblock{Work: op.Work, Actor: "tester", Note: "continue"}
 	}
 	return rules.Expire{}
 }
 
-// learn takes in what an operation led to. Whoever finds the work held waits a moment for the log to move.
+// learn updates the client's leases after an operation. If the work was held by another client, it waits briefly for the
+// next event.
 func (c *client) learn(ctx context.Context, op operation) {
 	switch {
 	case op.Do == "claim" && op.Code == 0 && !op.Repeated:
 		c.held = append(c.held, tenure{work: op.Work, session: op.As, epoch: op.Seq, phase: op.Now})
 	case op.Do == "claim" && op.Code == signalbox.CodeConflict:
-		moment, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
-		_ = c.box.Engine.Wait(moment, c.box.Engine.Tail().Seq)
+		_ = c.box.Engine.Wait(short, c.box.Engine.Tail().Seq)
 	case op.Do != "claim" && op.Do != "renew" || op.Code != 0:
 		for i := range c.held {
 			if c.held[i].epoch == op.Epoch {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// machineTime is a clock that all processes of the machine share and that nobody sets.
+// machineTime returns the time of the monotonic clock, which all processes of the machine share and which cannot be set.
 func machineTime() int64 {
 	const clockMonotonic = 1
 	var ts syscall.Timespec

@@ -14,13 +14,13 @@ import (
 	"signalbox"
 )
 
-// result is how a command ended.
+// result is the exit status and the output of a command.
 type result struct {
 	status         int
 	stdout, stderr string
 }
 
-// command prepares the real program, run in the project.
+// command returns a command that runs the program in the project's folder.
 func (s *site) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Getenv(binaryVariable), args...)
@@ -36,13 +36,13 @@ func (s *site) command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the real program and returns how it ended, which may be in any way but a crash.
+// run runs the program to its end. Any exit status is fine, but a crash is an error.
 func (s *site) run(t testing.TB, args ...string) result {
 	t.Helper()
 	return finish(t, s.command(t, args...), nil)
 }
 
-// finish runs a command to its end.
+// finish runs cmd to its end, and reports an error if it crashes.
 func finish(t testing.TB, cmd *exec.Cmd, stdin io.Reader) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -52,13 +52,25 @@ func finish(t testing.TB, cmd *exec.Cmd, stdin io.Reader) result {
 		t.Errorf("%v: %v", cmd.Args[1:], err)
 	}
 	r := result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
-	if strings.Contains(r.stderr, "panic:") || strings.Contains(r.stderr, "goroutine ") {
+	if crashed(r.stderr) {
 		t.Errorf("%v crashed:\n%s", cmd.Args[1:], r.stderr)
 	}
 	return r
 }
 
-// must runs a command that succeeds, and returns what it printed.
+// crashed reports whether the output of a program contains a stack trace.
+func crashed(output string) bool {
+	return strings.Contains(output, "panic:") || strings.Contains(output, "goroutine ")
+}
+
+// exit submits the exit signal of a session that completed its implementation.
+func (s *site) exit(t testing.TB, session string) result {
+	t.Helper()
+	return finish(t, s.command(t, "work", "exit", "--session", session),
+		strings.NewReader(exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)))
+}
+
+// must runs a command that must succeed, and returns its standard output.
 func (s *site) must(t testing.TB, args ...string) string {
 	t.Helper()
 	r := s.run(t, args...)
@@ -68,8 +80,8 @@ func (s *site) must(t testing.TB, args ...string) string {
 	return r.stdout
 }
 
-// mustAnswer runs a command that succeeds and answers with a JSON object.
-func (s *site) mustAnswer(t testing.TB, to any, args ...string) {
+// mustJSON runs a command that must succeed, and decodes the JSON object that it prints.
+func (s *site) mustJSON(t testing.TB, to any, args ...string) {
 	t.Helper()
 	stdout := s.must(t, args...)
 	if err := json.Unmarshal([]byte(stdout), to); err != nil {
@@ -77,27 +89,27 @@ func (s *site) mustAnswer(t testing.TB, to any, args ...string) {
 	}
 }
 
-// mustFail runs a command that fails with an exit status, an error and a hint. The error and the hint are patterns in
-// which * stands for anything.
+// mustFail runs a command that must fail with the given exit status, error message and hint. The message and the hint are
+// patterns in which * matches any text.
 func (s *site) mustFail(t testing.TB, status int, failure, hint string, args ...string) {
 	t.Helper()
 	r := s.run(t, args...)
 	if r.status != status {
 		t.Errorf("%v: exit status %d, want %d\n%s", args, r.status, status, r.stderr)
 	}
-	r.says(t, args, "signalbox: "+failure, "hint: "+hint)
+	r.checkStderr(t, args, "signalbox: "+failure, "hint: "+hint)
 }
 
-// says checks that the lines on standard error are those, as patterns.
-func (r result) says(t testing.TB, args []string, want ...string) {
+// checkStderr checks that the lines of standard error match the patterns in want, one by one.
+func (r result) checkStderr(t testing.TB, args []string, want ...string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
 	if !slices.EqualFunc(got, want, func(line, pattern string) bool { return matches(pattern, line) }) {
-		t.Errorf("%v says:\n%s\nwant:\n%s", args, r.stderr, strings.Join(want, "\n"))
+		t.Errorf("%v printed:\n%s\nwant:\n%s", args, r.stderr, strings.Join(want, "\n"))
 	}
 }
 
-// matches compares text with a pattern in which * stands for anything.
+// matches reports whether text matches a pattern in which * matches any text.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
@@ -112,18 +124,18 @@ func matches(pattern, text string) bool {
 	return ok && strings.HasSuffix(rest, parts[last])
 }
 
-// verified is what signalbox ledger verify --json prints.
+// verified is the output of signalbox ledger verify --json. Fields that are null there are zero here.
 type verified struct {
-	OK         bool    `json:"ok"`
-	Events     uint64  `json:"events"`
-	FirstBad   *uint64 `json:"first_bad"`
-	Reason     *string `json:"reason"`
-	Checkpoint *struct {
+	OK         bool   `json:"ok"`
+	Events     uint64 `json:"events"`
+	FirstBad   uint64 `json:"first_bad"`
+	Reason     string `json:"reason"`
+	Checkpoint struct {
 		Size uint64 `json:"size"`
 	} `json:"checkpoint"`
 }
 
-// verifyCommand runs the real command, which must end with a status.
+// verifyCommand runs signalbox ledger verify, which must end with the given exit status.
 func (s *site) verifyCommand(t testing.TB, status int, args ...string) (v verified) {
 	t.Helper()
 	r := s.run(t, append([]string{"ledger", "verify", "--json"}, args...)...)
@@ -138,8 +150,8 @@ func (s *site) verifyCommand(t testing.TB, status int, args ...string) (v verifi
 	return v
 }
 
-// printed is a value as JSON, for messages.
-func printed(v any) string {
+// asJSON formats v for error messages.
+func asJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()

@@ -17,7 +17,8 @@ const (
 	hintNewer   = "install the newer signalbox here too"
 )
 
-// TestDamagedDatabase spoils the file of the ledger. Every command says so, none makes it worse, and with the file back all is well.
+// TestDamagedDatabase damages the ledger's file. Every command must report it and none may make it worse: once the file is
+// restored, the box works.
 func TestDamagedDatabase(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -25,11 +26,11 @@ func TestDamagedDatabase(t *testing.T) {
 	for i := range noise {
 		noise[i] = byte(random.Uint32())
 	}
-	noise[0] = 0xff // no page begins with that
+	noise[0] = 0xff // no page starts with this byte
 	for _, tt := range []struct {
 		name  string
 		spoil func(file []byte) []byte
-		says  string
+		want  string // the error
 	}{
 		{"header", func(file []byte) []byte { copy(file, noise[:100]); return file }, "*the stored data is damaged: *"},
 		{"first page", func(file []byte) []byte { copy(file[100:4096], noise); return file }, "*the stored data is damaged: *"},
@@ -45,32 +46,32 @@ func TestDamagedDatabase(t *testing.T) {
 			whole, err := os.ReadFile(s.file("ledger.db"))
 			check(t, err)
 			check(t, os.WriteFile(s.file("ledger.db"), tt.spoil(bytes.Clone(whole)), 0o600))
-			if v := s.verifyCommand(t, 5); v.FirstBad == nil {
-				t.Errorf("verify says %s", printed(v))
+			if v := s.verifyCommand(t, 5); v.FirstBad == 0 {
+				t.Errorf("verify printed %s", asJSON(v))
 			}
 			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"}, {"ledger", "checkpoint"}, {"init"}} {
-				s.mustFail(t, 5, tt.says, hintRestore, args...)
+				s.mustFail(t, 5, tt.want, hintRestore, args...)
 			}
 			check(t, os.WriteFile(s.file("ledger.db"), whole, 0o600))
-			s.mustBeAsBefore(t)
+			s.checkIntact(t)
 		})
 	}
 }
 
-// mustBeAsBefore checks that the box of newLedger has all that it had, and works.
-func (s *site) mustBeAsBefore(t testing.TB) {
+// checkIntact checks that a box made by newLedger still has all its events, and works.
+func (s *site) checkIntact(t testing.TB) {
 	t.Helper()
-	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
-		t.Errorf("afterwards verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint.Size != tamperEvents {
+		t.Errorf("afterwards verify printed %s", asJSON(v))
 	}
 	s.must(t, "work", "open", "afterwards")
-	if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents+1 {
-		t.Errorf("after another command verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != tamperEvents+1 {
+		t.Errorf("after another command verify printed %s", asJSON(v))
 	}
 }
 
-// TestLedgerGone takes the database away. Nobody makes a new one beside a checkpoint of the old.
-func TestLedgerGone(t *testing.T) {
+// TestLedgerMissing removes the database. No command may create a new one next to the checkpoint of the old one.
+func TestLedgerMissing(t *testing.T) {
 	s := newLedger(t)
 	away := filepath.Join(t.TempDir(), "ledger.db")
 	check(t, os.Rename(s.file("ledger.db"), away))
@@ -80,46 +81,44 @@ func TestLedgerGone(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(s.file("ledger.db")); err == nil {
-		t.Error("there is a new ledger where 200 events were signed")
+		t.Error("a command created a new ledger although a checkpoint of 200 events exists")
 	}
 	check(t, os.Rename(away, s.file("ledger.db")))
-	s.mustBeAsBefore(t)
+	s.checkIntact(t)
 }
 
-// TestLogOfWritesGone copies a box that is in use without SQLite's write-ahead log: acknowledged events are not in the copy, and the
-// checkpoint shows it. A box that nobody uses has no such file, and misses nothing.
-func TestLogOfWritesGone(t *testing.T) {
+// TestWriteAheadLogMissing copies a box that is in use, but without SQLite's write-ahead log. The copy lacks acknowledged
+// events, and the checkpoint must show it. A box that is not in use has no such file.
+func TestWriteAheadLogMissing(t *testing.T) {
 	s := newLedger(t)
 	if _, err := os.Stat(s.file("ledger.db-wal")); err == nil {
-		t.Error("a box that nobody uses has a write-ahead log")
+		t.Error("a box that is not in use has a write-ahead log")
 	}
 	b := s.open(t)
-	if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: "more", Actor: "tester"}); err != nil {
-		t.Fatal(err)
-	}
+	openWork(t, b, "more")
 	if _, err := b.Sign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	spoilt := s.copy(t)
+	damaged := s.copy(t)
 	whole := s.copy(t)
-	check(t, os.Remove(spoilt.file("ledger.db-wal")))
-	if v := spoilt.verifyCommand(t, 5); v.FirstBad == nil || *v.FirstBad != tamperEvents+1 {
-		t.Errorf("without it verify says %s", printed(v))
+	check(t, os.Remove(damaged.file("ledger.db-wal")))
+	if v := damaged.verifyCommand(t, 5); v.FirstBad != tamperEvents+1 {
+		t.Errorf("without the write-ahead log verify printed %s", asJSON(v))
 	}
-	spoilt.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+	damaged.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
 		"work", "open", "another")
 	if v := whole.verifyCommand(t, 0); v.Events != tamperEvents+1 {
-		t.Errorf("with it verify says %s", printed(v))
+		t.Errorf("with the write-ahead log verify printed %s", asJSON(v))
 	}
 }
 
-// TestForeignDatabase gives the database another version or another owner.
+// TestForeignDatabase gives the database another schema version or application id.
 func TestForeignDatabase(t *testing.T) {
 	original := newLedger(t)
 	for _, tt := range []struct {
 		name, pragma string
 		status       int
-		says, hint   string
+		want, hint   string
 	}{
 		{"newer schema", "user_version = 2", 1, "*ledger.db was created by a newer signalbox (schema 2, this version supports 1)", "upgrade signalbox on this machine"},
 		{"older schema", "user_version = 0", 5, "*the stored data is damaged: ledger.db has schema 0, which does not exist", hintRestore},
@@ -133,18 +132,18 @@ func TestForeignDatabase(t *testing.T) {
 			m.exec("PRAGMA " + tt.pragma)
 			m.close()
 			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"}, {"ledger", "checkpoint"}} {
-				s.mustFail(t, tt.status, tt.says, tt.hint, args...)
+				s.mustFail(t, tt.status, tt.want, tt.hint, args...)
 			}
 			if r := s.run(t, "ledger", "verify"); r.status != tt.status {
 				t.Errorf("verify: exit status %d, want %d\n%s", r.status, tt.status, r.stderr)
 			}
 			check(t, os.WriteFile(s.file("ledger.db"), whole, 0o600))
-			s.mustBeAsBefore(t)
+			s.checkIntact(t)
 		})
 	}
 }
 
-// appendSealed appends an event as a newer signalbox would, past the rules.
+// appendSealed appends events to the journal directly, bypassing the rules, as a newer signalbox might write them.
 func appendSealed(t *testing.T, s *site, events ...signalbox.Event) {
 	t.Helper()
 	b := s.open(t)
@@ -158,25 +157,26 @@ func appendSealed(t *testing.T, s *site, events ...signalbox.Event) {
 	check(t, b.Close())
 }
 
-// TestNewerEvents meets events that only a newer signalbox knows. Nothing may be written beside them, but they verify.
+// TestNewerEvents opens ledgers with events that only a newer signalbox understands. Commands must refuse to write, but the
+// ledger verifies.
 func TestNewerEvents(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		event signalbox.Event
-		says  string
+		want  string // the error
 	}{
 		{"unknown type", signalbox.Event{Type: "TrainDerailed", Actor: "tester", Data: []byte(`{"v":2}`)},
 			`the ledger was written by a newer signalbox: event 3 is a "TrainDerailed", which this one does not know`},
-		{"unknown field", signalbox.Event{Type: "WorkOpened", Work: "task-2", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION","colour":"red"}`)},
+		{"unknown field", signalbox.Event{Type: rules.TypeWorkOpened, Work: "task-2", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION","colour":"red"}`)},
 			"the ledger was written by a newer signalbox: event 3 is a WorkOpened in a form that this one does not know: *"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
 			s.must(t, "work", "open", "task-1")
 			appendSealed(t, s, tt.event)
-			s.refusesToWrite(t, tt.says)
+			s.checkRefusesWrites(t, tt.want)
 			if v := s.verifyCommand(t, 0); v.Events != 3 {
-				t.Errorf("verify says %s", printed(v))
+				t.Errorf("verify printed %s", asJSON(v))
 			}
 		})
 	}
@@ -188,24 +188,24 @@ func TestNewerEvents(t *testing.T) {
 		m.replace(reseal([]signalbox.Event{opened}))
 		m.close()
 		s.forget(t)
-		s.refusesToWrite(t, "the ledger was written by a newer signalbox: it follows rules version 3, this one knows 2")
+		s.checkRefusesWrites(t, "the ledger was written by a newer signalbox: it follows rules version 3, this one knows 2")
 		s.verifyCommand(t, 0)
 	})
 }
 
-// refusesToWrite checks that no command writes, and that nothing is written.
-func (s *site) refusesToWrite(t *testing.T, says string) {
+// checkRefusesWrites checks that commands that write fail with the error want, and append no event.
+func (s *site) checkRefusesWrites(t *testing.T, want string) {
 	t.Helper()
 	before := len(s.events(t))
 	for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
-		s.mustFail(t, 1, says, hintNewer, args...)
+		s.mustFail(t, 1, want, hintNewer, args...)
 	}
 	if after := len(s.events(t)); after != before {
 		t.Errorf("%d events became %d", before, after)
 	}
 }
 
-// TestNoBox runs commands where there is no box, or only the folder of one.
+// TestNoBox runs commands where there is no box, or only an empty .signalbox folder.
 func TestNoBox(t *testing.T) {
 	s := emptySite(t)
 	s.mustFail(t, 3, "there is no box in * or above it", "create one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")

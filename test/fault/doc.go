@@ -1,10 +1,13 @@
-// Package fault kills, races, tampers with and starves the real program, and looks at what is left. It has tests only.
+// Package fault contains tests that kill, race, tamper with and starve the real program, and then check its data.
 //
-// Whatever happens, this must hold: what was acknowledged is there, unchanged; nothing is there by half; at most one
-// session holds a work item; every change of the record is found, and the first bad event is named; and when the cause
-// is gone the box works again.
+// After every fault these invariants must hold:
+//   - everything that was acknowledged is stored, unchanged;
+//   - nothing is stored partially;
+//   - at most one session holds a work item;
+//   - verification finds every change of the ledger and names the first bad event;
+//   - the box works again once the cause is removed.
 //
-// The tests run signalbox itself as a command, and the test binary as a child process where a command would be too slow
-// or could not say enough. Each test has a short form, for make test, and a full one, for make fault, which sets
-// SIGNALBOX_FAULT=full. Random choices come from a seed that is logged; SIGNALBOX_FAULT_SEED repeats it.
+// The tests run the signalbox command. Where a command is too slow or reports too little, they run the test binary itself
+// as a child process. Each test has a short form, for make test, and a full form, for make fault, which sets
+// SIGNALBOX_FAULT=full. Random choices come from a seed that is logged; set SIGNALBOX_FAULT_SEED to repeat them.
 package fault

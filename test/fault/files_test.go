@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"signalbox/internal/core/box"
@@ -13,14 +13,13 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestEditedCheckpointIsFound edits the box's own checkpoint, byte by byte.
+// TestEditedCheckpointIsFound edits each byte of the box's own checkpoint.
 func TestEditedCheckpointIsFound(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
 	signed, err := os.ReadFile(original.file("checkpoint"))
 	check(t, err)
-	l, err := box.OpenLedger(t.Context(), original.box, original.options())
-	check(t, err)
+	l := original.openLedger(t)
 	defer l.Close()
 	for i := range signed {
 		edited := bytes.Clone(signed)
@@ -40,24 +39,24 @@ func TestEditedCheckpointIsFound(t *testing.T) {
 				file = s.signedFile()
 			}
 			check(t, os.WriteFile(file, signed, 0o600))
-			s.doesNotSignBeside(t, file)
+			s.checkDoesNotSign(t, file)
 		})
 	}
 }
 
-// doesNotSignBeside checks that nothing is signed, and no checkpoint replaced, beside one that was edited.
-func (s *site) doesNotSignBeside(t *testing.T, file string) {
+// checkDoesNotSign checks that, after a checkpoint was edited, nothing is signed and the edited file is not replaced.
+func (s *site) checkDoesNotSign(t *testing.T, file string) {
 	t.Helper()
 	edited, err := os.ReadFile(file)
 	check(t, err)
 	s.verifyCommand(t, 5)
-	// Commands do what they are told, and say that they could not sign.
+	// Commands still succeed, with a warning that they could not sign.
 	r := s.run(t, "work", "open", "more")
 	if r.status != 0 {
 		t.Errorf("work open: exit status %d\n%s", r.status, r.stderr)
 	}
-	if !bytes.HasPrefix([]byte(r.stderr), []byte("warning: what was done is recorded, but: ")) {
-		t.Errorf("work open says %q", r.stderr)
+	if !strings.HasPrefix(r.stderr, "warning: what was done is recorded, but: ") {
+		t.Errorf("work open printed %q", r.stderr)
 	}
 	if r := s.run(t, "ledger", "checkpoint"); r.status != 5 || r.stdout != "" {
 		t.Errorf("ledger checkpoint: exit status %d, want 5\n%s%s", r.status, r.stdout, r.stderr)
@@ -67,8 +66,8 @@ func (s *site) doesNotSignBeside(t *testing.T, file string) {
 	}
 }
 
-// TestEditedPublicKey edits the public key in the box. Where the private key is, it does not matter; elsewhere nothing verifies
-// with it.
+// TestEditedPublicKey edits the public key in the box. On the host that has the private key this does not matter; on other
+// hosts verification fails.
 func TestEditedPublicKey(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -90,7 +89,7 @@ func TestEditedPublicKey(t *testing.T) {
 	}
 }
 
-// TestEditedTree edits the tree that the box keeps to sign faster. It is a cache: signing does without it.
+// TestEditedTree edits the tree that the box keeps to sign faster. It is only a cache, so signing still works.
 func TestEditedTree(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -102,26 +101,27 @@ func TestEditedTree(t *testing.T) {
 			s := original.copy(t)
 			check(t, os.WriteFile(s.file("checkpoint.tree"), text, 0o600))
 			s.must(t, "work", "open", "more")
-			if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents+1 {
-				t.Errorf("verify says %s", printed(v))
+			if v := s.verifyCommand(t, 0); v.Checkpoint.Size != tamperEvents+1 {
+				t.Errorf("verify printed %s", asJSON(v))
 			}
 		})
 	}
 }
 
-// snapshotFile is a snapshot as the journal keeps it: a magic text, the SHA-256 of the rest, sequence, hash and state.
-func snapshotFile(s journal.Snapshot) []byte {
+// encodeSnapshot encodes a snapshot as the journal stores it: a magic string, the SHA-256 of the rest, then the sequence
+// number, the hash and the state.
+func encodeSnapshot(s journal.Snapshot) []byte {
 	rest := binary.BigEndian.AppendUint64(nil, s.Seq)
 	rest = append(append(rest, s.Hash[:]...), s.State...)
 	sum := sha256.Sum256(rest)
 	return append(append([]byte("signalbox snapshot 1\n"), sum[:]...), rest...)
 }
 
-// snapshotOf is a snapshot of a box as the engine makes it: the length of the tree, the tree, the state.
-func snapshotOf(t *testing.T, s *site) journal.Snapshot {
+// takeSnapshot returns a snapshot of a box as the engine takes it. Its state is the length of the tree, the tree, and the
+// folded state.
+func takeSnapshot(t *testing.T, s *site) journal.Snapshot {
 	t.Helper()
-	b, err := box.Open(t.Context(), s.box, s.options())
-	check(t, err)
+	b := s.open(t)
 	defer b.Close()
 	tail := b.Engine.Tail()
 	tree, err := tail.Tree.MarshalBinary()
@@ -131,70 +131,68 @@ func snapshotOf(t *testing.T, s *site) journal.Snapshot {
 	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: state}
 }
 
-// TestEditedSnapshot edits the snapshot byte by byte. Its checksum shows it, and the box folds the ledger instead.
+// TestEditedSnapshot edits random bytes of the snapshot. The checksum reveals it, and the box folds the ledger instead.
 func TestEditedSnapshot(t *testing.T) {
 	random := newRand(t)
 	s := newLedger(t)
 	want := s.must(t, "work", "list", "--json")
-	right := snapshotOf(t, s)
-	file := snapshotFile(right)
+	right := takeSnapshot(t, s)
+	file := encodeSnapshot(right)
 	check(t, os.WriteFile(s.file("snapshot"), file, 0o600))
 	if got := s.must(t, "work", "list", "--json"); got != want {
-		t.Errorf("from a snapshot the work is\n%s\nwant\n%s", got, want)
+		t.Errorf("from a snapshot the work list is\n%s\nwant\n%s", got, want)
 	}
 	for range times(100, 3000) {
 		edited := bytes.Clone(file)
 		edited[random.IntN(len(edited))] ^= byte(1 + random.IntN(255))
 		check(t, os.WriteFile(s.file("snapshot"), edited[:len(edited)-random.IntN(2)], 0o600))
-		if got := snapshotOf(t, s); !bytes.Equal(got.State, right.State) {
-			t.Error("beside an edited snapshot the fold is another")
+		if got := takeSnapshot(t, s); !bytes.Equal(got.State, right.State) {
+			t.Error("with an edited snapshot the box has another state")
 		}
 	}
 	if got := s.must(t, "work", "list", "--json"); got != want {
-		t.Errorf("beside an edited snapshot the work is\n%s\nwant\n%s", got, want)
+		t.Errorf("with an edited snapshot the work list is\n%s\nwant\n%s", got, want)
 	}
 	s.verifyCommand(t, 0)
 }
 
-// TestPoisonedSnapshot puts a snapshot in place that is well formed, has the right checksum, and names the right event, but
-// tells of a history that never was. Verify finds it; without it all is as it was.
+// TestPoisonedSnapshot installs a snapshot that is well formed, has a correct checksum and names the right event, but whose
+// state comes from another history. Verify must find it, and removing it must restore the box.
 func TestPoisonedSnapshot(t *testing.T) {
 	s, other := newLedger(t), newSite(t)
 	want := s.must(t, "work", "list", "--json")
 	b := other.open(t)
 	for b.Engine.Tail().Seq < tamperEvents {
-		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: box.NewID("false"), Actor: "tester"}); err != nil {
-			t.Fatal(err)
-		}
+		openWork(t, b, box.NewID("false"))
 	}
-	right, poisoned := snapshotOf(t, s), snapshotOf(t, other)
+	right, poisoned := takeSnapshot(t, s), takeSnapshot(t, other)
 	poisoned.Hash = right.Hash
 	s.poison(t, poisoned)
-	// The right tree before the wrong state: even what is signed looks right.
-	poisoned.State = append(treeOf(right.State), poisoned.State[len(treeOf(poisoned.State)):]...)
+	// With the right tree before the wrong state even the checkpoint matches.
+	poisoned.State = append(treePrefix(right.State), poisoned.State[len(treePrefix(poisoned.State)):]...)
 	s.poison(t, poisoned)
 	check(t, os.Remove(s.file("snapshot")))
 	if got := s.must(t, "work", "list", "--json"); got != want {
-		t.Errorf("without the snapshot the work is\n%s\nwant\n%s", got, want)
+		t.Errorf("without the snapshot the work list is\n%s\nwant\n%s", got, want)
 	}
 	s.verifyCommand(t, 0)
 }
 
-// poison puts a snapshot in place, which must be found.
+// poison installs a snapshot that verify must reject.
 func (s *site) poison(t *testing.T, snapshot journal.Snapshot) {
 	t.Helper()
-	check(t, os.WriteFile(filepath.Join(s.box, "snapshot"), snapshotFile(snapshot), 0o600))
-	if v := s.verifyCommand(t, 5); v.Reason == nil {
-		t.Errorf("verify says %s", printed(v))
+	check(t, os.WriteFile(s.file("snapshot"), encodeSnapshot(snapshot), 0o600))
+	if v := s.verifyCommand(t, 5); v.Reason == "" {
+		t.Errorf("verify printed %s", asJSON(v))
 	}
-	spoilt := s.copy(t)
-	spoilt.run(t, "work", "list") // whatever it says, it does not crash
-	spoilt.run(t, "work", "open", "more")
-	spoilt.run(t, "work", "claim", "--next", "--role", "developer")
+	damaged := s.copy(t)
+	damaged.run(t, "work", "list") // it may fail, but it must not crash
+	damaged.run(t, "work", "open", "more")
+	damaged.run(t, "work", "claim", "--next", "--role", "developer")
 }
 
-// treeOf returns the length of the tree and the tree, with which the state in a snapshot begins.
-func treeOf(state []byte) []byte {
+// treePrefix returns the start of a snapshot's state: the length of the tree and the tree.
+func treePrefix(state []byte) []byte {
 	length, size := binary.Uvarint(state)
 	return state[:size+int(length)]
 }

@@ -13,10 +13,10 @@ import (
 	"signalbox/ledger"
 )
 
-// columns are those of an event as they are stored.
+// columns are the columns of the events table.
 var columns = []string{"seq", "time", "type", "work", "session", "actor", "data", "prev", "hash"}
 
-// stored returns the bytes of a column, numbers with the highest byte first.
+// stored returns the bytes of a column; numbers are big-endian.
 func stored(e *signalbox.Event, column string) []byte {
 	switch column {
 	case "seq":
@@ -39,7 +39,7 @@ func stored(e *signalbox.Event, column string) []byte {
 	return e.Hash[:]
 }
 
-// value returns what SQLite is to store for the bytes of a column.
+// value converts the bytes of a column to the value that SQLite stores.
 func value(column string, b []byte) any {
 	switch column {
 	case "seq", "time":
@@ -50,7 +50,7 @@ func value(column string, b []byte) any {
 	return string(b)
 }
 
-// flip is one byte of one column of one event, changed.
+// flip is a change of one byte in one column of one event.
 type flip struct {
 	event  *signalbox.Event
 	column string
@@ -69,13 +69,14 @@ func (f flip) changed() []byte {
 	return b
 }
 
-// found says whether a report names the event. One that now stands before the first may be named as such.
+// found reports whether a report names the flipped event. An event that moved before the first one may be reported as
+// event 1.
 func (f flip) found(report ledger.Report) bool {
 	before := f.column == "seq" && int64(binary.BigEndian.Uint64(f.changed())) < 1
 	return !report.OK && report.Reason != "" && (report.FirstBad == f.event.Seq || before && report.FirstBad == 1)
 }
 
-// set stores the column changed, or as it was.
+// set stores the flipped column, or restores the original.
 func (m *tamperer) set(f flip, changed bool) {
 	m.t.Helper()
 	from, to := stored(f.event, f.column), f.changed()
@@ -89,7 +90,8 @@ func (m *tamperer) set(f flip, changed bool) {
 	m.exec("UPDATE events SET "+f.column+" = ? WHERE seq = ?", value(f.column, to), int64(where))
 }
 
-// flips returns all flips, or of each column of each event one. No flipped sequence is that of another event.
+// flips returns a flip of every byte if all is set, and otherwise one flip per column of each event. No flipped sequence
+// number equals that of another event.
 func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) {
 	for i := range events {
 		for _, column := range columns {
@@ -113,7 +115,7 @@ func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) 
 	return list
 }
 
-// TestFlippedByteIsFound flips bytes of the ledger, one at a time: every one in the full form.
+// TestFlippedByteIsFound flips single bytes of the ledger. The full form flips every byte.
 func TestFlippedByteIsFound(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -135,7 +137,7 @@ func TestFlippedByteIsFound(t *testing.T) {
 	flipping.Wait()
 }
 
-// flipEach takes flips, applies each to a box, looks whether it is found, and takes it back.
+// flipEach applies each flip to the box, checks that verification finds it, and reverts it.
 func flipEach(t *testing.T, s *site, todo <-chan flip) {
 	m := s.tamper(t)
 	l, err := box.OpenLedger(t.Context(), s.box, s.options())
@@ -162,11 +164,11 @@ func flipEach(t *testing.T, s *site, todo <-chan flip) {
 		m.set(f, false)
 	}
 	if report, err := l.Verify(t.Context(), box.VerifyOptions{}); err != nil || !report.OK {
-		t.Errorf("with all flips taken back: %+v, %v", report, err)
+		t.Errorf("with all flips reverted: %+v, %v", report, err)
 	}
 }
 
-// checkFold checks that nobody works on a ledger with a flipped byte: it cannot be folded, or lacks its end.
+// checkFold checks that the engine never applies a flipped event: opening fails, or stops before it.
 func checkFold(t *testing.T, l *box.Ledger, f flip) {
 	e, err := engine.Open(t.Context(), l.Journal, nil)
 	if err != nil {
@@ -174,11 +176,11 @@ func checkFold(t *testing.T, l *box.Ledger, f flip) {
 	}
 	defer e.Close()
 	if e.Tail().Seq >= f.event.Seq {
-		t.Errorf("%s: the fold took it", f)
+		t.Errorf("%s: the engine applied it", f)
 	}
 }
 
-// TestFlippedByteCommand runs the real command on a flip of each column.
+// TestFlippedByteCommand runs signalbox ledger verify on one flip of each column.
 func TestFlippedByteCommand(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -192,19 +194,19 @@ func TestFlippedByteCommand(t *testing.T) {
 				m := s.tamper(t)
 				m.set(f, true)
 				m.close()
-				s.mustFind(t, f)
+				s.checkFound(t, f)
 				break
 			}
 		}
 	}
 }
 
-// mustFind checks that the real commands find a flip.
-func (s *site) mustFind(t testing.TB, f flip) {
+// checkFound checks that the commands detect a flip.
+func (s *site) checkFound(t testing.TB, f flip) {
 	t.Helper()
 	v := s.verifyCommand(t, 5)
-	if v.FirstBad == nil || v.Reason == nil || !f.found(ledger.Report{FirstBad: *v.FirstBad, Reason: *v.Reason}) {
-		t.Errorf("%s: verify says %s", f, printed(v))
+	if !f.found(ledger.Report{FirstBad: v.FirstBad, Reason: v.Reason}) {
+		t.Errorf("%s: verify printed %s", f, asJSON(v))
 	}
 	if r := s.run(t, "work", "open", "more"); r.status != 5 {
 		t.Errorf("%s: work open: exit status %d, want 5\n%s", f, r.status, r.stderr)

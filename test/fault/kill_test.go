@@ -18,7 +18,7 @@ import (
 	"signalbox/ledger"
 )
 
-// TestKill kills a process that works as fast as it can, at any moment from its start on, and looks at what is left.
+// TestKill kills a process that writes as fast as it can, at a random moment, and checks the box afterwards.
 func TestKill(t *testing.T) {
 	random := newRand(t)
 	template := loadTemplate(t)
@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 	for range times(20, 500) {
 		s := template.copy(t)
 		acks := newAcknowledged()
-		killAtSomeMoment(t, random, startChild(t, "load", s.box, s.keyFile, "a", "16"), acks)
+		killAtRandom(t, random, startChild(t, "load", s.box, s.keyFile, "a", "16"), acks)
 		if acks.lines == 0 {
 			early++
 		}
@@ -35,16 +35,16 @@ func TestKill(t *testing.T) {
 		}
 		checkAfterKill(t, s, acks)
 		if t.Failed() {
-			t.Fatalf("after %d acknowledgements", acks.lines)
+			t.Fatalf("killed after %d acknowledgements", acks.lines)
 		}
 	}
-	t.Logf("%d were killed before they acknowledged anything, %d after they saved a snapshot", early, snapshots)
+	t.Logf("%d processes were killed before they acknowledged anything, %d after they saved a snapshot", early, snapshots)
 	if snapshots == 0 && isFull() {
-		t.Error("none came as far as to save a snapshot")
+		t.Error("no process saved a snapshot")
 	}
 }
 
-// TestKillSeveral kills processes that share a box, one after the other. Those that are left must not notice.
+// TestKillSeveral kills processes that share a box one after the other. The remaining ones must not be affected.
 func TestKillSeveral(t *testing.T) {
 	random := newRand(t)
 	template := loadTemplate(t)
@@ -58,7 +58,7 @@ func TestKillSeveral(t *testing.T) {
 			own := rand.New(rand.NewPCG(random.Uint64(), 0))
 			killing.Go(func() {
 				acks := newAcknowledged()
-				killAtSomeMoment(t, own, c, acks)
+				killAtRandom(t, own, c, acks)
 				mu.Lock()
 				defer mu.Unlock()
 				all.add(acks)
@@ -67,7 +67,7 @@ func TestKillSeveral(t *testing.T) {
 		killing.Wait()
 		checkAfterKill(t, s, all)
 		if t.Failed() {
-			t.Fatalf("after %d acknowledgements", all.lines)
+			t.Fatalf("killed after %d acknowledgements", all.lines)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (a *acknowledged) add(b *acknowledged) {
 	}
 }
 
-// loadTemplate is a box that is about to get its first snapshot, which comes with the thousandth event.
+// loadTemplate returns a box with 970 work items. The engine saves its first snapshot at the thousandth event.
 func loadTemplate(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
@@ -101,19 +101,19 @@ func loadTemplate(t *testing.T) *site {
 	return s
 }
 
-// killAtSomeMoment kills a child after some time, to meet it while it starts, or after some acknowledgements.
-func killAtSomeMoment(t testing.TB, random *rand.Rand, c *child, acks *acknowledged) {
+// killAtRandom kills a child after a random time, which may be during its start, or after a random number of acknowledgements.
+func killAtRandom(t testing.TB, random *rand.Rand, c *child, acks *acknowledged) {
 	lines := 1 + random.IntN(1200)
 	if random.IntN(3) == 0 {
 		lines = -1
 		defer time.AfterFunc(time.Duration(random.IntN(60_000))*time.Microsecond, func() { c.cmd.Process.Kill() }).Stop()
 	}
 	for acks.lines != lines && c.lines.Scan() {
-		acks.take(t, c.lines.Text())
+		acks.addLine(t, c.lines.Text())
 	}
 	c.cmd.Process.Kill()
-	for c.lines.Scan() { // what it still said before it died
-		acks.take(t, c.lines.Text())
+	for c.lines.Scan() { // printed before it died
+		acks.addLine(t, c.lines.Text())
 	}
 	c.cmd.Wait()
 	if c.cmd.ProcessState.Exited() {
@@ -121,7 +121,7 @@ func killAtSomeMoment(t testing.TB, random *rand.Rand, c *child, acks *acknowled
 	}
 }
 
-// checkAfterKill checks that nothing acknowledged is lost, that nothing is there by half, and that the box works.
+// checkAfterKill checks that everything acknowledged is stored, that nothing is stored partially, and that the box works.
 func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	t.Helper()
 	b, err := box.Open(t.Context(), s.box, s.options())
@@ -137,10 +137,10 @@ func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	check(t, err)
 	for seq, hash := range acks.events {
 		if seq > uint64(len(events)) || events[seq-1].Hash != hash {
-			t.Errorf("event %d was acknowledged, and is not there", seq)
+			t.Errorf("event %d was acknowledged but is not in the ledger", seq)
 		}
 	}
-	checkExitsAreWhole(t, events)
+	checkExitsComplete(t, events)
 	checkBlobs(t, b.Journal, events, acks.blobs)
 	checkCheckpoints(t, events, report.Checkpoint, acks.checkpoints)
 	if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: "afterwards", Actor: "tester"}); err != nil {
@@ -151,25 +151,25 @@ func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	}
 }
 
-// checkExitsAreWhole checks that the four events of an exit signal are all there, in a row.
-func checkExitsAreWhole(t *testing.T, events []signalbox.Event) {
+// checkExitsComplete checks that the four events of each exit signal are all stored, one after the other.
+func checkExitsComplete(t *testing.T, events []signalbox.Event) {
 	t.Helper()
-	whole := []string{"SignalHeard", "AgentSessionCompleted", "PhaseChanged", "LeaseReleased"}
+	complete := []string{rules.TypeSignalHeard, rules.TypeAgentSessionCompleted, rules.TypePhaseChanged, rules.TypeLeaseReleased}
 	for i := 0; i < len(events); i++ {
-		if events[i].Type != whole[0] && events[i].Type != whole[1] {
+		if events[i].Type != complete[0] && events[i].Type != complete[1] {
 			continue
 		}
-		for k, want := range whole {
+		for k, want := range complete {
 			if i+k >= len(events) || events[i+k].Type != want || events[i+k].Work != events[i].Work {
-				t.Errorf("the exit signal of event %d is there by half: %s is missing", events[i].Seq, want)
+				t.Errorf("the exit signal of event %d is incomplete: %s is missing", events[i].Seq, want)
 				return
 			}
 		}
-		i += len(whole) - 1
+		i += len(complete) - 1
 	}
 }
 
-// checkBlobs checks that the blobs that events name, and those that were acknowledged, are there and have their digest.
+// checkBlobs checks that the given blobs, and those that events refer to, are stored and match their digests.
 func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs []signalbox.Hash) {
 	t.Helper()
 	for _, e := range events {
@@ -179,7 +179,7 @@ func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs
 		}
 	}
 	for _, digest := range blobs {
-		r, err := j.GetBlob(t.Context(), digest) // which checks the digest
+		r, err := j.GetBlob(t.Context(), digest) // GetBlob checks the digest
 		if err == nil {
 			_, err = io.Copy(io.Discard, r)
 			err = errors.Join(err, r.Close())
@@ -190,7 +190,7 @@ func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs
 	}
 }
 
-// checkCheckpoints checks that what was signed is the log as it is, and that no older checkpoint took a newer one's place.
+// checkCheckpoints checks that each signed checkpoint matches the log, and that no older checkpoint replaced a newer one.
 func checkCheckpoints(t *testing.T, events []signalbox.Event, kept *ledger.Checkpoint, signed map[uint64]signalbox.Hash) {
 	t.Helper()
 	var tree ledger.Tree
@@ -198,10 +198,10 @@ func checkCheckpoints(t *testing.T, events []signalbox.Event, kept *ledger.Check
 		tree.Append(e.Hash)
 		root, ok := signed[e.Seq]
 		if ok && root != tree.Root() {
-			t.Errorf("the checkpoint of %d events is not that of the log", e.Seq)
+			t.Errorf("the checkpoint of %d events does not match the log", e.Seq)
 		}
 		if ok && (kept == nil || kept.Size < e.Seq) {
-			t.Errorf("the checkpoint of %d events was acknowledged, and is not kept", e.Seq)
+			t.Errorf("the checkpoint of %d events was acknowledged but is not stored", e.Seq)
 		}
 	}
 }

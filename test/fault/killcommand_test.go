@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 )
 
-// TestKillInit kills signalbox init at any moment. Afterwards init, or whatever command comes, must find its way.
+// TestKillInit kills signalbox init at a random moment. Afterwards init and all other commands must work.
 func TestKillInit(t *testing.T) {
 	random := newRand(t)
 	for range sized(15, 300) {
@@ -22,9 +23,9 @@ func TestKillInit(t *testing.T) {
 		}
 		cmd := s.command(t, "init")
 		check(t, cmd.Start())
-		moment := time.AfterFunc(time.Duration(random.IntN(25_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(random.IntN(25_000))*time.Microsecond, func() { cmd.Process.Kill() })
 		cmd.Wait()
-		moment.Stop()
+		timer.Stop()
 		checkInitAgain(t, s)
 		if t.Failed() {
 			return
@@ -32,7 +33,7 @@ func TestKillInit(t *testing.T) {
 	}
 }
 
-// TestKillInitAt kills signalbox init when a file of the box appears: that meets the moments that are short.
+// TestKillInitAt kills signalbox init as soon as a certain file appears, to hit moments that are too short for TestKillInit.
 func TestKillInitAt(t *testing.T) {
 	for _, name := range []string{"project/.signalbox", "project/.signalbox/.gitignore", "project/.signalbox/signalbox.yaml",
 		"project/.signalbox/ledger.db.new", "project/.signalbox/ledger.db", "project/.signalbox/wake", "project/.signalbox/ledger.db-wal",
@@ -41,7 +42,7 @@ func TestKillInitAt(t *testing.T) {
 			for range sized(2, 20) {
 				s := emptySite(t)
 				s.environment = []string{"SIGNALBOX_KEY=" + filepath.Join(s.home, "box.key")}
-				killWhenThere(t, s.command(t, "init"), filepath.Join(filepath.Dir(s.project), filepath.FromSlash(name)))
+				killWhenExists(t, s.command(t, "init"), filepath.Join(filepath.Dir(s.project), filepath.FromSlash(name)))
 				checkInitAgain(t, s)
 				if t.Failed() {
 					return
@@ -51,28 +52,28 @@ func TestKillInitAt(t *testing.T) {
 	}
 }
 
-// TestKilledInitLeft takes up what init leaves if it is killed at moments that are too short to be met.
-func TestKilledInitLeft(t *testing.T) {
+// TestInitAfterKill creates the files that a killed init leaves at moments that are too short for the tests above.
+func TestInitAfterKill(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		leave func(t *testing.T, s *site)
 	}{
-		{"drafts", func(t *testing.T, s *site) {
+		{"temporary files", func(t *testing.T, s *site) {
 			check(t, os.Mkdir(s.box, 0o700))
 			for _, name := range []string{".tmp-1234567890", "ledger.lock", "ledger.db.new", "ledger.db.new-journal"} {
 				check(t, os.WriteFile(s.file(name), nil, 0o600))
 			}
 		}},
-		{"an open box, the public key not published", func(t *testing.T, s *site) {
+		{"opened, public key not written", func(t *testing.T, s *site) {
 			s.init(t)
 			s.forget(t)
 			check(t, os.Remove(s.file("key.pub")))
 		}},
-		{"an open box, not signed", func(t *testing.T, s *site) {
+		{"opened, not signed", func(t *testing.T, s *site) {
 			s.init(t)
 			s.forget(t)
 		}},
-		{"an open box, signed, the checkpoint not in it", func(t *testing.T, s *site) {
+		{"signed, checkpoint not written", func(t *testing.T, s *site) {
 			s.init(t)
 			for _, name := range []string{"checkpoint", "checkpoint.tree"} {
 				check(t, os.Remove(s.file(name)))
@@ -87,8 +88,8 @@ func TestKilledInitLeft(t *testing.T) {
 	}
 }
 
-// killWhenThere starts a command and kills it as soon as a file is there.
-func killWhenThere(t *testing.T, cmd *exec.Cmd, name string) {
+// killWhenExists starts a command and kills it as soon as a file exists.
+func killWhenExists(t *testing.T, cmd *exec.Cmd, name string) {
 	t.Helper()
 	check(t, cmd.Start())
 	ended := make(chan struct{})
@@ -110,7 +111,7 @@ func killWhenThere(t *testing.T, cmd *exec.Cmd, name string) {
 	}
 }
 
-// checkInitAgain takes up what a killed init left. It must end in a box like any other.
+// checkInitAgain runs init after a killed init, and checks that the result is a working box.
 func checkInitAgain(t *testing.T, s *site) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(s.box, "*"))
@@ -126,10 +127,10 @@ func checkInitAgain(t *testing.T, s *site) {
 	if text, err := os.ReadFile(s.file(".gitignore")); err != nil || !strings.HasSuffix(string(text), "\n*\n") {
 		t.Errorf(".gitignore lets the box into the repository: %q, %v, after %q", text, err, left)
 	}
-	if v := s.verifyCommand(t, 0); v.Events != 2 || v.Checkpoint == nil || v.Checkpoint.Size != 2 {
-		t.Errorf("verify says %+v, after %q", v, left)
+	if v := s.verifyCommand(t, 0); v.Events != 2 || v.Checkpoint.Size != 2 {
+		t.Errorf("verify printed %+v, after %q", v, left)
 	}
-	// A host without the private key has the public one from the box.
+	// A host without the private key takes the public key from the box.
 	worker := *s
 	worker.home, worker.environment = t.TempDir(), nil
 	if r := worker.run(t, "ledger", "verify"); r.status != 0 {
@@ -137,7 +138,7 @@ func checkInitAgain(t *testing.T, s *site) {
 	}
 }
 
-// TestKillExit kills signalbox work exit at any moment. Handing in the signal again must finish it, and it counts once.
+// TestKillExit kills signalbox work exit at a random moment. Submitting the signal again must succeed, and it counts once.
 func TestKillExit(t *testing.T) {
 	random := newRand(t)
 	s := newSite(t)
@@ -150,18 +151,18 @@ func TestKillExit(t *testing.T) {
 		cmd := s.command(t, "work", "exit", "--session", session)
 		cmd.Stdin = strings.NewReader(signal)
 		check(t, cmd.Start())
-		moment := time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond, func() { cmd.Process.Kill() })
 		cmd.Wait()
-		moment.Stop()
-		if r := finish(t, s.command(t, "work", "exit", "--session", session), strings.NewReader(signal)); r.status != 0 {
+		timer.Stop()
+		if r := s.exit(t, session); r.status != 0 {
 			t.Fatalf("%s again: exit status %d\n%s", work, r.status, r.stderr)
 		}
 	}
 	events := s.mustVerify(t)
-	checkExitsAreWhole(t, events)
+	checkExitsComplete(t, events)
 	counted := map[string]int{}
 	for _, e := range events {
-		if e.Type == "AgentSessionCompleted" {
+		if e.Type == rules.TypeAgentSessionCompleted {
 			counted[e.Session]++
 		}
 	}

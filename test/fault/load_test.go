@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,8 +17,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// loadChild works as fast as it can: it moves work, stores blobs, signs, and prints what was acknowledged. It goes on until it
-// is killed, told to end, or something fails. Its arguments are the box, the key, its name, and how many goroutines work.
+// loadChild moves work, stores blobs and signs as fast as it can, and prints what was acknowledged. It runs until it is
+// killed, its standard input is closed, or something fails. Its arguments are the box, the key file, its name, and the
+// number of goroutines.
 func loadChild(ctx context.Context, args []string) error {
 	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
 	if err != nil {
@@ -31,24 +33,24 @@ func loadChild(ctx context.Context, args []string) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		io.Copy(io.Discard, os.Stdin) // ends when the test says so, or is no more
-		stop(errToldToEnd)
+		io.Copy(io.Discard, os.Stdin) // ends when the test closes it or dies
+		stop(errStopped)
 	}()
 	var working sync.WaitGroup
 	for i := range workers {
 		working.Go(func() { stop(loadWork(ctx, b, fmt.Sprintf("%s-%d", args[2], i))) })
 	}
-	working.Go(func() { stop(signAgainAndAgain(ctx, b)) })
+	working.Go(func() { stop(signRepeatedly(ctx, b)) })
 	working.Wait()
-	if err := context.Cause(ctx); err != errToldToEnd {
+	if err := context.Cause(ctx); err != errStopped {
 		return err
 	}
 	return nil
 }
 
-var errToldToEnd = fmt.Errorf("told to end")
+var errStopped = errors.New("standard input was closed")
 
-// loadWork moves one work item in circles.
+// loadWork claims, blocks and unblocks one work item until ctx is done.
 func loadWork(ctx context.Context, b *box.Box, work string) error {
 	if err := acknowledge(ctx, b, rules.OpenWork{Work: work, Title: "load", Actor: "tester"}, 0, 0); err != nil {
 		return err
@@ -68,14 +70,15 @@ func loadWork(ctx context.Context, b *box.Box, work string) error {
 		if err := acknowledge(ctx, b, exit, 1, 2); err != nil {
 			return err
 		}
-		if err := acknowledge(ctx, b, rules.Unblock{Work: work, Note: "go on", Actor: "tester"}, 1, 0); err != nil {
+		if err := acknowledge(ctx, b, rules.Unblock{Work: work, Note: "continue", Actor: "tester"}, 1, 0); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// acknowledge gives a command, and prints the event that answers it and those before and after that were stored with it.
+// acknowledge executes a command and prints the event in its answer, with the given numbers of events before and after it
+// that belong to the same command.
 func acknowledge(ctx context.Context, b *box.Box, c rules.Command, before, after int) error {
 	answer, err := b.Engine.Do(ctx, c)
 	if err != nil {
@@ -92,11 +95,11 @@ func acknowledge(ctx context.Context, b *box.Box, c rules.Command, before, after
 	for _, e := range stored {
 		fmt.Fprintf(&lines, "event %d %s\n", e.Seq, e.Hash)
 	}
-	_, err = os.Stdout.WriteString(lines.String()) // in one piece
+	_, err = os.Stdout.WriteString(lines.String()) // in a single write
 	return err
 }
 
-func signAgainAndAgain(ctx context.Context, b *box.Box) error {
+func signRepeatedly(ctx context.Context, b *box.Box) error {
 	for ctx.Err() == nil {
 		checkpoint, err := b.Sign(ctx)
 		if err != nil {
@@ -112,7 +115,7 @@ func signAgainAndAgain(ctx context.Context, b *box.Box) error {
 	return context.Cause(ctx)
 }
 
-// acknowledged is what a loadChild printed.
+// acknowledged is the parsed output of a loadChild.
 type acknowledged struct {
 	lines       int
 	events      map[uint64]signalbox.Hash
@@ -124,8 +127,8 @@ func newAcknowledged() *acknowledged {
 	return &acknowledged{events: map[uint64]signalbox.Hash{}, checkpoints: map[uint64]signalbox.Hash{}}
 }
 
-// take takes in a line. Half a line, the last of a process that was killed, acknowledges nothing.
-func (a *acknowledged) take(t testing.TB, line string) {
+// addLine parses a line. An incomplete line, the last one of a killed process, acknowledges nothing.
+func (a *acknowledged) addLine(t testing.TB, line string) {
 	t.Helper()
 	fields := strings.Fields(line)
 	var hash signalbox.Hash
@@ -135,7 +138,7 @@ func (a *acknowledged) take(t testing.TB, line string) {
 	var seq uint64
 	if len(fields) == 3 {
 		if _, err := fmt.Sscan(fields[1], &seq); err != nil {
-			t.Errorf("a child said %q", line)
+			t.Errorf("a child printed %q", line)
 		}
 	}
 	a.lines++

@@ -16,17 +16,17 @@ import (
 
 // Environment variables of the tests.
 const (
-	// sizeVariable chooses the full form of the tests with "full".
+	// sizeVariable selects the full form of the tests if it is "full".
 	sizeVariable = "SIGNALBOX_FAULT"
 	// seedVariable repeats the random choices of an earlier run.
 	seedVariable = "SIGNALBOX_FAULT_SEED"
-	// childVariable makes the test binary a child of a test: it names what to do, the arguments say with what.
+	// childVariable makes the test binary act as a child process of a test. Its value is a key of children.
 	childVariable = "SIGNALBOX_FAULT_CHILD"
-	// binaryVariable is where the program is that the tests run. TestMain builds it if it is not set.
+	// binaryVariable is the path of the program under test. TestMain builds the program if it is not set.
 	binaryVariable = "SIGNALBOX_FAULT_BINARY"
 )
 
-// children are what a child process can do.
+// children are the functions that a child process can run, by the value of childVariable.
 var children = map[string]func(ctx context.Context, args []string) error{
 	"claim":   claimChild,
 	"history": historyChild,
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// runTests builds the program, unless somebody did, and runs the tests.
+// runTests builds the program, unless binaryVariable already names one, and runs the tests.
 func runTests(m *testing.M) int {
 	if os.Getenv(binaryVariable) != "" {
 		return m.Run()
@@ -55,7 +55,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// Tests also run the program as another user.
+	// Some tests run the program as another user.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -74,10 +74,10 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// isFull says whether the tests run in their full form.
+// isFull reports whether the tests run in their full form.
 func isFull() bool { return os.Getenv(sizeVariable) == "full" }
 
-// sized returns what fits the form of the tests.
+// sized returns short or full, depending on the form of the tests.
 func sized[T any](short, full T) T {
 	if isFull() {
 		return full
@@ -85,11 +85,11 @@ func sized[T any](short, full T) T {
 	return short
 }
 
-// times is how often to do something. Under the race detector the short form does with less.
+// times returns a number of repetitions. The short form repeats less often under the race detector.
 func times(short, full int) int { return sized(max(1, short/slowdown), full) }
 
-// newRand returns random numbers: the same in every run of the short form, and others each time in the full form, which
-// logs the seed that repeats them.
+// newRand returns a random number generator. The short form always uses the same seed; the full form uses a new one each
+// time. The seed is logged.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := sized(1, uint64(time.Now().UnixNano()))
@@ -105,12 +105,12 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, name.Sum64()))
 }
 
-// mayNotSkip ends a test that the machine cannot run: it is skipped, but on a build server it fails, since nobody would
-// notice there.
-func mayNotSkip(t *testing.T, format string, args ...any) {
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
+// unnoticed, it fails the test.
+func skipOrFail(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("on a build server this must run: "+format, args...)
+		t.Fatalf("this test must run in CI: "+format, args...)
 	}
 	t.Skipf(format, args...)
 }

@@ -14,25 +14,25 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// workModel is one work item as a single, sequential process would see it.
+// workModel is the state of one work item in the sequential specification.
 type workModel struct {
 	phase, blockedFrom signalbox.Phase
-	// epoch is 0 if nobody holds the work, or if the log says that the lease ran out.
+	// epoch is that of the live lease; 0 means that the work is free or that the expiry of its lease was recorded.
 	epoch   uint64
 	session string
 	expires int64
-	// seq and at are those of the last command that changed something.
+	// seq and at belong to the last command that changed something.
 	seq uint64
 	at  int64
 }
 
-// facts are what the ledger says about things that stay as they are once they have happened.
+// facts are entries of the ledger that never change once they are written.
 type facts struct {
-	released map[uint64]uint64 // epoch to event, for leases that were given back or taken away
+	released map[uint64]uint64 // epoch to event, for leases that were released or revoked
 	exits    map[exitKey]uint64
 }
 
-// exitKey is what makes two exit signals the same.
+// exitKey identifies an exit signal: two signals with the same key are repetitions.
 type exitKey struct {
 	session string
 	epoch   uint64
@@ -42,19 +42,19 @@ type exitKey struct {
 
 func (op *operation) exitKey() exitKey { return exitKey{op.As, op.Epoch, op.Phase, op.Reason} }
 
-// factsOf reads the ledger. The lease that an exit signal ended does not count as given back.
+// factsOf collects the facts in events. A lease that ended with an exit signal does not count as released.
 func factsOf(t testing.TB, events []signalbox.Event) facts {
 	t.Helper()
 	f := facts{map[uint64]uint64{}, map[exitKey]uint64{}}
 	exited := map[uint64]bool{}
 	for _, e := range events {
 		switch e.Type {
-		case "AgentSessionCompleted":
+		case rules.TypeAgentSessionCompleted:
 			var b rules.AgentSessionCompleted
 			check(t, json.Unmarshal(e.Data, &b))
 			exited[b.LeaseEpoch] = true
 			f.exits[exitKey{b.SessionID, b.LeaseEpoch, b.PhaseCompleted, b.ExitReason}] = e.Seq
-		case "LeaseReleased":
+		case rules.TypeLeaseReleased:
 			var b rules.LeaseReleased
 			check(t, json.Unmarshal(e.Data, &b))
 			if !exited[b.Epoch] {
@@ -65,7 +65,7 @@ func factsOf(t testing.TB, events []signalbox.Event) facts {
 	return f
 }
 
-// model is the sequential specification for one work item.
+// model returns the sequential specification of one work item.
 func (f facts) model() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return workModel{phase: signalbox.PhaseImplementation} },
@@ -78,13 +78,13 @@ func (f facts) model() porcupine.Model {
 	}
 }
 
-// step says whether a work item in a state may answer so, and what state it is in then.
+// step reports whether a work item in state w may give the answer in op, and returns its next state.
 func (f facts) step(w workModel, op *operation) (workModel, bool) {
 	if op.Do == "look" {
 		return w, w.looksLike(op)
 	}
 	at := op.At.UnixNano()
-	if w.epoch != 0 && at >= w.expires { // whoever looks at the work has it recorded
+	if w.epoch != 0 && at >= w.expires { // every command records the expiry first
 		w.epoch = 0
 	}
 	switch op.Do {
@@ -92,7 +92,7 @@ func (f facts) step(w workModel, op *operation) (workModel, bool) {
 		return w.claim(op, at)
 	case "renew":
 		return w.renew(op, at)
-	case "release", "take":
+	case "release", "revoke":
 		return f.release(w, op, at)
 	case "exit":
 		return f.exit(w, op, at)
@@ -102,7 +102,7 @@ func (f facts) step(w workModel, op *operation) (workModel, bool) {
 	return w, op.Code == 0 // expire
 }
 
-// looksLike allows that somebody recorded in the meantime that the lease ran out.
+// looksLike reports whether op shows the state w. The expiry of the lease may already have been recorded.
 func (w workModel) looksLike(op *operation) bool {
 	if op.Code != 0 || op.Now != w.phase {
 		return false
@@ -117,15 +117,15 @@ func (w workModel) hasLease(l *signalbox.Lease) bool {
 	return l != nil && w.epoch == l.Epoch && w.session == l.Session && w.expires == l.Expires.UnixNano()
 }
 
-// holds says whether the operation speaks under the live lease.
+// holds reports whether op uses the live lease.
 func (w workModel) holds(op *operation) bool {
 	return w.epoch != 0 && w.epoch == op.Epoch && w.session == op.As
 }
 
-// happened says whether an event of this work has happened.
+// happened reports whether the event seq of this work is in the past.
 func (w workModel) happened(seq uint64) bool { return seq != 0 && seq <= w.seq }
 
-// wrote moves the state past a command that wrote up to an event: neither sequence nor time run backwards.
+// wrote advances the state past a command whose last event is given. It reports whether sequence number and time increase.
 func (w workModel) wrote(op *operation, last uint64, at int64) (workModel, bool) {
 	ok := op.Code == 0 && !op.Repeated && op.Seq > w.seq && at >= w.at
 	w.seq, w.at = last, at
@@ -163,14 +163,14 @@ func (w workModel) renew(op *operation, at int64) (workModel, bool) {
 func (f facts) release(w workModel, op *operation, at int64) (workModel, bool) {
 	released := f.released[op.Epoch]
 	switch {
-	case op.Do == "take" && op.Code == signalbox.CodeFailed:
+	case op.Do == "revoke" && op.Code == signalbox.CodeFailed:
 		return w, w.epoch == 0
 	case op.Code == signalbox.CodeConflict:
 		return w, !w.holds(op) && !w.happened(released)
 	case op.Repeated:
 		return w, op.Code == 0 && op.Seq == released && w.happened(released)
 	}
-	ok := w.epoch != 0 && (op.Do == "take" || w.holds(op))
+	ok := w.epoch != 0 && (op.Do == "revoke" || w.holds(op))
 	w.epoch = 0
 	next, grown := w.wrote(op, op.Seq, at)
 	return next, ok && grown
@@ -193,7 +193,7 @@ func (f facts) exit(w workModel, op *operation, at int64) (workModel, bool) {
 		w.blockedFrom = w.phase
 	}
 	w.phase, w.epoch = to, 0
-	next, grown := w.wrote(op, op.Seq+2, at) // the phase and the lease come after the event that is answered
+	next, grown := w.wrote(op, op.Seq+2, at) // the answer's event is followed by those of the phase and the lease
 	return next, ok && grown
 }
 
@@ -207,8 +207,8 @@ func (w workModel) unblock(op *operation, at int64) (workModel, bool) {
 	return next, ok && grown
 }
 
-// checkLinear checks that what the clients were told about each work item could have been told by one process that
-// did one thing after the other, each between its call and its return. It returns the work items that it could not.
+// checkLinear checks that the answers about each work item are linearizable: a sequential process could have given them,
+// each between its call and its return. It returns the work items for which this does not hold.
 func checkLinear(f facts, history []operation) (wrong []string) {
 	works := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -219,7 +219,7 @@ func checkLinear(f facts, history []operation) (wrong []string) {
 	slices.SortFunc(history, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
 	for _, op := range history {
 		for work := range works {
-			if op.Work == work || op.Do == "expire" { // which is about all work
+			if op.Work == work || op.Do == "expire" { // it concerns all work
 				works[work] = append(works[work], porcupine.Operation{ClientId: op.Client, Output: op, Call: op.Call, Return: op.Return})
 			}
 		}

@@ -1,10 +1,8 @@
 package fault
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,67 +17,68 @@ import (
 	"signalbox/internal/oracle/session"
 )
 
-// TestOracleKilled kills signalbox oracle while the model talks, while tools and a sub-agent work, and at any instant, and
-// goes on with it until it ends. The answer is the one that an undisturbed oracle gives, and nothing is done twice.
+// TestOracleKilled kills signalbox oracle during replies, during tool calls, during the work of a sub-agent, and at random
+// moments, and resumes it until it ends. The answer must be that of an undisturbed run, and nothing may be done twice.
 func TestOracleKilled(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
 		t.Run(protocol, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // it mostly waits
 			s := newOracleSite(t, protocol, addresses[protocol])
-			whole := s.newTalk(t, oracleQuestion)
+			whole := s.newConversation(t, oracleQuestion)
 			p := whole.start(t)
 			if status := p.end(t); status != 0 {
-				t.Fatalf("undisturbed: exit status %d\n%s", status, &p.said)
+				t.Fatalf("without a kill: exit status %d\n%s", status, &p.stderr)
 			}
-			want := toldBy(t, p.printed)
+			want := outputOf(t, p.printed)
 			whole.checkEnd(t)
-			if len(want.Results) != 7 || want.inDoubt(want) != 0 || len(want.Content) != 5 {
-				t.Fatalf("undisturbed it tells %s", printed(want))
+			if len(want.Results) != 7 || want.replaceDoubted(want) != 0 || len(want.Content) != 5 {
+				t.Fatalf("without a kill the output is %s", asJSON(want))
 			}
 			random := newRand(t)
 			doubts, kills := 0, 0
 			for i, plan := range killPlans(random, p.printed) {
-				o := s.newTalk(t, oracleQuestion)
-				n, doubt := o.disturb(t, random, plan, want)
+				o := s.newConversation(t, oracleQuestion)
+				n, doubt := o.runWithKills(t, random, plan, want)
 				kills, doubts = kills+n, doubts+doubt
 				if t.Failed() {
 					t.Fatalf("plan %d (%s), killed %d times", i, plan.name, n)
 				}
 			}
-			t.Logf("%d kills left %d calls in doubt", kills, doubts)
+			t.Logf("%d kills left %d calls with an unknown result", kills, doubts)
 			s.mustVerify(t)
 			s.verifyCommand(t, 0)
 		})
 	}
 }
 
-// killPlan is when to kill: after a chunk, or after some time.
+// killPlan says when to kill: after the first chunk for which is returns true, or after some time, whichever is first.
 type killPlan struct {
 	name  string
 	is    func(chunk.Chunk) bool
 	after time.Duration
 }
 
-// nth is true at the n-th chunk, from 1.
+// nth returns a function that returns true for the n-th chunk, counting from 1.
 func nth(n int) func(chunk.Chunk) bool {
 	return func(chunk.Chunk) bool { n--; return n == 0 }
 }
 
-// atInstant kills after some time.
+// atInstant returns a plan to kill after some time.
 func atInstant(d time.Duration) killPlan {
 	return killPlan{d.String(), func(chunk.Chunk) bool { return false }, d}
 }
 
-// afterChunk kills after the n-th chunk.
+// afterChunk returns a plan to kill after the n-th chunk.
 func afterChunk(n int) killPlan { return killPlan{fmt.Sprintf("chunk %d", n), nth(n), patience} }
 
-// longest is about how long an undisturbed oracle takes.
+// longest is the approximate duration of a run without a kill.
 const longest = 800 * time.Millisecond
 
-// killPlans are the first kills of each conversation.
+// killPlans returns a plan for the first kill of each conversation.
 func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) {
-	// After the first chunk of each kind in each turn: a content is in mid-reply, a call has no result yet, a signal is decided on.
+	// Kill after the first chunk of each kind in each turn: content is in the middle of a reply, a call has no result yet, and
+	// a signal is about to be acted on.
 	seen := map[string]bool{}
 	for i, c := range undisturbed {
 		key := string(c.Kind())
@@ -109,9 +108,9 @@ func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) 
 	return plans
 }
 
-// disturb has the conversation, killed by the plan and then up to three times more, and checks it. It returns how often it was
-// killed, and how many calls were left in doubt.
-func (o *talk) disturb(t *testing.T, random *rand.Rand, plan killPlan, want told) (kills, doubts int) {
+// runWithKills runs the conversation, kills it as planned and then up to three more times, and checks it. It returns the
+// number of kills and of calls whose result is unknown.
+func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPlan, want output) (kills, doubts int) {
 	t.Helper()
 	for more := true; more; more = kills < 4 && random.IntN(3) > 0 {
 		p := o.start(t)
@@ -126,7 +125,7 @@ func (o *talk) disturb(t *testing.T, random *rand.Rand, plan killPlan, want told
 		if o.isAnswered(t) { // the kill came after the end
 			break
 		}
-		// What was told before is told again at once, so that chunks alone are rarely anything new.
+		// A resumed run repeats the earlier chunks at once, so counting chunks alone would rarely reach new ones.
 		if plan = afterChunk(1 + random.IntN(60)); random.IntN(2) == 0 {
 			plan = atInstant(time.Duration(random.Int64N(int64(longest))))
 		}
@@ -135,21 +134,21 @@ func (o *talk) disturb(t *testing.T, random *rand.Rand, plan killPlan, want told
 	p := o.start(t)
 	if p.end(t); !answered || p.cmd.ProcessState.ExitCode() == 0 {
 		o.checkAnswer(t, p, want)
-	} else if !strings.Contains(p.said.String(), "the last question of the session is answered") {
-		t.Errorf("it had answered, and says:\n%s", &p.said)
+	} else if !strings.Contains(p.stderr.String(), "the last question of the session is answered") {
+		t.Errorf("the question was answered, but it printed:\n%s", &p.stderr)
 	}
 	o.checkRecorded(t, want)
 	return kills, o.checkEnd(t)
 }
 
-// isAnswered tells whether the record has the answer.
-func (o *talk) isAnswered(t *testing.T) bool {
+// isAnswered reports whether the answer is recorded.
+func (o *conversation) isAnswered(t *testing.T) bool {
 	t.Helper()
 	return o.find(t) && slices.ContainsFunc(o.record(t, o.folder()), func(e session.Entry) bool { return e.Kind == session.Answer })
 }
 
-// checkRecorded checks that the record tells the same as the stream of an undisturbed oracle.
-func (o *talk) checkRecorded(t *testing.T, want told) {
+// checkRecorded checks that the record has the same content as the output of an undisturbed run.
+func (o *conversation) checkRecorded(t *testing.T, want output) {
 	t.Helper()
 	entries, err := session.Read(o.folder())
 	check(t, err)
@@ -159,39 +158,35 @@ func (o *talk) checkRecorded(t *testing.T, want told) {
 			chunks = append(chunks, *e.Done)
 		}
 	}
-	got := toldBy(t, chunks)
-	got.inDoubt(want)
+	got := outputOf(t, chunks)
+	got.replaceDoubted(want)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the record tells something else than without a kill:\n%s", diff)
+		t.Errorf("the record differs from that of a run without a kill:\n%s", diff)
 	}
 }
 
-// checkAnswer checks the stream of the process that came to an end.
-func (o *talk) checkAnswer(t *testing.T, p *oracleProcess, want told) {
+// checkAnswer checks the output of the process that finished.
+func (o *conversation) checkAnswer(t *testing.T, p *oracleProcess, want output) {
 	t.Helper()
 	if status := p.cmd.ProcessState.ExitCode(); status != 0 {
-		t.Errorf("exit status %d\n%s", status, &p.said)
+		t.Errorf("exit status %d\n%s", status, &p.stderr)
 	}
-	got := toldBy(t, p.printed)
-	got.inDoubt(want)
+	got := outputOf(t, p.printed)
+	got.replaceDoubted(want)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("it told something else than without a kill:\n%s", diff)
+		t.Errorf("the output differs from that of a run without a kill:\n%s", diff)
 	}
 	o.checkPrinted(t, p.printed)
 }
 
-// checkEnd checks what holds of every conversation that came to its end, and returns how many calls are in doubt.
-func (o *talk) checkEnd(t *testing.T) (doubts int) {
+// checkEnd checks the invariants of a finished conversation, and returns the number of calls whose result is unknown.
+func (o *conversation) checkEnd(t *testing.T) (doubts int) {
 	t.Helper()
 	if !o.find(t) {
 		t.Fatal("the conversation is not recorded")
 	}
-	if left := o.toolsAlive(); len(left) > 0 {
-		t.Errorf("tools are left: %v", left)
-	}
-	if text, err := os.ReadFile(filepath.Join(o.diary, "overlaps")); err == nil {
-		t.Errorf("these began while an earlier start of them was alive:\n%s", text)
-	}
+	o.diary.checkNoTools(t)
+	o.diary.checkNoOverlaps(t)
 	for _, printed := range o.killed {
 		o.checkPrinted(t, printed)
 	}
@@ -206,10 +201,10 @@ func (o *talk) checkEnd(t *testing.T) (doubts int) {
 	return doubts
 }
 
-// checkCalls checks that what changes something was done once, or at most once and is in doubt.
-func (o *talk) checkCalls(t *testing.T, entries []session.Entry) (doubts int) {
+// checkCalls checks that each call that changes something ran exactly once, or at most once if its result is unknown.
+func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (doubts int) {
 	t.Helper()
-	began, done := o.diaryCounts(t, "keys"), o.diaryCounts(t, "done")
+	started, done := o.diary.counts(t, "keys"), o.diary.counts(t, "done")
 	calls := map[string]session.Entry{}
 	for _, e := range entries {
 		switch e.Kind {
@@ -221,56 +216,41 @@ func (o *talk) checkCalls(t *testing.T, entries []session.Entry) (doubts int) {
 		case session.Result:
 			call, there := calls[e.Key]
 			if !there {
-				t.Errorf("call %s has a result that nobody waited for: %s", e.Key, e.Text)
+				t.Errorf("call %s has a result but is not recorded: %s", e.Key, e.Text)
 			}
 			if strings.HasPrefix(call.Call.Name, "delegate:") {
 				continue
 			}
-			begun, ended := began[e.Key], done[e.Key]
-			delete(began, e.Key)
+			starts, ends := started[e.Key], done[e.Key]
+			delete(started, e.Key)
 			switch {
 			case strings.HasPrefix(e.Text, doubted):
 				doubts++
-				if call.Call.Name == "look" || begun > 1 || ended > 1 {
-					t.Errorf("%s %s is in doubt: it began %d times, and was done %d times", call.Call.Name, e.Key, begun, ended)
+				if call.Call.Name == "look" || starts > 1 || ends > 1 {
+					t.Errorf("%s %s has an unknown result: it started %d times and finished %d times", call.Call.Name, e.Key, starts, ends)
 				}
 			case !e.OK:
 				t.Errorf("%s %s failed: %s", call.Call.Name, e.Key, e.Text)
 			case call.Call.Name == "look":
-				if begun < 1 || begun > 1+len(o.killed) {
-					t.Errorf("look %s began %d times in %d processes", e.Key, begun, 1+len(o.killed))
+				if starts < 1 || starts > 1+len(o.killed) {
+					t.Errorf("look %s started %d times in %d processes", e.Key, starts, 1+len(o.killed))
 				}
-			case begun != 1 || ended != 1:
-				t.Errorf("%s %s began %d times, and was done %d times", call.Call.Name, e.Key, begun, ended)
+			case starts != 1 || ends != 1:
+				t.Errorf("%s %s started %d times and finished %d times", call.Call.Name, e.Key, starts, ends)
 			}
 		}
 	}
-	if len(began) > 0 {
-		t.Errorf("these calls were made, and have no result: %v", began)
+	if len(started) > 0 {
+		t.Errorf("these calls started but have no result: %v", started)
 	}
 	return doubts
 }
 
-// diaryCounts is how often a key was noted.
-func (o *talk) diaryCounts(t *testing.T, name string) map[string]int {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(o.diary, name))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	counts := map[string]int{}
-	for line := range bytes.Lines(text) {
-		key, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		counts[string(key)]++
-	}
-	return counts
-}
-
-// checkSignals checks that the ledger has the signals of the model and of the sub-agent's, each once, in order.
-func (o *talk) checkSignals(t *testing.T, sub string) {
+// checkSignals checks that the ledger has the signals of the model and of the sub-agent, each once and in order.
+func (o *conversation) checkSignals(t *testing.T, sub string) {
 	t.Helper()
 	var got []string
-	for _, h := range all[rules.TurnSignalHeard](o.events(t), "TurnSignalHeard", "") {
+	for _, h := range all[rules.TurnSignalHeard](o.events(t), rules.TypeTurnSignalHeard, "") {
 		if strings.HasPrefix(h.Run, o.id) {
 			got = append(got, fmt.Sprintf("%s %s %d %s", h.Run, h.Tree, h.Turn, h.Signal))
 		}
@@ -289,8 +269,8 @@ func (o *talk) checkSignals(t *testing.T, sub string) {
 	}
 }
 
-// checkShown checks that the program can show the record, and that it has each turn's reply once.
-func (o *talk) checkShown(t *testing.T, entries []session.Entry) {
+// checkShown checks that the record has one reply per turn, and that oracle --show can show it.
+func (o *conversation) checkShown(t *testing.T, entries []session.Entry) {
 	t.Helper()
 	var replies []string
 	for _, e := range entries {
@@ -307,8 +287,8 @@ func (o *talk) checkShown(t *testing.T, entries []session.Entry) {
 	}
 }
 
-// TestOracleInDoubt kills the oracle while a tool that changes something runs. Nobody knows what came of that, so it is ended
-// before the model is told: it must not go on behind its back.
+// TestOracleInDoubt kills the oracle while a tool that changes something runs. The result of the call is unknown, so the
+// resumed oracle must stop the tool before it tells the model: the tool must not keep running unnoticed.
 func TestOracleInDoubt(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
@@ -316,38 +296,26 @@ func TestOracleInDoubt(t *testing.T) {
 			t.Parallel()
 			s := newOracleSite(t, protocol, addresses[protocol])
 			for _, group := range []bool{false, true} {
-				o := s.newTalk(t, "Which tool hangs? keep")
+				o := s.newConversation(t, "Which tool hangs? keep")
 				p := o.start(t)
-				o.awaitTool(t)
+				o.diary.await(t, "keys")
 				p.kill(t, group, func(chunk.Chunk) bool { return false }, 0)
-				if len(o.toolsAlive()) == 0 {
+				if len(o.diary.toolsAlive()) == 0 {
 					t.Fatal("the tool is not alive")
 				}
 				p = o.start(t)
 				if status := p.end(t); status != 0 {
-					t.Fatalf("exit status %d\n%s", status, &p.said)
+					t.Fatalf("exit status %d\n%s", status, &p.stderr)
 				}
-				got := toldBy(t, p.printed)
+				got := outputOf(t, p.printed)
 				if got.Results["h-1"] != doubted || got.Content[2] != "It did." || got.Done.Reason != "context_sufficient" {
-					t.Errorf("it told %s", printed(got))
+					t.Errorf("the output is %s", asJSON(got))
 				}
-				if left := o.toolsAlive(); len(left) > 0 {
-					t.Errorf("tools are left: %v", left)
-				}
-				if n := o.diaryCounts(t, "keys"); len(n) != 1 {
-					t.Errorf("the tool began as %v", n)
+				o.diary.checkNoTools(t)
+				if n := o.diary.counts(t, "keys"); len(n) != 1 {
+					t.Errorf("the tool started for the calls %v", n)
 				}
 			}
 		})
-	}
-}
-
-// awaitTool waits until a tool has begun.
-func (o *talk) awaitTool(t testing.TB) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !exists(filepath.Join(o.diary, "keys")); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no tool began")
-		}
 	}
 }

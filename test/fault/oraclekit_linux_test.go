@@ -21,11 +21,11 @@ import (
 	"signalbox/transcript"
 )
 
-// oracleProtocols are those that the oracle speaks, as the configuration names them.
+// oracleProtocols are the providers of the configuration.
 var oracleProtocols = []string{"openai", "anthropic"}
 
-// oracleModel is what the model says. Which turn it is depends on the request only, so that who asks again is answered alike,
-// and no turn depends on what a tool returned.
+// oracleModel is the script of the model. The turn is chosen by the request alone, so a repeated request gets the same reply,
+// and no turn depends on the result of a tool.
 const oracleModel = `
 conversations:
   - match: {user: ^Which words}
@@ -99,50 +99,50 @@ conversations:
 
 const oracleQuestion = "Which words are there?"
 
-// oracleTools note when they begin and, those that change something, when they have done it.
+// oracleTools record when they start and, if they change something, when they have changed it.
 const oracleTools = `
     note:
       description: Writes a word down.
       parameters: &text {type: object, properties: {text: {type: string}}, required: [text]}
       command: |
-        $NOTING
+        $NOTE_KEY
         sleep 0.02; echo "$SIGNALBOX_TREE_KEY $(cat)" >>"$DIARY/done"; sleep 0.02; echo noted
     slow:
       description: Writes a word down in its own time.
       parameters: *text
       command: |
-        $NOTING
+        $NOTE_KEY
         sleep 0.06; echo "$SIGNALBOX_TREE_KEY $(cat)" >>"$DIARY/done"; sleep 0.06; echo slowly noted
     look:
       description: Looks.
       parameters: *text
       read_only: true
       command: |
-        $NOTING
+        $NOTE_KEY
         sleep 0.03; echo "I see $(cat)"
     keep:
       description: Never ends.
       command: |
-        $NOTING
+        $NOTE_KEY
         sleep 1000 & wait
     stay:
       description: Never ends before there is a file.
       read_only: true
       command: |
-        $NOTING
+        $NOTE_KEY
         test -e "$DIARY/go" || { sleep 1000 & wait; }
     deaf:
-      description: Never ends, and takes no notice of requests to.
+      description: Never ends, and ignores TERM.
       command: |
         trap '' TERM
-        $NOTING
+        $NOTE_KEY
         while :; do sleep 1000; done
 `
 
-// doubted is how the result of a call begins of which nobody knows what came of it.
+// doubted is the start of the result of a call whose outcome is unknown.
 const doubted = "it is not known what came of this call"
 
-// startModel serves the model in a process of its own, and returns its base URL for each protocol.
+// startModel starts the model server, and returns its base URL for each protocol.
 func startModel(t testing.TB) map[string]string {
 	t.Helper()
 	s := emptySite(t)
@@ -151,14 +151,14 @@ func startModel(t testing.TB) map[string]string {
 	cmd := s.command(t, "rehearse", "model", file, "--json")
 	out, err := cmd.StdoutPipe()
 	check(t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	check(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-		if text := said.String(); t.Failed() {
-			t.Logf("the model server says:\n%s", text[max(0, len(text)-3000):])
+		if text := stderr.String(); t.Failed() {
+			t.Logf("the model server printed:\n%s", text[max(0, len(text)-3000):])
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
@@ -168,54 +168,45 @@ func startModel(t testing.TB) map[string]string {
 	return addresses
 }
 
-// newOracleSite makes a box whose oracle asks that model.
+// newOracleSite returns a site whose oracle uses the model at an address.
 func newOracleSite(t testing.TB, protocol, address string) *site {
 	t.Helper()
-	if _, err := exec.LookPath("flock"); err != nil {
-		mayNotSkip(t.(*testing.T), "flock is not there")
-	}
+	requireTools(t, "flock")
 	agent, err := filepath.Abs("../../examples/oracle/agent.lua")
 	check(t, err)
 	s := newSite(t)
-	noting := strings.ReplaceAll(strings.TrimSpace(noting), "\n", "\n        ")
+	noteKey := strings.ReplaceAll(strings.TrimSpace(noteKey), "\n", "\n        ")
 	check(t, os.WriteFile(s.file("signalbox.yaml"), []byte(fmt.Sprintf(`
 models:
   main: {provider: %s, model: rehearsal, base_url: %q, tries: 1}
 oracle:
   subagents: {helper: {tree: %q, description: counts}}
-  tools:%s`, protocol, address, agent, strings.ReplaceAll(oracleTools, "$NOTING", noting))), 0o600))
+  tools:%s`, protocol, address, agent, strings.ReplaceAll(oracleTools, "$NOTE_KEY", noteKey))), 0o600))
 	return s
 }
 
-// talk is a conversation with the oracle, by as many processes as it takes.
-type talk struct {
+// conversation is a question to the oracle, answered by one or more processes.
+type conversation struct {
 	*site
 	question string
-	diary    string
-	before   []string // conversations that were there before
-	id       string   // of the session, once it is recorded
-	killed   [][]chunk.Chunk
+	diary    diary
+	before   []string        // ids of earlier sessions
+	id       string          // of the session, once it is recorded; "" before
+	killed   [][]chunk.Chunk // the output of each killed process
 }
 
-// newTalk is a conversation that has not begun. There may be one at a time in a site.
-func (s *site) newTalk(t testing.TB, question string) *talk {
+// newConversation returns a conversation that has not started. A site can have one at a time.
+func (s *site) newConversation(t testing.TB, question string) *conversation {
 	t.Helper()
 	own := *s
-	o := &talk{site: &own, question: question, diary: t.TempDir()}
-	own.environment = append(slices.Clone(s.environment), "DIARY="+o.diary)
+	o := &conversation{site: &own, question: question, diary: newDiary(t, t.TempDir())}
+	own.environment = append(slices.Clone(s.environment), "DIARY="+string(o.diary))
 	o.before = o.sessions(t)
-	t.Cleanup(func() {
-		for pid := range o.toolsAlive() {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
 	return o
 }
 
-func (o *talk) toolsAlive() map[int]string { return (&plot{diary: o.diary}).toolsAlive() }
-
-// sessions are those with a question on record.
-func (o *talk) sessions(t testing.TB) (ids []string) {
+// sessions returns the ids of all recorded sessions.
+func (o *conversation) sessions(t testing.TB) (ids []string) {
 	t.Helper()
 	all, err := session.List(filepath.Join(o.box, "oracle"))
 	check(t, err)
@@ -225,31 +216,31 @@ func (o *talk) sessions(t testing.TB) (ids []string) {
 	return ids
 }
 
-// find looks for the session, and reports whether it is recorded.
-func (o *talk) find(t testing.TB) bool {
+// find sets o.id once the session is recorded, and reports whether it is.
+func (o *conversation) find(t testing.TB) bool {
 	t.Helper()
 	if o.id != "" {
 		return true
 	}
 	fresh := slices.DeleteFunc(o.sessions(t), func(id string) bool { return slices.Contains(o.before, id) })
 	if len(fresh) > 1 {
-		t.Fatalf("one question made the sessions %v", fresh)
+		t.Fatalf("one question created the sessions %v", fresh)
 	}
 	o.id = strings.Join(fresh, "")
 	return o.id != ""
 }
 
-// oracleProcess is the oracle at work, whose chunks are read as they come.
+// oracleProcess is a running signalbox oracle whose chunks are read one by one.
 type oracleProcess struct {
 	cmd     *exec.Cmd
 	out     *os.File
 	lines   *bufio.Reader
 	printed []chunk.Chunk
-	said    bytes.Buffer
+	stderr  bytes.Buffer
 }
 
-// start asks the question, or goes on with it if it was asked.
-func (o *talk) start(t testing.TB) *oracleProcess {
+// start asks the question, or resumes the session if it is recorded.
+func (o *conversation) start(t testing.TB) *oracleProcess {
 	t.Helper()
 	args := []string{"oracle", "--json", o.question}
 	if o.find(t) {
@@ -260,7 +251,7 @@ func (o *talk) start(t testing.TB) *oracleProcess {
 	read, write, err := os.Pipe()
 	check(t, err)
 	p.out, p.lines = read, bufio.NewReader(read)
-	p.cmd.Stdout, p.cmd.Stderr = write, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = write, &p.stderr
 	check(t, p.cmd.Start())
 	write.Close()
 	t.Cleanup(func() {
@@ -270,13 +261,13 @@ func (o *talk) start(t testing.TB) *oracleProcess {
 	return p
 }
 
-// until reads chunks up to one that is looked for, and reports whether it came.
+// until reads chunks up to the first for which is returns true, and reports whether there was one.
 func (p *oracleProcess) until(t testing.TB, is func(chunk.Chunk) bool) bool {
 	t.Helper()
 	for {
 		line, err := p.lines.ReadBytes('\n')
 		if err != nil {
-			return false // a line that was being written is nobody's
+			return false // an incomplete line is ignored
 		}
 		c, err := chunk.Parse(line)
 		check(t, err)
@@ -287,13 +278,13 @@ func (p *oracleProcess) until(t testing.TB, is func(chunk.Chunk) bool) bool {
 	}
 }
 
-// kill kills it, alone or with its group, after the chunk that is looked for or some time after it is called, whatever is
-// first. It reports whether it was still there.
+// kill kills the process, or its whole group, after the first chunk for which is returns true or after some time, whichever is
+// first. It reports whether the process was still running.
 func (p *oracleProcess) kill(t testing.TB, group bool, is func(chunk.Chunk) bool, after time.Duration) bool {
 	t.Helper()
 	end := func() {
 		if group {
-			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it is not waited for yet
+			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // before Wait, so the id is still valid
 		}
 		p.cmd.Process.Kill()
 	}
@@ -312,19 +303,19 @@ func (p *oracleProcess) kill(t testing.TB, group bool, is func(chunk.Chunk) bool
 	return status < 0
 }
 
-// end reads until it has ended, and returns its exit status, below 0 if it was killed.
+// end waits for the end of the process and returns its exit status, which is negative if it was killed.
 func (p *oracleProcess) end(t testing.TB) int {
 	t.Helper()
 	p.until(t, func(chunk.Chunk) bool { return false })
 	p.cmd.Wait()
-	if text := p.said.String(); strings.Contains(text, "panic:") || strings.Contains(text, "goroutine ") {
+	if text := p.stderr.String(); crashed(text) {
 		t.Fatalf("it crashed:\n%s", text)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// record reads the record as it is on the disk, also what is of no use any more.
-func (o *talk) record(t testing.TB, folder string) (entries []session.Entry) {
+// record reads all complete entries of the record, including superseded ones.
+func (o *conversation) record(t testing.TB, folder string) (entries []session.Entry) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, session.RecordName))
 	check(t, err)
@@ -337,14 +328,14 @@ func (o *talk) record(t testing.TB, folder string) (entries []session.Entry) {
 	return entries
 }
 
-func (o *talk) folder() string { return filepath.Join(o.box, "oracle", o.id) }
+func (o *conversation) folder() string { return filepath.Join(o.box, "oracle", o.id) }
 
-// checkPrinted checks that the record has what a process printed.
-func (o *talk) checkPrinted(t testing.TB, printed []chunk.Chunk) {
+// checkPrinted checks that everything a process printed is recorded.
+func (o *conversation) checkPrinted(t testing.TB, printed []chunk.Chunk) {
 	t.Helper()
 	if !o.find(t) {
 		if len(printed) > 0 {
-			t.Errorf("nothing is recorded, and it printed %s", printed)
+			t.Errorf("nothing is recorded, but it printed %s", printed)
 		}
 		return
 	}
@@ -357,25 +348,25 @@ func (o *talk) checkPrinted(t testing.TB, printed []chunk.Chunk) {
 		switch c := c.(type) {
 		case chunk.ToolCall, chunk.ToolResult, chunk.Signal:
 			if !has[chunkLine(c)] {
-				t.Errorf("this was printed and is not recorded: %s", chunkLine(c))
+				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		case chunk.System:
 			if !slices.Contains([]string{"resumed", "reply_restarted", "reply_cut", "retry"}, c.Name) && !has[chunkLine(c)] {
-				t.Errorf("this was printed and is not recorded: %s", chunkLine(c))
+				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		}
 	}
-	heard := recordedTexts(entries)
+	recorded := recordedTexts(entries)
 	for turn, texts := range textsOf(printed) {
 		for _, text := range texts {
-			if !slices.ContainsFunc(heard[turn], func(whole string) bool { return strings.HasPrefix(whole, text) }) {
-				t.Errorf("turn %d: %q was printed and is not recorded; there is %q", turn, text, heard[turn])
+			if !slices.ContainsFunc(recorded[turn], func(whole string) bool { return strings.HasPrefix(whole, text) }) {
+				t.Errorf("turn %d: %q was printed but not recorded; recorded: %q", turn, text, recorded[turn])
 			}
 		}
 	}
 }
 
-// chunkLine and entryLine tell the same of a chunk and of the entry that it was made of.
+// chunkLine describes a chunk, to compare it with the entryLine of the entry that it came from.
 func chunkLine(c chunk.Chunk) string {
 	switch c := c.(type) {
 	case chunk.ToolCall:
@@ -390,6 +381,7 @@ func chunkLine(c chunk.Chunk) string {
 	return ""
 }
 
+// entryLine returns the chunkLine of the chunk that an entry becomes.
 func entryLine(e *session.Entry) string {
 	switch e.Kind {
 	case session.Call:
@@ -404,28 +396,28 @@ func entryLine(e *session.Entry) string {
 	return ""
 }
 
-// recordedTexts are what the model said in each turn, also what was cut off.
+// recordedTexts returns the texts of each turn's replies, including incomplete ones.
 func recordedTexts(entries []session.Entry) map[int][]string {
-	heard := map[int][]string{}
+	texts := map[int][]string{}
 	partial := map[int]string{}
 	for _, e := range entries {
 		switch e.Kind {
 		case session.Piece:
 			partial[e.Turn] += e.Text
 		case session.Restart:
-			heard[e.Turn] = append(heard[e.Turn], transcript.Content(partial[e.Turn]))
+			texts[e.Turn] = append(texts[e.Turn], transcript.Content(partial[e.Turn]))
 			partial[e.Turn] = ""
 		case session.Reply:
-			heard[e.Turn] = append(heard[e.Turn], transcript.Content(e.Reply.Text))
+			texts[e.Turn] = append(texts[e.Turn], transcript.Content(e.Reply.Text))
 		}
 	}
 	for turn, text := range partial {
-		heard[turn] = append(heard[turn], transcript.Content(text))
+		texts[turn] = append(texts[turn], transcript.Content(text))
 	}
-	return heard
+	return texts
 }
 
-// textsOf are what was shown of each turn; the last counts.
+// textsOf returns the texts that were printed for each turn. The last one is valid; the others were restarted.
 func textsOf(printed []chunk.Chunk) map[int][]string {
 	texts := map[int][]string{}
 	for _, c := range printed {
@@ -444,8 +436,8 @@ func textsOf(printed []chunk.Chunk) map[int][]string {
 	return texts
 }
 
-// told is all of a stream that must not depend on whether anybody was killed.
-type told struct {
+// output is the part of a chunk stream that must be the same with and without kills.
+type output struct {
 	Content map[int]string
 	Calls   []string
 	Results map[string]string
@@ -456,10 +448,10 @@ type told struct {
 
 var delegation = regexp.MustCompile(`delegate-[0-9a-f]+`)
 
-// toldBy is what a stream told. The result of a call in doubt is doubted.
-func toldBy(t testing.TB, printed []chunk.Chunk) told {
+// outputOf returns the output in a stream of chunks. The result of a call with an unknown outcome is doubted.
+func outputOf(t testing.TB, printed []chunk.Chunk) output {
 	t.Helper()
-	got := told{Content: map[int]string{}, Results: map[string]string{}}
+	got := output{Content: map[int]string{}, Results: map[string]string{}}
 	for turn, texts := range textsOf(printed) {
 		got.Content[turn] = texts[len(texts)-1]
 	}
@@ -496,8 +488,8 @@ func toldBy(t testing.TB, printed []chunk.Chunk) told {
 	return got
 }
 
-// inDoubt takes the calls in doubt out of a comparison, and returns how many there are.
-func (got *told) inDoubt(want told) (n int) {
+// replaceDoubted replaces unknown results by those of want, for a comparison, and returns their number.
+func (got *output) replaceDoubted(want output) (n int) {
 	got.Results = maps.Clone(got.Results)
 	for id, text := range got.Results {
 		if text == doubted {

@@ -1,8 +1,6 @@
 package fault
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,8 +8,8 @@ import (
 	"signalbox/internal/oracle/chunk"
 )
 
-// TestOracleTerm interrupts signalbox oracle while the model talks and while a tool runs. It says so and ends, nothing keeps
-// running, and it can be resumed.
+// TestOracleTerm interrupts signalbox oracle during a reply and during a tool call. It reports the interruption and ends, no
+// process keeps running, and it can be resumed.
 func TestOracleTerm(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
@@ -19,7 +17,7 @@ func TestOracleTerm(t *testing.T) {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
 				tools := []string{"keep", "stay"}
-				if isFull() || protocol == "openai" && name == "TERM" { // it takes as long as a deaf tool is waited for
+				if isFull() || protocol == "openai" && name == "TERM" { // slow: the oracle waits for the tool that ignores TERM
 					tools = append(tools, "deaf")
 				}
 				testTerm(t, newOracleSite(t, protocol, addresses[protocol]), sig, tools)
@@ -28,55 +26,55 @@ func TestOracleTerm(t *testing.T) {
 	}
 }
 
-// hangingTools are the ids of calls of tools that never end, and what comes of them when they are gone on with.
+// hangingTools are the calls of tools that never end, and their results after a resume.
 var hangingTools = map[string]struct{ id, result string }{
 	"keep": {"h-1", doubted},
 	"stay": {"h-2", "(no output)"}, // it may be called again
 	"deaf": {"h-3", doubted},
 }
 
-// testTerm has conversations in a box that are interrupted: while the model talks, and while each of the tools runs.
+// testTerm interrupts conversations in a box: one during a reply, and one during a call of each tool.
 func testTerm(t *testing.T, s *site, sig syscall.Signal, tools []string) {
-	t.Run("while it talks", func(t *testing.T) {
-		// The model falls silent the first time that it hears a question.
-		o := s.newTalk(t, "Which reply hangs? "+t.Name())
+	t.Run("during a reply", func(t *testing.T) {
+		// The model stops in the middle of its reply the first time it receives a question.
+		o := s.newConversation(t, "Which reply hangs? "+t.Name())
 		p := o.start(t)
 		if !p.until(t, func(c chunk.Chunk) bool {
-			said, ok := c.(chunk.Content)
-			return ok && strings.HasSuffix(said.Text, "does")
+			content, ok := c.(chunk.Content)
+			return ok && strings.HasSuffix(content.Text, "does")
 		}) {
-			t.Fatalf("it never said so:\n%s", &p.said)
+			t.Fatalf("the reply never came:\n%s", &p.stderr)
 		}
 		o.checkInterrupted(t, p, sig)
 		if texts := textsOf(p.printed)[1]; !strings.HasPrefix(texts[0], "This one does") {
-			t.Errorf("it said %q", texts)
+			t.Errorf("the reply is %q", texts)
 		}
-		if got := o.goOn(t); got.Content[1] != "This one does." || got.Done.Turns != 1 {
-			t.Errorf("gone on with, it told %s", printed(got))
+		if got := o.resume(t); got.Content[1] != "This one does." || got.Done.Turns != 1 {
+			t.Errorf("after the resume the output is %s", asJSON(got))
 		}
 	})
 	for _, tool := range tools {
-		t.Run("while "+tool+" runs", func(t *testing.T) {
-			o := s.newTalk(t, "Which tool hangs? "+tool)
+		t.Run("during "+tool, func(t *testing.T) {
+			o := s.newConversation(t, "Which tool hangs? "+tool)
 			p := o.start(t)
-			o.awaitTool(t)
+			o.diary.await(t, "keys")
 			o.checkInterrupted(t, p, sig)
-			check(t, os.WriteFile(filepath.Join(o.diary, "go"), nil, 0o644))
-			want, got := hangingTools[tool], o.goOn(t)
+			o.diary.create(t, "go")
+			want, got := hangingTools[tool], o.resume(t)
 			if got.Content[1] != "I use it." || got.Content[2] != "It did." || got.Results[want.id] != want.result || got.Done.Turns != 2 {
-				t.Errorf("gone on with, it told %s", printed(got))
+				t.Errorf("after the resume the output is %s", asJSON(got))
 			}
 		})
 	}
 	s.mustVerify(t)
 }
 
-// checkInterrupted sends a signal to the oracle, and checks that it ends as it should.
-func (o *talk) checkInterrupted(t *testing.T, p *oracleProcess, sig syscall.Signal) {
+// checkInterrupted sends a signal to the oracle, and checks how it ends.
+func (o *conversation) checkInterrupted(t *testing.T, p *oracleProcess, sig syscall.Signal) {
 	t.Helper()
 	check(t, p.cmd.Process.Signal(sig))
 	if status := p.end(t); status != 130 {
-		t.Errorf("exit status %d, want 130\n%s", status, &p.said)
+		t.Errorf("exit status %d, want 130\n%s", status, &p.stderr)
 	}
 	var ends []string
 	for _, c := range p.printed {
@@ -93,28 +91,24 @@ func (o *talk) checkInterrupted(t *testing.T, p *oracleProcess, sig syscall.Sign
 	if last := p.printed[len(p.printed)-1].Kind(); last != chunk.KindDone {
 		t.Errorf("the last chunk is %s", last)
 	}
-	if left := o.toolsAlive(); len(left) > 0 {
-		t.Errorf("tools are left: %v", left)
-	}
+	o.diary.checkNoTools(t)
 	if t.Failed() {
 		t.FailNow()
 	}
 	o.checkPrinted(t, p.printed)
 }
 
-// goOn goes on with the conversation to its end.
-func (o *talk) goOn(t *testing.T) told {
+// resume resumes the conversation and runs it to its end.
+func (o *conversation) resume(t *testing.T) output {
 	t.Helper()
 	p := o.start(t)
 	if status := p.end(t); status != 0 {
-		t.Fatalf("gone on with: exit status %d\n%s", status, &p.said)
+		t.Fatalf("resumed: exit status %d\n%s", status, &p.stderr)
 	}
-	if left := o.toolsAlive(); len(left) > 0 {
-		t.Errorf("tools are left: %v", left)
-	}
-	got := toldBy(t, p.printed)
+	o.diary.checkNoTools(t)
+	got := outputOf(t, p.printed)
 	if got.Done.Reason != "context_sufficient" {
-		t.Errorf("gone on with, it ended with %s", got.Done.Reason)
+		t.Errorf("after the resume it ended with %s", got.Done.Reason)
 	}
 	return got
 }

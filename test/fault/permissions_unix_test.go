@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-const hintRights = "check the owner and the permissions of the box and its files"
+const hintPermissions = "check the owner and the permissions of the box and its files"
 
-// nobody is a user without rights. Its number is the same everywhere that matters.
-const nobody = 65534
+// unprivileged is the numeric id of the user nobody on Linux and macOS.
+const unprivileged = 65534
 
-// asNobody makes commands run by a user for whom rights count: if the tests run as root, by nobody, who then owns the site.
-func (s *site) asNobody(t *testing.T) {
+// dropPrivileges makes commands run as a user to whom file permissions apply. If the tests run as root, that is the user
+// nobody, who becomes the owner of the site.
+func (s *site) dropPrivileges(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return
@@ -26,12 +27,13 @@ func (s *site) asNobody(t *testing.T) {
 	for dir := root; dir != os.TempDir() && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		check(t, os.Chmod(dir, 0o755))
 	}
-	s.each(t, root, func(name string, _ fs.DirEntry) error { return os.Lchown(name, nobody, nobody) })
+	s.each(t, root, func(name string, _ fs.DirEntry) error { return os.Lchown(name, unprivileged, unprivileged) })
 	s.prepare = func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	}
 }
 
+// each calls do for every file and folder below root.
 func (s *site) each(t *testing.T, root string, do func(name string, entry fs.DirEntry) error) {
 	t.Helper()
 	check(t, filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -42,8 +44,8 @@ func (s *site) each(t *testing.T, root string, do func(name string, entry fs.Dir
 	}))
 }
 
-// setRights gives all files of the box one mode and all folders another.
-func (s *site) setRights(t *testing.T, file, folder fs.FileMode) {
+// chmodBox sets the modes of all files and folders of the box.
+func (s *site) chmodBox(t *testing.T, file, folder fs.FileMode) {
 	t.Helper()
 	s.each(t, s.box, func(name string, entry fs.DirEntry) error {
 		if entry.IsDir() {
@@ -53,42 +55,42 @@ func (s *site) setRights(t *testing.T, file, folder fs.FileMode) {
 	})
 }
 
-// onlyReads checks that commands that write are refused, and those that read are not.
-func (s *site) onlyReads(t *testing.T) {
+// checkReadOnly checks that commands that write fail, and that those that read succeed.
+func (s *site) checkReadOnly(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "by-hand", "--role", "developer"}, {"ledger", "checkpoint"}} {
-		s.mustFail(t, 1, "*no permission to open or write the *: *", hintRights, args...)
+		s.mustFail(t, 1, "*no permission to open or write the *: *", hintPermissions, args...)
 	}
-	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint == nil {
-		t.Errorf("verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint.Size == 0 {
+		t.Errorf("verify printed %s", asJSON(v))
 	}
 	for _, args := range [][]string{{"work", "list"}, {"work", "show", "by-hand"}, {"ledger", "tail"}, {"ledger", "prove", "7"}} {
 		s.must(t, args...)
 	}
 }
 
-// TestReadOnlyFolder takes the right to write the box away. It can still be read and verified.
+// TestReadOnlyFolder removes the write permission of the box. It can still be read and verified.
 func TestReadOnlyFolder(t *testing.T) {
 	s := newLedger(t)
-	s.asNobody(t)
-	s.setRights(t, 0o400, 0o500)
-	s.onlyReads(t)
-	s.setRights(t, 0o600, 0o700)
-	s.mustBeAsBefore(t)
+	s.dropPrivileges(t)
+	s.chmodBox(t, 0o400, 0o500)
+	s.checkReadOnly(t)
+	s.chmodBox(t, 0o600, 0o700)
+	s.checkIntact(t)
 }
 
-// TestFolderOfAnother looks at a box that belongs to somebody else.
-func TestFolderOfAnother(t *testing.T) {
+// TestBoxOfAnotherUser runs commands on a box that another user owns.
+func TestBoxOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("this takes root, who can make something that others may not open")
+		t.Skip("only root can create a box of another user")
 	}
 	s := newLedger(t)
-	s.asNobody(t)
-	s.setRights(t, 0o600, 0o700)
+	s.dropPrivileges(t)
+	s.chmodBox(t, 0o600, 0o700)
 	s.each(t, s.box, func(name string, _ fs.DirEntry) error { return os.Lchown(name, 0, 0) })
 	for _, args := range [][]string{{"work", "open", "more"}, {"work", "list"}, {"ledger", "verify"}} {
-		s.mustFail(t, 1, "*no permission to open or write the *: *", hintRights, args...)
+		s.mustFail(t, 1, "*no permission to open or write the *: *", hintPermissions, args...)
 	}
 	s.prepare = nil
-	s.mustBeAsBefore(t)
+	s.checkIntact(t)
 }

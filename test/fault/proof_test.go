@@ -13,7 +13,7 @@ import (
 	"signalbox/ledger"
 )
 
-// outsider is somebody who has no box, no key of his own and no configuration: an empty folder.
+// outsider returns an empty site without a box, a key or a configuration.
 func outsider(t *testing.T) *site {
 	t.Helper()
 	s := emptySite(t)
@@ -21,13 +21,13 @@ func outsider(t *testing.T) *site {
 	return s
 }
 
-// proofOf makes a proof file with the real command.
+// proofOf returns the output of signalbox ledger prove.
 func proofOf(t *testing.T, s *site, seq string) []byte {
 	t.Helper()
 	return []byte(s.must(t, "ledger", "prove", seq))
 }
 
-// TestProofNeedsOnlyTheKey checks proofs where there is nothing but the proof and the public key.
+// TestProofNeedsOnlyTheKey checks proofs with nothing but the proof and the public key.
 func TestProofNeedsOnlyTheKey(t *testing.T) {
 	s, other := newLedger(t), newSite(t)
 	o := outsider(t)
@@ -36,7 +36,7 @@ func TestProofNeedsOnlyTheKey(t *testing.T) {
 		check(t, os.WriteFile(file, proofOf(t, s, seq), 0o600))
 		out := o.must(t, "ledger", "check", "--key", s.publicKey, file)
 		if !strings.HasPrefix(out, "event "+seq+" is in the ledger of signalbox/box-") {
-			t.Errorf("event %s: check says %q", seq, out)
+			t.Errorf("event %s: check printed %q", seq, out)
 		}
 	}
 	o.mustFail(t, 5, `the checkpoint is not signed with the given key of "signalbox/box-*"`,
@@ -46,8 +46,8 @@ func TestProofNeedsOnlyTheKey(t *testing.T) {
 		"give --key with what signalbox ledger key printed where the proof comes from", "ledger", "check", file)
 }
 
-// edits yields edits of one byte: each byte replaced, taken out, and another put before it. In the full form each byte is replaced
-// by all others.
+// edits yields all edits of one byte: each byte replaced, deleted, and another one inserted before it. The full form
+// replaces each byte by every other value.
 func edits(random *rand.Rand, file []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := range file {
@@ -72,7 +72,7 @@ func edits(random *rand.Rand, file []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// TestEditedProofFails edits a proof in every place.
+// TestEditedProofFails checks that no edit of a proof passes.
 func TestEditedProofFails(t *testing.T) {
 	random := newRand(t)
 	s := newLedger(t)
@@ -84,9 +84,9 @@ func TestEditedProofFails(t *testing.T) {
 	var sample []byte
 	for edited := range edits(random, file) {
 		tried++
-		classed := (*signalbox.Error)(nil)
-		if err := checkProof(edited, s.publicKey); !errors.As(err, &classed) || classed.Code != signalbox.CodeUnverified {
-			t.Fatalf("an edit passed, or failed otherwise than it should: %v\n%s", err, edited)
+		coded := (*signalbox.Error)(nil)
+		if err := checkProof(edited, s.publicKey); !errors.As(err, &coded) || coded.Code != signalbox.CodeUnverified {
+			t.Fatalf("an edit passed, or failed with the wrong error: %v\n%s", err, edited)
 		}
 		if random.IntN(tried) == 0 {
 			sample = edited
@@ -107,7 +107,7 @@ func checkProof(file []byte, publicKey string) error {
 	return err
 }
 
-// checkEditedProof checks an edited proof with the real command.
+// checkEditedProof checks that signalbox ledger check rejects an edited proof.
 func checkEditedProof(t *testing.T, s *site, edited []byte) {
 	t.Helper()
 	args := []string{"ledger", "check", "--key", s.publicKey}

@@ -2,5 +2,5 @@
 
 package fault
 
-// slowdown is by how much the race detector makes SQLite slower.
+// slowdown is the factor by which the race detector slows SQLite down.
 const slowdown = 8

@@ -9,9 +9,9 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// TestBesideWriters opens, verifies and proves again and again while other processes write and sign. What is whole must not be
-// taken for cut off or changed, at any moment.
-func TestBesideWriters(t *testing.T) {
+// TestReadDuringWrites opens, verifies and proves the ledger repeatedly while other processes append and sign. An intact
+// ledger must never be reported as truncated or changed.
+func TestReadDuringWrites(t *testing.T) {
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
 	var writers []*child
@@ -19,8 +19,8 @@ func TestBesideWriters(t *testing.T) {
 		writers = append(writers, startChild(t, "load", s.box, s.keyFile, fmt.Sprintf("w%d", i), "1"))
 	}
 	for _, w := range writers {
-		w.hear(t)
-		go func() { // so that it is not kept from writing
+		w.receive(t)
+		go func() { // drain its output, so that it never blocks
 			for w.lines.Scan() {
 			}
 		}()
@@ -30,8 +30,8 @@ func TestBesideWriters(t *testing.T) {
 		times int
 		do    func(ctx context.Context, s *site) error
 	}{
-		{"open", times(60, 120), openBeside},
-		{"verify", times(40, 60), verifyBeside},
+		{"open", times(60, 120), openOnce},
+		{"verify", times(40, 60), verifyOnce},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range tt.times {
@@ -60,7 +60,7 @@ func TestBesideWriters(t *testing.T) {
 	s.mustVerify(t)
 }
 
-func openBeside(ctx context.Context, s *site) error {
+func openOnce(ctx context.Context, s *site) error {
 	b, err := box.Open(ctx, s.box, s.options())
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func openBeside(ctx context.Context, s *site) error {
 	return b.Close()
 }
 
-func verifyBeside(ctx context.Context, s *site) error {
+func verifyOnce(ctx context.Context, s *site) error {
 	l, err := box.OpenLedger(ctx, s.box, s.options())
 	if err != nil {
 		return err

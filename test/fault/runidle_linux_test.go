@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,43 +12,48 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/rules"
 )
 
-// asking are agents of whom the developer of T1 asks the human.
-const asking = `
+// askingAgents is a script in which the developer of T1 asks the human.
+const askingAgents = `
 on developer T1 attempt 1:
     signal SEEKING_DIVINE_CLARIFICATION
         Task: {task}
         Question: Good or very good?
         Context: It could be either.
-` + content
+` + goodAgents
 
-// TestRunIdle measures a run that has nothing to do before a question is answered: it uses no processor and writes nothing.
+// TestRunIdle measures a run that waits for the answer to a question: it uses no CPU time and writes nothing.
 func TestRunIdle(t *testing.T) {
-	s := newStage(t, set{plan: planOf("T1", "T2: T1", "T3"), script: asking, settings: partsCheck})
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3"), script: askingAgents, settings: partsCheck})
 	run := s.startRun(t)
-	run.await(0, "the end of what can be done", ofType("Merged", "T3"))
-	run.until("all was signed and nobody was at work", func() bool {
+	run.await(0, "the merge of T3", ofType(rules.TypeMerged, "T3"))
+	run.until("everything was signed and no agent was running", func() bool {
 		v := s.verifyCommand(t, 0)
-		return v.Checkpoint != nil && v.Checkpoint.Size == v.Events && len(s.processes()) == 0 && len(s.leased(t)) == 0
+		// The box gets its copy of the checkpoint after the signer's own.
+		signed, _ := os.ReadFile(s.signedFile())
+		published, _ := os.ReadFile(s.file("checkpoint"))
+		return v.Checkpoint.Size == v.Events && bytes.Equal(signed, published) && len(s.processes()) == 0 && len(s.leased(t)) == 0
 	})
 	pid := run.cmd.Process.Pid
 	window := sized(3*time.Second, 20*time.Second)
-	// A tick is a hundredth of a second: two in twenty seconds are a thousandth. In a short window a tick may be somebody else's.
+	// A tick is a hundredth of a second, so two ticks in twenty seconds are a thousandth.
 	allowed := 2
 
 	files, used, written := boxFiles(t, s.box), ticks(t, pid), writtenBytes(t, pid)
-	time.Sleep(window) // the one thing that is measured here is time
+	time.Sleep(window) // this test measures what happens during a period of time
 	if got := ticks(t, pid) - used; got > allowed {
-		t.Errorf("it used %d ticks of the processor in %s of doing nothing", got, window)
+		t.Errorf("it used %d ticks of CPU time in %s of idling", got, window)
 	}
 	if got := writtenBytes(t, pid) - written; got != 0 {
-		t.Errorf("it wrote %d bytes in %s of doing nothing", got, window)
+		t.Errorf("it wrote %d bytes in %s of idling", got, window)
 	}
 	if diff := cmp.Diff(files, boxFiles(t, s.box)); diff != "" {
 		t.Errorf("the files of the box changed:\n%s", diff)
 	}
-	if run.isOver() {
+	if run.hasEnded() {
 		t.Fatal("it ended")
 	}
 
@@ -57,7 +63,7 @@ func TestRunIdle(t *testing.T) {
 	s.checkParts(t, "T1", "T2", "T3")
 }
 
-// ticks is how much of the processor a process has used.
+// ticks returns the CPU time of a process, in clock ticks.
 func ticks(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -70,7 +76,7 @@ func ticks(t *testing.T, pid int) int {
 	return user + system
 }
 
-// writtenBytes is how much a process has caused to be written to disk.
+// writtenBytes returns the number of bytes that a process has caused to be written to disk.
 func writtenBytes(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
@@ -79,12 +85,12 @@ func writtenBytes(t *testing.T, pid int) int {
 	line, _, _ := strings.Cut(rest, "\n")
 	n, err := strconv.Atoi(line)
 	if !found || err != nil {
-		t.Fatalf("/proc/%d/io says %q", pid, text)
+		t.Fatalf("/proc/%d/io is %q", pid, text)
 	}
 	return n
 }
 
-// boxFiles describes all files of a box.
+// boxFiles returns size and modification time of all files of a box.
 func boxFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

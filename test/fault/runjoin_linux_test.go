@@ -11,10 +11,10 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// joinedPlan is what several work on.
+// joinedPlan is a plan for several processes.
 var joinedPlan = planOf("T1", "T2", "T3", "T4: T1", "T5: T2", "T6: T4, T5")
 
-// TestRunJoined has several work on one box: each task is completed once, and who is killed leaves the rest to the others.
+// TestRunJoined runs several processes on one box. Each task is completed once, and the others take over from a killed one.
 func TestRunJoined(t *testing.T) {
 	t.Run("together", testJoinedTogether)
 	t.Run("one is killed", func(t *testing.T) { testJoinedKilled(t, false) })
@@ -23,26 +23,26 @@ func TestRunJoined(t *testing.T) {
 
 func testJoinedTogether(t *testing.T) {
 	for range sized(1, 5) {
-		s := newStage(t, set{plan: joinedPlan, script: content, settings: partsCheck})
+		s := newFixture(t, scenario{plan: joinedPlan, script: goodAgents, settings: partsCheck})
 		worker := s.start(t, "worker", "--roles", "developer", "--plain")
 		first, second := s.startRun(t), s.startRun(t)
 		first.end(0)
 		second.end(0)
-		if worker.isOver() {
-			t.Error("the worker did not stay")
+		if worker.hasEnded() {
+			t.Error("the worker ended before it was interrupted")
 		}
 		check(t, worker.cmd.Process.Signal(syscall.SIGINT))
-		worker.end(0) // since the plan is complete
+		worker.end(0) // 0 because the plan is complete
 		events := s.checkDone(t, tasksIn(joinedPlan)...)
 		s.checkParts(t, tasksIn(joinedPlan)...)
-		if n := len(all[rules.PlanLoaded](events, "PlanLoaded", "")); n != 1 {
+		if n := len(all[rules.PlanLoaded](events, rules.TypePlanLoaded, "")); n != 1 {
 			t.Errorf("the plan was loaded %d times", n)
 		}
-		t.Logf("%v were at work", crewsIn(events))
+		t.Logf("leases of each crew: %v", crewsIn(events))
 	}
 }
 
-// crewsIn counts the leases of each crew.
+// crewsIn returns the number of leases of each crew.
 func crewsIn(events []signalbox.Event) map[string]int {
 	crews := map[string]int{}
 	for _, e := range events {
@@ -54,41 +54,42 @@ func crewsIn(events []signalbox.Event) map[string]int {
 	return crews
 }
 
-// testJoinedKilled kills a run while its agents are at work, beside another, which has to end them and do their work.
+// testJoinedKilled kills a run whose agents are working. Another run must stop these agents and take over their work.
 func testJoinedKilled(t *testing.T, agentsToo bool) {
-	s := newStage(t, set{plan: joinedPlan, settings: partsCheck, script: `
+	s := newFixture(t, scenario{plan: joinedPlan, settings: partsCheck, script: `
 on developer * attempt 1:
     touch $DIARY/here-{task}
     wait for $DIARY/never
-` + content})
+` + goodAgents})
 	victim := s.startRun(t)
-	victim.until("its agents were there", func() bool {
-		there, _ := filepath.Glob(filepath.Join(s.diary, "here-*"))
+	victim.until("its agents had started", func() bool {
+		there, _ := filepath.Glob(s.diary.file("here-*"))
 		return len(there) == 3
 	})
 	before := s.owners()
-	heir := s.startRun(t)
-	heir.until("it was up", func() bool { return len(s.owners()) > len(before) })
+	successor := s.startRun(t)
+	successor.until("it was up", func() bool { return len(s.owners()) > len(before) })
 	check(t, victim.cmd.Process.Kill())
 	<-victim.ended
 	if agentsToo {
-		s.endAll()
+		s.killAll()
 	}
-	// The tasks that come later would keep the heir waiting.
-	s.write(t, filepath.Join(s.diary, "never"), "")
-	heir.end(0)
+	// Otherwise the first developers of later tasks would wait for this file.
+	s.diary.create(t, "never")
+	successor.end(0)
 	events := s.checkDone(t, tasksIn(joinedPlan)...)
 	s.checkParts(t, tasksIn(joinedPlan)...)
 	for _, e := range events {
 		if owner, _, _ := strings.Cut(e.Session, "."); slices.Contains(before, owner) && e.Type == rules.TypeSignalHeard {
-			t.Errorf("event %d: the dead say %s", e.Seq, e.Data)
+			t.Errorf("event %d: a signal of the killed run was accepted: %s", e.Seq, e.Data)
 		}
 	}
 }
 
-// TestRunChangedPlan stops a run, changes its plan, and runs it again: what was done stays done, the rest is as the plan says now.
+// TestRunChangedPlan stops a run, changes its plan, and runs it again. Completed tasks stay completed; the others follow the
+// new plan.
 func TestRunChangedPlan(t *testing.T) {
-	s := newStage(t, set{plan: planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5: T2"), settings: "grace: 1s\n" + partsCheck, script: `
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5: T2"), settings: "grace: 1s\n" + partsCheck, script: `
 on developer T2,T3,T4 attempt 1:
     touch $DIARY/here-{task}
     hang
@@ -97,22 +98,22 @@ on developer T3 attempt 2+:
     expect "another text"
     run mkdir -p part && echo good >part/T3.txt
     signal READY_FOR_REVIEW: {task}
-` + content})
+` + goodAgents})
 	run := s.startRun(t)
-	run.until("three were at work", func() bool {
-		there, _ := filepath.Glob(filepath.Join(s.diary, "here-*"))
+	run.until("three agents had started", func() bool {
+		there, _ := filepath.Glob(s.diary.file("here-*"))
 		return len(there) == 3
 	})
 	check(t, run.cmd.Process.Signal(syscall.SIGINT))
 	run.end(130)
-	s.checkNobody(t)
+	s.checkNoProcesses(t)
 	s.checkClean(t)
 	if held := s.leased(t); len(held) > 0 {
-		t.Errorf("%v are still held", held)
+		t.Errorf("%v are still leased", held)
 	}
 	first := s.events(t)
-	if n := len(all[rules.AgentFailed](first, "AgentFailed", "")); n != 0 {
-		t.Errorf("%d agents that were stopped count as failed", n)
+	if n := len(all[rules.AgentFailed](first, rules.TypeAgentFailed, "")); n != 0 {
+		t.Errorf("%d stopped agents were recorded as failed", n)
 	}
 
 	changed := planOf("T1", "T2: T1", "T3: T1", "T6: T3", "T7")
@@ -122,18 +123,18 @@ on developer T3 attempt 2+:
 	run = s.startRun(t)
 	run.end(0)
 	for _, line := range []string{"added: T6, T7", "changed: T3", "removed: T4, T5", "not done again: T1"} {
-		if !strings.Contains(run.said(), line) {
-			t.Errorf("it does not say %q:\n%s", line, run.said())
+		if !strings.Contains(run.output(), line) {
+			t.Errorf("the output lacks %q:\n%s", line, run.output())
 		}
 	}
 	events := s.checkDone(t, "T1", "T2", "T3", "T6", "T7")
 	s.checkParts(t, "T1", "T2", "T3", "T6", "T7")
 	for _, e := range events[len(first):] {
 		if e.Work == "T1" && e.Type != rules.TypeTaskReplanned {
-			t.Errorf("event %d: %s of work that was completed", e.Seq, e.Type)
+			t.Errorf("event %d: %s of completed work", e.Seq, e.Type)
 		}
 		if (e.Work == "T4" || e.Work == "T5") && e.Type == rules.TypeLeaseGranted {
-			t.Errorf("event %d: somebody is at %s, which the plan does not have any more", e.Seq, e.Work)
+			t.Errorf("event %d: %s was started, which is no longer in the plan", e.Seq, e.Work)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,10 +12,11 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 )
 
-// killedSet is a plan of eight tasks in which much goes wrong even if nobody is killed.
-var killedSet = set{
+// killedScenario is a plan of eight tasks in which many things go wrong even without a kill.
+var killedScenario = scenario{
 	plan:     planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5", "T6: T2, T3", "T7: T4, T5", "T8: T6, T7"),
 	settings: "grace: 2s\nslots: 4\nexperts:\n  - {name: wise}\n" + partsCheck,
 	script: `
@@ -68,37 +68,37 @@ on auditor *:
 on expert *:
     wait 20ms
     signal EXPERT_ADVICE: {task}
-        Summary: Go on.
+        Summary: Continue.
 `,
 }
 
-// killedTasks are those of killedSet.
+// killedTasks are the tasks of killedScenario.
 var killedTasks = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"}
 
-// TestRunKilled kills signalbox run at any instant and starts it again, until the plan is complete. Whatever the instant, git
-// is whole, nothing is done twice, and no agent of an earlier run is left when the next is up.
+// TestRunKilled kills signalbox run at random moments and restarts it until the plan is complete. At every moment the
+// repository is intact, nothing is done twice, and once a run is up no agent of an earlier run is alive.
 func TestRunKilled(t *testing.T) {
 	random := newRand(t)
 	for left := sized(8, 120); left > 0; {
-		s := newStage(t, killedSet)
+		s := newFixture(t, killedScenario)
 		kills, events := killAndRestart(t, random, s, min(left, 24))
 		left -= max(kills, 1)
 		s.checkParts(t, killedTasks...)
 		if t.Failed() {
 			t.FailNow()
 		}
-		t.Logf("%d kills, %d events, %d agents, of which %d outlived their run", kills, len(events), len(s.diaryLines(t, "starts")), len(s.sessions))
+		t.Logf("%d kills, %d events, %d agents, of which %d outlived their run", kills, len(events), len(s.diary.lines(t, "starts")), len(s.sessions))
 	}
 }
 
-// killAndRestart runs the plan and kills the run at most so many times.
-func killAndRestart(t *testing.T, random *rand.Rand, s *stage, atMost int) (kills int, events []signalbox.Event) {
+// killAndRestart runs the plan and kills the run up to atMost times.
+func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int) (kills int, events []signalbox.Event) {
 	t.Helper()
 	for ; kills < atMost; kills++ {
 		s.gate(t, kills > 0 && random.IntN(3) > 0)
 		run := s.restart(t)
 		if kills == 0 {
-			run.until("agents were at work", func() bool { return len(s.diaryLines(t, "starts")) > 0 })
+			run.until("an agent had started", func() bool { return len(s.diary.lines(t, "starts")) > 0 })
 			run.kill(killAlone)
 		} else if !killAtInstant(t, random, run) {
 			break
@@ -116,29 +116,28 @@ func killAndRestart(t *testing.T, random *rand.Rand, s *stage, atMost int) (kill
 	return kills, s.checkDone(t, killedTasks...)
 }
 
-// gate lets agents do their work, or has them wait for ever: those that are left by a kill then do not end by themselves.
-func (st *stage) gate(t *testing.T, yes bool) {
+// gate lets agents proceed, or makes them wait for ever, so that agents that survive a kill do not end by themselves.
+func (f *fixture) gate(t *testing.T, open bool) {
 	t.Helper()
-	name := filepath.Join(st.diary, "open")
-	if yes {
-		st.write(t, name, "")
-	} else if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if open {
+		f.diary.create(t, "open")
+	} else if err := os.Remove(f.diary.file("open")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 }
 
-// instants are events right after which something is under way that must not be left by half.
+// instants are events after which a process is in the middle of something that must not remain unfinished.
 var instants = []func(*signalbox.Event) bool{
 	granted(signalbox.RoleMerger, ""), granted(signalbox.RoleCI, ""), granted(signalbox.RoleDeveloper, ""), granted(signalbox.RoleCritic, ""),
-	ofType("MergeRequested", ""), ofType("Merged", ""), ofType("AgentStarted", ""), ofType("ExpertRequested", ""), ofType("ReworkOrdered", ""),
-	ofType("UnknownSignalRecovery", ""), ofType("TaskPlanned", ""), ofType("ChecksRan", ""), ofType("SignalHeard", ""),
+	ofType(rules.TypeMergeRequested, ""), ofType(rules.TypeMerged, ""), ofType(rules.TypeAgentStarted, ""), ofType(rules.TypeExpertRequested, ""), ofType(rules.TypeReworkOrdered, ""),
+	ofType(rules.TypeUnknownSignalRecovery, ""), ofType(rules.TypeTaskPlanned, ""), ofType(rules.TypeChecksRan, ""), ofType(rules.TypeSignalHeard, ""),
 }
 
-// killAtInstant kills a run after some time or after some event, alone or with all that works for it. It returns false if the
-// run was complete before.
+// killAtInstant kills a run after a random time or event, alone or with the processes that work for it. It returns false if the
+// run completed before.
 func killAtInstant(t *testing.T, random *rand.Rand, run *crewProcess) bool {
 	t.Helper()
-	s := run.stage
+	s := run.fixture
 	lifetime := time.Duration(random.IntN(1500)) * time.Millisecond
 	instant := func(*signalbox.Event) bool { return false }
 	if random.IntN(2) == 0 {
@@ -147,7 +146,7 @@ func killAtInstant(t *testing.T, random *rand.Rand, run *crewProcess) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), lifetime)
 	defer cancel()
 	if _, err := run.next(ctx, s.head(t), instant); err == nil {
-		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond * time.Duration(random.IntN(2))) // to meet what comes of it
+		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond * time.Duration(random.IntN(2))) // to hit what follows the event
 	}
 	run.kill(killing(random.IntN(3)))
 	if run.cmd.ProcessState.Exited() {
@@ -157,16 +156,16 @@ func killAtInstant(t *testing.T, random *rand.Rand, run *crewProcess) bool {
 	return true
 }
 
-// killing is who is killed with a run.
+// killing selects the processes that are killed with a run.
 type killing int
 
 const (
 	killAlone      killing = iota
-	killGroup              // also the gits that it started
+	killGroup              // also its git processes
 	killEverything         // also the agents
 )
 
-// kill kills a run, and notes what it leaves behind.
+// kill kills a run, and records the sessions whose processes survive.
 func (r *crewProcess) kill(who killing) {
 	if who == killGroup {
 		syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
@@ -174,69 +173,69 @@ func (r *crewProcess) kill(who killing) {
 	r.cmd.Process.Kill()
 	<-r.ended
 	if who == killEverything {
-		r.stage.endAll()
+		r.fixture.killAll()
 	}
-	for _, p := range r.stage.processes() {
-		r.stage.sessions[p.session] = true
+	for _, p := range r.fixture.processes() {
+		r.fixture.sessions[p.session] = true
 	}
 }
 
-// head is the number of events that the ledger has.
-func (st *stage) head(t testing.TB) uint64 { return uint64(len(st.events(t))) }
+// head returns the number of events in the ledger.
+func (f *fixture) head(t testing.TB) uint64 { return uint64(len(f.events(t))) }
 
-// restart starts the run, waits until it is up, and checks that no agent of an earlier one is left.
-func (st *stage) restart(t *testing.T) *crewProcess {
+// restart starts the run, waits until it is up, and checks that no agent of an earlier run is alive.
+func (f *fixture) restart(t *testing.T) *crewProcess {
 	t.Helper()
-	before := st.owners()
-	run := st.startRun(t)
+	before := f.owners()
+	run := f.startRun(t)
 	run.until("it was up", func() bool {
-		return run.isOver() || slices.ContainsFunc(st.owners(), func(id string) bool { return !slices.Contains(before, id) })
+		return run.hasEnded() || slices.ContainsFunc(f.owners(), func(id string) bool { return !slices.Contains(before, id) })
 	})
-	present := st.owners()
-	for _, p := range st.processes() {
+	present := f.owners()
+	for _, p := range f.processes() {
 		owner, _, owned := strings.Cut(p.session, ".")
-		if st.sessions[p.session] || owned && !slices.Contains(present, owner) {
-			t.Errorf("%+v is of an earlier run and still alive, when %v is up", p, present)
+		if f.sessions[p.session] || owned && !slices.Contains(present, owner) {
+			t.Errorf("%+v belongs to an earlier run and is still alive although %v is up", p, present)
 		}
 	}
 	if len(present) > 1 {
-		t.Errorf("the register still has the dead: %v", present)
+		t.Errorf("the register still has crews that are dead: %v", present)
 	}
 	return run
 }
 
-// checkQuiet starts the run while nothing may be dispatched, so that there is nothing but what the killed one left, and
-// checks that it is in order.
-func (st *stage) checkQuiet(t *testing.T) {
+// checkQuiet restarts the run while the box is paused, so that nothing is dispatched, and checks that it cleans up what the
+// killed run left.
+func (f *fixture) checkQuiet(t *testing.T) {
 	t.Helper()
-	st.must(t, "pause")
-	run := st.restart(t)
-	if left := st.processes(); len(left) > 0 && !run.isOver() {
-		t.Errorf("nothing may run, and these do: %+v", left)
+	f.must(t, "pause")
+	run := f.restart(t)
+	if left := f.processes(); len(left) > 0 && !run.hasEnded() {
+		t.Errorf("the box is paused, but these processes run: %+v", left)
 	}
-	st.checkWhole(t, true)
-	st.checkBase(t)
-	st.checkClean(t)
-	for _, w := range st.leased(t) {
-		t.Errorf("%s is still held", w)
+	f.checkRepository(t, true)
+	f.checkBase(t)
+	f.checkClean(t)
+	for _, w := range f.leased(t) {
+		t.Errorf("%s is still leased", w)
 	}
-	run.cmd.Process.Signal(syscall.SIGINT) // unless it is complete, and over
+	run.cmd.Process.Signal(syscall.SIGINT) // fails if it completed and ended
 	<-run.ended
 	if status := run.cmd.ProcessState.ExitCode(); status != 130 && status != 0 {
 		t.Errorf("interrupted while paused: exit status %d", status)
 	}
-	st.must(t, "resume")
+	f.must(t, "resume")
 }
 
-// leased returns the work that somebody holds.
-func (st *stage) leased(t testing.TB) (held []string) {
+// leased returns the work items that have a live lease.
+func (f *fixture) leased(t testing.TB) (held []string) {
 	t.Helper()
 	holders := map[string]bool{}
-	for _, e := range st.events(t) {
+	for _, e := range f.events(t) {
 		switch e.Type {
-		case "LeaseGranted":
+		case rules.TypeLeaseGranted:
 			holders[e.Work] = true
-		case "LeaseReleased", "LeaseExpired":
+		case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
 			delete(holders, e.Work)
 		}
 	}

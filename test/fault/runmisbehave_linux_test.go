@@ -16,15 +16,15 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestRunMisbehaving has agents do what real ones do on bad days. Each ends as it should, and leaves no process behind.
+// TestRunMisbehaving runs agents that misbehave as real ones do. The run must handle each, and leave no process behind.
 func TestRunMisbehaving(t *testing.T) {
-	t.Run("no end", testNoEnd)
-	t.Run("no word", testNoWord)
+	t.Run("hang", testHang)
+	t.Run("no signal", testNoSignal)
 	t.Run("flood", testFlood)
 	t.Run("rate limit", testRateLimit)
 }
 
-// tasksIn returns the tasks that a plan names.
+// tasksIn returns the ids of the tasks in a plan.
 func tasksIn(plan string) (ids []string) {
 	for line := range strings.Lines(plan) {
 		if rest, ok := strings.CutPrefix(line, "#### Task "); ok {
@@ -35,10 +35,10 @@ func tasksIn(plan string) (ids []string) {
 	return ids
 }
 
-// testNoEnd is about agents that do not end by themselves, or leave others that do not.
-func testNoEnd(t *testing.T) {
+// testHang runs agents that do not end, or that leave processes that do not end.
+func testHang(t *testing.T) {
 	plan := planOf("hang", "deaf", "fork", "flight", "late")
-	s := newStage(t, set{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9, timeout: 2s}\nlimits: {timeouts: 100}\ngrace: 1s\n", script: `
+	s := newFixture(t, scenario{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9, timeout: 2s}\nlimits: {timeouts: 100}\ngrace: 1s\n", script: `
 on developer hang attempt 1:
     hang
 
@@ -63,26 +63,26 @@ on developer flight attempt 1:
 on developer late attempt 1:
     wait 1h
     signal READY_FOR_REVIEW: {task}
-` + content})
+` + goodAgents})
 	run := s.startRun(t)
 	for _, id := range []string{"hang", "deaf", "flight", "late"} {
-		failed := run.await(0, "the failure of "+id, ofType("AgentFailed", id))
+		failed := run.await(0, "the failure of "+id, ofType(rules.TypeAgentFailed, id))
 		if f := data[rules.AgentFailed](failed); f.Cause != string(rules.FailTimeout) || f.Count != 1 || f.Role != signalbox.RoleDeveloper {
 			t.Errorf("%s: %+v", id, f)
 		}
 		for _, p := range s.processes() {
 			if p.session == failed.Session {
-				t.Errorf("%s has failed, and %+v lives", id, p)
+				t.Errorf("%s has failed, but %+v is alive", id, p)
 			}
 		}
 	}
 	run.end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
 	s.checkParts(t, tasksIn(plan)...)
-	for i := range events { // a verdict before a timeout does not count
+	for i := range events { // a verdict before a timeout must not count
 		if e := &events[i]; e.Type == rules.TypeSignalHeard && e.Work == "flight" {
-			if failed := slices.IndexFunc(events, ofTypeAt("AgentFailed", "flight")); failed > i {
-				t.Errorf("what %s said counted, though it did not end: %s", e.Session, e.Data)
+			if failed := slices.IndexFunc(events, ofTypeAt(rules.TypeAgentFailed, "flight")); failed > i {
+				t.Errorf("a signal of %s counted although the agent timed out: %s", e.Session, e.Data)
 			}
 		}
 	}
@@ -92,10 +92,10 @@ func ofTypeAt(kind, work string) func(signalbox.Event) bool {
 	return func(e signalbox.Event) bool { return ofType(kind, work)(&e) }
 }
 
-// testNoWord is about agents that end, and say nothing that counts, or say it badly.
-func testNoWord(t *testing.T) {
+// testNoSignal runs agents that crash or end without a valid signal, and some that send one in an unusual way.
+func testNoSignal(t *testing.T) {
 	plan := planOf("crash", "killed", "thrice", "silent", "torn", "half", "lingers", "coder")
-	s := newStage(t, set{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9}\ngrace: 1s\n", script: `
+	s := newFixture(t, scenario{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9}\ngrace: 1s\n", script: `
 on developer crash attempt 1:
     say I am about to crash.
     stderr out of memory
@@ -141,9 +141,9 @@ on developer coder attempt 1:
     run mkdir -p part && echo good >part/coder.txt
     signal READY_FOR_REVIEW: {task}
     exit-code 3
-` + content})
+` + goodAgents})
 	run := s.startRun(t)
-	run.await(0, "a question about the third crash", ofType("QuestionAsked", "thrice"))
+	run.await(0, "a question about the third crash", ofType(rules.TypeQuestionAsked, "thrice"))
 	s.must(t, "answer", "Q-1", "once more")
 	run.end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
@@ -155,20 +155,20 @@ on developer coder attempt 1:
 	for id, want := range map[string][]failure{"crash": {{"crash", 1}}, "killed": {{"crash", 1}}, "thrice": {{"crash", 1}, {"crash", 2}, {"crash", 3}},
 		"silent": {{"signals", 1}}, "torn": nil, "lingers": nil, "coder": nil} {
 		var got []failure
-		for _, f := range all[rules.AgentFailed](events, "AgentFailed", id) {
+		for _, f := range all[rules.AgentFailed](events, rules.TypeAgentFailed, id) {
 			got = append(got, failure{f.Cause, f.Count})
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s failed by %v, want %v", id, got, want)
+			t.Errorf("%s has the failures %v, want %v", id, got, want)
 		}
 	}
 	checkSilent(t, events)
-	if f := all[rules.AgentFailed](events, "AgentFailed", "crash"); len(f) == 1 && f[0].Detail != "exit status 137: out of memory" {
-		t.Errorf("of the crash it says %q", f[0].Detail)
+	if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, "crash"); len(f) == 1 && f[0].Detail != "exit status 137: out of memory" {
+		t.Errorf("the detail of the crash is %q", f[0].Detail)
 	}
 }
 
-// checkSilent checks how an agent is treated that says nothing that counts three times.
+// checkSilent checks how the run handles an agent that sends no valid signal three times.
 func checkSilent(t *testing.T, events []signalbox.Event) {
 	t.Helper()
 	var got []string
@@ -188,15 +188,15 @@ func checkSilent(t *testing.T, events []signalbox.Event) {
 	}
 	want := []string{"1 warning", "2 error", "3_consecutive_unknown_signals", "signals", "ready_for_review"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("an agent without a word (-want +got):\n%s", diff)
+		t.Errorf("an agent without a signal (-want +got):\n%s", diff)
 	}
 }
 
-// testFlood has agents say more than anybody can keep.
+// testFlood runs agents with huge outputs, and checks that the run's memory stays small.
 func testFlood(t *testing.T) {
 	size := sized[int64](50_000_000, 1_000_000_000)
 	plan := planOf("lines", "line")
-	s := newStage(t, set{plan: plan, settings: "limits: {timeouts: 100}\n", script: strings.ReplaceAll(`
+	s := newFixture(t, scenario{plan: plan, settings: "limits: {timeouts: 100}\n", script: strings.ReplaceAll(`
 on developer lines attempt 1:
     run mkdir -p part && echo good >part/lines.txt
     flood SIZE
@@ -206,29 +206,29 @@ on developer line attempt 1:
     run mkdir -p part && echo good >part/line.txt
     flood SIZE in one line
     signal READY_FOR_REVIEW: {task}
-`, "SIZE", strconv.FormatInt(size/1_000_000, 10)+"MB") + content})
+`, "SIZE", strconv.FormatInt(size/1_000_000, 10)+"MB") + goodAgents})
 	run := s.startRun(t)
-	run.await(0, "the end", func(e *signalbox.Event) bool {
+	run.await(0, "both merges", func(e *signalbox.Event) bool {
 		peak := peakMemory(run.cmd.Process.Pid)
 		if peak > 200<<20 {
-			t.Fatalf("it took %d MB of memory", peak>>20)
+			t.Fatalf("it used %d MB of memory", peak>>20)
 		}
-		return e.Type == rules.TypeMerged && slices.Index(tasksIn(plan), e.Work) >= 0 && len(all[rules.Merged](s.events(t), "Merged", "")) == 2
+		return e.Type == rules.TypeMerged && slices.Index(tasksIn(plan), e.Work) >= 0 && len(all[rules.Merged](s.events(t), rules.TypeMerged, "")) == 2
 	})
-	t.Logf("at most %d MB of memory", peakMemory(run.cmd.Process.Pid)>>20)
+	t.Logf("peak memory: %d MB", peakMemory(run.cmd.Process.Pid)>>20)
 	run.end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
 	for _, id := range tasksIn(plan) {
-		if turn := all[rules.AgentTurnEnded](events, "AgentTurnEnded", id)[0]; turn.Bytes < size {
-			t.Errorf("of %s %d bytes were heard", id, turn.Bytes)
+		if turn := all[rules.AgentTurnEnded](events, rules.TypeAgentTurnEnded, id)[0]; turn.Bytes < size {
+			t.Errorf("only %[2]d bytes of the output of %[1]s were read", id, turn.Bytes)
 		}
 	}
-	if f := all[rules.AgentFailed](events, "AgentFailed", "lines"); len(f) > 0 {
-		t.Errorf("an agent that said much and then the right thing failed: %+v", f)
+	if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, "lines"); len(f) > 0 {
+		t.Errorf("an agent that printed much and then a valid signal failed: %+v", f)
 	}
 }
 
-// peakMemory is the most memory that a process had at once; zero if it has ended.
+// peakMemory returns the peak memory of a process, or 0 if it has ended.
 func peakMemory(pid int) int {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -240,27 +240,27 @@ func peakMemory(pid int) int {
 	return kb << 10
 }
 
-// testRateLimit has the service of a role refuse to serve it: nobody of that role begins before it may, all others may.
+// testRateLimit runs an agent that hits a rate limit. No agent of its role may start before the limit ends.
 func testRateLimit(t *testing.T) {
 	plan := planOf("T1", "T2", "T3")
-	s := newStage(t, set{plan: plan, settings: "roles:\n  developer: {slots: 1}\n", script: `
+	s := newFixture(t, scenario{plan: plan, settings: "roles:\n  developer: {slots: 1}\n", script: `
 on developer T2 attempt 1:
     ratelimit 6s
-` + content})
+` + goodAgents})
 	s.startRun(t).end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
 	s.checkParts(t, tasksIn(plan)...)
-	at := slices.IndexFunc(events, ofTypeAt("RoleLimited", ""))
+	at := slices.IndexFunc(events, ofTypeAt(rules.TypeRoleLimited, ""))
 	if at < 0 {
 		t.Fatal("no role was limited")
 	}
 	limit := data[rules.RoleLimited](&events[at])
 	if wait := limit.Until.Sub(events[at].Time); limit.Role != signalbox.RoleDeveloper || wait <= 0 || wait > 6*time.Second {
-		t.Errorf("%+v, %s ahead", limit, wait)
+		t.Errorf("the limit is %+v, which ends after %s", limit, wait)
 	}
 	for i := range events[at:] {
 		if e := &events[at+i]; granted(signalbox.RoleDeveloper, "")(e) && e.Time.Before(limit.Until) {
-			t.Errorf("event %d gives %s to a developer %s too early", e.Seq, e.Work, limit.Until.Sub(e.Time))
+			t.Errorf("event %d leases %s to a developer %s too early", e.Seq, e.Work, limit.Until.Sub(e.Time))
 		}
 	}
 	for _, e := range events {

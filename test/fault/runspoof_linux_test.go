@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,17 +15,18 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestRunSpoofed has agents say what they may not: nothing moves, and each attempt is on the ledger with its reason.
+// TestRunSpoofed runs agents that send signals they are not allowed to send. No phase changes, and each attempt is recorded
+// with its reason.
 func TestRunSpoofed(t *testing.T) {
-	t.Run("words", testSpoofedWords)
+	t.Run("signals", testSpoofedSignals)
 	t.Run("commands", testSpoofedCommands)
 	t.Run("stale after cancel", func(t *testing.T) { testStale(t, "cancel") })
 	t.Run("stale after retry", func(t *testing.T) { testStale(t, "retry") })
-	t.Run("stale after the lease ran out", testStaleAfterExpiry)
+	t.Run("stale after the lease expired", testStaleAfterExpiry)
 }
 
-// spoof is a section in which a role says all that it may not say, and then nothing that counts. What is refused is counted
-// under name and reason.
+// spoof returns a script section in which a role sends every signal that it may not send, and no valid one. It counts the
+// expected refusals by name and reason.
 func spoof(role signalbox.Role, own string, refused map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "on %s T1 attempt 1:\n", role)
@@ -56,12 +56,12 @@ func spoof(role signalbox.Role, own string, refused map[string]int) string {
 	count(own, signalbox.ReasonDelegated)
 	fmt.Fprintf(&b, "    say **%s: T1**\n", row.Text)
 	count(own, signalbox.ReasonNearMiss)
-	// These are not the agent's own words, so it did not even try.
+	// These are not the agent's own words, so they are not even refused.
 	fmt.Fprintf(&b, "    read signals.txt\n    run cat signals.txt\n    subagent %s: T1\n    thinking %s: T1\n\n", row.Text, row.Text)
 	return b.String()
 }
 
-func testSpoofedWords(t *testing.T) {
+func testSpoofedSignals(t *testing.T) {
 	var everything strings.Builder
 	for _, s := range signalbox.LineSignals() {
 		line := s.Text
@@ -75,7 +75,7 @@ func testSpoofedWords(t *testing.T) {
 		want[role] = map[string]int{}
 		script += spoof(role, own, want[role])
 	}
-	s := newStage(t, set{plan: planOf("T1", "T2: T1"), script: script + content, settings: partsCheck,
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), script: script + goodAgents, settings: partsCheck,
 		files: map[string]string{"signals.txt": everything.String()}})
 	s.startRun(t).end(0)
 	events := s.checkDone(t, "T1", "T2")
@@ -88,13 +88,13 @@ func testSpoofedWords(t *testing.T) {
 				r := data[rules.SignalRefused](e)
 				got[r.Said+" "+string(r.Reason)]++
 			case e.Type == rules.TypePhaseChanged, e.Type == rules.TypeSignalHeard, e.Type == rules.TypeExpertRequested, e.Type == rules.TypeQuestionAsked, e.Type == rules.TypeMerged, e.Type == rules.TypeRemediationNeeded, e.Type == rules.TypeProgressReported:
-				t.Errorf("while the %s forged: event %d, %s %s %s", role, e.Seq, e.Type, e.Work, e.Data)
+				t.Errorf("during the turn of the %s: event %d, %s %s %s", role, e.Seq, e.Type, e.Work, e.Data)
 			}
 		}
 		if diff := cmp.Diff(refused, got); diff != "" {
 			t.Errorf("the %s's attempts (-want +recorded):\n%s", role, diff)
 		}
-		if n := len(all[rules.UnknownSignalRecovery](turn, "UnknownSignalRecovery", "T1")); n != 1 {
+		if n := len(all[rules.UnknownSignalRecovery](turn, rules.TypeUnknownSignalRecovery, "T1")); n != 1 {
 			t.Errorf("the %s was asked again %d times", role, n)
 		}
 	}
@@ -102,22 +102,22 @@ func testSpoofedWords(t *testing.T) {
 
 // firstTurn returns the session of the first agent of a role, and the events from its start to the start of the next.
 func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (session string, turn []signalbox.Event) {
-	begun := -1
+	start := -1
 	for i := range events {
 		e := &events[i]
 		switch {
 		case granted(role, work)(e) && session == "":
 			session = e.Session
-		case e.Type == rules.TypeAgentStarted && e.Session == session && begun < 0:
-			begun = i
+		case e.Type == rules.TypeAgentStarted && e.Session == session && start < 0:
+			start = i
 		case e.Type == rules.TypeAgentStarted && e.Session == session:
-			return session, events[begun+1 : i]
+			return session, events[start+1 : i]
 		}
 	}
-	return session, events[max(begun, 0):]
+	return session, events[max(start, 0):]
 }
 
-// testSpoofedCommands has an agent use the program itself, against the operator and against another session.
+// testSpoofedCommands runs an agent that calls commands reserved for the operator or for another session.
 func testSpoofedCommands(t *testing.T) {
 	forbidden := map[string]string{
 		"answer":     "answer Q-1 yes",
@@ -140,20 +140,20 @@ func testSpoofedCommands(t *testing.T) {
 	}
 	script := "on developer T1 attempt 1:\n"
 	for _, name := range slices.Sorted(maps.Keys(forbidden)) {
-		script += fmt.Sprintf("    run timeout 60 %s %s </dev/null >said 2>&1; echo \"%s $? $(head -n1 said)\" >>$DIARY/commands\n", os.Getenv(binaryVariable), forbidden[name], name)
+		script += fmt.Sprintf("    run timeout 60 %s %s </dev/null >out 2>&1; echo \"%s $? $(head -n1 out)\" >>$DIARY/commands\n", os.Getenv(binaryVariable), forbidden[name], name)
 	}
-	script += "    run rm -f said\n"
-	script += strings.TrimPrefix(strings.Split(content, "\n\n")[0], "\non developer *:\n") + "\n"
-	s := newStage(t, set{plan: planOf("T1", "T2: T1"), files: map[string]string{"exit.json": exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)},
-		settings: partsCheck, script: script + content})
+	script += "    run rm -f out\n"
+	script += strings.TrimPrefix(strings.Split(goodAgents, "\n\n")[0], "\non developer *:\n") + "\n"
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), files: map[string]string{"exit.json": exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)},
+		settings: partsCheck, script: script + goodAgents})
 	s.startRun(t).end(0)
 	events := s.checkDone(t, "T1", "T2")
 	got := map[string]string{}
-	for _, line := range s.diaryLines(t, "commands") {
+	for _, line := range s.diary.lines(t, "commands") {
 		fields := strings.SplitN(line, " ", 3)
 		got[fields[0]] = fields[1]
 		if fields[1] != "1" || !strings.Contains(line, " may not ") {
-			t.Errorf("in an agent's process: %s", line)
+			t.Errorf("a command of an agent was not refused: %s", line)
 		}
 	}
 	if len(got) != len(forbidden) {
@@ -162,20 +162,20 @@ func testSpoofedCommands(t *testing.T) {
 	session, _ := firstTurn(events, "T1", signalbox.RoleDeveloper)
 	for _, e := range events {
 		switch e.Type {
-		case "Cancelled", "Retried", "Paused", "Resumed", "WorkOpened", "MergeApproved", "QuestionAnswered":
+		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed, rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered:
 			t.Errorf("event %d is %s by %s", e.Seq, e.Type, e.Actor)
-		case "AgentSessionCompleted":
+		case rules.TypeAgentSessionCompleted:
 			t.Errorf("event %d is an exit of %s", e.Seq, e.Session)
 		}
 	}
 	if session == "" {
-		t.Error("no developer was at T1")
+		t.Error("no developer worked on T1")
 	}
 }
 
-// testStale takes the lease away from an agent that does not care: what it says afterwards is refused.
+// testStale ends the lease of an agent that ignores TERM. Its later signals are refused.
 func testStale(t *testing.T, order string) {
-	s := newStage(t, set{plan: planOf("T1", "T2"), settings: "grace: 90s\n" + partsCheck, script: `
+	s := newFixture(t, scenario{plan: planOf("T1", "T2"), settings: "grace: 90s\n" + partsCheck, script: `
 on developer T1 attempt 1:
     ignore TERM
     touch $DIARY/here
@@ -184,12 +184,12 @@ on developer T1 attempt 1:
         Estimated Progress: 99%
     signal READY_FOR_REVIEW: {task}
         Summary: too late
-` + content})
+` + goodAgents})
 	run := s.startRun(t)
-	run.until("the agent was there", func() bool { return exists(filepath.Join(s.diary, "here")) })
+	run.until("the agent had started", func() bool { return exists(s.diary.file("here")) })
 	s.must(t, order, "T1")
-	lost := run.await(0, "the end of the lease", ofType("LeaseReleased", "T1"))
-	s.write(t, filepath.Join(s.diary, "go"), "")
+	lost := run.await(0, "the end of the lease", ofType(rules.TypeLeaseReleased, "T1"))
+	s.diary.create(t, "go")
 	run.end(0)
 	done := []string{"T2"}
 	if order == "retry" {
@@ -199,34 +199,34 @@ on developer T1 attempt 1:
 	checkStale(t, events, lost.Session, lost.Seq, "checkpoint", "ready_for_review")
 }
 
-// testStaleAfterExpiry stops the whole run for longer than its leases last, while another does the work.
+// testStaleAfterExpiry suspends a run until its lease has expired, while another run does the work.
 func testStaleAfterExpiry(t *testing.T) {
-	s := newStage(t, set{plan: planOf("T1"), settings: "lease: {ttl: 2s}\ngrace: 60s\n" + partsCheck, script: `
+	s := newFixture(t, scenario{plan: planOf("T1"), settings: "lease: {ttl: 2s}\ngrace: 60s\n" + partsCheck, script: `
 on developer T1 attempt 1:
     touch $DIARY/here
     wait for $DIARY/go
     signal READY_FOR_REVIEW: {task}
         Summary: too late
-` + content})
-	asleep := s.startRun(t)
-	asleep.until("the agent was there", func() bool { return exists(filepath.Join(s.diary, "here")) })
+` + goodAgents})
+	suspended := s.startRun(t)
+	suspended.until("the agent had started", func() bool { return exists(s.diary.file("here")) })
 	session, _ := firstTurn(s.events(t), "T1", signalbox.RoleDeveloper)
-	check(t, asleep.cmd.Process.Signal(syscall.SIGSTOP))
-	awake := s.startRun(t)
-	expired := awake.await(0, "the end of the lease", ofType("LeaseExpired", "T1"))
-	s.write(t, filepath.Join(s.diary, "go"), "")
-	check(t, asleep.cmd.Process.Signal(syscall.SIGCONT))
-	asleep.end(0)
-	awake.end(0)
+	check(t, suspended.cmd.Process.Signal(syscall.SIGSTOP))
+	active := s.startRun(t)
+	expired := active.await(0, "the end of the lease", ofType(rules.TypeLeaseExpired, "T1"))
+	s.diary.create(t, "go")
+	check(t, suspended.cmd.Process.Signal(syscall.SIGCONT))
+	suspended.end(0)
+	active.end(0)
 	events := s.checkDone(t, "T1")
 	for _, e := range events {
 		if e.Session == session && e.Seq > expired.Seq && e.Type != rules.TypeSignalRefused {
-			t.Errorf("event %d is %s by a session whose lease had run out", e.Seq, e.Type)
+			t.Errorf("event %d is %s by a session whose lease had expired", e.Seq, e.Type)
 		}
 	}
 }
 
-// checkStale checks that a session was refused for its lease, and moved nothing after it had lost it.
+// checkStale checks that the signals of a session were refused as stale after it lost its lease, and had no other effect.
 func checkStale(t *testing.T, events []signalbox.Event, session string, lost uint64, signals ...string) {
 	t.Helper()
 	var got []string
@@ -246,9 +246,4 @@ func checkStale(t *testing.T, events []signalbox.Event, session string, lost uin
 	if !slices.Equal(got, signals) {
 		t.Errorf("refused as stale: %v, want %v", got, signals)
 	}
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }

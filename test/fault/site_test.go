@@ -10,20 +10,21 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 
-// site is a project with a box, and the home of the user who works there.
+// site is a project with a box, and the home directory of its user.
 type site struct {
 	project, home string
 	box           string // the folder .signalbox
 	keyFile       string
 	publicKey     string
-	environment   []string        // in addition to what every command gets
-	prepare       func(*exec.Cmd) // if not nil, changes commands before they start
+	environment   []string        // added to that of every command
+	prepare       func(*exec.Cmd) // called with every command before it starts; nil means none
 }
 
-// newSite makes a box with the real command.
+// newSite returns a site with a box made by signalbox init.
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := emptySite(t)
@@ -31,13 +32,13 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// emptySite is a site without a box.
+// emptySite returns a site without a box.
 func emptySite(t testing.TB) *site {
 	t.Helper()
 	return siteIn(t, t.TempDir())
 }
 
-// siteIn is the site in a folder, with nothing in it if it is new.
+// siteIn returns the site in the folder root, and creates its folders if necessary.
 func siteIn(t testing.TB, root string) *site {
 	t.Helper()
 	s := &site{project: filepath.Join(root, "project"), home: filepath.Join(root, "home")}
@@ -54,11 +55,11 @@ func (s *site) init(t testing.TB) {
 		Key     string `json:"key"`
 		KeyFile string `json:"key_file"`
 	}
-	s.mustAnswer(t, &made, "init", "--json")
+	s.mustJSON(t, &made, "init", "--json")
 	s.publicKey, s.keyFile = made.Key, made.KeyFile
 }
 
-// findKeys looks for the keys of a box that was made elsewhere and copied here.
+// findKeys finds the keys of a box that was copied here.
 func (s *site) findKeys(t testing.TB) {
 	t.Helper()
 	check(t, filepath.WalkDir(s.home, func(name string, _ fs.DirEntry, err error) error {
@@ -72,26 +73,26 @@ func (s *site) findKeys(t testing.TB) {
 	s.publicKey = strings.TrimSpace(string(public))
 }
 
-// copy returns a copy of the site that can be spoilt.
+// copy returns a copy of the site.
 func (s *site) copy(t testing.TB) *site {
 	t.Helper()
 	return copySite(t, t.TempDir(), filepath.Dir(s.home))
 }
 
-// copySite copies a folder with a site in it.
+// copySite copies the site in the folder from.
 func copySite(t testing.TB, to, from string) *site {
 	t.Helper()
 	check(t, os.CopyFS(to, os.DirFS(from)))
 	s := siteIn(t, to)
 	s.findKeys(t)
-	check(t, os.Chmod(s.keyFile, 0o600)) // a copy does not keep the modes
+	check(t, os.Chmod(s.keyFile, 0o600)) // CopyFS does not preserve modes
 	return s
 }
 
-// signedFile is where the signer keeps its last checkpoint, out of reach of those who can only write the box.
+// signedFile is the signer's own copy of its last checkpoint, outside the box.
 func (s *site) signedFile() string { return s.keyFile + ".checkpoint" }
 
-// forget takes all checkpoints of the box away, also the signer's own.
+// forget removes all checkpoints, including the signer's own.
 func (s *site) forget(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{s.file("checkpoint"), s.file("checkpoint.tree"), s.signedFile()} {
@@ -101,36 +102,44 @@ func (s *site) forget(t testing.TB) {
 
 func (s *site) file(name string) string { return filepath.Join(s.box, name) }
 
-// options are for opening the box in this process.
+// options returns the options to open the box in this process.
 func (s *site) options() *box.Options { return &box.Options{KeyFile: s.keyFile} }
 
 // open opens the box in this process, until the test ends.
 func (s *site) open(t testing.TB) *box.Box {
 	t.Helper()
 	b, err := box.Open(t.Context(), s.box, s.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
+}
+
+// openWork opens a work item in a box that is open in this process.
+func openWork(t testing.TB, b *box.Box, work string) {
+	t.Helper()
+	_, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: work, Actor: "tester"})
+	check(t, err)
+}
+
+// openLedger opens the ledger in this process.
+func (s *site) openLedger(t testing.TB) *box.Ledger {
+	t.Helper()
+	l, err := box.OpenLedger(t.Context(), s.box, s.options())
+	check(t, err)
+	return l
 }
 
 // verify verifies the ledger in this process.
 func (s *site) verify(t testing.TB) ledger.Report {
 	t.Helper()
-	l, err := box.OpenLedger(t.Context(), s.box, s.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := s.openLedger(t)
 	defer l.Close()
 	verified, err := l.Verify(t.Context(), box.VerifyOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return verified.Report
 }
 
-// mustVerify checks that the ledger is whole, and returns its events.
+// mustVerify checks that the ledger verifies, and returns its events.
 func (s *site) mustVerify(t testing.TB) []signalbox.Event {
 	t.Helper()
 	if report := s.verify(t); !report.OK {
@@ -142,15 +151,10 @@ func (s *site) mustVerify(t testing.TB) []signalbox.Event {
 // events returns all events of the ledger.
 func (s *site) events(t testing.TB) []signalbox.Event {
 	t.Helper()
-	l, err := box.OpenLedger(t.Context(), s.box, s.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := s.openLedger(t)
 	defer l.Close()
 	events, err := l.Journal.Read(t.Context(), 0, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return events
 }
 

@@ -15,7 +15,7 @@ import (
 
 const hintFull = "free space on the disk of the box, or raise the quota or the file size limit, then try again"
 
-// filler is a file that leaves no room on a disk, or as much as one wants.
+// filler is a file that fills a disk.
 type filler struct {
 	t    *testing.T
 	name string
@@ -36,21 +36,27 @@ func fill(t *testing.T, s *site) *filler {
 	return f
 }
 
-// leave leaves so many bytes of room.
+// fullDisk returns a site on a disk that is full. Its box has the work item task-1, which the session holder has claimed.
+func fullDisk(t *testing.T, dir string) (*site, *filler) {
+	t.Helper()
+	s := smallDisk(t, dir, "1m")
+	s.init(t)
+	s.must(t, "work", "open", "task-1")
+	s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "holder")
+	return s, fill(t, s)
+}
+
+// leave shrinks the filler so that the disk has room bytes free.
 func (f *filler) leave(room int64) {
 	f.t.Helper()
 	check(f.t, os.Truncate(f.name, max(0, f.size-room)))
 }
 
-// TestDiskFull gives commands on a disk with no room at all, then with a little more each time. Each is either carried out or refused,
-// and the record says which.
+// TestDiskFull runs commands on a full disk, then with a little more room each time. Each command must either succeed and be
+// recorded, or fail and leave no trace.
 func TestDiskFull(t *testing.T) {
-	inside(t, func(t *testing.T, dir string) {
-		s := smallDisk(t, dir, "1m")
-		s.init(t)
-		s.must(t, "work", "open", "task-1")
-		s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "holder")
-		f := fill(t, s)
+	inNamespace(t, func(t *testing.T, dir string) {
+		s, f := fullDisk(t, dir)
 		for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
 			s.mustFail(t, 1, "*the disk is full: *", hintFull, args...)
 		}
@@ -65,41 +71,33 @@ func TestDiskFull(t *testing.T) {
 				want[work] = true
 				if r.stderr != "" {
 					unsigned++
-					r.says(t, []string{work}, "warning: what was done is recorded, but: *", "hint: *")
+					r.checkStderr(t, []string{work}, "warning: what was done is recorded, but: *", "hint: *")
 				}
 			default:
 				refused++
 				if r.status != 1 {
 					t.Errorf("%s: exit status %d, want 1", work, r.status)
 				}
-				r.says(t, []string{work}, "signalbox: *the disk is full: *", "hint: "+hintFull)
+				r.checkStderr(t, []string{work}, "signalbox: *the disk is full: *", "hint: "+hintFull)
 			}
 		}
-		t.Logf("%d refused, %d not signed, %d done", refused, unsigned, len(want)-1)
+		t.Logf("%d commands failed, %d succeeded without signing, %d succeeded in all", refused, unsigned, len(want)-1)
 		if refused == 0 || len(want) == 1 {
-			t.Error("the room was never too small, or never enough")
+			t.Error("all commands failed, or none")
 		}
 		check(t, os.Remove(f.name))
-		exitAfterwards(t, s)
+		if r := s.exit(t, "holder"); r.status != 0 || r.stderr != "" {
+			t.Errorf("work exit afterwards: exit status %d\n%s", r.status, r.stderr)
+		}
 		checkWorks(t, s, want)
 	})
 }
 
-// exitAfterwards hands in the signal of the session that held its lease all the time.
-func exitAfterwards(t *testing.T, s *site) {
-	t.Helper()
-	r := finish(t, s.command(t, "work", "exit", "--session", "holder"),
-		strings.NewReader(exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)))
-	if r.status != 0 || r.stderr != "" {
-		t.Errorf("work exit afterwards: exit status %d\n%s", r.status, r.stderr)
-	}
-}
-
-// checkWorks checks that the ledger is whole and signed, and that the box has these work items and no others.
+// checkWorks checks that the ledger verifies and is signed, and that the box has exactly the work items in want.
 func checkWorks(t *testing.T, s *site, want map[string]bool) {
 	t.Helper()
-	if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != v.Events {
-		t.Errorf("afterwards verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != v.Events {
+		t.Errorf("afterwards verify printed %s", asJSON(v))
 	}
 	var list []struct {
 		ID string `json:"id"`
@@ -107,23 +105,19 @@ func checkWorks(t *testing.T, s *site, want map[string]bool) {
 	check(t, json.Unmarshal([]byte(s.must(t, "work", "list", "--json")), &list))
 	for _, w := range list {
 		if !want[w.ID] {
-			t.Errorf("%s is there, though it was refused", w.ID)
+			t.Errorf("%s exists although the command failed", w.ID)
 		}
 		delete(want, w.ID)
 	}
 	for work := range want {
-		t.Errorf("%s is gone, though it was acknowledged", work)
+		t.Errorf("%s is missing although the command succeeded", work)
 	}
 }
 
-// TestDiskFullOfBlobs hands in an exit signal when there is no room for it.
-func TestDiskFullOfBlobs(t *testing.T) {
-	inside(t, func(t *testing.T, dir string) {
-		s := smallDisk(t, dir, "1m")
-		s.init(t)
-		s.must(t, "work", "open", "task-1")
-		s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "holder")
-		f := fill(t, s)
+// TestDiskFullExitSignal submits an exit signal when there is no room for its blob.
+func TestDiskFullExitSignal(t *testing.T) {
+	inNamespace(t, func(t *testing.T, dir string) {
+		s, f := fullDisk(t, dir)
 		notes := strings.Repeat("x", 4000)
 		signal := signalOf(signalbox.PhaseImplementation, signalbox.ExitCompleted)
 		signal.Notes = &notes
@@ -135,23 +129,23 @@ func TestDiskFullOfBlobs(t *testing.T) {
 			r := finish(t, s.command(t, "work", "exit", "--session", "holder"), bytes.NewReader(text))
 			if done = r.status == 0; !done {
 				refused++
-				r.says(t, []string{"work", "exit"}, "signalbox: *the disk is full: *", "hint: "+hintFull)
+				r.checkStderr(t, []string{"work", "exit"}, "signalbox: *the disk is full: *", "hint: "+hintFull)
 			}
 		}
 		if refused == 0 || !done {
-			t.Errorf("refused %d times, then done: %v", refused, done)
+			t.Errorf("failed %d times, then succeeded: %v", refused, done)
 		}
 		check(t, os.Remove(f.name))
 		s.must(t, "ledger", "checkpoint")
 		events := s.mustVerify(t)
-		checkExitsAreWhole(t, events)
+		checkExitsComplete(t, events)
 		checkBlobs(t, s.open(t).Journal, events, nil)
 	})
 }
 
-// TestDiskFullUnderLoad lets a process work until the disk is full.
+// TestDiskFullUnderLoad lets a process write until the disk is full.
 func TestDiskFullUnderLoad(t *testing.T) {
-	inside(t, func(t *testing.T, dir string) {
+	inNamespace(t, func(t *testing.T, dir string) {
 		s := smallDisk(t, dir, "6m")
 		s.init(t)
 		f := fill(t, s)
@@ -159,12 +153,12 @@ func TestDiskFullUnderLoad(t *testing.T) {
 		c := startChild(t, "load", s.box, s.keyFile, "a", "16")
 		acks := newAcknowledged()
 		for c.lines.Scan() {
-			acks.take(t, c.lines.Text())
+			acks.addLine(t, c.lines.Text())
 		}
 		c.cmd.Wait()
-		said := c.stderr.String()
-		if !strings.Contains(said, "the disk is full") && !strings.Contains(said, "cannot store the checkpoint: ") { // whichever came first
-			t.Errorf("it ended because of: %s", said)
+		stderr := c.stderr.String()
+		if !strings.Contains(stderr, "the disk is full") && !strings.Contains(stderr, "cannot store the checkpoint: ") { // whichever came first
+			t.Errorf("it failed with: %s", stderr)
 		}
 		if len(acks.events) == 0 {
 			t.Error("nothing was acknowledged")
@@ -174,22 +168,23 @@ func TestDiskFullUnderLoad(t *testing.T) {
 	})
 }
 
-// TestReadOnlyDisk mounts the box so that nothing can be written. It can still be read and verified.
+// TestReadOnlyDisk mounts the box read-only. It can still be read and verified.
 func TestReadOnlyDisk(t *testing.T) {
-	inside(t, func(t *testing.T, dir string) {
+	inNamespace(t, func(t *testing.T, dir string) {
 		s := newLedger(t)
 		mount(t, s.box, s.box, "", syscall.MS_BIND, "")
-		allowed(t, syscall.Mount("", s.box, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-		s.onlyReads(t)
+		checkPermitted(t, syscall.Mount("", s.box, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+		s.checkReadOnly(t)
 		check(t, syscall.Unmount(s.box, syscall.MNT_DETACH))
-		s.mustBeAsBefore(t)
+		s.checkIntact(t)
 	})
 }
 
-// TestNoNotifications takes away the system's file notifications. Who waits for work still gets it, with a warning, a second later.
+// TestNoNotifications disables the system's file notifications. A command that waits for work still gets it, after a warning,
+// within a second or so.
 func TestNoNotifications(t *testing.T) {
-	inside(t, func(t *testing.T, dir string) {
-		allowed(t, os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0o600))
+	inNamespace(t, func(t *testing.T, dir string) {
+		checkPermitted(t, os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0o600))
 		s := newSite(t)
 		waiting := s.command(t, "work", "claim", "--next", "--wait", "--role", "developer", "--json")
 		var stdout bytes.Buffer
@@ -198,10 +193,10 @@ func TestNoNotifications(t *testing.T) {
 		check(t, err)
 		check(t, waiting.Start())
 		warning := make([]byte, 1000)
-		n, err := stderr.Read(warning) // so it waits by now
+		n, err := stderr.Read(warning) // from now on it waits
 		check(t, err)
-		if said := string(warning[:n]); !strings.Contains(said, "file notifications are not available: events of other processes are seen late") {
-			t.Errorf("it says %q", said)
+		if got := string(warning[:n]); !strings.Contains(got, "file notifications are not available: events of other processes are seen late") {
+			t.Errorf("the warning is %q", got)
 		}
 		s.must(t, "work", "open", "task-1")
 		if err := waiting.Wait(); err != nil || !strings.Contains(stdout.String(), `"work":"task-1"`) {

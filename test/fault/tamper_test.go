@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 
-// tamperEvents is how many events the ledger has that is tampered with.
+// tamperEvents is the number of events in the ledger of newLedger.
 const tamperEvents = 200
 
-// newLedger returns a box whose ledger has events of every type, all signed. It is a copy: the first is kept beside the program.
+// newLedger returns a box whose ledger has many types of events, all signed. It is a copy of a box that is made once and
+// stored next to the program.
 func newLedger(t testing.TB) *site {
 	t.Helper()
 	kept := filepath.Join(filepath.Dir(os.Getenv(binaryVariable)), "ledger")
@@ -38,17 +38,16 @@ func makeLedger(t testing.TB) *site {
 	s.must(t, "work", "claim", "by-hand", "--role", "developer", "--session", "hand")
 	fillLedger(t, s)
 	s.must(t, "ledger", "checkpoint")
-	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
-		t.Fatalf("the ledger to tamper with is not as it should be: %+v", v)
+	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint.Size != tamperEvents {
+		t.Fatalf("the new ledger does not verify as expected: %+v", v)
 	}
 	return s
 }
 
-// fillLedger adds events until there are as many as there should be. Its clock makes leases run out without anybody waiting.
+// fillLedger appends events until the ledger has tamperEvents. It advances its own clock, so that leases expire at once.
 func fillLedger(t testing.TB, s *site) {
 	t.Helper()
-	l, err := box.OpenLedger(t.Context(), s.box, s.options())
-	check(t, err)
+	l := s.openLedger(t)
 	defer l.Close()
 	now := time.Now()
 	e, err := engine.Open(t.Context(), l.Journal, &engine.Options{Now: func() time.Time { return now }})
@@ -72,10 +71,10 @@ func fillLedger(t testing.TB, s *site) {
 			blob, err := e.PutBlob(t.Context(), strings.NewReader(work))
 			check(t, err)
 			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob})
-			do(rules.Unblock{Work: work, Note: "go on", Actor: "tester"})
+			do(rules.Unblock{Work: work, Note: "continue", Actor: "tester"})
 			do(rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "tester"})
 		case 1:
-			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch, Reason: "enough"})
+			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch, Reason: "stopped"})
 		case 2:
 			now = now.Add(time.Hour)
 			do(rules.Expire{})
@@ -87,13 +86,13 @@ func fillLedger(t testing.TB, s *site) {
 	}
 }
 
-// tamperer changes what is stored, behind the back of the program.
+// tamperer changes the database directly.
 type tamperer struct {
 	t  testing.TB
 	db *sql.DB
 }
 
-// tamper opens the database of a box for somebody who may do everything with it. The driver is the program's.
+// tamper opens the box's database and drops the triggers that protect the events. The driver is the one the program uses.
 func (s *site) tamper(t testing.TB) *tamperer {
 	t.Helper()
 	name := url.URL{Scheme: "file", Path: s.file("ledger.db"), RawQuery: "_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"}
@@ -119,14 +118,14 @@ func (m *tamperer) close() {
 	check(m.t, m.db.Close())
 }
 
-// insert stores an event as it is.
+// insert stores an event unchecked.
 func (m *tamperer) insert(e signalbox.Event) {
 	m.t.Helper()
 	m.exec("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:], e.Hash[:])
 }
 
-// replace stores events instead of all that are there.
+// replace replaces all stored events.
 func (m *tamperer) replace(events []signalbox.Event) {
 	m.t.Helper()
 	m.exec("DELETE FROM events")
@@ -135,14 +134,14 @@ func (m *tamperer) replace(events []signalbox.Event) {
 	}
 }
 
-// moveUp makes room: it moves the events from a sequence on.
+// moveUp increments the sequence numbers from the given one on.
 func (m *tamperer) moveUp(from uint64) {
 	m.t.Helper()
 	m.exec("UPDATE events SET seq = -seq - 1 WHERE seq >= ?", int64(from))
 	m.exec("UPDATE events SET seq = -seq WHERE seq < 0")
 }
 
-// reseal computes prev and hash of all events anew, as somebody would who knows how they are made.
+// reseal recomputes prev and hash of all events, as an attacker who knows the format would.
 func reseal(events []signalbox.Event) []signalbox.Event {
 	var tail ledger.Tail
 	tail.Seal(events)

@@ -8,18 +8,19 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
 
-// tampering is something that somebody does to a ledger.
+// tampering is one way to change a ledger.
 type tampering struct {
 	name string
 	do   func(m *tamperer, events []signalbox.Event)
-	// firstBad is the event that must be named.
+	// firstBad is the event that verification must name.
 	firstBad uint64
 }
 
-// update is a tampering that one statement does.
+// update returns a tampering that consists of SQL statements.
 func update(name string, firstBad uint64, queries ...string) tampering {
 	return tampering{name, func(m *tamperer, _ []signalbox.Event) {
 		for _, query := range queries {
@@ -28,16 +29,16 @@ func update(name string, firstBad uint64, queries ...string) tampering {
 	}, firstBad}
 }
 
-// forged is an event that never happened, as the next one of a log.
+// forged returns a correctly hashed event that follows the given ones but was never decided by the rules.
 func forged(after []signalbox.Event) signalbox.Event {
 	last := after[len(after)-1]
-	list := []signalbox.Event{{Time: last.Time, Type: "WorkOpened", Work: "forged", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION"}`)}}
+	list := []signalbox.Event{{Time: last.Time, Type: rules.TypeWorkOpened, Work: "forged", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION"}`)}}
 	tail := ledger.Tail{Seq: last.Seq, Time: last.Time, Hash: last.Hash}
 	tail.Seal(list)
 	return list[0]
 }
 
-// tamperings are the kinds of tampering that the box's own checkpoint shows.
+// tamperings are the changes that the box's own checkpoint reveals.
 var tamperings = []tampering{
 	update("delete the first", 1, "DELETE FROM events WHERE seq = 1"),
 	update("delete one", 100, "DELETE FROM events WHERE seq = 100"),
@@ -93,7 +94,7 @@ var tamperings = []tampering{
 		e.Seq = 201
 		m.insert(e)
 	}, 201},
-	{"change one and compute all hashes anew", func(m *tamperer, events []signalbox.Event) {
+	{"change one and recompute all hashes", func(m *tamperer, events []signalbox.Event) {
 		events[119].Actor = "somebody"
 		m.replace(reseal(events))
 	}, 1},
@@ -108,7 +109,7 @@ var tamperings = []tampering{
 	}, 1},
 }
 
-// TestTamperingIsFound tampers with copies of a box, in every way that is listed.
+// TestTamperingIsFound applies each tampering to a copy of a box.
 func TestTamperingIsFound(t *testing.T) {
 	original := newLedger(t)
 	events := original.mustVerify(t)
@@ -122,29 +123,29 @@ func TestTamperingIsFound(t *testing.T) {
 				t.Errorf("first bad event %d, want %d: %s", report.FirstBad, tt.firstBad, report.Reason)
 			}
 			if b, err := box.Open(t.Context(), s.box, s.options()); err == nil {
-				b.Close() // that it cannot be told from the fold alone is no fault, as long as nothing crashes
+				b.Close() // Open need not detect it, but must not crash
 			}
-			if v := s.verifyCommand(t, 5); v.FirstBad == nil || *v.FirstBad != tt.firstBad {
-				t.Errorf("the command says %s, want first_bad %d", printed(v), tt.firstBad)
+			if v := s.verifyCommand(t, 5); v.FirstBad != tt.firstBad {
+				t.Errorf("the command printed %s, want first_bad %d", asJSON(v), tt.firstBad)
 			}
 		})
 	}
 }
 
-// TestCheckpointElsewhere shows what only a checkpoint that is kept elsewhere can show. Whoever writes the box can also take its
-// checkpoint away, or put another box in its place; and whoever also has the signer's own checkpoint can make it forget.
-func TestCheckpointElsewhere(t *testing.T) {
+// TestExternalCheckpoint checks attacks that only a checkpoint stored outside the box reveals. An attacker who can write the
+// box can also remove its checkpoint or replace the box, and one who can also write the signer's own checkpoint can reset it.
+func TestExternalCheckpoint(t *testing.T) {
 	original := newLedger(t)
-	elsewhere := t.TempDir() + "/checkpoint"
+	external := t.TempDir() + "/checkpoint"
 	kept, err := os.ReadFile(original.file("checkpoint"))
 	check(t, err)
-	check(t, os.WriteFile(elsewhere, kept, 0o600))
-	against := []string{"--checkpoint", elsewhere, "--key", original.publicKey}
-	if v := original.verifyCommand(t, 0, against...); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents {
-		t.Errorf("verify says %s", printed(v))
+	check(t, os.WriteFile(external, kept, 0o600))
+	against := []string{"--checkpoint", external, "--key", original.publicKey}
+	if v := original.verifyCommand(t, 0, against...); v.Checkpoint.Size != tamperEvents {
+		t.Errorf("verify printed %s", asJSON(v))
 	}
 
-	t.Run("cut off", func(t *testing.T) {
+	t.Run("truncated", func(t *testing.T) {
 		s := original.copy(t)
 		m := s.tamper(t)
 		m.exec("DELETE FROM events WHERE seq > 150")
@@ -156,20 +157,20 @@ func TestCheckpointElsewhere(t *testing.T) {
 			"ledger", "checkpoint")
 		check(t, os.Remove(s.signedFile()))
 		s.must(t, "ledger", "checkpoint")
-		if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != 150 {
-			t.Errorf("with the checkpoint beside it verify says %s", printed(v))
+		if v := s.verifyCommand(t, 0); v.Checkpoint.Size != 150 {
+			t.Errorf("with the checkpoint in the box verify printed %s", asJSON(v))
 		}
-		if v := s.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 151 {
-			t.Errorf("with the checkpoint kept elsewhere verify says %s", printed(v))
+		if v := s.verifyCommand(t, 5, against...); v.FirstBad != 151 {
+			t.Errorf("with the external checkpoint verify printed %s", asJSON(v))
 		}
 	})
 	t.Run("another box", func(t *testing.T) {
 		other := makeLedger(t)
-		if v := other.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 1 {
-			t.Errorf("with the checkpoint kept elsewhere verify says %s", printed(v))
+		if v := other.verifyCommand(t, 5, against...); v.FirstBad != 1 {
+			t.Errorf("with the external checkpoint verify printed %s", asJSON(v))
 		}
-		if v := other.verifyCommand(t, 5, "--key", original.publicKey); v.Reason == nil {
-			t.Errorf("with the key kept elsewhere verify says %s", printed(v))
+		if v := other.verifyCommand(t, 5, "--key", original.publicKey); v.Reason == "" {
+			t.Errorf("with the external key verify printed %s", asJSON(v))
 		}
 	})
 	t.Run("the ledger of another box", func(t *testing.T) {
@@ -178,14 +179,14 @@ func TestCheckpointElsewhere(t *testing.T) {
 		check(t, err)
 		check(t, os.WriteFile(s.file("ledger.db"), text, 0o600))
 		s.verifyCommand(t, 5)
-		if v := s.verifyCommand(t, 5, against...); v.FirstBad == nil || *v.FirstBad != 1 {
-			t.Errorf("verify says %s", printed(v))
+		if v := s.verifyCommand(t, 5, against...); v.FirstBad != 1 {
+			t.Errorf("verify printed %s", asJSON(v))
 		}
 	})
 }
 
-// TestWithoutCheckpoint shows what is not claimed: without a checkpoint nobody can tell whether the log was made anew or
-// cut off, and after it, whether what follows was written by signalbox.
+// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint it cannot detect a truncated or
+// rewritten log, and it cannot tell who wrote the events after the last checkpoint.
 func TestWithoutCheckpoint(t *testing.T) {
 	original := newLedger(t)
 	events := original.mustVerify(t)
@@ -194,17 +195,17 @@ func TestWithoutCheckpoint(t *testing.T) {
 	m.exec("DELETE FROM events WHERE seq > 150")
 	m.close()
 	s.forget(t)
-	if v := s.verifyCommand(t, 0); v.Checkpoint != nil || v.Events != 150 {
-		t.Errorf("without a checkpoint verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != 0 || v.Events != 150 {
+		t.Errorf("without a checkpoint verify printed %s", asJSON(v))
 	}
 	r := s.run(t, "ledger", "verify")
-	r.says(t, []string{"ledger", "verify"}, "warning: there is no checkpoint, so this does not show that nothing was cut off at the end")
+	r.checkStderr(t, []string{"ledger", "verify"}, "warning: there is no checkpoint, so this does not show that nothing was cut off at the end")
 
 	s = original.copy(t)
 	m = s.tamper(t)
 	m.insert(forged(events))
 	m.close()
-	if v := s.verifyCommand(t, 0); v.Checkpoint == nil || v.Checkpoint.Size != tamperEvents || v.Events != tamperEvents+1 {
-		t.Errorf("with an event after the checkpoint verify says %s", printed(v))
+	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != tamperEvents || v.Events != tamperEvents+1 {
+		t.Errorf("with an event after the checkpoint verify printed %s", asJSON(v))
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
-// TestTreeSpoofed has a tool of a tree give orders that are for the operator: each is refused, and the tool is told why.
+// TestTreeSpoofed runs a tool that calls commands reserved for the operator. Each must be refused with an explanation.
 func TestTreeSpoofed(t *testing.T) {
 	forbidden := map[string]string{
 		"tree":       `tree run "$DIARY/again.lua"`,
@@ -34,15 +35,15 @@ func TestTreeSpoofed(t *testing.T) {
 	}
 	tool := "env | grep ^SIGNALBOX_ | grep -v ^SIGNALBOX_TREE_ | grep -v ^SIGNALBOX_SESSION= >\"$DIARY/environment\"\n"
 	for _, name := range slices.Sorted(maps.Keys(forbidden)) {
-		tool += fmt.Sprintf("said=$(timeout 60 %s %s </dev/null 2>&1); echo \"%s $? $(echo \"$said\" | head -n1)\" >>\"$DIARY/commands\"\n", os.Getenv(binaryVariable), forbidden[name], name)
+		tool += fmt.Sprintf("out=$(timeout 60 %s %s </dev/null 2>&1); echo \"%s $? $(echo \"$out\" | head -n1)\" >>\"$DIARY/commands\"\n", os.Getenv(binaryVariable), forbidden[name], name)
 	}
-	o := newPlot(t, planted{name: "spoofed", source: `return BT.tree("spoofed", { root = BT.tool("spoof", {}) })`, tools: map[string]string{"spoof": tool}})
+	o := newTreeRun(t, treeCase{name: "spoofed", source: `return BT.tree("spoofed", { root = BT.tool("spoof", {}) })`, tools: map[string]string{"spoof": tool}})
 	o.init(t)
 	o.environment = append(o.environment, "SIGNALBOX_ACTOR=operator")
-	check(t, os.WriteFile(filepath.Join(o.diary, "again.lua"), []byte(`return BT.tree("again", { root = BT.wait(0) })`), 0o644))
+	check(t, os.WriteFile(o.diary.file("again.lua"), []byte(`return BT.tree("again", { root = BT.wait(0) })`), 0o644))
 	o.end(t)
 	o.checkRun(t, 1)
-	text, err := os.ReadFile(filepath.Join(o.diary, "commands"))
+	text, err := os.ReadFile(o.diary.file("commands"))
 	check(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(forbidden) {
@@ -50,39 +51,35 @@ func TestTreeSpoofed(t *testing.T) {
 	}
 	for _, line := range lines {
 		if fields := strings.SplitN(line, " ", 3); fields[1] != "1" || !strings.HasPrefix(fields[2], "signalbox: session 'tree-T-") || !strings.Contains(line, " may not ") {
-			t.Errorf("in a tool's process: %s", line)
+			t.Errorf("a command of a tool was not refused: %s", line)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(o.diary, "environment")); err != nil || len(text) > 0 {
-		t.Errorf("a tool sees what is the operator's: %v %s", err, text)
+	if text, err := os.ReadFile(o.diary.file("environment")); err != nil || len(text) > 0 {
+		t.Errorf("a tool sees variables of the operator: %v %s", err, text)
 	}
 }
 
-// TestTreeIdle measures a run that waits for a timer and for a tool: it uses no processor and writes nothing. Interrupted, it ends
-// the tool.
+// TestTreeIdle measures a run that waits for a timer and a tool: it uses no CPU time and writes nothing. When interrupted, it
+// stops the tool.
 func TestTreeIdle(t *testing.T) {
-	o := newPlot(t, planted{name: "idle", source: `return BT.tree("idle", { root = BT.parallel({ BT.wait(3600), BT.timeout(1800, BT.tool("sleep")) }) })`,
-		tools: map[string]string{"sleep": `echo yes >>"$DIARY/began"; sleep 1000`}})
+	o := newTreeRun(t, treeCase{name: "idle", source: `return BT.tree("idle", { root = BT.parallel({ BT.wait(3600), BT.timeout(1800, BT.tool("sleep")) }) })`,
+		tools: map[string]string{"sleep": `echo yes >>"$DIARY/started"; sleep 1000`}})
 	p := o.start(t)
 	if !p.ticks(1) {
 		t.Fatal("it never ticked")
 	}
-	for deadline := time.Now().Add(patience); !exists(filepath.Join(o.diary, "began")); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the tool never began")
-		}
-	}
+	o.diary.await(t, "started")
 	pid, window := p.cmd.Process.Pid, sized(2*time.Second, 20*time.Second)
 	used, written := ticks(t, pid), writtenBytes(t, pid)
-	time.Sleep(window) // the one thing that is measured here is time
-	// A tick is a hundredth of a second, and one or two may be those of what it did before.
+	time.Sleep(window) // this test measures what happens during a period of time
+	// A tick is a hundredth of a second. One or two may come from earlier work.
 	if got := ticks(t, pid) - used; got > 2 {
-		t.Errorf("it used %d ticks of the processor in %s of waiting", got, window)
+		t.Errorf("it used %d ticks of CPU time in %s of waiting", got, window)
 	}
 	if got := writtenBytes(t, pid) - written; got != 0 {
 		t.Errorf("it wrote %d bytes in %s of waiting", got, window)
 	}
-	if len(o.toolsAlive()) == 0 {
+	if len(o.diary.toolsAlive()) == 0 {
 		t.Error("the tool is not alive")
 	}
 	check(t, p.cmd.Process.Signal(syscall.SIGINT))
@@ -92,28 +89,26 @@ func TestTreeIdle(t *testing.T) {
 	if status := p.cmd.ProcessState.ExitCode(); status != 130 {
 		t.Errorf("interrupted: exit status %d, want 130", status)
 	}
-	if left := o.toolsAlive(); len(left) > 0 {
-		t.Errorf("tools are left: %v", left)
-	}
-	if said := o.must(t, "tree", "replay", o.journal); !strings.Contains(said, "it was interrupted on ") {
-		t.Errorf("replay says:\n%s", said)
+	o.diary.checkNoTools(t)
+	if got := o.must(t, "tree", "replay", o.journal); !strings.Contains(got, "it was interrupted on ") {
+		t.Errorf("replay printed:\n%s", got)
 	}
 }
 
-// TestTreeSignals kills a run that records turn signals in a box after each of its ticks: each signal is on the ledger once.
+// TestTreeSignals kills a run that records turn signals in a box, after each of its ticks. The ledger has each signal once.
 func TestTreeSignals(t *testing.T) {
-	turn := plants[slices.IndexFunc(plants, func(p planted) bool { return p.name == "turn" })]
+	turn := treeCases[slices.IndexFunc(treeCases, func(p treeCase) bool { return p.name == "turn" })]
 	turn.recorded = true
 	want := []rules.TurnSignalHeard{{Tree: "turn", Turn: 1, Signal: "need_turn"}, {Tree: "turn", Turn: 2, Signal: "context_sufficient"}}
 	for k := range 5 {
-		o := newPlot(t, turn)
+		o := newTreeRun(t, turn)
 		o.init(t)
 		if p := o.start(t); p.ticks(k) {
 			p.kill(false)
 		}
 		o.end(t)
 		checkHeard(t, o, want)
-		// And as if it had been killed after the signal was recorded, and before anything else was.
+		// Simulate a kill after the signal was recorded, but before anything else was.
 		journal, err := os.ReadFile(o.journal)
 		check(t, err)
 		lines := strings.SplitAfter(string(journal), "\n")
@@ -130,13 +125,13 @@ func TestTreeSignals(t *testing.T) {
 	}
 }
 
-// checkHeard checks that the ledger has these signals, whole, and nothing else of the kind.
-func checkHeard(t *testing.T, o *plot, want []rules.TurnSignalHeard) {
+// checkHeard checks that the ledger has exactly these turn signals, with their texts.
+func checkHeard(t *testing.T, o *treeRun, want []rules.TurnSignalHeard) {
 	t.Helper()
 	events := o.mustVerify(t)
 	o.verifyCommand(t, 0)
 	var got []rules.TurnSignalHeard
-	for _, heard := range all[rules.TurnSignalHeard](events, "TurnSignalHeard", "") {
+	for _, heard := range all[rules.TurnSignalHeard](events, rules.TypeTurnSignalHeard, "") {
 		if !runID.MatchString(heard.Run) {
 			t.Errorf("the run is %q", heard.Run)
 		}
@@ -150,10 +145,10 @@ func checkHeard(t *testing.T, o *plot, want []rules.TurnSignalHeard) {
 	}
 }
 
-// hostileTrees are refused when they are loaded, or fail in a leaf. Each is one that takes all it can get.
+// hostileTrees try to use unlimited resources or to leave the sandbox. Each fails when it is loaded, or in a leaf.
 var hostileTrees = map[string]struct {
 	source string
-	leaf   bool // it loads
+	leaf   bool // it loads, and fails when it runs
 	says   string
 }{
 	"loop":           {source: "while true do end", says: ":1: "},
@@ -186,7 +181,7 @@ var hostileTrees = map[string]struct {
 		leaf: true, says: ":4: "},
 }
 
-// TestTreeHostile loads and runs trees that try to take the machine with them.
+// TestTreeHostile loads and runs hostile trees. Each must fail with an error, within limits of time and memory.
 func TestTreeHostile(t *testing.T) {
 	for name, hostile := range hostileTrees {
 		t.Run(name, func(t *testing.T) {
@@ -197,25 +192,26 @@ func TestTreeHostile(t *testing.T) {
 			if hostile.leaf {
 				checked = 0
 			}
-			ends(t, s, checked, hostile.says, "tree", "check", file)
+			checkEnds(t, s, checked, hostile.says, "tree", "check", file)
 			ran := 2
 			if hostile.leaf {
 				ran = 1
 			}
-			ends(t, s, ran, hostile.says, "tree", "run", file)
+			checkEnds(t, s, ran, hostile.says, "tree", "run", file)
 			left, err := os.ReadDir(s.project)
 			if check(t, err); len(left) != 1 {
-				t.Errorf("it made files: %v", left)
+				t.Errorf("it created files: %v", left)
 			}
 		})
 	}
 }
 
-// maxPeak is what a hostile tree may take of the machine's memory.
+// maxPeak is the memory limit for a hostile tree.
 const maxPeak = 400 << 20
 
-// ends runs a command that has to end within limits, with a status and, unless that is 0, with a message that names a place.
-func ends(t *testing.T, s *site, status int, place string, args ...string) {
+// checkEnds runs a command that must end within limits, with the given exit status and, unless that is 0, with a message that
+// names the file and the place.
+func checkEnds(t *testing.T, s *site, status int, place string, args ...string) {
 	t.Helper()
 	cmd := s.command(t, args...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -223,17 +219,15 @@ func ends(t *testing.T, s *site, status int, place string, args ...string) {
 	defer context.AfterFunc(ctx, func() { cmd.Process.Kill() })()
 	r := finish(t, cmd, nil)
 	if r.status != status {
-		t.Errorf("%v: exit status %d, want %d\n%s", args, r.status, status, shortened(r.stderr))
+		t.Errorf("%v: exit status %d, want %d\n%s", args, r.status, status, text.Truncate(r.stderr, 1000))
 	}
 	if file := args[len(args)-1]; status != 0 && !(strings.Contains(r.stderr, file) && strings.Contains(r.stderr, place)) {
-		t.Errorf("%v says, without %s and %q:\n%s", args, file, place, shortened(r.stderr))
+		t.Errorf("%v printed, without %s and %q:\n%s", args, file, place, text.Truncate(r.stderr, 1000))
 	}
 	if peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > maxPeak {
-		t.Errorf("%v took %d MB", args, peak>>20)
+		t.Errorf("%v used %d MB of memory", args, peak>>20)
 	}
 	if len(r.stderr) > 64<<10 {
-		t.Errorf("%v says %d bytes", args, len(r.stderr))
+		t.Errorf("%v printed %d bytes", args, len(r.stderr))
 	}
 }
-
-func shortened(text string) string { return text[:min(len(text), 1000)] }

@@ -14,20 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTreeKilled kills signalbox tree run between any two ticks and at any instant, and runs the same command again until the
-// tree ends. It ends as if nobody had been killed, and nothing is done twice but what a kill left unfinished.
+// TestTreeKilled kills signalbox tree run between ticks and at random moments, and repeats the command until the tree ends. The
+// result must be that of an undisturbed run, and only tools that a kill interrupted may run twice.
 func TestTreeKilled(t *testing.T) {
-	for _, p := range plants {
+	for _, p := range treeCases {
 		t.Run(p.name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
-			whole := newPlot(t, p)
+			t.Parallel() // it mostly waits
+			whole := newTreeRun(t, p)
 			want := whole.end(t)
 			whole.checkRun(t, 1)
 			journal, err := os.ReadFile(whole.journal)
 			check(t, err)
-			t.Run("between ticks", func(t *testing.T) { testCut(t, whole, journal, want) })
+			t.Run("between ticks", func(t *testing.T) { testTruncated(t, whole, journal, want) })
 			t.Run("after a tick", func(t *testing.T) { testKilledAfterTicks(t, whole, journal, want) })
-			if !isFull() && p.quiet {
+			if !isFull() && p.slow {
 				return
 			}
 			t.Run("at any instant", func(t *testing.T) { testKilledAtInstants(t, whole, want) })
@@ -35,28 +35,28 @@ func TestTreeKilled(t *testing.T) {
 	}
 }
 
-// testCut goes on from every beginning of a journal: that is how it looks to the next process when one was killed.
-func testCut(t *testing.T, whole *plot, journal []byte, want outcome) {
+// testTruncated resumes from prefixes of a journal, which is what the next process finds after a kill.
+func testTruncated(t *testing.T, whole *treeRun, journal []byte, want outcome) {
 	random := newRand(t)
 	lines := bytes.SplitAfter(journal, []byte("\n"))
-	ticks := len(lines) - 3 // a header, an ending, and nothing after it
+	ticks := len(lines) - 3 // without the header, the ending, and the empty string after it
 	for _, k := range chosen(random, ticks, sized(2, ticks+1)) {
-		o := newPlot(t, whole.planted)
+		o := newTreeRun(t, whole.treeCase)
 		start := slices.Concat(lines[:1+k]...)
-		torn := lines[1+k][:random.IntN(len(lines[1+k]))] // a line that was being written
+		torn := lines[1+k][:random.IntN(len(lines[1+k]))] // an incomplete line
 		check(t, os.WriteFile(o.journal, append(start, torn...), 0o600))
 		if diff := cmp.Diff(want, o.end(t)); diff != "" {
-			t.Errorf("gone on after tick %d of %d:\n%s", k, ticks, diff)
+			t.Errorf("resumed after tick %d of %d:\n%s", k, ticks, diff)
 		}
 		o.checkRun(t, 1)
-		o.checkCutKeys(t, whole, lines[1:], k)
+		o.checkResumedKeys(t, whole, lines[1:], k)
 		if t.Failed() {
 			t.FailNow()
 		}
 	}
 }
 
-// chosen are so many numbers from 0 to most, and always both ends.
+// chosen returns n random numbers from 0 to most, always including both ends.
 func chosen(random *rand.Rand, most, n int) []int {
 	all := random.Perm(max(most-1, 0))
 	some := []int{0, most}
@@ -67,13 +67,13 @@ func chosen(random *rand.Rand, most, n int) []int {
 	return slices.Compact(some)
 }
 
-// checkCutKeys checks that what began after the cut was begun, and nothing else but what was running then.
-func (o *plot) checkCutKeys(t testing.TB, whole *plot, records [][]byte, k int) {
+// checkResumedKeys checks that, after a resume at tick k, every later job was started, and no job that is not part of the run.
+func (o *treeRun) checkResumedKeys(t testing.TB, whole *treeRun, records [][]byte, k int) {
 	t.Helper()
 	got, all := o.keys(t), whole.keys(t)
 	for key := range got {
-		if all[key] == 0 && !slices.Contains(o.maybe, key) {
-			t.Errorf("gone on after tick %d: the work %s was begun, and is not part of the run", k, key)
+		if all[key] == 0 && !slices.Contains(o.optional, key) {
+			t.Errorf("resumed after tick %d: job %s was started, but is not part of the run", k, key)
 		}
 	}
 	counts := map[string]int{}
@@ -88,19 +88,19 @@ func (o *plot) checkCutKeys(t testing.TB, whole *plot, records [][]byte, k int) 
 			node := string(job[0])
 			counts[node]++
 			key := fmt.Sprintf("/%s/%d", node, counts[node])
-			if i >= k && all[key] > 0 && got[key] == 0 && !slices.Contains(o.maybe, key) {
-				t.Errorf("gone on after tick %d: the work %s was never begun", k, key)
+			if i >= k && all[key] > 0 && got[key] == 0 && !slices.Contains(o.optional, key) {
+				t.Errorf("resumed after tick %d: job %s was never started", k, key)
 			}
 		}
 	}
 }
 
-// testKilledAfterTicks kills a run as soon as it told of a tick, so before or while it does what the tick asks for.
-func testKilledAfterTicks(t *testing.T, whole *plot, journal []byte, want outcome) {
+// testKilledAfterTicks kills a run as soon as it prints a tick, which is before or while it starts the jobs of that tick.
+func testKilledAfterTicks(t *testing.T, whole *treeRun, journal []byte, want outcome) {
 	random := newRand(t)
 	ticks := bytes.Count(journal, []byte("\n")) - 2
 	for _, k := range chosen(random, ticks-1, sized(3, ticks))[1:] {
-		o := newPlot(t, whole.planted)
+		o := newTreeRun(t, whole.treeCase)
 		kills := 0
 		for next := k; kills < sized(2, 4); next = 1 + random.IntN(3) {
 			p := o.start(t)
@@ -113,16 +113,16 @@ func testKilledAfterTicks(t *testing.T, whole *plot, journal []byte, want outcom
 		}
 		o.checkKilled(t, whole, kills, want)
 		if t.Failed() {
-			t.Fatalf("killed after tick %d of %d, %d times in all", k, ticks, kills)
+			t.Fatalf("killed after tick %d of %d, %d times in total", k, ticks, kills)
 		}
 	}
 }
 
-// testKilledAtInstants kills a run some time after it began, again and again.
-func testKilledAtInstants(t *testing.T, whole *plot, want outcome) {
+// testKilledAtInstants kills a run repeatedly, at random times after each start.
+func testKilledAtInstants(t *testing.T, whole *treeRun, want outcome) {
 	random := newRand(t)
 	for range sized(1, 15) {
-		o := newPlot(t, whole.planted)
+		o := newTreeRun(t, whole.treeCase)
 		kills := 0
 		for ; kills < 6; kills++ {
 			p := o.start(t)
@@ -133,7 +133,7 @@ func testKilledAtInstants(t *testing.T, whole *plot, want outcome) {
 			}()
 			select {
 			case <-ended:
-			case <-time.After(time.Duration(random.IntN(120)) * time.Millisecond): // any instant will do
+			case <-time.After(time.Duration(random.IntN(120)) * time.Millisecond): // any moment will do
 			}
 			p.kill(random.IntN(2) == 0)
 			if <-ended; p.cmd.ProcessState.Exited() {
@@ -147,15 +147,15 @@ func testKilledAtInstants(t *testing.T, whole *plot, want outcome) {
 	}
 }
 
-// checkKilled lets a run that was killed end, and compares it with one that was not.
-func (o *plot) checkKilled(t *testing.T, whole *plot, kills int, want outcome) {
+// checkKilled finishes a killed run, and compares it with an undisturbed one.
+func (o *treeRun) checkKilled(t *testing.T, whole *treeRun, kills int, want outcome) {
 	t.Helper()
 	if diff := cmp.Diff(want, o.end(t)); diff != "" {
-		t.Errorf("it ended otherwise than without a kill:\n%s", diff)
+		t.Errorf("the result differs from that of a run without a kill:\n%s", diff)
 	}
 	o.checkRun(t, 1+kills)
 	o.checkKeys(t, whole.keys(t))
 	if left, _ := filepath.Glob(filepath.Join(o.project, "*")); len(left) > 0 {
-		t.Errorf("the folder where it ran has %v", left)
+		t.Errorf("the project folder has files: %v", left)
 	}
 }

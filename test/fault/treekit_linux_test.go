@@ -2,9 +2,7 @@ package fault
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,33 +14,33 @@ import (
 	"testing"
 )
 
-// planted is a tree that is run by the real program, and the tools that it calls.
-type planted struct {
+// treeCase is a tree to run, with its tools.
+type treeCase struct {
 	name string
-	// example is the file of one, or else source is the tree.
+	// example is a file in examples/trees; if it is "", source is the tree.
 	example, source string
 	args            []string
-	tools           map[string]string // commands, after they noted their key
+	tools           map[string]string // shell commands, run after noteKey
 	status          int
-	// loose are keys of the blackboard that depend on who is faster.
-	loose []string
-	// maybe are the ends of tools' keys that may be cancelled before they note them.
-	maybe []string
-	// recorded: its signals are recorded in the box.
+	// racyKeys are keys of the blackboard whose values depend on which tool is faster.
+	racyKeys []string
+	// optional are the keys of jobs that may be cancelled before their tool records them.
+	optional []string
+	// recorded means that its signals are recorded in the box.
 	recorded bool
-	// quiet: it waits more than it works, so that it takes long, and no instant is special.
-	quiet bool
-	// restless: the statuses at the end depend on who is faster.
-	restless bool
+	// slow means that it mostly waits, so the short form does not kill it at random moments.
+	slow bool
+	// racyStatuses means that the final statuses depend on which tool is faster.
+	racyStatuses bool
 }
 
-// noting is how a tool begins: it takes a lock that is free when the tool and all that it started are gone, and notes its
-// key. Its folder is $DIARY.
-const noting = `k=$(echo "$SIGNALBOX_TREE_KEY" | tr / -); exec 9>>"$DIARY/lock-$k"; flock -n 9 || echo "$SIGNALBOX_TREE_KEY" >>"$DIARY/overlaps"
+// noteKey is the start of every tool. It records the tool's key in the folder $DIARY, and takes a lock that the system releases
+// when the tool and all processes that it started have ended.
+const noteKey = `k=$(echo "$SIGNALBOX_TREE_KEY" | tr / -); exec 9>>"$DIARY/lock-$k"; flock -n 9 || echo "$SIGNALBOX_TREE_KEY" >>"$DIARY/overlaps"
 echo "$SIGNALBOX_TREE_KEY" >>"$DIARY/keys"
 `
 
-// large has ten items, and two tools at once for each, one of which fails the first time.
+// large runs two tools in parallel for each of ten items; one of them fails at its first attempt.
 const large = `
 return BT.tree("large", {
     blackboard = {
@@ -70,10 +68,10 @@ return BT.tree("large", {
 })
 `
 
-// plants are the trees that are killed: the examples, and one that is larger.
-var plants = []planted{
+// treeCases are the trees to kill: the examples and a larger one.
+var treeCases = []treeCase{
 	{name: "turn", example: "turn.lua", args: []string{"--replies", "$EXAMPLES/turn.replies"}},
-	{name: "countdown", example: "countdown.lua", args: []string{"--set", "left=2"}, quiet: true},
+	{name: "countdown", example: "countdown.lua", args: []string{"--set", "left=2"}, slow: true},
 	{name: "triage", example: "triage.lua"},
 	{name: "release", example: "release.lua", tools: map[string]string{
 		"check":     "sleep 0.02; cat",
@@ -82,12 +80,12 @@ var plants = []planted{
 	}},
 	{name: "not released", example: "release.lua", status: 1, tools: map[string]string{
 		"check": `sleep 0.02; ! grep -q windows`, "publish": "exit 1", "roll-back": "exit 1",
-	}, restless: true, maybe: []string{"/4/1", "/6/1"}, loose: []string{"tool_results", "_tool_result"}},
+	}, racyStatuses: true, optional: []string{"/4/1", "/6/1"}, racyKeys: []string{"tool_results", "_tool_result"}},
 	{name: "research", example: "research.lua", tools: map[string]string{
-		"code":  `until test -s "$DIARY/began"; do sleep 0.02; done; echo "in auth.go"`,
-		"notes": `echo yes >>"$DIARY/began"; sleep 1000 & wait`,
+		"code":  `until test -s "$DIARY/started"; do sleep 0.02; done; echo "in auth.go"`,
+		"notes": `echo yes >>"$DIARY/started"; sleep 1000 & wait`,
 	}},
-	{name: "watch", example: "watch.lua", restless: true, loose: []string{"tool_results", "_tool_result", "up", "restarts"}, maybe: []string{"/9/4", "/20/1"},
+	{name: "watch", example: "watch.lua", racyStatuses: true, racyKeys: []string{"tool_results", "_tool_result", "up", "restarts"}, optional: []string{"/9/4", "/20/1"},
 		tools: map[string]string{"probe": `test -e "$DIARY/service"`, "restart": `touch "$DIARY/service"`}},
 	{name: "large", source: large, tools: map[string]string{
 		"steady":   "sleep 0.02; cat",
@@ -95,33 +93,26 @@ var plants = []planted{
 	}},
 }
 
-// plot is a folder in which a tree is run.
-type plot struct {
+// treeRun is a folder in which a tree is run, by one or more processes.
+type treeRun struct {
 	*site
-	planted
-	dir, journal, diary string
+	treeCase
+	dir, journal string
+	diary        diary
 }
 
-func newPlot(t testing.TB, p planted) *plot {
+func newTreeRun(t testing.TB, p treeCase) *treeRun {
 	t.Helper()
-	if _, err := exec.LookPath("flock"); err != nil {
-		mayNotSkip(t.(*testing.T), "flock is not there")
-	}
+	requireTools(t, "flock")
 	s := emptySite(t)
-	o := &plot{site: s, planted: p, dir: filepath.Dir(s.project)}
-	o.journal, o.diary = filepath.Join(o.dir, "journal"), filepath.Join(o.dir, "diary")
-	check(t, os.Mkdir(o.diary, 0o755))
-	s.environment = append(s.environment, "DIARY="+o.diary)
-	t.Cleanup(func() {
-		for pid := range o.toolsAlive() {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
+	o := &treeRun{site: s, treeCase: p, dir: filepath.Dir(s.project)}
+	o.journal, o.diary = filepath.Join(o.dir, "journal"), newDiary(t, o.dir)
+	s.environment = append(s.environment, "DIARY="+string(o.diary))
 	return o
 }
 
-// arguments are those of signalbox.
-func (o *plot) arguments(t testing.TB) []string {
+// arguments returns the arguments of the command that runs the tree.
+func (o *treeRun) arguments(t testing.TB) []string {
 	t.Helper()
 	examples, err := filepath.Abs("../../examples/trees")
 	check(t, err)
@@ -138,12 +129,12 @@ func (o *plot) arguments(t testing.TB) []string {
 		args = append(args, strings.ReplaceAll(arg, "$EXAMPLES", examples))
 	}
 	for name, line := range o.tools {
-		args = append(args, "--tool", name+"="+noting+line)
+		args = append(args, "--tool", name+"="+noteKey+line)
 	}
 	return args
 }
 
-// outcome is all of a run that must not depend on whether it was killed.
+// outcome is the part of a run's result that must be the same with and without kills.
 type outcome struct {
 	End        string
 	Blackboard map[string]any
@@ -156,8 +147,8 @@ var (
 	visits  = regexp.MustCompile(` x\d+( |$)|^.*idle$`)
 )
 
-// end runs the tree to its end, from the beginning or from where it is.
-func (o *plot) end(t testing.TB) outcome {
+// end runs the tree to its end, from the start or from its journal.
+func (o *treeRun) end(t testing.TB) outcome {
 	t.Helper()
 	r := o.site.run(t, o.arguments(t)...)
 	if r.status != o.status {
@@ -172,20 +163,20 @@ func (o *plot) end(t testing.TB) outcome {
 	if err := json.Unmarshal([]byte(last), &answer); err != nil {
 		t.Fatalf("%v in %q", err, last)
 	}
-	for _, key := range o.loose {
+	for _, key := range o.racyKeys {
 		delete(answer.Blackboard, key)
 	}
 	if results, ok := answer.Blackboard["tool_results"].([]any); ok {
-		slices.SortFunc(results, func(a, b any) int { return strings.Compare(printed(a), printed(b)) })
-		// the last of two at once is whichever was slower
+		slices.SortFunc(results, func(a, b any) int { return strings.Compare(asJSON(a), asJSON(b)) })
+		// of two parallel tools, the slower one is the last
 		delete(answer.Blackboard, "_tool_result")
 	}
 	return outcome{answer.End, answer.Blackboard, o.statuses(t)}
 }
 
-// statuses draws the statuses at the end, without how often each node was visited.
-func (o *plot) statuses(t testing.TB) string {
-	if o.restless {
+// statuses renders the final statuses, without the numbers of visits.
+func (o *treeRun) statuses(t testing.TB) string {
+	if o.racyStatuses {
 		return ""
 	}
 	var drawn []string
@@ -196,87 +187,62 @@ func (o *plot) statuses(t testing.TB) string {
 	return strings.Join(drawn, "\n")
 }
 
-// keys are the keys that tools noted, and how often.
-func (o *plot) keys(t testing.TB) map[string]int {
+// keys returns how often tools recorded each key, without the id of the run.
+func (o *treeRun) keys(t testing.TB) map[string]int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(o.diary, "keys"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	noted := map[string]int{}
-	for _, key := range strings.Fields(string(text)) {
+	counts := map[string]int{}
+	for key, n := range o.diary.counts(t, "keys") {
 		_, key, _ = strings.Cut(key, "/")
-		noted["/"+key]++
+		counts["/"+key] += n
 	}
-	return noted
+	return counts
 }
 
-// checkRun checks what holds of every run that ended: its journal replays, none of its tools is alive, and no tool was ever
-// started while an earlier start of the same work was alive. atMost is how often a tool may have begun the same work.
-func (o *plot) checkRun(t testing.TB, atMost int) {
+// checkRun checks the invariants of a finished run: its journal replays, no tool is alive, and no tool was started while an
+// earlier process for the same job was alive. atMost is how often the same job may have been started.
+func (o *treeRun) checkRun(t testing.TB, atMost int) {
 	t.Helper()
 	if r := o.site.run(t, "tree", "replay", o.journal); r.status != 0 || !strings.Contains(r.stdout, "all statuses as recorded; it ended with ") {
 		t.Errorf("replay: exit status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
-	if left := o.toolsAlive(); len(left) > 0 {
-		t.Errorf("tools are left: %v", left)
-	}
-	if text, err := os.ReadFile(filepath.Join(o.diary, "overlaps")); err == nil {
-		t.Errorf("these began while an earlier start of them was alive:\n%s", text)
-	}
+	o.diary.checkNoTools(t)
+	o.diary.checkNoOverlaps(t)
 	for key, n := range o.keys(t) {
 		if n > atMost {
-			t.Errorf("the work %s was begun %d times, want at most %d", key, n, atMost)
+			t.Errorf("job %s was started %d times, want at most %d", key, n, atMost)
 		}
 	}
 }
 
-// checkKeys checks that the same work was begun as in another run.
-func (o *plot) checkKeys(t testing.TB, want map[string]int) {
+// checkKeys checks that the same jobs were started as in another run.
+func (o *treeRun) checkKeys(t testing.TB, want map[string]int) {
 	t.Helper()
 	got := o.keys(t)
 	for key := range want {
-		if got[key] == 0 && !slices.Contains(o.maybe, key) {
-			t.Errorf("the work %s was never begun", key)
+		if got[key] == 0 && !slices.Contains(o.optional, key) {
+			t.Errorf("job %s was never started", key)
 		}
 	}
 	for key := range got {
-		if want[key] == 0 && !slices.Contains(o.maybe, key) {
-			t.Errorf("the work %s was begun, and is not part of the run", key)
+		if want[key] == 0 && !slices.Contains(o.optional, key) {
+			t.Errorf("job %s was started, but is not part of the run", key)
 		}
 	}
 }
 
-// toolsAlive finds the processes of tools, by the folder of their diary.
-func (o *plot) toolsAlive() map[int]string {
-	found := map[int]string{}
-	names, _ := filepath.Glob("/proc/[0-9]*")
-	for _, name := range names {
-		env, err := os.ReadFile(name + "/environ")
-		if err != nil || !bytes.Contains(env, []byte("DIARY="+o.diary+"\x00")) || !bytes.Contains(env, []byte("SIGNALBOX_TREE_KEY=")) {
-			continue
-		}
-		command, _ := os.ReadFile(name + "/cmdline")
-		pid := 0
-		fmt.Sscanf(filepath.Base(name), "%d", &pid)
-		found[pid] = string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
-	}
-	return found
-}
-
-// treeProcess is a run whose ticks are read as they come.
+// treeProcess is a running signalbox tree run whose ticks are read one by one.
 type treeProcess struct {
 	cmd   *exec.Cmd
 	out   io.Closer
 	lines *bufio.Scanner
 }
 
-// start starts the run, as the leader of a group of its own.
-func (o *plot) start(t testing.TB) *treeProcess {
+// start starts the run in its own process group.
+func (o *treeRun) start(t testing.TB) *treeProcess {
 	t.Helper()
 	cmd := o.command(t, o.arguments(t)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// not StdoutPipe: tools that outlive the run must not keep anybody waiting
+	// With StdoutPipe, Wait would also wait for tools that outlive the run.
 	read, write, err := os.Pipe()
 	check(t, err)
 	cmd.Stdout = write
@@ -288,7 +254,7 @@ func (o *plot) start(t testing.TB) *treeProcess {
 	return p
 }
 
-// ticks reads that many ticks, and reports whether there were so many and the run has not ended.
+// ticks reads n ticks, and reports whether there were that many before the run ended.
 func (p *treeProcess) ticks(n int) bool {
 	for range n {
 		if !p.lines.Scan() || !strings.HasPrefix(p.lines.Text(), `{"tick":`) {
@@ -298,7 +264,7 @@ func (p *treeProcess) ticks(n int) bool {
 	return true
 }
 
-// kill kills the run, alone or with its group.
+// kill kills the run, or its whole process group.
 func (p *treeProcess) kill(group bool) {
 	if group && p.cmd.ProcessState == nil {
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
