@@ -20,32 +20,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// How the test is told what it is to do, and where it finds things inside the namespace.
+// Environment variables that tell the test process in the namespace what to do, and where the programs are.
 const (
 	modeVariable    = "SIGNALBOX_AGENTS"
 	kitVariable     = "SIGNALBOX_AGENTS_KIT"
 	programVariable = "SIGNALBOX_AGENTS_PROGRAM"
 )
 
-// patience is far more than it takes: a program that does not end is to be told of, not waited for.
+// patience is the timeout of a program. It is far longer than any program takes.
 const patience = 6 * time.Minute
 
-// TestRealAgents runs itself again in a namespace without a network, where the programs are.
+// TestRealAgents runs itself again in a namespace without a network, where it runs the programs.
 func TestRealAgents(t *testing.T) {
 	switch os.Getenv(modeVariable) {
 	case "run":
 	case "inside":
-		carryOut(t)
+		runPlan(t)
 		return
 	default:
-		t.Skip("it installs and runs real agent programs: make test-agents does")
+		t.Skip("this test installs and runs real agent programs: run it with make test-agents")
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the programs are pinned for Linux on x64")
 	}
-	began := time.Now()
+	start := time.Now()
 	k := needKit(t)
-	t.Logf("the programs are there after %v", time.Since(began).Round(time.Second))
+	t.Logf("the programs were installed after %v", time.Since(start).Round(time.Second))
 	program := filepath.Join(t.TempDir(), "signalbox")
 	if out, err := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 		t.Fatalf("build signalbox: %v\n%s", err, out)
@@ -55,7 +55,7 @@ func TestRealAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err = runApart(t, func() *exec.Cmd {
+	err = runInNamespace(t, func() *exec.Cmd {
 		cmd := exec.Command(self, "-test.run=^TestRealAgents$", "-test.v", "-test.timeout="+(patience+time.Minute).String())
 		cmd.Env = append(os.Environ(), modeVariable+"=inside", kitVariable+"="+string(k), programVariable+"="+program)
 		cmd.Stdout, cmd.Stderr = &out, &out
@@ -66,40 +66,40 @@ func TestRealAgents(t *testing.T) {
 		t.Errorf("in the namespace: %v", err)
 	}
 	if !strings.Contains(out.String(), "\n--- PASS: TestRealAgents") {
-		t.Error("nothing was tried in the namespace")
+		t.Error("the test did not run in the namespace")
 	}
 }
 
-// stage is a project with a box, and the environment in which its programs run.
-type stage struct {
+// project is a git repository with a box, and the environment of its programs.
+type project struct {
 	program, dir string
 	env          []string
 }
 
-// run runs a program in the project and returns what it prints.
-func (s *stage) run(t *testing.T, args ...string) []byte {
+// run runs a program in the project and returns its standard output.
+func (s *project) run(t *testing.T, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Env = s.dir, s.env
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %v\n%s%s", args, err, tail(out), tail(complaints.Bytes()))
+		t.Fatalf("%v: %v\n%s%s", args, err, tail(out), tail(stderr.Bytes()))
 	}
 	return out
 }
 
-// tail is the end of a long text.
+// tail returns the last 8,000 bytes of a text.
 func tail(text []byte) []byte { return text[max(0, len(text)-8000):] }
 
-// newStage makes the project. Programs get nothing of this machine's environment but the path: no keys, no proxies, no settings.
-func newStage(t *testing.T) *stage {
+// newProject creates the project. Programs inherit only PATH from this machine's environment: no keys, no proxies, no settings.
+func newProject(t *testing.T) *project {
 	t.Helper()
 	root := t.TempDir()
-	s := &stage{program: os.Getenv(programVariable), dir: filepath.Join(root, "project")}
+	s := &project{program: os.Getenv(programVariable), dir: filepath.Join(root, "project")}
 	home := filepath.Join(root, "home")
 	s.env = []string{"PATH=" + kit(os.Getenv(kitVariable)).path(), "HOME=" + home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
@@ -113,13 +113,13 @@ func newStage(t *testing.T) *stage {
 	}
 	s.run(t, "git", "init", "-q", "-b", "main")
 	s.run(t, "git", "add", "-A")
-	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m", "begin")
+	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m", "first commit")
 	s.run(t, s.program, "init")
 	return s
 }
 
-// configure gives each role another program, and all of them the same server: a setting for each, and nothing else.
-func (s *stage) configure(t *testing.T, server addresses) {
+// configure assigns another program to each role, and the same model server to all of them.
+func (s *project) configure(t *testing.T, server addresses) {
 	t.Helper()
 	text := fmt.Sprintf(`agents:
   developing: {preset: codex, model: rehearsal, base_url: %q}
@@ -137,17 +137,17 @@ limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}
 	}
 }
 
-// addresses are what rehearse model prints.
+// addresses is the output of rehearse model.
 type addresses struct{ OpenAI, Anthropic, Gemini string }
 
-// serve starts the model. end ends it, and returns what was asked.
-func (s *stage) serve(t *testing.T) (a addresses, end func() []asked) {
+// serve starts the model server. The function end stops it and returns the requests that it received.
+func (s *project) serve(t *testing.T) (a addresses, end func() []asked) {
 	t.Helper()
 	log := filepath.Join(filepath.Dir(s.dir), "asked.jsonl")
 	cmd := exec.Command(s.program, "rehearse", "model", example(t, "greetings.yaml"), "--json", "--log", log)
 	cmd.Env = s.env
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -164,10 +164,10 @@ func (s *stage) serve(t *testing.T) (a addresses, end func() []asked) {
 		cmd.Process.Signal(os.Interrupt)
 		io.Copy(io.Discard, stdout)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the model did not end well: %v", err)
+			t.Errorf("the model server failed: %v", err)
 		}
 		if t.Failed() {
-			t.Logf("the model said:\n%s", complaints.Bytes())
+			t.Logf("the model server printed:\n%s", stderr.Bytes())
 		}
 	}
 	t.Cleanup(stop)
@@ -176,7 +176,7 @@ func (s *stage) serve(t *testing.T) (a addresses, end func() []asked) {
 		err = json.Unmarshal([]byte(line), &a)
 	}
 	if err != nil {
-		t.Fatalf("the model did not start: %v: %s", err, line)
+		t.Fatalf("the model server did not start: %v: %s", err, line)
 	}
 	return a, func() []asked {
 		stop()
@@ -197,7 +197,7 @@ func example(t *testing.T, name string) string {
 	return file
 }
 
-// lines reads JSON lines.
+// lines decodes JSON lines.
 func lines[T any](t *testing.T, text []byte) (all []T) {
 	t.Helper()
 	for line := range bytes.Lines(text) {
@@ -210,15 +210,15 @@ func lines[T any](t *testing.T, text []byte) (all []T) {
 	return all
 }
 
-// carryOut is what happens in the namespace.
-func carryOut(t *testing.T) {
+// runPlan runs the plan in the namespace and checks the results.
+func runPlan(t *testing.T) {
 	onlyLoopback(t)
-	s := newStage(t)
+	s := newProject(t)
 	server, end := s.serve(t)
 	s.configure(t, server)
-	began := time.Now()
+	start := time.Now()
 	s.run(t, s.program, "run", example(t, "greetings.md"), "--json", "--no-wait")
-	t.Logf("the plan took %v", time.Since(began).Round(time.Second))
+	t.Logf("the plan took %v", time.Since(start).Round(time.Second))
 	checkAsked(t, end())
 	s.checkLedger(t)
 	for name, want := range map[string]string{"hello.txt": "hello\n", "salve.txt": "salve\n"} {
@@ -230,12 +230,12 @@ func carryOut(t *testing.T) {
 		}
 	}
 	if left := s.processes(t); len(left) > 0 {
-		t.Errorf("processes that were left: %q", left)
+		t.Errorf("processes are still running: %q", left)
 	}
 }
 
-// checkLedger holds that both tasks are done, that nothing went wrong on the way, and who was heard in which role.
-func (s *stage) checkLedger(t *testing.T) {
+// checkLedger checks that both tasks are completed, that no failure was recorded, and which agent sent which signal in which role.
+func (s *project) checkLedger(t *testing.T) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
 	if err := json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work); err != nil {
@@ -280,7 +280,7 @@ func (s *stage) checkLedger(t *testing.T) {
 	}
 }
 
-// asked is a request to the model.
+// asked is a request to the model, from the server's log.
 type asked struct {
 	Protocol, Conversation, Outcome string
 	UserAgent                       string `json:"user_agent"`
@@ -288,13 +288,13 @@ type asked struct {
 	Tools                           []string
 }
 
-// checkAsked holds that each role was played by its program, in the version that is pinned: each speaks a protocol of its own and says who
-// it is.
+// checkAsked checks that each role ran its own program in the pinned version, by the protocol, the tools and the user agent of its
+// requests.
 func checkAsked(t *testing.T, requests []asked) {
 	t.Helper()
-	type player struct{ protocol, tool, userAgent string }
+	type client struct{ protocol, tool, userAgent string }
 	versions := pinned(t)
-	players := map[string]player{
+	clients := map[string]client{
 		"developer": {"responses", "exec_command", "codex_exec/" + versions["codex"]},
 		"critic":    {"chat", "bash", "opencode/" + versions["opencode"]},
 		"auditor":   {"gemini", "run_shell_command", "GeminiCLI"},
@@ -304,32 +304,33 @@ func checkAsked(t *testing.T, requests []asked) {
 	for _, r := range requests {
 		count[r.Conversation]++
 		role, _, _ := strings.Cut(r.Conversation, " ")
-		p, known := players[role]
+		p, known := clients[role]
 		if !known || r.Status != 200 || r.Protocol != p.protocol || !strings.Contains(r.UserAgent, p.userAgent) ||
 			p.tool != "" && !slices.Contains(r.Tools, p.tool) {
-			t.Errorf("asked: %+v, want %+v", r, p)
+			t.Errorf("request: %+v, want %+v", r, p)
 		}
 	}
 	for _, role := range []string{"developer", "critic", "auditor"} {
 		for _, task := range []string{"T1", "T2"} {
-			if n := count[role+" of "+task]; n != 2 { // to do something, and to say how it is
-				t.Errorf("the %s of %s asked %d times", role, task, n)
+			if n := count[role+" of "+task]; n != 2 { // one that ends with a tool call, and one that ends with a signal
+				t.Errorf("the %s of %s made %d requests, want 2", role, task, n)
 			}
 		}
 	}
 }
 
-// processes are those that carry the mark of the stage: all that it started, and all that they did.
-func (s *stage) processes(t *testing.T) (left []string) {
+// processes returns the command lines of all running processes that the project's programs started, directly or indirectly. They
+// inherit the variable AGENTS_TEST.
+func (s *project) processes(t *testing.T) (left []string) {
 	t.Helper()
 	mark := []byte("AGENTS_TEST=" + filepath.Dir(s.dir) + "\x00")
 	found, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil || len(found) == 0 {
-		t.Fatalf("no processes at all: %v", err)
+		t.Fatalf("cannot list processes: %v", err)
 	}
 	for _, name := range found {
 		if env, err := os.ReadFile(name); err != nil || !bytes.Contains(append(env, 0), mark) {
-			continue // it is somebody else's, or has ended
+			continue // it is not ours, or has ended
 		}
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
 		left = append(left, string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))

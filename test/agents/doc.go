@@ -1,8 +1,7 @@
-// Package agents has real agent programs carry out a plan: codex develops, opencode reviews, gemini audits, started by signalbox run as
-// anybody would start it. The model behind them is a script, served by signalbox rehearse model. It has tests only.
+// Package agents contains a test that runs a plan with real agent programs: codex develops, opencode reviews and gemini audits, started by
+// signalbox run. Their model is a script, served by signalbox rehearse model.
 //
-// The programs come from npm, in the versions that testdata/package-lock.json pins, into the user's cache folder. They run in a network
-// namespace that has nothing but a loopback of its own, so that nothing they do can reach anything but the script. That takes Linux on x64
-// and 1.2 GB of disk, so it is done only when make test-agents asks for it. What is missing is a reason to skip, but on a build server
-// (CI=true) to fail.
+// The test installs the programs from npm into the user's cache folder, in the versions that testdata/package-lock.json pins. They run in a
+// network namespace with only a loopback interface, so they can reach nothing but the model server. The test needs Linux on x64 and 1.2 GB
+// of disk space, so it runs only for make test-agents. If something is missing it is skipped, but in CI (CI=true) it fails.
 package agents

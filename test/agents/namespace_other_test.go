@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func runApart(t *testing.T, _ func() *exec.Cmd) error {
-	t.Skip("network namespaces are Linux's")
+func runInNamespace(t *testing.T, _ func() *exec.Cmd) error {
+	t.Skip("network namespaces exist only on Linux")
 	return nil
 }
 

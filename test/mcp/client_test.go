@@ -24,7 +24,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 )
 
-// The servers of the protocol's makers, with which the client is tried.
+// The official example servers.
 var (
 	everything = filepath.Join("node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 	filesystem = filepath.Join("node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
@@ -55,7 +55,7 @@ func call(ctx context.Context, c *mcpclient.Client, name, arguments string) (too
 			return tool.Use(ctx, toolbox.Call{Arguments: json.RawMessage(arguments)})
 		}
 	}
-	return toolbox.Result{}, fmt.Errorf("there is no tool %s", name)
+	return toolbox.Result{}, fmt.Errorf("the server has no tool %s", name)
 }
 
 // serveEverything starts the server over HTTP and returns its address.
@@ -67,7 +67,7 @@ func serveEverything(t *testing.T, k kit) string {
 	}
 	cmd := exec.Command(k.node, "--import", preload, everything, "streamableHttp")
 	cmd.Dir = k.dir
-	complaints, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +76,14 @@ func serveEverything(t *testing.T, k kit) string {
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill()
-		io.Copy(io.Discard, complaints)
+		io.Copy(io.Discard, stderr)
 		cmd.Wait()
 	})
-	lines := bufio.NewReader(complaints)
+	lines := bufio.NewReader(stderr)
 	line, err := lines.ReadString('\n')
 	var port int
 	if _, scanErr := fmt.Sscanf(line, "port %d", &port); err != nil || scanErr != nil {
-		t.Fatalf("the server says %q: %v, %v", line, err, scanErr)
+		t.Fatalf("the server printed %q: %v, %v", line, err, scanErr)
 	}
 	go io.Copy(io.Discard, lines)
 	return fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
@@ -108,7 +108,7 @@ func TestEverythingServer(t *testing.T) {
 			if r, err := call(t.Context(), c, "every__get-env", `{}`); err != nil || transport == "stdio" && strings.Contains(r.Text, "SOME_API_KEY") {
 				t.Errorf("the server's environment: %v\n%s", err, r.Text)
 			}
-			tryGivingUp(t, c)
+			tryTimeout(t, c)
 		})
 	}
 }
@@ -127,12 +127,12 @@ func tryEverything(t *testing.T, c *mcpclient.Client) {
 			t.Errorf("%s: %q, %v, want %q", tt.tool, r.Text, err, tt.want)
 		}
 	}
-	for _, tt := range []struct{ tool, arguments, says string }{
+	for _, tt := range []struct{ tool, arguments, want string }{
 		{"get-sum", `{"a":"two"}`, "number"},
 		{"get-resource-reference", `{"resourceType":"Text","resourceId":-1}`, "resourceId"},
 	} {
-		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err == nil || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: %q, %v, want an error that says %q", tt.tool, r.Text, err, tt.says)
+		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %q, %v, want an error with %q", tt.tool, r.Text, err, tt.want)
 		}
 	}
 	r, err := call(t.Context(), c, "every__get-resource-links", `{"count":2}`)
@@ -149,14 +149,14 @@ func tryEverything(t *testing.T, c *mcpclient.Client) {
 	}
 }
 
-// tryRoots: the server offers a tool only after it has learnt that there is a root, and says that its list has changed.
+// tryRoots waits for a tool that the server offers only after the client has listed its roots.
 func tryRoots(t *testing.T, c *mcpclient.Client, changed <-chan struct{}, dir string) {
 	t.Helper()
 	for !slices.ContainsFunc(c.Tools(), func(t toolbox.Tool) bool { return t.Name == "every__get-roots-list" }) {
 		select {
 		case <-changed:
 		case <-t.Context().Done():
-			t.Fatal("there is no tool for roots")
+			t.Fatal("the server never offered its tool for roots")
 		}
 	}
 	if r, err := call(t.Context(), c, "every__get-roots-list", `{}`); err != nil || !strings.Contains(r.Text, "file://"+dir) {
@@ -164,17 +164,17 @@ func tryRoots(t *testing.T, c *mcpclient.Client, changed <-chan struct{}, dir st
 	}
 	for _, tool := range c.Tools() {
 		if strings.Contains(tool.Name, "sampling") || strings.Contains(tool.Name, "elicitation") {
-			t.Errorf("the server offers %s, which needs what nobody said is there", tool.Name)
+			t.Errorf("the server offers %s, which needs a capability that the client does not declare", tool.Name)
 		}
 	}
 }
 
-func tryGivingUp(t *testing.T, c *mcpclient.Client) {
+func tryTimeout(t *testing.T, c *mcpclient.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := call(ctx, c, "every__trigger-long-running-operation", `{"duration":3600,"steps":1}`); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a call that was given up: %v", err)
+		t.Errorf("a call that timed out: %v", err)
 	}
 	if r, err := call(t.Context(), c, "every__echo", `{"message":"still"}`); err != nil || r.Text != "Echo: still" {
 		t.Errorf("afterwards: %q, %v", r.Text, err)
@@ -193,7 +193,7 @@ func TestFilesystemServer(t *testing.T) {
 	for _, tool := range c.Tools() {
 		readOnly[tool.Name] = tool.ReadOnly
 	}
-	// Writing a file again leaves the same file; editing it again does not.
+	// write_file is idempotent and edit_file is not, but neither is read-only.
 	want := map[string]bool{"files__list_directory": true, "files__read_text_file": true, "files__write_file": false, "files__edit_file": false}
 	if diff := cmp.Diff(want, readOnly); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
@@ -214,9 +214,9 @@ func TestFilesystemServer(t *testing.T) {
 	outside := filepath.Join(filepath.Dir(dir), "outside.txt")
 	_, err = call(t.Context(), c, "files__write_file", fmt.Sprintf(`{"path":%q,"content":"x"}`, outside))
 	if err == nil || !strings.Contains(err.Error(), "outside allowed directories") {
-		t.Errorf("writing elsewhere: %v", err)
+		t.Errorf("writing outside the folder: %v", err)
 	}
 	if _, err := os.Stat(outside); err == nil {
-		t.Error("it was written")
+		t.Error("the file outside the folder was written")
 	}
 }

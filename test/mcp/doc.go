@@ -1,9 +1,9 @@
-// Package mcp tries the MCP server with the programs that the protocol's makers give out: their conformance suite and the command line of
-// their inspector, over HTTP and over stdio. It has tests only.
+// Package mcp contains tests that run the MCP server and client against official programs: the conformance suite, the command line of
+// the inspector, and two example servers, over HTTP and stdio.
 //
-// The programs come from npm, in the versions that testdata/package-lock.json pins, into a folder of the test's own; they need a newer Node
-// than many systems have, so it comes from there too. Without npm the tests are skipped, but on a build server (CI=true) they fail.
+// The tests install the programs from npm into a temporary folder, in the versions that testdata/package-lock.json pins. Node is installed
+// with them, because they need a newer version than many systems have. Without npm the tests are skipped, but in CI (CI=true) they fail.
 //
-// The suite speaks HTTP and has no token. So a proxy adds the token and changes nothing else, and for stdio a bridge hands each message on
-// to a process of the session, as it is.
+// The suite speaks HTTP without a token. A proxy adds the token and changes nothing else; for stdio, a bridge passes each message
+// unchanged to the process of its session.
 package mcp

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// calls call each tool once, in an order in which each finds what it needs. A flag is what a call must end with; none means success.
+// calls has one call of each tool, in an order in which each finds the data it needs. The flag is that of the answer; "" means success.
 var calls = []struct {
 	tool string
 	args []string
@@ -42,9 +42,9 @@ func TestInspector(t *testing.T) {
 			}
 			inspect := func(into any, args ...string) {
 				t.Helper()
-				out, complaints, err := k.run(t, env, append(append([]string{inspector}, target...), args...)...)
+				out, stderr, err := k.run(t, env, append(append([]string{inspector}, target...), args...)...)
 				if jsonErr := json.Unmarshal([]byte(out), into); jsonErr != nil {
-					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, complaints)
+					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, stderr)
 				}
 			}
 			var listed struct{ Tools []struct{ Name string } }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 func keyOf(dir string) string { return filepath.Join(filepath.Dir(dir), "box.key") }
 
-// newBox makes a box, with the key beside it, and returns its folder.
+// newBox creates a box with its key next to it, and returns the box's folder.
 func newBox(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), box.FolderName)
@@ -53,7 +53,7 @@ func newBox(t *testing.T) string {
 
 const token = "a-token-for-tests"
 
-// server is the program with its arguments, as an agent starts it, and what it needs of the environment.
+// server returns the command line that an agent uses to start the server, and its environment.
 func server(t *testing.T, dir string) (args, env []string) {
 	t.Helper()
 	portfolio, err := filepath.Abs(filepath.Join("..", "..", "examples", "portfolio"))
@@ -70,7 +70,7 @@ func startHTTP(t *testing.T, dir string) string {
 	args, env := server(t, dir)
 	cmd := exec.Command(args[0], append(args[1:], "--http", "127.0.0.1:0")...)
 	cmd.Env = append(os.Environ(), env...)
-	complaints, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func startHTTP(t *testing.T, dir string) string {
 	}
 	t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
-		io.Copy(os.Stderr, complaints)
+		io.Copy(os.Stderr, stderr)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server did not end well: %v", err)
+			t.Errorf("the server failed: %v", err)
 		}
 	})
-	line, err := bufio.NewReader(complaints).ReadString('\n')
+	line, err := bufio.NewReader(stderr).ReadString('\n')
 	address, found := strings.CutPrefix(line, "note: serving MCP at ")
 	address, _, ended := strings.Cut(address, ";")
 	if err != nil || !found || !ended {

@@ -11,37 +11,37 @@ import (
 	"testing"
 )
 
-// kit is the folder with the programs from npm, and the Node that runs them.
+// kit is the folder with the npm packages, and the Node program to run them.
 type kit struct{ dir, node string }
 
-// suite and inspector are where the programs are in the folder. The inspector's own launcher starts this one for --cli.
+// The programs in the folder of the kit. The inspector's launcher runs this one for --cli.
 var (
 	suite     = filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
 	inspector = filepath.Join("node_modules", "@modelcontextprotocol", "inspector", "cli", "build", "index.js")
 )
 
-// What is installed is there once for all tests, and TestMain removes it.
+// The kit is installed once for all tests; TestMain removes it.
 var (
 	installOnce  sync.Once
 	installed    kit
 	installError error
 )
 
-// needKit installs the programs, once for all tests.
+// needKit installs the kit, once for all tests.
 func needKit(t *testing.T) kit {
 	t.Helper()
 	installOnce.Do(func() { installed, installError = install() })
 	if installError != nil {
-		mayNotSkip(t, "%v", installError)
+		skipOrFail(t, "%v", installError)
 	}
 	return installed
 }
 
-// install is npm ci in a folder of its own.
+// install runs npm ci in a temporary folder.
 func install() (kit, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		// It is installed where that is possible without asking, as other tools are.
+		// Install npm if that is possible without a password, as for other tools.
 		if out, needErr := exec.Command(filepath.Join("..", "..", "scripts", "need"), "npm").CombinedOutput(); needErr != nil {
 			return kit{}, fmt.Errorf("npm is needed (https://nodejs.org, or apt-get install npm): %s", out)
 		}
@@ -62,7 +62,7 @@ func install() (kit, error) {
 			return kit{dir: dir}, err
 		}
 	}
-	// No scripts of packages are run: nothing here needs them.
+	// The packages do not need their install scripts.
 	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -72,7 +72,7 @@ func install() (kit, error) {
 	return kit{dir, node}, err
 }
 
-// findNode is the Node of the folder, else one of the system that is new enough.
+// findNode returns the Node program in the folder, or else that of the system if it is new enough.
 func findNode(dir string) (string, error) {
 	for _, pattern := range []string{"node", "node.exe"} {
 		if names, _ := filepath.Glob(filepath.Join(dir, "node_modules", "node-*", "bin", pattern)); len(names) > 0 {
@@ -81,7 +81,7 @@ func findNode(dir string) (string, error) {
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", fmt.Errorf("there is no Node for %s/%s at npm: install Node 22 or newer", runtime.GOOS, runtime.GOARCH)
+		return "", fmt.Errorf("npm has no Node for %s/%s: install Node 22 or newer", runtime.GOOS, runtime.GOARCH)
 	}
 	out, err := exec.Command(node, "-p", "parseInt(process.versions.node) >= 22").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "true" {
@@ -90,25 +90,25 @@ func findNode(dir string) (string, error) {
 	return node, nil
 }
 
-// mayNotSkip ends a test that the machine cannot run: it is skipped, but on a build server it fails, since nobody would
-// notice there.
-func mayNotSkip(t *testing.T, format string, args ...any) {
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
+// unnoticed, it fails the test.
+func skipOrFail(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("on a build server this must run: "+format, args...)
+		t.Fatalf("this test must run in CI: "+format, args...)
 	}
 	t.Skipf(format, args...)
 }
 
-// run runs a program of the kit and returns what it prints, and what it complains about. It has its home in the folder.
+// run runs a program of the kit, with the kit's folder as its home directory, and returns its output.
 func (k kit) run(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), k.node, args...)
 	cmd.Dir = k.dir
-	var out, complaints strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &complaints
+	var out, errors strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errors
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(k.node)+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+k.dir, "USERPROFILE="+k.dir, "NO_COLOR=1")
 	cmd.Env = append(cmd.Env, env...)
 	err = cmd.Run()
-	return out.String(), complaints.String(), err
+	return out.String(), errors.String(), err
 }

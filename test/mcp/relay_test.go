@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// withToken is a proxy that adds the token. Everything else, Host and Origin above all, arrives as it was sent.
+// withToken starts a proxy that adds the token, and returns its address. The proxy passes everything else on unchanged, in
+// particular Host and Origin.
 func withToken(t *testing.T, address string) string {
 	t.Helper()
 	target, err := url.Parse(address)
@@ -30,8 +31,8 @@ func withToken(t *testing.T, address string) string {
 	return proxy.URL + target.Path
 }
 
-// bridge hands messages of streamable HTTP on to processes over stdio, one for each session. It looks at a message only to tell a call
-// from a notification, and an answer by its id.
+// bridge passes messages from streamable HTTP to processes over stdio, one for each session. It parses a message only to
+// distinguish calls from notifications, and to match answers by their id.
 type bridge struct {
 	t   *testing.T
 	dir string
@@ -65,7 +66,7 @@ func newBridge(t *testing.T, dir string) string {
 	return server.URL + "/mcp"
 }
 
-// message is what the bridge looks at.
+// message has the fields that the bridge needs.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -95,7 +96,7 @@ func (b *bridge) relay(w http.ResponseWriter, r *http.Request, id string, c *chi
 	body, err := io.ReadAll(r.Body)
 	var m message
 	if err != nil || json.Unmarshal(body, &m) != nil {
-		http.Error(w, "no message", http.StatusBadRequest)
+		http.Error(w, "not a message", http.StatusBadRequest)
 		return
 	}
 	if c == nil {
@@ -139,7 +140,7 @@ func (b *bridge) start() (string, *child, error) {
 		return "", nil, err
 	}
 	c := &child{cmd: cmd, in: in, waiting: map[string]chan json.RawMessage{}}
-	go c.hear(out)
+	go c.receive(out)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := fmt.Sprintf("child-%d", cmd.Process.Pid)
@@ -147,7 +148,7 @@ func (b *bridge) start() (string, *child, error) {
 	return id, c, nil
 }
 
-// send writes a message, and returns where its answer comes, nil if there is none.
+// send writes a message, and returns a channel for its answer; nil if it is a notification.
 func (c *child) send(body []byte, m message) (<-chan json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,8 +161,8 @@ func (c *child) send(body []byte, m message) (<-chan json.RawMessage, error) {
 	return answer, err
 }
 
-// hear hands answers to those who wait for them. What is no answer, such as a notification, has no one here to hear it.
-func (c *child) hear(out io.Reader) {
+// receive passes answers to the callers that wait for them. It drops notifications and requests of the server.
+func (c *child) receive(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -181,6 +182,6 @@ func (c *child) hear(out io.Reader) {
 func (c *child) end(t *testing.T) {
 	c.in.Close()
 	if err := c.cmd.Wait(); err != nil {
-		t.Errorf("the process of a session did not end well: %v", err)
+		t.Errorf("the process of a session failed: %v", err)
 	}
 }
