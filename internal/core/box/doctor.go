@@ -154,8 +154,8 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	return strings.TrimSpace(string(line)), err
 }
 
-// Worktrees and merges need this version of git.
-const gitMajor, gitMinor = 2, 31
+// Package workspace needs this version of git.
+const gitMajor, gitMinor = 2, 39
 
 var gitVersion = regexp.MustCompile(`(\d+)\.(\d+)(\.\d+)*`)
 

@@ -103,11 +103,11 @@ type ailment struct {
 func ailmentsAround() map[string]ailment {
 	return map[string]ailment{
 		"another platform": {func(_ *testing.T, p *patient) { p.opts.system.goos = "windows" }, "platform", Warning, "cannot run", "Linux or macOS"},
-		"no git":           {func(t *testing.T, _ *patient) { t.Setenv("PATH", t.TempDir()) }, "git", Problem, "not in the PATH", "install git 2.31"},
+		"no git":           {func(t *testing.T, _ *patient) { t.Setenv("PATH", t.TempDir()) }, "git", Problem, "not in the PATH", "install git 2.39"},
 		"an old git": {func(t *testing.T, _ *patient) {
-			t.Setenv("PATH", filepath.Dir(program(t, "git", "echo git version 2.30.9")))
+			t.Setenv("PATH", filepath.Dir(program(t, "git", "echo git version 2.38.9")))
 		},
-			"git", Problem, "git 2.30.9", "install git 2.31"},
+			"git", Problem, "git 2.38.9", "install git 2.39"},
 		"a broken git": {func(t *testing.T, _ *patient) { t.Setenv("PATH", filepath.Dir(program(t, "git", "exit 3"))) },
 			"git", Problem, "exit status 3", "reinstall"},
 		"no repository": {func(t *testing.T, p *patient) { p.opts.Project = t.TempDir() }, "repository", Warning, "not in a git repository", "git init"},

@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// applyDelivery folds an event of the delivery loop. Texts that it composes are part of the state, so that they must stay as
-// they are: the same history must always give the same state.
+// applyDelivery folds an event of the delivery loop. Texts that it composes are part of the state and must never
+// change: the same history must always give the same state.
 func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case PolicySet, PlanOpened, PlanLoaded, TaskPlanned, TaskReplanned:

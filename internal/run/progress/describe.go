@@ -45,7 +45,7 @@ func (y describer) about(e *signalbox.Event) string {
 	return e.Work
 }
 
-// role is who hasActivity in an event.
+// role returns the role of the session that caused an event.
 func (y describer) role(e *signalbox.Event) string {
 	session, known := y.s.Session(e.Session)
 	if !known {

@@ -34,7 +34,7 @@ type asked struct{ id, work, text, command string }
 // event is a line of the story.
 type event struct{ clock, work, text string }
 
-// stage is a station on the way of a task.
+// stage is a step of a task's lifecycle.
 type stage int
 
 const (
@@ -47,7 +47,7 @@ const (
 	stageDone
 )
 
-// condition is how a task waitingFor at its stage.
+// condition is what a task does or waits for at its stage.
 type condition int
 
 const (

@@ -89,8 +89,8 @@ func syntaxError(file, source string, err error) *Error {
 	return e
 }
 
-// blamed returns where the token begins at whose end the parser stopped, and whether it is the first of its line, so that
-// what is wrong may well be the line before.
+// findToken returns the column where the token that ends at end begins, where the parser stopped. first reports whether it is
+// the first token of its line; then the mistake may be in the line before.
 func findToken(source string, end ast.Position) (column int, first bool) {
 	sc := parse.NewScanner(strings.NewReader(source), end.Source)
 	lx := &parse.Lexer{}
