@@ -1,5 +1,7 @@
 package signalbox
 
+import "errors"
+
 // Code classifies an error. Each interface of the program maps it once: to an exit status, an HTTP status, or an MCP error.
 type Code int
 
@@ -12,8 +14,8 @@ const (
 	CodeInterrupted                 // canceled by the caller
 )
 
-// Error is an error to show to people: what went wrong, and what to do about it. Callers find it with errors.As and show
-// Hint on a separate line.
+// Error is an error to show to people: what went wrong, and what to do about it. Show Hint on a separate line;
+// CodeOf and HintOf find both in a wrapped error.
 type Error struct {
 	Code Code
 	Err  error
@@ -23,3 +25,19 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of the first *Error in the chain of err, or 0 if there is none.
+func CodeOf(err error) Code {
+	if classified, ok := errors.AsType[*Error](err); ok {
+		return classified.Code
+	}
+	return 0
+}
+
+// HintOf returns the hint of the first *Error in the chain of err, or "" if there is none.
+func HintOf(err error) string {
+	if classified, ok := errors.AsType[*Error](err); ok {
+		return classified.Hint
+	}
+	return ""
+}

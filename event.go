@@ -19,10 +19,12 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 // UnmarshalText parses the text form. Upper-case digits are an error.
 func (h *Hash) UnmarshalText(text []byte) error {
 	var read Hash
-	if len(text) != hex.EncodedLen(len(read)) || bytes.ContainsAny(text, "ABCDEF") {
-		return fmt.Errorf("a digest has %d lower-case hexadecimal digits", hex.EncodedLen(len(read)))
+	valid := len(text) == hex.EncodedLen(len(read)) && !bytes.ContainsAny(text, "ABCDEF")
+	if valid {
+		_, err := hex.Decode(read[:], text)
+		valid = err == nil
 	}
-	if _, err := hex.Decode(read[:], text); err != nil {
+	if !valid {
 		return fmt.Errorf("a digest has %d lower-case hexadecimal digits", hex.EncodedLen(len(read)))
 	}
 	*h = read
@@ -66,9 +68,8 @@ type eventJSON struct {
 }
 
 // MarshalJSON encodes the event as an object of seq, time, type, work, session, actor, data, prev and hash, with data as an
-// object. UnmarshalJSON recovers the exact bytes of Data from it, so the hash can be computed again. For the few events where
-// it could not (those whose data has white space between tokens, or <, > and & written as escapes) the field data_base64
-// follows.
+// object. UnmarshalJSON recovers the exact bytes of Data from it, so the hash can be computed again. For the few events
+// where it could not (their data has white space between tokens, or escapes of <, > or &) the field data_base64 has the bytes.
 func (e Event) MarshalJSON() ([]byte, error) {
 	out := eventJSON{Seq: e.Seq, Time: e.Time.UTC().Format(EventTime), Type: e.Type, Work: e.Work, Session: e.Session,
 		Actor: e.Actor, Data: e.Data, Prev: e.Prev, Hash: e.Hash}

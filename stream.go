@@ -24,8 +24,8 @@ func Formats() []Format {
 type StreamReport struct {
 	// Format is the format of the stream, FormatAuto until it is detected.
 	Format Format
-	// Ended is set while the agent's turn is reported as over. With opencode more output may follow within moments, so
-	// wait briefly before relying on it.
+	// Ended is set when the agent reports the end of its turn, and cleared if output follows. With opencode that may happen
+	// within moments, so wait briefly before relying on it.
 	Ended bool
 	// Failed is set when the agent program reported failure; Error is its message.
 	Failed bool

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
@@ -63,7 +64,7 @@ func loadConfig(dir string) (*config.Portfolio, *Problem) {
 	}
 	c, err := config.ParsePortfolio(text)
 	if err != nil {
-		return nil, problemf(BadConfig, hintOf(err, "correct the file"), "%s: %v", config.PortfolioFile, err)
+		return nil, problemf(BadConfig, cmp.Or(signalbox.HintOf(err), "correct the file"), "%s: %v", config.PortfolioFile, err)
 	}
 	return c, nil
 }

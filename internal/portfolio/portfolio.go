@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"strings"
 
-	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/portfolio/exitrule"
 	"signalbox/internal/portfolio/importer"
@@ -195,12 +194,4 @@ func (n *numbers) decimal(text string) decimal.Decimal {
 		n.err = fmt.Errorf("%q is not a number: %w", text, err)
 	}
 	return d
-}
-
-// hintOf returns the hint of an error, or otherwise if it has none.
-func hintOf(err error, otherwise string) string {
-	if classed, ok := errors.AsType[*signalbox.Error](err); ok && classed.Hint != "" {
-		return classed.Hint
-	}
-	return otherwise
 }

@@ -109,7 +109,7 @@ func checkReplaceable(name string, force bool) error {
 }
 
 func backupError(err error) error {
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) || errors.Is(err, context.Canceled) {
+	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the backup: %w", err),
@@ -167,7 +167,7 @@ type backupWriter struct {
 // that are appended meanwhile.
 func (b *backupWriter) prepare(ctx context.Context) (err error) {
 	b.public, err = b.l.PublicKey()
-	if classified := (*signalbox.Error)(nil); err != nil && !(errors.As(err, &classified) && classified.Code == signalbox.CodeNotFound) {
+	if err != nil && signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		return err
 	}
 	if b.public != "" {

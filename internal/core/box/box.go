@@ -101,7 +101,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	}
 	journalOpts.Logger = l.options.Log
 	j, err := sqlite.Open(ctx, dir, journalOpts)
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeNotFound && l.hadLedger() {
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound && l.hadLedger() {
 		return nil, ledgerGone(dir)
 	}
 	if err != nil {

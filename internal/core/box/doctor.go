@@ -120,10 +120,7 @@ func (d *doctor) add(health Health, name, fix, format string, args ...any) {
 
 // fault adds an error, with its own hint if it has one.
 func (d *doctor) fault(health Health, name string, err error, fix string) {
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Hint != "" {
-		fix = classified.Hint
-	}
-	d.add(health, name, fix, "%v", err)
+	d.add(health, name, cmp.Or(signalbox.HintOf(err), fix), "%v", err)
 }
 
 func (d *doctor) checkPlatform() {

@@ -62,7 +62,7 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 		if !errors.Is(err, engine.ErrUnknownOutcome) { // the event may have been stored, with this key
 			os.Remove(keyFile)
 		}
-		if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeConflict {
+		if signalbox.CodeOf(err) == signalbox.CodeConflict {
 			err = boxExists(dir) // another Init was faster
 		}
 		return nil, err

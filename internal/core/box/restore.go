@@ -114,7 +114,7 @@ func makeParents(folder string) (made []string, err error) {
 }
 
 func restoreError(err error) error {
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) || errors.Is(err, context.Canceled) {
+	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot restore the box: %w", err),
@@ -283,7 +283,7 @@ func (u *unpacker) compareWithSigner(ctx context.Context, s *signer, forget bool
 	if differs == nil {
 		_, differs = u.l.treeFor(ctx, remembered)
 	}
-	if classified := (*signalbox.Error)(nil); differs == nil || !errors.As(differs, &classified) || classified.Code != signalbox.CodeUnverified {
+	if signalbox.CodeOf(differs) != signalbox.CodeUnverified {
 		return differs
 	}
 	if forget {

@@ -321,7 +321,7 @@ func (u *unpacker) append(ctx context.Context) error {
 		return nil
 	}
 	err := u.l.Journal.Append(ctx, u.pending[0].Seq-1, u.pending)
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeUsage {
+	if signalbox.CodeOf(err) == signalbox.CodeUsage {
 		return badBackup("%w", err) // no journal can contain such an event
 	}
 	u.pending = u.pending[:0]

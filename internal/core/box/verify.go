@@ -36,7 +36,7 @@ type Verified struct {
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
-	if classified := (*signalbox.Error)(nil); badCheckpoint != nil && !(errors.As(badCheckpoint, &classified) && classified.Code == signalbox.CodeUnverified) {
+	if badCheckpoint != nil && signalbox.CodeOf(badCheckpoint) != signalbox.CodeUnverified {
 		return Verified{}, badCheckpoint
 	}
 	head, err := l.Journal.Head(ctx)
@@ -76,7 +76,7 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 		return err
 	}
 	_, err = l.treeFor(ctx, found[0])
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) && classified.Code == signalbox.CodeUnverified {
+	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
 		v.OK, v.FirstBad, v.Reason = false, 1, err.Error()
 		return nil
 	}
@@ -127,7 +127,7 @@ func damaged(report *ledger.Report, err error) error {
 	if !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	if classified := (*signalbox.Error)(nil); errors.As(err, &classified) {
+	if classified, ok := errors.AsType[*signalbox.Error](err); ok {
 		err = classified.Err // without the wrapping
 	}
 	report.OK, report.FirstBad, report.Reason = false, report.Events+1, err.Error()

@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -189,12 +188,12 @@ func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool
 		b.noteAll(name, client.Notes())
 	}
 	for _, err := range errs {
-		switch coded := (*signalbox.Error)(nil); {
+		switch code, hint := signalbox.CodeOf(err), signalbox.HintOf(err); {
 		case err == nil:
-		case ctx.Err() != nil, !errors.As(err, &coded), coded.Code == signalbox.CodeUsage: // only the first, which keeps its hint
+		case ctx.Err() != nil, code == 0, code == signalbox.CodeUsage: // only the first, which keeps its hint
 			return nil, err
-		case coded.Hint != "":
-			b.note("%v; its tools are missing (%s)", err, coded.Hint)
+		case hint != "":
+			b.note("%v; its tools are missing (%s)", err, hint)
 		default:
 			b.note("%v; its tools are missing", err)
 		}

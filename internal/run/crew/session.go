@@ -63,9 +63,9 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) isPermanent(err error) bool {
-	classed := (*signalbox.Error)(nil)
+	code := signalbox.CodeOf(err)
 	return s.started || errors.Is(err, errLeaseLost) || errors.Is(err, rules.ErrNothingToClaim) ||
-		errors.As(err, &classed) && (classed.Code == signalbox.CodeUsage || classed.Code == signalbox.CodeNotFound)
+		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
 // attempt does the work of the lease while no other session of this machine is at the same work.
@@ -204,8 +204,8 @@ func detail(err error) string {
 	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(msg), noSpace); full && !strings.HasPrefix(msg, noSpace) {
 		msg = noSpace + ": " + msg
 	}
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
-		msg += " (" + text.OneLine(classed.Hint) + ")"
+	if hint := signalbox.HintOf(err); hint != "" {
+		msg += " (" + text.OneLine(hint) + ")"
 	}
 	return msg
 }

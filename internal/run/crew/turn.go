@@ -139,8 +139,7 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (*process
 	}
 	for try := 0; ; try++ {
 		running, err := start(spec, func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
-		classed := (*signalbox.Error)(nil)
-		if err == nil || errors.As(err, &classed) && !process.Transient(err) || try == len(delays) {
+		if err == nil || signalbox.CodeOf(err) != 0 && !process.Transient(err) || try == len(delays) {
 			return running, err
 		}
 		select {

@@ -81,8 +81,8 @@ func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 // NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean up. Other errors come from git,
 // the disk or a lock.
 func NeedsAgent(err error) bool {
-	classed, conflict := (*signalbox.Error)(nil), (*ConflictError)(nil)
-	return errors.As(err, &conflict) || errors.As(err, &classed) && classed.Code == signalbox.CodeConflict && !errors.Is(err, ErrLocked)
+	_, conflict := errors.AsType[*ConflictError](err)
+	return conflict || signalbox.CodeOf(err) == signalbox.CodeConflict && !errors.Is(err, ErrLocked)
 }
 
 // BranchCommit returns the commit of a task's branch, or "" if it has none.
