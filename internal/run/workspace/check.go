@@ -97,7 +97,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		return CheckResult{}, err
 	}
 	session := checkSession()
-	output := newClipped(outputLimit)
+	output := newClippedBuffer(outputLimit)
 	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: environment.environ(extraEnv, session),
 		Stdout: output, Stderr: output, Grace: checkGrace}
 	var done func()
@@ -162,8 +162,8 @@ func (e Environment) environ(extra []string, session string) []string {
 	return append(append(env, extra...), process.SessionVariable+"="+session)
 }
 
-// clipped keeps the beginning and the end of what is written to it, within a limit.
-type clipped struct {
+// clippedBuffer keeps the beginning and the end of what is written to it, within a limit.
+type clippedBuffer struct {
 	limit   int
 	head    []byte
 	tail    []byte // a ring buffer once it is full
@@ -176,9 +176,9 @@ const clipMark = "\n[… %d bytes omitted …]\n"
 
 const clipRoom = len(clipMark) + 20
 
-func newClipped(limit int) *clipped { return &clipped{limit: limit} }
+func newClippedBuffer(limit int) *clippedBuffer { return &clippedBuffer{limit: limit} }
 
-func (c *clipped) Write(p []byte) (int, error) {
+func (c *clippedBuffer) Write(p []byte) (int, error) {
 	n := len(p)
 	c.written += int64(n)
 	if room := c.limit/2 - len(c.head); room > 0 {
@@ -200,7 +200,7 @@ func (c *clipped) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *clipped) bytes() []byte {
+func (c *clippedBuffer) bytes() []byte {
 	tail := append(append([]byte{}, c.tail[c.next:]...), c.tail[:c.next]...)
 	if c.written <= int64(c.limit) {
 		return append(append([]byte{}, c.head...), tail...)

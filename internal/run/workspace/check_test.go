@@ -165,7 +165,7 @@ func TestCheckWithTooMuchOutput(t *testing.T) {
 func TestClipped(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(3*clipRoom, 6*clipRoom).Draw(t, "limit")
-		c := newClipped(limit)
+		c := newClippedBuffer(limit)
 		var whole bytes.Buffer
 		for range rapid.IntRange(0, 12).Draw(t, "pieces") {
 			piece := make([]byte, rapid.IntRange(0, 3*limit/2).Draw(t, "size"))

@@ -163,18 +163,18 @@ func TestMergeOutlastsALock(t *testing.T) {
 	k.work("T1", map[string]string{"a": "2\n"})
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
 	k.lockWait = 0
-	announced := 0
+	recorded := 0
 	k.step = func(name string) {
-		if name == "announced" {
-			if announced++; announced == landAttempts {
+		if name == "recorded" {
+			if recorded++; recorded == landAttempts {
 				os.Remove(filepath.Join(k.dir, ".git", indexLock))
 			}
 		}
 	}
 	checked := 0
 	_, err := k.Merge(t.Context(), "T1", "", func(ctx context.Context, dir string) error { checked++; return nil })
-	if err != nil || announced != landAttempts || checked != 1 {
-		t.Errorf("tried %d times, checked %d times: %v", announced, checked, err)
+	if err != nil || recorded != landAttempts || checked != 1 {
+		t.Errorf("tried %d times, checked %d times: %v", recorded, checked, err)
 	}
 	k.sound()
 }

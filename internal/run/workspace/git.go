@@ -31,8 +31,8 @@ type call struct {
 	stdout io.Writer
 	// inherit is a lock that git inherits. If this process is killed, the lock stays held until git has ended too.
 	inherit *heldLock
-	// ours reports that git writes files of our worktrees, though not in dir.
-	ours bool
+	// inWorktrees reports that git writes files of our worktrees, though not in dir.
+	inWorktrees bool
 }
 
 // gitError is the error of a git process.
@@ -92,7 +92,7 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		out, stderr, err := r.once(ctx, c)
+		out, stderr, err := r.runOnce(ctx, c)
 		if err == nil || c.stdout != nil {
 			return out, err
 		}
@@ -134,15 +134,15 @@ func (r *Repo) pin(dir string) ([]string, error) {
 	return []string{"GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + dir}, nil
 }
 
-// once starts git; nothing else does.
-func (r *Repo) once(ctx context.Context, c call) (out, stderr string, err error) {
+// runOnce starts git; nothing else does.
+func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
 	pinned, err := r.pin(c.dir)
 	if err != nil {
 		return "", "", err
 	}
 	args := slices.Concat(settings, r.identity)
-	if c.ours || pinned != nil {
+	if c.inWorktrees || pinned != nil {
 		args = append(args, worktreeSettings...)
 	}
 	cmd := exec.CommandContext(ctx, r.program, append(args, c.args...)...)
@@ -197,11 +197,11 @@ func blockingLock(stderr string) string {
 	return ""
 }
 
-// ErrLocked means that another git held a lock for longer than we wait. Trying again later may succeed.
-var ErrLocked = errors.New("another git holds")
+// ErrLocked means that another git process held a lock for longer than we wait. Trying again later may succeed.
+var ErrLocked = errors.New("another git process holds a lock")
 
 func lockError(lock string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w %s: %w", ErrLocked, lock, err),
+	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w: %s: %w", ErrLocked, lock, err),
 		Hint: "wait until that git is done; if no git is running there, remove the file"}
 }
 

@@ -22,7 +22,7 @@ func TestPartialWorktree(t *testing.T) {
 		}
 	}
 	list := call{dir: k.dir, args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)"}}
-	_, stderr, err := k.once(t.Context(), list)
+	_, stderr, err := k.runOnce(t.Context(), list)
 	if err == nil || !readPartialWorktree(stderr) {
 		t.Fatalf("git printed %q, %v", stderr, err)
 	}

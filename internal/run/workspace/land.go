@@ -63,19 +63,19 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 		l.Checkout = "" // a person deleted the worktree
 	}
 	r.step("landing")
-	if err := r.announce(l); err != nil {
+	if err := r.recordLanding(l); err != nil {
 		return "", err
 	}
-	r.step("announced")
+	r.step("recorded")
 	if l.Checkout != "" {
 		if err := r.lockIndex(ctx, gitDir); err != nil {
-			return "", errors.Join(err, r.unannounce())
+			return "", errors.Join(err, r.clearLanding())
 		}
 		defer os.Remove(filepath.Join(gitDir, indexLock))
 		r.step("index locked")
 	}
 	if err := r.moveBase(ctx, held, l); err != nil {
-		return "", errors.Join(err, r.unannounce())
+		return "", errors.Join(err, r.clearLanding())
 	}
 	r.step("ref moved")
 	// From here on the merge counts, so a cancelled ctx must not keep the files from being updated.
@@ -95,7 +95,8 @@ func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
 	return err
 }
 
-func (r *Repo) announce(l landing) error {
+// recordLanding saves what is about to land, so that another process can finish it if this one is killed.
+func (r *Repo) recordLanding(l landing) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (r *Repo) announce(l landing) error {
 	return durable.Replace(filepath.Join(r.folder, landingFile), text, 0o600)
 }
 
-func (r *Repo) unannounce() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
+func (r *Repo) clearLanding() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
 
 // finishLanding finishes a landing that a killed process left. The caller holds the landing lock, so no living process is at it.
 func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
@@ -129,7 +130,7 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 	}
 	if err != nil || base.commit != l.After || base.checkout != l.Checkout {
 		// The ref did not move, or a person has moved it since. In both cases the checkout must not be touched.
-		return "", r.unannounce()
+		return "", r.clearLanding()
 	}
 	if err := r.lockIndex(ctx, gitDir); err != nil {
 		return "", err
@@ -141,17 +142,17 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 // updateCheckout updates the checkout of the base branch to its new commit. killed reports that an earlier update was interrupted.
 func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (warning string, err error) {
 	if l.Checkout == "" {
-		return "", r.unannounce()
+		return "", r.clearLanding()
 	}
 	left, err := r.moveCheckout(ctx, held, l, killed)
-	if err != nil { // the announcement stays, so that the next process tries again
+	if err != nil { // the record stays, so that the next process tries again
 		return fmt.Sprintf("%s is merged, but the checkout in %s could not be updated: %v", l.Task, l.Checkout, err), nil
 	}
 	if len(left) > 0 {
-		warning = fmt.Sprintf("%s is merged; %s has local changes in %s, which were not touched: see git diff there", l.Task, l.Checkout, listed(left))
+		warning = fmt.Sprintf("%s is merged; %s has local changes in %s, which were not touched: see git diff there", l.Task, l.Checkout, listFiles(left))
 	}
 	r.step("checkout moved")
-	return warning, r.unannounce()
+	return warning, r.clearLanding()
 }
 
 // moveCheckout works on a copy of the index, because the index itself is locked, and then replaces the index with the copy.

@@ -14,8 +14,8 @@ import (
 type Merged struct {
 	// Commit is the new commit of the base branch, and Before the old one.
 	Commit, Before string
-	// Nothing reports that the base branch already contained the task's branch.
-	Nothing bool
+	// UpToDate reports that the base branch already contained the task's branch.
+	UpToDate bool
 	// Warning is a message for people: the merge is done, but some files in the checkout of the base branch were not updated.
 	Warning string
 }
@@ -76,8 +76,8 @@ func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(c
 	if tip == "" {
 		return Merged{}, branchGone(branch)
 	}
-	if nothing, err := r.isAncestor(ctx, tip, base); nothing || err != nil {
-		return Merged{Commit: base, Before: base, Nothing: err == nil}, err
+	if upToDate, err := r.isAncestor(ctx, tip, base); upToDate || err != nil {
+		return Merged{Commit: base, Before: base, UpToDate: err == nil}, err
 	}
 	if message = strings.TrimSpace(message); message == "" {
 		message = "Merge " + task

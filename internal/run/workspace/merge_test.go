@@ -44,7 +44,7 @@ func TestMerge(t *testing.T) {
 	if diff := cmp.Diff(merged, again); err != nil || !landed || diff != "" {
 		t.Errorf("landed %v %v %s", landed, err, diff)
 	}
-	if again, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil || !again.Nothing || again.Commit != merged.Commit {
+	if again, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil || !again.UpToDate || again.Commit != merged.Commit {
 		t.Errorf("merged again: %+v, %v", again, err)
 	}
 	tree := k.open("T1")
@@ -250,7 +250,7 @@ func TestMergeWithoutChanges(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.open("T1")
 	merged, err := k.Merge(t.Context(), "T1", "", func(context.Context, string) error { return errors.New("nothing to check") })
-	if diff := cmp.Diff(Merged{Commit: k.base(), Before: k.base(), Nothing: true}, merged); err != nil || diff != "" {
+	if diff := cmp.Diff(Merged{Commit: k.base(), Before: k.base(), UpToDate: true}, merged); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	_, err = k.Merge(t.Context(), "T2", "", noCheck)
@@ -273,7 +273,7 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
 	k.lockWait = 0
 	_, err := k.Merge(t.Context(), "T1", "", noCheck)
-	mustRefuse(t, err, "another git holds "+lock+": link "+linkError(t, err), "wait until that git is done; if no git is running there, remove the file")
+	mustRefuse(t, err, "another git process holds a lock: "+lock+": link "+linkError(t, err), "wait until that git is done; if no git is running there, remove the file")
 	if k.base() != before {
 		t.Error("base moved")
 	}

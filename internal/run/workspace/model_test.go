@@ -152,7 +152,7 @@ func (m *model) merge(rt *rapid.T, k *kit, task string) {
 	}
 	// The base branch now contains the task's branch, but not the other way round.
 	m.base, at.ancestor = result, at.committed
-	if merged.Nothing && merged.Commit != k.base() {
+	if merged.UpToDate && merged.Commit != k.base() {
 		rt.Fatalf("nothing was merged, but the base branch is at %s", merged.Commit)
 	}
 }

@@ -34,7 +34,7 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 		}
 	}
 	commit = state.commit
-	operation, _ := unfinished(t.gitDir)
+	operation, _ := unfinishedOperation(t.gitDir)
 	if len(state.files) > 0 || operation != "" {
 		changed = true
 		if commit, err = t.commitAll(ctx, message); err != nil {
@@ -85,13 +85,13 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 
 // checkState refuses a state of the worktree that only an agent can clean up.
 func (t *Tree) checkState(state treeState) error {
-	operation, undo := unfinished(t.gitDir)
+	operation, undo := unfinishedOperation(t.gitDir)
 	inner := slices.IndexFunc(state.files, func(name string) bool { return strings.HasSuffix(name, "/") }) // git lists a folder only if it is a repository
 	switch {
 	case inner >= 0:
 		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it", "the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
 	case len(state.unmerged) > 0:
-		return refusal(signalbox.CodeConflict, "resolve them and commit, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listed(state.unmerged))
+		return refusal(signalbox.CodeConflict, "resolve them and commit, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(state.unmerged))
 	case operation == "rebase":
 		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo, "the worktree of %s is in the middle of a rebase", t.Task)
 	case state.commit == "":

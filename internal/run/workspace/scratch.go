@@ -83,7 +83,7 @@ func (r *Repo) addTree(ctx context.Context, dir string, args ...string) error {
 	defer held.release()
 	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
 	args = append([]string{"worktree", "add", "--quiet", "--force", "--force"}, args...)
-	_, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, ours: true})
+	_, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true})
 	return err
 }
 

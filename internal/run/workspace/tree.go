@@ -201,7 +201,7 @@ func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
 // Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such as installed dependencies; Save
 // does not commit them either.
 func (t *Tree) Discard(ctx context.Context, commit string) error {
-	if err := t.announce(moving{To: commit, Discard: true}); err != nil {
+	if err := t.recordMove(moving{To: commit, Discard: true}); err != nil {
 		return err
 	}
 	t.repo.step("discarding")
@@ -211,13 +211,13 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 		}
 	}
 	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--no-track", "-B", t.Branch, commit); err != nil {
-		return errors.Join(err, t.unannounce())
+		return errors.Join(err, t.clearMove())
 	}
 	t.repo.step("checked out")
 	if _, err := t.repo.git(ctx, t.Dir, "clean", "--quiet", "-d", "--force", "--force"); err != nil {
 		return err
 	}
-	return t.unannounce()
+	return t.clearMove()
 }
 
 // moving describes a move of a worktree, so that it can be finished if its process is killed.
@@ -232,7 +232,8 @@ type moving struct {
 
 const movingFile = "signalbox-moving"
 
-func (t *Tree) announce(m moving) error {
+// recordMove saves a move that is about to start, so that another process can finish it if this one is killed.
+func (t *Tree) recordMove(m moving) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -240,17 +241,17 @@ func (t *Tree) announce(m moving) error {
 	return durable.Replace(filepath.Join(t.gitDir, movingFile), text, 0o600)
 }
 
-func (t *Tree) unannounce() error { return durable.Remove(filepath.Join(t.gitDir, movingFile)) }
+func (t *Tree) clearMove() error { return durable.Remove(filepath.Join(t.gitDir, movingFile)) }
 
 // move moves the worktree's files, its branch and its HEAD to a commit.
 func (t *Tree) move(ctx context.Context, m moving) error {
-	if err := t.announce(m); err != nil {
+	if err := t.recordMove(m); err != nil {
 		return err
 	}
 	t.repo.step("moving")
 	refused, err := t.repo.readTree(ctx, checkout{dir: t.Dir}, m.From, m.To)
 	if refused {
-		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first", "uncommitted changes in the worktree of %s are in the way: %w", t.Task, err), t.unannounce())
+		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first", "uncommitted changes in the worktree of %s are in the way: %w", t.Task, err), t.clearMove())
 	}
 	if err != nil {
 		return err
@@ -272,7 +273,7 @@ func (t *Tree) attach(ctx context.Context, m moving) error {
 			return err
 		}
 	}
-	return t.unannounce()
+	return t.clearMove()
 }
 
 // finishMove finishes a move that a killed process left.
@@ -293,7 +294,7 @@ func (t *Tree) finishMove(ctx context.Context) error {
 		return err
 	}
 	if at := found[t.Branch].commit; at != m.Branch && at != m.To {
-		return t.unannounce() // the branch has moved since
+		return t.clearMove() // the branch has moved since
 	}
 	m.Branch = found[t.Branch].commit
 	if _, err := t.repo.moveFiles(ctx, checkout{dir: t.Dir}, m.From, m.To, true); err != nil {

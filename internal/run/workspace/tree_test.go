@@ -252,7 +252,7 @@ func TestSaveUnusualStates(t *testing.T) {
 			if out := gitRun(t, tree.Dir, "status", "--porcelain", "--branch"); out != "## signalbox/T1" {
 				t.Errorf("status %s", out)
 			}
-			if name, _ := unfinished(tree.gitDir); name != "" {
+			if name, _ := unfinishedOperation(tree.gitDir); name != "" {
 				t.Errorf("still in a %s", name)
 			}
 			gitRun(t, tree.Dir, "merge-base", "--is-ancestor", before, "signalbox/T1")
@@ -396,7 +396,7 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	}
 	k.lockWait = 0
 	_, _, err := tree.Save(t.Context(), "")
-	if err == nil || !strings.HasPrefix(err.Error(), "another git holds "+lock) {
+	if err == nil || !strings.HasPrefix(err.Error(), "another git process holds a lock: "+lock) {
 		t.Errorf("saved in spite of a lock: %v", err)
 	}
 	old := time.Now().Add(-oldLock)

@@ -11,7 +11,7 @@
 //  3. The checkout of the base branch, if there is one, is updated. A file that a person edited there is not touched; a warning
 //     lists it.
 //
-// Before step 2 the merge is announced in FOLDER/.landing, so that after a kill the next process can finish step 3. During step 3
+// Before step 2 the merge is recorded in FOLDER/.landing, so that after a kill the next process can finish step 3. During step 3
 // index.lock is held in that checkout, as git does, so that a half-updated index cannot be committed. In the same way a worktree
 // that is being moved has the file signalbox-moving in its git folder, and Open finishes the move.
 //
@@ -150,8 +150,8 @@ var operations = []struct{ file, name, undo string }{
 	{"REVERT_HEAD", "revert", "git revert --abort"},
 }
 
-// unfinished returns the operation in progress in a git folder and the command that aborts it, or "".
-func unfinished(gitDir string) (name, undo string) {
+// unfinishedOperation returns the operation in progress in a git folder and the command that aborts it, or "".
+func unfinishedOperation(gitDir string) (name, undo string) {
 	for _, o := range operations {
 		if _, err := os.Lstat(filepath.Join(gitDir, o.file)); err == nil {
 			return o.name, o.undo
@@ -169,7 +169,7 @@ func (r *Repo) inspect(ctx context.Context, gitDir string) error {
 	if err != nil {
 		return err
 	}
-	operation, undo := unfinished(gitDir)
+	operation, undo := unfinishedOperation(gitDir)
 	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
 	case state.commit == "":
@@ -180,14 +180,14 @@ func (r *Repo) inspect(ctx context.Context, gitDir string) error {
 	case operation != "":
 		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo, "a %s is in progress in %s", operation, r.Root)
 	case len(state.files) > 0:
-		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash", "there are uncommitted changes in %s: %s", r.Root, listed(state.files))
+		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash", "there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
 	}
 	r.Base = state.branch
 	return nil
 }
 
-// listed formats a list of files, shortened if it is long.
-func listed(files []string) string {
+// listFiles formats a list of files, shortened if it is long.
+func listFiles(files []string) string {
 	if len(files) <= maxListed {
 		return strings.Join(files, ", ")
 	}
@@ -296,9 +296,9 @@ func (r *Repo) baseOf(found map[string]ref) (string, error) {
 	return found[r.Base].commit, nil
 }
 
-// isAncestor reports whether commit is of or an ancestor of it.
-func (r *Repo) isAncestor(ctx context.Context, commit, of string) (bool, error) {
-	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", commit, of)
+// isAncestor reports whether ancestor is commit or an ancestor of it.
+func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
+	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", ancestor, commit)
 	if status(err) == 1 {
 		return false, nil
 	}
