@@ -84,6 +84,14 @@ func Ordinal(n int) string {
 	return fmt.Sprintf("%d%s", n, ending)
 }
 
+// WithArticle returns a noun with its article: a tree, an agent.
+func WithArticle(noun string) string {
+	if noun != "" && strings.IndexByte("aeiou", noun[0]) >= 0 {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
 // Group inserts commas between the thousands of a decimal number: "-1234.5" becomes "-1,234.5".
 func Group(number string) string {
 	digits := strings.TrimLeft(number, "+-")

@@ -76,3 +76,11 @@ func FuzzGroup(f *testing.F) {
 		}
 	})
 }
+
+func TestWithArticle(t *testing.T) {
+	for noun, want := range map[string]string{"agent": "an agent", "tree": "a tree", "": "a "} {
+		if got := WithArticle(noun); got != want {
+			t.Errorf("WithArticle(%q) = %q, want %q", noun, got, want)
+		}
+	}
+}

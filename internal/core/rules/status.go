@@ -110,7 +110,8 @@ func (s *State) anyPaused() bool {
 	return slices.ContainsFunc(s.works, func(w *Work) bool { return w.Task != nil && w.Task.Paused && !w.Done() })
 }
 
-func (s *State) waitsForApproval(w *Work) bool {
+// WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
+func (s *State) WaitsForApproval(w *Work) bool {
 	return s.delivery.Policy != nil && s.delivery.Policy.ApproveMerge && w.Task != nil && w.Task.Audited && !w.Task.Approved &&
 		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
 }
@@ -197,7 +198,7 @@ func (s *State) Reason(w *Work) string {
 		seen[w.ID] = true
 		open := s.OpenBlockers(w)
 		chain = append(chain, w.ID+" "+s.ownReason(w, open))
-		if w.onHold() || s.waitsForApproval(w) || len(open) == 0 {
+		if w.onHold() || s.WaitsForApproval(w) || len(open) == 0 {
 			break
 		}
 		next, known := s.Work(open[0])
@@ -222,7 +223,7 @@ func (s *State) ownReason(w *Work, open []string) string {
 		return "waits for remediation " + t.Remedy
 	case t.Paused:
 		return "is paused"
-	case s.waitsForApproval(w):
+	case s.WaitsForApproval(w):
 		return "waits for signalbox approve " + w.ID
 	case len(open) > 0:
 		return "waits for " + strings.Join(open, ", ")
@@ -250,7 +251,7 @@ func roleInWords(role signalbox.Role) string {
 func (s *State) Approvals() []string {
 	var waiting []string
 	for _, w := range s.works {
-		if s.waitsForApproval(w) {
+		if s.WaitsForApproval(w) {
 			waiting = append(waiting, w.ID)
 		}
 	}

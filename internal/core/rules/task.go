@@ -191,7 +191,7 @@ func (w *Work) onHold() bool {
 
 // canStart reports whether the work can be dispatched, apart from slots and from what other tasks are doing.
 func (s *State) canStart(w *Work) bool {
-	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.waitsForApproval(w)
+	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.WaitsForApproval(w)
 }
 
 // OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no

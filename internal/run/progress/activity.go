@@ -17,31 +17,31 @@ type activity struct {
 
 // next returns the activity after a line of output. Lines other than the agent's own words and tool calls change nothing:
 // records about the stream, repeated prompts, and lines that were cut and cannot be parsed.
-func (h activity) next(line string) activity {
+func (a activity) next(line string) activity {
 	if !strings.HasPrefix(line, "{") {
-		if text := strings.TrimSpace(line); text != "" && !h.streams && !jsonFragment.MatchString(text) {
-			h.text = clipped(text)
+		if text := strings.TrimSpace(line); text != "" && !a.streams && !jsonFragment.MatchString(text) {
+			a.text = clipped(text)
 		}
-		return h
+		return a
 	}
 	activity, ok := agentformat.ParseActivity([]byte(line))
 	if !ok {
-		return h
+		return a
 	}
-	h.streams = true
+	a.streams = true
 	switch {
 	case activity.Withdrawn:
-		h.open = false
+		a.open = false
 	case activity.Partial:
 		before := ""
-		if h.open && h.turn == activity.Turn {
-			before = h.text
+		if a.open && a.turn == activity.Turn {
+			before = a.text
 		}
-		h.text, h.open, h.turn = lastWords(before+activity.Text), true, activity.Turn
+		a.text, a.open, a.turn = lastWords(before+activity.Text), true, activity.Turn
 	case activity.Text != "":
-		h.text, h.open = clipped(activity.Text), false
+		a.text, a.open = clipped(activity.Text), false
 	}
-	return h
+	return a
 }
 
 // lastActivity returns the last activity in some output of JSON lines. Other output is returned unchanged.

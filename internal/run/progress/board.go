@@ -37,13 +37,13 @@ const minWidth = 40
 
 // drawing controls how a board is drawn.
 type drawing struct {
-	paint  palette
-	frame  int  // of the spinner
-	offset int  // of the scrolled lanes
-	final  bool // the last board, which takes no keys
-	idle   bool // the board stays until something happens
-	legend bool // explains the signs
-	asks   bool // asks whether to stop the run
+	paint       palette
+	frame       int  // of the spinner
+	offset      int  // of the scrolled lanes
+	final       bool // the last board, which takes no keys
+	idle        bool // the board stays until something happens
+	legend      bool // explains the signs
+	confirmStop bool // asks whether to stop the run
 }
 
 // palette has a style for each meaning. The zero palette has no colours.
@@ -81,7 +81,7 @@ func (b *boardPainter) head() []string {
 	if v.slots > 0 && b.width >= 90 {
 		running += ", " + count(v.slots, "slot")
 	}
-	facts = append(facts, running, took(b.now.Sub(v.began)))
+	facts = append(facts, running, formatDuration(b.now.Sub(v.began)))
 	if v.spent.Tokens > 0 {
 		facts = append(facts, tokens(v.spent.Tokens)+" tokens")
 	}
@@ -182,7 +182,7 @@ func (b *boardPainter) keys() []string {
 			"nothing is running; resumes by itself · ctrl-c stops, work is kept", "resumes by itself · ctrl-c stops", "idle · ctrl-c stops"))}
 	case b.d.final:
 		return nil
-	case b.d.asks:
+	case b.d.confirmStop:
 		return []string{" " + b.bad(b.shortened("stop? agents end, work is kept: q or ctrl-c again to stop, any other key to continue",
 			"stop? work is kept: q again to stop, any other key to continue", "q again to stop, other keys continue"))}
 	case b.d.legend:

@@ -44,7 +44,7 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 	v.notices = []string{"stuck: T1 waits for an answer to a question that was never asked, and T2 waits for T1, because it needs what T1 makes"}
 	var all strings.Builder
 	for _, width := range []int{110, 80, 60, 40} {
-		for _, d := range []drawing{{}, {asks: true}, {idle: true, final: true}, {legend: true}} {
+		for _, d := range []drawing{{}, {confirmStop: true}, {idle: true, final: true}, {legend: true}} {
 			b := boardPainter{v, d, width, p.now}
 			foot := strings.Join(b.foot(24), "\n")
 			checkSize(t, foot, width, 24)
@@ -95,7 +95,7 @@ func TestLegendKey(t *testing.T) {
 		t.Error("? does not show the legend")
 	}
 	m.press("q")
-	if m.press("?"); !shown() || m.drawing.asks {
+	if m.press("?"); !shown() || m.drawing.confirmStop {
 		t.Error("? at the question whether to stop does more than continue")
 	}
 	if m.press("?"); shown() {

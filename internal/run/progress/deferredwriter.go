@@ -25,40 +25,40 @@ func NewDeferredWriter(w io.Writer) *DeferredWriter { return &DeferredWriter{w: 
 const maxKept = 1 << 20
 
 // Write writes the text, or keeps it while a screen is in use.
-func (s *DeferredWriter) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.held {
-		return s.w.Write(text)
+func (w *DeferredWriter) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.held {
+		return w.w.Write(text)
 	}
-	if s.kept.Len() < maxKept {
-		s.kept.Write(text)
+	if w.kept.Len() < maxKept {
+		w.kept.Write(text)
 	}
-	s.latest = strings.TrimSpace(string(text))
-	s.notify()
+	w.latest = strings.TrimSpace(string(text))
+	w.notify()
 	return len(text), nil
 }
 
 // hold starts keeping writes.
-func (s *DeferredWriter) hold(notify func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held, s.notify = true, notify
+func (w *DeferredWriter) hold(notify func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held, w.notify = true, notify
 }
 
 // last returns the last write that was kept.
-func (s *DeferredWriter) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.latest
+func (w *DeferredWriter) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.latest
 }
 
 // release writes what was kept and passes writes through again.
-func (s *DeferredWriter) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = false
-	s.w.Write(s.kept.Bytes()) // best effort, as for all of standard error
-	s.kept.Reset()
-	s.latest = ""
+func (w *DeferredWriter) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = false
+	w.w.Write(w.kept.Bytes()) // best effort, as for all of standard error
+	w.kept.Reset()
+	w.latest = ""
 }

@@ -23,13 +23,13 @@ type describer struct {
 	zone *time.Location
 	// limits is the timeout of each check. It is nil if the checks are not known, and empty if there are none.
 	limits map[string]time.Duration
-	// printed is the last output line of each failed check.
-	printed map[signalbox.Hash]string
+	// lastLines is the last output line of each failed check.
+	lastLines map[signalbox.Hash]string
 }
 
 // line returns a short description of an event and a detail. Both are empty for events that people do not need to see.
-func (y describer) line(e *signalbox.Event) (text, detail string) {
-	for _, say := range []func(*signalbox.Event) (string, string){y.agent, y.verdict, y.trouble, y.remedy, y.asking, y.operator} {
+func (d describer) line(e *signalbox.Event) (text, detail string) {
+	for _, say := range []func(*signalbox.Event) (string, string){d.agent, d.verdict, d.trouble, d.remedy, d.asking, d.operator} {
 		if text, detail = say(e); text != "" {
 			return text, detail
 		}
@@ -38,27 +38,27 @@ func (y describer) line(e *signalbox.Event) (text, detail string) {
 }
 
 // about returns the work that an event belongs to. A turn signal names none; it belongs to the work of its agent.
-func (y describer) about(e *signalbox.Event) string {
-	if session, known := y.s.Session(e.Actor); known && e.Type == rules.TypeTurnSignalHeard && len(session.Held) > 0 {
+func (d describer) about(e *signalbox.Event) string {
+	if session, known := d.s.Session(e.Actor); known && e.Type == rules.TypeTurnSignalHeard && len(session.Held) > 0 {
 		return session.Held[len(session.Held)-1].Work
 	}
 	return e.Work
 }
 
 // role returns the role of the session that caused an event.
-func (y describer) role(e *signalbox.Event) string {
-	session, known := y.s.Session(e.Session)
+func (d describer) role(e *signalbox.Event) string {
+	session, known := d.s.Session(e.Session)
 	if !known {
 		return "agent"
 	}
-	if w, known := y.s.Work(e.Work); known && w.Task != nil && w.Task.Expert != "" && session.Role == signalbox.RoleExpert {
+	if w, known := d.s.Work(e.Work); known && w.Task != nil && w.Task.Expert != "" && session.Role == signalbox.RoleExpert {
 		return "expert " + w.Task.Expert
 	}
 	return string(session.Role)
 }
 
-func (y describer) title(work string) string {
-	w, known := y.s.Work(work)
+func (d describer) title(work string) string {
+	w, known := d.s.Work(work)
 	if !known {
 		return ""
 	}
@@ -66,10 +66,10 @@ func (y describer) title(work string) string {
 }
 
 // agent describes what agents do.
-func (y describer) agent(e *signalbox.Event) (text, detail string) {
+func (d describer) agent(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeAgentStarted:
-		return y.role(e) + " started" + attempt(as[rules.AgentStarted](e).Attempt), y.title(e.Work)
+		return d.role(e) + " started" + attempt(as[rules.AgentStarted](e).Attempt), d.title(e.Work)
 	case rules.TypeProgressReported:
 		b := as[rules.ProgressReported](e)
 		if b.Percent == 0 {
@@ -78,20 +78,20 @@ func (y describer) agent(e *signalbox.Event) (text, detail string) {
 		return fmt.Sprintf("checkpoint %d%%", b.Percent), b.Activity
 	case rules.TypeSignalHeard:
 		switch as[rules.SignalHeard](e).Signal {
-		case "ready_for_review":
-			return "ready for review" + y.checksRun(), ""
-		case "review_passed":
+		case signalbox.NameReadyForReview:
+			return "ready for review" + d.checksRun(), ""
+		case signalbox.NameReviewPassed:
 			return "review passed", ""
-		case "audit_passed":
+		case signalbox.NameAuditPassed:
 			return "audit passed", ""
-		case "remediation_complete":
-			return "remediation complete" + y.checksRun(), ""
+		case signalbox.NameRemediationComplete:
+			return "remediation complete" + d.checksRun(), ""
 		}
 	case rules.TypeTurnSignalHeard:
 		b := as[rules.TurnSignalHeard](e)
 		return fmt.Sprintf("tree %s says %s", b.Tree, strings.ReplaceAll(b.Signal, "_", " ")), b.Reason
 	case rules.TypeAgentSessionCompleted:
-		return y.role(e) + " exits", string(as[rules.AgentSessionCompleted](e).ExitReason)
+		return d.role(e) + " exits", string(as[rules.AgentSessionCompleted](e).ExitReason)
 	case rules.TypeTaskExpanded:
 		b := as[rules.TaskExpanded](e)
 		if len(b.SubTasks) == 0 {
@@ -99,17 +99,17 @@ func (y describer) agent(e *signalbox.Event) (text, detail string) {
 		}
 		return "specified, confidence " + b.Confidence, "with " + strings.Join(b.SubTasks, ", ")
 	case rules.TypeSessionResumed:
-		return y.role(e) + " resumed", ""
+		return d.role(e) + " resumed", ""
 	}
 	return "", ""
 }
 
 // verdict describes results: checks, reviews, merges.
-func (y describer) verdict(e *signalbox.Event) (text, detail string) {
+func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeChecksRan:
-		text, detail := y.checks(as[rules.ChecksRan](e))
-		if w, known := y.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
+		text, detail := d.checks(as[rules.ChecksRan](e))
+		if w, known := d.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
 			text = "baseline: " + text
 		}
 		return text, detail
@@ -123,7 +123,7 @@ func (y describer) verdict(e *signalbox.Event) (text, detail string) {
 		}
 		return b.Cause + " failed: " + b.Summary, ""
 	case rules.TypeMergeRequested:
-		if p, ok := y.s.Policy(); ok && p.ApproveMerge {
+		if p, ok := d.s.Policy(); ok && p.ApproveMerge {
 			return "ready to merge, waiting for your approval", "approve with: signalbox approve " + e.Work
 		}
 	case rules.TypeMergeApproved:
@@ -143,23 +143,23 @@ func (y describer) verdict(e *signalbox.Event) (text, detail string) {
 }
 
 // checksRun announces the checks, if there are any.
-func (y describer) checksRun() string {
-	if y.limits != nil && len(y.limits) == 0 {
+func (d describer) checksRun() string {
+	if d.limits != nil && len(d.limits) == 0 {
 		return ""
 	}
 	return "; running checks"
 }
 
 // checks describes the results of checks. The detail is the last line that the first failed check printed.
-func (y describer) checks(b rules.ChecksRan) (text, detail string) {
+func (d describer) checks(b rules.ChecksRan) (text, detail string) {
 	var failed []string
 	for _, r := range b.Rows {
 		if r.Passed {
 			continue
 		}
-		failed = append(failed, fmt.Sprintf("%s on %s (%s)", r.Check, r.Environment, y.ending(r)))
+		failed = append(failed, fmt.Sprintf("%s on %s (%s)", r.Check, r.Environment, d.ending(r)))
 		if detail == "" {
-			detail = y.printed[r.Output]
+			detail = d.lastLines[r.Output]
 		}
 	}
 	switch {
@@ -180,9 +180,9 @@ func (y describer) checks(b rules.ChecksRan) (text, detail string) {
 }
 
 // ending describes how a failed check ended.
-func (y describer) ending(r rules.CheckRow) string {
-	if limit := y.limits[r.Check]; limit > 0 && r.Millis >= limit.Milliseconds() {
-		return "timed out after " + took(limit)
+func (d describer) ending(r rules.CheckRow) string {
+	if limit := d.limits[r.Check]; limit > 0 && r.Millis >= limit.Milliseconds() {
+		return "timed out after " + formatDuration(limit)
 	}
 	return fmt.Sprintf("exit status %d", r.Exit)
 }

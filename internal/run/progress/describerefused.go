@@ -7,25 +7,26 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
 // refused describes a refused signal and the reason.
-func (y describer) refused(e *signalbox.Event) string {
+func (d describer) refused(e *signalbox.Event) string {
 	b := as[rules.SignalRefused](e)
-	said := b.Said
-	if row, known := signalbox.LineSignalNamed(said); known {
-		said = row.Text
+	signal := b.Said
+	if row, known := signalbox.LineSignalNamed(signal); known {
+		signal = row.Text
 	}
 	if b.Count > 1 {
-		said += fmt.Sprintf(" (%d times)", b.Count)
+		signal += fmt.Sprintf(" (%d times)", b.Count)
 	}
-	return "refused " + said + ": " + y.why(e, b)
+	return "refused " + signal + ": " + d.why(e, b)
 }
 
-func (y describer) why(e *signalbox.Event, b rules.SignalRefused) string {
+func (d describer) why(e *signalbox.Event, b rules.SignalRefused) string {
 	switch b.Reason {
 	case signalbox.ReasonOutOfRole:
-		return article(y.role(e)) + " must not send it"
+		return text.WithArticle(d.role(e)) + " must not send it"
 	case signalbox.ReasonWrongWork:
 		if named := namedWork.FindStringSubmatch(b.Detail); named != nil {
 			return "it names " + named[1] + ", but the session works on " + e.Work
@@ -70,12 +71,4 @@ func withDetail(text, detail string) string {
 		return text
 	}
 	return text + ": " + detail
-}
-
-// article returns a noun with its article.
-func article(noun string) string {
-	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
-		return "an " + noun
-	}
-	return "a " + noun
 }

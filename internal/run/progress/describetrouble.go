@@ -10,7 +10,7 @@ import (
 )
 
 // trouble describes what went wrong.
-func (y describer) trouble(e *signalbox.Event) (text, detail string) {
+func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeIncompleteLogged:
 		b := as[rules.IncompleteLogged](e)
@@ -19,23 +19,23 @@ func (y describer) trouble(e *signalbox.Event) (text, detail string) {
 		return "also blocked by " + strings.Join(as[rules.BlockerAdded](e).On, ", "), ""
 	case rules.TypeUnknownSignalRecovery:
 		b := as[rules.UnknownSignalRecovery](e)
-		return y.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", lastActivity(b.Preview)
+		return d.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", lastActivity(b.Preview)
 	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
 		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), b.Detail
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
-		return fmt.Sprintf("rate limit: no %s until %s", b.Role, b.Until.In(y.zone).Format(time.TimeOnly)), ""
+		return fmt.Sprintf("rate limit: no %s until %s", b.Role, b.Until.In(d.zone).Format(time.TimeOnly)), ""
 	case rules.TypeSignalRefused:
-		return y.refused(e), ""
+		return d.refused(e), ""
 	case rules.TypeLeaseExpired:
-		return y.role(e) + " lost its lease: it expired", ""
+		return d.role(e) + " lost its lease: it expired", ""
 	case rules.TypeLeaseReleased:
 		b := as[rules.LeaseReleased](e)
 		if routine(b.Reason) {
 			return "", ""
 		}
-		return y.role(e) + " stopped", b.Reason
+		return d.role(e) + " stopped", b.Reason
 	}
 	return "", ""
 }
@@ -75,7 +75,7 @@ func routine(reason string) bool {
 }
 
 // remedy describes remediations, experts, and conflicts over files.
-func (y describer) remedy(e *signalbox.Event) (text, detail string) {
+func (d describer) remedy(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeRemediationNeeded:
 		b := as[rules.RemediationNeeded](e)
@@ -95,7 +95,7 @@ func (y describer) remedy(e *signalbox.Event) (text, detail string) {
 		return "resumed: " + as[rules.RemediationEnded](e).Remediation + " is done", ""
 	case rules.TypeExpertRequested:
 		b := as[rules.ExpertRequested](e)
-		return fmt.Sprintf("%s asks expert %s (%s) and waits", y.role(e), b.Expert, b.Request), b.Type
+		return fmt.Sprintf("%s asks expert %s (%s) and waits", d.role(e), b.Expert, b.Request), b.Type
 	case rules.TypeExpertAdvised:
 		b := as[rules.ExpertAdvised](e)
 		return fmt.Sprintf("advice from %s (%s)", b.Expert, b.Request), ""
@@ -116,7 +116,7 @@ func (y describer) remedy(e *signalbox.Event) (text, detail string) {
 }
 
 // asking describes questions.
-func (y describer) asking(e *signalbox.Event) (text, detail string) {
+func (d describer) asking(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeQuestionAsked:
 		b := as[rules.QuestionAsked](e)
@@ -134,14 +134,14 @@ func (y describer) asking(e *signalbox.Event) (text, detail string) {
 func answerWith(question string) string { return "answer with: signalbox answer " + question + " TEXT" }
 
 // operator describes what people order.
-func (y describer) operator(e *signalbox.Event) (text, detail string) {
+func (d describer) operator(e *signalbox.Event) (text, detail string) {
 	subject := ""
 	if e.Work == "" {
 		subject = "the run is "
 	}
 	switch e.Type {
 	case rules.TypePlanLoaded:
-		_, name, _ := y.s.Plan()
+		_, name, _ := d.s.Plan()
 		return "plan loaded", name
 	case rules.TypePaused:
 		return subject + "paused by " + e.Actor, as[rules.Paused](e).Reason

@@ -295,7 +295,7 @@ func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
 	case laneCancelled:
 		return "cancelled", b.bad
 	case laneDone:
-		return took(lane.took), b.faint
+		return formatDuration(lane.formatDuration), b.faint
 	}
 	return "ready", b.strong
 }
@@ -304,5 +304,5 @@ func (b *boardPainter) age(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return took(b.now.Sub(since))
+	return formatDuration(b.now.Sub(since))
 }

@@ -83,7 +83,7 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.next()
 	case idleMsg:
 		m.idling = false
-		if m.view.seq != msg.seq || m.drawing.asks {
+		if m.view.seq != msg.seq || m.drawing.confirmStop {
 			return m, m.idle()
 		}
 		m.idled = true
@@ -101,17 +101,17 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *screenModel) press(key string) (tea.Model, tea.Cmd) {
 	if key == "q" || key == "ctrl+c" {
-		if m.drawing.asks {
+		if m.drawing.confirmStop {
 			m.interrupted = true
 			return m, tea.Quit
 		}
-		m.drawing.asks = true
+		m.drawing.confirmStop = true
 		return m, nil
 	}
-	if key == "?" && !m.drawing.asks {
+	if key == "?" && !m.drawing.confirmStop {
 		m.drawing.legend = !m.drawing.legend
 	}
-	m.drawing.asks = false
+	m.drawing.confirmStop = false
 	last := maxOffset(m.view, m.width, m.height, m.drawing)
 	offset, page := min(m.drawing.offset, last), max(m.height/2, 1)
 	switch key {

@@ -101,7 +101,7 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 		if slices.Contains(approvals, w.ID) {
 			now = "needs approval"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, effort.agents, effort.reworks, orDash(effort.took > 0, took(effort.took)),
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, effort.agents, effort.reworks, orDash(effort.formatDuration > 0, formatDuration(effort.formatDuration)),
 			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
 	}
 	table.Flush()
@@ -120,7 +120,7 @@ func orDash(there bool, text string) string {
 // effort is what a task has taken so far.
 type effort struct {
 	agents, reworks int
-	took            time.Duration // working time of agents
+	formatDuration  time.Duration // working time of agents
 }
 
 func effortOf(w *rules.Work) effort {
@@ -140,7 +140,7 @@ func effortOf(w *rules.Work) effort {
 			judged = true
 		}
 		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger && !tenure.To.IsZero() {
-			t.took += tenure.To.Sub(tenure.From)
+			t.formatDuration += tenure.To.Sub(tenure.From)
 		}
 	}
 	return t
@@ -173,7 +173,7 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 			agents, reworks = agents+effort.agents, reworks+effort.reworks
 		}
 	}
-	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), took(elapsed), count(agents, "agent run"), count(reworks, "rework"))
+	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
 	spent := s.Spent()
 	if spent.Tokens > 0 {
 		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))

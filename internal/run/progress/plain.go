@@ -28,57 +28,57 @@ func newPlain(b *box.Box, o Options) *plainDisplay {
 // Live does nothing: a log does not show what agents write.
 func (*plainDisplay) Live(crew.Activity) {}
 
-func (l *plainDisplay) Show(ctx context.Context) error {
-	if err := l.show(nil); err != nil {
+func (d *plainDisplay) Show(ctx context.Context) error {
+	if err := d.show(nil); err != nil {
 		return err
 	}
-	return followEvents(ctx, l.b, l.o.From, l.show)
+	return followEvents(ctx, d.b, d.o.From, d.show)
 }
 
 // show writes the lines of some events. Without events it writes the state at the start.
-func (l *plainDisplay) show(events []signalbox.Event) error {
+func (d *plainDisplay) show(events []signalbox.Event) error {
 	var lines strings.Builder
-	printed := l.printed(events)
-	l.b.Engine.View(func(s *rules.State) { l.write(&lines, s, events, printed) })
-	_, err := io.WriteString(l.o.Out, lines.String())
+	lastLines := d.lastLines(events)
+	d.b.Engine.View(func(s *rules.State) { d.write(&lines, s, events, lastLines) })
+	_, err := io.WriteString(d.o.Out, lines.String())
 	return err
 }
 
-func (l *plainDisplay) write(lines *strings.Builder, s *rules.State, events []signalbox.Event, printed map[signalbox.Hash]string) {
+func (d *plainDisplay) write(lines *strings.Builder, s *rules.State, events []signalbox.Event, lastLines map[signalbox.Hash]string) {
 	if len(events) == 0 {
-		l.begin(lines, s)
+		d.begin(lines, s)
 		return
 	}
-	for _, t := range l.reports(s, events, printed) {
-		l.ids = max(l.ids, min(len(t.work), maxIDs))
-		l.line(lines, t)
+	for _, t := range d.reports(s, events, lastLines) {
+		d.ids = max(d.ids, min(len(t.work), maxIDs))
+		d.line(lines, t)
 	}
 }
 
 // maxIDs limits the width of the column of ids.
 const maxIDs = 12
 
-func (l *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
+func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 	for w := range s.Works() {
-		l.ids = max(l.ids, min(len(w.ID), maxIDs))
+		d.ids = max(d.ids, min(len(w.ID), maxIDs))
 	}
-	title := l.o.Title
+	title := d.o.Title
 	if title != "" {
 		title += ": "
 	}
-	st := s.Status(l.began)
+	st := s.Status(d.began)
 	text := fmt.Sprintf("%s, %d done", count(st.Tasks, "task"), st.Completed)
 	if st.Standing == rules.StandingEmpty {
 		text = noPlan
 	}
-	l.line(lines, report{at: l.began, text: title + text})
+	d.line(lines, report{at: d.began, text: title + text})
 }
 
 // textWidth is the width of the text before a detail.
 const textWidth = 34
 
-func (l *plainDisplay) line(lines *strings.Builder, t report) {
-	line := fmt.Sprintf("%s  %-*s  ", t.at.In(l.zone).Format(time.TimeOnly), l.ids, text.Printable(t.work))
+func (d *plainDisplay) line(lines *strings.Builder, t report) {
+	line := fmt.Sprintf("%s  %-*s  ", t.at.In(d.zone).Format(time.TimeOnly), d.ids, text.Printable(t.work))
 	if t.detail == "" {
 		line += oneLine(t.text)
 	} else {

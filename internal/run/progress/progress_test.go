@@ -334,8 +334,8 @@ func TestSidelineKeepsWhatIsWrittenMeanwhile(t *testing.T) {
 
 func TestWordsForNumbers(t *testing.T) {
 	for got, want := range map[string]string{
-		took(-time.Second): "0s", took(59900 * time.Millisecond): "59s", took(98 * time.Second): "1m38s", took(2*time.Hour + 5*time.Minute): "2h05m",
-		took(50 * time.Hour): "2d02h", tokens(950): "950", tokens(12_345): "12.3k", tokens(999_949): "999.9k", tokens(999_950): "1.0M",
+		formatDuration(-time.Second): "0s", formatDuration(59900 * time.Millisecond): "59s", formatDuration(98 * time.Second): "1m38s", formatDuration(2*time.Hour + 5*time.Minute): "2h05m",
+		formatDuration(50 * time.Hour): "2d02h", tokens(950): "950", tokens(12_345): "12.3k", tokens(999_949): "999.9k", tokens(999_950): "1.0M",
 		dollars(0): "$0.00", dollars(1234): "$0.0012", dollars(420_000): "$0.42",
 		nth(1): "1st", nth(2): "2nd", nth(3): "3rd", nth(4): "4th", nth(11): "11th", nth(12): "12th", nth(22): "22nd", nth(111): "111th",
 		count(1, "task"): "1 task", count(0, "task"): "0 tasks",

@@ -43,52 +43,52 @@ func newReporter(b *box.Box) reporter {
 }
 
 // reports describes some events, and the standing of the run if it changed.
-func (t *reporter) reports(s *rules.State, events []signalbox.Event, printed map[signalbox.Hash]string) (story []report) {
-	y := describer{s, t.zone, t.limits, printed}
+func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines map[signalbox.Hash]string) (story []report) {
+	d := describer{s, r.zone, r.limits, lastLines}
 	for i := range events {
 		e := &events[i]
-		if text, detail := y.line(e); text != "" {
-			story = append(story, report{e.Time, y.about(e), text, detail})
+		if text, detail := d.line(e); text != "" {
+			story = append(story, report{e.Time, d.about(e), text, detail})
 		}
 	}
 	at := events[len(events)-1].Time
 	st := s.Status(at)
-	if st.Standing == t.standing {
+	if st.Standing == r.standing {
 		return story
 	}
-	t.standing = st.Standing
-	if text := standingLine(st, at.Sub(t.began), t.zone); text != "" {
+	r.standing = st.Standing
+	if text := standingLine(st, at.Sub(r.began), r.zone); text != "" {
 		story = append(story, report{at: at, text: text})
 	}
 	return story
 }
 
-// maxPrinted is how much of the output of a check is read.
-const maxPrinted = 1 << 20
+// maxOutputRead is how much of the output of a check is read.
+const maxOutputRead = 1 << 20
 
-// printed returns the last output line of each failed check. It is best effort: the failure itself is already known.
-func (t *reporter) printed(events []signalbox.Event) map[signalbox.Hash]string {
-	printed := map[signalbox.Hash]string{}
+// lastLines returns the last output line of each failed check. It is best effort: the failure itself is already known.
+func (r *reporter) lastLines(events []signalbox.Event) map[signalbox.Hash]string {
+	lines := map[signalbox.Hash]string{}
 	for i := range events {
 		if events[i].Type != rules.TypeChecksRan {
 			continue
 		}
-		for _, r := range as[rules.ChecksRan](&events[i]).Rows {
-			if !r.Passed && r.Output != (signalbox.Hash{}) {
-				printed[r.Output] = t.lastLine(r.Output)
+		for _, row := range as[rules.ChecksRan](&events[i]).Rows {
+			if !row.Passed && row.Output != (signalbox.Hash{}) {
+				lines[row.Output] = r.lastLine(row.Output)
 			}
 		}
 	}
-	return printed
+	return lines
 }
 
-func (t *reporter) lastLine(blob signalbox.Hash) string {
-	r, err := t.b.Blob(context.Background(), blob)
+func (r *reporter) lastLine(blob signalbox.Hash) string {
+	output, err := r.b.Blob(context.Background(), blob)
 	if err != nil {
 		return ""
 	}
-	defer r.Close()
-	text, _ := io.ReadAll(io.LimitReader(r, maxPrinted))
+	defer output.Close()
+	text, _ := io.ReadAll(io.LimitReader(output, maxOutputRead))
 	lines := strings.TrimSpace(string(text))
 	return clipped(strings.TrimSpace(lines[strings.LastIndexByte(lines, '\n')+1:]))
 }
@@ -97,7 +97,7 @@ func (t *reporter) lastLine(blob signalbox.Hash) string {
 func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) string {
 	switch st.Standing {
 	case rules.StandingComplete:
-		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"), took(elapsed))
+		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed))
 	case rules.StandingAsking:
 		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ")
 	case rules.StandingLimited:

@@ -61,9 +61,9 @@ func (s *screen) catchUp(ctx context.Context) error {
 		s.reported = tail - showAtOnce
 	}
 	return readEvents(context.WithoutCancel(ctx), s.b, &s.reported, tail, func(events []signalbox.Event) error {
-		printed := s.reporter.printed(events)
+		lastLines := s.reporter.lastLines(events)
 		var story []report
-		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, printed) })
+		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, lastLines) })
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, t := range story {
@@ -168,7 +168,7 @@ func (s *screen) drawIdle(m *screenModel, v view) {
 	d := drawing{paint: m.drawing.paint, final: true, idle: true}
 	switch {
 	case m.width <= 0:
-	case s.left != nil && v.needsTheSame(*s.left) && slices.Equal(v.story, s.left.story):
+	case s.left != nil && v.asksTheSame(*s.left) && slices.Equal(v.story, s.left.story):
 	case s.left == nil:
 		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), d))
 	default:
@@ -184,7 +184,7 @@ func (s *screen) waitWhileIdle(ctx context.Context, m *screenModel) error {
 		if !v.idle() {
 			return nil
 		}
-		if s.left == nil || !v.needsTheSame(*s.left) {
+		if s.left == nil || !v.asksTheSame(*s.left) {
 			s.drawIdle(m, v)
 		}
 		if err := s.b.Engine.Wait(ctx, seq); err != nil {

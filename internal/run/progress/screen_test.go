@@ -92,7 +92,7 @@ func TestBoard(t *testing.T) {
 		compareGolden(t, name, drawn)
 	}
 	compareGolden(t, "board-last", board(v, 100, 40, every.now.Add(98*time.Second), drawing{final: true}))
-	compareGolden(t, "board-stop", board(v, 100, 30, every.now.Add(98*time.Second), drawing{asks: true}))
+	compareGolden(t, "board-stop", board(v, 100, 30, every.now.Add(98*time.Second), drawing{confirmStop: true}))
 }
 
 func TestBoardOfNothing(t *testing.T) {
@@ -192,14 +192,14 @@ func TestKeys(t *testing.T) {
 	for _, keys := range [][2]string{{"q", "q"}, {"ctrl+c", "ctrl+c"}, {"q", "ctrl+c"}} {
 		m.interrupted = false
 		m.press(keys[0])
-		if m.press("x"); m.drawing.asks || m.interrupted {
+		if m.press("x"); m.drawing.confirmStop || m.interrupted {
 			t.Error("another key does not continue")
 		}
 		m.press(keys[0])
 		if _, quit := m.press(keys[1]); quit == nil || !m.interrupted {
 			t.Errorf("%v does not stop", keys)
 		}
-		m.drawing.asks = false
+		m.drawing.confirmStop = false
 	}
 }
 

@@ -75,9 +75,9 @@ type lane struct {
 	// reworks counts how often it was sent back, failures how often an agent failed or sent no valid signal.
 	reworks, failures int
 	// note is what the task waits for, or what its agent is doing.
-	note    string
-	percent int
-	took    time.Duration // of a task that is done
+	note           string
+	percent        int
+	formatDuration time.Duration // of a task that is done
 }
 
 // newView makes a view of the state. live is the activity of agents, by session.
@@ -117,8 +117,8 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 // idle reports whether nothing is running or about to run.
 func (v *view) idle() bool { return v.running == 0 && v.standing != rules.StandingWorking }
 
-// needsTheSame reports whether two views ask the same of the user.
-func (v *view) needsTheSame(other view) bool {
+// asksTheSame reports whether two views ask the same of the user.
+func (v *view) asksTheSame(other view) bool {
 	return v.standing == other.standing && v.done == other.done && slices.Equal(v.questions, other.questions) && slices.Equal(v.notices, other.notices)
 }
 
@@ -154,7 +154,7 @@ func laneOf(s *rules.State, w *rules.Work, live map[string]string) lane {
 		phase = w.BlockedFrom
 	}
 	effort := effortOf(w)
-	l := lane{id: w.ID, title: onScreen(w.Title), kind: t.Kind, at: stageOf(phase, t), reworks: effort.reworks, failures: t.Counts.Unknown + t.Counts.Incompletes, took: effort.took}
+	l := lane{id: w.ID, title: onScreen(w.Title), kind: t.Kind, at: stageOf(phase, t), reworks: effort.reworks, failures: t.Counts.Unknown + t.Counts.Incompletes, formatDuration: effort.formatDuration}
 	for _, n := range t.Timeouts {
 		l.failures += n
 	}
@@ -234,7 +234,7 @@ func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
 	if len(open) > 0 {
 		return laneWaiting, strings.Join(open, ", ")
 	}
-	if p, ok := s.Policy(); ok && p.ApproveMerge && w.Task.Audited && !w.Task.Approved && w.Phase == signalbox.PhaseReadyForMerge {
+	if s.WaitsForApproval(w) {
 		return laneAsking, "needs approval"
 	}
 	return laneReady, ""

@@ -8,8 +8,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// took formats a duration: 1m38s, 2h05m.
-func took(d time.Duration) string {
+// formatDuration formats a duration: 1m38s, 2h05m.
+func formatDuration(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	switch h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60; {
 	case h >= 48:

@@ -63,8 +63,8 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	good := rules.CheckRow{Check: "vet", Environment: "linux", Passed: true}
 	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1}, Millis: 10}
 	slow := rules.CheckRow{Check: "slow", Environment: "linux", Exit: 143, Millis: 60_001}
-	y := describer{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
-		printed: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
+	d := describer{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
+		lastLines: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
 	for _, tt := range []struct {
 		ran          rules.ChecksRan
 		text, detail string
@@ -76,16 +76,16 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		{rules.ChecksRan{Protected: []string{"plan.md"}}, "refused: it edited protected files: plan.md", ""},
 		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}}, "refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
 	} {
-		if text, detail := y.line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+		if text, detail := d.line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
 			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
 		}
 	}
 	ready := eventAbout(t, "SignalHeard", "T1", "", rules.SignalHeard{Signal: "ready_for_review"})
-	if text, _ := y.line(ready); text != "ready for review; running checks" {
+	if text, _ := d.line(ready); text != "ready for review; running checks" {
 		t.Errorf("with checks: %q", text)
 	}
-	y.limits = map[string]time.Duration{}
-	if text, _ := y.line(ready); text != "ready for review" {
+	d.limits = map[string]time.Duration{}
+	if text, _ := d.line(ready); text != "ready for review" {
 		t.Errorf("without checks: %q", text)
 	}
 }
@@ -120,9 +120,9 @@ func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 	}
 	rows := []rules.CheckRow{{Check: "test", Output: digest}, {Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8}, Passed: true}}
 	reporter := newReporter(b)
-	printed := reporter.printed([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
-	if len(printed) != 2 || printed[digest] != "FAIL b" || printed[signalbox.Hash{9}] != "" {
-		t.Errorf("%v", printed)
+	lastLines := reporter.lastLines([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
+	if len(lastLines) != 2 || lastLines[digest] != "FAIL b" || lastLines[signalbox.Hash{9}] != "" {
+		t.Errorf("%v", lastLines)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTimeIsWhatAgentsWorked(t *testing.T) {
 	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
 	p.develop("T1")
 	w, _ := p.s.Work("T1")
-	if effort := effortOf(w); effort.agents != 2 || effort.took != 4*time.Second {
+	if effort := effortOf(w); effort.agents != 2 || effort.formatDuration != 4*time.Second {
 		t.Errorf("%+v", effort)
 	}
 }

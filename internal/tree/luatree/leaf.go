@@ -296,7 +296,7 @@ func describe(v lua.LValue) string {
 	case *lua.LUserData:
 		switch v := v.Value.(type) {
 		case *nodeValue:
-			return article(v.node.Kind.String()) + " node"
+			return text.WithArticle(v.node.Kind.String()) + " node"
 		case *tree.SubtreeDefinition:
 			return "subtree '" + v.Name + "'"
 		case *tree.Definition:
@@ -312,13 +312,6 @@ func describe(v lua.LValue) string {
 		}
 	}
 	return "a " + v.Type().String()
-}
-
-func article(word string) string {
-	if strings.ContainsAny(word[:1], "aeiou") {
-		return "an " + word
-	}
-	return "a " + word
 }
 
 // maxHinted is the number of names among which a similar one is searched. More would take too long.
