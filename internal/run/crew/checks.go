@@ -160,7 +160,7 @@ func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash, rows []r
 			exit, err := strconv.Atoi(field("Exit Code"))
 			passed := strings.EqualFold(field("Result"), "PASS")
 			if err == nil && exit != r.Exit || field("Result") != "" && passed != r.Passed {
-				differ = append(differ, fmt.Sprintf("%s in %s: said %s (%s), is %s (%d)", r.Check, r.Environment, field("Result"), field("Exit Code"), passOrFail(r.Passed), r.Exit))
+				differ = append(differ, fmt.Sprintf("%s in %s: reported %s (%s), was %s (%d)", r.Check, r.Environment, field("Result"), field("Exit Code"), passOrFail(r.Passed), r.Exit))
 			}
 		}
 	}

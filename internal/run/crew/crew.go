@@ -1,6 +1,5 @@
-// Package crew carries out the work of a box. A crew is the part of one process: it asks the rules for the next lease, opens a
-// workspace, builds the prompt, starts the agent, listens to it while it runs, and reports what it said. It also runs the checks
-// and merges.
+// Package crew carries out the work of a box. A Crew runs its agents, checks and merges in one process. For each lease that the
+// rules grant it opens a workspace, builds the prompt, starts the agent, reads its output while it runs, and reports its signals.
 //
 // Everything that matters is in the ledger. A crew may be killed at any time; another one continues its work. Several crews, in
 // several processes, may work on one box.
@@ -73,7 +72,7 @@ type Activity struct {
 	Text string
 }
 
-// Crew is the part of one process in the work of a box.
+// Crew carries out work of a box in one process.
 type Crew struct {
 	box     *box.Box
 	project Project

@@ -244,7 +244,7 @@ on developer T1 attempt 2:
 `})
 	s.run()
 	checks := all[rules.ChecksRan](s, "T1")
-	if len(checks) == 0 || strings.Join(checks[0].Body.Differs, "; ") != "unit tests in local: said PASS (0), is FAIL (1)" {
+	if len(checks) == 0 || strings.Join(checks[0].Body.Differs, "; ") != "unit tests in local: reported PASS (0), was FAIL (1)" {
 		t.Errorf("checks: %+v", checks)
 	}
 }

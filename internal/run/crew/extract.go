@@ -14,47 +14,47 @@ import (
 // extract returns what the rules need from a signal's body.
 func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 	b := body(sig.Body)
-	said := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
+	fields := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
 		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
-	if said.Summary == "" {
-		said.Summary = sig.Title
+	if fields.Summary == "" {
+		fields.Summary = sig.Title
 	}
 	switch sig.Name {
 	case signalbox.NameTaskIncomplete:
-		said.BlockedBy = b.ids("Blocked By")
-		said.Cause = causeOf(b, said.BlockedBy)
-		said.Summary = b.join("Blocker", "Needed", "Progress", "text")
+		fields.BlockedBy = b.ids("Blocked By")
+		fields.Cause = causeOf(b, fields.BlockedBy)
+		fields.Summary = b.join("Blocker", "Needed", "Progress", "text")
 	case signalbox.NameReviewFailed:
-		said.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
+		fields.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
 	case signalbox.NameAuditFailed:
-		said.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "text")
+		fields.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "text")
 	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked:
-		said.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
+		fields.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
 	case signalbox.NameHealthUnhealthy:
-		said.Summary = b.join("Failed Checks", "Issues Found", "text")
+		fields.Summary = b.join("Failed Checks", "Issues Found", "text")
 	case signalbox.NameDivineClarification:
-		said.Summary = b.first("Question", "text")
+		fields.Summary = b.first("Question", "text")
 	case signalbox.NameExpertRequest:
-		said.Expert, said.Request = b.first("Target Agent"), b.first("Request Type")
-		said.Summary = b.first("Context Snapshot", "Delegation Prompt", "text")
+		fields.Expert, fields.Request = b.first("Target Agent"), b.first("Request Type")
+		fields.Summary = b.first("Context Snapshot", "Delegation Prompt", "text")
 	case signalbox.NameExpertCreated:
-		said.Expert, said.Gap, said.Keywords = sig.TaskID, b.first("Gap"), b.words("Keywords")
+		fields.Expert, fields.Gap, fields.Keywords = sig.TaskID, b.first("Gap"), b.words("Keywords")
 	case signalbox.NameFileConflict:
-		said.File = sig.TaskID
+		fields.File = sig.TaskID
 	case signalbox.NameCheckpoint:
-		said.Summary = b.first("Current Activity", "Progress", "text")
-		said.Percent = percent(b.first("Estimated Progress"))
-		if said.Summary == "" {
-			said.Summary = sig.Title
+		fields.Summary = b.first("Current Activity", "Progress", "text")
+		fields.Percent = percent(b.first("Estimated Progress"))
+		if fields.Summary == "" {
+			fields.Summary = sig.Title
 		}
 	case signalbox.NameExpandedSpec:
-		said.Confidence = firstWord(b.first("Confidence"))
+		fields.Confidence = firstWord(b.first("Confidence"))
 		var err error
-		if said.SubTasks, err = c.subTasks(sig.Body); err != nil {
-			return said, err
+		if fields.SubTasks, err = c.subTasks(sig.Body); err != nil {
+			return fields, err
 		}
 	}
-	return said, nil
+	return fields, nil
 }
 
 // subTasks reads the SUB-TASK blocks of a specification and stores each like a task of a plan.

@@ -166,7 +166,7 @@ func isVerdict(sig signalbox.Signal) bool {
 }
 
 // verdict reports whether an interactive agent has sent a valid verdict, and if not, what to record and to tell the agent.
-func (l *listener) verdict() (valid bool, said rules.SignalFields) {
+func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(pending, l.session.role, l.session.work) == "" {
@@ -288,17 +288,17 @@ func (l *listener) stderr() io.Writer { return stderrTail{l} }
 
 type stderrTail struct{ l *listener }
 
-func (c stderrTail) Write(p []byte) (int, error) {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	if c.l.errors.Len() > 2*tailSize {
-		c.l.errors.Next(c.l.errors.Len() - tailSize)
+func (t stderrTail) Write(p []byte) (int, error) {
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	if t.l.errors.Len() > 2*tailSize {
+		t.l.errors.Next(t.l.errors.Len() - tailSize)
 	}
-	c.l.errors.Write(p[max(0, len(p)-tailSize):])
+	t.l.errors.Write(p[max(0, len(p)-tailSize):])
 	return len(p), nil
 }
 
-// finish stores the transcript and decides what the turn said.
+// finish stores the transcript and determines the signal of the turn.
 func (l *listener) finish(t *turn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 // Crews on the same machine coordinate through a register of processes (package agent) and through a lock file for each work
 // item. The ledger alone is not enough: a lease that expired is free at once, but its agent may still be writing.
 
-// lockWork waits until no other session of this machine is at the session's work, and then ends what a killed crew left running.
+// lockWork waits until no other session of this machine works on the session's task, and then ends the agents that a killed crew left
+// running.
 func (s *session) lockWork(ctx context.Context) (*durable.Lock, error) {
 	lock, err := durable.Acquire(ctx, s.crew.lockFile(s.work))
 	if err != nil {

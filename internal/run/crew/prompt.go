@@ -60,7 +60,7 @@ func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir string
 	if err != nil {
 		return nil, err
 	}
-	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.disorder, "\n\n")
+	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
 	custom, err := c.customTemplate(role)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 			d.Answers = append(d.Answers, prompts.Answer{Question: q.Text, Answer: q.Answer})
 		}
 	}
-	d.Experts = matching(experts, d)
+	d.Experts = matchingExperts(experts, d)
 	if e, known := c.box.Config.ExpertNamed(t.Expert); known {
 		d.Instructions = e.Instructions
 	}
@@ -209,8 +209,8 @@ func (c *Crew) signalText(ctx context.Context, digest signalbox.Hash) (string, e
 	return string(text), nil
 }
 
-// matching returns the experts that have a keyword in the task.
-func matching(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {
+// matchingExperts returns the experts that have a keyword in the task.
+func matchingExperts(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {
 	text := strings.ToLower(strings.Join([]string{d.Title, d.Task.Work, d.Task.Notes, d.Specification, strings.Join(d.Task.Criteria, " "), strings.Join(d.Task.Files, " ")}, " "))
 	for _, e := range experts {
 		for _, keyword := range e.Keywords {

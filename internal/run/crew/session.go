@@ -68,7 +68,7 @@ func (s *session) isPermanent(err error) bool {
 		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
-// attempt does the work of the lease while no other session of this machine is at the same work.
+// attempt does the work of the lease. It holds a lock, so that no other session of this machine does the same work.
 func (s *session) attempt(ctx context.Context) error {
 	lock, err := s.lockWork(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
 	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
-	last := lastTurn{conflicts: ws.conflicts, disorder: ws.disorder}
+	last := lastTurn{conflicts: ws.conflicts, cleanupNote: ws.cleanupNote}
 	for {
 		began := time.Now()
 		answer, t, err := s.runTurn(ctx, ws, remaining, last)
@@ -113,7 +113,7 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 	}
 }
 
-// waitUntilUnparked waits until what the agent asked for is there and a slot is free.
+// waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
 func (s *session) waitUntilUnparked(ctx context.Context) error {
 	for {
 		_, err := s.crew.box.Engine.Do(ctx, rules.ResumeSession{Session: s.id, Epoch: s.epoch})

@@ -39,11 +39,11 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 	}
 }
 
-// sign does not stop half-way when the program is told to stop.
+// sign is not interrupted when the program is told to stop.
 func sign(b *box.Box) error { return b.SignAndPublish(context.Background()) }
 
 func signWarning(err error) string {
-	if kept := (*box.PublishError)(nil); errors.As(err, &kept) {
+	if _, unpublished := errors.AsType[*box.PublishError](err); unpublished {
 		return "a checkpoint is signed, but could not be published"
 	}
 	return "events are recorded, but cannot be signed"

@@ -21,8 +21,8 @@ type program interface {
 	CloseInput()
 }
 
-// supervisor waits for a program to end, and ends it when it takes too long, stalls, hangs after its last word, or when the
-// session ends.
+// supervisor waits for a program to end, and ends it when it takes too long, stalls, keeps running after its last signal, or when
+// the session ends.
 type supervisor struct {
 	session  *session
 	program  program
@@ -30,8 +30,8 @@ type supervisor struct {
 	linger   time.Duration
 	exited   chan struct{} // closed when the program has ended
 
-	lingered <-chan time.Time // when it fires, the program is ended, and that is not a failure
-	gaveUp   bool             // the program was ended because it kept sending no valid signal
+	lingerOver <-chan time.Time // when it fires, the program is ended, and that is not a failure
+	gaveUp     bool             // the program was ended because it kept sending no valid signal
 }
 
 func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
@@ -78,8 +78,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
-			sup.lingered = time.After(sup.session.crew.opts.delays.park)
-		case <-sup.lingered:
+			sup.lingerOver = time.After(sup.session.crew.opts.delays.park)
+		case <-sup.lingerOver:
 			sup.program.Stop(config.Grace)
 			return ""
 		}
@@ -90,27 +90,27 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 // one; otherwise the program gets a little time to end.
 func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 	if sup.listener.interactive {
-		if valid, said := sup.listener.verdict(); !valid {
-			return sup.askForSignal(ctx, said)
+		if valid, fields := sup.listener.verdict(); !valid {
+			return sup.askForSignal(ctx, fields)
 		}
 		sup.program.CloseInput()
 	}
-	if sup.linger > 0 && sup.lingered == nil {
-		sup.lingered = time.After(sup.linger)
+	if sup.linger > 0 && sup.lingerOver == nil {
+		sup.lingerOver = time.After(sup.linger)
 	}
 	return ""
 }
 
 // askForSignal asks a running agent for a checkpoint, to see whether it reads its input, and then for its signal. An agent that
 // does not answer in time has failed.
-func (sup *supervisor) askForSignal(ctx context.Context, said rules.SignalFields) rules.FailCause {
+func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFields) rules.FailCause {
 	s := sup.session
 	if s.isLastChance() { // reporting now would end the lease without a record of the turn
 		sup.gaveUp = true
 		sup.program.Stop(s.crew.box.Config.Grace)
 		return ""
 	}
-	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: said})
+	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: fields})
 	if err != nil || !answer.Again { // the report failed, or the lease is lost: this agent must end
 		s.cancel(errLeaseLost)
 		return ""
@@ -134,7 +134,7 @@ func (sup *supervisor) askForSignal(ctx context.Context, said rules.SignalFields
 	for _, sig := range prompts.SignalsFor(s.role, s.work) {
 		lines = append(lines, sig.Line)
 	}
-	sup.program.WriteLine(strings.TrimSpace(said.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
+	sup.program.WriteLine(strings.TrimSpace(fields.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
 	return ""
 }
 

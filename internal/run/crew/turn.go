@@ -19,11 +19,11 @@ import (
 
 // lastTurn is what the next prompt says about the previous turn.
 type lastTurn struct {
-	conflicts []string
-	disorder  string
-	advice    string
-	output    string
-	again     bool
+	conflicts   []string
+	cleanupNote string
+	advice      string
+	output      string
+	again       bool
 }
 
 // turn is the result of one run of an agent's program.
@@ -56,14 +56,14 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	begun, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
+	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
 	t, err := s.runProgram(ctx, command, agent.Fill{
 		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
-		ScratchDir: s.crew.file("tmp"), Env: s.environment(begun.Attempt),
+		ScratchDir: s.crew.file("tmp"), Env: s.environment(started.Attempt),
 	}, remaining)
 	if err != nil {
 		return rules.Answer{}, nil, err

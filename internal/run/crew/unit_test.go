@@ -32,10 +32,10 @@ func TestFalseClaims(t *testing.T) {
 	}{
 		{"", nil},
 		{"| Unit Tests | LOCAL | 0 | pass |\n| unit tests | go 1.26 | -1 | FAIL |\n| lint | local | 2 | FAIL |", nil},
-		{"| lint | local | 0 | PASS |", []string{"lint in local: said PASS (0), is FAIL (2)"}},
-		{"| lint | local | 1 | FAIL |", []string{"lint in local: said FAIL (1), is FAIL (2)"}},
-		{"| lint | | 0 | PASS |", []string{"lint in local: said PASS (0), is FAIL (2)"}},
-		{"| unit tests | | 0 | PASS |", []string{"unit tests in go 1.26: said PASS (0), is FAIL (-1)"}},
+		{"| lint | local | 0 | PASS |", []string{"lint in local: reported PASS (0), was FAIL (2)"}},
+		{"| lint | local | 1 | FAIL |", []string{"lint in local: reported FAIL (1), was FAIL (2)"}},
+		{"| lint | | 0 | PASS |", []string{"lint in local: reported PASS (0), was FAIL (2)"}},
+		{"| unit tests | | 0 | PASS |", []string{"unit tests in go 1.26: reported PASS (0), was FAIL (-1)"}},
 		{"| something else | local | 0 | PASS |", nil},
 	} {
 		text := "READY_FOR_REVIEW: T1\n"

@@ -12,8 +12,8 @@ type sessionWorkspace struct {
 	dir string
 	// conflicts are the files in which the task conflicts with the base branch.
 	conflicts []string
-	// disorder tells the agent what a previous agent left that only an agent can clean up, or "".
-	disorder string
+	// cleanupNote tells the agent what a previous agent left that only an agent can clean up, or "".
+	cleanupNote string
 	// save commits what an author changed.
 	save  func(ctx context.Context, message string) error
 	close func() error
@@ -61,7 +61,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		}
 	}
 	if workspace.NeedsAgent(err) {
-		ws.disorder, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
+		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
 	}
 	if err != nil {
 		return nil, err
