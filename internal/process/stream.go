@@ -33,59 +33,59 @@ func newInputQueue(pipe *os.File, first []byte, interactive bool) *inputQueue {
 	return f
 }
 
-func (f *inputQueue) start() {
-	if f != nil {
-		go f.run()
+func (q *inputQueue) start() {
+	if q != nil {
+		go q.run()
 	}
 }
 
 // run writes the queue and then closes the pipe. A write that fails means that no process reads the pipe.
-func (f *inputQueue) run() {
-	defer f.close()
+func (q *inputQueue) run() {
+	defer q.close()
 	for {
-		f.mu.Lock()
-		for len(f.queue) == 0 && f.open {
-			f.more.Wait()
+		q.mu.Lock()
+		for len(q.queue) == 0 && q.open {
+			q.more.Wait()
 		}
-		if len(f.queue) == 0 {
-			f.mu.Unlock()
+		if len(q.queue) == 0 {
+			q.mu.Unlock()
 			return
 		}
-		next := f.queue[0]
-		f.queue = f.queue[1:]
-		f.mu.Unlock()
-		if _, err := f.pipe.Write(next); err != nil {
+		next := q.queue[0]
+		q.queue = q.queue[1:]
+		q.mu.Unlock()
+		if _, err := q.pipe.Write(next); err != nil {
 			return
 		}
 	}
 }
 
-func (f *inputQueue) add(line string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.open {
+func (q *inputQueue) add(line string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.open {
 		return false
 	}
-	f.queue = append(f.queue, []byte(line+"\n"))
-	f.more.Signal()
+	q.queue = append(q.queue, []byte(line+"\n"))
+	q.more.Signal()
 	return true
 }
 
-func (f *inputQueue) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.open = false
-	f.more.Signal()
+func (q *inputQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = false
+	q.more.Signal()
 }
 
 // close discards the queue and interrupts a blocked write.
-func (f *inputQueue) close() {
-	if f != nil {
-		f.mu.Lock()
-		f.open, f.queue = false, nil
-		f.more.Signal()
-		f.mu.Unlock()
-		f.pipe.Close()
+func (q *inputQueue) close() {
+	if q != nil {
+		q.mu.Lock()
+		q.open, q.queue = false, nil
+		q.more.Signal()
+		q.mu.Unlock()
+		q.pipe.Close()
 	}
 }
 
@@ -102,28 +102,28 @@ func newOutputCopier(pipe *os.File, to io.Writer) *outputCopier {
 }
 
 // run copies until the other end of the pipe is closed. When the deadline passes, it copies what is already in the pipe and stops.
-func (d *outputCopier) run() {
-	defer close(d.done)
-	defer d.pipe.Close()
-	err := d.copy(d.pipe)
+func (c *outputCopier) run() {
+	defer close(c.done)
+	defer c.pipe.Close()
+	err := c.copy(c.pipe)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if err = d.pipe.SetReadDeadline(time.Time{}); err == nil {
-			err = d.copy(io.LimitReader(d.pipe, inPipe(d.pipe)))
+		if err = c.pipe.SetReadDeadline(time.Time{}); err == nil {
+			err = c.copy(io.LimitReader(c.pipe, inPipe(c.pipe)))
 		}
 	}
-	if err != nil && d.err == nil {
-		d.err = fmt.Errorf("read the output: %w", err)
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("read the output: %w", err)
 	}
 }
 
 // copy copies the output. After a failed write it keeps reading, so that the program does not block.
-func (d *outputCopier) copy(from io.Reader) error {
+func (c *outputCopier) copy(from io.Reader) error {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && d.err == nil {
-			if _, failed := d.to.Write(buffer[:n]); failed != nil {
-				d.err = fmt.Errorf("write the output: %w", failed)
+		if n > 0 && c.err == nil {
+			if _, failed := c.to.Write(buffer[:n]); failed != nil {
+				c.err = fmt.Errorf("write the output: %w", failed)
 			}
 		}
 		if errors.Is(err, io.EOF) {

@@ -50,8 +50,8 @@ type Command struct {
 	Linger time.Duration
 }
 
-// Fill has the values for the fields of a Command.
-type Fill struct {
+// Values has the values for the fields of a Command.
+type Values struct {
 	Prompt []byte
 	// Dir is the workspace, in which the program runs.
 	Dir                        string
@@ -64,34 +64,34 @@ type Fill struct {
 }
 
 // Build returns a program that can be started. Its environment is that of this process without signalbox's own variables, then
-// Command.Env, the session, and Fill.Env. The caller sets where the output goes, and calls cleanup, which is never nil, after the
+// Command.Env, the session, and Values.Env. The caller sets where the output goes, and calls cleanup, which is never nil, after the
 // program has ended.
-func (c Command) Build(fill Fill) (spec process.Spec, cleanup func(), err error) {
+func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err error) {
 	cleanup = func() {}
 	if err := c.validate(); err != nil {
 		return process.Spec{}, cleanup, err
 	}
-	spec = process.Spec{Dir: fill.Dir, Interactive: c.Interactive, Env: c.environ()}
-	if fill.Session != "" {
-		spec.Env = append(spec.Env, process.SessionVariable+"="+fill.Session)
+	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ()}
+	if values.Session != "" {
+		spec.Env = append(spec.Env, process.SessionVariable+"="+values.Session)
 	}
-	spec.Env = append(spec.Env, fill.Env...)
+	spec.Env = append(spec.Env, values.Env...)
 
 	var prompt, file string
 	delivery := c.delivery()
 	switch {
 	case delivery == DeliverStdin:
-		spec.Stdin = input(fill.Prompt, c.Interactive)
-	case delivery == DeliverFile, len(fill.Prompt) > maxArgument:
-		if file, err = promptFile(fill); err != nil {
+		spec.Stdin = input(values.Prompt, c.Interactive)
+	case delivery == DeliverFile, len(values.Prompt) > maxArgument:
+		if file, err = promptFile(values); err != nil {
 			return process.Spec{}, cleanup, err
 		}
 		cleanup = func() { os.Remove(file) }
 		prompt = "Your instructions are in the file " + file + ". Read the whole file, then follow it."
 	default:
-		prompt = string(fill.Prompt)
+		prompt = string(values.Prompt)
 	}
-	spec.Argv = c.arguments(fill, prompt, file)
+	spec.Argv = c.arguments(values, prompt, file)
 	return spec, cleanup, nil
 }
 
@@ -105,12 +105,12 @@ func input(prompt []byte, interactive bool) []byte {
 	return text
 }
 
-func promptFile(fill Fill) (string, error) {
-	f, err := os.CreateTemp(fill.ScratchDir, "prompt-*.md") // readable only by its owner
+func promptFile(values Values) (string, error) {
+	f, err := os.CreateTemp(values.ScratchDir, "prompt-*.md") // readable only by its owner
 	if err != nil {
 		return "", fmt.Errorf("write the prompt: %w", err)
 	}
-	_, err = f.Write(fill.Prompt)
+	_, err = f.Write(values.Prompt)
 	if err := errors.Join(err, f.Close()); err != nil {
 		os.Remove(f.Name())
 		return "", fmt.Errorf("write the prompt: %w", err)
@@ -124,11 +124,11 @@ func promptFile(fill Fill) (string, error) {
 }
 
 // arguments fills in Argv. All fields are replaced in one pass, so that braces in a prompt stay unchanged.
-func (c Command) arguments(fill Fill, prompt, file string) (argv []string) {
-	fields := strings.NewReplacer("{prompt}", prompt, "{prompt_file}", file, "{workspace}", fill.Dir, "{role}", fill.Role,
-		"{task}", fill.Task, "{session}", fill.Session, "{model}", fill.Model)
+func (c Command) arguments(values Values, prompt, file string) (argv []string) {
+	fields := strings.NewReplacer("{prompt}", prompt, "{prompt_file}", file, "{workspace}", values.Dir, "{role}", values.Role,
+		"{task}", values.Task, "{session}", values.Session, "{model}", values.Model)
 	for _, argument := range c.Argv {
-		if fill.Model == "" && strings.Contains(argument, "{model}") {
+		if values.Model == "" && strings.Contains(argument, "{model}") {
 			if n := len(argv); argument == "{model}" && n > 1 && strings.HasPrefix(argv[n-1], "-") {
 				argv = argv[:n-1]
 			}
@@ -140,7 +140,7 @@ func (c Command) arguments(fill Fill, prompt, file string) (argv []string) {
 	return argv
 }
 
-// environ returns the environment of the program without what Fill adds.
+// environ returns the environment of the program without what Values adds.
 func (c Command) environ() []string {
 	env := slices.DeleteFunc(process.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

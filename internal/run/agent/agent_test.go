@@ -14,9 +14,9 @@ import (
 	"signalbox/internal/process"
 )
 
-func build(t *testing.T, c Command, fill Fill) process.Spec {
+func build(t *testing.T, c Command, values Values) process.Spec {
 	t.Helper()
-	spec, cleanup, err := c.Build(fill)
+	spec, cleanup, err := c.Build(values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func build(t *testing.T, c Command, fill Fill) process.Spec {
 }
 
 func TestBuild(t *testing.T) {
-	fill := Fill{Prompt: []byte("say {task} and {prompt}\x00"), Dir: "/w", Role: "critic", Task: "t-1", Session: "w-1.2"}
+	values := Values{Prompt: []byte("say {task} and {prompt}\x00"), Dir: "/w", Role: "critic", Task: "t-1", Session: "w-1.2"}
 	for _, tt := range []struct {
 		name  string
 		c     Command
@@ -33,13 +33,13 @@ func TestBuild(t *testing.T) {
 		stdin string
 	}{
 		{"stdin", Command{Argv: []string{"a", "{role}/{task}", "{workspace}", "{session}", "{other}"}},
-			[]string{"a", "critic/t-1", "/w", "w-1.2", "{other}"}, string(fill.Prompt)},
+			[]string{"a", "critic/t-1", "/w", "w-1.2", "{other}"}, string(values.Prompt)},
 		{"argument", Command{Argv: []string{"a", "-p={prompt}"}}, []string{"a", "-p=say {task} and {prompt}\uFFFD"}, ""},
-		{"model", Command{Argv: []string{"{model}", "a", "-m", "{model}", "b", "{model}", "--m={model}"}}, []string{"a", "b"}, string(fill.Prompt)},
-		{"interactive", Command{Argv: []string{"a"}, Interactive: true}, []string{"a"}, string(fill.Prompt) + "\n"},
+		{"model", Command{Argv: []string{"{model}", "a", "-m", "{model}", "b", "{model}", "--m={model}"}}, []string{"a", "b"}, string(values.Prompt)},
+		{"interactive", Command{Argv: []string{"a"}, Interactive: true}, []string{"a"}, string(values.Prompt) + "\n"},
 		{"interactive argument", Command{Argv: []string{"a", "{prompt}"}, Interactive: true}, []string{"a", "say {task} and {prompt}\uFFFD"}, ""},
 	} {
-		spec := build(t, tt.c, fill)
+		spec := build(t, tt.c, values)
 		if diff := cmp.Diff(tt.argv, spec.Argv); diff != "" {
 			t.Errorf("%s: arguments (-want +got):\n%s", tt.name, diff)
 		}
@@ -67,7 +67,7 @@ func TestPromptInAFile(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			spec, cleanup, err := Command{Argv: []string{"a", tt.argument}}.Build(Fill{Prompt: []byte(tt.prompt), ScratchDir: dir})
+			spec, cleanup, err := Command{Argv: []string{"a", tt.argument}}.Build(Values{Prompt: []byte(tt.prompt), ScratchDir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestPromptInAFile(t *testing.T) {
 			}
 		})
 	}
-	if _, cleanup, err := (Command{Argv: []string{"a", "{prompt_file}"}}).Build(Fill{ScratchDir: filepath.Join(t.TempDir(), "gone")}); err == nil || cleanup == nil {
+	if _, cleanup, err := (Command{Argv: []string{"a", "{prompt_file}"}}).Build(Values{ScratchDir: filepath.Join(t.TempDir(), "gone")}); err == nil || cleanup == nil {
 		t.Errorf("a prompt in a missing folder: %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("TAKEN", "away")
 	t.Setenv("KEPT", "yes")
 	c := Command{Argv: []string{"a"}, Env: map[string]string{"TAKEN": "", "B": "2", "A": "1"}}
-	env := build(t, c, Fill{Session: "w-1.1", Env: []string{"SIGNALBOX_TOKEN=its own", "A=9"}}).Env
+	env := build(t, c, Values{Session: "w-1.1", Env: []string{"SIGNALBOX_TOKEN=its own", "A=9"}}).Env
 	tail := []string{"A=1", "B=2", "SIGNALBOX_SESSION=w-1.1", "SIGNALBOX_TOKEN=its own", "A=9"}
 	if diff := cmp.Diff(tail, env[len(env)-len(tail):]); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -123,7 +123,7 @@ func TestInvalidCommands(t *testing.T) {
 		{Command{Argv: []string{"a", "{prompt}"}, Prompt: DeliverStdin}, "passed by stdin"},
 		{Command{Argv: []string{"a", "{prompt_file}"}, Prompt: DeliverStdin}, "passed by stdin"},
 	} {
-		_, _, err := tt.c.Build(Fill{})
+		_, _, err := tt.c.Build(Values{})
 		wantHint(t, err, signalbox.CodeUsage, tt.says, "")
 		wantHint(t, tt.c.Check(), signalbox.CodeUsage, tt.says, "")
 	}

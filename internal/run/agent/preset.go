@@ -69,17 +69,17 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 		c.Env["ANTHROPIC_BASE_URL"] = baseURL
 		c.Env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
 		if os.Getenv("ANTHROPIC_AUTH_TOKEN") == "" {
-			c.needKey("ANTHROPIC_API_KEY")
+			c.setPlaceholderKey("ANTHROPIC_API_KEY")
 		}
 	case "codex":
 		provider := fmt.Sprintf(`{name="signalbox",base_url=%s,wire_api="responses",env_key="OPENAI_API_KEY"}`, strconv.Quote(baseURL))
 		// With plugins it would fetch a list from its vendor's server before it ends, and wait for it.
 		c.Argv = slices.Insert(c.Argv, slices.Index(c.Argv, "-m"), "-c", "model_provider=signalbox", "-c", "model_providers.signalbox="+provider,
 			"-c", "features.plugins=false")
-		c.needKey("OPENAI_API_KEY")
+		c.setPlaceholderKey("OPENAI_API_KEY")
 	case "gemini":
 		c.Env["GOOGLE_GEMINI_BASE_URL"] = baseURL
-		c.needKey("GEMINI_API_KEY")
+		c.setPlaceholderKey("GEMINI_API_KEY")
 		home, err := geminiHome()
 		c.Env["GEMINI_CLI_HOME"] = home
 		return c, err
@@ -91,13 +91,13 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 		c.Env["OPENCODE_CONFIG_CONTENT"] = opencodeConfig(baseURL, model)
 		c.Env["OPENCODE_DISABLE_MODELS_FETCH"] = "1"
 		c.Env["OPENCODE_DISABLE_DEFAULT_PLUGINS"] = "1"
-		c.needKey("OPENAI_API_KEY")
+		c.setPlaceholderKey("OPENAI_API_KEY")
 	}
 	return c, nil
 }
 
-// needKey sets a placeholder key if the environment has none. The configuration's env can override it.
-func (c *Command) needKey(variable string) {
+// setPlaceholderKey sets a placeholder key if the environment has none. The configuration's env can override it.
+func (c *Command) setPlaceholderKey(variable string) {
 	if os.Getenv(variable) != "" {
 		return
 	}

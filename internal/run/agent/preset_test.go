@@ -23,8 +23,8 @@ func TestPresets(t *testing.T) {
 		if !ok {
 			t.Fatalf("there is no preset %s", name)
 		}
-		with := build(t, c, Fill{Prompt: []byte("do it"), Model: "M"})
-		without := build(t, c, Fill{})
+		with := build(t, c, Values{Prompt: []byte("do it"), Model: "M"})
+		without := build(t, c, Values{})
 		if got := strings.Join(with.Argv, " "); got != want[name] {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -94,7 +94,7 @@ func TestPresetsAtAnotherServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(build(t, c, Fill{Model: "M"}).Argv, " "); got != want.argv {
+		if got := strings.Join(build(t, c, Values{Model: "M"}).Argv, " "); got != want.argv {
 			t.Errorf("%s: %s", name, got)
 		}
 		if diff := cmp.Diff(want.env, c.Env); diff != "" {
@@ -146,7 +146,7 @@ func TestOpencodeConfig(t *testing.T) {
 	}
 	// A model is required.
 	c, _ = PresetAt("opencode", "http://127.0.0.1:7/v1", "")
-	if got := strings.Join(build(t, c, Fill{}).Argv, " "); got != "opencode run --format json -m signalbox/default" {
+	if got := strings.Join(build(t, c, Values{}).Argv, " "); got != "opencode run --format json -m signalbox/default" {
 		t.Error(got)
 	}
 }

@@ -25,8 +25,8 @@ import (
 // the agents that it started. The system releases the lock when the process dies, so a file that is not locked belongs to a process
 // that is gone. Nothing here must survive a power failure, because agents do not either.
 
-// suffix is the file name suffix of an owner's file.
-const suffix = ".owner"
+// ownerSuffix is the file name suffix of an owner's file.
+const ownerSuffix = ".owner"
 
 // Owner is the entry of this process in the register. It is safe for concurrent use.
 type Owner struct {
@@ -55,7 +55,7 @@ func Join(dir string) (*Owner, error) {
 		random := make([]byte, 6)
 		rand.Read(random) // never fails
 		id := "w-" + hex.EncodeToString(random)
-		name := filepath.Join(dir, id+suffix)
+		name := filepath.Join(dir, id+ownerSuffix)
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -153,7 +153,7 @@ func ReapOrphans(dir string, grace time.Duration, release func(owner string) err
 	}
 	var errs []error
 	for _, file := range entries {
-		owner, ok := strings.CutSuffix(file.Name(), suffix)
+		owner, ok := strings.CutSuffix(file.Name(), ownerSuffix)
 		if !ok {
 			continue
 		}
@@ -173,7 +173,7 @@ func Empty(dir string) (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("read the register: %w", err)
 	}
-	return !slices.ContainsFunc(entries, func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), suffix) }), nil
+	return !slices.ContainsFunc(entries, func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), ownerSuffix) }), nil
 }
 
 // reapOwner reaps one owner while holding its lock, so that only one process does it at a time. It does not release anything before all
@@ -194,7 +194,7 @@ func reapOwner(name string, end func(map[string][]process.ID) (int, error), rele
 	if err != nil {
 		return 0, err
 	}
-	ended, err = end(running(text))
+	ended, err = end(parseOwner(text))
 	if err == nil {
 		err = release()
 	}
@@ -246,8 +246,9 @@ func endSession(session string, ids []process.ID, grace time.Duration) (ended in
 	return ended, err
 }
 
-// running parses an owner's file. An incomplete line belongs to an agent that never ran, because Add did not return.
-func running(text []byte) map[string][]process.ID {
+// parseOwner returns the running agents in an owner's file, by session. An incomplete line belongs to an agent that
+// never ran, because Add did not return.
+func parseOwner(text []byte) map[string][]process.ID {
 	agents := map[string][]process.ID{}
 	for line := range bytes.Lines(text) {
 		var e entry
@@ -264,7 +265,7 @@ func running(text []byte) map[string][]process.ID {
 
 // WaitForExit waits until an owner has left the register or is gone. It returns at once if there is no such owner on this machine.
 func WaitForExit(dir, owner string) {
-	file, err := os.OpenFile(filepath.Join(dir, owner+suffix), os.O_RDWR, 0)
+	file, err := os.OpenFile(filepath.Join(dir, owner+ownerSuffix), os.O_RDWR, 0)
 	if err != nil {
 		return
 	}

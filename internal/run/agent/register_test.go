@@ -55,7 +55,7 @@ func own(dir string) error {
 	r := report{Owner: owner.ID()}
 	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`, `setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000`} {
 		session := fmt.Sprintf("%s.%d", owner.ID(), i)
-		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Fill{Session: session})
+		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Values{Session: session})
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func TestReapOrphans(t *testing.T) {
 	if diff := cmp.Diff([]string{other.Owner, other.Owner}, released); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{mine.ID() + suffix}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{mine.ID() + ownerSuffix}, files(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if err := mine.Leave(); err != nil || files(t, dir) != nil {
@@ -303,7 +303,7 @@ func TestOwnersFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A process that is killed while it writes leaves an incomplete line.
-		if diff := cmp.Diff(want, running(append(text, `{"session":"s.9","pi`...))); diff != "" {
+		if diff := cmp.Diff(want, parseOwner(append(text, `{"session":"s.9","pi`...))); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
 	}

@@ -61,7 +61,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
-	t, err := s.runProgram(ctx, command, agent.Fill{
+	t, err := s.runProgram(ctx, command, agent.Values{
 		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
 		ScratchDir: s.crew.file("tmp"), Env: s.environment(started.Attempt),
 	}, remaining)
@@ -94,11 +94,11 @@ func (s *session) environment(attempt int) []string {
 }
 
 // runProgram starts the program, listens to it, and returns when it has ended.
-func (s *session) runProgram(ctx context.Context, command agent.Command, fill agent.Fill, remaining time.Duration) (*turn, error) {
+func (s *session) runProgram(ctx context.Context, command agent.Command, values agent.Values, remaining time.Duration) (*turn, error) {
 	if command.Interactive {
-		fill.Prompt = dotTerminated(fill.Prompt)
+		values.Prompt = dotTerminated(values.Prompt)
 	}
-	spec, cleanup, err := command.Build(fill)
+	spec, cleanup, err := command.Build(values)
 	defer cleanup()
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
-		return nil, invalid(role, err)
+		return nil, templateError(role, err)
 	}
 	return b.Bytes(), nil
 }
@@ -100,12 +100,12 @@ func parse(role signalbox.Role, custom string) (*template.Template, error) {
 		custom = string(builtIn)
 	}
 	if t, err = t.Parse(custom); err != nil {
-		return nil, invalid(role, err)
+		return nil, templateError(role, err)
 	}
 	return t, nil
 }
 
-func invalid(role signalbox.Role, err error) error {
+func templateError(role signalbox.Role, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w", role, err),
 		Hint: "fix the template; docs/prompts-reference.md lists its fields and parts"}
 }
