@@ -96,7 +96,7 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:
-		d.giveUpRequest(h, text)
+		d.failRequest(h, text)
 	case KindRemediation:
 		d.block(h, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
 		d.release(h, string(cause))
@@ -150,10 +150,10 @@ func (d *decider) askBudget(h report) {
 		budget = p.Task
 	}
 	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
-	if what := budget.spent(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
+	if what := budget.exhausted(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
 		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Continue with the same amount again?", what, h.w.ID)
 	}
-	if what := p.Run.spent(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runOnHold() {
+	if what := p.Run.exhausted(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runOnHold() {
 		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Continue with the same amount again?", what)
 	}
 }

@@ -54,12 +54,12 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case BlockerAdded:
 		t.Counts.Waits = b.Count
 		for _, id := range b.On {
-			t.Waits = with(t.Waits, id)
+			t.Waits = appendUnique(t.Waits, id)
 		}
 	case TaskExpanded:
 		t.Specification = b.Body
 		for _, id := range b.SubTasks {
-			t.Waits = with(t.Waits, id)
+			t.Waits = appendUnique(t.Waits, id)
 		}
 	case MergeRequested:
 		t.Audited = true
@@ -127,7 +127,7 @@ func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 			t.Claimed = b.Body
 		}
 		if t.Timeouts[w.Lease.Role] > 0 {
-			t.Timeouts = incremented(t.Timeouts, w.Lease.Role)
+			t.Timeouts = cloneCounts(t.Timeouts)
 			delete(t.Timeouts, w.Lease.Role)
 		}
 	})

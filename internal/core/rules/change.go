@@ -64,7 +64,7 @@ func (s *State) changeWork(id string, change func(*Work)) {
 	})
 }
 
-// reindex updates the indexes for a work item that changed. A nil old was added, a nil changed is removed.
+// reindex updates the indexes for a work item that changed. old is nil if it was added, changed is nil if it was removed.
 func (s *State) reindex(i int, old, changed *Work) {
 	if old != nil && old.Lease != nil {
 		delete(s.leased, old.Lease.Epoch)

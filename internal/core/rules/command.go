@@ -116,13 +116,3 @@ func checkIDs(pairs ...string) error {
 	}
 	return nil
 }
-
-// firstError returns the first error that is not nil.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -23,11 +23,12 @@ type delivery struct {
 	// Failing are the checks that failed on the base in the last baseline.
 	Failing []string `json:"failing,omitempty"`
 	// Remediations, Requests and Baselines are the numbers of the last remediation, request to an expert and baseline.
-	Remediations int   `json:"remediations,omitempty"`
-	Requests     int   `json:"requests,omitempty"`
-	Baselines    int   `json:"baselines,omitempty"`
-	Orders       int   `json:"orders,omitempty"`
-	Spent        Spent `json:"spent,omitzero"`
+	Remediations int `json:"remediations,omitempty"`
+	Requests     int `json:"requests,omitempty"`
+	Baselines    int `json:"baselines,omitempty"`
+	// Orders is the Order of the next task that is added.
+	Orders int   `json:"orders,omitempty"`
+	Spent  Spent `json:"spent,omitzero"`
 	// Granted is what was already spent when the human last extended the budget of the run.
 	Granted   Spent  `json:"granted,omitzero"`
 	Paused    bool   `json:"paused,omitempty"`

@@ -97,7 +97,7 @@ func TestFileConflictsDoNotFlood(t *testing.T) {
 			b.try(ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict", Named: "x", Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
 		}
 	}
-	if n := len(b.log) - before; n > 2*maxOverlaps+3 {
+	if n := len(b.log) - before; n > 2*maxFileRequests+3 {
 		t.Errorf("%d events", n)
 	}
 }

@@ -338,7 +338,7 @@ func (c *company) replan() {
 		gone := c.tasks[i].ID
 		c.tasks = slices.Delete(slices.Clone(c.tasks), i, i+1)
 		for j := range c.tasks {
-			c.tasks[j].BlockedBy = without(c.tasks[j].BlockedBy, gone)
+			c.tasks[j].BlockedBy = remove(c.tasks[j].BlockedBy, gone)
 		}
 	case "change":
 		all := c.tasks

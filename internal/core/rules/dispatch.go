@@ -37,7 +37,7 @@ func (c Dispatch) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := firstError(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
+	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
 		return err
 	}
 	if _, known := d.s.Session(c.Session); known {
@@ -77,7 +77,7 @@ func (s *State) owners(files []string) []string {
 	var owners []string
 	for _, file := range files {
 		if owner, held := s.locks[file]; held {
-			owners = with(owners, owner)
+			owners = appendUnique(owners, owner)
 		}
 	}
 	return owners

@@ -58,9 +58,9 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 			w, known := s.Work(blocker)
 			switch {
 			case names[blocker] != "":
-				sub.BlockedBy = with(sub.BlockedBy, names[blocker])
+				sub.BlockedBy = appendUnique(sub.BlockedBy, names[blocker])
 			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != parent && !s.waitsFor(w, parent):
-				sub.BlockedBy = with(sub.BlockedBy, blocker)
+				sub.BlockedBy = appendUnique(sub.BlockedBy, blocker)
 			default:
 				return nil, "sub-task '" + sanitize(t.ID, 64) + "' cannot wait for '" + sanitize(blocker, 64) + "'"
 			}

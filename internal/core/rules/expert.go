@@ -46,11 +46,11 @@ func (d *decider) deliverToRequestingAgent(h report) {
 }
 
 func (d *decider) escalateToDivine(h report) {
-	d.giveUpRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
+	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
 }
 
-// giveUpRequest ends a request without advice, and asks the human instead.
-func (d *decider) giveUpRequest(h report, why string) {
+// failRequest ends a request without advice, and asks the human instead.
+func (d *decider) failRequest(h report, why string) {
 	d.move(h, signalbox.PhaseCompleted)
 	d.release(h, h.Signal)
 	asker, _ := d.s.Work(h.w.Task.Asker)
@@ -74,7 +74,7 @@ func (d *decider) giveUpRequest(h report, why string) {
 func (d *decider) registerExpert(h report) {
 	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
-		d.giveUpRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q", h.w.Task.Asker, name))
+		d.failRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q", h.w.Task.Asker, name))
 		return
 	}
 	var keywords []string

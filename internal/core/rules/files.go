@@ -25,21 +25,21 @@ func (d *decider) queueOrCoordinate(h report) {
 	d.recordFor(h, OverlapNoted{File: file})
 }
 
-// maxOverlaps is how many undeclared files a task may ask for.
-const maxOverlaps = 50
+// maxFileRequests is how many undeclared files a task can ask for.
+const maxFileRequests = 50
 
 // fileRequested reports whether a signal asks for a file that the task has or asked for before, and whether the task has
 // asked for too many files. Both limit what an agent can write to the ledger.
-func (s *State) fileRequested(h report) (known, many bool) {
+func (s *State) fileRequested(h report) (requested, tooMany bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
 	}
 	file, t := cleanFile(h.Fields.File), h.w.Task
 	if s.delivery.Policy.Shared {
-		return slices.Contains(t.Locks, file), len(t.Locks) >= maxOverlaps
+		return slices.Contains(t.Locks, file), len(t.Locks) >= maxFileRequests
 	}
-	known = slices.ContainsFunc(t.Overlaps, func(note string) bool { return note == file || strings.HasPrefix(note, file+" (also ") })
-	return known, len(t.Overlaps) >= maxOverlaps
+	requested = slices.ContainsFunc(t.Overlaps, func(note string) bool { return note == file || strings.HasPrefix(note, file+" (also ") })
+	return requested, len(t.Overlaps) >= maxFileRequests
 }
 
 func (d *decider) lockOrWait(h report, file string) {
@@ -130,7 +130,7 @@ func (s *State) applyFiles(e *signalbox.Event, body body) {
 		if b.With != "" {
 			note += " (also " + b.With + ")"
 		}
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = with(t.Overlaps, note) })
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, note) })
 	}
 }
 

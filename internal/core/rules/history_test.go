@@ -58,8 +58,8 @@ type completed = signalbox.AgentSessionCompleted
 
 const (
 	disagrees = "its fields do not agree with the work"
-	unsaid    = "there is no such session, or nothing was said"
-	runOut    = "the lease has run out"
+	unsaid    = "there is no such session, or the count is not positive"
+	runOut    = "the lease has expired"
 	notHolder = "the session does not hold the work"
 )
 
@@ -75,8 +75,8 @@ func impossibleGrants(b *box) []impossible {
 		{"a repetition", altered(b.possible(), func(e *signalbox.Event) { e.Seq-- }), "it follows event 18"},
 		{"earlier", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "it is earlier than the event before it"},
 		{"too late", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }), "2326-03-01 is not between 1970 and 2242"},
-		{"a second box", b.event("", "", BoxOpened{"box-2", 1}), "a log begins with BoxOpened, and has it once"},
-		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work is already there"},
+		{"a second box", b.event("", "", BoxOpened{"box-2", 1}), "a log has BoxOpened once, as its first event"},
+		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work already exists"},
 		{"work in COMPLETED", b.event("new", "", WorkOpened{"", "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
 		{"work in BLOCKED", b.event("new", "", WorkOpened{"", "BLOCKED"}), `work cannot start in phase "BLOCKED"`},
 		{"work in no phase", b.event("new", "", WorkOpened{"", "SHIPPED"}), `work cannot start in phase "SHIPPED"`},
@@ -95,8 +95,8 @@ func impossibleGrants(b *box) []impossible {
 		{"lease without a session", b.granted("free", "", "critic", hour), "an id must not be empty"},
 		{"lease of no actor", altered(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
 		{"lease without an id", b.event("free", "S3", LeaseGranted{"", "critic", hour}), "an id must not be empty"},
-		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would live for 0s"},
-		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)), "the lease would live for 25h0m0s"},
+		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would last 0s"},
+		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)), "the lease would last 25h0m0s"},
 	}
 }
 
@@ -106,7 +106,7 @@ func impossibleMoves(b *box) []impossible {
 	return []impossible{
 		{"renewed to shorten", b.event("held", "S", LeaseRenewed{4, b.now.Add(time.Minute)}), "it does not extend the lease"},
 		{"renewed to the same", b.event("held", "S", LeaseRenewed{4, t0.Add(15 * time.Minute)}), "it does not extend the lease"},
-		{"renewed for ever", b.event("held", "S", LeaseRenewed{4, b.now.Add(25 * time.Hour)}), "the lease would live for 25h0m0s"},
+		{"renewed for ever", b.event("held", "S", LeaseRenewed{4, b.now.Add(25 * time.Hour)}), "the lease would last 25h0m0s"},
 		{"renewed by another", b.event("held", "S2", LeaseRenewed{4, hour}), notLive(4)},
 		{"renewed under other", b.event("held", "S", LeaseRenewed{3, hour}), notLive(3)},
 		{"renewed and free", b.event("free", "S", LeaseRenewed{4, hour}), notLive(4)},
@@ -114,7 +114,7 @@ func impossibleMoves(b *box) []impossible {
 		{"released and free", b.event("free", "S", LeaseReleased{4, ""}), notLive(4)},
 		{"released by another", b.event("held", "S2", LeaseReleased{4, ""}), notLive(4)},
 		{"released too late", b.late(b.event("held", "S", LeaseReleased{4, ""})), runOut},
-		{"expired too early", altered(b.late(b.event("held", "S", LeaseExpired{4})), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "the lease has not run out"},
+		{"expired too early", altered(b.late(b.event("held", "S", LeaseExpired{4})), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "the lease has not expired"},
 		{"expired under other", b.late(b.event("held", "S", LeaseExpired{5})), notLive(5)},
 		{"expired and free", b.late(b.event("free", "S", LeaseExpired{4})), notLive(4)},
 		{"heard under other", b.event("held", "S", SignalHeard{Epoch: 3}), notLive(3)},
@@ -179,7 +179,7 @@ func TestImpossibleEvents(t *testing.T) {
 // The beginning of a log is BoxOpened, with an id and a version.
 func TestImpossibleBeginnings(t *testing.T) {
 	for fault, data := range map[string]body{
-		"a log begins with BoxOpened, and has it once": WorkOpened{"", "DRAFT"},
+		"a log has BoxOpened once, as its first event": WorkOpened{"", "DRAFT"},
 		"there are no rules of version 0":              BoxOpened{"box-1", 0},
 		"there are no rules of version -1":             BoxOpened{"box-1", -1},
 		"an id must not be empty":                      BoxOpened{"", 1},

@@ -7,7 +7,7 @@ import (
 	"signalbox"
 )
 
-// reindexTask updates the indexes for planned work that changed. A nil old was added, a nil changed is removed.
+// reindexTask updates the indexes for planned work that changed. old is nil if it was added, changed is nil if it was removed.
 func (s *State) reindexTask(i int, old, changed *Work) {
 	var before, after Task
 	if old != nil && old.Task != nil {
@@ -52,6 +52,7 @@ func (s *State) count(w *Work, n int) {
 	}
 }
 
+// refreshReady updates whether the work at index i can start. w is nil if it was removed.
 func (s *State) refreshReady(i int, w *Work) {
 	for n := range s.ready {
 		s.ready[n].remove(i)
@@ -79,12 +80,16 @@ func (s *State) downstreamCounts() []int {
 		return s.downstream
 	}
 	below := make([]bitset, len(s.works))
-	state := make([]byte, len(s.works)) // 1 is being visited, 2 is done
+	const (
+		visiting = iota + 1
+		visited
+	)
+	state := make([]byte, len(s.works))
 	var visit func(i int)
 	visit = func(i int) {
-		state[i] = 1
+		state[i] = visiting
 		for _, dependent := range s.dependents[s.works[i].ID] {
-			if dependent >= len(s.works) || s.works[dependent].Task == nil || !slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) || state[dependent] == 1 {
+			if dependent >= len(s.works) || s.works[dependent].Task == nil || !slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) || state[dependent] == visiting {
 				continue
 			}
 			if state[dependent] == 0 {
@@ -93,7 +98,7 @@ func (s *State) downstreamCounts() []int {
 			below[i].add(dependent)
 			below[i].union(below[dependent])
 		}
-		state[i] = 2
+		state[i] = visited
 	}
 	s.downstream = make([]int, len(s.works))
 	for i := range s.works {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ func (c Claim) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := firstError(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
+	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
 		return err
 	}
 	if session, known := d.s.Session(c.Session); known && (session.Role != c.Role || session.Actor != c.Actor) {
@@ -34,7 +35,7 @@ func (c Claim) decide(d *decider) error {
 	if lease := d.liveLease(w); lease != nil {
 		return c.held(d, w, lease)
 	}
-	if err := d.s.checkDue(w); err != nil {
+	if err := d.s.checkCanStart(w); err != nil {
 		return err
 	}
 	if may := w.claimableBy(); may == "" {
@@ -47,8 +48,8 @@ func (c Claim) decide(d *decider) error {
 	return nil
 }
 
-// checkDue refuses a claim by hand of planned work that cannot start yet.
-func (s *State) checkDue(w *Work) error {
+// checkCanStart refuses a claim by hand of planned work that cannot start yet.
+func (s *State) checkCanStart(w *Work) error {
 	if w.Task == nil || s.canStart(w) || w.claimableBy() == "" {
 		return nil
 	}
@@ -173,7 +174,7 @@ func (c Release) decide(d *decider) error {
 }
 
 func (c Release) byOperator(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
 		return err
 	}
 	w, err := d.work(c.Work)
@@ -252,14 +253,14 @@ func checkTTL(ttl time.Duration) error {
 }
 
 func checkRole(role signalbox.Role) error {
-	var may []string
+	var roles []string
 	for _, phase := range phases {
-		if r := string(phase.ClaimableBy()); r != "" && !slices.Contains(may, r) {
-			may = append(may, r)
+		if r := string(phase.ClaimableBy()); r != "" && !slices.Contains(roles, r) {
+			roles = append(roles, r)
 		}
 	}
-	if !slices.Contains(may, string(role)) {
-		return refusef(signalbox.CodeUsage, "these roles can: "+strings.Join(may, ", "), "role '%s' cannot claim work", role)
+	if !slices.Contains(roles, string(role)) {
+		return refusef(signalbox.CodeUsage, "these roles can: "+strings.Join(roles, ", "), "role '%s' cannot claim work", role)
 	}
 	return nil
 }

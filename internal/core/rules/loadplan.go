@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -48,7 +49,7 @@ const (
 )
 
 func (c LoadPlan) decide(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), c.check(d.s)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), c.check(d.s)); err != nil {
 		return err
 	}
 	change := &PlanChange{}
@@ -191,7 +192,7 @@ func (c LoadPlan) check(s *State) error {
 	}
 	ids, common, unfinished := map[string]bool{}, false, []string(nil)
 	for _, t := range c.Tasks {
-		if err := firstError(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
+		if err := cmp.Or(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
 			return err
 		}
 		if ids[t.ID] || isReservedID(t.ID) {
@@ -244,7 +245,7 @@ func (s *State) applyPlan(e *signalbox.Event, body body) {
 		s.delivery.Plan, s.delivery.PlanName, s.delivery.Loading = b.Plan, b.Name, true
 	case PlanLoaded:
 		s.delivery.Loading = false
-		s.breakWaits()
+		s.removeCircularWaits()
 	case TaskPlanned:
 		s.addTask(e, b)
 	case TaskReplanned:
@@ -254,15 +255,15 @@ func (s *State) applyPlan(e *signalbox.Event, body body) {
 	}
 }
 
-// breakWaits removes blockers that agents named and that depend on the waiting task in the new plan.
-func (s *State) breakWaits() {
+// removeCircularWaits removes blockers that agents named and that, in the new plan, depend on the waiting task.
+func (s *State) removeCircularWaits() {
 	for _, w := range s.works {
 		if w.Task == nil {
 			continue
 		}
 		for _, id := range w.Task.Waits {
 			if b, known := s.Work(id); known && s.waitsFor(b, w.ID) {
-				s.changeTask(w.ID, func(_ *Work, t *Task) { t.Waits = without(t.Waits, id) })
+				s.changeTask(w.ID, func(_ *Work, t *Task) { t.Waits = remove(t.Waits, id) })
 			}
 		}
 	}

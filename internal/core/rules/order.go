@@ -1,6 +1,10 @@
 package rules
 
-import "signalbox"
+import (
+	"cmp"
+
+	"signalbox"
+)
 
 // Order is a command of the operator about a task, or about the whole run if Work is "".
 type Order struct {
@@ -21,7 +25,7 @@ const (
 )
 
 func (c Order) decide(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), checkText("reason", c.Reason)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("reason", c.Reason)); err != nil {
 		return err
 	}
 	if c.Work == "" {
@@ -52,7 +56,7 @@ func (c Order) decide(d *decider) error {
 		}
 	case OrderCancel:
 		if d.answer.Repeated = w.Task.Cancelled != ""; !d.answer.Repeated {
-			d.cancel(w, c.Actor, defaultTo(c.Reason, "cancelled by "+c.Actor))
+			d.cancel(w, c.Actor, cmp.Or(c.Reason, "cancelled by "+c.Actor))
 			if w.Task.Kind == KindRemediation {
 				d.endRemediation(w, c.Actor)
 			}
@@ -103,7 +107,7 @@ func (c Order) run(d *decider) error {
 		}
 	case OrderCancel:
 		if d.answer.Repeated = s.Cancelled != ""; s.Cancelled == "" {
-			d.answer.Seq = d.record("", "", c.Actor, Cancelled{defaultTo(c.Reason, "cancelled by "+c.Actor)})
+			d.answer.Seq = d.record("", "", c.Actor, Cancelled{cmp.Or(c.Reason, "cancelled by "+c.Actor)})
 			for _, w := range d.s.works {
 				if w.Task != nil && d.liveLease(w) != nil {
 					d.revokeLease(w, c.Actor, "the run is cancelled")
@@ -133,13 +137,6 @@ func (c Order) run(d *decider) error {
 
 func (c Order) unknown() error {
 	return refusef(signalbox.CodeUsage, "the orders are pause, resume, cancel, retry and approve", "there is no order %q", c.What)
-}
-
-func defaultTo(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 func (d *decider) revokeLease(w *Work, actor, reason string) {

@@ -75,14 +75,14 @@ type Budget struct {
 // IsZero reports whether nothing is limited.
 func (b Budget) IsZero() bool { return b == Budget{} }
 
-// spent returns which part of the budget is used up, "" if none is.
-func (b Budget) spent(u Spent) string {
+// exhausted returns which part of the budget is used up, "" if none is.
+func (b Budget) exhausted(s Spent) string {
 	switch {
-	case b.Tokens > 0 && u.Tokens >= b.Tokens:
+	case b.Tokens > 0 && s.Tokens >= b.Tokens:
 		return "tokens"
-	case b.CostMicros > 0 && u.CostMicros >= b.CostMicros:
+	case b.CostMicros > 0 && s.CostMicros >= b.CostMicros:
 		return "cost"
-	case b.Time > 0 && u.Time >= b.Time:
+	case b.Time > 0 && s.Time >= b.Time:
 		return "time"
 	}
 	return ""
@@ -95,12 +95,12 @@ type Spent struct {
 	Time       time.Duration `json:"time,omitempty"`
 }
 
-func (u Spent) plus(v Spent) Spent {
-	return Spent{u.Tokens + v.Tokens, u.CostMicros + v.CostMicros, u.Time + v.Time}
+func (s Spent) plus(other Spent) Spent {
+	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time}
 }
 
-func (u Spent) minus(v Spent) Spent {
-	return Spent{u.Tokens - v.Tokens, u.CostMicros - v.CostMicros, u.Time - v.Time}
+func (s Spent) minus(other Spent) Spent {
+	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time}
 }
 
 func (p *Policy) slots(role signalbox.Role) int {

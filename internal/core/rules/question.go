@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func (s *State) Question(id string) (*Question, bool) {
 type AnswerQuestion struct{ Question, Answer, Actor string }
 
 func (c AnswerQuestion) decide(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), requireAnswer(c.Answer)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireAnswer(c.Answer)); err != nil {
 		return err
 	}
 	q, known := d.s.Question(c.Question)
@@ -129,7 +130,7 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 
 // unblock returns work to the phase it was blocked in, unless it waits for another answer or a remediation.
 func (d *decider) unblock(w *Work, actor, question string) {
-	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(without(w.Task.Questions, question)) == 0 {
+	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(remove(w.Task.Questions, question)) == 0 {
 		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
 		d.answer.Phase = w.BlockedFrom
 	}
@@ -156,7 +157,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq}
 		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
 		if e.Work != "" {
-			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = with(t.Questions, b.Question) })
+			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = appendUnique(t.Questions, b.Question) })
 		}
 	case QuestionAnswered:
 		s.delivery.Questions = slices.Clone(s.delivery.Questions)
@@ -173,9 +174,9 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			return
 		}
 		s.changeTask(e.Work, func(_ *Work, t *Task) {
-			t.Questions = without(t.Questions, b.Question)
+			t.Questions = remove(t.Questions, b.Question)
 			if !b.Withdrawn {
-				t.Answers = with(t.Answers, b.Question)
+				t.Answers = appendUnique(t.Answers, b.Question)
 				t.resetCounts()
 				if q, _ := s.Question(b.Question); q.Kind == AskedBudget {
 					t.Granted = t.Spent
@@ -190,11 +191,11 @@ func (t *Task) resetCounts() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil,
 
 // sanitizeAll sanitizes names that an agent wrote.
 func sanitizeAll(texts []string) []string {
-	var clipped []string
+	var clean []string
 	for _, text := range texts {
-		clipped = append(clipped, sanitize(text, 1000))
+		clean = append(clean, sanitize(text, 1000))
 	}
-	return clipped
+	return clean
 }
 
 // sanitize makes text that an agent wrote safe for an event: valid UTF-8 without control characters, at most n bytes, not

@@ -6,8 +6,8 @@ import (
 	"signalbox"
 )
 
-// maxRemedies is how many remediations a task can request before the human is asked.
-const maxRemedies = 3
+// maxRemediations is how many remediations a task can request before the human is asked.
+const maxRemediations = 3
 
 func (d *decider) enterRemediation(h report) {
 	d.requestRemediation(h, h.Fields.Summary)
@@ -16,7 +16,7 @@ func (d *decider) enterRemediation(h report) {
 
 // requestRemediation blocks a task until a remediation is over: the one in progress, or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
-	if n := h.w.Task.Counts.Remedies; n >= maxRemedies {
+	if n := h.w.Task.Counts.Remedies; n >= maxRemediations {
 		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
 		return
 	}
@@ -93,7 +93,7 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 
 // closeRemediation ends a remediation because the human declared the base healthy.
 func (d *decider) closeRemediation(w *Work, actor, question string) {
-	for _, other := range without(w.Task.Questions, question) {
+	for _, other := range remove(w.Task.Questions, question) {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: other, Withdrawn: true})
 	}
 	d.record(w.ID, "", actor, Merged{})

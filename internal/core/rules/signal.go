@@ -127,12 +127,12 @@ func (c ReportSignal) decide(d *decider) error {
 		d.askBudget(h)
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "send only the signals in the prompt, about the task in the prompt")
 	}
-	switch known, many := d.s.fileRequested(h); {
-	case h.tooSoon(d.at) || known:
+	switch requested, tooMany := d.s.fileRequested(h); {
+	case h.tooSoon(d.at) || requested:
 		d.answer.Repeated = true
 		return nil
-	case many:
-		sent.reason, sent.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxOverlaps)
+	case tooMany:
+		sent.reason, sent.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxFileRequests)
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
@@ -284,7 +284,7 @@ func (d *decider) logAndFillSlots(h report) {
 	}
 	count := t.Counts.Incompletes + 1
 	d.recordFor(h, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText), h.Body})
-	blockers := d.s.mayWaitFor(h.w, h.Fields.BlockedBy)
+	blockers := d.s.validBlockers(h.w, h.Fields.BlockedBy)
 	switch {
 	case h.Fields.Cause == CauseInfrastructure:
 		d.requestRemediation(h, h.Fields.Summary)
@@ -316,16 +316,16 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// mayWaitFor returns the ids that a task can wait for: open tasks that do not wait for it themselves.
-func (s *State) mayWaitFor(w *Work, ids []string) []string {
-	var may []string
+// validBlockers returns those of the ids that a task can wait for: open tasks that do not wait for it themselves.
+func (s *State) validBlockers(w *Work, ids []string) []string {
+	var valid []string
 	for _, id := range ids {
 		b, known := s.Work(id)
 		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && id != w.ID && !s.waitsFor(b, w.ID) {
-			may = with(may, id)
+			valid = appendUnique(valid, id)
 		}
 	}
-	return may
+	return valid
 }
 
 // waitsFor reports whether w depends on the work with the given id, directly or indirectly.

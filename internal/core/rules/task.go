@@ -224,16 +224,22 @@ func (s *State) changeTask(id string, change func(*Work, *Task)) {
 
 // incremented returns a copy of counts with one more for the role.
 func incremented(counts map[signalbox.Role]int, role signalbox.Role) map[signalbox.Role]int {
-	more := make(map[signalbox.Role]int, len(counts)+1)
-	for r, n := range counts {
-		more[r] = n
-	}
+	more := cloneCounts(counts)
 	more[role]++
 	return more
 }
 
-// without returns a copy of list without item.
-func without(list []string, item string) []string {
+// cloneCounts does what maps.Clone does; this package does not import maps, which has iterators in random order.
+func cloneCounts(counts map[signalbox.Role]int) map[signalbox.Role]int {
+	clone := make(map[signalbox.Role]int, len(counts)+1)
+	for role, n := range counts {
+		clone[role] = n
+	}
+	return clone
+}
+
+// remove returns a copy of list without item, nil if nothing is left.
+func remove(list []string, item string) []string {
 	kept := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == item })
 	if len(kept) == 0 {
 		return nil
@@ -241,8 +247,8 @@ func without(list []string, item string) []string {
 	return kept
 }
 
-// with returns list with item appended, unless it contains it already.
-func with(list []string, item string) []string {
+// appendUnique returns list with item appended, unless it contains it already.
+func appendUnique(list []string, item string) []string {
 	if slices.Contains(list, item) {
 		return list
 	}

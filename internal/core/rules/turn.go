@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -24,7 +25,7 @@ type ReportTurnSignal struct {
 }
 
 func (c ReportTurnSignal) decide(d *decider) error {
-	if err := firstError(checkIDs("run", c.Run, "actor", c.Actor), c.check()); err != nil {
+	if err := cmp.Or(checkIDs("run", c.Run, "actor", c.Actor), c.check()); err != nil {
 		return err
 	}
 	if i, known := d.s.turnIndex[c.Run]; known {

@@ -21,7 +21,7 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 		return timeFault(e.Time)
 	}
 	if _, opens := body.(BoxOpened); opens != (s.seq == 0) {
-		return "a log begins with BoxOpened, and has it once"
+		return "a log has BoxOpened once, as its first event"
 	}
 	switch b := body.(type) {
 	case BoxOpened:
@@ -48,7 +48,7 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 		}
 	case SignalRefused:
 		if _, known := s.Session(e.Session); !known || b.Count < 1 {
-			return "there is no such session, or nothing was said"
+			return "there is no such session, or the count is not positive"
 		}
 		return ""
 	}
@@ -61,7 +61,7 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 
 func (s *State) openFault(e *signalbox.Event, b WorkOpened) string {
 	if _, exists := s.Work(e.Work); exists {
-		return "the work is already there"
+		return "the work already exists"
 	}
 	if b.Phase.ClaimableBy() == "" {
 		return fmt.Sprintf("work cannot start in phase %q", b.Phase)
@@ -103,7 +103,7 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 		return liveFault(e, w, b.Epoch)
 	case LeaseExpired:
 		if w.Lease != nil && e.Time.Before(w.Lease.Expires) {
-			return "the lease has not run out"
+			return "the lease has not expired"
 		}
 		return leaseFault(e, w, b.Epoch)
 	case SignalHeard:
@@ -112,8 +112,6 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 		return cmp.Or(liveFault(e, w, b.LeaseEpoch), completedFault(e, b.AgentSessionCompleted, w))
 	case PhaseChanged:
 		return phaseFault(e, w, b)
-	case WorkOpened, BlobRedacted:
-		return ""
 	case WorkUnblocked:
 		if w.Phase != signalbox.PhaseBlocked {
 			return "the work is not blocked"
@@ -142,7 +140,7 @@ func (s *State) grantFault(e *signalbox.Event, b LeaseGranted, w *Work) string {
 
 func ttlFault(e *signalbox.Event, expires time.Time) string {
 	if ttl := expires.Sub(e.Time); ttl < signalbox.MinLeaseTTL || ttl > signalbox.MaxLeaseTTL {
-		return fmt.Sprintf("the lease would live for %s", ttl)
+		return fmt.Sprintf("the lease would last %s", ttl)
 	}
 	return ""
 }
@@ -167,7 +165,7 @@ func leaseFault(e *signalbox.Event, w *Work, epoch uint64) string {
 // liveFault validates an event that only the holder of a live lease can cause, or an operator on its behalf.
 func liveFault(e *signalbox.Event, w *Work, epoch uint64) string {
 	if w.Lease != nil && !e.Time.Before(w.Lease.Expires) {
-		return "the lease has run out"
+		return "the lease has expired"
 	}
 	return leaseFault(e, w, epoch)
 }

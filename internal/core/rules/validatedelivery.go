@@ -11,7 +11,7 @@ import (
 // planFault validates an event that adds planned work.
 func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 	if _, exists := s.Work(e.Work); exists {
-		return "the work is already there"
+		return "the work already exists"
 	}
 	number := func(letter string, n int) string { return fmt.Sprintf("%s-%d", letter, n+1) }
 	want := map[Kind]string{KindRemediation: number("R", s.delivery.Remediations), KindExpert: number("X", s.delivery.Requests),
@@ -21,14 +21,14 @@ func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 	switch b.Kind {
 	case KindTask:
 		if b.Phase != signalbox.PhaseDraft && b.Phase != signalbox.PhaseImplementation || isReservedID(e.Work) {
-			return "a task begins as DRAFT or in IMPLEMENTATION, under an id of its own"
+			return "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"
 		}
 	case KindRemediation, KindExpert, KindBaseline:
 		if e.Work != want[b.Kind] || b.Phase != first[b.Kind] {
-			return fmt.Sprintf("the next %s is %s and begins in %s", b.Kind, want[b.Kind], first[b.Kind])
+			return fmt.Sprintf("the next %s is %s and starts in %s", b.Kind, want[b.Kind], first[b.Kind])
 		}
 		if asker, known := s.Work(b.Asker); b.Kind == KindExpert && (!known || asker.Task == nil) {
-			return "there is no task that asked"
+			return "there is no task that asked for it"
 		}
 	default:
 		return fmt.Sprintf("there is no kind %q", b.Kind)
@@ -44,6 +44,10 @@ func (s *State) runFault(body body) string {
 	switch b := body.(type) {
 	case PolicySet:
 		return policyFault(&b.Policy)
+	case PlanOpened:
+		if s.delivery.Policy == nil {
+			return "the box has no policy"
+		}
 	case PlanLoaded:
 		if b.Plan != s.delivery.Plan || !s.delivery.Loading {
 			return "that plan is not being loaded"
@@ -55,11 +59,6 @@ func (s *State) runFault(body body) string {
 	case RoleLimited:
 		if roleNumber(b.Role) < 0 {
 			return fmt.Sprintf("there is no role %q", b.Role)
-		}
-	}
-	if s.delivery.Policy == nil {
-		if _, sets := body.(PlanOpened); sets {
-			return "the box has no policy"
 		}
 	}
 	return ""
@@ -106,7 +105,7 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return s.answerFault(b, w.ID)
 	case MergeRequested:
 		if w.Phase != signalbox.PhaseReadyForMerge || w.Task.Audited {
-			return "a merge is asked for once, in READY_FOR_MERGE"
+			return "a merge is requested once, in READY_FOR_MERGE"
 		}
 		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
 	case Merged:

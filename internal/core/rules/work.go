@@ -1,6 +1,10 @@
 package rules
 
-import "signalbox"
+import (
+	"cmp"
+
+	"signalbox"
+)
 
 func (c OpenBox) decide(d *decider) error {
 	if err := checkIDs("box", c.Box, "actor", c.Actor); err != nil {
@@ -17,7 +21,7 @@ func (c OpenWork) decide(d *decider) error {
 	if c.Phase == "" {
 		c.Phase = signalbox.PhaseImplementation
 	}
-	if err := firstError(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title)); err != nil {
+	if err := cmp.Or(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title)); err != nil {
 		return err
 	}
 	if c.Phase.ClaimableBy() == "" {
@@ -32,7 +36,7 @@ func (c OpenWork) decide(d *decider) error {
 }
 
 func (c Unblock) decide(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), requireText("note", c.Note)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("note", c.Note)); err != nil {
 		return err
 	}
 	w, err := d.work(c.Work)
@@ -53,7 +57,7 @@ func (c Unblock) decide(d *decider) error {
 }
 
 func (c RedactBlob) decide(d *decider) error {
-	if err := firstError(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("reason", c.Reason)); err != nil {
 		return err
 	}
 	if r, done := d.s.Redaction(c.Blob); done {
