@@ -3,286 +3,218 @@ package toolbox
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"signalbox/internal/text"
 )
 
-// form is as much of a JSON schema as is checked here. What it does not know, or is written in another way, allows
-// everything: the tool itself has the last word.
-type form struct {
-	types      []string
-	properties map[string]form
+// maxNesting bounds the nesting of a tool's schema. Decoding one costs its size times its depth.
+const maxNesting = 64
+
+// maxShownSchema is how many bytes of an argument's schema an error shows.
+const maxShownSchema = 300
+
+// inputSchema is the JSON schema of a tool's arguments. The names of the arguments are checked here, to give hints; their
+// values are checked by package jsonschema.
+type inputSchema struct {
+	properties map[string]json.RawMessage
 	required   []string
-	// closed means that no other properties may be given.
-	closed             bool
-	enum               []json.RawMessage
-	minimum, maximum   *float64
-	minLength, maxSize *int
-	items              *form
+	closed     bool // only the listed properties are allowed
 }
 
-// UnmarshalJSON reads what can be read of a schema, which may also be true or false.
-func (f *form) UnmarshalJSON(text []byte) error {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(text, &keys) != nil {
-		return nil
+// openKeywords are the keywords by which a schema can allow properties that it does not list.
+var openKeywords = []string{"unevaluatedProperties", "patternProperties", "propertyNames", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf",
+	"not", "if", "dependentSchemas"}
+
+func parseInputSchema(schema json.RawMessage) (*inputSchema, error) {
+	s := &inputSchema{}
+	if len(schema) == 0 {
+		return s, nil
 	}
-	read := func(key string, into any) bool {
-		value, there := keys[key]
-		return there && string(value) != "null" && json.Unmarshal(value, into) == nil
+	var keywords map[string]json.RawMessage
+	if err := json.Unmarshal(schema, &keywords); err != nil {
+		return nil, err
 	}
-	var one string
-	if read("type", &one) {
-		f.types = []string{one}
-	} else {
-		read("type", &f.types)
+	if nesting(schema) > maxNesting {
+		return nil, fmt.Errorf("it is nested more than %d levels deep", maxNesting)
 	}
-	read("properties", &f.properties)
-	read("required", &f.required)
-	read("enum", &f.enum)
-	read("minimum", &f.minimum)
-	read("maximum", &f.maximum)
-	read("minLength", &f.minLength)
-	read("maxLength", &f.maxSize)
-	var items form
-	if read("items", &items) {
-		f.items = &items
-	}
-	open := true
-	if read("additionalProperties", &open) {
-		f.closed = !open
-		return nil
-	}
-	// A schema that lists properties and says nothing of others means that there are none, if it is this simple. A name
-	// with a mistake would otherwise be an argument that nobody misses.
-	f.closed = len(f.properties) > 0
-	for _, key := range []string{"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "$ref", "$dynamicRef",
-		"allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas"} {
-		if _, there := keys[key]; there {
-			f.closed = false
+	for keyword, value := range map[string]any{"properties": &s.properties, "required": &s.required} {
+		if given, ok := keywords[keyword]; ok {
+			if err := json.Unmarshal(given, value); err != nil {
+				return nil, fmt.Errorf("%s: %w", keyword, err)
+			}
 		}
 	}
-	return nil
+	if additional, ok := keywords["additionalProperties"]; ok {
+		s.closed = string(additional) == "false"
+		return s, nil
+	}
+	// JSON Schema would allow other properties here. A simple schema rarely means that, and a misspelt argument would be
+	// ignored without a word.
+	s.closed = len(s.properties) > 0 && !slices.ContainsFunc(openKeywords, func(keyword string) bool { _, ok := keywords[keyword]; return ok })
+	return s, nil
 }
 
-// checkArguments returns the arguments of a call if they fit the schema of the tool, and else what is wrong, for the
-// model. None at all are an empty object. Models like to give null for what they do not want to give: it is left out.
+// nesting returns how deeply the objects and arrays of a valid JSON text are nested.
+func nesting(doc []byte) (deepest int) {
+	depth, inString := 0, false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case c == '\\': // only in strings
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// validator returns what checks the values of an argument, or nil if the tool has to check them itself. That is so for a
+// schema with references, which may be remote, recursive or exponential (without them the cost is bounded by the size of the
+// schema times that of the value), and for one that package jsonschema rejects, for instance because it has a regular
+// expression that Go does not support.
+func (s *inputSchema) validator(name string) *jsonschema.Resolved {
+	var schema *jsonschema.Schema
+	if json.Unmarshal(s.properties[name], &schema) != nil || schema == nil {
+		return nil
+	}
+	normalized, err := json.Marshal(schema) // without escapes that could hide a keyword
+	if err != nil || bytes.Contains(normalized, []byte(`"$ref":`)) || bytes.Contains(normalized, []byte(`"$dynamicRef":`)) {
+		return nil
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil
+	}
+	return resolved
+}
+
+// checkArguments returns the arguments of a call if they match the tool's schema. The error tells the model which argument
+// is wrong and what to write. Missing arguments mean an empty object. Models often pass null for an optional argument: it
+// is removed, unless the schema allows it.
 func checkArguments(schema, arguments json.RawMessage) (json.RawMessage, error) {
-	var f form
-	if len(schema) > 0 {
-		if err := json.Unmarshal(schema, &f); err != nil {
-			return nil, fmt.Errorf("the tool's own schema is no JSON: %v", err)
-		}
+	s, err := parseInputSchema(schema)
+	if err != nil {
+		return nil, fmt.Errorf("the tool's own schema is not usable (%w); continue without this tool", err)
 	}
-	text := bytes.TrimSpace(arguments)
-	if len(text) == 0 || string(text) == "null" {
-		text = []byte("{}")
+	arguments = bytes.TrimSpace(arguments)
+	if len(arguments) == 0 || string(arguments) == "null" {
+		arguments = []byte("{}")
 	}
 	var given map[string]json.RawMessage
-	if err := json.Unmarshal(text, &given); err != nil {
-		if json.Valid(text) {
-			return nil, fmt.Errorf("they must be a JSON object, not %s; %s", kindOf(text), f.describe())
+	if err := json.Unmarshal(arguments, &given); err != nil {
+		if json.Valid(arguments) {
+			return nil, fmt.Errorf("the arguments must be a JSON object; %s", s.usage())
 		}
-		return nil, fmt.Errorf("they are no valid JSON (%v); %s", err, f.describe())
+		return nil, fmt.Errorf("the arguments are not valid JSON (%w); %s", err, s.usage())
 	}
-	dropped := false
+	removed := false
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		property, known := f.properties[name]
-		if !known {
-			if f.closed {
-				return nil, fmt.Errorf("there is no %.60q%s; %s", name, f.near(name), f.describe())
+		if _, known := s.properties[name]; !known {
+			if s.closed {
+				return nil, s.unknownArgument(name)
 			}
 			continue
 		}
-		if string(given[name]) == "null" && !property.takes("null") {
-			delete(given, name)
-			dropped = true
+		validator := s.validator(name)
+		if validator == nil {
 			continue
 		}
-		if why := property.misfit(given[name]); why != "" {
-			return nil, fmt.Errorf("%q must be %s; %s", name, why, f.describe())
+		var value any
+		err := json.Unmarshal(given[name], &value)
+		if err == nil {
+			err = validator.Validate(value)
+		}
+		if err != nil && value == nil && string(given[name]) == "null" {
+			delete(given, name)
+			removed = true
+		} else if err != nil {
+			why := text.Shorten(strings.TrimPrefix(err.Error(), "validating root: "), maxShownSchema)
+			return nil, fmt.Errorf("argument %q is not valid: %s; its schema is %s", name, why, s.shown(name))
 		}
 	}
-	for _, name := range f.required {
-		if _, there := given[name]; !there {
-			return nil, fmt.Errorf("%q is missing; %s", name, f.describe())
+	for _, name := range s.required {
+		if _, ok := given[name]; !ok {
+			return nil, fmt.Errorf("argument %q is required; its schema is %s", name, s.shown(name))
 		}
 	}
-	if !dropped {
-		return text, nil
+	if !removed {
+		return arguments, nil
 	}
 	return json.Marshal(given)
 }
 
-func (f form) takes(kind string) bool {
-	return len(f.types) == 0 && len(f.enum) == 0 || slices.Contains(f.types, kind)
+func (s *inputSchema) unknownArgument(name string) error {
+	if closest := text.Closest(name, slices.Sorted(maps.Keys(s.properties))); closest != "" {
+		return fmt.Errorf("unknown argument %.60q, did you mean %q? %s", name, closest, s.usage())
+	}
+	return fmt.Errorf("unknown argument %.60q; %s", name, s.usage())
 }
 
-// misfit says what a value should be, "" if it is.
-func (f form) misfit(value json.RawMessage) string {
-	kind := kindOf(value)
-	fits := len(f.types) == 0 || slices.Contains(f.types, kind) || kind == "integer" && slices.Contains(f.types, "number")
-	if !fits {
-		return fmt.Sprintf("of type %s, not %s", strings.Join(f.types, " or "), kind)
+// usage lists the arguments, required ones first.
+func (s *inputSchema) usage() string {
+	if len(s.properties) == 0 {
+		if s.closed {
+			return "the tool takes no arguments"
+		}
+		return "an empty object is {}"
 	}
-	if len(f.enum) > 0 && !slices.ContainsFunc(f.enum, func(e json.RawMessage) bool { return sameJSON(e, value) }) {
-		return "one of " + f.choices()
-	}
-	switch kind {
-	case "integer", "number":
-		n := number(value)
-		if f.minimum != nil && n < *f.minimum {
-			return fmt.Sprintf("at least %v", *f.minimum)
-		}
-		if f.maximum != nil && n > *f.maximum {
-			return fmt.Sprintf("at most %v", *f.maximum)
-		}
-	case "string":
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			if n := utf8.RuneCountInString(text); f.maxSize != nil && n > *f.maxSize {
-				return fmt.Sprintf("at most %d characters long, it has %d", *f.maxSize, n)
-			} else if f.minLength != nil && n < *f.minLength {
-				return fmt.Sprintf("at least %d characters long", *f.minLength)
-			}
-		}
-	case "array":
-		var list []json.RawMessage
-		if f.items != nil && json.Unmarshal(value, &list) == nil {
-			for _, item := range list {
-				if why := f.items.misfit(item); why != "" {
-					return "a list of which each is " + why
-				}
-			}
+	var required, optional []string
+	for _, name := range slices.Sorted(maps.Keys(s.properties)) {
+		if slices.Contains(s.required, name) {
+			required = append(required, name+" (required)")
+		} else {
+			optional = append(optional, name)
 		}
 	}
-	return ""
+	return "the tool takes " + strings.Join(append(required, optional...), ", ")
 }
 
-// kindOf is the type of a JSON value as schemas call it.
-func kindOf(value json.RawMessage) string {
-	value = bytes.TrimSpace(value)
-	if len(value) == 0 {
-		return "null"
+// shown returns the schema of an argument for an error message.
+func (s *inputSchema) shown(name string) string {
+	schema, ok := s.properties[name]
+	if !ok {
+		return "not given"
 	}
-	switch value[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	if n := number(value); n == math.Trunc(n) && !math.IsInf(n, 0) {
-		return "integer"
-	}
-	return "number"
+	return text.Shorten(string(schema), maxShownSchema)
 }
 
-func number(value json.RawMessage) float64 {
-	var n float64
-	if json.Unmarshal(value, &n) != nil {
-		return math.Inf(1) // too large for a number
-	}
-	return n
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	return fmt.Sprintf("%T%v", x, x) == fmt.Sprintf("%T%v", y, y)
-}
-
-func (f form) choices() string {
-	words := make([]string, len(f.enum))
-	for i, e := range f.enum {
-		words[i] = string(e)
-	}
-	return strings.Join(words, ", ")
-}
-
-// near is a question after the property that may have been meant.
-func (f form) near(name string) string {
-	best, least := "", 1+len(name)/3
-	for _, known := range slices.Sorted(maps.Keys(f.properties)) {
-		d := text.EditDistance(strings.ToLower(name), strings.ToLower(known))
-		if strings.HasPrefix(name, known) || strings.HasPrefix(known, name) {
-			d = min(d, 1)
-		}
-		if d <= least && (best == "" || d < least) {
-			best, least = known, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-// describe lists what there is, what has to be given first.
-func (f form) describe() string {
-	if len(f.properties) == 0 {
-		if f.closed {
-			return "it takes no arguments"
-		}
-		return "give an object such as {}"
-	}
-	names := slices.SortedFunc(maps.Keys(f.properties), func(a, b string) int {
-		if x, y := slices.Contains(f.required, a), slices.Contains(f.required, b); x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	for i, name := range names {
-		kind := strings.Join(f.properties[name].types, " or ")
-		if slices.Contains(f.required, name) {
-			kind = strings.TrimPrefix(kind+", required", ", ")
-		}
-		if kind != "" {
-			names[i] += " (" + kind + ")"
-		}
-	}
-	return "it takes " + strings.Join(names, ", ")
-}
-
-// decode reads the arguments of a built-in tool. Those that came through Run fit.
+// decode decodes the arguments of a built-in tool, which checkArguments has checked.
 func decode[In any](arguments json.RawMessage) (in In, err error) {
 	if len(bytes.TrimSpace(arguments)) == 0 {
 		return in, nil
 	}
 	if err := json.Unmarshal(arguments, &in); err != nil {
-		return in, fmt.Errorf("bad arguments: %v", err)
+		return in, fmt.Errorf("bad arguments: %w", err)
 	}
 	return in, nil
 }
 
-// whole is a whole number, also one that is written as 3.0 or 3e1. What is out of all proportion is the largest there is.
-type whole int
+// integer is an int that may also be written as 3.0 or 3e1 in JSON. Values outside the range of an int32 are clamped.
+type integer int
 
-// UnmarshalJSON reads it.
-func (w *whole) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		return nil
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *integer) UnmarshalJSON(doc []byte) error {
+	var value float64
+	if err := json.Unmarshal(doc, &value); err != nil {
+		return err
 	}
-	if kindOf(text) != "integer" {
-		return fmt.Errorf("%.20s is no whole number", text)
+	if value != math.Trunc(value) {
+		return errors.New("not an integer")
 	}
-	n := number(text)
-	*w = whole(max(min(n, math.MaxInt32), math.MinInt32))
+	*n = integer(max(min(value, math.MaxInt32), math.MinInt32))
 	return nil
 }

@@ -83,7 +83,7 @@ func TestCommandTool(t *testing.T) {
 	if tool.Name != "echo" || tool.Description != c.Description || tool.Kind != prompt.OtherTool || !tool.ReadOnly || tool.Timeout != time.Second || string(tool.Schema) != string(c.Parameters) {
 		t.Errorf("%+v", tool)
 	}
-	fails(t, tool, args{"sya": "x"}, `bad arguments for echo: there is no "sya", did you mean "say"?`)
+	fails(t, tool, args{"sya": "x"}, `bad arguments for echo: unknown argument "sya", did you mean "say"?`)
 	if err := Check([]Tool{FromCommand("echo", Command{Line: "cat"})}); err != nil {
 		t.Error(err)
 	}

@@ -37,8 +37,8 @@ type NotesOptions struct {
 }
 
 type notesInput struct {
-	Query string `json:"query"`
-	Limit whole  `json:"limit"`
+	Query string  `json:"query"`
+	Limit integer `json:"limit"`
 }
 
 // SearchNotes is the tool search_notes, which finds sections of the notes, files in Markdown, in a folder. The folder is

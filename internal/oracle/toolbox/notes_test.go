@@ -79,7 +79,7 @@ func TestSearchNotes(t *testing.T) {
 	}
 	has(t, out.Text, `Nothing in 3 notes has a word of "quux". Try other words`, "Backing things up; Tomatoes; misc")
 	fails(t, tool, args{"query": "?!"}, "the query has no words")
-	fails(t, tool, args{"query": "x", "limit": 21}, `"limit" must be at most 20`)
+	fails(t, tool, args{"query": "x", "limit": 21}, `argument "limit" is not valid: maximum`, `"maximum":20`)
 	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"}, "cannot be opened")
 	has(t, ok(t, SearchNotes(t.TempDir(), nil), args{"query": "x"}), "There are no notes in the folder")
 }

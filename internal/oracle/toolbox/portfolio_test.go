@@ -113,8 +113,8 @@ func TestPortfolioQuestions(t *testing.T) {
 	if diff := cmp.Diff(portfolio.HarvestQuery{MinLoss: "100", SortBy: "days_held", SkipWashCheck: true, Account: "ira", Source: "ofx", AsOf: "2026-01-02", Format: "agent"}, desk.harvest); diff != "" {
 		t.Errorf("(-want +asked):\n%s", diff)
 	}
-	fails(t, CheckExitSignals(desk), args{"ticker": "SLV", "account": "brk"}, `there is no "account", did you mean "account_id"?`)
-	fails(t, SuggestTaxLossHarvest(desk), args{"sort_by": "name"}, `"sort_by" must be one of "loss_amount", "loss_pct", "days_held"`)
+	fails(t, CheckExitSignals(desk), args{"ticker": "SLV", "account": "brk"}, `unknown argument "account", did you mean "account_id"?`)
+	fails(t, SuggestTaxLossHarvest(desk), args{"sort_by": "name"}, `argument "sort_by" is not valid: enum`, `"enum":["loss_amount","loss_pct","days_held"]`)
 }
 
 func TestPortfolioForReal(t *testing.T) {

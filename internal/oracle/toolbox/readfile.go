@@ -33,9 +33,9 @@ const (
 )
 
 type readInput struct {
-	Path string `json:"path"`
-	From *whole `json:"from"`
-	To   *whole `json:"to"`
+	Path string   `json:"path"`
+	From *integer `json:"from"`
+	To   *integer `json:"to"`
 }
 
 // ReadFile is the tool read_file, which reads files of a folder and lists its folders. It never leaves the folder, and

@@ -114,10 +114,10 @@ func TestReadFileFails(t *testing.T) {
 	fails(t, tool, args{"path": "lib/server.go/x"}, "lib/server.go/x")
 	fails(t, tool, args{"path": "lib/server.go", "from": 2}, "lib/server.go has only 1 line")
 	fails(t, tool, args{"path": "lib/server.go", "from": 3, "to": 2}, "line 3 comes after line 2")
-	fails(t, tool, args{"path": "lib/server.go", "from": 0}, `"from" must be at least 1`)
-	fails(t, tool, args{"path": strings.Repeat("x", 1001)}, "at most 1000 characters")
+	fails(t, tool, args{"path": "lib/server.go", "from": 0}, `argument "from" is not valid: minimum`)
+	fails(t, tool, args{"path": strings.Repeat("x", 1001)}, `argument "path" is not valid: maxLength`, `"maxLength":1000`)
 	fails(t, tool, args{"path": strings.Repeat("x", 900)}, "x")
-	fails(t, tool, args{}, `bad arguments for read_file: "path" is missing`)
+	fails(t, tool, args{}, `bad arguments for read_file: argument "path" is required`)
 	fails(t, ReadFile(filepath.Join(dir, "gone")), args{"path": "."}, "cannot be opened")
 }
 

@@ -23,10 +23,10 @@ const (
 )
 
 type searchInput struct {
-	Query  string `json:"query"`
-	Regexp bool   `json:"regexp"`
-	Path   string `json:"path"`
-	Limit  whole  `json:"limit"`
+	Query  string  `json:"query"`
+	Regexp bool    `json:"regexp"`
+	Path   string  `json:"path"`
+	Limit  integer `json:"limit"`
 }
 
 // SearchCode is the tool search_code, which finds lines in the files of a folder. Where it looks: [Tool] never leaves the

@@ -224,7 +224,7 @@ func TestSearchNothing(t *testing.T) {
 	fails(t, tool, args{"query": "a(?=b)", "regexp": true}, "no regular expression of the kind RE2", "leave out regexp")
 	fails(t, tool, args{"query": "x", "path": "libb/parse.go"}, "there is no libb/parse.go; did you mean lib/parse.go?")
 	fails(t, tool, args{"query": "x", "path": "libb/*.go"}, "there is no libb")
-	fails(t, tool, args{}, "bad arguments for search_code: \"query\" is missing; it takes query (string, required), limit (integer)")
+	fails(t, tool, args{}, `bad arguments for search_code: argument "query" is required; its schema is {"type":"string"`)
 	fails(t, SearchCode(filepath.Join(t.TempDir(), "gone")), args{"query": "x"}, "cannot be opened", "correct it in the configuration")
 }
 
