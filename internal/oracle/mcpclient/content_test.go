@@ -31,7 +31,7 @@ func TestRender(t *testing.T) {
 		"structured": {&mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{}}, StructuredContent: map[string]any{"b": 1.0, "a": "x"}},
 			"[image, 0 bytes]\n" + `{"a":"x","b":1}`},
 		"media": {&mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: make([]byte, 1234)},
-			&mcp.AudioContent{MIMEType: "audio/\x1bwav", Data: make([]byte, 12)}}}, "[image/png, 1,234 bytes]\n[audio/wav, 12 bytes]"},
+			&mcp.AudioContent{MIMEType: "audio/\x1bwav", Data: make([]byte, 12)}}}, "[image/png, 1,234 bytes]\n[audio/ wav, 12 bytes]"},
 		"links": {linked(), "[link to file:///a: A: the first]\n[link to file:///b: b]\n[resource note://1, text/plain, 6 bytes]\ninside"},
 		"blob": {&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "x:y", Blob: make([]byte, 1234567)}}}},
 			"[resource x:y, type unknown, 1,234,567 bytes]"},
@@ -55,18 +55,18 @@ func TestSourcesAreBounded(t *testing.T) {
 	}
 }
 
-func TestCutIsShortAndValid(t *testing.T) {
+func TestTruncate(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		limit := rapid.IntRange(3, 40).Draw(t, "limit")
-		got := cut(text, limit, "…")
+		got := truncate(text, limit, "…")
 		if len(got) > limit || !utf8.ValidString(got) || len(text) <= limit && got != text {
 			t.Fatalf("%q at %d is %q", text, limit, got)
 		}
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestFullNames(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	tools := func(names ...string) (all []*mcp.Tool) {
 		for _, name := range names {

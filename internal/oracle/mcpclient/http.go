@@ -13,53 +13,54 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// streamWait is how long a server may take to begin the stream of its own messages. Some begin it with the first one only;
-// they are taken for servers that have none, as the connection would wait for it.
-const streamWait = 3 * time.Second
+// streamTimeout is how long a server may take to open the stream of its own messages. Some open it only with the first
+// message. The connection would wait for that, so they are treated as servers without such a stream.
+const streamTimeout = 3 * time.Second
 
-// web is the way to a server that is reached by HTTP.
-type web struct {
-	to      *url.URL
-	headers map[string]string
-	base    http.RoundTripper
-	idle    func() // closes connections that are not in use
+// httpTransport sends the requests to a server with a URL.
+type httpTransport struct {
+	server    *url.URL
+	headers   map[string]string
+	base      http.RoundTripper
+	closeIdle func() // closes connections that are not in use
 }
 
-func (s *Server) dial() (*mcp.StreamableClientTransport, *web) {
-	to, _ := url.Parse(s.URL) // was checked
-	own := http.DefaultTransport.(*http.Transport).Clone()
-	w := &web{to: to, headers: s.Headers, base: own, idle: own.CloseIdleConnections}
+// dial returns the transport of a server with a URL.
+func (s *Server) dial() (*mcp.StreamableClientTransport, *httpTransport) {
+	server, _ := url.Parse(s.URL) // validate has checked it
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	t := &httpTransport{server: server, headers: s.Headers, base: base, closeIdle: base.CloseIdleConnections}
 	return &mcp.StreamableClientTransport{Endpoint: s.URL, MaxEventSize: maxMessage,
-		HTTPClient: &http.Client{Transport: w, CheckRedirect: w.follow}}, w
+		HTTPClient: &http.Client{Transport: t, CheckRedirect: t.checkRedirect}}, t
 }
 
-// follow refuses to be sent elsewhere: the headers are a secret between the user and the server.
-func (w *web) follow(request *http.Request, via []*http.Request) error {
-	if request.URL.Scheme != w.to.Scheme || request.URL.Host != w.to.Host {
-		return fmt.Errorf("it sends on to %s://%s, which is not followed", request.URL.Scheme, request.URL.Host)
+// checkRedirect rejects redirects to other hosts, because the headers are secret.
+func (t *httpTransport) checkRedirect(request *http.Request, via []*http.Request) error {
+	if request.URL.Scheme != t.server.Scheme || request.URL.Host != t.server.Host {
+		return fmt.Errorf("it redirects to %s://%s, which is another host", request.URL.Scheme, request.URL.Host)
 	}
 	if len(via) >= 5 {
-		return errors.New("it sends on again and again")
+		return errors.New("it redirects too often")
 	}
 	return nil
 }
 
-// RoundTrip adds the headers, and bounds what comes back.
-func (w *web) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip adds the headers and limits the size of the response.
+func (t *httpTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
 	late := make(chan struct{})
 	if request.Method == http.MethodGet {
-		timer := time.AfterFunc(streamWait, func() {
+		timer := time.AfterFunc(streamTimeout, func() {
 			close(late)
 			cancel()
 		})
 		defer timer.Stop()
 	}
 	request = request.Clone(ctx)
-	for name, value := range w.headers {
+	for name, value := range t.headers {
 		request.Header.Set(name, value)
 	}
-	response, err := w.base.RoundTrip(request)
+	response, err := t.base.RoundTrip(request)
 	if err != nil {
 		cancel()
 		select {
@@ -72,16 +73,16 @@ func (w *web) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	body := &boundedBody{from: response.Body, left: maxMessage, cancel: cancel}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
-		body.left = -1 // each event is bounded
+		body.left = -1 // the SDK limits each event
 	}
 	response.Body = body
 	return response, nil
 }
 
-// boundedBody is a body that ends with an error where it is too long.
+// boundedBody is a body that returns an error if it is too long.
 type boundedBody struct {
 	from   io.ReadCloser
-	left   int // negative: no bound
+	left   int // bytes that may still be read; negative means no limit
 	cancel context.CancelFunc
 }
 

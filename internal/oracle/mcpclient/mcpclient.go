@@ -1,15 +1,14 @@
-// Package mcpclient makes the tools of MCP servers that others wrote tools of the oracle.
+// Package mcpclient lets the oracle use the tools of MCP servers.
 //
-// A server is a program that speaks the protocol on its standard input and output, or an address that speaks streamable
-// HTTP. Whatever a server does is a result or an error that says which server it was and what to do: one that hangs is
-// given up after a time, one that dies is named with what it printed last, one that prints other things between its
-// messages is read past them, and messages that are too long end the connection. No call is made twice: a server that died
-// in the middle of one may have done it.
+// A server is a program that speaks MCP on its standard input and output, or a URL that serves it over streamable HTTP.
+// Servers may be faulty. A call to one that hangs times out; the error about one that dies quotes what it printed last; lines
+// that are not messages are skipped; and a message that is too long ends the connection. Every error names the server. No call
+// is ever repeated, because a server that died during a call may have executed it.
 //
-// A program runs in a process group of its own and is ended with all that it started. It sees few variables of the
-// environment (see Server.Env), since keys of models are no business of others.
+// A program runs in its own process group and is stopped with everything it started. It gets only a few environment variables
+// (see Server.Env), so that it does not see the API keys of models.
 //
-// Servers cannot ask for a model's answer or a person's input: that is declined. They are told of one folder, if there is one.
+// Requests of a server for sampling or for user input are declined. A server may ask for its root, if it has one.
 package mcpclient
 
 import (
@@ -30,76 +29,76 @@ import (
 
 // Server is an MCP server: either a command or a URL.
 type Server struct {
-	// Name begins the names of its tools: one to 32 letters, digits, dashes and underscores.
+	// Name is the prefix of the names of its tools: 1 to 32 letters, digits, dashes and underscores.
 	Name string
-	// Command is a program and its arguments, found as process.Find does.
+	// Command is a program and its arguments. The program is found by process.Find.
 	Command []string
-	// Env is added to the few variables that the program gets from this process: where it finds programs, files of the
-	// user, the language, and its way to the network. process.SessionVariable cannot be set: it names the session of the
-	// program, within that of this process, and what carries it is ended with the program.
+	// Env is added to the few variables that the program inherits: those for finding programs and user files, for language and
+	// time zone, and for network proxies. It must not set process.SessionVariable: every process with that variable is stopped
+	// with the program.
 	Env map[string]string
-	// Dir is where the program runs, and the root that the server is told if it asks for one. Empty: the folder of this
-	// process, and no root.
+	// Dir is the working directory of the program, and the root that the server gets. Empty means the directory of this process,
+	// and no root.
 	Dir string
-	// URL is the address of a server that speaks streamable HTTP.
+	// URL is the address of a server that uses streamable HTTP.
 	URL string
 	// Headers are sent with each request to the URL, and nowhere else.
 	Headers map[string]string
-	// Tools are the names, as the server has them, of those that may be called. Nil: all.
+	// Tools lists the tools that may be called, by the server's own names. Nil means all.
 	Tools []string
-	// Timeout is how long a call may take. Zero: toolbox.DefaultTimeout.
+	// Timeout is how long a call may take. Zero means toolbox.DefaultTimeout.
 	Timeout time.Duration
-	// Stderr takes what the program writes to its standard error. Nil: nobody, but its end is in errors. If it blocks, so
-	// may the program.
+	// Stderr receives the standard error of the program. Nil discards it; errors quote its end in either case. If Stderr
+	// blocks, the program may block too.
 	Stderr io.Writer
 }
 
-// Options are what most callers need not say.
+// Options configures a Client.
 type Options struct {
-	// StartTimeout is how long the server may take until it has told its tools. Zero: one minute.
+	// StartTimeout is how long the server may take to start and list its tools. Zero means one minute.
 	StartTimeout time.Duration
-	// Grace is how long a program has to end after its input was closed, and again after TERM. Zero: two seconds.
+	// Grace is how long a program may take to exit after its input is closed, and again after SIGTERM. Zero means two seconds.
 	Grace time.Duration
-	// Now is the clock by which a server is not started again too often. Nil: time.Now.
+	// Now is the clock that limits restarts. Nil means time.Now.
 	Now func() time.Time
-	// Version is what the server is told of this program's version. Empty: dev.
+	// Version is the version of signalbox that the server is told. Empty means "dev".
 	Version string
-	// Calls is a folder in which each call that may change something, and has a key, has a file while it is under way. By it
-	// the End of a tool finds the program that a process left behind which was killed. It is made when it is needed. Empty:
-	// there is none, and what was left behind goes on as long as it wants.
-	Calls string
+	// CallDir is a directory with a file for each running call that has a key and may change something. The End function of a
+	// tool uses it to find programs that a killed process left running. It is created when needed. Empty means that such
+	// programs are not stopped.
+	CallDir string
 
-	// Changed is called each time that Tools was read anew because the server said so. Nil: nobody is told.
+	// Changed is called when Tools has changed because the server announced it. It may be nil.
 	Changed func()
 }
 
 const (
 	defaultStartTimeout = time.Minute
 	defaultGrace        = 2 * time.Second
-	// againAfter is how long a server that was started again is left alone when it dies once more.
-	againAfter = time.Minute
+	// restartInterval is the minimum time between two restarts of a server.
+	restartInterval = time.Minute
 )
 
-// Client is a server in use. Its methods may be called by several at once.
+// Client is a running server. Its methods may be called concurrently.
 type Client struct {
 	server Server
 	opts   Options
 
-	starting chan struct{} // holds one value while somebody starts the server again
+	starting chan struct{} // holds a value while a goroutine restarts the server
 	closing  chan struct{} // closed by Close
-	closed   chan struct{} // closed when Close has ended everything
+	closed   chan struct{} // closed when Close has finished
 
-	mu      sync.Mutex // guards what follows
-	isOver  bool
-	session *session  // never nil; it may have ended
-	again   time.Time // when it was last started again
-	failed  error     // why that failed
-	tools   []toolbox.Tool
-	notes   []string
+	mu          sync.Mutex // guards the fields below
+	isClosed    bool
+	session     *session // never nil; it may have ended
+	lastRestart time.Time
+	restartErr  error // of the last restart
+	tools       []toolbox.Tool
+	notes       []string
 }
 
-// Start starts the server or connects to it, and asks for its tools. ctx is for that only: the server stays until Close.
-// An error is a *signalbox.Error.
+// Start starts the server or connects to it, and requests its tools. ctx applies only to that: the server runs until Close.
+// The error is a *signalbox.Error.
 func Start(ctx context.Context, server Server, options *Options) (*Client, error) {
 	c := &Client{server: server, starting: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{})}
 	if options != nil {
@@ -120,7 +119,7 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 	if c.server.Timeout <= 0 {
 		c.server.Timeout = toolbox.DefaultTimeout
 	}
-	if err := server.check(); err != nil {
+	if err := server.validate(); err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("mcp server %q: %w", server.Name, err),
 			Hint: "correct the server's configuration"}
 	}
@@ -134,22 +133,22 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 		return nil, e
 	}
 	c.session, c.tools, c.notes = s, tools, notes
-	go c.mind(s)
+	go c.watch(s)
 	return c, nil
 }
 
 var serverName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
 
-func (s *Server) check() error {
+func (s *Server) validate() error {
 	switch _, session := s.Env[process.SessionVariable]; {
 	case !serverName.MatchString(s.Name):
 		return errors.New("its name must have 1 to 32 letters, digits, dashes and underscores")
 	case len(s.Command) == 0 && s.URL == "":
 		return errors.New("it needs a command or a url")
 	case len(s.Command) > 0 && s.URL != "":
-		return errors.New("it has a command and a url; leave out one of them")
+		return errors.New("it has both a command and a url: remove one of them")
 	case session:
-		return errors.New(process.SessionVariable + " cannot be in its env: all that carries it would be ended with the server; set it in the command")
+		return errors.New(process.SessionVariable + " must not be in its env, because every process with that variable is stopped with the server; set it in the command")
 	case s.URL == "":
 		return nil
 	}
@@ -160,25 +159,25 @@ func (s *Server) check() error {
 	return nil
 }
 
-// Tools are the tools that the server has now and that may be called.
+// Tools returns the current tools of the server that may be called.
 func (c *Client) Tools() []toolbox.Tool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.tools)
 }
 
-// Notes say, for people, which tools are missing and why.
+// Notes returns messages for people about tools that are left out, and why.
 func (c *Client) Notes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.notes)
 }
 
-// Close ends the server with all that it started, and all calls. It may be called again.
+// Close cancels all calls and stops the server with everything it started. It may be called more than once.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	first := !c.isOver
-	c.isOver = true
+	first := !c.isClosed
+	c.isClosed = true
 	if first {
 		close(c.closing)
 	}
@@ -188,11 +187,11 @@ func (c *Client) Close() error {
 		return nil
 	}
 	defer close(c.closed)
-	c.starting <- struct{}{} // whoever starts the server sees closing and gives up
+	c.starting <- struct{}{} // a restart in progress sees closing and gives up
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
-	s.end()
-	<-s.ended
+	s.stop()
+	<-s.stopped
 	return nil
 }

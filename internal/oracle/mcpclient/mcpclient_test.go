@@ -198,7 +198,7 @@ func TestUnusualServers(t *testing.T) {
 			t.Errorf("tools (-want +got):\n%s", diff)
 		}
 		notes := strings.Join(c.Notes(), "\n")
-		for _, part := range []string{"more than 504 tools", "listed before", "tool list is left out: its schema is not one of an object", "tool odd is left out: "} {
+		for _, part := range []string{"more than 504 tools", "a duplicate", "tool list is left out: its schema does not describe an object", "tool odd is left out: "} {
 			if !strings.Contains(notes, part) {
 				t.Errorf("notes do not say %q: %.500s", part, notes)
 			}
@@ -275,7 +275,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 	server.Stderr, server.Timeout = stderr, short
 	c := start(t, server, nil)
 	_, err := use(t, c, "wait", `{}`)
-	wantFault(t, err, "MCP server test", "did not answer within 150ms", "not known")
+	wantFault(t, err, "MCP server test", "did not answer within 150ms", "may or may not")
 	for _, want := range []string{"begun", "cancelled"} {
 		if got := <-stderr.lines; got != want {
 			t.Fatalf("the server says %q, want %q", got, want)
@@ -292,7 +292,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 		cancel(stopped)
 	}()
 	_, err = find(t, c, "test__wait").Use(ctx, toolbox.Call{})
-	wantFault(t, err, "given up", "enough")
+	wantFault(t, err, "cancelled", "enough")
 	if !errors.Is(err, stopped) {
 		t.Errorf("error %v does not wrap why", err)
 	}
@@ -320,13 +320,13 @@ func (c *clock) add(d time.Duration) {
 }
 
 func TestDeath(t *testing.T) {
-	const note = "[MCP server test had ended and was started again: what it kept in memory is gone]\n"
+	const note = "[MCP server test had stopped and was restarted: its state in memory is lost]\n"
 	now := &clock{now: time.Unix(1e9, 0)}
 	c := start(t, command("good"), &Options{Now: now.Now})
 	die := func() {
 		t.Helper()
 		_, err := use(t, c, "die", `{}`)
-		wantFault(t, err, "lost during the call", "exit status 3", "out of cheese", "not known")
+		wantFault(t, err, "lost during the call", "exited with status 3", "out of cheese", "may or may not")
 	}
 	die()
 	wantText(t, c, "echo", `{"message":"1"}`, note+"you said 1")
@@ -334,7 +334,7 @@ func TestDeath(t *testing.T) {
 	die()
 	now.add(59 * time.Second)
 	_, err := use(t, c, "echo", `{"message":"3"}`)
-	wantFault(t, err, "exit status 3", "out of cheese", "for 1 more seconds")
+	wantFault(t, err, "exited with status 3", "out of cheese", "for 1 more seconds")
 	now.add(time.Second)
 	wantText(t, c, "echo", `{"message":"4"}`, note+"you said 4")
 }
@@ -349,7 +349,7 @@ func TestDeathBetweenCalls(t *testing.T) {
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
 	// Whether the end was seen or not, a call that was not sent is made after the start.
 	var all sync.WaitGroup
-	<-s.ended
+	<-s.stopped
 	for range 5 {
 		all.Go(func() {
 			if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
@@ -368,9 +368,9 @@ func TestDeathForGood(t *testing.T) {
 	_, err := use(t, c, "die", `{}`)
 	wantFault(t, err, "lost during the call")
 	_, err = use(t, c, "echo", `{"message":"1"}`)
-	wantFault(t, err, "starting it again failed", "exit status 5", "no second life")
+	wantFault(t, err, "restarting it failed", "exited with status 5", "no second life")
 	_, err = use(t, c, "echo", `{"message":"1"}`)
-	wantFault(t, err, "exit status 5", "for 60 more seconds")
+	wantFault(t, err, "exited with status 5", "for 60 more seconds")
 	now.add(time.Minute)
 	if err := os.Remove(filepath.Join(server.Dir, "died")); err != nil {
 		t.Fatal(err)
@@ -385,9 +385,9 @@ func TestDeathNotSeen(t *testing.T) {
 	c := start(t, command("good"), nil)
 	s, _ := c.current()
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
-	<-s.ended
+	<-s.stopped
 	c.mu.Lock()
-	c.session = &session{client: s.client, program: s.program, ending: make(chan struct{}), gone: make(chan struct{}), ended: s.ended}
+	c.session = &session{client: s.client, program: s.program, stopping: make(chan struct{}), broken: make(chan struct{}), stopped: s.stopped}
 	c.mu.Unlock()
 	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
@@ -460,14 +460,14 @@ func TestNoStart(t *testing.T) {
 		code   signalbox.Code
 		says   []string
 	}{
-		"exits":           {command("exit"), signalbox.CodeFailed, []string{"exit status 4", "no licence file"}},
+		"exits":           {command("exit"), signalbox.CodeFailed, []string{"exited with status 4", "no licence file"}},
 		"hangs":           {command("hang"), signalbox.CodeFailed, []string{"did not answer within 150ms"}},
 		"refuses":         {command("refuses"), signalbox.CodeFailed, []string{"not today"}},
 		"no program":      {absent, signalbox.CodeNotFound, []string{"no-such-program-anywhere"}},
 		"no name":         {Server{Command: []string{"x"}}, signalbox.CodeUsage, []string{"name"}},
 		"bad name":        {Server{Name: "a.b", Command: []string{"x"}}, signalbox.CodeUsage, []string{"a.b"}},
 		"nothing":         {Server{Name: "a"}, signalbox.CodeUsage, []string{"command or a url"}},
-		"both":            {Server{Name: "a", Command: []string{"x"}, URL: "http://x"}, signalbox.CodeUsage, []string{"leave out one"}},
+		"both":            {Server{Name: "a", Command: []string{"x"}, URL: "http://x"}, signalbox.CodeUsage, []string{"remove one of them"}},
 		"strange address": {Server{Name: "a", URL: "file:///x"}, signalbox.CodeUsage, []string{"http://"}},
 		"session":         {session, signalbox.CodeUsage, []string{process.SessionVariable}},
 	} {
@@ -540,7 +540,7 @@ func TestCloseEndsAll(t *testing.T) {
 			}
 		})
 	}
-	wantFault(t, <-waiting, "ended before it answered", "not known")
+	wantFault(t, <-waiting, "stopped before it answered", "may or may not")
 	all.Wait()
 	if s.program.process.ID().Alive() {
 		t.Error("the server is still there")
@@ -560,7 +560,7 @@ func TestCloseWhileStartingAgain(t *testing.T) {
 		c := start(t, command("good"), nil)
 		s, _ := c.current()
 		syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
-		<-s.gone
+		<-s.broken
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() { use(t, c, "echo", `{"message":"1"}`) })

@@ -110,7 +110,7 @@ func serveRaw() error {
 
 type noArguments struct{}
 
-func text(format string, args ...any) *mcp.CallToolResult {
+func textResult(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
@@ -136,16 +136,16 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 			Message string `json:"message"`
 		}) (*mcp.CallToolResult, any, error) {
-			return text("you said %s", in.Message), nil, nil
+			return textResult("you said %s", in.Message), nil, nil
 		})
 	tool("fail", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
-		r := text("the disk is full")
+		r := textResult("the disk is full")
 		r.IsError = true
 		return r
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "set", Description: "does set", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}},
 		func(context.Context, *mcp.CallToolRequest, noArguments) (*mcp.CallToolResult, any, error) {
-			return text("set"), nil, nil
+			return textResult("set"), nil, nil
 		})
 	tool("wait", func(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
 		fmt.Fprintln(os.Stderr, "begun")
@@ -155,7 +155,7 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 			fmt.Fprintln(os.Stderr, "cancelled")
 		case <-over:
 		}
-		return text("late")
+		return textResult("late")
 	})
 	tool("die", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
 		fmt.Fprintln(os.Stderr, "out of cheese")
@@ -167,24 +167,24 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 	})
 	tool("noise", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
 		fmt.Print("debug: got a call\n\n{\"half\": \n[1,2]\n[]\n" + strings.Repeat("long ", 30<<10) + "\n")
-		return text("after the noise")
+		return textResult("after the noise")
 	})
 	tool("huge", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
-		return text("%s", strings.Repeat("é", 40<<10))
+		return textResult("%s", strings.Repeat("é", 40<<10))
 	})
 	tool("flood", func(ctx context.Context, _ *mcp.CallToolRequest) *mcp.CallToolResult {
 		os.Stdout.Write(bytes.Repeat([]byte("x"), maxMessage+1<<20))
 		<-ctx.Done()
-		return text("late")
+		return textResult("late")
 	})
 	tool("ask", ask)
 	tool("environment", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
 		dir, _ := os.Getwd()
-		return text("%s\n%s", dir, strings.Join(os.Environ(), "\n"))
+		return textResult("%s\n%s", dir, strings.Join(os.Environ(), "\n"))
 	})
 	tool("grow", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
-		tool("more", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult { return text("more") })
-		return text("grown")
+		tool("more", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult { return textResult("more") })
+		return textResult("grown")
 	})
 	return s
 }
@@ -217,5 +217,5 @@ func ask(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
 			parts = append(parts, root.URI)
 		}
 	}
-	return text("%s", strings.Join(parts, ", "))
+	return textResult("%s", strings.Join(parts, ", "))
 }

@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,31 +16,31 @@ import (
 	"signalbox/internal/oracle/toolbox"
 )
 
-// session is one life of a server.
+// session is a connection to a server, from one start to its end.
 type session struct {
-	client  *mcp.ClientSession
-	program *program      // nil over HTTP
-	web     *web          // nil for a program
-	changed chan struct{} // holds a value when the list of tools is old
-	ending  chan struct{} // closed when this side wants it to end
-	gone    chan struct{} // closed when the connection is of no use any more
-	ended   chan struct{} // closed when all is ended
+	client   *mcp.ClientSession
+	program  *program       // nil over HTTP
+	http     *httpTransport // nil for a program
+	changed  chan struct{}  // holds a value when the list of tools must be read again
+	stopping chan struct{}  // closed when this side wants to stop the session
+	broken   chan struct{}  // closed when the connection is unusable
+	stopped  chan struct{}  // closed when the program has exited and everything is cleaned up
 
-	endOnce, goneOnce sync.Once
-	broke             error // why the connection broke, if it did; to be read after ended
+	stopOnce, brokenOnce sync.Once
+	cause                error // why the connection ended; read it only after stopped is closed
 }
 
-// stable is the protocol that servers are asked for first: nearly all speak it, and some do not answer at all to newer
-// ways to begin. One that speaks only newer ones says so.
-const stable = "2025-11-25"
+// preferredVersion is the protocol version that servers are asked for first. Nearly all support it, and some do not answer
+// newer versions at all. A server that supports only newer ones returns an error.
+const preferredVersion = "2025-11-25"
 
-// connect starts the server and asks for its tools.
+// connect starts the server and requests its tools.
 func (c *Client) connect(ctx context.Context) (*session, []toolbox.Tool, []string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, errStartTimeout)
 	defer cancel()
-	defer whenClosed(c.closing, cancel)()
-	s, err := c.open(ctx, stable)
-	if refusal(err) != nil && ctx.Err() == nil {
+	defer cancelOnClose(c.closing, cancel)()
+	s, err := c.open(ctx, preferredVersion)
+	if serverError(err) != nil && ctx.Err() == nil {
 		s, err = c.open(ctx, "")
 	}
 	if err != nil {
@@ -47,43 +48,43 @@ func (c *Client) connect(ctx context.Context) (*session, []toolbox.Tool, []strin
 	}
 	listed, notes, err := list(ctx, s.client)
 	if err != nil {
-		s.abandon(c)
-		return nil, nil, nil, c.startFault(ctx, s, fmt.Errorf("it does not tell its tools: %w", err))
+		s.discard(c)
+		return nil, nil, nil, c.startError(ctx, s, fmt.Errorf("it did not list its tools: %w", err))
 	}
-	tools, notes := c.offer(listed, notes)
+	tools, notes := c.makeTools(listed, notes)
 	return s, tools, notes, nil
 }
 
-// open starts the server and begins a conversation. An empty version is the newest.
+// open starts the server and initializes a session. An empty version means the newest.
 func (c *Client) open(ctx context.Context, version string) (*session, error) {
-	s := &session{changed: make(chan struct{}, 1), ending: make(chan struct{}), gone: make(chan struct{}), ended: make(chan struct{})}
+	s := &session{changed: make(chan struct{}, 1), stopping: make(chan struct{}), broken: make(chan struct{}), stopped: make(chan struct{})}
 	var transport mcp.Transport
 	if c.server.URL != "" {
-		transport, s.web = c.server.dial()
+		transport, s.http = c.server.dial()
 	} else {
 		p, err := c.server.run(c.opts.Grace)
 		if err != nil {
-			return nil, c.startFault(ctx, s, err)
+			return nil, c.startError(ctx, s, err)
 		}
 		transport, s.program = p, p
 	}
 	var err error
 	s.client, err = c.newClient(s).Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
-		s.abandon(c)
-		return nil, c.startFault(ctx, s, err)
+		s.discard(c)
+		return nil, c.startError(ctx, s, err)
 	}
 	return s, nil
 }
 
-// newClient says what this side can do: nothing that a server could ask for, but a root if there is one.
+// newClient returns a client that offers servers nothing but a root, if there is one.
 func (c *Client) newClient(s *session) *mcp.Client {
 	capabilities := &mcp.ClientCapabilities{}
 	var root string
 	if c.server.Dir != "" {
 		if dir, err := filepath.Abs(c.server.Dir); err == nil {
 			root = filepath.ToSlash(dir)
-			//lint:ignore SA1019 as below
+			//lint:ignore SA1019 see below
 			capabilities.RootsV2 = &mcp.RootCapabilities{}
 		}
 	}
@@ -92,33 +93,33 @@ func (c *Client) newClient(s *session) *mcp.Client {
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case s.changed <- struct{}{}:
-			default: // the list will be read anyway
+			default: // it will be read anyway
 			}
 		},
 	})
 	if root != "" {
 		address := &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(root, "/")}
-		//lint:ignore SA1019 the protocol means to give roots up, but servers of today ask for them
+		//lint:ignore SA1019 roots are deprecated, but current servers ask for them
 		client.AddRoots(&mcp.Root{URI: address.String(), Name: filepath.Base(c.server.Dir)})
 	}
 	return client
 }
 
-// mind sees to a session: reads the tools again when they changed, and ends all that is left when the connection ends.
-func (c *Client) mind(s *session) {
+// watch reads the tools again when they change, and cleans up when the connection ends.
+func (c *Client) watch(s *session) {
 	go func() {
 		err := s.client.Wait()
-		s.lost()
+		s.markBroken()
 		s.close(c)
-		s.broke = err
-		close(s.ended)
+		s.cause = err
+		close(s.stopped)
 	}()
 	for {
 		select {
-		case <-s.gone:
+		case <-s.broken:
 			return
-		case <-s.ending:
-			// The connection closes only after what is under way; the calls see ending too.
+		case <-s.stopping:
+			// Close waits for running calls, which are cancelled by stopping too.
 			s.client.Close()
 			return
 		case <-s.changed:
@@ -127,16 +128,16 @@ func (c *Client) mind(s *session) {
 	}
 }
 
-// refresh reads the tools again. If that fails those that were known stay.
+// refresh reads the tools again. If that fails, the known tools stay.
 func (c *Client) refresh(s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.StartTimeout)
 	defer cancel()
-	defer whenClosed(s.ending, cancel)()
+	defer cancelOnClose(s.stopping, cancel)()
 	listed, notes, err := list(ctx, s.client)
 	if err != nil {
 		return
 	}
-	tools, notes := c.offer(listed, notes)
+	tools, notes := c.makeTools(listed, notes)
 	c.mu.Lock()
 	current := c.session == s
 	if current {
@@ -148,44 +149,44 @@ func (c *Client) refresh(s *session) {
 	}
 }
 
-// end makes the session end. It does not wait.
-func (s *session) end() { s.endOnce.Do(func() { close(s.ending) }) }
+// stop begins to stop the session. It does not wait.
+func (s *session) stop() { s.stopOnce.Do(func() { close(s.stopping) }) }
 
-// lost notes that the connection is of no use any more.
-func (s *session) lost() { s.goneOnce.Do(func() { close(s.gone) }) }
+// markBroken records that the connection is unusable.
+func (s *session) markBroken() { s.brokenOnce.Do(func() { close(s.broken) }) }
 
 func (s *session) alive() bool {
 	select {
-	case <-s.gone:
+	case <-s.broken:
 		return false
-	case <-s.ending:
+	case <-s.stopping:
 		return false
 	default:
 		return true
 	}
 }
 
-// abandon ends a session that nobody minds yet.
-func (s *session) abandon(c *Client) {
-	s.end()
+// discard stops a session that watch does not watch yet.
+func (s *session) discard(c *Client) {
+	s.stop()
 	if s.client != nil {
 		s.client.Close()
 	}
 	s.close(c)
 }
 
-// close ends the program, or closes connections.
+// close stops the program, or closes the HTTP connections.
 func (s *session) close(c *Client) {
 	if s.program != nil {
 		s.program.stop(c.opts.Grace)
 	}
-	if s.web != nil {
-		s.web.idle()
+	if s.http != nil {
+		s.http.closeIdle()
 	}
 }
 
-// whenClosed calls cancel when the channel is closed, until what it returns is called.
-func whenClosed(closed <-chan struct{}, cancel func()) (stop func()) {
+// cancelOnClose calls cancel when the channel is closed, until stop is called.
+func cancelOnClose(closed <-chan struct{}, cancel func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -197,8 +198,8 @@ func whenClosed(closed <-chan struct{}, cancel func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// live returns a session to call tools in. A server that died is started again, but not too often; restarted says so.
-func (c *Client) live(ctx context.Context) (s *session, restarted bool, err error) {
+// liveSession returns a usable session. A server that died is restarted, but at most once per restartInterval.
+func (c *Client) liveSession(ctx context.Context) (s *session, restarted bool, err error) {
 	if s, err := c.current(); err != nil || s.alive() {
 		return s, false, err
 	}
@@ -206,7 +207,7 @@ func (c *Client) live(ctx context.Context) (s *session, restarted bool, err erro
 	case c.starting <- struct{}{}:
 		defer func() { <-c.starting }()
 	case <-c.closing:
-		return nil, false, c.closedFault()
+		return nil, false, errClosed
 	case <-ctx.Done():
 		return nil, false, context.Cause(ctx)
 	}
@@ -215,46 +216,46 @@ func (c *Client) live(ctx context.Context) (s *session, restarted bool, err erro
 		return old, false, err
 	}
 	select {
-	case <-old.ended:
+	case <-old.stopped:
 	case <-ctx.Done():
 		return nil, false, context.Cause(ctx)
 	}
 	now := c.opts.Now()
 	c.mu.Lock()
-	before, failed := c.again, c.failed
-	wait := againAfter - now.Sub(before)
+	before, restartErr := c.lastRestart, c.restartErr
+	wait := restartInterval - now.Sub(before)
 	if before.IsZero() || wait <= 0 {
-		c.again = now
+		c.lastRestart = now
 	}
 	c.mu.Unlock()
 	if !before.IsZero() && wait > 0 {
-		return nil, false, c.deadFault(old, failed, wait)
+		return nil, false, c.restartTooSoon(old, restartErr, wait)
 	}
 	s, tools, notes, err := c.connect(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		c.failed = err
+		c.restartErr = err
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errCallTimeout) {
-			c.again, c.failed = before, failed // whoever gave up says nothing about the server
+			c.lastRestart, c.restartErr = before, restartErr // the caller cancelled; the server may be fine
 		}
-		return nil, false, fmt.Errorf("it had ended, and starting it again failed: %w", err)
+		return nil, false, fmt.Errorf("it had stopped, and restarting it failed: %w", err)
 	}
-	c.session, c.tools, c.notes, c.failed = s, tools, notes, nil
-	go c.mind(s)
+	c.session, c.tools, c.notes, c.restartErr = s, tools, notes, nil
+	go c.watch(s)
 	return s, true, nil
 }
 
 func (c *Client) current() (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isOver {
-		return nil, c.closedFault()
+	if c.isClosed {
+		return nil, errClosed
 	}
 	return c.session, nil
 }
 
-// call calls a tool, once.
+// call calls a tool. It never repeats a call.
 func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call) (toolbox.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.server.Timeout, errCallTimeout)
 	defer cancel()
@@ -264,51 +265,51 @@ func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call)
 	}
 	result, restarted, err := c.send(ctx, call.Key, params)
 	if err != nil {
-		return toolbox.Result{}, c.named(err)
+		return toolbox.Result{}, fmt.Errorf("MCP server %s: %w", c.server.Name, err)
 	}
-	text, sources := render(result, full)
+	output, sources := render(result, full)
 	if result.IsError {
-		return toolbox.Result{}, errors.New(firstOf(text, "the tool failed and did not say why"))
+		return toolbox.Result{}, errors.New(cmp.Or(output, "the tool failed without an error message"))
 	}
 	if restarted {
-		text = fmt.Sprintf("[MCP server %s had ended and was started again: what it kept in memory is gone]\n", c.server.Name) + text
+		output = fmt.Sprintf("[MCP server %s had stopped and was restarted: its state in memory is lost]\n", c.server.Name) + output
 	}
-	return toolbox.Result{Text: text, Sources: sources}, nil
+	return toolbox.Result{Text: output, Sources: sources}, nil
 }
 
-// send makes the call in a session that lives.
+// send sends the call in a usable session.
 func (c *Client) send(ctx context.Context, key string, params *mcp.CallToolParams) (*mcp.CallToolResult, bool, error) {
 	for {
-		s, restarted, err := c.live(ctx)
+		s, restarted, err := c.liveSession(ctx)
 		if err != nil {
 			return nil, false, err
 		}
-		unmark, err := c.mark(key, s)
+		remove, err := c.recordCall(key, s)
 		if err != nil {
 			return nil, false, err
 		}
 		result, err := s.call(ctx, params)
-		unmark()
+		remove()
 		if err == nil {
 			return result, restarted, nil
 		}
 		if errors.Is(err, mcp.ErrConnectionClosed) && ctx.Err() == nil {
-			// It was not sent: the connection had ended before. Now it is known to have, so this goes on only as often as
-			// a server may be started again.
-			s.lost()
+			// The call was not sent, because the connection had already ended. The loop is bounded: the session is now marked
+			// as broken, and the server is restarted at most once per restartInterval.
+			s.markBroken()
 			continue
 		}
-		return nil, false, c.callFault(ctx, s, err)
+		return nil, false, c.callError(ctx, s, err)
 	}
 }
 
 func (s *session) call(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer whenClosed(s.ending, func() { cancel(errEnding) })()
+	defer cancelOnClose(s.stopping, func() { cancel(errStopped) })()
 	result, err := s.client.CallTool(ctx, params)
-	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errEnding) {
-		return nil, errEnding
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errStopped) {
+		return nil, errStopped
 	}
 	if err == nil && result == nil {
 		return nil, io.ErrUnexpectedEOF

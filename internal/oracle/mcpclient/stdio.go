@@ -20,23 +20,23 @@ import (
 	"signalbox/internal/process"
 )
 
-// maxMessage is how long a message of a server may be. It bounds memory, not what a model sees.
+// maxMessage is the maximum size of a message from a server. It bounds memory, not what a model sees.
 const maxMessage = 16 << 20
 
-var errTooLong = fmt.Errorf("it sent a message of more than %s bytes", thousands(maxMessage))
+var errTooLong = fmt.Errorf("it sent a message of more than %s", byteCount(maxMessage))
 
-// inherited are the variables that a server's program gets from this process. A name with a star stands for all that
-// begin so.
+// inherited lists the environment variables that a server's program gets from this process. A star at the end matches any
+// suffix.
 var inherited = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"}
 
-// environment is what a server's program sees.
-func environment(own []string, added map[string]string) (env []string) {
-	for _, entry := range own {
+// environment returns the environment of a server's program.
+func environment(parent []string, added map[string]string) (env []string) {
+	for _, entry := range parent {
 		name, _, _ := strings.Cut(entry, "=")
 		for _, pattern := range inherited {
-			// Proxies are written in small letters too.
-			if start, some := strings.CutSuffix(pattern, "*"); some && strings.HasPrefix(name, start) || strings.EqualFold(name, pattern) {
+			// Proxy variables may also be in lower case.
+			if prefix, wildcard := strings.CutSuffix(pattern, "*"); wildcard && strings.HasPrefix(name, prefix) || strings.EqualFold(name, pattern) {
 				env = append(env, entry)
 				break
 			}
@@ -48,32 +48,32 @@ func environment(own []string, added map[string]string) (env []string) {
 	return env
 }
 
-// program is the connection to a server that is a program: a message on each line.
+// program is a server that is a child process. It is also the connection to it, with one message per line.
 type program struct {
-	process *process.Process
-	session string // what all that it starts carries in its environment
-	lines   *bufio.Reader
-	out     *io.PipeReader // what lines reads
-	errors  tail
-	done    chan struct{} // closed when exit is set
-	exit    process.Exit
-	asked   atomic.Bool // it was told to end before it did
+	process       *process.Process
+	session       string // in the environment of the program and of everything it starts
+	lines         *bufio.Reader
+	out           *io.PipeReader // the source of lines
+	stderr        tailWriter
+	done          chan struct{} // closed when exit is set
+	exit          process.Exit
+	stopRequested atomic.Bool // before it exited
 
-	queue []jsonrpc.Message // the rest of a batch; only Read has it
+	queue []jsonrpc.Message // the rest of a batch; used only by Read
 
 	mu    sync.Mutex // guards noise
-	noise string     // the last line that was no message
+	noise string     // the last line on standard output that was not a message
 }
 
 // run starts the program of a server.
 func (s *Server) run(grace time.Duration) (*program, error) {
 	read, write := io.Pipe()
-	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}), errors: tail{next: s.Stderr}}
-	// Each life is a session of its own, so that ending what is left of one does not end the next.
+	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}), stderr: tailWriter{next: s.Stderr}}
+	// Each start has its own session, so that stopping the remains of one does not stop the next.
 	p.session = process.NestedSession("mcp-" + s.Name + "-" + rand.Text())
 	env := append(environment(process.Environ(), s.Env), process.SessionVariable+"="+p.session)
 	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: env, Interactive: true,
-		Stdout: write, Stderr: &p.errors, Grace: grace}, nil)
+		Stdout: write, Stderr: &p.stderr, Grace: grace}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,13 @@ func (s *Server) run(grace time.Duration) (*program, error) {
 	return p, nil
 }
 
-// Connect makes the program a transport.
+// Connect implements [mcp.Transport].
 func (p *program) Connect(context.Context) (mcp.Connection, error) { return p, nil }
 
-// SessionID is none.
+// SessionID implements [mcp.Connection].
 func (p *program) SessionID() string { return "" }
 
-// Read returns the next message. What is none is passed over: many programs print to their standard output what belongs
-// elsewhere.
+// Read returns the next message. Other lines are skipped: many programs print diagnostics to standard output.
 func (p *program) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		if len(p.queue) > 0 {
@@ -101,12 +100,12 @@ func (p *program) Read(context.Context) (jsonrpc.Message, error) {
 			p.queue = p.queue[1:]
 			return next, nil
 		}
-		line, err := p.line()
+		line, err := p.readLine()
 		if messages, ok := decode(line); ok {
 			p.queue = messages
 		} else if len(line) > 0 {
 			p.mu.Lock()
-			p.noise = oneLine(string(line[:min(len(line), maxSaid)]), maxSaid)
+			p.noise = oneLine(string(line[:min(len(line), maxQuoted)]), maxQuoted)
 			p.mu.Unlock()
 		}
 		if err != nil && len(p.queue) == 0 {
@@ -115,8 +114,8 @@ func (p *program) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// line reads a line without its end.
-func (p *program) line() (line []byte, err error) {
+// readLine reads a line, without its line ending.
+func (p *program) readLine() (line []byte, err error) {
 	for {
 		part, err := p.lines.ReadSlice('\n')
 		if len(line)+len(part) > maxMessage {
@@ -129,7 +128,7 @@ func (p *program) line() (line []byte, err error) {
 	}
 }
 
-// decode reads a message, or the batch of them that older servers may send.
+// decode decodes a message, or a batch of messages, which older servers may send.
 func decode(line []byte) (messages []jsonrpc.Message, ok bool) {
 	all := []json.RawMessage{line}
 	if len(line) > 0 && line[0] == '[' {
@@ -150,7 +149,7 @@ func decode(line []byte) (messages []jsonrpc.Message, ok bool) {
 	return messages, len(messages) > 0
 }
 
-// Write queues a message. It does not wait for a program that does not read.
+// Write queues a message. It does not block if the program does not read.
 func (p *program) Write(_ context.Context, message jsonrpc.Message) error {
 	text, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
@@ -159,18 +158,19 @@ func (p *program) Write(_ context.Context, message jsonrpc.Message) error {
 	return p.process.WriteLine(string(text))
 }
 
-// Close closes the input, which tells the program to end, and hears it no more. It does not wait.
+// Close closes standard input, which asks the program to exit, and stops reading from it. It does not wait.
 func (p *program) Close() error {
 	select {
 	case <-p.done:
 	default:
-		p.asked.Store(true)
+		p.stopRequested.Store(true)
 	}
 	p.process.CloseInput()
 	return p.out.Close()
 }
 
-// stop ends the program with all that it started: it may end by itself, then TERM, then KILL.
+// stop closes standard input and waits. After grace it terminates the program and everything it started, and after another
+// grace it kills them.
 func (p *program) stop(grace time.Duration) {
 	p.Close()
 	timer := time.NewTimer(grace)
@@ -183,45 +183,44 @@ func (p *program) stop(grace time.Duration) {
 	}
 }
 
-// said is what the program printed that may explain why it does not work.
-func (p *program) said() string {
+// printed returns what the program printed that may explain a failure, as the continuation of an error message.
+func (p *program) printed() (message string) {
 	p.mu.Lock()
 	noise := p.noise
 	p.mu.Unlock()
-	var parts []string
-	if text := p.errors.last(); text != "" {
-		parts = append(parts, "it last printed: "+text)
+	if stderr := p.stderr.last(); stderr != "" {
+		message += "; it last printed: " + stderr
 	}
 	if noise != "" {
-		parts = append(parts, "on its standard output, where only messages may be, it printed: "+noise)
+		message += "; on its standard output, which is only for messages, it printed: " + noise
 	}
-	return strings.Join(parts, "; ")
+	return message
 }
 
-// maxSaid is how much of what a program printed is in an error.
-const maxSaid = 600
+// maxQuoted is how many bytes of a server's output an error quotes.
+const maxQuoted = 600
 
-// tail passes on what is written, and keeps its end.
-type tail struct {
+// tailWriter forwards what is written to it, and keeps the end.
+type tailWriter struct {
 	next io.Writer
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards end
 	end []byte
 }
 
-func (t *tail) Write(text []byte) (int, error) {
+func (t *tailWriter) Write(text []byte) (int, error) {
 	t.mu.Lock()
-	t.end = append(t.end, text[max(0, len(text)-maxSaid):]...)
-	t.end = t.end[max(0, len(t.end)-maxSaid):]
+	t.end = append(t.end, text[max(0, len(text)-maxQuoted):]...)
+	t.end = t.end[max(0, len(t.end)-maxQuoted):]
 	t.mu.Unlock()
 	if t.next != nil {
-		_, _ = t.next.Write(text) // what fails there is still kept here
+		_, _ = t.next.Write(text) // an error must not stop the program
 	}
 	return len(text), nil
 }
 
-func (t *tail) last() string {
+func (t *tailWriter) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return oneLine(string(t.end), maxSaid)
+	return oneLine(string(t.end), maxQuoted)
 }

@@ -23,7 +23,7 @@ const (
 	maxName        = 64 // of a tool, as models have it
 )
 
-// list asks for all pages of the server's tools.
+// list requests all pages of the server's tool list.
 func list(ctx context.Context, cs *mcp.ClientSession) (all []*mcp.Tool, notes []string, err error) {
 	if init := cs.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Tools == nil {
 		return nil, []string{"it has no tools"}, nil
@@ -31,7 +31,7 @@ func list(ctx context.Context, cs *mcp.ClientSession) (all []*mcp.Tool, notes []
 	params := &mcp.ListToolsParams{}
 	for page := 0; ; page++ {
 		if page == maxPages || len(all) >= maxTools {
-			return all, []string{fmt.Sprintf("it has more than %d tools: the rest was not asked for", len(all))}, nil
+			return all, []string{fmt.Sprintf("it has more than %d tools: the rest is left out", len(all))}, nil
 		}
 		answer, err := cs.ListTools(ctx, params)
 		if err != nil {
@@ -45,8 +45,8 @@ func list(ctx context.Context, cs *mcp.ClientSession) (all []*mcp.Tool, notes []
 	}
 }
 
-// offer makes tools of what a server listed. What cannot be one is noted.
-func (c *Client) offer(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []string) {
+// makeTools converts the tools that a server listed. It adds a note for each one that cannot be offered.
+func (c *Client) makeTools(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []string) {
 	var tools []toolbox.Tool
 	listed, missing := allowed(listed, c.server.Tools)
 	for _, name := range missing {
@@ -57,18 +57,18 @@ func (c *Client) offer(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []st
 		schema, err := schemaOf(tool.InputSchema)
 		switch {
 		case names[i] == "":
-			notes = append(notes, fmt.Sprintf("tool %q is left out: its name is empty, or was listed before", oneLine(tool.Name, maxName)))
+			notes = append(notes, fmt.Sprintf("tool %q is left out: its name is empty or a duplicate", oneLine(tool.Name, maxName)))
 			continue
 		case err != nil:
 			notes = append(notes, fmt.Sprintf("tool %s is left out: %v", oneLine(tool.Name, maxName), err))
 			continue
 		}
-		raw, full, readOnly := tool.Name, names[i], changesNothing(tool)
+		raw, full, readOnly := tool.Name, names[i], isReadOnly(tool)
 		offered := toolbox.Tool{
 			Name: full, Description: describe(tool), Kind: "other", Schema: schema, ReadOnly: readOnly, Timeout: c.server.Timeout,
 			Use: func(ctx context.Context, call toolbox.Call) (toolbox.Result, error) {
 				if readOnly {
-					call.Key = "" // nobody minds what is left of it
+					call.Key = "" // a call that changes nothing need not be stopped later
 				}
 				return c.call(ctx, raw, full, call)
 			},
@@ -77,7 +77,7 @@ func (c *Client) offer(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []st
 			offered.End = c.endCall
 		}
 		if err := toolbox.Check([]toolbox.Tool{offered}); err != nil {
-			notes = append(notes, fmt.Sprintf("tool %s is left out: %s", oneLine(tool.Name, maxName), oneLine(err.Error(), maxSaid)))
+			notes = append(notes, fmt.Sprintf("tool %s is left out: %s", oneLine(tool.Name, maxName), oneLine(err.Error(), maxQuoted)))
 			continue
 		}
 		tools = append(tools, offered)
@@ -85,7 +85,7 @@ func (c *Client) offer(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []st
 	return tools, notes
 }
 
-// allowed keeps the tools that are named, in the server's order, and tells which names there are none for.
+// allowed returns the tools with the given names, in the server's order, and the names that no tool has. Nil names means all.
 func allowed(listed []*mcp.Tool, names []string) (kept []*mcp.Tool, missing []string) {
 	if names == nil {
 		return listed, nil
@@ -103,8 +103,8 @@ func allowed(listed []*mcp.Tool, names []string) (kept []*mcp.Tool, missing []st
 	return kept, missing
 }
 
-// fullNames gives each tool a name that models take and that no other has. One that is listed twice, or has no name,
-// gets none. A name depends on the set of tools only, not on their order, so that sessions can be continued.
+// fullNames returns a unique name for each tool that models accept, or "" for duplicates and tools without a name. A name
+// depends on the set of tools but not on their order, so that a conversation can be resumed.
 func fullNames(server string, listed []*mcp.Tool) []string {
 	names := make([]string, len(listed))
 	wanted := make(map[string]int)
@@ -114,22 +114,23 @@ func fullNames(server string, listed []*mcp.Tool) []string {
 			continue
 		}
 		seen[tool.Name] = true
-		names[i] = server + "__" + strings.Map(valid, tool.Name)
+		names[i] = server + "__" + strings.Map(validRune, tool.Name)
 		wanted[names[i]]++
 	}
 	for i, tool := range listed {
-		whole := server + "__" + tool.Name
-		if len(names[i]) > maxName || wanted[names[i]] > 1 && names[i] != whole {
-			// The digest tells apart what looks the same now.
-			digest := sha256.Sum256([]byte(whole))
-			mark := "_" + hex.EncodeToString(digest[:4])
-			names[i] = names[i][:min(len(names[i]), maxName-len(mark))] + mark
+		full := server + "__" + tool.Name
+		if len(names[i]) > maxName || wanted[names[i]] > 1 && names[i] != full {
+			// The digest makes names different that differ only in replaced or cut-off characters.
+			digest := sha256.Sum256([]byte(full))
+			suffix := "_" + hex.EncodeToString(digest[:4])
+			names[i] = names[i][:min(len(names[i]), maxName-len(suffix))] + suffix
 		}
 	}
 	return names
 }
 
-func valid(r rune) rune {
+// validRune replaces characters that models do not accept in names.
+func validRune(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
 		return r
@@ -142,17 +143,17 @@ func describe(tool *mcp.Tool) string {
 	if strings.TrimSpace(text) == "" {
 		text = strings.ToValidUTF8(tool.Title, "\uFFFD")
 	}
-	return cut(text, maxDescription, " …")
+	return truncate(text, maxDescription, " …")
 }
 
-// changesNothing tells, by its own word, whether calling the tool changes nothing. One that would change the same again is
-// none: others may have changed it meanwhile.
-func changesNothing(tool *mcp.Tool) bool {
+// isReadOnly reports whether the server declares that calling the tool changes nothing. The idempotent hint is not enough:
+// something else may have changed the same thing in the meantime.
+func isReadOnly(tool *mcp.Tool) bool {
 	return tool.Annotations != nil && tool.Annotations.ReadOnlyHint
 }
 
-// schemaOf is the schema as it was given, which must be one of an object. None is one that takes nothing in particular, and
-// properties that are an empty list are none: to some languages that is the same.
+// schemaOf encodes a tool's input schema, which must describe an object. A missing schema allows any object. Properties that
+// are an empty list become an empty object: servers in some languages cannot tell the two apart.
 func schemaOf(given any) (json.RawMessage, error) {
 	if given == nil {
 		return json.RawMessage(`{"type":"object"}`), nil
@@ -163,9 +164,9 @@ func schemaOf(given any) (json.RawMessage, error) {
 	}
 	switch kind, typed := schema["type"]; {
 	case !typed:
-		schema["type"] = "object" // what the protocol asks for, and some models insist on
+		schema["type"] = "object" // required by the protocol and by some models
 	case kind != "object":
-		return nil, fmt.Errorf("its schema is not one of an object")
+		return nil, fmt.Errorf("its schema does not describe an object")
 	}
 	if list, isList := schema["properties"].([]any); isList && len(list) == 0 {
 		schema["properties"] = map[string]any{}
@@ -175,7 +176,7 @@ func schemaOf(given any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(text) > maxSchema {
-		return nil, fmt.Errorf("its schema has %s bytes, more than %s", thousands(len(text)), thousands(maxSchema))
+		return nil, fmt.Errorf("its schema has %s, more than %s", byteCount(len(text)), byteCount(maxSchema))
 	}
 	return text, nil
 }

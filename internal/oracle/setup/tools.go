@@ -114,11 +114,11 @@ func (b *builder) pick(tools []toolbox.Tool) ([]toolbox.Tool, error) {
 	for _, name := range unknown {
 		if server := b.serverOf(name); server != "" {
 			if b.started[server] {
-				b.note("mcp server %s: there is no tool %s%s", server, name, toolbox.Near(name, tools))
+				b.note("mcp server %s: there is no tool %s%s", server, name, toolbox.Suggest(name, tools))
 			}
 			continue
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Near(name, tools)),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Suggest(name, tools)),
 			Hint: "use one of " + strings.Join(namesOf(tools), ", ") + ", or configure it under oracle.tools or oracle.servers"}
 	}
 	return kept, nil
@@ -235,7 +235,7 @@ func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Clie
 	}
 	o := &mcpclient.Options{Version: b.Version, StartTimeout: min(cmp.Or(s.Timeout, maxStart), maxStart)}
 	if b.Logs != "" {
-		o.Calls = filepath.Join(b.Logs, "calls")
+		o.CallDir = filepath.Join(b.Logs, "calls")
 	}
 	return mcpclient.Start(ctx, mcpclient.Server{Name: name, Command: s.Command, Env: s.Env, Dir: dir, URL: s.URL, Headers: s.Headers,
 		Tools: s.Tools, Timeout: s.Timeout}, o)

@@ -15,39 +15,41 @@ import (
 	"signalbox"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/process"
+	"signalbox/internal/text"
 )
 
-// KeyVariable is the environment variable with the key of a call, which is the same for each try of it, so that a program
-// can tell that it did it before. Programs that are tools of behaviour trees know it by the same name.
+// KeyVariable is the environment variable that holds the key of a call. Every attempt of a call has the same key, so that a
+// program can recognise a repeated call. Tools of behaviour trees get the same variable.
 const KeyVariable = process.KeyVariable
 
 const (
-	// maxPrinted is how much a command may print before it is ended. The model sees MaxResult of it.
-	maxPrinted   = 1 << 20
+	// maxPrinted is how many bytes a command may print before it is stopped. The model sees MaxResult of them.
+	maxPrinted = 1 << 20
+	// maxComplaint is how many bytes of a failed command's output an error shows.
 	maxComplaint = 2 << 10
 	commandGrace = 3 * time.Second
 )
 
-// Command is a tool that is a line for the shell.
+// Command is a shell command that serves as a tool.
 type Command struct {
 	Line        string
 	Description string
-	// Parameters is the JSON schema of an object. Nil: any arguments are taken.
+	// Parameters is the JSON schema of the arguments, which are an object. Nil allows any arguments.
 	Parameters json.RawMessage
-	// ReadOnly, Timeout: as those of a Tool, with the same zero values.
+	// ReadOnly and Timeout are those of Tool.
 	ReadOnly bool
 	Timeout  time.Duration
-	// Dir is where it runs. Empty: the folder of this process.
+	// Dir is the working directory. Empty means that of this process.
 	Dir string
-	// Without are variables of the environment that it does not see, such as those with the keys of models: what it prints
-	// is shown to a model. Nil: it sees all but those of signalbox itself.
+	// Without lists environment variables that the command does not get, such as API keys: what it prints is sent to a model.
+	// Nil means that it gets all but those of signalbox itself.
 	Without []string
 }
 
-// FromCommand is a tool that is a shell command. It gets the arguments as a JSON object on standard input; what it prints
-// is the result; an exit status other than 0 is a failure, of which the model sees the end of standard error. It runs in a
-// process group of its own and is ended, with all that it started, when its time is up or the call is cancelled, and
-// before the same call is tried again. It works on Linux and macOS; elsewhere each call fails and says so.
+// FromCommand returns a tool that runs a shell command. The command reads the arguments as a JSON object from standard input
+// and prints the result. If its exit status is not 0 the call fails, and the model sees the end of standard error. The
+// command runs in its own process group and is stopped, with everything it started, on timeout, on cancellation, and before
+// the same call is retried. It works on Linux and macOS; elsewhere every call fails with an error that says so.
 func FromCommand(name string, c Command) Tool {
 	schema := c.Parameters
 	if len(bytes.TrimSpace(schema)) == 0 {
@@ -57,7 +59,7 @@ func FromCommand(name string, c Command) Tool {
 		Use: func(ctx context.Context, call Call) (Result, error) { return c.run(ctx, call) }}
 }
 
-// endCommand ends the program of a call, if a process that was killed has left it behind.
+// endCommand stops the program of a call that an earlier, killed process of signalbox left running.
 func endCommand(key string) error {
 	if key == "" {
 		return nil
@@ -71,30 +73,30 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	complaint := &ending{}
+	stderr := &tailWriter{}
 	line := process.Shell{Line: c.Line, Dir: c.Dir, Env: append(c.environment(), KeyVariable+"="+call.Key), Input: append(bytes.Clone(input), '\n'),
-		Limit: maxPrinted, Grace: commandGrace, Stderr: complaint}
+		Limit: maxPrinted, Grace: commandGrace, Stderr: stderr}
 	if call.Key != "" {
 		line.Session = session(call.Key)
 	}
 	printed, err := line.Run(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return Result{}, fmt.Errorf("the command of the tool cannot be run: %w", err)
+		return Result{}, fmt.Errorf("cannot run the command of the tool: %w", err)
 	case err != nil:
 		return Result{}, err
 	case printed.Truncated:
-		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was ended", maxPrinted),
-			Hint: "ask for less at once; it began with:\n" + Cut(valid(printed.Output), maxComplaint)}
+		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was stopped", maxPrinted),
+			Hint: "ask for less at once; it began with:\n" + text.Truncate(valid(printed.Output), maxComplaint)}
 	case printed.Exit.Err != nil:
 		return Result{}, printed.Exit.Err
 	case printed.Exit.Code != 0:
-		return Result{}, errors.New(complaintOf(printed.Exit, complaint.String(), printed.Output))
+		return Result{}, errors.New(failure(printed.Exit, stderr.String(), printed.Output))
 	}
 	return Result{Text: strings.TrimRight(printed.Output, "\n")}, nil
 }
 
-// environment is what it sees of that of this process.
+// environment returns the environment of the command.
 func (c Command) environment() []string {
 	return slices.DeleteFunc(process.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -102,36 +104,36 @@ func (c Command) environment() []string {
 	})
 }
 
-// session names the processes of a call, which may have any key.
+// session returns the name of the process session of a call. A key may be any text, so it is hashed.
 func session(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return process.NestedSession("oracle-" + hex.EncodeToString(sum[:12]))
 }
 
-// complaintOf tells how a command failed, in the last words of what it wrote. Some write them to the wrong place.
-func complaintOf(exit process.Exit, said, printed string) string {
-	text := fmt.Sprintf("the command failed with exit status %d", exit.Code)
+// failure describes how a command failed, with the end of its standard error, or else of its standard output.
+func failure(exit process.Exit, stderr, stdout string) string {
+	message := fmt.Sprintf("the command failed with exit status %d", exit.Code)
 	if exit.Signal != "" {
-		text += " (" + exit.Signal + ")"
+		message += " (" + exit.Signal + ")"
 	}
-	for _, words := range []string{said, printed} {
-		if words = strings.TrimSpace(valid(words)); words != "" {
-			return text + ": " + tail(words, maxComplaint)
+	for _, output := range []string{stderr, stdout} {
+		if output = strings.TrimSpace(valid(output)); output != "" {
+			return message + ": " + text.Tail(output, maxComplaint)
 		}
 	}
-	return text + " and said nothing"
+	return message + " and printed nothing"
 }
 
-// ending keeps the last of what is written.
-type ending struct{ kept []byte }
+// tailWriter keeps the end of what is written to it.
+type tailWriter struct{ kept []byte }
 
-// Write takes all and never fails.
-func (e *ending) Write(p []byte) (int, error) {
-	e.kept = append(e.kept, p...)
-	if len(e.kept) > 4*maxComplaint {
-		e.kept = append(e.kept[:0], e.kept[len(e.kept)-2*maxComplaint:]...)
+// Write implements [io.Writer]. It never fails.
+func (w *tailWriter) Write(p []byte) (int, error) {
+	w.kept = append(w.kept, p...)
+	if len(w.kept) > 4*maxComplaint {
+		w.kept = append(w.kept[:0], w.kept[len(w.kept)-2*maxComplaint:]...)
 	}
 	return len(p), nil
 }
 
-func (e *ending) String() string { return string(e.kept) }
+func (w *tailWriter) String() string { return string(w.kept) }

@@ -42,12 +42,12 @@ func TestCommand(t *testing.T) {
 		"nothing":         {"true", true, "(no output)"},
 		"said aside":      {"echo aside >&2; echo 1", true, "1"},
 		"no UTF-8":        {`printf 'a\377b'`, true, "a\uFFFDb"},
-		"fails":           {"exit 3", false, "the command failed with exit status 3 and said nothing"},
+		"fails":           {"exit 3", false, "the command failed with exit status 3 and printed nothing"},
 		"fails, says why": {"echo out; echo ' no network ' >&2; exit 3", false, "the command failed with exit status 3: no network"},
 		"fails aloud":     {"echo no network; exit 3", false, "the command failed with exit status 3: no network"},
 		"fails at length": {"seq 1 5000 >&2; exit 1", false, "the command failed with exit status 1: " + tailOfSeq(5000)},
-		"killed":          {"kill -9 $$", false, "the command failed with exit status 137 (SIGKILL) and said nothing"},
-		"no such program": {"exec no-such-program-anywhere 2>/dev/null", false, "the command failed with exit status 127 and said nothing"},
+		"killed":          {"kill -9 $$", false, "the command failed with exit status 137 (SIGKILL) and printed nothing"},
+		"no such program": {"exec no-such-program-anywhere 2>/dev/null", false, "the command failed with exit status 127 and printed nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sh(t.Context(), Command{Line: c.line}, "r/1", `{"n":1.50,"text":"<ä>"}`)
@@ -64,7 +64,7 @@ func TestCommand(t *testing.T) {
 	if endless.OK {
 		t.Error("without end: it succeeded")
 	}
-	has(t, endless.Text, "printed more than 1048576 bytes and was ended", "y\ny\n")
+	has(t, endless.Text, "printed more than 1048576 bytes and was stopped", "y\ny\n")
 }
 
 // tailOfSeq is the end of a count that is shown.
@@ -159,7 +159,7 @@ func TestCommandCancelled(t *testing.T) {
 	go func() { ended <- sh(ctx, Command{Line: staying(name)}, "k", "") }()
 	gone := await()
 	cancel()
-	if got := <-ended; got.OK || got.Text != "cancelled: test was stopped before it was done" {
+	if got := <-ended; got.OK || got.Text != "cancelled: test was stopped before it finished" {
 		t.Errorf("%+v", got)
 	}
 	gone() // or the test does not end

@@ -10,14 +10,15 @@ import (
 	"unicode"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/text"
 )
 
-// hit is a line that was found.
+// hit is a matching line.
 type hit struct {
 	number int
 	text   string
 	score  int
-	// before and after are the lines around it, if there are any.
+	// before and after are the neighbouring lines, if they exist.
 	before, after       string
 	hasBefore, hasAfter bool
 }
@@ -38,22 +39,22 @@ func newHit(text []byte, l line, at int) hit {
 	return h
 }
 
-// fileHits is what was found in a file. Of several files the one with the higher score comes first.
+// fileHits are the matches in one file. Files with a higher score are shown first.
 type fileHits struct {
 	path  string
 	score int
-	hits  []hit // in the order of lines
-	total int   // with those that are not kept
+	hits  []hit // in line order
+	total int   // including those that are not in hits
 }
 
 func better(a, b fileHits) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.path, b.path))
 }
 
-// findings are the best of what was found. It holds a bounded number of lines, however many are found, and what it holds
-// does not depend on the order in which they are.
+// findings collects the best matches. It keeps a bounded number of lines, and the result does not depend on the order in
+// which files are added.
 type findings struct {
-	mu                          sync.Mutex // guards all, while there is more than one scanner
+	mu                          sync.Mutex // guards the fields while scanners run
 	best                        []fileHits // sorted, at most maxMatches
 	files, total                int
 	searched, large, unreadable int
@@ -86,11 +87,19 @@ func (a *findings) add(f fileHits) {
 	}
 }
 
+// summary returns for instance "3 matches in 2 files".
 func (a *findings) summary() string {
-	return count(a.total, "match", "matches") + " in " + count(a.files, "file", "files")
+	return matches(a.total) + " in " + text.Count(a.files, "file")
 }
 
-// share says how many lines of each file are shown: three of each, if that is possible, and then more of the first ones.
+func matches(n int) string {
+	if n == 1 {
+		return "1 match"
+	}
+	return fmt.Sprintf("%d matches", n)
+}
+
+// share returns how many lines of each file are shown: three of each if possible, then more of the best files.
 func (a *findings) share(limit int) []int {
 	shares := make([]int, len(a.best))
 	for round := 3; limit > 0; round++ {
@@ -110,7 +119,7 @@ func (a *findings) share(limit int) []int {
 	return shares
 }
 
-// chosen are the best lines of a file, in the order of lines.
+// chosen returns the n best lines of a file, in line order.
 func (f fileHits) chosen(n int) []hit {
 	hits := slices.Clone(f.hits)
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
@@ -119,14 +128,14 @@ func (f fileHits) chosen(n int) []hit {
 	return hits
 }
 
-// result shows the best.
+// result formats the best matches.
 func (a *findings) result(limit int, head string) Result {
 	const forNotes = 1 << 10
 	shares := a.share(limit)
 	around := a.total <= min(fewMatches, limit)
-	var text strings.Builder
+	var out strings.Builder
 	var r Result
-	text.WriteString(valid(head) + "\n")
+	out.WriteString(valid(head) + "\n")
 	shown, shownFiles := 0, 0
 	var rest []fileHits
 	full := false
@@ -137,17 +146,17 @@ func (a *findings) result(limit int, head string) Result {
 		}
 		chosen := f.chosen(shares[i])
 		group := f.show(chosen, around)
-		for text.Len()+len(group) > maxSearchText-forNotes && len(chosen) > 1 {
+		for out.Len()+len(group) > maxSearchText-forNotes && len(chosen) > 1 {
 			chosen = chosen[:len(chosen)-1]
 			group = f.show(chosen, false)
 		}
-		if full = text.Len()+len(group) > maxSearchText-forNotes; full {
+		if full = out.Len()+len(group) > maxSearchText-forNotes; full {
 			rest = append(rest, f)
 			continue
 		}
-		text.WriteString("\n" + group)
+		out.WriteString("\n" + group)
 		if left := f.total - len(chosen); left > 0 {
-			fmt.Fprintf(&text, "(%d more in this file)\n", left)
+			fmt.Fprintf(&out, "(%d more in this file)\n", left)
 		}
 		for _, h := range chosen {
 			r.Sources = append(r.Sources, chunk.Source{Type: "code", Path: f.path, Line: h.number})
@@ -156,59 +165,59 @@ func (a *findings) result(limit int, head string) Result {
 		shownFiles++
 	}
 	if shown < a.total {
-		fmt.Fprintf(&text, "\n(%d of %s shown%s; give a longer query, or a path, to see others)\n", shown, a.summary(), a.alsoIn(rest, a.files-shownFiles))
+		fmt.Fprintf(&out, "\n(%d of %s shown%s; use a longer query or a path to see others)\n", shown, a.summary(), a.alsoIn(rest, a.files-shownFiles))
 	}
 	if a.large > 0 {
-		fmt.Fprintf(&text, "(not searched, for their size: %s)\n", count(a.large, "file", "files"))
+		fmt.Fprintf(&out, "(not searched because of their size: %s)\n", text.Count(a.large, "file"))
 	}
-	r.Text = text.String()
+	r.Text = out.String()
 	return r
 }
 
-// alsoIn names files of which nothing is shown, of which there are so many.
+// alsoIn lists files with matches that are not shown. files is their number; rest may have fewer.
 func (a *findings) alsoIn(rest []fileHits, files int) string {
 	if files == 0 {
 		return ""
 	}
-	const most, length = 8, 100
+	const maxNames, maxLength = 8, 100
 	var names []string
-	for _, f := range rest[:min(len(rest), most)] {
-		if len(f.path) <= length {
+	for _, f := range rest[:min(len(rest), maxNames)] {
+		if len(f.path) <= maxLength {
 			names = append(names, fmt.Sprintf("%s (%d)", valid(f.path), f.total))
 		}
 	}
 	if more := files - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%s more", count(more, "file", "files")))
+		names = append(names, fmt.Sprintf("%s more", text.Count(more, "file")))
 	}
 	return ", also in " + strings.Join(names, ", ")
 }
 
-// show writes lines of a file, with those around them if need be. A match has a colon after its number, as grep has it.
+// show formats lines of a file like grep does: a match has colons around its line number, a context line has dashes.
 func (f fileHits) show(hits []hit, around bool) string {
-	var text strings.Builder
+	var out strings.Builder
 	name := valid(f.path)
 	last := 0
 	matched := make(map[int]bool, len(hits))
 	for _, h := range hits {
 		matched[h.number] = true
 	}
-	aside := func(number int, line string) {
+	context := func(number int, line string) {
 		if number > last && !matched[number] {
-			fmt.Fprintf(&text, "%s-%d- %s\n", name, number, line)
+			fmt.Fprintf(&out, "%s-%d- %s\n", name, number, line)
 			last = number
 		}
 	}
 	for _, h := range hits {
 		if around && h.hasBefore && strings.TrimSpace(h.before) != "" {
-			aside(h.number-1, h.before)
+			context(h.number-1, h.before)
 		}
-		fmt.Fprintf(&text, "%s:%d: %s\n", name, h.number, h.text)
+		fmt.Fprintf(&out, "%s:%d: %s\n", name, h.number, h.text)
 		last = h.number
 		if around && h.hasAfter && strings.TrimSpace(h.after) != "" {
-			aside(h.number+1, h.after)
+			context(h.number+1, h.after)
 		}
 	}
-	return text.String()
+	return out.String()
 }
 
 func isWordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }

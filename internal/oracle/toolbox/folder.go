@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// folder is where a tool reads, and nowhere else.
+// folder is the only directory that a tool reads.
 type folder struct{ dir string }
 
-// skippedNames are folders that a search passes over unless it is told to look there: they are written by others.
+// skippedNames are folders of third-party code, which a search skips unless its path names them.
 func skippedNames() []string { return []string{"node_modules", "vendor"} }
 
 func isOneOf(names []string, name string) bool {
@@ -24,12 +24,12 @@ func isOneOf(names []string, name string) bool {
 func (f folder) open() (*os.Root, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
-		return nil, fmt.Errorf("the folder %s cannot be opened (%v): tell the user to correct it in the configuration", f.dir, cause(err))
+		return nil, fmt.Errorf("cannot open the folder %s (%v): tell the user to correct it in the configuration", f.dir, cause(err))
 	}
 	return root, nil
 }
 
-// cause is an error without the operation and the path, which the text around it names.
+// cause strips the operation and the path from an error.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -37,12 +37,12 @@ func cause(err error) error {
 	return err
 }
 
-// inside returns the path of what a model named, relative to the folder, with slashes and without links on the way where
-// it exists. What is outside, or closed to tools, is an error. The check makes good errors; what keeps a tool inside,
-// whatever changes meanwhile, is that all is opened through an os.Root.
+// inside returns the path that a model gave, relative to the folder, with slashes and with symbolic links resolved if it
+// exists. It returns an error for a path that is outside or not accessible to tools. This check is for good error messages;
+// what keeps a tool inside, even if files change in the meantime, is that everything is opened through an os.Root.
 func (f folder) inside(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
-		return "", fmt.Errorf("%.200q is no path: it has a zero byte", name)
+		return "", fmt.Errorf("%.200q is not a path: it has a zero byte", name)
 	}
 	if name == "" {
 		return ".", nil
@@ -64,11 +64,11 @@ func (f folder) inside(name string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(f.dir, local))
 	if err != nil {
-		return filepath.ToSlash(local), nil // it is not there, which whoever opens it will say
+		return filepath.ToSlash(local), nil // it does not exist; opening it returns the error
 	}
 	relative, ok := f.relative(real)
 	if !ok {
-		return "", fmt.Errorf("%.200q is a link that leads out of the folder: it cannot be read", name)
+		return "", fmt.Errorf("%.200q is a link to a file outside the folder", name)
 	}
 	if err := allowed(name, relative); err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func (f folder) inside(name string) (string, error) {
 	return filepath.ToSlash(relative), nil
 }
 
-// relative is a whole path as seen from the folder, if it is in it.
+// relative returns an absolute path relative to the folder, and whether it is inside.
 func (f folder) relative(name string) (string, bool) {
 	dir, err := filepath.Abs(f.dir)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f folder) relative(name string) (string, bool) {
 	return "", false
 }
 
-// outside is the error about a path out of the folder, with what was perhaps meant.
+// outside returns the error for a path outside the folder, with a suggestion if the same path exists inside.
 func (f folder) outside(name string) error {
 	within := strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
 	if filepath.IsLocal(filepath.FromSlash(within)) && allowed(name, within) == nil {
@@ -113,7 +113,7 @@ func (f folder) outside(name string) error {
 	return fmt.Errorf("%.200q is outside the folder: paths are relative to it, such as . or docs/guide.md", name)
 }
 
-// join is a path below a folder, both with slashes.
+// join joins two slash-separated paths.
 func join(dir, name string) string {
 	if dir == "." {
 		return name

@@ -10,16 +10,17 @@ const (
 	maxPattern    = 1 << 10
 )
 
-// pattern is one of a .gitignore, or one that a model gave. Without a slash, other than at its end, it is about a name
-// at any depth; else about a path from where it stands. * and ? do not match slashes, ** does, and [...] is a class.
+// pattern is a line of a .gitignore, or a path with wildcards from a model. Without a slash, except at its end, it matches a
+// name at any depth; otherwise a path relative to the folder of the .gitignore. * and ? do not match slashes, ** does, and
+// [...] is a character class.
 type pattern struct {
 	negated, onlyFolders bool
-	name                 string   // without wildcards or with one star at its beginning, for names; "" if segments are to be matched
-	suffix               bool     // name is what comes after the star
+	name                 string   // if there are no wildcards except a star at the beginning; "" if segments is set
+	suffix               bool     // name is what follows the star
 	segments             []string // nil if name is set
 }
 
-// parsePattern reads a line of a .gitignore. It reports whether there is a pattern in it.
+// parsePattern parses a line of a .gitignore. ok reports whether it is a valid pattern.
 func parsePattern(line string) (p pattern, ok bool) {
 	line = strings.TrimRight(line, "\r\n")
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
@@ -58,7 +59,7 @@ func parsePattern(line string) (p pattern, ok bool) {
 	return p, true
 }
 
-// matches reports whether a path, relative to where the pattern stands, is meant.
+// matches reports whether the pattern matches a path relative to its .gitignore.
 func (p *pattern) matches(relative, name string, isFolder bool) bool {
 	if p.onlyFolders && !isFolder {
 		return false
@@ -72,15 +73,15 @@ func (p *pattern) matches(relative, name string, isFolder bool) bool {
 	return matchSegments(p.segments, strings.Split(relative, "/"))
 }
 
-// matchSegments takes time in proportion to the product of both lengths, however many ** there are.
+// matchSegments takes time proportional to the product of both lengths, however many ** there are.
 func matchSegments(segments, parts []string) bool {
-	reached := make([]bool, len(parts)+1) // how many parts the segments so far can match
+	reached := make([]bool, len(parts)+1) // reached[n]: the segments so far match the first n parts
 	reached[0] = true
 	for i, segment := range segments {
 		next := make([]bool, len(parts)+1)
 		for n := range reached {
 			if segment == "**" {
-				// A ** at the end is for what is below, not for the folder itself.
+				// A ** at the end matches what is below a folder, not the folder itself.
 				from := n > 0 && next[n-1] || n > 0 && reached[n-1]
 				next[n] = from || reached[n] && i < len(segments)-1
 			} else if n > 0 && reached[n-1] {
@@ -92,14 +93,14 @@ func matchSegments(segments, parts []string) bool {
 	return reached[len(parts)]
 }
 
-// rules are those of one .gitignore and of those above it. Nil are none.
+// rules are the patterns of a .gitignore and of those in parent folders. Nil means no patterns.
 type rules struct {
 	above    *rules
-	dir      string // where it stands, with slashes
+	dir      string // of the .gitignore, with slashes
 	patterns []pattern
 }
 
-// with adds the rules of a folder's own file.
+// with returns r extended by the text of the .gitignore in dir.
 func (r *rules) with(dir, text string) *rules {
 	own := &rules{above: r, dir: dir}
 	text = strings.TrimPrefix(text, "\uFEFF")
@@ -114,12 +115,13 @@ func (r *rules) with(dir, text string) *rules {
 	return own
 }
 
-// exclude reports whether a path is left out: the nearest file that says something of it counts, and in it the last line.
-func (r *rules) exclude(whole, name string, isFolder bool) bool {
+// exclude reports whether a path is ignored. The innermost .gitignore with a matching pattern decides, and in it the last
+// matching line.
+func (r *rules) exclude(full, name string, isFolder bool) bool {
 	for ; r != nil; r = r.above {
-		relative := whole
+		relative := full
 		if r.dir != "." {
-			relative = whole[len(r.dir)+1:]
+			relative = full[len(r.dir)+1:]
 		}
 		for i := len(r.patterns) - 1; i >= 0; i-- {
 			if p := &r.patterns[i]; p.matches(relative, name, isFolder) {
@@ -130,11 +132,11 @@ func (r *rules) exclude(whole, name string, isFolder bool) bool {
 	return false
 }
 
-// selection is what a model means by a path with wildcards: files that match, or are in folders that do. Nil is all files.
+// selection is a path with wildcards. It selects files that match, or are in folders that match. Nil selects all files.
 type selection []pattern
 
-// parseSelection reads a path with wildcards; {a,b} is either. It reports whether it is one.
-func parseSelection(text string) (selection, bool) {
+// parseSelection parses a path with wildcards, in which {a,b} means a or b. ok reports whether it has wildcards.
+func parseSelection(text string) (s selection, ok bool) {
 	if !strings.ContainsAny(text, "*?[{") || len(text) > maxPattern {
 		return nil, false
 	}
@@ -150,7 +152,7 @@ func parseSelection(text string) (selection, bool) {
 	return all, true
 }
 
-// braces writes out the first {a,b}, and those after it, up to a limit.
+// braces expands every {a,b} in a text, to at most limit texts.
 func braces(text string, limit int) []string {
 	before, rest, found := strings.Cut(text, "{")
 	inner, after, closed := strings.Cut(rest, "}")
@@ -167,7 +169,7 @@ func braces(text string, limit int) []string {
 	return all
 }
 
-// has reports whether a file is meant.
+// has reports whether a file is selected.
 func (s selection) has(file string) bool {
 	if s == nil {
 		return true
@@ -182,7 +184,7 @@ func (s selection) has(file string) bool {
 	return false
 }
 
-// start is the folder below which all that is meant lies.
+// start returns the innermost folder that contains everything selected.
 func (s selection) start(text string) string {
 	dir := "."
 	for part := range strings.SplitSeq(path.Dir(path.Clean(text)), "/") {

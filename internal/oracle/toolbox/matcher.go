@@ -9,18 +9,18 @@ import (
 	"unicode"
 )
 
-// matcher finds lines.
+// matcher finds lines that match a query.
 type matcher struct {
-	// needles: a line that matches has at least one of them. Without any, every line is tried.
+	// needles are texts of which a matching line contains at least one. If there are none, every line is tried.
 	needles [][]byte
-	// folded means that the needles are in small letters and looked for in the text in small letters.
+	// folded means that the needles are in lower case, and are searched in the text in lower case.
 	folded bool
-	// re decides. Nil: a needle is a match.
+	// re decides whether a line matches. Nil means that every line with a needle does.
 	re *regexp.Regexp
 }
 
-// newMatcher returns the matcher of a query. Capitals count if the query has any; what is written as a regular
-// expression is taken as it is.
+// newMatcher returns a matcher for a query. A text is case-sensitive only if it has capital letters; a regular expression
+// is used as it is.
 func newMatcher(query string, isPattern bool) (*matcher, error) {
 	if isPattern {
 		return compile(query)
@@ -39,7 +39,7 @@ func newMatcher(query string, isPattern bool) (*matcher, error) {
 func compile(query string) (*matcher, error) {
 	re, err := regexp.Compile(query)
 	if err != nil {
-		return nil, fmt.Errorf("the query is no regular expression of the kind RE2 (%v): correct it, or leave out regexp to look for the text as it stands", err)
+		return nil, fmt.Errorf("the query is not a valid RE2 regular expression (%v): correct it, or leave out regexp to search for the text itself", err)
 	}
 	m := &matcher{re: re, folded: true}
 	if parsed, err := syntax.Parse(query, syntax.Perl); err == nil {
@@ -50,11 +50,11 @@ func compile(query string) (*matcher, error) {
 	return m, nil
 }
 
-// maxNeedles is how many a regular expression may have: each is looked for in the whole text.
+// maxNeedles is how many needles a regular expression may have. Each costs a search of the whole text.
 const maxNeedles = 8
 
-// needlesOf returns words in small letters of which every match of an expression has one, nil if there are none such. They
-// are what makes a search with an expression nearly as fast as one without.
+// needlesOf returns texts in lower case of which every match of an expression contains at least one, or nil if there are
+// none. They make a search for an expression nearly as fast as one for a text.
 func needlesOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -91,8 +91,8 @@ func needlesOf(re *syntax.Regexp) []string {
 	return nil
 }
 
-// safeRun is the longest part of a literal that stands in every match when capitals are made small letters. Beyond ASCII
-// it depends, and of the letters k and s there are forms beyond it.
+// safeRun returns the longest part of a literal that every match contains in lower case. Non-ASCII letters are left out, and
+// so are k and s if case is ignored, because non-ASCII letters match them too.
 func safeRun(re *syntax.Regexp) string {
 	best, run := "", ""
 	for _, r := range re.Rune {
@@ -122,17 +122,17 @@ func shortest(words []string) int {
 	return n
 }
 
-// line is one of a text: its number, from 1, and where it stands, without its end.
+// line is a line of a text: its number, from 1, and its offsets, without the line ending.
 type line struct{ number, from, to int }
 
-// each goes through the lines of a text that match, with the place of the first match in the line. folded is the text in
-// small letters if the matcher wants it.
+// each calls yield for each matching line, with the position of the first match in it, until yield returns false. folded is
+// the text in lower case.
 func (m *matcher) each(text, folded []byte, yield func(l line, at, length int) bool) {
 	hay := text
 	if m.folded {
 		hay = folded
 	}
-	next := make([]int, len(m.needles)) // where each needle comes next
+	next := make([]int, len(m.needles)) // offset of the next occurrence of each needle
 	for i := range next {
 		next[i] = -1
 	}

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox/sections"
+	"signalbox/internal/text"
 )
 
 const (
@@ -24,15 +25,15 @@ const (
 	maxNotesText = 16 << 10
 	// maxExcerpt is how many bytes of a section are shown.
 	maxExcerpt = 1200
-	// maxNote is the size of the largest note that is read, and maxAllNotes how much of all is.
+	// maxNote is the size of the largest note that is indexed, and maxAllNotes the total size of all.
 	maxNote     = 2 << 20
 	maxAllNotes = 256 << 20
 )
 
-// NotesOptions are what search_notes may be told beside its folder.
+// NotesOptions configures search_notes.
 type NotesOptions struct {
-	// Prefix comes before the paths of notes in results, so that read_file finds them where the folder is in its own. Empty:
-	// paths are relative to the folder.
+	// Prefix is put before the paths of notes in results, so that read_file finds them if the notes are in a subfolder of its
+	// own folder. Empty means that paths are relative to the notes folder.
 	Prefix string
 }
 
@@ -41,9 +42,9 @@ type notesInput struct {
 	Limit integer `json:"limit"`
 }
 
-// SearchNotes is the tool search_notes, which finds sections of the notes, files in Markdown, in a folder. The folder is
-// read at the first call, and again when names, sizes or times of the notes have changed. It looks where search_code
-// would. A nil opts means the zero NotesOptions.
+// SearchNotes returns the tool search_notes, which finds sections of the Markdown files in a folder. The folder is indexed
+// at the first call, and again when the names, sizes or modification times of the notes have changed. It skips the same
+// files as search_code. A nil opts means the zero NotesOptions.
 func SearchNotes(dir string, opts *NotesOptions) Tool {
 	n := &notes{folder: folder{dir}, turn: make(chan struct{}, 1)}
 	if opts != nil {
@@ -51,11 +52,11 @@ func SearchNotes(dir string, opts *NotesOptions) Tool {
 	}
 	return Tool{
 		Name:        "search_notes",
-		Description: "Finds sections of the user's notes and documents (Markdown) by their words, best first, with an excerpt of each.",
+		Description: "Finds sections of the user's notes and documents (Markdown) by their words. The best matches come first, each with an excerpt.",
 		Kind:        prompt.NotesTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"query":{"type":"string","minLength":1,"maxLength":1000,"description":"A few words of what the section is about."},` +
-			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"How many sections at most. Default 5."}},` +
+			`"limit":{"type":"integer","minimum":1,"maximum":20,"description":"Maximum number of sections. Default 5."}},` +
 			`"required":["query"],"additionalProperties":false}`),
 		ReadOnly: true,
 		Use: func(ctx context.Context, call Call) (Result, error) {
@@ -68,17 +69,17 @@ func SearchNotes(dir string, opts *NotesOptions) Tool {
 	}
 }
 
-// notes is a folder of them with its index.
+// notes is a folder of notes and its index.
 type notes struct {
 	folder folder
 	opts   NotesOptions
-	turn   chan struct{} // holds one while somebody uses what follows
+	turn   chan struct{} // holds a value while a goroutine uses the fields below
 	index  *sections.Index
-	of     []stamp // what the index was made of
-	builds int     // how often it was
+	stamps []stamp // of the files in the index
+	builds int     // how often the index was built
 }
 
-// stamp is what tells that a file has changed.
+// stamp identifies a version of a file.
 type stamp struct {
 	path string
 	size int64
@@ -88,7 +89,7 @@ type stamp struct {
 func (n *notes) search(ctx context.Context, in notesInput) (Result, error) {
 	words := sections.QueryWords(in.Query)
 	if len(words) == 0 {
-		return Result{}, errors.New("the query has no words: say what the section is about")
+		return Result{}, errors.New("the query has no words: write what the section is about")
 	}
 	limit := int(in.Limit)
 	if limit <= 0 {
@@ -102,7 +103,7 @@ func (n *notes) search(ctx context.Context, in notesInput) (Result, error) {
 	return n.show(in.Query, words, ix, limit), nil
 }
 
-// current returns an index of what the folder holds now. An index does not change any more.
+// current returns an up-to-date index of the folder. An index never changes.
 func (n *notes) current(ctx context.Context) (*sections.Index, error) {
 	select {
 	case n.turn <- struct{}{}:
@@ -119,7 +120,7 @@ func (n *notes) current(ctx context.Context) (*sections.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.index != nil && slices.EqualFunc(stamps, n.of, func(a, b stamp) bool {
+	if n.index != nil && slices.EqualFunc(stamps, n.stamps, func(a, b stamp) bool {
 		return a.path == b.path && a.size == b.size && a.time.Equal(b.time)
 	}) {
 		return n.index, nil
@@ -128,7 +129,7 @@ func (n *notes) current(ctx context.Context) (*sections.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.index, n.of = built, stamps
+	n.index, n.stamps = built, stamps
 	n.builds++
 	return built, nil
 }
@@ -138,7 +139,7 @@ func isNote(name string) bool {
 	return ext == ".md" || ext == ".markdown"
 }
 
-// stampsOf lists the notes of a folder, sorted.
+// stampsOf returns the stamps of all notes, sorted by path.
 func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
 	var (
 		mu  sync.Mutex // guards all
@@ -160,7 +161,7 @@ func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
 	return all, err
 }
 
-// build reads the notes.
+// build reads and indexes the notes.
 func build(ctx context.Context, root *os.Root, stamps []stamp) (*sections.Index, error) {
 	var (
 		mu    sync.Mutex // guards texts and size
@@ -204,39 +205,39 @@ func build(ctx context.Context, root *os.Root, stamps []stamp) (*sections.Index,
 func (n *notes) show(query string, words []string, ix *sections.Index, limit int) Result {
 	ranked := ix.Rank(words)
 	if len(ranked) == 0 {
-		return Result{Text: nothingNoted(query, ix)}
+		return Result{Text: noMatch(query, ix)}
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s for %.200q, best first:\n", count(len(ranked), "section", "sections"), valid(query))
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s for %.200q, best first:\n", text.Count(len(ranked), "section"), valid(query))
 	var r Result
 	for i, entry := range ranked[:min(len(ranked), limit)] {
 		name := path.Join(n.opts.Prefix, entry.Path)
 		body, at := entry.Excerpt(words, maxExcerpt)
-		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, Cut(entry.FullTitle(), 300), valid(name), at, body)
-		if text.Len()+len(part) > maxNotesText-200 && i > 0 {
+		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, text.Truncate(entry.FullTitle(), 300), valid(name), at, body)
+		if out.Len()+len(part) > maxNotesText-200 && i > 0 {
 			break
 		}
-		text.WriteString(part)
+		out.WriteString(part)
 		r.Sources = append(r.Sources, chunk.Source{Type: "note", Path: name, Line: at, Title: entry.Title})
 	}
 	if left := len(ranked) - len(r.Sources); left > 0 {
-		fmt.Fprintf(&text, "\n(%d more; give more words, or a larger limit, to see others)\n", left)
+		fmt.Fprintf(&out, "\n(%d more; use more words or a larger limit to see others)\n", left)
 	}
-	r.Text = text.String()
+	r.Text = out.String()
 	return r
 }
 
-// nothingNoted says that nothing was found, and what there is.
-func nothingNoted(query string, ix *sections.Index) string {
+// noMatch is the result of a search without matches. It lists some titles.
+func noMatch(query string, ix *sections.Index) string {
 	if ix.Notes() == 0 {
 		return "There are no notes in the folder: look elsewhere."
 	}
-	text := fmt.Sprintf("Nothing in %s has a word of %.200q. Try other words for it", count(ix.Notes(), "note", "notes"), valid(query))
+	message := fmt.Sprintf("No section in %s contains a word of %.200q. Try other words", text.Count(ix.Notes(), "note"), valid(query))
 	if titles := ix.Titles(10); len(titles) > 0 {
 		for i := range titles {
-			titles[i] = Cut(titles[i], 80)
+			titles[i] = text.Truncate(titles[i], 80)
 		}
-		text += ". There are notes such as: " + strings.Join(titles, "; ")
+		message += ". There are notes such as: " + strings.Join(titles, "; ")
 	}
-	return text + "."
+	return message + "."
 }

@@ -69,7 +69,7 @@ func TestSearchNotes(t *testing.T) {
 	}
 	text := ok(t, tool, args{"query": "restore snapshot", "limit": 1})
 	want := "3 sections for \"restore snapshot\", best first:\n\n1. Backing things up › Restore a snapshot (backup.md:5)\n" +
-		"Stop the program, copy the files, start the program.\n\n(2 more; give more words, or a larger limit, to see others)\n"
+		"Stop the program, copy the files, start the program.\n\n(2 more; use more words or a larger limit to see others)\n"
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -77,10 +77,10 @@ func TestSearchNotes(t *testing.T) {
 	if !out.OK || out.Sources != nil {
 		t.Errorf("%+v", out)
 	}
-	has(t, out.Text, `Nothing in 3 notes has a word of "quux". Try other words`, "Backing things up; Tomatoes; misc")
+	has(t, out.Text, `No section in 3 notes contains a word of "quux". Try other words`, "Backing things up; Tomatoes; misc")
 	fails(t, tool, args{"query": "?!"}, "the query has no words")
 	fails(t, tool, args{"query": "x", "limit": 21}, `argument "limit" is not valid: maximum`, `"maximum":20`)
-	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"}, "cannot be opened")
+	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"}, "cannot open the folder")
 	has(t, ok(t, SearchNotes(t.TempDir(), nil), args{"query": "x"}), "There are no notes in the folder")
 }
 

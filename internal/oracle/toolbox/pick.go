@@ -8,19 +8,19 @@ import (
 	"signalbox/internal/text"
 )
 
-// ReadOnlyTools is the name by which Pick takes all tools that change nothing.
+// ReadOnlyTools is the name by which Pick selects all tools that change nothing.
 const ReadOnlyTools = "read_only"
 
-// Pick keeps the tools of some names, in their order, and tells for which names there are none. A name that ends in * means
-// all that begin so.
+// Pick returns the tools with the given names, in the order of tools, and the names that no tool has. A name that ends in *
+// selects all tools with that prefix.
 func Pick(tools []Tool, names []string) (kept []Tool, unknown []string) {
-	meant := make([]bool, len(names))
+	used := make([]bool, len(names))
 	for _, tool := range tools {
 		keep := false
 		for i, name := range names {
-			start, some := strings.CutSuffix(name, "*")
-			if name == tool.Name || some && strings.HasPrefix(tool.Name, start) || name == ReadOnlyTools && tool.ReadOnly {
-				keep, meant[i] = true, true
+			prefix, wildcard := strings.CutSuffix(name, "*")
+			if name == tool.Name || wildcard && strings.HasPrefix(tool.Name, prefix) || name == ReadOnlyTools && tool.ReadOnly {
+				keep, used[i] = true, true
 			}
 		}
 		if keep {
@@ -28,24 +28,22 @@ func Pick(tools []Tool, names []string) (kept []Tool, unknown []string) {
 		}
 	}
 	for i, name := range names {
-		if !meant[i] && name != ReadOnlyTools && !slices.Contains(unknown, name) {
+		if !used[i] && name != ReadOnlyTools && !slices.Contains(unknown, name) {
 			unknown = append(unknown, name)
 		}
 	}
 	return kept, unknown
 }
 
-// Near is a question after the tool that may have been meant, "" if none has such a name.
-func Near(name string, tools []Tool) string {
-	best, least := "", 2+len(name)/4
-	for _, tool := range tools {
-		d := text.EditDistance(strings.ToLower(name), strings.ToLower(tool.Name))
-		if d < least || d == least && best != "" && tool.Name < best {
-			best, least = tool.Name, d
-		}
+// Suggest returns the text "; did you mean X?" with the name of the tool that name is most likely a misspelling of, or "" if
+// there is none.
+func Suggest(name string, tools []Tool) string {
+	names := make([]string, len(tools))
+	for i, tool := range tools {
+		names[i] = tool.Name
 	}
-	if best == "" {
-		return ""
+	if closest := text.Closest(name, names); closest != "" {
+		return fmt.Sprintf("; did you mean %s?", closest)
 	}
-	return fmt.Sprintf("; did you mean %s?", best)
+	return ""
 }

@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/portfolio"
 )
 
-// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer is one JSON object,
-// and tells of failures too. A *portfolio.Desk is one.
+// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer is a JSON object, also when
+// it reports a failure. *portfolio.Desk implements it.
 type Portfolio interface {
 	CheckExitSignals(context.Context, portfolio.ExitQuery) portfolio.Answer
 	SuggestTaxLossHarvest(context.Context, portfolio.HarvestQuery) portfolio.Answer
@@ -24,14 +24,13 @@ type exitsInput struct {
 	AsOf    string      `json:"as_of"`
 }
 
-// What the two tools say of themselves is what they say over MCP, which a test holds; only format and output are left
-// out. A model gets the brief for agents, and a question writes no files.
+// The descriptions are the same as those of the MCP tools with the same names; a test compares them. The arguments format and
+// output are left out: a model always gets the brief for agents, and no files are written.
 const dayProperty = `{"type":"string","maxLength":10,"pattern":"^\\d{4}-\\d{2}-\\d{2}$","description":"As 2026-01-31; else as_of of portfolio.yaml, else today."}`
 
-// agentFormat is the format of that brief.
 const agentFormat = "agent"
 
-// CheckExitSignals is the tool check_exit_signals.
+// CheckExitSignals returns the tool check_exit_signals.
 func CheckExitSignals(p Portfolio) Tool {
 	return Tool{
 		Name:        "check_exit_signals",
@@ -48,7 +47,7 @@ func CheckExitSignals(p Portfolio) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			return told(ctx, "exit signals of "+in.Ticker, p.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
+			return portfolioResult(ctx, "exit signals of "+in.Ticker, p.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
 				AccountID: in.Account, AsOf: in.AsOf, Format: agentFormat}))
 		},
 	}
@@ -63,7 +62,7 @@ type harvestInput struct {
 	AsOf      string      `json:"as_of"`
 }
 
-// SuggestTaxLossHarvest is the tool suggest_tax_loss_harvest.
+// SuggestTaxLossHarvest returns the tool suggest_tax_loss_harvest.
 func SuggestTaxLossHarvest(p Portfolio) Tool {
 	return Tool{
 		Name:        "suggest_tax_loss_harvest",
@@ -82,14 +81,14 @@ func SuggestTaxLossHarvest(p Portfolio) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			return told(ctx, "losses to harvest", p.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy,
+			return portfolioResult(ctx, "losses to harvest", p.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy,
 				SkipWashCheck: in.WashCheck != nil && !*in.WashCheck, Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: agentFormat}))
 		},
 	}
 }
 
-// told makes a result of an answer. One that tells of a failure is a failed result, with the whole brief.
-func told(ctx context.Context, title string, a portfolio.Answer) (Result, error) {
+// portfolioResult converts an answer to a result. An answer that reports a failure becomes an error with the whole brief.
+func portfolioResult(ctx context.Context, title string, a portfolio.Answer) (Result, error) {
 	if a.Problem != nil && ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}

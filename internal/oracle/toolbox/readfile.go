@@ -27,7 +27,7 @@ const (
 	maxReadText  = 32 << 10
 	// maxReadLine is how many bytes of one line are shown.
 	maxReadLine = 2000
-	// maxCounted is how many bytes of a file are read to tell how many lines there are.
+	// maxCounted is how many bytes of a file are read to count its lines.
 	maxCounted = 64 << 20
 	maxListed  = 400
 )
@@ -38,19 +38,19 @@ type readInput struct {
 	To   *integer `json:"to"`
 }
 
-// ReadFile is the tool read_file, which reads files of a folder and lists its folders. It never leaves the folder, and
-// what is closed to search_code is closed to it: .git and the box, names that stand for passwords and keys, and what
-// .gitignore files leave out. A list says so.
+// ReadFile returns the tool read_file, which reads text files and lists folders below dir. It never leaves dir, and refuses
+// what search_code skips: .git, the box, files that usually hold passwords or keys, and what .gitignore files exclude. Such
+// entries are marked in a listing.
 func ReadFile(dir string) Tool {
 	f := folder{dir}
 	return Tool{
 		Name:        "read_file",
-		Description: "Reads a text file with line numbers, at most 400 lines at once. For a folder, lists what is in it.",
+		Description: "Reads a text file with line numbers, at most 400 lines per call. If the path is a folder, lists its entries.",
 		Kind:        prompt.CodeTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"path":{"type":"string","maxLength":1000,"description":"The file or folder, such as docs/guide.md; . is the top."},` +
-			`"from":{"type":"integer","minimum":1,"description":"The first line. Default 1."},` +
-			`"to":{"type":"integer","minimum":1,"description":"The last line. Default: as many as fit."}},` +
+			`"path":{"type":"string","maxLength":1000,"description":"File or folder, for example docs/guide.md; . is the top folder."},` +
+			`"from":{"type":"integer","minimum":1,"description":"First line to read. Default 1."},` +
+			`"to":{"type":"integer","minimum":1,"description":"Last line to read. Default: as many as fit."}},` +
 			`"required":["path"],"additionalProperties":false}`),
 		ReadOnly: true,
 		Use: func(ctx context.Context, call Call) (Result, error) {
@@ -70,7 +70,7 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 	}
 	if in.To != nil {
 		if to = int(*in.To); to < from {
-			return Result{}, fmt.Errorf("line %d comes after line %d: give a from that is not larger than to", from, to)
+			return Result{}, fmt.Errorf("from (%d) is greater than to (%d): swap them or leave out to", from, to)
 		}
 	}
 	if to == 0 || to-from >= maxReadLines {
@@ -95,7 +95,7 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 		}
 		return list(root, name)
 	case !info.Mode().IsRegular():
-		return Result{}, fmt.Errorf("%s is neither a file nor a folder: it cannot be read", name)
+		return Result{}, fmt.Errorf("%s is neither a file nor a folder", name)
 	}
 	if err := unignored(root, name, false); err != nil {
 		return Result{}, err
@@ -108,15 +108,15 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 	return readLines(ctx, opened, name, info.Size(), from, to)
 }
 
-// readLines shows lines of a file.
+// readLines returns the lines from from to to of a file.
 func readLines(ctx context.Context, opened io.Reader, name string, size int64, from, to int) (Result, error) {
 	r := bufio.NewReaderSize(opened, 64<<10)
 	head, err := r.Peek(sniffed)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Result{}, fmt.Errorf("%s cannot be read: %v", name, cause(err))
+		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
 	if isBinary(head) {
-		return Result{}, fmt.Errorf("%s is binary (%d bytes): only text can be read", name, size)
+		return Result{}, fmt.Errorf("%s is a binary file (%d bytes): only text can be read", name, size)
 	}
 	if len(head) == 0 {
 		return Result{Text: name + " is empty"}, nil
@@ -125,63 +125,63 @@ func readLines(ctx context.Context, opened io.Reader, name string, size int64, f
 		r.Discard(len("\uFEFF"))
 	}
 	w := window{from: from, to: to}
-	err = nil // the end that Peek may have seen comes again
+	err = nil // an EOF that Peek returned is returned again
 	for w.read < maxCounted && err == nil {
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()
 		}
 		var piece []byte
 		piece, err = r.ReadSlice('\n')
-		w.take(piece, err == nil)
+		w.add(piece, err == nil)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = nil
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Result{}, fmt.Errorf("%s cannot be read: %v", name, cause(err))
+		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
-	w.end()
+	w.endLine()
 	if w.shown == 0 {
-		return Result{}, fmt.Errorf("%s has only %s: ask for lines up to there", name, count(w.lines, "line", "lines"))
+		return Result{}, fmt.Errorf("%s has only %s: choose a smaller from", name, text.Count(w.lines, "line"))
 	}
 	last := from + w.shown - 1
 	total := fmt.Sprintf("%d", w.lines)
 	if err == nil {
 		total = "more than " + total
 	}
-	text := fmt.Sprintf("%s, lines %d to %d of %s:\n%s", name, from, last, total, w.text.String())
+	output := fmt.Sprintf("%s, lines %d to %d of %s:\n%s", name, from, last, total, w.text.String())
 	if last < w.lines {
-		text += fmt.Sprintf("(read on with from=%d)\n", last+1)
+		output += fmt.Sprintf("(continue with from=%d)\n", last+1)
 	}
-	return Result{Text: text, Sources: []chunk.Source{{Type: "code", Path: name, Line: from}}}, nil
+	return Result{Text: output, Sources: []chunk.Source{{Type: "code", Path: name, Line: from}}}, nil
 }
 
-// window takes pieces of a file and keeps the lines that were asked for, as far as there is room.
+// window collects the requested lines of a file that is read piece by piece, until maxReadText is reached.
 type window struct {
 	from, to int
 	text     strings.Builder
 	read     int
-	lines    int // those that are complete
+	lines    int // completed so far
 	shown    int
 	full     bool
 
-	line   []byte // the beginning of the one that is being read
-	length int    // of it so far
+	line   []byte // the beginning of the current line
+	length int    // of the current line so far
 }
 
-func (w *window) take(piece []byte, ends bool) {
+func (w *window) add(piece []byte, endsLine bool) {
 	w.read += len(piece)
 	w.length += len(piece)
 	if number := w.lines + 1; number >= w.from && number <= w.to && !w.full && len(w.line) <= maxReadLine {
 		w.line = append(w.line, piece[:min(len(piece), maxReadLine+2)]...)
 	}
-	if ends {
-		w.end()
+	if endsLine {
+		w.endLine()
 	}
 }
 
-// end ends the line that is being read, if there is one.
-func (w *window) end() {
+// endLine completes the current line, if there is one.
+func (w *window) endLine() {
 	if w.length == 0 {
 		return
 	}
@@ -189,7 +189,7 @@ func (w *window) end() {
 	if w.lines >= w.from && w.lines <= w.to && !w.full {
 		line := valid(string(bytes.TrimRight(w.line, "\r\n")))
 		if len(line) > maxReadLine {
-			line = Cut(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)", w.length)
+			line = text.Truncate(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)", w.length)
 		}
 		numbered := fmt.Sprintf("%d\t%s\n", w.lines, line)
 		if w.text.Len()+len(numbered) > maxReadText && w.shown > 0 {
@@ -202,22 +202,22 @@ func (w *window) end() {
 	w.line, w.length = w.line[:0], 0
 }
 
-// list shows what is in a folder.
+// list returns the entries of a folder.
 func list(root *os.Root, name string) (Result, error) {
 	dir, err := root.OpenRoot(filepath.FromSlash(name))
 	if err != nil {
-		return Result{}, fmt.Errorf("%s cannot be read: %v", name, cause(err))
+		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
 	defer dir.Close()
 	entries, err := entriesOf(dir)
 	if err != nil {
-		return Result{}, fmt.Errorf("%s cannot be read: %v", name, cause(err))
+		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isOneOf(closedNames(), e.Name()) })
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	ignoring := rulesAbove(root, name).below(root, name)
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s is a folder with %s:\n", name, count(len(entries), "entry", "entries"))
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s is a folder with %s:\n", name, entryCount(len(entries)))
 	for i, entry := range entries {
 		line := valid(entry.Name())
 		switch info, err := entry.Info(); {
@@ -226,28 +226,27 @@ func list(root *os.Root, name string) (Result, error) {
 		case entry.Type()&fs.ModeSymlink != 0:
 			line += " (link)"
 		case err == nil && entry.Type().IsRegular():
-			line += fmt.Sprintf(" (%s)", count(int(info.Size()), "byte", "bytes"))
+			line += fmt.Sprintf(" (%s)", text.Count(int(info.Size()), "byte"))
 		}
 		if isSecret(entry.Name()) || ignoring.exclude(join(name, entry.Name()), entry.Name(), entry.IsDir()) {
-			line += " (closed to tools)"
+			line += " (not accessible to tools)"
 		}
-		if i == maxListed || text.Len()+len(line) > maxReadText {
-			fmt.Fprintf(&text, "(and %d more; search_code finds files by what is in them)\n", len(entries)-i)
+		if i == maxListed || out.Len()+len(line) > maxReadText {
+			fmt.Fprintf(&out, "(and %d more; search_code finds files by their content)\n", len(entries)-i)
 			break
 		}
-		text.WriteString(line + "\n")
+		out.WriteString(line + "\n")
 	}
-	return Result{Text: text.String()}, nil
+	return Result{Text: out.String()}, nil
 }
 
-// missing is the error about a file that could not be opened: most often it is not there, and another has a name like it.
+// missing returns the error about a file that cannot be opened. If it does not exist, the error suggests similar names.
 func (f folder) missing(ctx context.Context, root *os.Root, name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s cannot be read: %v", name, cause(err))
+		return fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
-	text := "there is no " + name
-	if near := alike(ctx, root, name); len(near) > 0 {
-		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+	if similar := similarPaths(ctx, root, name); len(similar) > 0 {
+		return fmt.Errorf("%s does not exist; did you mean %s?", name, strings.Join(similar, " or "))
 	}
 	parent := path.Dir(name)
 	for parent != "." {
@@ -256,13 +255,13 @@ func (f folder) missing(ctx context.Context, root *os.Root, name string, err err
 		}
 		parent = path.Dir(parent)
 	}
-	return fmt.Errorf("%s; see what there is with read_file and the path %s, or look for it with search_code", text, parent)
+	return fmt.Errorf("%s does not exist; list the folder with read_file and the path %s, or find it with search_code", name, parent)
 }
 
-// alike are paths that may have been meant: files of the same name elsewhere, and such with nearly the same name in the
-// same folder, nearest first.
-func alike(ctx context.Context, root *os.Root, name string) []string {
-	const most = 4
+// similarPaths returns the paths that name may be a misspelling of, closest first: files with the same name in other folders,
+// and with a similar name in the same folder.
+func similarPaths(ctx context.Context, root *os.Root, name string) []string {
+	const maxPaths = 4
 	type candidate struct {
 		path     string
 		distance int
@@ -292,8 +291,15 @@ func alike(ctx context.Context, root *os.Root, name string) []string {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.path, b.path))
 	})
 	var names []string
-	for _, c := range all[:min(len(all), most)] {
+	for _, c := range all[:min(len(all), maxPaths)] {
 		names = append(names, c.path)
 	}
 	return names
+}
+
+func entryCount(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }

@@ -39,8 +39,8 @@ func TestReadFile(t *testing.T) {
 	}{
 		"all":          {args{"path": "three.txt"}, "three.txt, lines 1 to 3 of 3:\n1\tone\n2\ttwo\n3\tthree\n"},
 		"from":         {args{"path": "three.txt", "from": 2}, "three.txt, lines 2 to 3 of 3:\n2\ttwo\n3\tthree\n"},
-		"to":           {args{"path": "./three.txt", "to": 2}, "three.txt, lines 1 to 2 of 3:\n1\tone\n2\ttwo\n(read on with from=3)\n"},
-		"one":          {args{"path": "three.txt", "from": 2, "to": 2}, "three.txt, lines 2 to 2 of 3:\n2\ttwo\n(read on with from=3)\n"},
+		"to":           {args{"path": "./three.txt", "to": 2}, "three.txt, lines 1 to 2 of 3:\n1\tone\n2\ttwo\n(continue with from=3)\n"},
+		"one":          {args{"path": "three.txt", "from": 2, "to": 2}, "three.txt, lines 2 to 2 of 3:\n2\ttwo\n(continue with from=3)\n"},
 		"beyond":       {args{"path": "three.txt", "from": 3, "to": 1000}, "three.txt, lines 3 to 3 of 3:\n3\tthree\n"},
 		"no end":       {args{"path": "noend.txt"}, "noend.txt, lines 1 to 2 of 2:\n1\tone\n2\ttwo\n"},
 		"CRLF":         {args{"path": "crlf.txt"}, "crlf.txt, lines 1 to 2 of 2:\n1\tone\n2\ttwo\n"},
@@ -61,7 +61,7 @@ func TestReadFile(t *testing.T) {
 }
 
 // A file is read whole by going on where the last result ended.
-func TestReadOn(t *testing.T) {
+func TestReadFileContinued(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"many.txt": numbered(1234), "wide.txt": strings.Repeat(strings.Repeat("ä", 500)+"\n", 300), "both.txt": strings.Repeat("x\n", 3) + strings.Repeat("y", 100_000) + "\nz",
@@ -81,7 +81,7 @@ func TestReadOn(t *testing.T) {
 			}
 			for _, line := range lines {
 				var next int
-				if n, _ := fmt.Sscanf(line, "(read on with from=%d)", &next); n == 1 && next > from {
+				if n, _ := fmt.Sscanf(line, "(continue with from=%d)", &next); n == 1 && next > from {
 					from = next
 					break
 				}
@@ -106,19 +106,19 @@ func TestReadFileFails(t *testing.T) {
 	dir := folderOf(t, "-- lib/server.go --\nx\n-- lib/client.go --\ny\n-- cmd/main.go --\nz\n")
 	put(t, dir, "image.png", "\x89PNG\x00\x01")
 	tool := ReadFile(dir)
-	fails(t, tool, args{"path": "image.png"}, "image.png is binary (6 bytes)")
-	fails(t, tool, args{"path": "lib/sever.go"}, "there is no lib/sever.go; did you mean lib/server.go?")
+	fails(t, tool, args{"path": "image.png"}, "image.png is a binary file (6 bytes)")
+	fails(t, tool, args{"path": "lib/sever.go"}, "lib/sever.go does not exist; did you mean lib/server.go?")
 	fails(t, tool, args{"path": "lib/main.go"}, "did you mean cmd/main.go?")
 	fails(t, tool, args{"path": "Main.go"}, "did you mean cmd/main.go?")
-	fails(t, tool, args{"path": "lib/deep/unlike-all"}, "there is no lib/deep/unlike-all; see what there is with read_file and the path lib")
+	fails(t, tool, args{"path": "lib/deep/unlike-all"}, "lib/deep/unlike-all does not exist; list the folder with read_file and the path lib")
 	fails(t, tool, args{"path": "lib/server.go/x"}, "lib/server.go/x")
 	fails(t, tool, args{"path": "lib/server.go", "from": 2}, "lib/server.go has only 1 line")
-	fails(t, tool, args{"path": "lib/server.go", "from": 3, "to": 2}, "line 3 comes after line 2")
+	fails(t, tool, args{"path": "lib/server.go", "from": 3, "to": 2}, "from (3) is greater than to (2)")
 	fails(t, tool, args{"path": "lib/server.go", "from": 0}, `argument "from" is not valid: minimum`)
 	fails(t, tool, args{"path": strings.Repeat("x", 1001)}, `argument "path" is not valid: maxLength`, `"maxLength":1000`)
 	fails(t, tool, args{"path": strings.Repeat("x", 900)}, "x")
 	fails(t, tool, args{}, `bad arguments for read_file: argument "path" is required`)
-	fails(t, ReadFile(filepath.Join(dir, "gone")), args{"path": "."}, "cannot be opened")
+	fails(t, ReadFile(filepath.Join(dir, "gone")), args{"path": "."}, "cannot open the folder")
 }
 
 func TestReadFolder(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/text"
 )
 
 const (
@@ -21,22 +21,22 @@ const (
 	MaxResult = 64 << 10
 	// maxSources is how many sources of a result are kept.
 	maxSources = 100
-	// leaveAfter is how long a tool has to end when it should. One that does not is left behind. It is long enough for a
-	// command to be asked and then killed.
-	leaveAfter = 15 * time.Second
+	// abandonAfter is how long Run waits for a tool to return after its context is done. It is long enough for a command to be
+	// terminated and then killed.
+	abandonAfter = 15 * time.Second
 )
 
-var errGone = errors.New("it ended without an answer")
+var errNoResult = errors.New("the tool ended without a result")
 
-// answer is what came of calling a tool's Use.
-type answer struct {
+// useResult is what a tool's Use returned.
+type useResult struct {
 	result   Result
 	err      error
 	panicked bool
 }
 
-// Run calls a tool. Whatever goes wrong is an outcome: arguments that do not fit, a tool that fails, panics, takes longer
-// than it may, or is cancelled with ctx. Of a tool that does not end even then Run does not wait for the end.
+// Run calls a tool. All failures become outcomes: arguments that do not match the schema, a tool that fails, panics or times
+// out, and cancellation of ctx. A tool that does not return soon after a timeout or cancellation is abandoned.
 func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	arguments, err := checkArguments(tool.Schema, call.Arguments)
 	if err != nil {
@@ -44,7 +44,7 @@ func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	}
 	call.Arguments = arguments
 	if ctx.Err() != nil {
-		return Failed("cancelled: %s was not begun", tool.Name)
+		return Failed("cancelled: %s was not started", tool.Name)
 	}
 	limit := tool.Timeout
 	if limit <= 0 {
@@ -52,59 +52,59 @@ func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	}
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	told, ended := await(inner, tool, call)
+	returned, ended := await(inner, tool, call)
 	switch {
-	case ended && told.err == nil:
-		return succeeded(told.result)
-	case told.panicked:
-		return Failed("%s broke down (panic: %v); this is a fault of the tool: go on without it", tool.Name, told.err)
+	case ended && returned.err == nil:
+		return succeeded(returned.result)
+	case returned.panicked:
+		return Failed("%s panicked: %v; this is a bug in the tool: continue without it", tool.Name, returned.err)
 	case ctx.Err() != nil:
-		return Failed("cancelled: %s was stopped before it was done", tool.Name)
+		return Failed("cancelled: %s was stopped before it finished", tool.Name)
 	case inner.Err() != nil && !ended:
-		return Failed("timeout: %s took longer than %v and cannot be stopped; go on without it", tool.Name, limit)
+		return Failed("timeout: %s took longer than %v and cannot be stopped; continue without it", tool.Name, limit)
 	case inner.Err() != nil:
-		return Failed("timeout: %s took longer than %v and was stopped; ask for less at once, or go on without it", tool.Name, limit)
+		return Failed("timeout: %s took longer than %v and was stopped; ask for less at once, or continue without it", tool.Name, limit)
 	}
-	return Failed("%s", plainly(told.err))
+	return Failed("%s", withHint(returned.err))
 }
 
-// await calls the tool, and gives up on one that does not end.
-func await(ctx context.Context, tool Tool, call Call) (told answer, ended bool) {
-	answers := make(chan answer, 1)
+// await calls the tool and waits for it, but not longer than abandonAfter once ctx is done.
+func await(ctx context.Context, tool Tool, call Call) (returned useResult, ended bool) {
+	results := make(chan useResult, 1)
 	go func() {
-		told := answer{err: errGone}
+		returned := useResult{err: errNoResult}
 		defer func() {
 			if p := recover(); p != nil {
-				told = answer{err: fmt.Errorf("%v", p), panicked: true}
+				returned = useResult{err: fmt.Errorf("%v", p), panicked: true}
 			}
-			answers <- told
+			results <- returned
 		}()
-		told.result, told.err = tool.Use(ctx, call)
+		returned.result, returned.err = tool.Use(ctx, call)
 	}()
 	select {
-	case told = <-answers:
-		return told, true
+	case returned = <-results:
+		return returned, true
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(leaveAfter)
-	defer patience.Stop()
+	timer := time.NewTimer(abandonAfter)
+	defer timer.Stop()
 	select {
-	case told = <-answers:
-		return told, true
-	case <-patience.C:
-		return answer{err: errGone}, false
+	case returned = <-results:
+		return returned, true
+	case <-timer.C:
+		return useResult{err: errNoResult}, false
 	}
 }
 
-// Failed is the outcome of a call that was not made, or failed.
+// Failed returns the outcome of a call that failed or was not made.
 func Failed(format string, args ...any) Outcome {
 	return Outcome{Text: bounded(fmt.Sprintf(format, args...))}
 }
 
 func succeeded(r Result) Outcome {
-	text := bounded(r.Text)
-	if strings.TrimSpace(text) == "" {
-		text = "(no output)" // some servers refuse results without text
+	output := bounded(r.Text)
+	if strings.TrimSpace(output) == "" {
+		output = "(no output)" // some model servers reject results without text
 	}
 	sources := r.Sources
 	if len(sources) > maxSources {
@@ -114,84 +114,58 @@ func succeeded(r Result) Outcome {
 	for _, s := range sources {
 		clean = append(clean, chunk.Source{Type: valid(s.Type), Path: valid(s.Path), Line: s.Line, Title: valid(s.Title)})
 	}
-	// The best come first in the text; a list of sources is for people, who look for a place.
+	// The text has the best sources first. People who read the list look for a path.
 	slices.SortStableFunc(clean, func(a, b chunk.Source) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line)) })
 	if len(clean) == 0 {
 		clean = nil
 	}
-	return Outcome{OK: true, Text: text, Sources: clean}
+	return Outcome{OK: true, Text: output, Sources: clean}
 }
 
-// plainly is an error's text with the hint that it may have.
-func plainly(err error) string {
-	text := strings.TrimSpace(err.Error())
-	if text == "" {
-		text = "it failed and did not say why"
+// withHint returns the text of an error and its hint, if it has one.
+func withHint(err error) string {
+	message := cmp.Or(strings.TrimSpace(err.Error()), "the tool failed without an error message")
+	if e, ok := errors.AsType[*signalbox.Error](err); ok && e.Hint != "" {
+		message += "; " + e.Hint
 	}
-	if classed, ok := errors.AsType[*signalbox.Error](err); ok && classed.Hint != "" {
-		text += "; " + classed.Hint
-	}
-	return text
+	return message
 }
 
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// bounded is a text in UTF-8 that is no longer than a result may be.
-func bounded(text string) string {
-	text = valid(text)
-	if len(text) <= MaxResult {
-		return text
+// bounded returns s as valid UTF-8 of at most MaxResult bytes.
+func bounded(s string) string {
+	s = valid(s)
+	if len(s) <= MaxResult {
+		return s
 	}
-	note := fmt.Sprintf("\n(cut here: the result has %d bytes; ask for less at once)", len(text))
-	return Cut(text, MaxResult-len(note)) + note
+	note := fmt.Sprintf("\n(cut here: the result has %d bytes; ask for less at once)", len(s))
+	return text.Truncate(s, MaxResult-len(note)) + note
 }
 
-// Cut is the beginning of a text, of at most so many bytes and of whole runes.
-func Cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:max(limit, 0)]
-}
-
-// tail is the end of a text in the same way.
-func tail(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	from := len(text) - limit
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return text[from:]
-}
-
-// Check reports the first of some tools that a model cannot be offered.
+// Check returns an error about the first tool that cannot be offered to a model.
 func Check(tools []Tool) error {
 	names := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	seen := make(map[string]bool, len(tools))
 	for _, tool := range tools {
 		switch {
 		case !names.MatchString(tool.Name):
-			return fmt.Errorf("tool %.80q: a name has 1 to 64 letters, digits, _ and -: rename it", tool.Name)
+			return fmt.Errorf("tool %.80q: a name must have 1 to 64 letters, digits, _ and -: rename it", tool.Name)
 		case seen[tool.Name]:
-			return fmt.Errorf("tool %s is there twice: rename one of them", tool.Name)
+			return fmt.Errorf("tool %s is defined twice: rename one of them", tool.Name)
 		case tool.Use == nil:
-			return fmt.Errorf("tool %s does nothing: give it a function", tool.Name)
+			return fmt.Errorf("tool %s has no Use function", tool.Name)
 		}
 		seen[tool.Name] = true
 		var object map[string]json.RawMessage
 		if json.Unmarshal(tool.Schema, &object) != nil || object == nil {
-			return fmt.Errorf("tool %s: its parameters are no JSON schema: write an object with type: object and properties", tool.Name)
+			return fmt.Errorf("tool %s: its parameters are not a JSON schema: write an object with type: object and properties", tool.Name)
 		}
 		if string(object["type"]) != `"object"` {
 			return fmt.Errorf("tool %s: the JSON schema of its parameters must have type: object", tool.Name)
 		}
 		var properties map[string]json.RawMessage
-		if text, given := object["properties"]; given && json.Unmarshal(text, &properties) != nil {
+		if given, ok := object["properties"]; ok && json.Unmarshal(given, &properties) != nil {
 			return fmt.Errorf("tool %s: properties in the JSON schema of its parameters must be an object", tool.Name)
 		}
 	}

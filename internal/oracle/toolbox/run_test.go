@@ -20,7 +20,7 @@ import (
 
 var anything = json.RawMessage(`{"type":"object"}`)
 
-// tool is one that does something.
+// tool returns a tool that calls do.
 func tool(do func(context.Context, Call) (Result, error)) Tool {
 	return Tool{Name: "test", Schema: anything, Use: do}
 }
@@ -39,12 +39,12 @@ func TestRunOutcomes(t *testing.T) {
 			return Result{"a\xffb", []chunk.Source{{Type: "code", Path: "\xff.go"}}}, nil
 		}, Outcome{OK: true, Text: "a\uFFFDb", Sources: []chunk.Source{{Type: "code", Path: "\uFFFD.go"}}}},
 		"an error":            {func(context.Context, Call) (Result, error) { return Result{}, errors.New("no network\xff") }, Outcome{Text: "no network\uFFFD"}},
-		"an error, no text":   {func(context.Context, Call) (Result, error) { return Result{}, errors.New(" ") }, Outcome{Text: "it failed and did not say why"}},
+		"an error, no text":   {func(context.Context, Call) (Result, error) { return Result{}, errors.New(" ") }, Outcome{Text: "the tool failed without an error message"}},
 		"an error and a hint": {func(context.Context, Call) (Result, error) { return Result{}, hinted() }, Outcome{Text: "wrapped: no key; set one"}},
 		"a panic": {func(context.Context, Call) (Result, error) { panic("index out of range") },
-			Outcome{Text: "test broke down (panic: index out of range); this is a fault of the tool: go on without it"}},
+			Outcome{Text: "test panicked: index out of range; this is a bug in the tool: continue without it"}},
 		"a goroutine that ends": {func(context.Context, Call) (Result, error) { runtime.Goexit(); return Result{}, nil },
-			Outcome{Text: "it ended without an answer"}},
+			Outcome{Text: "the tool ended without a result"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Run(t.Context(), tool(c.do), Call{})); diff != "" {
@@ -93,7 +93,7 @@ func TestRunBounds(t *testing.T) {
 	}
 }
 
-// A tool that takes its context seriously is stopped, one that does not is left behind.
+// A tool that obeys its context is stopped; one that does not is abandoned.
 func TestRunTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit time.Duration
@@ -101,9 +101,9 @@ func TestRunTimeout(t *testing.T) {
 		took  time.Duration
 		want  string
 	}{
-		"ends":              {time.Second, false, time.Second, "timeout: test took longer than 1s and was stopped; ask for less at once, or go on without it"},
-		"ends, the default": {0, false, DefaultTimeout, "timeout: test took longer than 1m0s and was stopped; ask for less at once, or go on without it"},
-		"hangs":             {time.Second, true, time.Second + leaveAfter, "timeout: test took longer than 1s and cannot be stopped; go on without it"},
+		"ends":              {time.Second, false, time.Second, "timeout: test took longer than 1s and was stopped; ask for less at once, or continue without it"},
+		"ends, the default": {0, false, DefaultTimeout, "timeout: test took longer than 1m0s and was stopped; ask for less at once, or continue without it"},
+		"hangs":             {time.Second, true, time.Second + abandonAfter, "timeout: test took longer than 1s and cannot be stopped; continue without it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestRunTimeout(t *testing.T) {
 	}
 }
 
-// What is done when the time is up counts.
-func TestRunDoneAtTheEnd(t *testing.T) {
+// A result that arrives with the timeout counts.
+func TestRunKeepsResultAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := Run(t.Context(), tool(func(ctx context.Context, _ Call) (Result, error) {
 			<-ctx.Done()
@@ -146,19 +146,19 @@ func TestRunDoneAtTheEnd(t *testing.T) {
 func TestRunCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		begun := false
+		started := false
 		waits := tool(func(ctx context.Context, _ Call) (Result, error) {
-			begun = true
+			started = true
 			cancel()
 			<-ctx.Done()
 			return Result{}, errors.New("something else")
 		})
-		if out := Run(ctx, waits, Call{}); out.OK || out.Text != "cancelled: test was stopped before it was done" {
+		if out := Run(ctx, waits, Call{}); out.OK || out.Text != "cancelled: test was stopped before it finished" {
 			t.Errorf("%+v", out)
 		}
-		begun = false
-		if out := Run(ctx, waits, Call{}); out.OK || begun || out.Text != "cancelled: test was not begun" {
-			t.Errorf("%+v, begun: %v", out, begun)
+		started = false
+		if out := Run(ctx, waits, Call{}); out.OK || started || out.Text != "cancelled: test was not started" {
+			t.Errorf("%+v, started: %v", out, started)
 		}
 	})
 }
@@ -181,15 +181,15 @@ func TestCheck(t *testing.T) {
 		"built in":      {[]Tool{SearchCode("."), ReadFile("."), SearchNotes(".", nil), CheckExitSignals(nil), SuggestTaxLossHarvest(nil), FromCommand("x", Command{})}, ""},
 		"longest":       {with(func(t *Tool) { t.Name = strings.Repeat("x", 64) }), ""},
 		"too long":      {with(func(t *Tool) { t.Name = strings.Repeat("x", 65) }), "1 to 64 letters"},
-		"no name":       {with(func(t *Tool) { t.Name = "" }), `tool "": a name has`},
-		"a dot":         {with(func(t *Tool) { t.Name = "a.b" }), `tool "a.b": a name has`},
-		"a line end":    {with(func(t *Tool) { t.Name = "a\n" }), "a name has"},
-		"twice":         {with(func(t *Tool) { t.Name = good.Name }), "tool A-z_09 is there twice: rename"},
-		"does nothing":  {with(func(t *Tool) { t.Use = nil }), "tool other does nothing"},
-		"no schema":     {with(func(t *Tool) { t.Schema = nil }), "tool other: its parameters are no JSON schema"},
-		"null":          {with(func(t *Tool) { t.Schema = json.RawMessage("null") }), "no JSON schema"},
-		"a list":        {with(func(t *Tool) { t.Schema = json.RawMessage("[]") }), "no JSON schema"},
-		"no JSON":       {with(func(t *Tool) { t.Schema = json.RawMessage("{") }), "no JSON schema"},
+		"no name":       {with(func(t *Tool) { t.Name = "" }), `tool "": a name must have`},
+		"a dot":         {with(func(t *Tool) { t.Name = "a.b" }), `tool "a.b": a name must have`},
+		"a line end":    {with(func(t *Tool) { t.Name = "a\n" }), "a name must have"},
+		"twice":         {with(func(t *Tool) { t.Name = good.Name }), "tool A-z_09 is defined twice: rename"},
+		"no Use":        {with(func(t *Tool) { t.Use = nil }), "tool other has no Use function"},
+		"no schema":     {with(func(t *Tool) { t.Schema = nil }), "tool other: its parameters are not a JSON schema"},
+		"null":          {with(func(t *Tool) { t.Schema = json.RawMessage("null") }), "not a JSON schema"},
+		"a list":        {with(func(t *Tool) { t.Schema = json.RawMessage("[]") }), "not a JSON schema"},
+		"no JSON":       {with(func(t *Tool) { t.Schema = json.RawMessage("{") }), "not a JSON schema"},
 		"no type":       {with(func(t *Tool) { t.Schema = json.RawMessage(`{"properties":{}}`) }), "must have type: object"},
 		"another type":  {with(func(t *Tool) { t.Schema = json.RawMessage(`{"type":"string"}`) }), "must have type: object"},
 		"no properties": {with(func(t *Tool) { t.Schema = json.RawMessage(`{"type":"object","properties":[]}`) }), "properties in the JSON schema"},

@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,13 +13,14 @@ import (
 	"unicode/utf8"
 
 	"signalbox/internal/oracle/prompt"
+	"signalbox/internal/text"
 )
 
 const (
 	maxMatches    = 40
 	maxSearchText = 16 << 10
 	maxSearched   = 2 << 20 // bytes of a file
-	// fewMatches is up to how many lines are shown with those around them.
+	// fewMatches is up to how many matches are shown with their neighbouring lines.
 	fewMatches = 8
 )
 
@@ -29,22 +31,21 @@ type searchInput struct {
 	Limit  integer `json:"limit"`
 }
 
-// SearchCode is the tool search_code, which finds lines in the files of a folder. Where it looks: [Tool] never leaves the
-// folder; links, .git, the box and names that stand for passwords and keys, such as .env and *.pem, are not looked at, nor
-// is what .gitignore files in the folder leave out, node_modules and vendor unless path says so, files of more than 2 MiB,
-// and those that are no text.
+// SearchCode returns the tool search_code, which finds lines in the text files below dir. It never leaves dir, and skips
+// symbolic links, .git, the box, files that usually hold passwords or keys (such as .env and *.pem), what .gitignore files
+// exclude, node_modules and vendor unless the path names them, files of more than 2 MiB, and binary files.
 func SearchCode(dir string) Tool {
 	f := folder{dir}
 	return Tool{
 		Name: "search_code",
-		Description: "Finds lines of source code and other text files. Give a name, a piece of code or a few words: if the whole query is nowhere, lines with most of its words come, best first. " +
-			"Capitals count only if the query has any.",
+		Description: "Finds lines in source code and other text files. The query is a name, a piece of code or a few words. If no line contains the whole query, returns lines that contain most of its words, " +
+			"best first. The search is case-sensitive only if the query has capital letters.",
 		Kind: prompt.CodeTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"query":{"type":"string","minLength":1,"maxLength":1000,"description":"What to find, in one line."},` +
-			`"regexp":{"type":"boolean","description":"The query is a regular expression (RE2, capitals count, (?i) to ignore them). Default false."},` +
-			`"path":{"type":"string","maxLength":1000,"description":"Only in this file or folder, or in files such as *.go or internal/**/*_test.go. Default: everywhere."},` +
-			`"limit":{"type":"integer","minimum":1,"maximum":40,"description":"How many lines at most. Default 40."}},` +
+			`"query":{"type":"string","minLength":1,"maxLength":1000,"description":"What to find: a single line of text."},` +
+			`"regexp":{"type":"boolean","description":"The query is a regular expression (RE2; case-sensitive unless it begins with (?i)). Default false."},` +
+			`"path":{"type":"string","maxLength":1000,"description":"Search only this file or folder, or files that match a pattern such as *.go or internal/**/*_test.go. Default: everywhere."},` +
+			`"limit":{"type":"integer","minimum":1,"maximum":40,"description":"Maximum number of lines. Default 40."}},` +
 			`"required":["query"],"additionalProperties":false}`),
 		ReadOnly: true,
 		Use: func(ctx context.Context, call Call) (Result, error) {
@@ -57,21 +58,21 @@ func SearchCode(dir string) Tool {
 	}
 }
 
-// place is where to search.
+// place is a part of the folder to search.
 type place struct {
 	root  *os.Root
 	start string // a folder, or a file
 	file  bool
-	only  selection
+	only  selection // nil means all files
 }
 
 func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	in.Query = strings.Trim(in.Query, "\r\n")
 	switch {
 	case strings.TrimSpace(in.Query) == "":
-		return Result{}, fmt.Errorf("the query is empty: say what to find")
+		return Result{}, fmt.Errorf("the query is empty: write what to find")
 	case strings.ContainsAny(in.Query, "\r\n"):
-		return Result{}, fmt.Errorf("the query has several lines, and lines are searched one by one: give one of them")
+		return Result{}, fmt.Errorf("the query has several lines, but each line is searched separately: use one of them")
 	}
 	limit := int(in.Limit)
 	if limit <= 0 || limit > maxMatches {
@@ -99,19 +100,19 @@ func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	}
 	words := searchWords(in.Query)
 	if in.Regexp || len(words) == 0 {
-		return Result{Text: found.nothing(in)}, nil
+		return Result{Text: found.noMatch(in)}, nil
 	}
-	alike, err := where.collect(ctx, func() scanner { return newWordScanner(words, limit) })
+	similar, err := where.collect(ctx, func() scanner { return newWordScanner(words, limit) })
 	if err != nil {
 		return Result{}, err
 	}
-	if alike.files == 0 {
-		return Result{Text: alike.nothing(in)}, nil
+	if similar.files == 0 {
+		return Result{Text: similar.noMatch(in)}, nil
 	}
-	return alike.result(limit, fmt.Sprintf("%.200q is nowhere as it stands. These have most of its words (%s), best first:", in.Query, strings.Join(words, ", "))), nil
+	return similar.result(limit, fmt.Sprintf("No line contains %.200q. These contain most of its words (%s), best first:", in.Query, strings.Join(words, ", "))), nil
 }
 
-// place finds what a model means by a path.
+// place resolves the path argument, which may be a pattern.
 func (f folder) place(ctx context.Context, root *os.Root, name string) (place, error) {
 	name = filepath.ToSlash(name)
 	at, err := f.inside(name)
@@ -136,13 +137,13 @@ func (f folder) place(ctx context.Context, root *os.Root, name string) (place, e
 	return place{root: root, start: start, only: only}, unignored(root, start, true)
 }
 
-// scanner finds lines in one file after the other. It is used by one goroutine.
+// scanner finds matching lines. A scanner is used by one goroutine.
 type scanner interface {
-	// scan returns the lines of a text that are worth to be shown, and how many there are.
+	// scan returns the matches in a file. folded is text in lower case.
 	scan(path string, text, folded []byte) fileHits
 }
 
-// collect searches.
+// collect searches all files of the place.
 func (p place) collect(ctx context.Context, scanners func() scanner) (*findings, error) {
 	all := &findings{}
 	visitor := func() func(file) {
@@ -160,7 +161,7 @@ func (p place) collect(ctx context.Context, scanners func() scanner) (*findings,
 				all.skip(large, err != nil)
 				return
 			}
-			text = withoutMark(text)
+			text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 			if cap(folded) < len(text) {
 				folded = make([]byte, cap(text))
 			}
@@ -174,18 +175,18 @@ func (p place) collect(ctx context.Context, scanners func() scanner) (*findings,
 	}
 	dir, err := p.root.OpenRoot(filepath.FromSlash(path.Dir(p.start)))
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %v", p.start, cause(err))
+		return nil, fmt.Errorf("cannot read %s: %v", p.start, cause(err))
 	}
 	defer dir.Close()
 	info, err := dir.Lstat(path.Base(p.start))
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is neither a file nor a folder: name another path", p.start)
+		return nil, fmt.Errorf("%s is neither a file nor a folder: use another path", p.start)
 	}
 	visitor()(file{dir, p.start, fs.FileInfoToDirEntry(info)})
 	return all, ctx.Err()
 }
 
-// lineScanner finds the lines that a matcher does.
+// lineScanner is a scanner that uses a matcher.
 type lineScanner struct {
 	m     *matcher
 	limit int
@@ -195,8 +196,7 @@ func (s *lineScanner) scan(path string, text, folded []byte) fileHits {
 	found := fileHits{path: path}
 	s.m.each(text, folded, func(l line, at, length int) bool {
 		found.total++
-		whole := isWhole(text[l.from:l.to], at, length)
-		if whole {
+		if isWholeWord(text[l.from:l.to], at, length) {
 			found.score = 1
 		}
 		if len(found.hits) < s.limit {
@@ -207,31 +207,31 @@ func (s *lineScanner) scan(path string, text, folded []byte) fileHits {
 	return found
 }
 
-// isWhole reports whether what is found in a line is no part of a longer word.
-func isWhole(line []byte, at, length int) bool {
+// isWholeWord reports whether the match at at is not a part of a longer word.
+func isWholeWord(line []byte, at, length int) bool {
 	before, _ := utf8.DecodeLastRune(line[:at])
 	after, _ := utf8.DecodeRune(line[min(at+length, len(line)):])
 	return !isWordRune(before) && !isWordRune(after)
 }
 
-// hint is what else to try when nothing was found.
-func (a *findings) nothing(in searchInput) string {
-	text := fmt.Sprintf("Nothing in %s matches %.200q.", count(a.searched, "file", "files"), in.Query)
+// noMatch is the result of a search without matches. It says what else to try.
+func (a *findings) noMatch(in searchInput) string {
+	message := fmt.Sprintf("Nothing in %s matches %.200q.", text.Count(a.searched, "file"), in.Query)
 	if a.large > 0 {
-		text += fmt.Sprintf(" Not searched, for their size: %s.", count(a.large, "file", "files"))
+		message += fmt.Sprintf(" Not searched because of their size: %s.", text.Count(a.large, "file"))
 	}
 	switch {
 	case a.searched == 0 && in.Path != "":
-		return text + " There is no text file to search there: leave out path, or see with read_file what is in the folder."
+		return message + " There are no text files to search: leave out path, or list the folder with read_file."
 	case in.Regexp:
-		text += " Lines are searched one by one, and capitals count: try (?i), a simpler expression, or a few words without regexp."
+		message += " Each line is searched separately, and the search is case-sensitive: try (?i), a simpler expression, or a few words without regexp."
 	case strings.ContainsAny(in.Query, `|\`) || strings.Contains(in.Query, ".*"):
-		text += " If it is meant as a regular expression, set regexp to true."
+		message += " If the query is a regular expression, set regexp to true."
 	default:
-		text += " Try another name for it, fewer words, or a part of a word."
+		message += " Try another name, fewer words, or a part of a word."
 	}
 	if in.Path != "" {
-		text += " Or leave out path, to search everywhere."
+		message += " Or leave out path to search everywhere."
 	}
-	return text
+	return message
 }

@@ -122,7 +122,7 @@ limit
 	if diff := cmp.Diff(want, places(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, text)
 	}
-	has(t, text, `"retry backoff limit" is nowhere as it stands`, "retry, backoff, limit")
+	has(t, text, `No line contains "retry backoff limit"`, "retry, backoff, limit")
 }
 
 func TestSearchContext(t *testing.T) {
@@ -146,7 +146,7 @@ func TestSearchLeavesOut(t *testing.T) {
 		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle\n", 5))
 	}
 	text := ok(t, SearchCode(dir), args{"query": "needle"})
-	has(t, text, "300 matches in 60 files for", "(2 more in this file)", "(40 of 300 matches in 60 files shown, also in f14.txt (5)", "more; give a longer query")
+	has(t, text, "300 matches in 60 files for", "(2 more in this file)", "(40 of 300 matches in 60 files shown, also in f14.txt (5)", "more; use a longer query")
 	if n := len(places(text)); n != maxMatches {
 		t.Errorf("%d lines", n)
 	}
@@ -186,7 +186,7 @@ func TestSearchOddFiles(t *testing.T) {
 	}
 	for i := range got {
 		if strings.HasPrefix(got[i], "long.txt") {
-			if len(got[i]) > shownLine+30 || !utf8.ValidString(got[i]) || !strings.HasSuffix(got[i], "…") || strings.Contains(got[i], "\uFFFD") {
+			if len(got[i]) > maxShownLine+30 || !utf8.ValidString(got[i]) || !strings.HasSuffix(got[i], "…") || strings.Contains(got[i], "\uFFFD") {
 				t.Errorf("a long line is shown as %d bytes: %s", len(got[i]), got[i])
 			}
 			continue
@@ -195,7 +195,7 @@ func TestSearchOddFiles(t *testing.T) {
 			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
-	has(t, text, "(not searched, for their size: 1 file)")
+	has(t, text, "(not searched because of their size: 1 file)")
 	hasNot(t, text, "binary", "\r")
 	text = ok(t, SearchCode(dir), args{"query": "needle"})
 	has(t, text, "long.txt:1: …", "€needle€", "crlf.txt:2: needle\n", "latin1.txt:1: caf\uFFFD needle")
@@ -209,7 +209,7 @@ func TestSearchNothing(t *testing.T) {
 	}{
 		"word":       {args{"query": "quux"}, []string{"Nothing in 4 files matches \"quux\".", "Try another name"}},
 		"in a path":  {args{"query": "quux", "path": "lib"}, []string{"Nothing in 2 files", "leave out path"}},
-		"no files":   {args{"query": "quux", "path": "lib/*.rs"}, []string{"Nothing in 0 files", "no text file to search there"}},
+		"no files":   {args{"query": "quux", "path": "lib/*.rs"}, []string{"Nothing in 0 files", "no text files to search"}},
 		"expression": {args{"query": "quux.*", "regexp": true}, []string{"(?i)"}},
 		"looks like": {args{"query": "quux|quuz"}, []string{"set regexp to true"}},
 	} {
@@ -221,11 +221,11 @@ func TestSearchNothing(t *testing.T) {
 	}
 	fails(t, tool, args{"query": " \n"}, "the query is empty")
 	fails(t, tool, args{"query": "a\nb"}, "several lines")
-	fails(t, tool, args{"query": "a(?=b)", "regexp": true}, "no regular expression of the kind RE2", "leave out regexp")
-	fails(t, tool, args{"query": "x", "path": "libb/parse.go"}, "there is no libb/parse.go; did you mean lib/parse.go?")
-	fails(t, tool, args{"query": "x", "path": "libb/*.go"}, "there is no libb")
+	fails(t, tool, args{"query": "a(?=b)", "regexp": true}, "not a valid RE2 regular expression", "leave out regexp")
+	fails(t, tool, args{"query": "x", "path": "libb/parse.go"}, "libb/parse.go does not exist; did you mean lib/parse.go?")
+	fails(t, tool, args{"query": "x", "path": "libb/*.go"}, "libb does not exist")
 	fails(t, tool, args{}, `bad arguments for search_code: argument "query" is required; its schema is {"type":"string"`)
-	fails(t, SearchCode(filepath.Join(t.TempDir(), "gone")), args{"query": "x"}, "cannot be opened", "correct it in the configuration")
+	fails(t, SearchCode(filepath.Join(t.TempDir(), "gone")), args{"query": "x"}, "cannot open the folder", "correct it in the configuration")
 }
 
 func TestSearchSkips(t *testing.T) {
@@ -286,17 +286,17 @@ needle
 		}
 	}
 	for path, why := range map[string]string{
-		".git": "closed to tools", ".GIT/config": "closed to tools", ".signalbox/*": "closed to tools", "sub/../.signalbox": "closed to tools", "box": "closed to tools",
-		"build": "a .gitignore leaves build out", "build/out.go": "a .gitignore leaves build out", "a.log": "a .gitignore leaves a.log out",
-		"loop/a.log": "a .gitignore leaves a.log out",
-		"link.txt":   "leads out of the folder", "linked/secret.txt": "leads out of the folder", "linked": "leads out of the folder",
+		".git": "not accessible to tools", ".GIT/config": "not accessible to tools", ".signalbox/*": "not accessible to tools", "sub/../.signalbox": "not accessible to tools", "box": "not accessible to tools",
+		"build": "a .gitignore excludes build", "build/out.go": "a .gitignore excludes build", "a.log": "a .gitignore excludes a.log",
+		"loop/a.log": "a .gitignore excludes a.log",
+		"link.txt":   "is a link to a file outside the folder", "linked/secret.txt": "is a link to a file outside the folder", "linked": "is a link to a file outside the folder",
 		"..": "outside the folder", "../*": "outside the folder", outside: "outside the folder", "a\x00b": "zero byte",
 		"/sub/gen.go": "did you mean sub/gen.go?", "../sub": "did you mean sub?",
 	} {
 		fails(t, SearchCode(dir), args{"query": "needle", "path": path}, why)
 		fails(t, ReadFile(dir), args{"path": path}, why)
 	}
-	fails(t, SearchCode(dir), args{"query": "needle", "path": "build/*.go"}, "a .gitignore leaves build out")
+	fails(t, SearchCode(dir), args{"query": "needle", "path": "build/*.go"}, "a .gitignore excludes build")
 	if got := found(args{"path": filepath.Join(dir, "a.go")}); !slices.Equal(got, []string{"a.go"}) {
 		t.Errorf("a whole path in the folder: %q", got)
 	}
@@ -340,7 +340,7 @@ func TestWalkPanics(t *testing.T) {
 		defer root.Close()
 		return Result{}, walk(ctx, root, ".", func() func(file) { return func(file) { panic("in a walk") } })
 	}), Call{})
-	has(t, out.Text, "panic: in a walk")
+	has(t, out.Text, "panicked: in a walk")
 }
 
 // TestMatcherIsTheExpression compares the search with what the expression says of each line by itself.
@@ -380,7 +380,7 @@ func TestExcerpt(t *testing.T) {
 	line := []byte(strings.Repeat("€", 300) + "\r\n")
 	for at := range len(line) {
 		got := excerpt(line, at)
-		if strings.Contains(got, "\uFFFD") || len(got) > shownLine+2*len("…") || len(got) < shownLine-4 || strings.ContainsAny(got, "\r\n") {
+		if strings.Contains(got, "\uFFFD") || len(got) > maxShownLine+2*len("…") || len(got) < maxShownLine-4 || strings.ContainsAny(got, "\r\n") {
 			t.Fatalf("around %d: %q", at, got)
 		}
 	}

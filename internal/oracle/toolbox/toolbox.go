@@ -1,5 +1,5 @@
-// Package toolbox holds the tools that the oracle's model may call: what a tool is, how one is called so that whatever
-// goes wrong is a result, and those that are built in.
+// Package toolbox defines the tools that the oracle's model may call, runs them so that every failure becomes a result that
+// the model can read, and contains the built-in tools.
 package toolbox
 
 import (
@@ -11,42 +11,42 @@ import (
 	"signalbox/internal/oracle/prompt"
 )
 
-// DefaultTimeout is how long a tool may take that says nothing else.
+// DefaultTimeout is the timeout of a tool that does not set its own.
 const DefaultTimeout = time.Minute
 
-// Tool is something the model may call. Its Use may run in several goroutines at once.
+// Tool is a function that the model may call.
 type Tool struct {
 	Name        string
 	Description string
 	Kind        prompt.ToolKind
-	// Schema is the JSON schema of an object.
+	// Schema is the JSON schema of the arguments, which are an object.
 	Schema json.RawMessage
-	// ReadOnly: calling it again changes nothing, so that a call that was cut off may be repeated.
+	// ReadOnly means that a call changes nothing, so that an interrupted call may be repeated.
 	ReadOnly bool
-	// Timeout is how long a call may take. Zero: DefaultTimeout.
+	// Timeout is how long a call may take. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// End ends what a call may have left running that a process before this one made and was killed in. Nil: it works in the
-	// process that calls it, or elsewhere, where nothing can be ended.
+	// End stops whatever is still running of a call that an earlier, killed process of signalbox made. Nil means that there is
+	// nothing to stop: the tool runs in the calling process, or on another machine.
 	End func(key string) error
-	// Use does the work. An error is a failed result: its text is for the model.
+	// Use executes a call. The model sees the text of an error. Use may run in several goroutines at once.
 	Use func(context.Context, Call) (Result, error)
 }
 
 // Call is one call of a tool.
 type Call struct {
-	// Key is the same for each try of the same call, also in another process, and differs for any other.
+	// Key identifies the call. All attempts of a call have the same key, even in different processes.
 	Key string
-	// Arguments are a JSON object.
+	// Arguments is a JSON object.
 	Arguments json.RawMessage
 }
 
-// Result is what a tool found.
+// Result is what a tool returns.
 type Result struct {
 	Text    string
 	Sources []chunk.Source
 }
 
-// Outcome is how a call ended, for the model to see.
+// Outcome is the result or failure of a call, as the model sees it.
 type Outcome struct {
 	OK      bool           `json:"ok"`
 	Text    string         `json:"text"`

@@ -15,22 +15,22 @@ import (
 
 const (
 	maxWalkers = 8
-	// batch is how many files of a folder one walker takes at a time, so that several share a large folder.
+	// batch is how many files of a folder a walker visits at a time, so that several walkers share a large folder.
 	batch = 64
 )
 
-// file is one that a walk came by. It is a regular file, and no link.
+// file is a regular file that a walk visits.
 type file struct {
-	root  *os.Root // the folder that it is in
-	path  string   // from the top, with slashes
+	root  *os.Root // the folder of the file
+	path  string   // relative to the top folder, with slashes
 	entry fs.DirEntry
 }
 
-// walk goes through the files below a folder, in no order, with several goroutines. Each has a visitor of its own. It
-// passes over links, what is closed to tools, what a search skips, and what .gitignore files leave out: those from the
-// top of the tree down, not those above it, nor what git knows from elsewhere. What cannot be read is passed over too.
+// walk visits the files below a folder, in any order, with several goroutines, each with its own visitor. It skips symbolic
+// links, what is not accessible to tools, skippedNames, what cannot be read, and what .gitignore files exclude. Only
+// .gitignore files from root down count, not those above it or git's own configuration.
 func walk(ctx context.Context, root *os.Root, start string, visitor func() func(file)) error {
-	w := &walking{root: root}
+	w := &walker{root: root}
 	w.idle = sync.NewCond(&w.mu)
 	w.push(task{dir: start, rules: rulesAbove(root, start)})
 	var group sync.WaitGroup
@@ -43,67 +43,68 @@ func walk(ctx context.Context, root *os.Root, start string, visitor func() func(
 				}
 			}()
 			for t, ok := w.pop(); ok; t, ok = w.pop() {
-				w.do(ctx, t, visit)
+				w.run(ctx, t, visit)
 				w.done()
 			}
 		})
 	}
 	group.Wait()
-	for _, t := range w.tasks { // of a walk that broke down
+	for _, t := range w.tasks { // not empty only after a panic
 		t.release()
 	}
 	if w.panicked != nil {
-		panic(w.panicked) // in the goroutine of the one who called, who may know what to do
+		panic(w.panicked) // in the caller's goroutine, which may recover
 	}
 	return ctx.Err()
 }
 
-// task is a folder to look into, or some files of one.
+// task is a folder to read, or some files of an open folder.
 type task struct {
 	dir   string
 	rules *rules
-	here  *shared // nil for a folder that is not open yet
+	open  *sharedRoot // nil for a folder that is not open yet
 	files []fs.DirEntry
 }
 
 func (t task) release() {
-	if t.here != nil {
-		t.here.release()
+	if t.open != nil {
+		t.open.release()
 	}
 }
 
-// shared is an open folder that is closed when its last task is done.
-type shared struct {
+// sharedRoot is an open folder that is closed when its last task is done.
+type sharedRoot struct {
 	*os.Root
 	users atomic.Int32
 }
 
-func (s *shared) release() {
+func (s *sharedRoot) release() {
 	if s.users.Add(-1) == 0 {
 		s.Close()
 	}
 }
 
-type walking struct {
+// walker distributes tasks to goroutines.
+type walker struct {
 	root *os.Root
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	idle     *sync.Cond
-	tasks    []task // the last is taken first, so that few folders are open at a time
+	tasks    []task // a stack, so that few folders are open at a time
 	busy     int
 	stopped  bool
 	panicked any
 }
 
-func (w *walking) push(tasks ...task) {
+func (w *walker) push(tasks ...task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tasks = append(w.tasks, tasks...)
 	w.idle.Broadcast()
 }
 
-// pop waits for a task. There is none any more when nobody works who could add one.
-func (w *walking) pop() (task, bool) {
+// pop waits for a task. It returns false when there are no tasks and no goroutine is busy that could add one.
+func (w *walker) pop() (task, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.tasks) == 0 && w.busy > 0 && !w.stopped {
@@ -119,7 +120,7 @@ func (w *walking) pop() (task, bool) {
 	return t, true
 }
 
-func (w *walking) done() {
+func (w *walker) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy--
@@ -128,25 +129,25 @@ func (w *walking) done() {
 	}
 }
 
-func (w *walking) stop() {
+func (w *walker) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
 	w.idle.Broadcast()
 }
 
-func (w *walking) fail(p any) {
+func (w *walker) fail(p any) {
 	w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.panicked = p
 }
 
-func (w *walking) do(ctx context.Context, t task, visit func(file)) {
-	if t.here == nil && ctx.Err() == nil {
-		t = w.look(t)
+func (w *walker) run(ctx context.Context, t task, visit func(file)) {
+	if t.open == nil && ctx.Err() == nil {
+		t = w.readDir(t)
 	}
-	if t.here == nil {
+	if t.open == nil {
 		return
 	}
 	defer t.release()
@@ -154,48 +155,48 @@ func (w *walking) do(ctx context.Context, t task, visit func(file)) {
 		if ctx.Err() != nil {
 			return
 		}
-		visit(file{t.here.Root, join(t.dir, entry.Name()), entry})
+		visit(file{t.open.Root, join(t.dir, entry.Name()), entry})
 	}
 }
 
-// look opens a folder and reads what is in it. Its folders, and files beyond the first batch, are tasks for anybody.
-func (w *walking) look(t task) task {
-	opened, err := w.root.OpenRoot(filepath.FromSlash(t.dir))
+// readDir opens a folder and returns a task with its first batch of files. Subfolders and further batches become new tasks.
+func (w *walker) readDir(t task) task {
+	root, err := w.root.OpenRoot(filepath.FromSlash(t.dir))
 	if err != nil {
 		return task{}
 	}
-	here := &shared{Root: opened}
-	here.users.Store(1)
-	entries, err := entriesOf(opened)
+	opened := &sharedRoot{Root: root}
+	opened.users.Store(1)
+	entries, err := entriesOf(root)
 	if err != nil && len(entries) == 0 {
-		here.release()
+		opened.release()
 		return task{}
 	}
-	if text := ignoreFile(opened, entries); text != "" {
+	if text := ignoreFile(root, entries); text != "" {
 		t.rules = t.rules.with(t.dir, text)
 	}
 	var files []fs.DirEntry
 	var more []task
 	for _, entry := range entries {
 		name := entry.Name()
-		whole := join(t.dir, name)
+		full := join(t.dir, name)
 		switch {
 		case isOneOf(closedNames(), name), isSecret(name):
 		case entry.IsDir():
-			if !isOneOf(skippedNames(), name) && !t.rules.exclude(whole, name, true) {
-				more = append(more, task{dir: whole, rules: t.rules})
+			if !isOneOf(skippedNames(), name) && !t.rules.exclude(full, name, true) {
+				more = append(more, task{dir: full, rules: t.rules})
 			}
-		case entry.Type().IsRegular() && !t.rules.exclude(whole, name, false):
+		case entry.Type().IsRegular() && !t.rules.exclude(full, name, false):
 			files = append(files, entry)
 		}
 	}
 	for len(files) > batch {
-		here.users.Add(1)
-		more = append(more, task{dir: t.dir, here: here, files: files[len(files)-batch:]})
+		opened.users.Add(1)
+		more = append(more, task{dir: t.dir, open: opened, files: files[len(files)-batch:]})
 		files = files[:len(files)-batch]
 	}
 	w.push(more...)
-	return task{dir: t.dir, here: here, files: files}
+	return task{dir: t.dir, open: opened, files: files}
 }
 
 func entriesOf(root *os.Root) ([]fs.DirEntry, error) {
@@ -207,7 +208,7 @@ func entriesOf(root *os.Root) ([]fs.DirEntry, error) {
 	return dir.ReadDir(-1)
 }
 
-// ignoreFile is the text of a folder's .gitignore, if it is a plain file.
+// ignoreFile returns the text of a folder's .gitignore, if it has one that is a regular file.
 func ignoreFile(root *os.Root, entries []fs.DirEntry) string {
 	for _, entry := range entries {
 		if entry.Name() == ".gitignore" && entry.Type().IsRegular() {
@@ -233,7 +234,7 @@ func readIgnoreFile(root *os.Root, name string) string {
 	return string(text)
 }
 
-// rulesAbove are those of the folders on the way to a folder.
+// rulesAbove returns the rules of all folders above dir.
 func rulesAbove(root *os.Root, dir string) (r *rules) {
 	if dir == "." {
 		return nil
@@ -246,9 +247,8 @@ func rulesAbove(root *os.Root, dir string) (r *rules) {
 	return r
 }
 
-// read returns what is in a regular file, using the buffer if it is large enough. It reports with large that the file has
-// more than a limit, and with binary that it is no text; there is no text then. An error is about a file that cannot be
-// read, or is none.
+// read returns the content of a file, using buffer if it is large enough. There is no text if the file has more than limit
+// bytes (large) or is binary.
 func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, err error) {
 	opened, err := f.root.Open(f.entry.Name())
 	if err != nil {
@@ -260,7 +260,7 @@ func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, e
 		return buffer[:0], false, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return buffer[:0], false, false, fmt.Errorf("%s is no file", f.path)
+		return buffer[:0], false, false, fmt.Errorf("%s is not a regular file", f.path)
 	}
 	size := info.Size()
 	if size > int64(limit) {
@@ -283,8 +283,8 @@ func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, e
 	if err != nil && n == 0 && size > 0 {
 		return text[:0], false, false, err
 	}
-	return text[:n], false, false, nil // it may have become shorter meanwhile
+	return text[:n], false, false, nil // it may have become shorter in the meantime
 }
 
-// sniffed is how many bytes of a file are looked at to see whether it is text.
+// sniffed is how many bytes of a file are checked to see whether it is text.
 const sniffed = 8000

@@ -8,17 +8,17 @@ import (
 	"signalbox/internal/oracle/toolbox/sections"
 )
 
-// searchWords are the words of a query by which lines are found that do not have it as it stands.
+// searchWords returns the words that are searched if no line contains the whole query.
 func searchWords(query string) []string {
-	words := sections.Telling(sections.Words(query))
+	words := sections.Significant(sections.Words(query))
 	return words[:min(len(words), sections.MaxWords)]
 }
 
-// wordScanner finds the lines that have most of some words, in any order and also as parts of names, and files that
-// have most of them in all.
+// wordScanner is a scanner that finds lines with most of the given words, in any order and also as parts of names, in files
+// that contain most of them.
 type wordScanner struct {
-	words [][]byte // in small letters
-	need  int      // how many are most
+	words [][]byte // in lower case
+	need  int      // how many of the words must occur
 	limit int
 }
 
@@ -30,7 +30,7 @@ func newWordScanner(words []string, limit int) *wordScanner {
 	return s
 }
 
-// in tells which words a text in small letters has.
+// in returns the set of words that a text in lower case contains.
 func (s *wordScanner) in(folded []byte) (set uint) {
 	for i, word := range s.words {
 		if bytes.Contains(folded, word) {
@@ -40,8 +40,7 @@ func (s *wordScanner) in(folded []byte) (set uint) {
 	return set
 }
 
-// Scores: a word in the line counts more than one elsewhere in the file, and the words side by side, as in a name, more
-// than either.
+// A word in the line scores lineScore, and one elsewhere in the file 1. Adjacent words, as in a name, score joinedScore extra.
 const (
 	lineScore   = 100
 	joinedScore = 50
@@ -83,7 +82,7 @@ func (s *wordScanner) scan(path string, text, folded []byte) fileHits {
 	return found
 }
 
-// add keeps a line if it is among the best.
+// add adds a match, and drops the worst one if there are more than limit.
 func (f *fileHits) add(h hit, score, limit int) {
 	h.score = score
 	f.total++
@@ -103,8 +102,8 @@ func (f *fileHits) add(h hit, score, limit int) {
 	}
 }
 
-// joined is the place in a line where the words follow each other with at most one other sign between two, -1 if there is
-// none.
+// joined returns the offset in a line where all words follow each other, with at most one character that is not a letter or
+// digit between two of them, or -1.
 func (s *wordScanner) joined(folded []byte) int {
 	if len(s.words) < 2 {
 		return -1

@@ -7,10 +7,12 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	texts "signalbox/internal/text"
 )
 
-// What a word weighs by where it stands, and how BM25 is set: k dampens a word that is repeated, b favours short sections.
+// Weights of a word by where it occurs, and the parameters of BM25: k limits the effect of repeated words, b favours short
+// sections.
 const (
 	titleWeight = 4
 	aboveWeight = 2
@@ -18,7 +20,7 @@ const (
 	k, b        = 1.2, 0.75
 )
 
-// Note is a file that was split.
+// Note is a file with its sections.
 type Note struct {
 	Path     string
 	Sections []Section
@@ -29,7 +31,7 @@ type Index struct {
 	notes    int
 	entries  []Entry
 	postings map[string][]posting
-	mean     float64 // words of a section
+	mean     float64 // number of words of a section
 }
 
 // Entry is one section.
@@ -39,13 +41,13 @@ type Entry struct {
 	length int // in words
 }
 
-// posting says how much of a word there is in a section.
+// posting is the weight of a word in a section.
 type posting struct {
 	entry  int32
 	weight float32
 }
 
-// Build makes an index of notes.
+// Build returns an index of notes.
 func Build(notes []Note) *Index {
 	ix := &Index{notes: len(notes), postings: make(map[string][]posting)}
 	total := 0
@@ -79,15 +81,15 @@ func (ix *Index) add(path string, s Section) (length int) {
 	return length
 }
 
-// Notes is how many notes there are.
+// Notes returns the number of notes.
 func (ix *Index) Notes() int { return ix.notes }
 
-// Titles are those of the first notes that have one.
-func (ix *Index) Titles(most int) (titles []string) {
+// Titles returns the titles of the first notes, at most limit.
+func (ix *Index) Titles(limit int) (titles []string) {
 	last := ""
 	for i := range ix.entries {
 		e := &ix.entries[i]
-		if len(titles) == most {
+		if len(titles) == limit {
 			break
 		}
 		if i > 0 && e.Path == last {
@@ -100,14 +102,14 @@ func (ix *Index) Titles(most int) (titles []string) {
 	return titles
 }
 
-// rarity is what a word weighs: less the more sections have it.
+// rarity returns the weight of a word, which is lower the more sections contain it.
 func (ix *Index) rarity(word string) float64 {
 	n := float64(len(ix.postings[word]))
 	return math.Log(1 + (float64(len(ix.entries))-n+0.5)/(n+0.5))
 }
 
-// Rank returns the sections that have any of the words, which are those of a query, best first; of equal ones in the order
-// of notes.
+// Rank returns the sections that contain any of the words, which come from QueryWords, best first. Equal ones are in the order
+// of the notes.
 func (ix *Index) Rank(words []string) []*Entry {
 	scores := make(map[int32]float64)
 	for _, word := range words {
@@ -130,16 +132,16 @@ func (ix *Index) Rank(words []string) []*Entry {
 	return ranked
 }
 
-// Excerpt is the part of a section with most of the words of a query, of about as many bytes as it may have, and the number
-// of its line; the heading's if that is where the section begins.
+// Excerpt returns the part of a section that contains most of the words, of about limit bytes, and its line number. If the
+// part is the beginning of the section, that is the line of the heading.
 func (s Section) Excerpt(words []string, limit int) (text string, line int) {
 	if len(s.Text) <= limit {
 		return s.Text, s.Line
 	}
 	lines := strings.Split(s.Text, "\n")
-	sets := make([]uint64, len(lines)) // which words each has, of at most MaxWords
+	sets := make([]uint64, len(lines)) // the set of words in each line, of at most MaxWords
 	for i, line := range lines {
-		for word := range folded(cut(line, limit)) {
+		for word := range folded(texts.Truncate(line, limit)) {
 			if at := slices.Index(words, word); at >= 0 {
 				sets[i] |= 1 << at
 			}
@@ -155,13 +157,13 @@ func (s Section) Excerpt(words []string, limit int) (text string, line int) {
 			set |= sets[i]
 			size += len(lines[i]) + 1
 		}
-		if n := bits.OnesCount64(set); n > most { // a later part has to be better, not as good
+		if n := bits.OnesCount64(set); n > most { // of equal parts the first wins
 			best, most = from, n
 		}
 	}
 	body := strings.Join(lines[best:], "\n")
 	if len(body) > limit {
-		body = cut(body, limit) + "…"
+		body = texts.Truncate(body, limit) + "…"
 	}
 	if best == 0 {
 		return body, s.Line
@@ -169,10 +171,10 @@ func (s Section) Excerpt(words []string, limit int) (text string, line int) {
 	return "…\n" + body, s.textLine + best
 }
 
-// QueryWords are the words of a query as an index has them, at most MaxWords. Two that follow each other may be one in the notes, as back up
-// and backup.
+// QueryWords returns the words of a query as an index has them, at most MaxWords. Adjacent words are also joined, because the
+// notes may have "backup" for "back up".
 func QueryWords(query string) []string {
-	words := Telling(folded(query))
+	words := Significant(folded(query))
 	before := ""
 	for run := range runs(query) {
 		run = strings.ToLower(run)
@@ -184,8 +186,8 @@ func QueryWords(query string) []string {
 	return words[:min(len(words), MaxWords)]
 }
 
-// folded goes through the words of a text in the form in which they are compared. Of names such as GitHub the parts
-// are words too.
+// folded iterates over the words of a text in the form in which they are compared. The parts of a name such as GitHub are
+// words too.
 func folded(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for run := range runs(text) {
@@ -203,7 +205,7 @@ func folded(text string) iter.Seq[string] {
 	}
 }
 
-// accents are those of letters that are common in European languages, and marks that stand alone.
+// accents removes the accents of letters that are common in European languages, and combining marks.
 var accents = strings.NewReplacer(
 	"à", "a", "á", "a", "â", "a", "ã", "a", "ä", "a", "å", "a", "ç", "c", "è", "e", "é", "e", "ê", "e", "ë", "e", "ì", "i", "í", "i",
 	"î", "i", "ï", "i", "ñ", "n", "ò", "o", "ó", "o", "ô", "o", "õ", "o", "ö", "o", "ø", "o", "ù", "u", "ú", "u", "û", "u", "ü", "u",
@@ -211,8 +213,8 @@ var accents = strings.NewReplacer(
 	"ň", "n", "ř", "r", "ś", "s", "š", "s", "ť", "t", "ů", "u", "ź", "z", "ż", "z", "ž", "z", "ğ", "g", "ı", "i", "ş", "s",
 	"\u0300", "", "\u0301", "", "\u0302", "", "\u0303", "", "\u0308", "", "\u030a", "", "\u030c", "", "\u0327", "")
 
-// fold makes words alike that are written in different ways: without accents, and in the singular, roughly. It need not be
-// right, only the same for all.
+// fold returns a form that is the same for different spellings of a word: without accents and, roughly, in the singular. The
+// form need not be a correct word.
 func fold(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= 0x80 }) {
 		word = accents.Replace(word)
@@ -223,7 +225,7 @@ func fold(word string) string {
 	case len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") && !strings.HasSuffix(word, "us") && !strings.HasSuffix(word, "is"):
 		word = word[:len(word)-1]
 	}
-	// Boxes and caches leave boxe and cache, which become box and cach; so does cache.
+	// boxes and caches have become boxe and cache; now they become box and cach, as cache does.
 	if stem, found := strings.CutSuffix(word, "e"); found && len(stem) > 2 {
 		for _, end := range []string{"s", "x", "z", "o", "ch", "sh"} {
 			if strings.HasSuffix(stem, end) {
@@ -232,15 +234,4 @@ func fold(word string) string {
 		}
 	}
 	return word
-}
-
-// cut is the beginning of a text, of whole runes.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }

@@ -1,5 +1,5 @@
-// Package sections finds sections of notes in Markdown by their words. All of it is pure: notes come as texts, and an
-// Index, once it is built, does not change and may be used by any number of goroutines.
+// Package sections finds sections of Markdown notes by their words. It does no I/O, and an Index never changes, so that any
+// number of goroutines may use it.
 package sections
 
 import (
@@ -9,26 +9,25 @@ import (
 
 // Section is a heading of a note with the text below it, up to the next heading.
 type Section struct {
-	// Title is the heading; that of the note for what stands before the first one. Above are the headings that it is under.
+	// Title is the heading, or the title of the note for the text before the first heading. Above are the enclosing headings.
 	Title string
 	Above []string
 	Line  int // of the heading, from 1
 	Text  string
 
-	textLine int // that the text begins in
+	textLine int // line number of the beginning of the text
 }
 
-// separator stands between titles.
+// separator separates titles.
 const separator = " › "
 
-// FullTitle is the title with those above it, the note's own first.
+// FullTitle returns the title preceded by those above it, the note's title first.
 func (s Section) FullTitle() string {
 	return strings.Join(append(s.Above[:len(s.Above):len(s.Above)], s.Title), separator)
 }
 
-// Split cuts a note in Markdown into sections: at headings with # and at such with a line of = or - below them, not
-// in code blocks. A note has the title that its front matter or its first heading of the first level gives it, and else
-// that of its file.
+// Split splits a Markdown note into sections at its headings, written with # or underlined with = or -, except in code blocks.
+// The title of the note is that in its front matter, or its first top-level heading, or its file name.
 func Split(file, text string) []Section {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
@@ -75,18 +74,18 @@ func Split(file, text string) []Section {
 	return n.sections
 }
 
-// note is what was read of one so far.
+// note is a note that is being split.
 type note struct {
 	sections []Section
-	fence    string // that a code block has to end with, "" outside
+	fence    string // that ends the current code block, "" outside
 
 	open   Section
-	levels []int // of the headings in open.Above, and of open
+	levels []int // of the headings in open.Above and of open itself
 	titles []string
 	body   []string
 }
 
-// add adds a line to the text of the section. Blank ones do not begin it.
+// add adds a line to the text of the open section, without leading blank lines.
 func (n *note) add(line string, number int) {
 	if len(n.body) == 0 {
 		if strings.TrimSpace(line) == "" {
@@ -114,7 +113,7 @@ func (n *note) end() {
 	n.body, n.open = nil, Section{}
 }
 
-// inFence tells whether a line is of a code block, its first and last line included.
+// inFence reports whether a line belongs to a code block, including its first and last line.
 func (n *note) inFence(line string) bool {
 	trimmed := strings.TrimLeft(line, " ")
 	if len(line)-len(trimmed) > 3 {
@@ -136,7 +135,7 @@ func (n *note) inFence(line string) bool {
 	return false
 }
 
-// heading reads a heading with #; its level is 0 if the line is none.
+// heading parses a heading with #. The level is 0 if the line is not a heading.
 func heading(line string) (level int, title string) {
 	trimmed := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(trimmed, "#")
@@ -154,7 +153,7 @@ func heading(line string) (level int, title string) {
 	return level, title
 }
 
-// underline is the level of the heading that a line makes of the line above it, 0 if it makes none.
+// underline returns the level of the heading that a line of = or - makes of the line above it, or 0.
 func underline(line string) int {
 	trimmed := strings.TrimRight(line, " \t")
 	switch {
@@ -166,13 +165,13 @@ func underline(line string) int {
 	return 0
 }
 
-// isText tells whether a line can be made a heading by the one below it.
+// isText reports whether the line below can make a line a heading.
 func isText(line string) bool {
 	trimmed := strings.TrimLeft(line, " ")
 	return trimmed != "" && len(line)-len(trimmed) <= 3 && !strings.ContainsAny(trimmed[:1], ">|-+*\t")
 }
 
-// frontMatter returns how many lines a note's front matter has, and the title that it gives.
+// frontMatter returns the number of lines of a note's front matter, and the title in it.
 func frontMatter(lines []string) (end int, title string) {
 	if len(lines) == 0 || strings.TrimRight(lines[0], " \t") != "---" {
 		return 0, ""
@@ -186,5 +185,5 @@ func frontMatter(lines []string) (end int, title string) {
 			title = strings.Trim(strings.TrimSpace(value), `"'`)
 		}
 	}
-	return 0, "" // it never ends, so it was none
+	return 0, "" // it does not end, so it is not front matter
 }

@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// MaxWords is how many words of a query count.
+// MaxWords is how many words of a query are used.
 const MaxWords = 16
 
-// Telling are the words that say something, or all if none does.
-func Telling(words iter.Seq[string]) []string {
+// Significant returns the distinct words without fillers such as "the", or all words if all are fillers.
+func Significant(words iter.Seq[string]) []string {
 	var all, some []string
 	for word := range words {
 		all = appendNew(all, word)
@@ -32,7 +32,7 @@ func appendNew(list []string, word string) []string {
 	return append(list, word)
 }
 
-// isFiller reports whether a word says nothing about what is looked for.
+// isFiller reports whether a word is too common to help a search.
 func isFiller(word string) bool {
 	switch word {
 	case "a", "an", "and", "are", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how", "i", "in", "is", "it",
@@ -43,8 +43,7 @@ func isFiller(word string) bool {
 	return false
 }
 
-// runs goes through the runs of letters and digits in a text. Scripts that put no spaces between words are taken sign by
-// sign.
+// runs iterates over the runs of letters and digits in a text. In scripts without spaces between words each character is a run.
 func runs(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := -1
@@ -71,7 +70,7 @@ func runs(text string) iter.Seq[string] {
 	}
 }
 
-// parts are those of a name such as parseTurnSignal or HTTPServer, in small letters.
+// parts splits a name such as parseTurnSignal or HTTPServer into words in lower case.
 func parts(name string) []string {
 	var all []string
 	start, last, before := 0, 0, rune(0)
@@ -82,7 +81,7 @@ func parts(name string) []string {
 			all = append(all, strings.ToLower(name[start:at]))
 			start = at
 		case unicode.IsLower(r) && unicode.IsUpper(before) && last > start:
-			all = append(all, strings.ToLower(name[start:last])) // the last capital of several begins the next part
+			all = append(all, strings.ToLower(name[start:last])) // the last of several capitals begins the next part
 			start = last
 		}
 		last, before = at, r
@@ -90,7 +89,7 @@ func parts(name string) []string {
 	return append(all, strings.ToLower(name[start:]))
 }
 
-// Words goes through the words of a text, in small letters, and takes names apart.
+// Words iterates over the words of a text in lower case, and splits names.
 func Words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for run := range runs(text) {

@@ -18,8 +18,8 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// What holds secrets, and what a .gitignore leaves out, is closed however it is asked for.
-func TestWhatIsClosed(t *testing.T) {
+// Secrets, and what a .gitignore excludes, cannot be reached by any path.
+func TestInaccessiblePaths(t *testing.T) {
 	dir := folderOf(t, `
 -- .gitignore --
 *.log
@@ -50,10 +50,10 @@ needle
 	link(t, dir, "linked.txt", "deploy/local.yaml")
 	search, read := SearchCode(dir), ReadFile(dir)
 	for _, path := range []string{".env", "a.log", "deploy/tls.key", "deploy/local.yaml", "out", "out/kept.log", ".ssh", ".ssh/config", "plain.txt", "linked.txt"} {
-		fails(t, read, args{"path": path}, "closed to tools", "go on without it")
-		fails(t, search, args{"query": "needle", "path": path}, "closed to tools")
+		fails(t, read, args{"path": path}, "not accessible to tools", "continue without it")
+		fails(t, search, args{"query": "needle", "path": path}, "not accessible to tools")
 	}
-	fails(t, read, args{"path": ".env.local"}, "closed to tools") // whether it is there is not told
+	fails(t, read, args{"path": ".env.local"}, "not accessible to tools") // the error does not reveal whether it exists
 	for _, path := range []string{".env.example", "kept.log", "deploy/all.yaml"} {
 		has(t, ok(t, read, args{"path": path}), "needle")
 	}
@@ -64,12 +64,12 @@ needle
 			}
 		}
 	}
-	want := ". is a folder with 10 entries:\n.env (7 bytes) (closed to tools)\n.env.example (7 bytes)\n.gitignore (22 bytes)\n.ssh/ (closed to tools)\na.log (7 bytes) (closed to tools)\n" +
-		"deploy/\nkept.log (7 bytes)\nlinked.txt (link)\nout/ (closed to tools)\nplain.txt (link)\n"
+	want := ". is a folder with 10 entries:\n.env (7 bytes) (not accessible to tools)\n.env.example (7 bytes)\n.gitignore (22 bytes)\n.ssh/ (not accessible to tools)\na.log (7 bytes) (not accessible to tools)\n" +
+		"deploy/\nkept.log (7 bytes)\nlinked.txt (link)\nout/ (not accessible to tools)\nplain.txt (link)\n"
 	if diff := cmp.Diff(want, ok(t, read, args{"path": "."})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	has(t, ok(t, read, args{"path": "deploy"}), "all.yaml (7 bytes)\n", "local.yaml (7 bytes) (closed to tools)\n", "tls.key (7 bytes) (closed to tools)\n")
+	has(t, ok(t, read, args{"path": "deploy"}), "all.yaml (7 bytes)\n", "local.yaml (7 bytes) (not accessible to tools)\n", "tls.key (7 bytes) (not accessible to tools)\n")
 }
 
 func TestPick(t *testing.T) {
@@ -96,8 +96,8 @@ func TestPick(t *testing.T) {
 		t.Errorf("no tool is read-only, and %q is unknown", unknown)
 	}
 	for name, want := range map[string]string{"wrote": "; did you mean write?", "readfile": "; did you mean read_file?", "sing_a_song": ""} {
-		if got := Near(name, tools); got != want {
-			t.Errorf("near %s: %q, want %q", name, got, want)
+		if got := Suggest(name, tools); got != want {
+			t.Errorf("suggestion for %s: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestEndOfACall(t *testing.T) {
 	stderr := listen()
 	server := command("good")
 	server.Stderr = stderr
-	options := &Options{Calls: filepath.Join(t.TempDir(), "calls"), Grace: short}
+	options := &Options{CallDir: filepath.Join(t.TempDir(), "calls"), Grace: short}
 	left, now := start(t, server, options), start(t, command("good"), options)
 	waiting := make(chan error)
 	go func() {
@@ -73,7 +73,7 @@ func TestEndOfACall(t *testing.T) {
 
 // Of a call that has ended there is no file, and of one that changes nothing there never is.
 func TestCallsAreNoted(t *testing.T) {
-	options := &Options{Calls: filepath.Join(t.TempDir(), "calls")}
+	options := &Options{CallDir: filepath.Join(t.TempDir(), "calls")}
 	c := start(t, command("good"), options)
 	call := func(name, arguments string) {
 		t.Helper()
@@ -82,26 +82,26 @@ func TestCallsAreNoted(t *testing.T) {
 		}
 	}
 	call("echo", `{"message":"1"}`)
-	if _, err := os.Stat(options.Calls); err == nil {
+	if _, err := os.Stat(options.CallDir); err == nil {
 		t.Error("a call that changes nothing was noted")
 	}
 	call("set", `{}`)
-	if files, err := os.ReadDir(options.Calls); err != nil || len(files) > 0 {
+	if files, err := os.ReadDir(options.CallDir); err != nil || len(files) > 0 {
 		t.Errorf("files %v, %v", files, err)
 	}
 }
 
 // A file that was not written whole is of a call that was not made.
 func TestEndOfACallThatWasNotMade(t *testing.T) {
-	options := &Options{Calls: t.TempDir(), Grace: short}
+	options := &Options{CallDir: t.TempDir(), Grace: short}
 	c := start(t, command("good"), options)
-	if err := os.WriteFile(c.markName("s/1"), []byte(`{"pid":`), 0o600); err != nil {
+	if err := os.WriteFile(c.recordPath("s/1"), []byte(`{"pid":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.endCall("s/1"); err != nil {
 		t.Error(err)
 	}
-	if files, _ := os.ReadDir(options.Calls); len(files) > 0 {
+	if files, _ := os.ReadDir(options.CallDir); len(files) > 0 {
 		t.Errorf("files %v", files)
 	}
 }
