@@ -1,7 +1,7 @@
--- An agent for any role of a crew: turn by turn until the model says that it is done, by the oracle's decision table.
+-- An agent for any role of a run: takes turns until the model signals that it is done, by the decision table of the oracle.
 --
 --     agents:
---       worker: {tree: agent.lua, model: main, tools: [write_file]} -- read-only tools it has anyway
+--       worker: {tree: agent.lua, model: main, tools: [write_file]} -- it always has the read-only tools
 
 return BT.tree("agent", {
     description = "Work on a task with a model and tools, turn by turn",

@@ -1,6 +1,6 @@
--- A critic that looks first and judges afterwards. What it says while it looks is no verdict: that is asked for in a turn
--- of its own, without tools. If the model cannot be reached, while it looks or when it judges, the tree says nothing, and the
--- coordinator starts another critic: nobody passes what was not read.
+-- A critic that looks first and decides afterwards. Text that it writes while it looks is not a verdict: a separate turn,
+-- without tools, asks for that. If the model cannot be reached in either step, the tree sends no signal, and the run starts
+-- another critic. So no work passes that was not read.
 --
 --     agents:
 --       careful-critic: {tree: critic.lua, model: main}
@@ -26,7 +26,7 @@ return BT.tree("critic", {
             BT.tool("call_tools"),
             BT.subtree("hear"),
         })),
-        -- Looking ends because nothing more is asked for, or because there was no reply. Only the first leads to a verdict.
+        -- Looking ends when the model asks for nothing more, or when there was no reply. Only the first leads to a verdict.
         BT.inverter(BT.condition("no-reply", { fn = "model_failed" })),
         BT.llm_call("judge", {
             tools = false,

@@ -24,7 +24,7 @@ test("without a reply there is no verdict", function(t)
     t:equal(t:run(), BT.FAILURE)
 end)
 
--- A server that is gone while the critic looks, and there again when it would judge.
+-- The server is down while the critic looks, and up again when it would decide.
 for _, good in ipairs({ 0, 1 }) do
     test("who could not look does not judge, after " .. good, function(t)
         local turns = 0

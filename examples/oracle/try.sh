@@ -1,4 +1,4 @@
-# Shows the oracle without a model: a script plays the model, all else is real. Run it from the top of the repository.
+# Shows the oracle without a model: a script plays the model, everything else is real. Run it from the root of the repository.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)

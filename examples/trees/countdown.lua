@@ -1,4 +1,4 @@
--- The smallest tree that takes its time: kill it at any moment, run the same command again, and it goes on.
+-- The smallest tree that takes time. Kill it at any moment, run the same command again, and it continues.
 --
 --     signalbox tree run examples/trees/countdown.lua --journal countdown.journal
 

@@ -1,5 +1,5 @@
--- A release: check on all platforms, at most two at once; publish, again if the network fails; take it back if that was
--- no use. The tools are shell commands that the caller gives:
+-- A release: check on all platforms, at most two at once; publish, with retries if the network fails; roll back if all
+-- attempts failed. The tools are shell commands that the caller names:
 --
 --     signalbox tree run examples/trees/release.lua --journal release.journal \
 --         --tool check='echo checked' --tool publish='echo published' --tool roll-back='echo rolled back'
@@ -16,7 +16,7 @@ return BT.tree("release", {
             BT.selector({
                 BT.retry({ attempts = 3, backoff = 1 }, BT.timeout(60,
                     BT.tool("publish", { args = { version = BT.key("version") } }))),
-                -- it may be half there: take it back, and fail whatever comes of that
+                -- it may be half published: roll back, and fail in any case
                 BT.always_fail(BT.tool("roll-back", { args = { version = BT.key("version") } })),
             }),
             BT.script("done", function(t) t:set("outcome", "released " .. t:get("version")) end),

@@ -1,6 +1,6 @@
--- Two searches race; the first that finds something wins and the other is cancelled. What is found is kept by a subtree with
--- ports, which is used twice: its ports stand for keys of whoever uses it, and its own key is fresh at each use. What was
--- learnt is global: it outlives the run (see --runs).
+-- Two searches race: the first that finds something wins, and the other is cancelled. A subtree with ports stores the result.
+-- It is used twice: its ports refer to keys of the node that uses it, and its own key is reset at each use. The key learnt is
+-- global, so it outlives the run (see --runs).
 --
 --     signalbox tree run examples/trees/research.lua --runs 2 \
 --         --tool code='echo "in auth.go"' --tool notes='sleep 5; echo "in the notes"'
@@ -34,7 +34,7 @@ return BT.tree("research", {
             table.insert(learnt, t:get("finding"))
             t:set("learnt", learnt)
         end),
-        -- say it twice, for those who did not listen
+        -- publish the finding twice, to show repeat_times
         BT.repeat_times(2, BT.script("say", function(t) t:emit("said", t:get("finding")) end)),
     }),
 })

@@ -1,5 +1,5 @@
--- Go through issues, and through the labels of each, with a for_each inside a for_each. Each body begins afresh for every
--- item. An issue that nobody can place does not end the work (keep_going).
+-- Goes through issues, and through the labels of each, with a for_each inside a for_each. The child starts again for every
+-- item. An issue without labels does not end the loop (keep_going).
 --
 --     signalbox tree run examples/trees/triage.lua
 
@@ -35,7 +35,7 @@ return BT.tree("triage", {
                         local list = t:get("unclear")
                         table.insert(list, t:get("issue").id)
                         t:set("unclear", list)
-                        return t:fail("nobody labelled issue " .. t:get("issue").id)
+                        return t:fail("issue " .. t:get("issue").id .. " has no labels")
                     end),
                 }),
                 BT.sequence({

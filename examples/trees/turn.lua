@@ -1,7 +1,7 @@
 -- An agent's turns, decided by what the model signals.
 --
--- Each turn calls the model, hears its signal (parse, update, log, strip, in this order), and routes on it. The routing is
--- one selector: the first branch whose condition holds is taken. Try it without a model:
+-- Each turn calls the model, handles its signal (parse, update, log, strip, in this order), and routes on it. The routing
+-- is one selector: it takes the first branch whose condition is true. Try it without a model:
 --
 --     signalbox tree run examples/trees/turn.lua --replies examples/trees/turn.replies
 
@@ -15,7 +15,7 @@ BT.subtree("hear-signal", {
     }),
 })
 
--- FAILURE says that another turn is needed, SUCCESS that the text is the answer.
+-- FAILURE means that another turn is needed, SUCCESS that the text is the answer.
 BT.subtree("route", {
     root = BT.selector({
         BT.sequence("give-up", {

@@ -1,6 +1,6 @@
--- Look after a service. The reactive nodes ask their conditions anew at every tick: when the service goes down, the tree
--- leaves whatever it is doing (and cancels it) to restart it. It restarts at most once a minute (cooldown), and works only
--- during the shift (guard), whose end is no failure.
+-- Looks after a service. The reactive nodes check their conditions at every tick: when the service goes down, the tree
+-- cancels whatever it is doing and restarts it. It restarts at most once a minute (cooldown), and works only during the
+-- shift (guard). The end of the shift is not a failure.
 --
 --     signalbox tree run examples/trees/watch.lua --tool probe='test -e service.up' --tool restart='touch service.up'
 
@@ -14,7 +14,7 @@ return BT.tree("watch", {
     root = BT.always_succeed(BT.guard(
         BT.condition("shift-lasts", { fn = function(t) return t:get("round") <= t:get("rounds") end }),
         BT.parallel("watch", { require = "one",
-            -- ask the service again and again; this side never ends
+            -- probe the service repeatedly; this branch never ends
             BT.repeat_until("failure", BT.sequence("look", {
                 BT.script("next-round", function(t) t:set("round", t:get("round") + 1) end),
                 BT.selector({
@@ -26,7 +26,7 @@ return BT.tree("watch", {
                 }),
                 BT.wait("pause", 0.2),
             })),
-            -- and do what the state of things asks for
+            -- act on the state of the service
             BT.repeat_until("failure", BT.reactive_selector("tend", {
                 BT.reactive_sequence("when-down", {
                     BT.inverter(BT.condition("is-it-up", { fn = function(t) return t:get("up") end })),
