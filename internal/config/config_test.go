@@ -13,14 +13,14 @@ import (
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"lease:\n  tll: 3m\n":               `line 2, column 3: unknown field "tll"`,
-		"lease:\n  ttl: 3 weeks\n":          "line 2, column 8: lease.ttl: it is not a time such as ",
-		"lease:\n  ttl: 25h\n":              "line 2, column 8: lease.ttl: 25h0m0s is not within 1s and 24h0m0s",
-		"lease: {ttl: -3m}\n":               "line 1, column 14: lease.ttl: -3m0s is not within 1s and 24h0m0s",
+		"lease:\n  ttl: 3 weeks\n":          "line 2, column 8: lease.ttl: not a duration such as ",
+		"lease:\n  ttl: 25h\n":              "line 2, column 8: lease.ttl: 25h0m0s is not between 1s and 24h0m0s",
+		"lease: {ttl: -3m}\n":               "line 1, column 14: lease.ttl: -3m0s is not between 1s and 24h0m0s",
 		"lease:\n  ttl: 5\n":                "line 2, column 8: ",
 		"lease:\n  ttl: 3m\n  ttl: 4m\n":    "line 3, column 3: ",
 		"lease: [\n":                        "line ",
 		"checkpoint:\n  webhook: ftp://x\n": `line 2, column 12: checkpoint.webhook: "ftp://x" is not an address`,
-		"checkpoint:\n  command: ['']\n":    "line 2, column 12: checkpoint.command: the name of the command is empty",
+		"checkpoint:\n  command: ['']\n":    "line 2, column 12: checkpoint.command: the name of the program is empty",
 	} {
 		_, err := Parse([]byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {

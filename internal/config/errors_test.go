@@ -31,10 +31,10 @@ func TestErrors(t *testing.T) {
 		}
 		checkError(t, text, "error: "+want)
 	}
-	checkError(t, "slots: \xff", "error: line 1, column 8: it is not UTF-8 text\nhint: save the file as UTF-8")
-	checkError(t, "slots: 3\n# \u00e9\xff", "error: line 2, column 4: it is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "slots: \xff", "error: line 1, column 8: the file is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "slots: 3\n# \u00e9\xff", "error: line 2, column 4: the file is not UTF-8 text\nhint: save the file as UTF-8")
 	checkError(t, "agents: {\"a\\nb\": {commmand: [x]}}", "error: line 1, column 19: unknown field \"commmand\"\nhint: did you mean command?")
-	checkError(t, "agents: {\"a\\nb\": {command: x}}", "error: line 1, column 28: agents.a b.command: it is not a list\n"+
+	checkError(t, "agents: {\"a\\nb\": {command: x}}", "error: line 1, column 28: agents.a b.command: must be a list\n"+
 		"hint: write [one, two], or each item on its own line after a -")
 }
 
@@ -43,16 +43,16 @@ func TestEveryFaultIsReported(t *testing.T) {
 hint: write a number such as 5
 error: line 3, column 7: unknown field "comand"
 hint: did you mean command?
-error: line 4, column 9: checks: it is not a list
+error: line 4, column 9: checks: must be a list
 hint: begin each item with a line such as - name: tests, and put its other settings below, indented like name`)
 	checkError(t, "agent: nobody\nslots: 0\nchecks: [{name: a}, {name: a, command: make, timeout: 1ms}]\n", `error: line 1, column 8: agent: there is no agent "nobody"
-hint: configure it under agents, or name one of claude, codex, gemini, opencode
-error: line 2, column 8: slots: 0 is not within 1 and 10000
-hint: write a number within them, or remove the line for the default
-error: line 3, column 10: checks.command: it is empty
+hint: add it under agents, or use one of claude, codex, gemini, opencode
+error: line 2, column 8: slots: 0 is not between 1 and 10000
+hint: write a number in that range, or remove the line to use the default
+error: line 3, column 10: checks.command: must not be empty
 hint: write the line that a shell runs, such as go test ./...
-error: line 3, column 28: checks.name: "a" is the name of another one above
-hint: give each a name of its own
+error: line 3, column 28: checks.name: "a" is used twice as a name
+hint: choose different names
 error: line 3, column 55: checks.timeout: 1ms is less than 1s
 hint: write a longer time, such as 90s, 15m or 2h`)
 }

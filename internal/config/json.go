@@ -27,7 +27,7 @@ func (w *jsonWriter) write(node ast.Node, at settingPath) *settingError {
 	before := w.out.Len()
 	wrong := w.resolved(node, at, func(node ast.Node) *settingError {
 		if w.depth++; w.depth > maxJSONDepth {
-			return &settingError{at: at, fault: fmt.Sprintf("it is nested more than %d deep", maxJSONDepth), hint: "nest less"}
+			return &settingError{at: at, fault: fmt.Sprintf("nested more than %d deep", maxJSONDepth), hint: "nest less"}
 		}
 		defer func() { w.depth-- }()
 		if w.out.Len() > maxJSON {

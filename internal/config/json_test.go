@@ -23,7 +23,7 @@ func TestParametersLimits(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		growing: ": written out it has more than 1048576 bytes",
-		"a: " + strings.Repeat("[", 120) + strings.Repeat("]", 120): "parameters.a: it is nested more than 100 deep",
+		"a: " + strings.Repeat("[", 120) + strings.Repeat("]", 120): "parameters.a: nested more than 100 deep",
 	} {
 		if _, err := Parse([]byte(toolPrefix + text + "}}}}")); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%.100s: error %.300v, want %s", text, err, want)

@@ -168,7 +168,7 @@ func (m Model) defaultKeyEnv() string {
 // unknownHint is for who would write the key itself.
 func (Model) unknownHint(name string) string {
 	if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "secret") || strings.HasSuffix(name, "token") {
-		return "keys are not written here; key_env names the environment variable that has it"
+		return "do not write keys here; set key_env to the name of the environment variable that has the key"
 	}
 	return ""
 }
@@ -190,15 +190,15 @@ func (c *Config) modelNamed(name string) (string, *settingError) {
 	switch {
 	case len(known) == 0:
 		return "", &settingError{fault: "no model is configured", hint: fmt.Sprintf(
-			"write models: {%s: {provider: openai, model: gpt-5}} into %s, and put the key into OPENAI_API_KEY; "+
-				"a server on this machine needs no key, but base_url: http://127.0.0.1:11434/v1", orDefault(name, "main"), FileName)}
+			"add models: {%s: {provider: openai, model: gpt-5}} to %s and set OPENAI_API_KEY; "+
+				"for a local server, set base_url instead, such as http://127.0.0.1:11434/v1", orDefault(name, "main"), FileName)}
 	case name == "" && len(known) == 1:
 		return known[0], nil
 	case name == "":
 		return "", &settingError{fault: fmt.Sprintf("there are %d models, and oracle.model does not name one", len(known)),
-			hint: fmt.Sprintf("write oracle: {model: %s}, or another of %s, into %s, or say --model", known[0], list(known), FileName)}
+			hint: fmt.Sprintf("add oracle: {model: %s} to %s, or use --model; the models are %s", known[0], FileName, list(known))}
 	case !slices.Contains(known, name):
-		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name), hint: suggest(name, known, "configure it under models, or name one of")}
+		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name), hint: suggest(name, known, "add it under models, or use one of")}
 	}
 	return name, nil
 }
@@ -242,7 +242,7 @@ func expand(text string, lookup func(string) (string, bool)) (expanded, fault, h
 		}
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed || !variableName(name) {
-			return "", "${ does not begin the name of a variable", "write ${NAME}, with letters, digits and _ between the braces"
+			return "", "${ is not followed by the name of a variable", "write ${NAME}, with letters, digits and _ between the braces"
 		}
 		value, ok := lookup(name)
 		if !ok {

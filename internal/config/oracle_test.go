@@ -132,14 +132,14 @@ func TestOracleModel(t *testing.T) {
 		{config: one, name: "mian", fault: `there is no model "mian"`, hint: "did you mean main?"},
 		{config: two, want: "small", model: "s"},
 		{config: two, name: "main", want: "main", model: "m"},
-		{config: two, name: "zzz", fault: `there is no model "zzz"`, hint: "configure it under models, or name one of main, small"},
-		{config: two, name: "zzz\nzzz", fault: `there is no model "zzz\nzzz"`, hint: "configure it under models, or name one of main, small"},
+		{config: two, name: "zzz", fault: `there is no model "zzz"`, hint: "add it under models, or use one of main, small"},
+		{config: two, name: "zzz\nzzz", fault: `there is no model "zzz\nzzz"`, hint: "add it under models, or use one of main, small"},
 		{config: unnamed, name: "small", want: "small", model: "s"},
 		{config: unnamed, fault: "there are 2 models, and oracle.model does not name one",
-			hint: "write oracle: {model: main}, or another of main, small, into signalbox.yaml, or say --model"},
+			hint: "add oracle: {model: main} to signalbox.yaml, or use --model; the models are main, small"},
 		{config: Default(), fault: "no model is configured",
-			hint: "write models: {main: {provider: openai, model: gpt-5}} into signalbox.yaml, and put the key into OPENAI_API_KEY; " +
-				"a server on this machine needs no key, but base_url: http://127.0.0.1:11434/v1"},
+			hint: "add models: {main: {provider: openai, model: gpt-5}} to signalbox.yaml and set OPENAI_API_KEY; " +
+				"for a local server, set base_url instead, such as http://127.0.0.1:11434/v1"},
 	} {
 		name, model, err := tt.config.OracleModel(tt.name)
 		if tt.fault == "" {
@@ -153,8 +153,8 @@ func TestOracleModel(t *testing.T) {
 			t.Errorf("%q: %v, %+v, want %s", tt.name, err, wrong, tt.fault)
 		}
 	}
-	// What the hint says to write is enough.
-	example := strings.TrimPrefix(strings.Split(mustFail(t, Default()).Hint, " into ")[0], "write ")
+	// The example in the hint is a valid configuration.
+	example := strings.TrimPrefix(strings.Split(mustFail(t, Default()).Hint, " to signalbox.yaml")[0], "add ")
 	if name, _, err := mustParse(t, example).OracleModel(""); err != nil || name != "main" {
 		t.Errorf("%s: %s, %v", example, name, err)
 	}

@@ -54,26 +54,26 @@ func (c *Config) checkAgentTools(at settingPath, tools []string, f *faults) {
 		of := func(server string) bool { return strings.HasPrefix(tool, server+"__") && tool != server+"__" }
 		if !slices.Contains(known, tool) && !slices.ContainsFunc(sortedKeys(c.Oracle.Servers), of) {
 			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("there is no tool %q", tool),
-				hint: suggest(tool, known, "configure it under oracle.tools, or name one of")})
+				hint: suggest(tool, known, "add it under oracle.tools, or use one of")})
 		}
 	}
 }
 
 func (m Model) check(at settingPath, f *faults) {
 	if m.Provider != ProviderOpenAI && m.Provider != ProviderAnthropic {
-		fault := "it is empty"
+		fault := "must not be empty"
 		if m.Provider != "" {
 			fault = fmt.Sprintf("%q is not a provider", m.Provider)
 		}
 		f.add(&settingError{at: at.field("provider"), fault: fault, hint: "write openai, for any OpenAI-compatible server, or anthropic"})
 	}
 	if strings.TrimSpace(m.Model) == "" {
-		f.add(&settingError{at: at.field("model"), fault: "it is empty", hint: "write what the server calls the model, such as gpt-5"})
+		f.add(&settingError{at: at.field("model"), fault: "must not be empty", hint: "write what the server calls the model, such as gpt-5"})
 	}
 	f.add(checkAddress(at.field("base_url"), m.BaseURL))
 	if u, err := url.Parse(m.BaseURL); err == nil && (u.User != nil || u.RawQuery != "") {
 		f.add(&settingError{at: at.field("base_url"), fault: "the address has a key or a query in it",
-			hint: "keys are not written here: remove it, and name in key_env the environment variable that has the key"})
+			hint: "do not write keys here; set key_env to the name of the environment variable that has the key"})
 	}
 	f.add(checkKeyEnv(at.field("key_env"), m.KeyEnv))
 	f.add(checkNumber(at.field("max_tokens"), m.MaxTokens, maxTokens))
@@ -87,7 +87,7 @@ func (m Model) check(at settingPath, f *faults) {
 		micros int64
 	}{{"input", m.Price.InputMicros}, {"output", m.Price.OutputMicros}} {
 		if part.micros == missing {
-			f.add(&settingError{at: at.field("price").field(part.name), fault: "it is missing",
+			f.add(&settingError{at: at.field("price").field(part.name), fault: "missing",
 				hint: "write dollars per million tokens, as in price: {input: 3.00, output: 15.00}, or remove price"})
 		}
 	}
@@ -96,11 +96,11 @@ func (m Model) check(at settingPath, f *faults) {
 // checkKeyEnv holds that it is the name of a variable. Its errors do not repeat what may be a key.
 func checkKeyEnv(at settingPath, name string) *settingError {
 	if looksLikeKey(name) {
-		return &settingError{at: at, fault: "it looks like the key itself, which must not be in the file",
+		return &settingError{at: at, fault: "looks like the key itself, which must not be in the file",
 			hint: "write the name of the environment variable that has the key, such as OPENAI_API_KEY, and make a new key if others could read the file"}
 	}
 	if !variableName(name) {
-		return &settingError{at: at, fault: "it is not the name of an environment variable", hint: "write a name such as OPENAI_API_KEY"}
+		return &settingError{at: at, fault: "not the name of an environment variable", hint: "write a name such as OPENAI_API_KEY"}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (l OracleLimits) check(f *faults) {
 	at := setting("oracle", "limits")
 	f.add(checkNumber(at.field("turns"), l.Turns, maxLimit))
 	if l.Tokens < 0 {
-		f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", l.Tokens), hint: "write how many tokens may be used, or remove the line"})
+		f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", l.Tokens), hint: "write the maximum number of tokens, or remove the line"})
 	}
 	if l.Time != 0 {
 		f.add(checkTime(at.field("time"), l.Time))
@@ -162,7 +162,7 @@ func (c *Config) checkCostLimit(f *faults) {
 	for _, name := range names {
 		name, wrong := c.modelNamed(name)
 		if wrong == nil && c.Models[name].Price == nil {
-			f.add(&settingError{at: setting("oracle", "limits", "cost"), fault: fmt.Sprintf("the model %s has no price, so that its cost is not counted", name),
+			f.add(&settingError{at: setting("oracle", "limits", "cost"), fault: fmt.Sprintf("the model %s has no price, so its cost cannot be limited", name),
 				hint: fmt.Sprintf("add price: {input: 3.00, output: 15.00}, in dollars per million tokens, to models.%s, or remove the limit", name)})
 		}
 	}
@@ -190,13 +190,13 @@ func (o Oracle) checkServers(f *faults) {
 func (s Server) check(at settingPath, f *faults) {
 	switch {
 	case len(s.Command) == 0 && s.URL == "":
-		f.add(&settingError{at: at, fault: "it has neither command nor url", hint: "add command: [program, argument], or url: https://example.org/mcp"})
+		f.add(&settingError{at: at, fault: "needs command or url", hint: "add command: [program, argument], or url: https://example.org/mcp"})
 	case len(s.Command) > 0 && s.URL != "":
-		f.add(&settingError{at: at.field("url"), fault: "it does not go with command", hint: "keep one of them"})
+		f.add(&settingError{at: at.field("url"), fault: "not valid together with command", hint: "keep one of them"})
 	case s.URL != "" && len(s.Env) > 0:
-		f.add(&settingError{at: at.field("env"), fault: "it goes only with command", hint: "remove it, or use headers"})
+		f.add(&settingError{at: at.field("env"), fault: "only valid with command", hint: "remove it, or use headers"})
 	case s.URL == "" && len(s.Headers) > 0:
-		f.add(&settingError{at: at.field("headers"), fault: "it goes only with url", hint: "remove it, or use env"})
+		f.add(&settingError{at: at.field("headers"), fault: "only valid with url", hint: "remove it, or use env"})
 	}
 	f.add(checkProgram(at.field("command"), s.Command))
 	f.add(checkAddress(at.field("url"), s.URL))
@@ -216,7 +216,7 @@ func (s Server) check(at settingPath, f *faults) {
 	for i, tool := range s.Tools {
 		at := at.field("tools").item(i)
 		if strings.TrimSpace(tool) == "" {
-			f.add(&settingError{at: at, fault: "it is empty", hint: "write the name of a tool of the server, or remove it"})
+			f.add(&settingError{at: at, fault: "must not be empty", hint: "write the name of a tool of the server, or remove it"})
 		}
 		if slices.Contains(s.Tools[:i], tool) {
 			f.add(&settingError{at: at, fault: fmt.Sprintf("%q is named twice", tool), hint: "keep one of them"})
@@ -235,7 +235,7 @@ func checkHeaders(at settingPath, headers map[string]string, f *faults) {
 				hint: "write a name such as Authorization"})
 		}
 		if strings.ContainsFunc(headers[name], unicode.IsControl) {
-			f.add(&settingError{at: at.field(name), fault: "it has a line end or another character that cannot be seen", hint: "write it on one line"})
+			f.add(&settingError{at: at.field(name), fault: "contains a line end or another control character", hint: "write it on one line"})
 		}
 	}
 }
@@ -245,10 +245,10 @@ func (o Oracle) checkTools(f *faults) {
 		at, tool := setting("oracle", "tools", name), o.Tools[name]
 		f.add(checkToolName(at, name))
 		if strings.TrimSpace(tool.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "it is empty", hint: "write the line that a shell runs, such as go test ./..."})
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as go test ./..."})
 		}
 		if strings.TrimSpace(tool.Description) == "" {
-			f.add(&settingError{at: at.field("description"), fault: "it is empty", hint: "write what the tool does and when to use it: the model reads it"})
+			f.add(&settingError{at: at.field("description"), fault: "must not be empty", hint: "write what the tool does and when to use it: the model reads it"})
 		}
 		f.add(checkParameters(at.field("parameters"), tool.Parameters))
 		f.add(checkTime(at.field("timeout"), tool.Timeout))
@@ -260,14 +260,14 @@ func checkParameters(at settingPath, schema json.RawMessage) *settingError {
 	const example = "write {type: object, properties: {path: {type: string}}, required: [path]}"
 	var object map[string]json.RawMessage
 	if json.Unmarshal(schema, &object) != nil || object == nil {
-		return &settingError{at: at, fault: "it is not the schema of an object", hint: example}
+		return &settingError{at: at, fault: "must be the JSON schema of an object", hint: example}
 	}
 	if string(object["type"]) != `"object"` {
-		return &settingError{at: at.field("type"), fault: "it is not object", hint: example}
+		return &settingError{at: at.field("type"), fault: "must be object", hint: example}
 	}
 	var properties map[string]any
 	if text, ok := object["properties"]; ok && json.Unmarshal(text, &properties) != nil {
-		return &settingError{at: at.field("properties"), fault: "it is not a group of parameters", hint: example}
+		return &settingError{at: at.field("properties"), fault: "must be a group of parameters", hint: example}
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (c *Config) checkSubagents(f *faults) {
 		at, sub := setting("oracle", "subagents", name), c.Oracle.Subagents[name]
 		f.add(checkID(at, name, true))
 		if strings.TrimSpace(sub.Tree) == "" {
-			f.add(&settingError{at: at.field("tree"), fault: "it is empty", hint: "write the path of a file with a tree, relative to the folder of the box"})
+			f.add(&settingError{at: at.field("tree"), fault: "must not be empty", hint: "write the path of a file with a tree, relative to the folder of the box"})
 		}
 		if sub.Model != "" {
 			f.add(c.checkModelName(at.field("model"), sub.Model))
@@ -289,10 +289,10 @@ func (o Oracle) checkWorkarounds(f *faults) {
 	for _, name := range sortedKeys(o.Workarounds) {
 		at := setting("oracle", "workarounds", name)
 		if strings.TrimSpace(name) == "" {
-			f.add(&settingError{at: at, onKey: true, bare: true, fault: "the name of a capability is empty", hint: "write what may be missing, such as web_search"})
+			f.add(&settingError{at: at, onKey: true, bare: true, fault: "the name of a capability is empty", hint: "write the name of a capability, such as web_search"})
 		}
 		if strings.TrimSpace(o.Workarounds[name]) == "" {
-			f.add(&settingError{at: at, fault: "it is empty", hint: "write what to do instead, or remove the line"})
+			f.add(&settingError{at: at, fault: "must not be empty", hint: "write what to do instead, or remove the line"})
 		}
 	}
 }

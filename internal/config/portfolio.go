@@ -142,7 +142,7 @@ func (p *portfolioText) check(f *faults) {
 	for i, group := range p.Identical {
 		at := setting("identical").item(i)
 		if len(group) < 2 {
-			f.add(&settingError{at: at, fault: "a group has at least two tickers", hint: "write groups as [[VOO, IVV]]"})
+			f.add(&settingError{at: at, fault: "a group needs at least two tickers", hint: "write groups as [[VOO, IVV]]"})
 		}
 		for j, ticker := range group {
 			f.add(checkTicker(at.item(j), ticker))
@@ -175,7 +175,7 @@ func (p *portfolioText) checkAccounts(f *faults) {
 	for i, a := range p.Accounts {
 		at := at.item(i)
 		if a.ID == "" {
-			f.add(&settingError{at: at.field("id"), fault: "the account has no id", hint: "give it one, such as id: brk; transactions name it"})
+			f.add(&settingError{at: at.field("id"), fault: "the account has no id", hint: "add one, such as id: brk; transactions refer to it"})
 		}
 		f.add(checkID(at.field("id"), a.ID, false))
 		f.add(oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"))
@@ -190,7 +190,7 @@ func (p *portfolioText) checkAccounts(f *faults) {
 
 func once(at settingPath, name string, taken map[string]bool) *settingError {
 	if taken[name] {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name), hint: "each id and name stands for one account"}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name), hint: "each id and name must belong to one account"}
 	}
 	taken[name] = true
 	return nil
@@ -217,7 +217,7 @@ func (r exitRulesText) check(at settingPath, f *faults) {
 			value int
 		}{{"lookback", rule.Lookback}, {"period", rule.Period}} {
 			if n.value < 0 {
-				f.add(&settingError{at: at.field(n.name), fault: "it is negative", hint: "write a number of months, such as 3"})
+				f.add(&settingError{at: at.field(n.name), fault: "must not be negative", hint: "write a number of months, such as 3"})
 			}
 		}
 	}

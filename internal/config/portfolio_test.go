@@ -109,9 +109,9 @@ func TestParsePortfolioErrors(t *testing.T) {
 		ticker      = "write it in capitals, such as SLV or BRK.B"
 		above       = "write a number above 0, or remove it"
 		noAccounts  = "list them: accounts: [{id: brk, kind: taxable}]"
-		oneEach     = "each id and name stands for one account"
+		oneEach     = "each id and name must belong to one account"
 		date        = "write it as 2026-06-30, or remove it for today"
-		oneValue    = "write one value; quote a text that begins with [ or -"
+		oneValue    = "write one value; put text that begins with [ or - in quotes"
 		wantsAList  = "write [one, two], or each item on its own line after a -"
 		manyAtATime = "write each setting as name: value on its own line, and indent the settings of a group below its name"
 	)
@@ -123,7 +123,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{a + "colour: red", `line 2, column 1: unknown field "colour"`,
 			"the settings here are as_of, accounts, identical, filing_status, realized, exit_rules"},
 		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`, "did you mean kind?"},
-		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id", "give it one, such as id: brk; transactions name it"},
+		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id", "add one, such as id: brk; transactions refer to it"},
 		{"accounts:\n  - id: a\n    kind: taxble", `line 3, column 11: accounts.kind: "taxble" is not known`, "did you mean taxable?"},
 		{"accounts:\n  - id: a\n    kind: piggybank", `line 3, column 11: accounts.kind: "piggybank" is not known`,
 			"it is one of taxable, ira, roth, hsa, 401k"},
@@ -137,11 +137,11 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{"accounts: [{id: a}, {id: b, names: [c, a]}]", `line 1, column 40: accounts.names: "a" is already an account`, oneEach},
 		{"accounts: [{id: a, names: [n]}, {id: b, names: [n]}]", `line 1, column 49: accounts.names: "n" is already an account`, oneEach},
 		{"accounts: [{id: a, names: [b]}, {id: b}]", `line 1, column 38: accounts.id: "b" is already an account`, oneEach},
-		{a + "identical: [[VOO]]", "line 2, column 13: identical: a group has at least two tickers", "write groups as [[VOO, IVV]]"},
-		{a + "identical: [[VOO, IVV], []]", "line 2, column 25: identical: a group has at least two tickers", "write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO]]", "line 2, column 13: identical: a group needs at least two tickers", "write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO, IVV], []]", "line 2, column 25: identical: a group needs at least two tickers", "write groups as [[VOO, IVV]]"},
 		{a + "identical: [[VOO, ivv]]", `line 2, column 19: identical: "ivv" is not a ticker`, ticker},
 		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`, ticker},
-		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: it is not a list (and 1 more fault)", wantsAList},
+		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: must be a list (and 1 more fault)", wantsAList},
 		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`, ticker},
 		{a + "exit_rules:\n  SLV: {rules: {regime_check: {tickers: [SLV, gld]}}}",
 			`line 3, column 47: exit_rules.SLV.rules.regime_check.tickers: "gld" is not a ticker`, ticker},
@@ -151,25 +151,25 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{a + "realized:\n  carryover_short: 12345678901234567890", `line 3, column 20: realized.carryover_short: "12345678901234567890" is not a number`, number},
 		{a + "realized:\n  carryover_long: $5", `line 3, column 19: realized.carryover_long: "$5" is not a number`, number},
 		{a + "realized:\n  carryover_long: .inf", `line 3, column 19: realized.carryover_long: ".inf" is not a number`, number},
-		{a + "realized: 5", "line 2, column 11: realized: it is not a group of settings", manyAtATime},
+		{a + "realized: 5", "line 2, column 11: realized: must be a group of settings", manyAtATime},
 		{a + "exit_rules:\n  SLV:\n    stop: {price: -65}", "line 4, column 19: exit_rules.SLV.stop.price: -65 is not above 0", above},
 		{a + "exit_rules:\n  SLV:\n    stop: {price: 0.00}", "line 4, column 19: exit_rules.SLV.stop.price: 0.00 is not above 0", above},
 		{a + "exit_rules:\n  SLV:\n    sizing: {max: -0.5}", "line 4, column 19: exit_rules.SLV.sizing.max: -0.5 is not above 0", above},
 		{a + "exit_rules:\n  SLV:\n    sizing: {gap_pp: five}", `line 4, column 22: exit_rules.SLV.sizing.gap_pp: "five" is not a number`, number},
-		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: -1}}", "line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: it is negative",
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: -1}}", "line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: must not be negative",
 			"write a number of months, such as 3"},
 		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: three}}",
 			`line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: "three" is not a whole number`, "write a number such as 5"},
 		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookbak: 3}}", `line 4, column 29: unknown field "lookbak"`, "did you mean lookback?"},
-		{a + "exit_rules:\n  SLV: {}\n  SLV: {}", "line 4, column 3: exit_rules.SLV: it is set twice, first on line 3", "keep one of them"},
-		{a + "exit_rules: [SLV]", "line 2, column 13: exit_rules: it is not a group of settings", manyAtATime},
+		{a + "exit_rules:\n  SLV: {}\n  SLV: {}", "line 4, column 3: exit_rules.SLV: set twice, first on line 3", "keep one of them"},
+		{a + "exit_rules: [SLV]", "line 2, column 13: exit_rules: must be a group of settings", manyAtATime},
 		{"as_of: 30.06.2026\n" + a, `line 1, column 8: as_of: "30.06.2026" is not a date`, date},
 		{"as_of: 2026-02-30\n" + a, `line 1, column 8: as_of: "2026-02-30" is not a date`, date},
-		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: it is a list, not one value", oneValue},
-		{"accounts: brk", "line 1, column 11: accounts: it is not a list",
+		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: must be a single value, not a list", oneValue},
+		{"accounts: brk", "line 1, column 11: accounts: must be a list",
 			"begin each item with a line such as - name: tests, and put its other settings below, indented like name"},
-		{"accounts: [brk]", "line 1, column 12: accounts: it is not a group of settings", manyAtATime},
-		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: it is not a list", wantsAList},
+		{"accounts: [brk]", "line 1, column 12: accounts: must be a group of settings", manyAtATime},
+		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: must be a list", wantsAList},
 	} {
 		p, err := ParsePortfolio([]byte(tt.text))
 		wrong := (*signalbox.Error)(nil)

@@ -60,7 +60,7 @@ func checkUTF8(text []byte) *settingError {
 		}
 		rest = rest[size:]
 	}
-	return &settingError{fault: "it is not UTF-8 text", hint: "save the file as UTF-8", where: positionAfter(before)}
+	return &settingError{fault: "the file is not UTF-8 text", hint: "save the file as UTF-8", where: positionAfter(before)}
 }
 
 // positionAfter returns the position that follows the text before it.
@@ -144,14 +144,14 @@ func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *se
 		name := n.Value.GetToken().Value
 		target, ok := r.anchors[name]
 		if !ok {
-			return &settingError{at: at, fault: fmt.Sprintf("*%s repeats a value marked &%s, but no value above has that mark", name, name),
-				hint: fmt.Sprintf(`quote a text that begins with *: "*%s"`, name)}
+			return &settingError{at: at, fault: fmt.Sprintf("*%s refers to &%s, which is not defined above", name, name),
+				hint: fmt.Sprintf(`put text that begins with * in quotes: "*%s"`, name)}
 		}
 		wrong := r.resolved(target, at, read)
 		r.places[at] = here // the position of the alias, not of the repeated value
 		return wrong
 	case *ast.TagNode:
-		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported", n.Start.Value), hint: "remove it, or quote a text that begins with !"}
+		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported", n.Start.Value), hint: "remove it, or put text that begins with ! in quotes"}
 	}
 	return read(node)
 }
@@ -197,9 +197,9 @@ type pair struct {
 func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
-		fault := "it is not a group of settings"
+		fault := "must be a group of settings"
 		if at == "" {
-			fault = r.what + " is not a group of settings"
+			fault = r.what + " must be a group of settings"
 		}
 		return nil, &settingError{at: at, fault: fault, hint: "write each setting as name: value on its own line, and indent the settings of a group below its name"}
 	}
@@ -210,10 +210,10 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		name := key.GetToken().Value
 		if _, plain := key.(ast.ScalarNode); !plain || key.IsMergeKey() {
 			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name), where: position(key),
-				hint: "write name: value; *name repeats a whole value that was marked &name above"}
+				hint: "write name: value; merge keys are not supported"}
 		}
 		if line := first[name]; line > 0 {
-			return nil, &settingError{at: at.field(name), fault: fmt.Sprintf("it is set twice, first on line %d", line), where: position(key),
+			return nil, &settingError{at: at.field(name), fault: fmt.Sprintf("set twice, first on line %d", line), where: position(key),
 				hint: "keep one of them"}
 		}
 		first[name] = position(key).Line
@@ -265,7 +265,7 @@ func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 		member := reflect.New(to.Type().Elem()).Elem()
 		r.value(member, pair.value, at.field(pair.name))
 		if member.Kind() == reflect.String && !r.places.has(at.field(pair.name)) {
-			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "it has no value", hint: `write "" for an empty value`})
+			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "has no value", hint: `write "" for an empty value`})
 		}
 		members.SetMapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key()), member)
 	}
@@ -280,14 +280,14 @@ func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
 		if to.Type().Elem().Kind() == reflect.Struct {
 			hint = "begin each item with a line such as - name: tests, and put its other settings below, indented like name"
 		}
-		r.faults.add(&settingError{at: at, fault: "it is not a list", hint: hint})
+		r.faults.add(&settingError{at: at, fault: "must be a list", hint: hint})
 		return
 	}
 	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
 	for i, item := range list.Values {
 		r.value(items.Index(i), item, at.item(i))
 		if !r.places.has(at.item(i)) {
-			r.faults.add(&settingError{at: at, fault: "an item of the list is empty", hint: "write it after the -, or remove it", where: itemPosition(item)})
+			r.faults.add(&settingError{at: at, fault: "a list item is empty", hint: "write the item after the -, or remove it", where: itemPosition(item)})
 		}
 	}
 	to.Set(items)
@@ -325,16 +325,16 @@ func scalar(node ast.Node, at settingPath, set func(text string) *settingError) 
 	case *ast.StringNode:
 		text = n.Value
 	case ast.MapNode:
-		return &settingError{at: at, fault: "it is a group of settings, not one value", hint: `write one value; quote a text that begins with { or has ": " in it`}
+		return &settingError{at: at, fault: "must be a single value, not a group of settings", hint: `write one value; put text that begins with { or contains ": " in quotes`}
 	case *ast.SequenceNode:
-		return &settingError{at: at, fault: "it is a list, not one value", hint: "write one value; quote a text that begins with [ or -"}
+		return &settingError{at: at, fault: "must be a single value, not a list", hint: "write one value; put text that begins with [ or - in quotes"}
 	case ast.ScalarNode:
 		text = n.GetToken().Value // exactly as written: 1.10 is not 1.1
 	default:
-		return &settingError{at: at, fault: "it is not one value", hint: "write one value, in quotes if it has special characters"}
+		return &settingError{at: at, fault: "must be a single value", hint: "write one value, in quotes if it has special characters"}
 	}
 	if strings.ContainsRune(text, 0) {
-		return &settingError{at: at, fault: "it contains a zero byte", hint: "remove the zero byte"}
+		return &settingError{at: at, fault: "contains a zero byte", hint: "remove the zero byte"}
 	}
 	return set(text)
 }
@@ -361,7 +361,7 @@ func setScalar(to reflect.Value, text string, at settingPath) *settingError {
 func setDuration(to reflect.Value, text string, at settingPath) *settingError {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return &settingError{at: at, fault: "it is not a time such as 90s, 15m or 2h", hint: "write a number and s, m or h"}
+		return &settingError{at: at, fault: "not a duration such as 90s, 15m or 2h", hint: "write a number followed by s, m or h"}
 	}
 	to.SetInt(int64(d))
 	return nil
@@ -377,11 +377,11 @@ func parseDollars(text string) (micros int64, fault string) {
 		return 0, fmt.Sprintf("%q is not an amount of money", text)
 	}
 	if len(fraction) > 6 {
-		return 0, text + " has more than six decimals"
+		return 0, text + " has more than six decimal places"
 	}
 	micros, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", 6-len(fraction)), 10, 64)
 	if err != nil {
-		return 0, text + " is too much"
+		return 0, text + " is too large"
 	}
 	return micros, ""
 }

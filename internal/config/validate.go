@@ -68,14 +68,14 @@ func (a Agent) checkPreset(at settingPath, f *faults) {
 		hint string
 	}{
 		{"command", len(a.Command) > 0, "keep one of them; args adds arguments to the command of a preset"},
-		{"format", a.Format != "", "remove it: a preset knows its format"},
-		{"prompt", a.Prompt != "", "remove it: a preset knows how it takes a prompt"},
-		{"interactive", a.Interactive, "remove it: a preset reads its input to the end before it begins"},
+		{"format", a.Format != "", "remove it: the preset sets it"},
+		{"prompt", a.Prompt != "", "remove it: the preset sets it"},
+		{"interactive", a.Interactive, "remove it: presets are not interactive"},
 		{"tree", a.Tree != "", "keep one of them"},
-		{"tools", len(a.Tools) > 0, "remove it: the program has its own"},
+		{"tools", len(a.Tools) > 0, "remove it: the program has its own tools"},
 	} {
 		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "it does not go with preset", hint: other.hint})
+			f.add(&settingError{at: at.field(other.name), fault: "not valid together with preset", hint: other.hint})
 		}
 	}
 	f.add(checkAddress(at.field("base_url"), a.BaseURL))
@@ -83,7 +83,7 @@ func (a Agent) checkPreset(at settingPath, f *faults) {
 
 // checkTree checks an agent that is a tree; whether there is its model, checkModels does.
 func (a Agent) checkTree(at settingPath, f *faults) {
-	const program = "remove it: a tree is no program of its own"
+	const program = "remove it: an agent with a tree does not run a program"
 	for _, other := range []struct {
 		name string
 		set  bool
@@ -94,32 +94,32 @@ func (a Agent) checkTree(at settingPath, f *faults) {
 		{"format", a.Format != "", program},
 		{"prompt", a.Prompt != "", program},
 		{"interactive", a.Interactive, program},
-		{"base_url", a.BaseURL != "", "set it under models, for the model that the agent names"},
+		{"base_url", a.BaseURL != "", "set base_url under models instead"},
 	} {
 		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "it does not go with tree", hint: other.hint})
+			f.add(&settingError{at: at.field(other.name), fault: "not valid together with tree", hint: other.hint})
 		}
 	}
 }
 
 func (a Agent) checkCommand(at settingPath, f *faults) {
 	if len(a.Command) == 0 {
-		f.add(&settingError{at: at, fault: "it has neither preset nor command nor tree",
+		f.add(&settingError{at: at, fault: "needs preset, command or tree",
 			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument], or tree: with a file", list(Presets()))})
 	}
 	f.add(checkProgram(at.field("command"), a.Command))
 	if len(a.Args) > 0 {
-		f.add(&settingError{at: at.field("args"), fault: "it goes only with preset", hint: "put the arguments into command"})
+		f.add(&settingError{at: at.field("args"), fault: "only valid with preset", hint: "put the arguments into command"})
 	}
 	if a.BaseURL != "" {
-		f.add(&settingError{at: at.field("base_url"), fault: "it goes only with preset", hint: "put the address into command or env"})
+		f.add(&settingError{at: at.field("base_url"), fault: "only valid with preset", hint: "put the address into command or env"})
 	}
 	if len(a.Tools) > 0 {
-		f.add(&settingError{at: at.field("tools"), fault: "it goes only with tree", hint: "remove it: the program has its own"})
+		f.add(&settingError{at: at.field("tools"), fault: "only valid with tree", hint: "remove it: the program has its own tools"})
 	}
 	if a.Model != "" && !a.has(ModelMark) {
-		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " in whose place it goes",
-			hint: fmt.Sprintf("add %q, with the quotes, where it goes in command", ModelMark)})
+		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " placeholder",
+			hint: fmt.Sprintf("add %q, in quotes, to command", ModelMark)})
 	}
 	if !slices.Contains(signalbox.Formats(), a.Format) {
 		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format", a.Format), hint: "the formats are " + list(signalbox.Formats())})
@@ -131,10 +131,10 @@ func (a Agent) checkCommand(at settingPath, f *faults) {
 func (a Agent) checkPrompt(at settingPath, f *faults) {
 	ways := []string{PromptStdin, PromptArgument, PromptFile}
 	if !slices.Contains(ways, a.Prompt) {
-		f.add(&settingError{at: at.field("prompt"), fault: fmt.Sprintf("%q is not a way to hand over a prompt", a.Prompt), hint: "the ways are " + list(ways)})
+		f.add(&settingError{at: at.field("prompt"), fault: fmt.Sprintf("%q is not a way to pass the prompt", a.Prompt), hint: "use one of " + list(ways)})
 	}
 	if a.has(PromptMark) && a.has(PromptFileMark) {
-		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("it has both %s and %s", PromptMark, PromptFileMark), hint: "keep one of them"})
+		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("contains both %s and %s", PromptMark, PromptFileMark), hint: "keep one of them"})
 	}
 	for _, mark := range []struct{ text, way string }{{PromptMark, PromptArgument}, {PromptFileMark, PromptFile}} {
 		has := a.has(mark.text)
@@ -143,8 +143,8 @@ func (a Agent) checkPrompt(at settingPath, f *faults) {
 				hint: "write prompt: " + mark.way + ", or remove the prompt: line"})
 		}
 		if !has && a.Prompt == mark.way {
-			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("%s is missing, which prompt: %s needs", mark.text, mark.way),
-				hint: fmt.Sprintf("add %q, with the quotes, where it goes", mark.text)})
+			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("prompt: %s requires %s in the command", mark.way, mark.text),
+				hint: fmt.Sprintf("add %q, in quotes", mark.text)})
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (c *Config) checkAgentName(at settingPath, name string) *settingError {
 	}
 	known := append(sortedKeys(c.Agents), Presets()...)
 	return &settingError{at: at, fault: fmt.Sprintf("there is no agent %q", name),
-		hint: suggest(name, known, "configure it under agents, or name one of")}
+		hint: suggest(name, known, "add it under agents, or use one of")}
 }
 
 func (c *Config) checkRoles(f *faults) {
@@ -184,7 +184,7 @@ func (c *Config) checkExperts(f *faults) {
 		c.checkCrew(at, e.Agent, e.Slots, e.Timeout, f)
 		for j, word := range e.Keywords {
 			if strings.TrimSpace(word) == "" {
-				f.add(&settingError{at: at.field("keywords").item(j), fault: "it is empty", hint: "write a word that tasks have in them, or remove it"})
+				f.add(&settingError{at: at.field("keywords").item(j), fault: "must not be empty", hint: "write a word that occurs in tasks, or remove it"})
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (c *Config) checkCrew(at settingPath, agent string, slots int, timeout time
 
 func (c *Config) checkEnvironments(f *faults) {
 	if len(c.Environments) == 0 {
-		f.add(&settingError{at: setting("environments"), fault: "the list is empty", hint: "remove it for the default, which is this machine"})
+		f.add(&settingError{at: setting("environments"), fault: "the list is empty", hint: "remove it to use the default, which is this machine"})
 	}
 	names := map[string]bool{}
 	for i, e := range c.Environments {
@@ -222,13 +222,13 @@ func (c *Config) checkChecks(f *faults) {
 		f.add(checkName(at, check.Name))
 		f.add(checkTwice(names, at, check.Name))
 		if strings.TrimSpace(check.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "it is empty", hint: "write the line that a shell runs, such as go test ./..."})
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as go test ./..."})
 		}
 		f.add(checkTime(at.field("timeout"), check.Timeout))
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
 				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("there is no environment %q", name),
-					hint: suggest(name, environments, "configure it under environments, or name one of")})
+					hint: suggest(name, environments, "add it under environments, or use one of")})
 			}
 			if slices.Contains(check.Environments[:j], name) {
 				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})

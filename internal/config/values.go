@@ -23,17 +23,17 @@ func (c *Config) checkProtected(f *faults) {
 
 func checkPattern(pattern string) (fault, hint string) {
 	if pattern == "" {
-		return "it is empty", "write a path such as .github/** or go.mod"
+		return "must not be empty", "write a path such as .github/** or go.mod"
 	}
 	for segment := range strings.SplitSeq(pattern, "/") {
 		switch {
 		case segment == "", segment == ".", segment == "..":
 			return fmt.Sprintf("%q is not a plain path", pattern), "write it relative to the top of the repository, such as .github/** or go.mod"
 		case segment != anyDepth && strings.Contains(segment, anyDepth):
-			return fmt.Sprintf("%q has ** beside other characters", pattern), "write ** alone between two slashes, for any number of folders"
+			return fmt.Sprintf("%q mixes ** with other characters", pattern), "write ** alone between slashes; it matches any number of folders"
 		}
 		if _, err := path.Match(segment, ""); err != nil {
-			return fmt.Sprintf("%q is not a pattern", pattern), `close each [ with ], and put \ before a character that means itself`
+			return fmt.Sprintf("%q is not a pattern", pattern), `close each [ with ], and write \ before a literal character`
 		}
 	}
 	return "", ""
@@ -46,7 +46,7 @@ func (c *Config) checkChoices(f *faults) {
 			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)})
 	}
 	if c.Approve != "" && c.Approve != ApproveMerge {
-		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is nothing that can be approved", c.Approve),
+		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q cannot be approved", c.Approve),
 			hint: fmt.Sprintf("write %s, or remove the line", ApproveMerge)})
 	}
 	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
@@ -59,7 +59,7 @@ func (c *Config) checkBudgets(f *faults) {
 	}{{"run", c.Budget.Run}, {"task", c.Budget.Task}} {
 		at := setting("budget", of.name)
 		if of.Tokens < 0 {
-			f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write how many tokens may be used, or remove the line"})
+			f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write the maximum number of tokens, or remove the line"})
 		}
 		if of.Time != 0 {
 			f.add(checkTime(at.field("time"), of.Time))
@@ -88,8 +88,8 @@ func (c *Config) checkTimes(f *faults) {
 	}
 	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
 		f.add(&settingError{at: setting("lease", "ttl"),
-			fault: fmt.Sprintf("%s is not within %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL),
-			hint:  "write a time within them, or remove the line for the default"})
+			fault: fmt.Sprintf("%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL),
+			hint:  "write a time in that range, or remove the line to use the default"})
 	}
 }
 
@@ -97,7 +97,7 @@ func checkNumber(at settingPath, n, most int) *settingError {
 	if n >= 1 && n <= most {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%d is not within 1 and %d", n, most), hint: "write a number within them, or remove the line for the default"}
+	return &settingError{at: at, fault: fmt.Sprintf("%d is not between 1 and %d", n, most), hint: "write a number in that range, or remove the line to use the default"}
 }
 
 func checkTime(at settingPath, d time.Duration) *settingError {
@@ -120,13 +120,13 @@ func checkName(at settingPath, name string) *settingError {
 	fault := ""
 	switch {
 	case name == "":
-		fault = "it is empty"
+		fault = "must not be empty"
 	case len(name) > maxName:
-		fault = fmt.Sprintf("it has %d bytes, limit %d", len(name), maxName)
+		fault = fmt.Sprintf("has %d bytes, limit %d", len(name), maxName)
 	case strings.TrimSpace(name) != name:
 		fault = fmt.Sprintf("%q begins or ends with a space", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return r == '|' || !unicode.IsPrint(r) }):
-		fault = fmt.Sprintf("%q has '|' or a character that cannot be seen", name)
+		fault = fmt.Sprintf("%q contains '|' or an invisible character", name)
 	default:
 		return nil
 	}
@@ -135,7 +135,7 @@ func checkName(at settingPath, name string) *settingError {
 
 func checkTwice(names map[string]bool, at settingPath, name string) *settingError {
 	if names[name] {
-		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is the name of another one above", name), hint: "give each a name of its own"}
+		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is used twice as a name", name), hint: "choose different names"}
 	}
 	names[name] = true
 	return nil
@@ -144,7 +144,7 @@ func checkTwice(names map[string]bool, at settingPath, name string) *settingErro
 // checkProgram holds that a command, if there is one, names a program.
 func checkProgram(at settingPath, command []string) *settingError {
 	if len(command) > 0 && strings.TrimSpace(command[0]) == "" {
-		return &settingError{at: at, fault: "the name of the command is empty", hint: "write [program, argument]"}
+		return &settingError{at: at, fault: "the name of the program is empty", hint: "write [program, argument]"}
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func (x expander) expand(node ast.Node) (ast.Node, int, error) {
 		name := n.Value.GetToken().Value
 		target, ok := x[name]
 		if !ok {
-			return nil, 0, syntaxErrorf(n.GetToken(), "*%s repeats a value marked &%s, but no value above has that mark", name, name)
+			return nil, 0, syntaxErrorf(n.GetToken(), "*%s refers to &%s, which is not defined above", name, name)
 		}
 		return target.node, target.size, nil
 	case *ast.MappingNode:
