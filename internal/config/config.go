@@ -1,7 +1,8 @@
-// Package config is the configuration of a box: what can be set, the defaults, and what is valid. The file
-// signalbox.yaml of this package is its template, which signalbox init puts into a new box; docs/configuration.md
-// is its reference. What is unknown, set twice or not valid is an error that says its line and column and, as a
-// hint, what to write.
+// Package config reads the configuration of a box, signalbox.yaml, and of a portfolio, portfolio.yaml: the settings, their
+// defaults, and what is valid. The file signalbox.yaml in this package is the template that signalbox init puts into a new
+// box; docs/configuration.md is the reference.
+//
+// A setting that is unknown, set twice or not valid is an error with its line and column, and a hint that says what to write.
 package config
 
 import (
@@ -18,58 +19,58 @@ import (
 // FileName is the name of the configuration in the folder of a box.
 const FileName = "signalbox.yaml"
 
-// Template is a configuration in which everything is explained and nothing is set.
+// Template is a configuration that explains every setting in comments and sets none.
 //
 //go:embed signalbox.yaml
 var Template string
 
-// Config is the configuration of a box. Default, Load and Parse fill in what is not set.
+// Config is the configuration of a box. Default, Load and Parse fill in the defaults.
 type Config struct {
-	// Agents are those whom roles can name, by name.
+	// Agents are the configured agents, by name.
 	Agents map[string]Agent `yaml:"agents"`
-	// Agent names the agent of every role that names none: one of Agents, or a preset.
+	// Agent is the agent of every role that does not name one: a key of Agents, or a preset.
 	Agent string `yaml:"agent"`
-	// Roles has what is set for roles; RoleOf has the defaults too.
+	// Roles has the configured roles. RoleOf includes the defaults.
 	Roles map[signalbox.Role]Role `yaml:"roles"`
-	// Slots is how many agents run at once, all roles together.
+	// Slots is how many agents run at the same time, over all roles.
 	Slots        int           `yaml:"slots"`
 	Experts      []Expert      `yaml:"experts"`
 	Checks       []Check       `yaml:"checks"`
 	Environments []Environment `yaml:"environments"`
-	// Protected are patterns of paths that no task should edit: path.Match for each segment, and ** for any number of
+	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
 	// segments.
 	Protected []string `yaml:"protected"`
-	// Workspace is WorkspaceWorktree, WorkspaceShared, or "" for a worktree where there is a git repository.
+	// Workspace is WorkspaceWorktree or WorkspaceShared. Empty means worktrees if there is a git repository.
 	Workspace string `yaml:"workspace"`
-	// Approve is ApproveMerge if a human says yes before every merge, or "".
+	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
 	Approve string  `yaml:"approve"`
 	Budget  Budgets `yaml:"budget"`
 	Limits  Limits  `yaml:"limits"`
 	Notify  Notify  `yaml:"notify"`
-	// Grace is how long an agent that was asked to end has before it is killed.
+	// Grace is how long an agent may take to exit before it is killed.
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`
 	Checkpoint Checkpoint    `yaml:"checkpoint"`
-	// Models are what the oracle and agents with a tree may talk to, by name; OracleModel finds one.
+	// Models are the models for the oracle and for agents with a tree, by name. OracleModel resolves a name.
 	Models map[string]Model `yaml:"models"`
 	Oracle Oracle           `yaml:"oracle"`
 }
 
-// Lease is about leases.
+// Lease configures leases.
 type Lease struct {
-	// TTL is how long a lease lives if a claim does not say.
+	// TTL is how long a lease lives if the claim does not specify it.
 	TTL time.Duration `yaml:"ttl"`
 }
 
-// Checkpoint says where signed checkpoints are handed to. Each may be zero.
+// Checkpoint lists where signed checkpoints are copied. Empty fields are not used.
 type Checkpoint struct {
-	// File may be relative in the text, to the folder of the box; Load makes it whole.
+	// File is relative to the folder of the box in the text. Load resolves it.
 	File    string   `yaml:"file"`
 	Command []string `yaml:"command"`
 	Webhook string   `yaml:"webhook"`
 }
 
-// Default is the configuration where nothing is set.
+// Default returns the configuration that an empty text has.
 func Default() *Config {
 	return &Config{
 		Agent:        PresetClaude,
@@ -82,7 +83,8 @@ func Default() *Config {
 	}
 }
 
-// Load reads the configuration in the folder of a box. A box without one has the default.
+// Load reads the configuration in the folder of a box, and checks that the files that it names exist. Without a configuration
+// it returns Default.
 func Load(dir string) (*Config, error) {
 	name := filepath.Join(dir, FileName)
 	text, err := os.ReadFile(name)
@@ -91,7 +93,7 @@ func Load(dir string) (*Config, error) {
 	}
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err),
-			Hint: "check that it is a file you may read"}
+			Hint: "check that it is a file that you may read"}
 	}
 	c, places, faults := parse(text)
 	if len(faults) == 0 {
@@ -103,8 +105,8 @@ func Load(dir string) (*Config, error) {
 	return c, nil
 }
 
-// Parse reads a configuration. Everything that is wrong with it is in the [*Error] inside the returned [*signalbox.Error].
-// Files that it names are not looked at.
+// Parse parses a configuration. The returned [*signalbox.Error] contains an [*Error] with everything that is wrong. Parse does not
+// look at the files that the configuration names.
 func Parse(text []byte) (*Config, error) {
 	c, places, faults := parse(text)
 	if err := places.locate("", faults); err != nil {
@@ -116,7 +118,7 @@ func Parse(text []byte) (*Config, error) {
 func parse(text []byte) (*Config, places, faults) {
 	c := Default()
 	places, faults := read(text, c)
-	if len(faults) == 0 { // what was not read correctly cannot be validated
+	if len(faults) == 0 { // validation needs values that were read correctly
 		c.fill(places)
 		c.validate(&faults)
 	}

@@ -10,7 +10,7 @@ import (
 	"signalbox"
 )
 
-// Agents that are known without being configured.
+// Agents that need no configuration.
 const (
 	PresetClaude   = "claude"
 	PresetCodex    = "codex"
@@ -18,17 +18,17 @@ const (
 	PresetOpencode = "opencode"
 )
 
-// Presets returns the names of the agents that are known without being configured.
+// Presets returns the names of the agents that need no configuration.
 func Presets() []string { return []string{PresetClaude, PresetCodex, PresetGemini, PresetOpencode} }
 
-// Ways of handing a prompt to an agent.
+// Ways to pass a prompt to an agent.
 const (
 	PromptStdin    = "stdin"
-	PromptArgument = "argument" // in the place of PromptMark in the command
-	PromptFile     = "file"     // whose path takes the place of PromptFileMark in the command
+	PromptArgument = "argument" // replaces PromptMark in the command
+	PromptFile     = "file"     // its path replaces PromptFileMark in the command
 )
 
-// Marks in the command of an agent.
+// Placeholders in the command of an agent.
 const (
 	PromptMark     = "{prompt}"
 	PromptFileMark = "{prompt_file}"
@@ -42,112 +42,112 @@ const (
 	ApproveMerge      = "merge"
 )
 
-// Agent is who can play a role. It has one of preset, command and tree.
+// Agent can play a role. Exactly one of Preset, Command and Tree is set.
 type Agent struct {
-	// Preset is one of Presets, or "".
+	// Preset is one of Presets.
 	Preset string `yaml:"preset"`
-	// Command is program and arguments, run without a shell; nil with a preset.
+	// Command is the program and its arguments. It runs without a shell.
 	Command []string `yaml:"command"`
-	// Format is how the output is to be read; "" with a preset, which has its own.
+	// Format is the format of the output. Presets have their own.
 	Format signalbox.Format `yaml:"format"`
-	// Prompt is PromptStdin, PromptArgument or PromptFile; what is not set follows from the marks in the command. It is ""
-	// with a preset, which has its own.
+	// Prompt is PromptStdin, PromptArgument or PromptFile. By default it follows from the placeholders in Command. Presets have
+	// their own.
 	Prompt string `yaml:"prompt"`
 	// Args are appended to the command of a preset.
 	Args []string `yaml:"args"`
-	// Env is added to the environment of the program; an empty value takes a variable away.
+	// Env is added to the environment of the program. An empty value removes a variable.
 	Env map[string]string `yaml:"env"`
-	// Interactive says that the program goes on reading its standard input, so that it can be asked something.
+	// Interactive reports whether the program keeps reading standard input, so that it can be asked for a checkpoint.
 	Interactive bool `yaml:"interactive"`
-	// Model is the model that a preset is told to use, or that takes the place of ModelMark in the command; "" is the
-	// program's own choice. With a tree it names one of Config.Models; "" is that of the oracle.
+	// Model is the model for the preset, or replaces ModelMark in Command. Empty means the program's default. With Tree it is a
+	// key of Config.Models; empty means the oracle's model.
 	Model string `yaml:"model"`
-	// Tree is a file with a behaviour tree around a model, which plays in place of a program. It may be relative in the
-	// text, to the folder of the box; Load makes it whole.
+	// Tree is a file with a behaviour tree that runs instead of a program. It is relative to the folder of the box in the text.
+	// Load resolves it.
 	Tree string `yaml:"tree"`
-	// BaseURL is the address of the server that the program of a preset talks to; "" is the program's own choice.
+	// BaseURL is the model server that the program of a preset uses. Empty means the program's default.
 	BaseURL string `yaml:"base_url"`
-	// Tools are those of the oracle that an agent with a tree has beside the read-only ones: names, or SERVER__* for all of
-	// an MCP server. Empty: the read-only ones.
+	// Tools are the oracle's tools that an agent with a tree may use besides the read-only ones: names, or SERVER__* for all
+	// tools of an MCP server.
 	Tools []string `yaml:"tools"`
 }
 
-// Role is what is set for a role.
+// Role configures a role.
 type Role struct {
-	// Agent names the agent, or is "" for Config.Agent.
+	// Agent is the name of the agent. Empty means Config.Agent.
 	Agent   string        `yaml:"agent"`
-	Slots   int           `yaml:"slots"` // for experts, of each
+	Slots   int           `yaml:"slots"` // for RoleExpert: of each expert
 	Timeout time.Duration `yaml:"timeout"`
-	// Prompt is a file with the template that replaces the built-in one, or "". It may be relative in the text, to the
-	// folder of the box; Load makes it whole.
+	// Prompt is a file with a template. Empty means the built-in one. It is relative to the folder of the box in the text. Load
+	// resolves it.
 	Prompt string `yaml:"prompt"`
-	// Checkpoint is how often a checkpoint is expected; 0 is never.
+	// Checkpoint is the expected time between checkpoints. Zero means none are expected.
 	Checkpoint time.Duration `yaml:"checkpoint"`
 }
 
-// Expert is an agent that others can ask by name.
+// Expert is an agent that other agents can ask by name.
 type Expert struct {
 	Name string `yaml:"name"`
-	// Agent names the agent, or is "" for that of the role expert.
+	// Agent is the name of the agent. Empty means the agent of RoleExpert.
 	Agent string `yaml:"agent"`
-	// Keywords found in a task put the expert in its prompt.
+	// Keywords are words that, if a task contains one, put the expert into its prompt.
 	Keywords     []string      `yaml:"keywords"`
 	Instructions string        `yaml:"instructions"`
 	Slots        int           `yaml:"slots"`
 	Timeout      time.Duration `yaml:"timeout"`
 }
 
-// Check is a command that must succeed in every one of its environments.
+// Check is a command that must succeed in each of its environments.
 type Check struct {
 	Name string `yaml:"name"`
-	// Command is a line for a shell.
+	// Command runs in a shell.
 	Command string        `yaml:"command"`
 	Timeout time.Duration `yaml:"timeout"`
-	// Environments are names; empty is all.
+	// Environments are names. Empty means all.
 	Environments []string `yaml:"environments"`
 }
 
-// DefaultCheckTimeout is how long a check may take if it does not say.
+// DefaultCheckTimeout is the timeout of a check without one.
 const DefaultCheckTimeout = 10 * time.Minute
 
 // Environment is a place where checks run.
 type Environment struct {
 	Name string `yaml:"name"`
-	// Run is a program with arguments, after which sh, -c and the command of a check are put; {workspace} in it is the
-	// folder of the task. Empty is this machine.
+	// Run is a program with arguments that is followed by sh, -c and the command of a check. {workspace} in it is replaced by the
+	// folder of the task. Empty means that checks run on this machine.
 	Run []string          `yaml:"run"`
 	Env map[string]string `yaml:"env"`
 }
 
-// Budgets limit what is spent.
+// Budgets limit spending.
 type Budgets struct {
-	Run  Budget `yaml:"run"`  // all together
-	Task Budget `yaml:"task"` // each task
+	Run  Budget `yaml:"run"`  // of the whole run
+	Task Budget `yaml:"task"` // of each task
 }
 
-// Budget is what may be spent; zero is no limit.
+// Budget limits spending. Zero means no limit.
 type Budget struct {
 	Tokens     int64         `yaml:"tokens"`
 	CostMicros int64         `yaml:"cost" unit:"dollars"` // millionths of a dollar
 	Time       time.Duration `yaml:"time"`
 }
 
-// Limits say how often, or how long, before somebody else decides.
+// Limits are how often or how long something may happen to a task before signalbox asks the operator or restarts the task.
 type Limits struct {
 	Reviews        int `yaml:"reviews"`         // failed reviews of a task
 	Audits         int `yaml:"audits"`          // failed audits of a task
-	Checks         int `yaml:"checks"`          // times that a task's checks fail
+	Checks         int `yaml:"checks"`          // failed checks of a task
 	Merges         int `yaml:"merges"`          // failed merges of a task
-	Incompletes    int `yaml:"incompletes"`     // times that a task is handed in incomplete
+	Incompletes    int `yaml:"incompletes"`     // reports that a task is incomplete
 	Timeouts       int `yaml:"timeouts"`        // timeouts and crashes in a role for a task
 	Unknown        int `yaml:"unknown"`         // consecutive turns without a signal
-	Waits          int `yaml:"waits"`           // times that a task waits on another
-	FileWaits      int `yaml:"file_waits"`      // times that a task waits on a file
+	Waits          int `yaml:"waits"`           // waits of a task for another
+	FileWaits      int `yaml:"file_waits"`      // waits of a task for a file
 	Remediations   int `yaml:"remediations"`    // attempts of one remediation
-	ExpertRequests int `yaml:"expert_requests"` // requests of a task
+	ExpertRequests int `yaml:"expert_requests"` // expert requests of a task
 
 	CheckpointsMissed int           `yaml:"checkpoints_missed"` // in a row, of a running agent
-	FileWait          time.Duration `yaml:"file_wait"`          // longest wait on a file
+	FileWait          time.Duration `yaml:"file_wait"`          // longest wait for a file
 	CheckpointAnswer  time.Duration `yaml:"checkpoint_answer"`  // longest wait for a checkpoint that was asked for
 }
 
@@ -159,13 +159,13 @@ func defaultLimits() Limits {
 	}
 }
 
-// Notify says who is told of a question. Each may be zero.
+// Notify lists who is notified of questions. Empty fields are not used.
 type Notify struct {
 	Webhook string   `yaml:"webhook"`
 	Command []string `yaml:"command"`
 }
 
-// AgentRoles returns the roles that agents play: all but the operator.
+// AgentRoles returns all roles except the operator.
 func AgentRoles() []signalbox.Role {
 	return slices.DeleteFunc(signalbox.Roles(), func(r signalbox.Role) bool { return r == signalbox.RoleOperator })
 }
@@ -182,7 +182,7 @@ func defaultRole(role signalbox.Role) Role {
 	return Role{Slots: 1, Timeout: 10 * time.Minute}
 }
 
-// fill gives defaults to what was not set in the members of lists and maps.
+// fill sets the defaults of members of lists and maps.
 func (c *Config) fill(set places) {
 	if c.Agent == "" {
 		c.Agent = PresetClaude
@@ -213,7 +213,7 @@ func (c *Config) fill(set places) {
 	c.fillOracle(set)
 }
 
-// markedPrompt is how the prompt is handed over by the marks in the command.
+// markedPrompt returns the way to pass the prompt that the placeholders in the command imply.
 func (a Agent) markedPrompt() string {
 	switch {
 	case a.has(PromptMark):
@@ -241,7 +241,7 @@ func orDefault[T ~string](value, standard T) T {
 	return value
 }
 
-// RoleOf returns what holds for a role: what is set, and the defaults. Agent stays "" if the role names none.
+// RoleOf returns the configuration of a role with defaults. Agent is empty if the role does not name one.
 func (c *Config) RoleOf(role signalbox.Role) Role {
 	standard := defaultRole(role)
 	set, ok := c.Roles[role]
@@ -254,17 +254,17 @@ func (c *Config) RoleOf(role signalbox.Role) Role {
 	if set.Timeout == 0 {
 		set.Timeout = standard.Timeout
 	}
-	return set // 0 for Checkpoint says that none is expected
+	return set // a Checkpoint of zero is a valid setting
 }
 
-// Analyst reports whether there is a business analyst: it plays only if it is configured.
+// Analyst reports whether a business analyst is configured.
 func (c *Config) Analyst() bool {
 	_, ok := c.Roles[signalbox.RoleBusinessAnalyst]
 	return ok
 }
 
-// AgentFor returns the agent that plays a role; expert names the expert if that is the role, and may be one that is
-// not configured. A preset that is not configured is an Agent with only Preset.
+// AgentFor returns the agent that plays a role. For RoleExpert, expert is the name of the expert, who need not be configured. For a
+// preset that is not configured, only Preset is set.
 func (c *Config) AgentFor(role signalbox.Role, expert string) (name string, a Agent) {
 	name = orDefault(c.Roles[role].Agent, c.Agent)
 	if role == signalbox.RoleExpert {
@@ -278,7 +278,7 @@ func (c *Config) AgentFor(role signalbox.Role, expert string) (name string, a Ag
 	return name, Agent{Preset: name}
 }
 
-// ExpertNamed returns the configured expert of that name.
+// ExpertNamed returns the configured expert with a name.
 func (c *Config) ExpertNamed(name string) (Expert, bool) {
 	i := slices.IndexFunc(c.Experts, func(e Expert) bool { return e.Name == name })
 	if i < 0 {
@@ -287,12 +287,12 @@ func (c *Config) ExpertNamed(name string) (Expert, bool) {
 	return c.Experts[i], true
 }
 
-// Notes returns what is valid and yet probably not meant, a line each.
+// Notes returns warnings about settings that are valid but probably a mistake, one line each.
 func (c *Config) Notes() []string {
 	var notes []string
 	note := func(at settingPath, slots, standard int) {
-		if slots > c.Slots && slots != standard { // nobody asked for the default
-			notes = append(notes, fmt.Sprintf("%s: %d is more than slots, which is %d for all agents together", at, slots, c.Slots))
+		if slots > c.Slots && slots != standard { // the user did not choose the default
+			notes = append(notes, fmt.Sprintf("%s: %d is more than slots, which is %d for all agents", at, slots, c.Slots))
 		}
 	}
 	for _, name := range sortedKeys(c.Roles) {
@@ -305,7 +305,7 @@ func (c *Config) Notes() []string {
 		a := c.Agents[name]
 		end := a.BaseURL[strings.LastIndex(strings.TrimRight(a.BaseURL, "/"), "/")+1:]
 		if version := strings.TrimRight(end, "/"); (a.Preset == PresetClaude || a.Preset == PresetGemini) && (version == "v1" || version == "v1beta") {
-			notes = append(notes, fmt.Sprintf("%s: %s adds the version itself: write the address without /%s", setting("agents", name, "base_url"), a.Preset, version))
+			notes = append(notes, fmt.Sprintf("%s: %s adds the version: write the address without /%s", setting("agents", name, "base_url"), a.Preset, version))
 		}
 	}
 	return notes

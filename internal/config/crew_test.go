@@ -53,7 +53,7 @@ func TestDefaultRoles(t *testing.T) {
 	}
 }
 
-// TestRoles sets a part of each role, and the rest is the default.
+// TestRoles checks that settings of a role that are not set have defaults.
 func TestRoles(t *testing.T) {
 	c := mustParse(t, `
 roles:
@@ -88,7 +88,7 @@ experts:
 	}
 	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: "x"}}}
 	if got, want := inCode.RoleOf(signalbox.RoleCritic), (Role{Agent: "x", Slots: 2, Timeout: 10 * time.Minute}); got != want {
-		t.Errorf("made without Parse: %+v, want %+v", got, want)
+		t.Errorf("without Parse: %+v, want %+v", got, want)
 	}
 }
 
@@ -137,7 +137,7 @@ experts:
 	}
 }
 
-// TestValues has what is read otherwise than YAML types would have it.
+// TestValues has values that are not read as YAML would type them.
 func TestValues(t *testing.T) {
 	c := mustParse(t, `
 slots: "0_7"
@@ -170,8 +170,8 @@ grace: 0s
 	}
 }
 
-// TestPromptFollowsCommand has the ways in which a command says itself how it takes its prompt.
-func TestPromptFollowsCommand(t *testing.T) {
+// TestPromptDefault checks that the placeholders in a command determine how the prompt is passed.
+func TestPromptDefault(t *testing.T) {
 	for command, want := range map[string]string{
 		`[x]`: PromptStdin, `[x, "--text={prompt}"]`: PromptArgument, `[x, "@{prompt_file}"]`: PromptFile, `[x, "{model}"]`: PromptStdin,
 	} {
@@ -184,7 +184,7 @@ func TestPromptFollowsCommand(t *testing.T) {
 	}
 }
 
-// TestEveryLimitIsChecked sets each limit to what none can be.
+// TestEveryLimitIsChecked sets each limit to an invalid value.
 func TestEveryLimitIsChecked(t *testing.T) {
 	for i, name := range fieldNames(reflect.TypeFor[Limits]()) {
 		value := "0"
@@ -201,9 +201,9 @@ func TestEveryLimitIsChecked(t *testing.T) {
 func TestNotes(t *testing.T) {
 	c := mustParse(t, "slots: 2\nroles: {developer: {}, critic: {slots: 9}, auditor: {slots: 1}}\nexperts: [{name: db, slots: 4}, {name: ui}]\n"+
 		"agents: {a: {preset: claude, base_url: 'http://h/v1/'}, b: {preset: claude, base_url: 'http://h'}, c: {preset: codex, base_url: 'http://h/v1'}}\n")
-	want := []string{"roles.critic.slots: 9 is more than slots, which is 2 for all agents together",
-		"experts.db.slots: 4 is more than slots, which is 2 for all agents together",
-		"agents.a.base_url: claude adds the version itself: write the address without /v1"}
+	want := []string{"roles.critic.slots: 9 is more than slots, which is 2 for all agents",
+		"experts.db.slots: 4 is more than slots, which is 2 for all agents",
+		"agents.a.base_url: claude adds the version: write the address without /v1"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

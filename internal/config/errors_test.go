@@ -11,14 +11,13 @@ import (
 	"signalbox"
 )
 
-// TestErrors has every error that Parse reports itself, and some of the YAML parser's. Each case is a text, and then every
-// fault with its hint.
+// TestErrors has every error of Parse, and some of the YAML parser. Each case is a text and its faults with their hints.
 func TestErrors(t *testing.T) {
 	data, err := os.ReadFile("testdata/errors.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Windows may have checked it out with other line ends.
+	// On Windows, git may have changed the line ends.
 	cases := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), "\n\n")[1:]
 	if len(cases) < 100 {
 		t.Errorf("found %d cases", len(cases))

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// findFiles makes the paths whole that begin at the folder of the box, or at the project that holds it, not in the folder
-// that somebody happens to be in, and looks whether the files are there that must be.
+// findFiles resolves paths relative to the folder of the box or to the project that contains it, and reports files that do not
+// exist.
 func (c *Config) findFiles(dir string, all *faults) {
 	f := finder{box: dir, project: filepath.Join(dir, ".."), faults: all}
-	c.Checkpoint.File = whole(dir, c.Checkpoint.File)
+	c.Checkpoint.File = resolvePath(dir, c.Checkpoint.File)
 	for _, name := range sortedKeys(c.Roles) {
 		role := c.Roles[name]
 		f.file(setting("roles", string(name), "prompt"), &role.Prompt, "the built-in prompt")
@@ -28,7 +28,7 @@ func (c *Config) findFiles(dir string, all *faults) {
 	f.folder(at.field("code"), &o.Code, f.project, "the project")
 	f.folder(at.field("notes"), &o.Notes, f.project, "the project")
 	f.folder(at.field("portfolio"), &o.Portfolio, f.project, "the project")
-	f.within(at.field("portfolio"), o.Portfolio, PortfolioFile, "make one with signalbox portfolio init")
+	f.within(at.field("portfolio"), o.Portfolio, PortfolioFile, "create it with signalbox portfolio init")
 	for _, name := range sortedKeys(o.Subagents) {
 		sub := o.Subagents[name]
 		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
@@ -36,22 +36,22 @@ func (c *Config) findFiles(dir string, all *faults) {
 	}
 }
 
-// finder reports files that do not exist.
+// finder resolves paths and reports files that do not exist.
 type finder struct {
 	box, project string
 	faults       *faults
 }
 
-func whole(dir, name string) string {
+func resolvePath(dir, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
 	return filepath.Join(dir, name)
 }
 
-// file finds a file; without the line there is what is built in, if anything is.
+// file resolves the path of a file. builtIn is the default, for the hint; empty means that there is none.
 func (f *finder) file(at settingPath, name *string, builtIn string) {
-	*name = whole(f.box, *name)
+	*name = resolvePath(f.box, *name)
 	if *name == "" {
 		return
 	}
@@ -60,13 +60,13 @@ func (f *finder) file(at settingPath, name *string, builtIn string) {
 	}
 	hint := "write the path of a file, relative to the folder of the box"
 	if builtIn != "" {
-		hint += ", or remove the line for " + builtIn
+		hint += ", or remove the line to use " + builtIn
 	}
 	f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no file %s", *name), hint: hint})
 }
 
 func (f *finder) folder(at settingPath, name *string, from, what string) {
-	*name = whole(from, *name)
+	*name = resolvePath(from, *name)
 	if *name == "" {
 		return
 	}
@@ -76,12 +76,12 @@ func (f *finder) folder(at settingPath, name *string, from, what string) {
 	}
 }
 
-// within looks for a file that a folder must have.
+// within reports a file that is missing from a folder.
 func (f *finder) within(at settingPath, dir, name, hint string) {
 	if dir == "" {
 		return
 	}
 	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
-		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir), hint: hint + ", or write the path of a folder that has it"})
+		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir), hint: hint + ", or write the path of a folder that contains it"})
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// written is a value as JSON, which is YAML, with every scalar in quotes; the library's own writer drops spaces at
-// the ends of lines.
+// written returns a value as JSON, which is YAML, with every scalar in quotes. The library's own encoder drops spaces at the ends
+// of lines.
 func written(v reflect.Value) string {
 	var parts []string
 	if raw, ok := v.Interface().(json.RawMessage); ok {
@@ -50,13 +50,12 @@ func written(v reflect.Value) string {
 func quoted(text string) string {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // strings have no error
+		panic(err) // a string always encodes
 	}
 	return string(quoted)
 }
 
-// FuzzParse holds that errors have their place and one line, and that what is valid says the same when it is written
-// and read again.
+// FuzzParse checks that errors have a position and one line, and that a valid configuration survives encoding and decoding.
 func FuzzParse(f *testing.F) {
 	f.Add(Template)
 	for block := range strings.SplitSeq(Template, "\n\n") {
@@ -68,7 +67,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse([]byte(text))
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "line ") || strings.ContainsAny(err.Error(), "\r\n") {
-				t.Errorf("error without a place, or with lines: %q", err)
+				t.Errorf("error without a position, or with several lines: %q", err)
 			}
 			return
 		}

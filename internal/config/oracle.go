@@ -13,11 +13,11 @@ import (
 
 // Providers of models: the wire protocols.
 const (
-	ProviderOpenAI    = "openai" // OpenAI, or any server that is compatible
+	ProviderOpenAI    = "openai" // OpenAI or a compatible server
 	ProviderAnthropic = "anthropic"
 )
 
-// What holds for a model that does not say.
+// Defaults of a model.
 const (
 	DefaultMaxTokens    = 8192
 	DefaultModelTimeout = 2 * time.Minute
@@ -28,57 +28,57 @@ const (
 type Model struct {
 	// Provider is ProviderOpenAI or ProviderAnthropic.
 	Provider string `yaml:"provider"`
-	// Model is what the server calls it.
+	// Model is its name on the server.
 	Model string `yaml:"model"`
-	// BaseURL is the server's address; "" is the provider's own.
+	// BaseURL is the address of the server. Empty means the provider's own.
 	BaseURL string `yaml:"base_url"`
-	// KeyEnv names the environment variable with the key; the key itself is never in the file.
+	// KeyEnv is the environment variable with the key. The key itself is never in the file.
 	KeyEnv string `yaml:"key_env"`
-	// MaxTokens is how long one reply may be.
+	// MaxTokens limits one reply.
 	MaxTokens int `yaml:"max_tokens"`
-	// Timeout is the silence after which a connection counts as dropped.
+	// Timeout is how long a connection may be silent before it counts as lost.
 	Timeout time.Duration `yaml:"timeout"`
-	// Tries is how often a reply is asked for before the failure counts.
+	// Tries is the number of attempts to get a reply.
 	Tries int `yaml:"tries"`
-	// Price is nil if it is not known; then cost is not counted.
+	// Price is nil if it is unknown. Then cost is not counted.
 	Price *Price `yaml:"price"`
 }
 
-// Price is what tokens cost, in millionths of a dollar for a million tokens: n of them cost n*InputMicros/1e6 millionths.
+// Price is the price of a million tokens, in millionths of a dollar: n tokens cost n*InputMicros/1e6 millionths.
 type Price struct {
 	InputMicros  int64 `yaml:"input" unit:"dollars"`
 	OutputMicros int64 `yaml:"output" unit:"dollars"`
 }
 
-// Oracle is the conversation agent. Files may be relative in the text, to the folder of the box, and Code, Notes and
-// Portfolio to the project, which is the folder that holds it; Load makes them whole.
+// Oracle configures the oracle. In the text, Code, Notes and Portfolio are relative to the project, which is the folder that
+// contains the box, and the other paths to the folder of the box. Load resolves them.
 type Oracle struct {
-	// Model names one of Config.Models; "" is the only one. OracleModel resolves it.
+	// Model is a key of Config.Models. Empty means the only one. OracleModel resolves it.
 	Model string `yaml:"model"`
-	// Tree is a file with the behaviour tree that decides its turns; "" is the built-in one.
+	// Tree is a file with the behaviour tree that decides its turns. Empty means the built-in one.
 	Tree string `yaml:"tree"`
-	// Code is the folder that it searches and reads; "" is the project.
+	// Code is the folder that it may search and read. Empty means the project.
 	Code string `yaml:"code"`
-	// Notes is a folder of Markdown; "" is none.
+	// Notes is a folder with Markdown files. Empty means none.
 	Notes string `yaml:"notes"`
-	// Portfolio is a folder with PortfolioFile; "" is none.
+	// Portfolio is a folder with PortfolioFile. Empty means none.
 	Portfolio string `yaml:"portfolio"`
-	// Prompts is a folder with segments that replace built-in ones of the same name; "" is none.
+	// Prompts is a folder with prompt segments that replace built-in ones of the same name. Empty means none.
 	Prompts string `yaml:"prompts"`
-	// Words is a file with the words that tell what a question is about; "" is the built-in one.
+	// Words is a file with the words that show what a question is about. Empty means the built-in one.
 	Words  string       `yaml:"words"`
 	Limits OracleLimits `yaml:"limits"`
-	// ToolTimeout is how long a tool may take that says nothing else.
+	// ToolTimeout is the timeout of tools without one.
 	ToolTimeout time.Duration `yaml:"tool_timeout"`
-	// Servers are MCP servers, Tools shell commands, and Subagents other trees that it may use, by name.
+	// Servers are the MCP servers, Tools the shell commands, and Subagents the other trees that it may use, by name.
 	Servers   map[string]Server      `yaml:"servers"`
 	Tools     map[string]CommandTool `yaml:"tools"`
 	Subagents map[string]Subagent    `yaml:"subagents"`
-	// Workarounds say, by capability that the model may find missing, what to do instead.
+	// Workarounds map a capability that the model may lack to what it should do instead.
 	Workarounds map[string]string `yaml:"workarounds"`
 }
 
-// OracleLimits limit one question; zero is no limit, but for Turns.
+// OracleLimits limit one question. Zero means no limit, except for Turns.
 type OracleLimits struct {
 	Turns      int           `yaml:"turns"`
 	Tokens     int64         `yaml:"tokens"`
@@ -88,51 +88,51 @@ type OracleLimits struct {
 
 // Server is an MCP server: a program, or an address.
 type Server struct {
-	// Command is program and arguments, run without a shell; nil with URL.
+	// Command is the program and its arguments, run without a shell. It is nil if URL is set.
 	Command []string `yaml:"command"`
-	// Env is added to the environment of the program. ${NAME} in its values, and in those of Headers, stands for a
-	// variable of the environment; Resolved puts it there.
+	// Env is added to the environment of the program. ${NAME} in its values and in those of Headers is an environment variable;
+	// Resolved replaces it.
 	Env map[string]string `yaml:"env"`
-	// URL is "" with Command. Headers are sent with every request.
+	// URL is the address of a server. Headers are sent with every request.
 	URL     string            `yaml:"url"`
 	Headers map[string]string `yaml:"headers"`
-	// Tools are those that may be used; empty is all.
+	// Tools are the tools that may be used. Empty means all.
 	Tools   []string      `yaml:"tools"`
 	Timeout time.Duration `yaml:"timeout"`
 }
 
 // CommandTool is a shell command that the model may call.
 type CommandTool struct {
-	// Command is a line for a shell.
+	// Command runs in a shell.
 	Command     string `yaml:"command"`
 	Description string `yaml:"description"`
-	// Parameters are the JSON schema of an object.
+	// Parameters is the JSON schema of an object.
 	Parameters json.RawMessage `yaml:"parameters"`
-	// ReadOnly says that running it again changes nothing.
+	// ReadOnly reports whether running it again changes nothing.
 	ReadOnly bool          `yaml:"read_only"`
 	Timeout  time.Duration `yaml:"timeout"`
 }
 
-// Subagent is another tree that may be handed a part of the question.
+// Subagent is another tree that can answer a part of the question.
 type Subagent struct {
-	// Tree is a file, as Oracle.Tree.
+	// Tree is a file, like Oracle.Tree.
 	Tree string `yaml:"tree"`
-	// Model names one of Config.Models; "" is the oracle's.
+	// Model is a key of Config.Models. Empty means the oracle's model.
 	Model       string `yaml:"model"`
 	Description string `yaml:"description"`
 }
 
-// noParameters is the schema of a tool that takes none.
+// noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
 func defaultOracle() Oracle {
 	return Oracle{Limits: OracleLimits{Turns: 30}, ToolTimeout: time.Minute}
 }
 
-// missing is a price that validation refuses.
+// missing marks a price that is not set, which is not valid.
 const missing = -1
 
-// fillOracle gives defaults to models, and to the servers and tools of the oracle.
+// fillOracle sets the defaults of models, and of the oracle's servers and tools.
 func (c *Config) fillOracle(set places) {
 	for name, m := range c.Models {
 		at := setting("models", name)
@@ -165,7 +165,7 @@ func (m Model) defaultKeyEnv() string {
 	return "OPENAI_API_KEY"
 }
 
-// unknownHint is for who would write the key itself.
+// unknownHint helps users who try to write the key itself.
 func (Model) unknownHint(name string) string {
 	if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "secret") || strings.HasSuffix(name, "token") {
 		return "do not write keys here; set key_env to the name of the environment variable that has the key"
@@ -173,8 +173,8 @@ func (Model) unknownHint(name string) string {
 	return ""
 }
 
-// OracleModel returns the model of that name and its name; "" is the oracle's, which is the only one if it names none. It
-// is also the one of an agent or a sub-agent with a tree that names none. The error says what to write.
+// OracleModel resolves the name of a model. An empty name means the oracle's model, or the only one if the oracle does not name
+// one; agents and sub-agents with a tree that do not name a model use it too.
 func (c *Config) OracleModel(name string) (string, Model, error) {
 	name, wrong := c.modelNamed(name)
 	if wrong != nil {
@@ -183,7 +183,7 @@ func (c *Config) OracleModel(name string) (string, Model, error) {
 	return name, c.Models[name], nil
 }
 
-// modelNamed resolves the name of a model. The error is without its place.
+// modelNamed is OracleModel without the model. Its error has no path.
 func (c *Config) modelNamed(name string) (string, *settingError) {
 	name = orDefault(name, c.Oracle.Model)
 	known := sortedKeys(c.Models)
@@ -203,8 +203,8 @@ func (c *Config) modelNamed(name string) (string, *settingError) {
 	return name, nil
 }
 
-// Resolved is the server with what the variables stand for in its Env and Headers, as lookup has it (os.LookupEnv). The
-// error names a variable that is missing.
+// Resolved returns the server with the variables in Env and Headers replaced. lookup is like os.LookupEnv. It is an error if a
+// variable is not set.
 func (s Server) Resolved(lookup func(string) (string, bool)) (Server, error) {
 	var err error
 	if s.Env, err = resolved(s.Env, lookup); err != nil {
@@ -231,7 +231,7 @@ func resolved(values map[string]string, lookup func(string) (string, bool)) (map
 	return all, nil
 }
 
-// expand puts the values of variables in the places of ${NAME}. A $ before anything else is itself.
+// expand replaces ${NAME} by the value of the variable. Any other $ is literal.
 func expand(text string, lookup func(string) (string, bool)) (expanded, fault, hint string) {
 	var b strings.Builder
 	for {

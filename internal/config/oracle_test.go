@@ -38,14 +38,14 @@ oracle: {model: local}
 	if diff := cmp.Diff(want, c.Models); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	mustParse(t, "oracle: {servers: {abcdefghijklmnopqrstuvwxyz-01234: {command: [x]}}}") // as long as it may be
+	mustParse(t, "oracle: {servers: {abcdefghijklmnopqrstuvwxyz-01234: {command: [x]}}}") // the longest valid name
 	if got := mustParse(t, "models: {a: {provider: openai, model: m}}").Models["a"].KeyEnv; got != "OPENAI_API_KEY" {
 		t.Errorf("key_env %q", got)
 	}
 }
 
-// TestDocumentModelDefaults holds the reference to the defaults of what is in groups that people name.
-func TestDocumentModelDefaults(t *testing.T) {
+// TestReferenceModelDefaults checks the defaults of models in the reference.
+func TestReferenceModelDefaults(t *testing.T) {
 	for name, standard := range map[string]string{
 		"max_tokens": fmt.Sprint(DefaultMaxTokens), "timeout": short(DefaultModelTimeout), "tries": fmt.Sprint(DefaultTries),
 	} {
@@ -170,7 +170,7 @@ func mustFail(t *testing.T, c *Config) *signalbox.Error {
 	return wrong
 }
 
-// TestKeysAreNotRepeated holds that what may be a key stays where it was written.
+// TestKeysAreNotRepeated checks that errors do not contain what may be a key.
 func TestKeysAreNotRepeated(t *testing.T) {
 	for _, key := range []string{"sk-proj-a1B2c3D4e5", "sk_live_a1B2c3D4e5", "gsk_a1B2c3D4e5", "hf_a1B2c3D4e5", "xai-a1B2c3D4e5", "AIzaSyA1B2c3D4e5",
 		"Bearer a1B2c3D4e5", "a1B2c3D4e5f6g7H8i9J0k1L2m3", "0123456789abcdef0123456789abcdef", "a1B2c3D4e5 and more", "a1B2c3D4e5==", "2ND_KEY"} {
@@ -195,7 +195,7 @@ func TestServerResolved(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if s.Env["A"] != "${TOKEN}-${EMPTY}-$TOKEN-$-${NESTED}" {
-		t.Errorf("it changed what it was asked of: %v", s.Env)
+		t.Errorf("the receiver changed: %v", s.Env)
 	}
 	for want, s := range map[string]Server{
 		"env.A: the environment variable GONE is not set":                 {Env: map[string]string{"A": "x${GONE}"}},
@@ -209,7 +209,7 @@ func TestServerResolved(t *testing.T) {
 	}
 }
 
-// TestLoadOracleFiles has each path, first missing and then there.
+// TestLoadOracleFiles checks each path, first without and then with the file.
 func TestLoadOracleFiles(t *testing.T) {
 	project := t.TempDir()
 	box := filepath.Join(project, ".signalbox")
@@ -249,7 +249,7 @@ func TestLoadOracleFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Load(box); err == nil || !strings.HasSuffix(err.Error(), missing) {
-			t.Errorf("%s is no %s: %v", tt.name, kind, err)
+			t.Errorf("%s is not a %s: %v", tt.name, kind, err)
 		}
 		if err := errors.Join(os.Remove(want), make(want, 0o700)); err != nil {
 			t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 	"unicode"
 )
 
-// Bounds of models and tools.
+// Limits of models and tools.
 const (
 	maxTokens   = 10_000_000
 	maxTries    = 100
-	maxToolName = 32 // bytes: the names of a server's tools begin with it, and providers limit them
+	maxToolName = 32 // bytes; the tools of a server begin with its name, and providers limit their length
 )
 
 func (c *Config) checkModels(f *faults) {
@@ -36,12 +36,12 @@ func (c *Config) checkModels(f *faults) {
 	}
 }
 
-// BuiltInTools are the oracle's own, of which some are there only if there is something to work on.
+// BuiltInTools returns the names of the oracle's own tools. Some are offered only if notes or a portfolio are configured.
 func BuiltInTools() []string {
 	return []string{"search_code", "read_file", "search_notes", "check_exit_signals", "suggest_tax_loss_harvest"}
 }
 
-// checkAgentTools holds that each is a tool that there may be. Which ones a server has, only the server knows.
+// checkAgentTools reports tools that cannot exist. The names of a server's tools are known only to the server.
 func (c *Config) checkAgentTools(at settingPath, tools []string, f *faults) {
 	known := append(sortedKeys(c.Oracle.Tools), BuiltInTools()...)
 	for _, name := range sortedKeys(c.Oracle.Servers) {
@@ -93,7 +93,7 @@ func (m Model) check(at settingPath, f *faults) {
 	}
 }
 
-// checkKeyEnv holds that it is the name of a variable. Its errors do not repeat what may be a key.
+// checkKeyEnv reports a text that is not the name of a variable. Its errors do not repeat the text, which may be a key.
 func checkKeyEnv(at settingPath, name string) *settingError {
 	if looksLikeKey(name) {
 		return &settingError{at: at, fault: "looks like the key itself, which must not be in the file",
@@ -105,7 +105,7 @@ func checkKeyEnv(at settingPath, name string) *settingError {
 	return nil
 }
 
-// looksLikeKey knows the beginnings of well-known keys, and that names of variables are not a long mix of everything.
+// looksLikeKey reports whether a text has the prefix of a well-known kind of key, or is a long mix of digits and letters.
 func looksLikeKey(text string) bool {
 	for _, beginning := range []string{"sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "Bearer "} {
 		if strings.HasPrefix(text, beginning) {
@@ -150,7 +150,7 @@ func (l OracleLimits) check(f *faults) {
 	}
 }
 
-// checkCostLimit holds that the cost is counted of every model that a question may spend it on.
+// checkCostLimit reports a cost limit if a model that a question may use has no price.
 func (c *Config) checkCostLimit(f *faults) {
 	if c.Oracle.Limits.CostMicros == 0 || len(c.Models) == 0 {
 		return
@@ -207,7 +207,7 @@ func (s Server) check(at settingPath, f *faults) {
 		values map[string]string
 	}{{"env", s.Env}, {"headers", s.Headers}} {
 		for _, name := range sortedKeys(of.values) {
-			// Whether there is such a variable matters when it is used.
+			// The variable need not be set until the server is used.
 			if _, fault, hint := expand(of.values[name], func(string) (string, bool) { return "", true }); fault != "" {
 				f.add(&settingError{at: at.field(of.name).field(name), fault: fault, hint: hint})
 			}
@@ -255,7 +255,7 @@ func (o Oracle) checkTools(f *faults) {
 	}
 }
 
-// checkParameters holds that a schema is that of an object, since what a model hands over is one.
+// checkParameters reports a schema that is not of an object, because a model always passes an object.
 func checkParameters(at settingPath, schema json.RawMessage) *settingError {
 	const example = "write {type: object, properties: {path: {type: string}}, required: [path]}"
 	var object map[string]json.RawMessage

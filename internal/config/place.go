@@ -15,7 +15,7 @@ import (
 )
 
 // settingPath names a setting by the names and list indexes on the way to it, each followed by a byte that no name
-// contains. Its String is as in "checks.command": the line tells which item of a list is meant.
+// contains. Its String is like "checks.command": the line shows which item of a list is meant.
 type settingPath string
 
 const (
@@ -50,7 +50,7 @@ func (p settingPath) String() string {
 	return strings.Join(names, ".")
 }
 
-// settingError is one thing that is wrong with a setting.
+// settingError is one error in a setting.
 type settingError struct {
 	at    settingPath
 	onKey bool // the name is wrong, not the value
@@ -67,7 +67,7 @@ func (e *settingError) Error() string {
 	return e.at.String() + ": " + e.fault
 }
 
-// faults is everything that is wrong with a text.
+// faults are the errors in a text.
 type faults []*settingError
 
 // add records a fault. Nil is ignored, and so is a fault of a setting that has one already, or that is inside such a
@@ -91,20 +91,20 @@ type places map[settingPath]place
 // has reports whether the setting has a value in the text.
 func (ps places) has(at settingPath) bool { return ps[at].value != nil }
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one error in a configuration.
 type Fault struct {
 	Line, Column int
 	Text         string // on one line
 	Hint         string // what to write instead
 }
 
-// Error lists everything that is wrong with a configuration, in the order of the text.
+// Error lists all errors in a configuration, in the order of the text.
 type Error struct {
 	File   string // "" if the text does not come from a file
 	Faults []Fault
 }
 
-// Error describes the first fault, and says how many more there are.
+// Error describes the first fault and counts the others.
 func (e *Error) Error() string {
 	if more := len(e.Faults) - 1; more > 0 {
 		return fmt.Sprintf("%s (and %s)", e.Describe(0), text.Count(more, "more fault"))

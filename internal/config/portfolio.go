@@ -11,10 +11,9 @@ import (
 // PortfolioFile is the name of a portfolio's configuration in its folder.
 const PortfolioFile = "portfolio.yaml"
 
-// Portfolio is the configuration of a portfolio. Numbers stay the texts that they are, because money is exact; they
-// have been checked. docs/portfolio-files.md is its reference.
+// Portfolio is the configuration of a portfolio. Numbers are valid decimals, kept as text because money must be exact. docs/portfolio-files.md is its reference.
 type Portfolio struct {
-	// AsOf is the day that questions are about if they do not say, as 2026-06-30; empty means today.
+	// AsOf is the default date of questions, such as 2026-06-30. Empty means today.
 	AsOf     string
 	Accounts []PortfolioAccount
 	// Identical are groups of substantially identical tickers.
@@ -25,18 +24,18 @@ type Portfolio struct {
 	ExitRules []ExitRules
 }
 
-// PortfolioAccount is one account. What is not set is taxable, self and fifo.
+// PortfolioAccount is one account. The defaults are taxable, self and fifo.
 type PortfolioAccount struct {
 	ID        string `yaml:"id"`
 	Kind      string `yaml:"kind"`
 	Owner     string `yaml:"owner"`
 	LotMethod string `yaml:"lot_method"`
-	// Names are what brokers' files call the account.
+	// Names are the names of the account in brokers' files.
 	Names []string `yaml:"names"`
 }
 
-// Realized is what the year brought beside the transactions in the folder: gains (negative for losses), and losses
-// carried over from earlier years, which count as losses whatever their sign is.
+// Realized has the gains of the year that are not in the transactions of the folder (negative for losses), and the losses
+// carried over from earlier years, which count as losses whatever their sign.
 type Realized struct {
 	ShortTerm      string `yaml:"short_term"`
 	LongTerm       string `yaml:"long_term"`
@@ -54,7 +53,7 @@ type ExitRules struct {
 	Stop   ExitStop
 }
 
-// ExitRule is one rule with its settings. Which of them it reads is the rule's own business; zero is its default.
+// ExitRule is one rule with its settings. Each rule uses some of them. Zero means the rule's default.
 type ExitRule struct {
 	Name     string
 	Lookback int
@@ -62,7 +61,7 @@ type ExitRule struct {
 	Tickers  []string
 }
 
-// ExitSizing says how much of a position to sell.
+// ExitSizing determines how much of a position to sell.
 type ExitSizing struct {
 	Min   string `yaml:"min"`
 	Max   string `yaml:"max"`
@@ -75,7 +74,7 @@ type ExitStop struct {
 	TimeInForce string `yaml:"time_in_force"`
 }
 
-// portfolioText is a portfolio's configuration as it is written.
+// portfolioText is the configuration of a portfolio as decoded from YAML.
 type portfolioText struct {
 	AsOf         string                   `yaml:"as_of"`
 	Accounts     []PortfolioAccount       `yaml:"accounts"`
@@ -98,7 +97,7 @@ type exitRuleText struct {
 	Tickers  []string `yaml:"tickers"`
 }
 
-// ParsePortfolio reads a portfolio's configuration. Its errors are as those of [Parse].
+// ParsePortfolio parses the configuration of a portfolio. Its errors are like those of [Parse].
 func ParsePortfolio(text []byte) (*Portfolio, error) {
 	var written portfolioText
 	places, faults := read(text, &written)
@@ -231,7 +230,7 @@ func oneOf(at settingPath, value string, known ...string) *settingError {
 }
 
 func checkTicker(at settingPath, ticker string) *settingError {
-	const most = 32 // an option's symbol has up to 21
+	const most = 32 // the symbol of an option has up to 21
 	wrong := strings.ContainsFunc(ticker, func(r rune) bool {
 		return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-/", r))
 	})
@@ -241,7 +240,7 @@ func checkTicker(at settingPath, ticker string) *settingError {
 	return nil
 }
 
-// checkDecimal accepts what a decimal with 19 digits can hold exactly.
+// checkDecimal reports a text that is not a decimal number of at most 19 digits.
 func checkDecimal(at settingPath, text string) *settingError {
 	if text == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"signalbox"
 )
 
-// portfolioExample has every setting. The tickers and the rules are not in the order of the alphabet.
+// portfolioExample has every setting. The tickers and the rules are not in alphabetical order.
 const portfolioExample = `# portfolio.yaml
 as_of: 2026-06-30
 accounts:
@@ -57,8 +57,8 @@ func TestParsePortfolio(t *testing.T) {
 	}
 }
 
-// TestParsePortfolioOfTheReference is the example that other programs are written against.
-func TestParsePortfolioOfTheReference(t *testing.T) {
+// TestParsePortfolioReference parses the example that other programs depend on.
+func TestParsePortfolioReference(t *testing.T) {
 	got, err := ParsePortfolio([]byte(`# portfolio.yaml
 accounts:
   - {id: brk, kind: taxable, owner: self, lot_method: fifo}
@@ -104,7 +104,7 @@ func TestParsePortfolioAccepts(t *testing.T) {
 
 func TestParsePortfolioErrors(t *testing.T) {
 	const (
-		a           = "accounts: [{id: a}]\n" // what follows stands on line 2
+		a           = "accounts: [{id: a}]\n" // what follows is on line 2
 		number      = "write digits and a point, such as 1234.50"
 		ticker      = "write it in capitals, such as SLV or BRK.B"
 		above       = "write a number above 0, or remove it"
@@ -183,8 +183,8 @@ func TestParsePortfolioErrors(t *testing.T) {
 	}
 }
 
-// FuzzParsePortfolio holds that errors have their place, one line and a hint, and that what is read can be trusted:
-// numbers are numbers, and each account has a name of its own.
+// FuzzParsePortfolio checks that errors have a position, one line and a hint, and that parsed portfolios have valid numbers and
+// unique account names.
 func FuzzParsePortfolio(f *testing.F) {
 	f.Add(portfolioExample)
 	f.Add("exit_rules: &a {SLV: {rules: &b {x: {}}}, GLD: {rules: *b}}\naccounts: [&c {id: a}, *c]\nrealized: *a")
@@ -196,7 +196,7 @@ func FuzzParsePortfolio(f *testing.F) {
 		if err != nil {
 			wrong := (*signalbox.Error)(nil)
 			if !errors.As(err, &wrong) || wrong.Hint == "" || !placed.MatchString(err.Error()) || strings.ContainsAny(err.Error(), "\r\n") {
-				t.Errorf("error without place or hint, or with lines: %q", err)
+				t.Errorf("error without a position or hint, or with several lines: %q", err)
 			}
 			return
 		}
@@ -204,7 +204,7 @@ func FuzzParsePortfolio(f *testing.F) {
 		for _, a := range p.Accounts {
 			for _, name := range append([]string{a.ID}, a.Names...) {
 				if taken[name] {
-					t.Errorf("two accounts are called %q", name)
+					t.Errorf("two accounts have the name %q", name)
 				}
 				taken[name] = true
 			}

@@ -16,11 +16,11 @@ func (c *Config) Protects(name string) bool {
 	return false
 }
 
-// anyDepth is the segment of a pattern that stands for any number of segments.
+// anyDepth is the segment of a pattern that matches any number of segments.
 const anyDepth = "**"
 
-// matches compares segment by segment. Where that fails, the last ** takes one segment more; an earlier one need not,
-// since what it could reach the last one reaches too.
+// matches compares segment by segment. On a mismatch it backtracks to the last ** and lets it match one more segment. Earlier
+// ones need no backtracking, because the last one can match everything that they could.
 func matches(pattern, segments []string) bool {
 	var afterAny, resume []string
 	inAny := false

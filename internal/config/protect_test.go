@@ -26,8 +26,8 @@ func TestProtects(t *testing.T) {
 	}
 }
 
-// TestMatchesAsDefined compares with the definition, which takes exponential time.
-func TestMatchesAsDefined(t *testing.T) {
+// TestMatchesDefinition compares matches with the definition, which takes exponential time.
+func TestMatchesDefinition(t *testing.T) {
 	var defined func(pattern, segments []string) bool
 	defined = func(pattern, segments []string) bool {
 		switch {

@@ -15,7 +15,7 @@ import (
 	"signalbox"
 )
 
-// uncomment takes the marks off all settings of the template; prose has two.
+// uncomment removes the comment marks from all settings of the template. Prose has two marks.
 func uncomment(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -33,12 +33,12 @@ func TestTemplateSetsNothing(t *testing.T) {
 		t.Errorf("(-default +template):\n%s", diff)
 	}
 	if n := strings.Count(Template, "\n"); n > 200 {
-		t.Errorf("%d lines are more than a newcomer reads", n)
+		t.Errorf("%d lines are too many for a new user", n)
 	}
 }
 
-// TestTemplateBlocks uncomments one block after the other. What is not said to be an example is the default. The block
-// of agents names a model, and is taken with those.
+// TestTemplateBlocks uncomments one block at a time. A block that is not marked as an example has the defaults. The block of agents
+// names a model, so it is parsed together with the models.
 func TestTemplateBlocks(t *testing.T) {
 	defaults, examples := 0, 0
 	blocks := strings.Split(Template, "\n\n")
@@ -63,7 +63,7 @@ func TestTemplateBlocks(t *testing.T) {
 		} else {
 			defaults++
 			if diff != "" {
-				t.Errorf("this is not the default, nor said to be an example:\n%s\n(-default +block):\n%s", text, diff)
+				t.Errorf("this is neither the default nor marked as an example:\n%s\n(-default +block):\n%s", text, diff)
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func TestTemplateBlocks(t *testing.T) {
 	}
 }
 
-// TestTemplateExplainsEverything uncomments all: every setting there is has to be there, and roles have their defaults.
-func TestTemplateExplainsEverything(t *testing.T) {
+// TestTemplateIsComplete checks that the template has every setting, and the default of every role.
+func TestTemplateIsComplete(t *testing.T) {
 	text := uncomment(Template)
 	c, places, wrong := parse([]byte(text))
 	if wrong != nil {
@@ -114,7 +114,7 @@ func TestTemplateExplainsEverything(t *testing.T) {
 	}
 }
 
-// settings are the names of all settings in a type, as the document has them.
+// settings returns the names of all settings in a type, as in the reference.
 func settings(group reflect.Type, prefix string) []string {
 	var names []string
 	for i, name := range fieldNames(group) {
@@ -136,7 +136,7 @@ func settings(group reflect.Type, prefix string) []string {
 	return names
 }
 
-// general is the name of a setting with NAME for what people chose.
+// general returns the name of a setting, with NAME in place of names that users choose.
 func general(at settingPath) string {
 	names := strings.Split(at.String(), ".")
 	chosen := 1
@@ -159,9 +159,8 @@ func document(t *testing.T) string {
 	return string(text)
 }
 
-// TestDocumentExplainsEverything holds that each setting has a row in the reference, and that the default in it is
-// the one there is.
-func TestDocumentExplainsEverything(t *testing.T) {
+// TestReferenceIsComplete checks that each setting has a row in the reference, with the right default.
+func TestReferenceIsComplete(t *testing.T) {
 	rows := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(document(t), -1) {
 		if _, twice := rows[row[1]]; twice {
@@ -197,7 +196,7 @@ func TestDocumentExplainsEverything(t *testing.T) {
 	})
 }
 
-// eachDefault calls f for every default that is one value.
+// eachDefault calls f for every default that is a single value.
 func eachDefault(group reflect.Value, prefix string, f func(name, standard string)) {
 	for i, name := range fieldNames(group.Type()) {
 		field := group.Field(i)
@@ -213,7 +212,7 @@ func eachDefault(group reflect.Value, prefix string, f func(name, standard strin
 	}
 }
 
-// short is 15m for 15m0s.
+// short formats 15m0s as 15m.
 func short(d time.Duration) string {
 	if text, whole := strings.CutSuffix(d.String(), "m0s"); whole {
 		return text + "m"
@@ -221,8 +220,8 @@ func short(d time.Duration) string {
 	return d.String()
 }
 
-// TestDocumentExamples parses every example of the reference.
-func TestDocumentExamples(t *testing.T) {
+// TestReferenceExamples checks that every example in the reference is valid.
+func TestReferenceExamples(t *testing.T) {
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(document(t), -1)
 	if len(examples) < 8 {
 		t.Errorf("found %d examples", len(examples))

@@ -9,7 +9,7 @@ import (
 	"signalbox"
 )
 
-// Bounds of what can be set.
+// Limits of settings.
 const (
 	maxSlots   = 10_000
 	maxLimit   = 1_000_000
@@ -81,7 +81,7 @@ func (a Agent) checkPreset(at settingPath, f *faults) {
 	f.add(checkAddress(at.field("base_url"), a.BaseURL))
 }
 
-// checkTree checks an agent that is a tree; whether there is its model, checkModels does.
+// checkTree reports settings that an agent with a tree cannot have. checkModels checks its model.
 func (a Agent) checkTree(at settingPath, f *faults) {
 	const program = "remove it: an agent with a tree does not run a program"
 	for _, other := range []struct {
@@ -127,7 +127,7 @@ func (a Agent) checkCommand(at settingPath, f *faults) {
 	a.checkPrompt(at, f)
 }
 
-// checkPrompt holds that the prompt has one way into the command, and that it is the one that is set.
+// checkPrompt reports placeholders in the command that do not fit the way to pass the prompt.
 func (a Agent) checkPrompt(at settingPath, f *faults) {
 	ways := []string{PromptStdin, PromptArgument, PromptFile}
 	if !slices.Contains(ways, a.Prompt) {
@@ -149,7 +149,7 @@ func (a Agent) checkPrompt(at settingPath, f *faults) {
 	}
 }
 
-// checkAgentName holds that a name, if there is one, names an agent.
+// checkAgentName reports a name that is not of an agent. Empty is valid.
 func (c *Config) checkAgentName(at settingPath, name string) *settingError {
 	if _, ok := c.Agents[name]; ok || name == "" || slices.Contains(Presets(), name) {
 		return nil
@@ -190,7 +190,7 @@ func (c *Config) checkExperts(f *faults) {
 	}
 }
 
-// checkCrew checks what roles and experts have alike.
+// checkCrew checks the settings that roles and experts have in common.
 func (c *Config) checkCrew(at settingPath, agent string, slots int, timeout time.Duration, f *faults) {
 	f.add(c.checkAgentName(at.field("agent"), agent))
 	f.add(checkNumber(at.field("slots"), slots, maxSlots))

@@ -39,7 +39,7 @@ func checkPattern(pattern string) (fault, hint string) {
 	return "", ""
 }
 
-// checkChoices checks what is one of a few words.
+// checkChoices checks settings that are one of a few words.
 func (c *Config) checkChoices(f *faults) {
 	if !slices.Contains([]string{"", WorkspaceWorktree, WorkspaceShared}, c.Workspace) {
 		f.add(&settingError{at: setting("workspace"), fault: fmt.Sprintf("%q is not a kind of workspace", c.Workspace),
@@ -114,8 +114,7 @@ func checkID(at settingPath, name string, onKey bool) *settingError {
 	return nil
 }
 
-// checkName is for names that stand in tables that people and agents write: they may have spaces, but nothing that
-// ends a cell or a line.
+// checkName checks a name that people and agents write in tables: it may have spaces, but nothing that ends a cell or a line.
 func checkName(at settingPath, name string) *settingError {
 	fault := ""
 	switch {
@@ -141,7 +140,7 @@ func checkTwice(names map[string]bool, at settingPath, name string) *settingErro
 	return nil
 }
 
-// checkProgram holds that a command, if there is one, names a program.
+// checkProgram reports a command whose program is empty. An empty command is valid.
 func checkProgram(at settingPath, command []string) *settingError {
 	if len(command) > 0 && strings.TrimSpace(command[0]) == "" {
 		return &settingError{at: at, fault: "the name of the program is empty", hint: "write [program, argument]"}
@@ -166,7 +165,7 @@ func checkWebhook(at settingPath, address string) *settingError {
 	return wrong
 }
 
-// checkAddress holds that an address, if there is one, is one of HTTP.
+// checkAddress reports an address that is not HTTP. Empty is valid.
 func checkAddress(at settingPath, address string) *settingError {
 	if address == "" {
 		return nil

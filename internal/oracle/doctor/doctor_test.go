@@ -71,7 +71,7 @@ func TestChecks(t *testing.T) {
 		"servers": {"oracle: {servers: {a: {command: [no-such-program]}, b: {url: 'http://127.0.0.1:1/mcp'}, c: {url: 'http://up/mcp'}, d: {command: [x], env: {A: '${GONE}'}}}}",
 			[]string{"warning|server a|no-such-program was not found|install it", "warning|server b|cannot reach", "ok|server c|http://up/mcp", "problem|server d|GONE is not set|set GONE"}},
 		"settings": {"agents: {g: {preset: gemini, base_url: 'http://up/v1/'}, c: {preset: codex, base_url: 'http://up/v1'}}",
-			[]string{"warning|settings|agents.g.base_url: gemini adds the version itself: write the address without /v1"}},
+			[]string{"warning|settings|agents.g.base_url: gemini adds the version: write the address without /v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer("good.lua", filepath.Join(dir, "good.lua"), "bad.lua", filepath.Join(dir, "bad.lua")).Replace(tt.text)
