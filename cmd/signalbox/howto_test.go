@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -104,4 +105,42 @@ func matchesShown(shown, real string) bool {
 		return strings.HasPrefix(real, strings.TrimSpace(start))
 	}
 	return steady(shown) == steady(real)
+}
+
+// TestDocumentsShowTheOracle compares the conversation that two documents show with a real one of the same scripted model.
+func TestDocumentsShowTheOracle(t *testing.T) {
+	conversation := regexp.MustCompile(`(?s)Let me check the exit rules.*?session O-[0-9a-f]{12}\n`)
+	script := readDocument(t, "examples/oracle/portfolio.yaml")
+	folder, err := filepath.Abs("../../examples/portfolio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := map[string]string{"docs/oracle.md": readDocument(t, "docs/oracle.md"), "docs/tour.md": readDocument(t, "docs/tour.md")}
+	b := newOracleBox(t, script)
+	settings, err := os.OpenFile(filepath.Join(b.dir, "signalbox.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(settings, "oracle: {portfolio: %q}\n", folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := settings.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, stdout, stderr := b.program("oracle", "Should I sell SLV?")
+	if status := p.run(); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	output := strings.Split(stdout.String()+stderr.String(), "\n")
+	for name, text := range documents {
+		shown := conversation.FindString(text)
+		if shown == "" {
+			t.Errorf("%s shows no conversation", name)
+		}
+		for line := range strings.Lines(shown) {
+			if line = strings.TrimSuffix(line, "\n"); !slices.ContainsFunc(output, func(real string) bool { return matchesShown(line, real) }) {
+				t.Errorf("%s shows a line that is not in the output: %s", name, line)
+			}
+		}
+	}
 }

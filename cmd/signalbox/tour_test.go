@@ -27,6 +27,7 @@ var varies = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
 	{regexp.MustCompile(`l-[0-9a-f]{12}`), "LEASE"},
 	{regexp.MustCompile(`run T-[0-9a-f]{12}`), "run RUN"},
+	{regexp.MustCompile(`\d+ tokens, rehearsal, session O-[0-9a-f]{12}`), "COST and SESSION"},
 	{regexp.MustCompile(`\+[0-9a-f]{8}\+\S{44}`), "+KEY"},
 	{regexp.MustCompile(`box-[0-9a-f]{12}`), "BOX"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "HASH"},
