@@ -122,7 +122,7 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 	return p, nil
 }
 
-// inOrder sorts the names of a group by where they stand in the text.
+// inOrder sorts the names of a group by their position in the text.
 func (ps places) inOrder(group settingPath, names []string) []string {
 	slices.SortStableFunc(names, func(a, b string) int {
 		x, y := ps[group.field(a)].key, ps[group.field(b)].key

@@ -71,7 +71,7 @@ func fileTroubles() []trouble {
 		{name: "portfolio.yaml is a folder", spoil: replaceBy("portfolio.yaml", aFolder), kind: NoPortfolio, says: "portfolio.yaml in * cannot be read: *"},
 		{name: "portfolio.yaml has a typo", change: configured("acounts: []"), kind: BadConfig, says: `portfolio.yaml: line 1, column 1: unknown field "acounts"`},
 		{name: "portfolio.yaml is no YAML", change: configured("accounts: [{id: brk"), kind: BadConfig, says: "portfolio.yaml: line *, column *: *"},
-		{name: "portfolio.yaml is binary", change: configured("accounts: \x00\xff"), kind: BadConfig, says: "portfolio.yaml: line 1, column *: it is not UTF-8 text"},
+		{name: "portfolio.yaml is binary", change: configured("accounts: \x00\xff"), kind: BadConfig, says: "portfolio.yaml: line 1, column *: the file is not UTF-8 text"},
 		{name: "as_of of portfolio.yaml is not a date", change: configured("as_of: soon\naccounts: [{id: brk}]"), kind: BadConfig, says: `portfolio.yaml: line 1, column 8: as_of: "soon" is not a date`},
 		{name: "as_of of portfolio.yaml is in the future", change: configured("as_of: 2026-07-02\naccounts: [{id: brk}]"), kind: FutureDate,
 			says: "as_of in portfolio.yaml: 2026-07-02 is in the future, today is 2026-07-01"},

@@ -58,7 +58,7 @@ func TestChecks(t *testing.T) {
 		"unused model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}",
 			[]string{"ok|model a|", "warning|model b|cannot reach", "ok|oracle|model a"}},
 		"ambiguous model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m}}",
-			[]string{"ok|model a|", "ok|model b|", "warning|oracle|there are 2 models|write oracle: {model: a}"}},
+			[]string{"ok|model a|", "ok|model b|", "warning|oracle|there are 2 models|add oracle: {model: a}"}},
 		"model of an agent": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}\n" +
 			"agents: {w: {tree: good.lua, model: b, tools: [read_file]}}\nagent: w",
 			[]string{"ok|model a|", "problem|model b|cannot reach", "ok|agent w|tree good.lua, model b, read-only tools and read_file", "ok|oracle|"}},
