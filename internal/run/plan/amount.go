@@ -22,7 +22,7 @@ func parsePriority(text string) (int, bool) {
 	return n, err == nil && -maxPriority <= n && n <= maxPriority
 }
 
-// parseBudget reads amounts of tokens, dollars and time, in any order, each at most once. A budget of none is nil.
+// parseBudget parses amounts of tokens, dollars and time, in any order, each at most once. "none" gives nil.
 func parseBudget(text string) (*Budget, bool) {
 	if isNone(text) {
 		return nil, true
@@ -50,7 +50,7 @@ func parseBudget(text string) (*Budget, bool) {
 	return b, true
 }
 
-// take adds one amount and returns how many words it has, 0 if it is none or its kind is there already.
+// take sets one amount and returns how many words it has, or 0 if it is not an amount or that kind is already set.
 func (b *Budget) take(amount, unit string) int {
 	dollars, signed := strings.CutPrefix(amount, "$")
 	switch {
@@ -62,7 +62,7 @@ func (b *Budget) take(amount, unit string) int {
 		return setOnce(&b.CostMicros, decimal(amount, 6), 2)
 	}
 	used, length := 2, int64(0)
-	if n, err := strconv.ParseInt(amount, 10, 21); err == nil { // a million hours still fit into an int64
+	if n, err := strconv.ParseInt(amount, 10, 21); err == nil { // a million hours fit into an int64
 		switch unit {
 		case "h", "hour", "hours":
 			length = n * int64(time.Hour)
@@ -85,7 +85,7 @@ func setOnce(field *int64, amount int64, used int) int {
 	return used
 }
 
-// count reads a whole number with separators and a k or m for thousands or millions; 0 if it is none.
+// count parses a whole number with separators and an optional k (thousands) or m (millions). It returns 0 if it is not one.
 func count(s string) int64 {
 	digits := 0
 	if rest, ok := strings.CutSuffix(s, "k"); ok {
@@ -96,8 +96,8 @@ func count(s string) int64 {
 	return decimal(s, digits)
 }
 
-// decimal reads a positive number and shifts its point by some digits; 0 if that leaves no whole number or too big a
-// one.
+// decimal parses a positive number and multiplies it by a power of ten. It returns 0 if the result is not a whole number or too
+// large.
 func decimal(s string, shift int) int64 {
 	s = strings.NewReplacer(",", "", "_", "").Replace(s)
 	whole, fraction, _ := strings.Cut(s, ".")

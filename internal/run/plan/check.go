@@ -8,13 +8,13 @@ import (
 	"signalbox/internal/text"
 )
 
-// graphCheck finds what is wrong between tasks.
+// graphCheck finds errors in the relations between tasks.
 type graphCheck struct {
 	tasks    []Task
-	blockers [][]blocker // of each task, with the lines where they stand
+	blockers [][]blocker // of each task
 }
 
-// maxSuggestions bounds how many unknown blockers get a suggestion, each of which looks at all tasks.
+// maxSuggestions limits how many unknown blockers get a suggestion, because each suggestion compares all tasks.
 const maxSuggestions = 20
 
 func (g *graphCheck) faults() []Fault {
@@ -29,7 +29,7 @@ func (g *graphCheck) faults() []Fault {
 			switch {
 			case b.id == t.ID:
 				found = append(found, Fault{b.line, fmt.Sprintf("task %s is blocked by itself", quote(t.ID)),
-					"delete " + t.ID + " there, or write none"})
+					"remove " + t.ID + ", or write none"})
 			case known:
 				graph[i] = append(graph[i], j)
 			default:
@@ -47,12 +47,12 @@ func (g *graphCheck) faults() []Fault {
 	}
 	if !free {
 		found = append(found, Fault{g.tasks[0].Line, "no task can start: each waits for another",
-			`write "**Blocked By**: none" in the task that comes first`})
+			`write "**Blocked By**: none" in the first task`})
 	}
 	return found
 }
 
-// index finds tasks by id. Ids that differ only in case would be one file or branch on some systems.
+// index maps ids to tasks. Ids that differ only in case are faults, because some systems have one file or branch for both.
 func (g *graphCheck) index() (map[string]int, []Fault) {
 	byID, byFold := map[string]int{}, map[string]int{}
 	var found []Fault
@@ -63,12 +63,12 @@ func (g *graphCheck) index() (map[string]int, []Fault) {
 		first, folds := byFold[strings.ToLower(t.ID)]
 		switch {
 		case folds && g.tasks[first].ID == t.ID:
-			found = append(found, Fault{t.Line, fmt.Sprintf("the id %s is there twice, on lines %d and %d", quote(t.ID), g.tasks[first].Line, t.Line),
-				"give one of the two tasks another id"})
+			found = append(found, Fault{t.Line, fmt.Sprintf("the id %s is used twice, on lines %d and %d", quote(t.ID), g.tasks[first].Line, t.Line),
+				"give one of the tasks a different id"})
 			continue
 		case folds:
 			found = append(found, Fault{t.Line, fmt.Sprintf("the ids %s on line %d and %s on line %d differ only in case",
-				quote(g.tasks[first].ID), g.tasks[first].Line, quote(t.ID), t.Line), "give one of the two tasks another id"})
+				quote(g.tasks[first].ID), g.tasks[first].Line, quote(t.ID), t.Line), "give one of the tasks a different id"})
 		default:
 			byFold[strings.ToLower(t.ID)] = i
 		}
@@ -77,7 +77,7 @@ func (g *graphCheck) index() (map[string]int, []Fault) {
 	return byID, found
 }
 
-// suggest is the hint with the id that is most like an unknown one, if any is.
+// suggest returns a hint with the id that is most similar to an unknown one, or otherwise if none is.
 func (g *graphCheck) suggest(unknown, otherwise string) string {
 	best, least := "", max(1, len(unknown)/3)
 	for _, t := range g.tasks {
@@ -106,8 +106,8 @@ func (g *graphCheck) cycleFault(cycle []int) Fault {
 			line = b.line
 		}
 	}
-	return Fault{line, "tasks wait for each other in a circle: " + strings.Join(way, " → "),
-		"delete one of these ids from the Blocked By of the task before it"}
+	return Fault{line, "tasks wait for each other in a cycle: " + strings.Join(way, " → "),
+		"remove one of these ids from the Blocked By section of the task before it"}
 }
 
 // maxQuoted is how many characters of a plan's text an error repeats.

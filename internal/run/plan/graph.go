@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// cycles finds, in each group of nodes that all reach one another, a shortest circle through the group's first node.
-// The graph has for each node the nodes it points to, never itself. Circles begin with their lowest node.
+// cycles returns, for each strongly connected component, a shortest cycle through its first node, beginning with that node. The
+// graph has for each node the nodes that it points to, never itself.
 func cycles(graph [][]int) [][]int {
 	var found [][]int
 	group := components(graph)
@@ -15,16 +15,16 @@ func cycles(graph [][]int) [][]int {
 	for i := range graph {
 		if !seen[group[i]] {
 			seen[group[i]] = true
-			if circle := circleThrough(graph, group, i); circle != nil {
-				found = append(found, circle)
+			if cycle := shortestCycle(graph, group, i); cycle != nil {
+				found = append(found, cycle)
 			}
 		}
 	}
 	return found
 }
 
-// circleThrough is a shortest way from a node back to itself, nil if there is none. It never leaves the node's group.
-func circleThrough(graph [][]int, group []int, from int) []int {
+// shortestCycle returns a shortest path from a node back to itself, or nil if there is none.
+func shortestCycle(graph [][]int, group []int, from int) []int {
 	came := map[int]int{}
 	queue := []int{from}
 	for len(queue) > 0 {
@@ -32,13 +32,13 @@ func circleThrough(graph [][]int, group []int, from int) []int {
 		queue = queue[1:]
 		for _, next := range graph[at] {
 			if next == from {
-				circle := []int{at}
+				cycle := []int{at}
 				for at != from {
 					at = came[at]
-					circle = append(circle, at)
+					cycle = append(cycle, at)
 				}
-				slices.Reverse(circle)
-				return circle
+				slices.Reverse(cycle)
+				return cycle
 			}
 			if _, known := came[next]; !known && group[next] == group[from] {
 				came[next] = at
@@ -49,7 +49,7 @@ func circleThrough(graph [][]int, group []int, from int) []int {
 	return nil
 }
 
-// components numbers the groups of nodes that reach one another (Tarjan's algorithm).
+// components returns the number of the strongly connected component of each node (Tarjan's algorithm).
 func components(graph [][]int) []int {
 	n := len(graph)
 	group, index, low, onStack := make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
@@ -89,15 +89,15 @@ func components(graph [][]int) []int {
 	return group
 }
 
-// network is a plan's graph without circles: for each task those it waits for and those that wait for it, and how
-// many tasks precede it on the longest chain.
+// network is the graph of a plan without cycles: for each task the tasks that it waits for, those that wait for it, and how many
+// tasks precede it on the longest chain.
 type network struct {
 	before, after [][]int
 	depth         []int
-	sorted        []int // each task after those it waits for
+	sorted        []int // each task after those that it waits for
 }
 
-// network ignores blockers that are unknown or close a circle: a parsed plan has none, one put together by hand may.
+// network ignores blockers that are unknown or close a cycle. Parsed plans have none, but Plan values from elsewhere may.
 func (p *Plan) network() *network {
 	n := len(p.Tasks)
 	net := &network{make([][]int, n), make([][]int, n), make([]int, n), nil}
@@ -139,7 +139,7 @@ func (p *Plan) network() *network {
 	return net
 }
 
-// downstream counts for each task those that wait for it, directly or through others.
+// downstream returns how many tasks wait for each task, directly or indirectly.
 func (net *network) downstream() []int {
 	n := len(net.sorted)
 	counts, sets := make([]int, n), make([][]uint64, n)
@@ -159,9 +159,8 @@ func (net *network) downstream() []int {
 	return counts
 }
 
-// Order is the order in which tasks would be taken one at a time: none before those that block it; of those that can
-// start the one with the highest priority, then the one that unblocks most tasks downstream, then the first in the
-// plan.
+// Order returns the ids in the order in which a single worker takes the tasks: of the tasks whose blockers are done, the one with
+// the highest priority, then the one that most tasks wait for, then the first in the plan.
 func (p *Plan) Order() []string {
 	net := p.network()
 	counts := net.downstream()
@@ -209,7 +208,7 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// Phases are the phases that have tasks, in plan order.
+// Phases returns the phases that have tasks, in plan order.
 func (p *Plan) Phases() []string {
 	phases := []string{}
 	seen := map[string]bool{"": true}
@@ -222,7 +221,7 @@ func (p *Plan) Phases() []string {
 	return phases
 }
 
-// Startable are the ids of the tasks that wait for none, in plan order.
+// Startable returns the ids of the tasks without blockers, in plan order.
 func (p *Plan) Startable() []string {
 	ids := []string{}
 	for _, t := range p.Tasks {
@@ -233,7 +232,7 @@ func (p *Plan) Startable() []string {
 	return ids
 }
 
-// LongestChain is the longest sequence of ids in which each task waits for the one before.
+// LongestChain returns the ids of the longest sequence of tasks in which each waits for the one before.
 func (p *Plan) LongestChain() []string {
 	net := p.network()
 	at := -1

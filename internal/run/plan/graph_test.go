@@ -33,7 +33,7 @@ func TestOrder(t *testing.T) {
 		"B:A A":                  "A B",
 		"A B C:B D:C":            "B C A D", // B unblocks two, then C one
 		"A B C:A D:B E:B,D F:E":  "B D A E C F",
-		"A B:B C:D D:C E:nobody": "A B C D E", // what no parsed plan has is ignored
+		"A B:B C:D D:C E:nobody": "A B C D E", // blockers that no parsed plan has are ignored
 	} {
 		if got := strings.Join(graphPlan(spec).Order(), " "); got != want {
 			t.Errorf("%s: %s, want %s", spec, got, want)
@@ -56,11 +56,11 @@ func TestChainAndStart(t *testing.T) {
 	}
 	empty := &Plan{}
 	if len(empty.LongestChain())+len(empty.Startable())+len(empty.Phases())+len(empty.Order()) != 0 {
-		t.Error("an empty plan has something")
+		t.Error("an empty plan has tasks")
 	}
 }
 
-// reaches is the simple model: whether a way leads from one node to another, found by trying all.
+// reaches returns whether a path leads from one node to another (Floyd-Warshall).
 func reaches(graph [][]int) [][]bool {
 	n := len(graph)
 	way := make([][]bool, n)
@@ -91,7 +91,7 @@ func drawGraph(t *rapid.T) [][]int {
 	return graph
 }
 
-// Every circle that is named exists, is as short as it says, and every group of tasks in a circle is named once.
+// Every circle that is named exists, is as short as it says, and every group of tasks in a cycle is named once.
 func TestCyclesAgainstModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
@@ -120,17 +120,17 @@ func TestCyclesAgainstModel(t *testing.T) {
 		}
 		for i := range graph {
 			if way[i][i] != named[i] {
-				t.Fatalf("node %d of %v: in a circle %v, named %v", i, graph, way[i][i], named[i])
+				t.Fatalf("node %d of %v: in a cycle %v, named %v", i, graph, way[i][i], named[i])
 			}
 		}
 	})
 }
 
-// The order has every task once, none before its blockers, and always the ready one that unblocks most.
+// TestOrderAgainstModel checks that Order always takes the ready task that most tasks wait for.
 func TestOrderAgainstModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
-		for i := range graph { // only to earlier nodes, so there is no circle
+		for i := range graph { // only to earlier nodes, so there is no cycle
 			graph[i] = slices.DeleteFunc(graph[i], func(j int) bool { return j > i })
 		}
 		way := reaches(graph)
@@ -160,7 +160,7 @@ func TestOrderAgainstModel(t *testing.T) {
 				}
 			}
 			if best.ID != id {
-				t.Fatalf("%s was taken where %s is next", id, best.ID)
+				t.Fatalf("got %s, want %s next", id, best.ID)
 			}
 			done[id] = true
 		}

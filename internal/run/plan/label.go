@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// The labels that mean something, as they are written in advice.
+// The labels of sections, as hints write them.
 const (
 	labelWork         = "Work"
 	labelCriteria     = "Acceptance Criteria"
@@ -21,7 +21,7 @@ const (
 	labelBudget       = "Budget"
 )
 
-// knownLabel is the label that a written one is, "" if none. Case, spacing and hyphens make no difference.
+// knownLabel returns the label that a text is, or "". Case, spacing and hyphens make no difference.
 func knownLabel(written string) string {
 	switch foldLabel(written) {
 	case "work":
@@ -44,8 +44,8 @@ func knownLabel(written string) string {
 	return ""
 }
 
-// likelyLabel is the label that was probably meant by one that is none, "" if it is simply another. Since it matters
-// whether a task waits for another, a guess is good enough to refuse it.
+// likelyLabel returns the label that an unknown one was probably meant to be, or "". A likely label is refused, because a
+// misspelled Blocked By would start a task too early.
 func likelyLabel(written string) string {
 	folded := foldLabel(written)
 	switch folded {
@@ -75,19 +75,19 @@ func foldLabel(written string) string {
 	return strings.Join(strings.Fields(strings.ToLower(strings.ReplaceAll(written, "-", " "))), " ")
 }
 
-// maxLabel is the longest label in bytes; what is longer is a sentence in bold.
+// maxLabel is the longest label in bytes. Longer bold text is a sentence.
 const maxLabel = 60
 
 // label is bold text that introduces a section.
 type label struct {
 	written string
-	known   string // the canonical name, "" for a note
-	start   int    // where its bold text begins
-	content int    // where its section's text begins
+	known   string // the canonical label, "" for a note
+	start   int    // offset of its bold text
+	content int    // offset of its section's text
 	fault   *Fault
 }
 
-// labels finds the labels in a block of inline text. Only what stands at the start of a line can be one.
+// labels returns the labels in a block of inline text. A label is at the start of a line.
 func (d *document) labels(block ast.Node) []label {
 	var found []label
 	for n := block.FirstChild(); n != nil; n = n.NextSibling() {
@@ -106,8 +106,8 @@ func (d *document) labels(block ast.Node) []label {
 	return found
 }
 
-// label decides whether bold text at the start of a line is a label: with a colon it is; without, if the line ends
-// after it and it either means something or is a short paragraph of its own.
+// label reports whether bold text at the start of a line is a label. With a colon it is. Without a colon it must be alone on its
+// line, and be a known label or a short paragraph.
 func (d *document) label(block ast.Node, bold *ast.Emphasis, first bool) (label, bool) {
 	written, colon := strings.CutSuffix(d.plain(bold), ":")
 	l := label{written: strings.TrimSpace(written), start: bold.Pos()}
@@ -135,18 +135,18 @@ func (d *document) label(block ast.Node, bold *ast.Emphasis, first bool) (label,
 	switch {
 	case colon, alone && l.known != "", alone && first && bold.NextSibling() == nil && isShort(l.written):
 		if likely != "" {
-			l.fault = &Fault{line, "unknown label " + quote(l.written), `write "**` + likely + `**:", or choose a label that is less like it`}
+			l.fault = &Fault{line, "unknown label " + quote(l.written), `write "**` + likely + `**:", or use a different label`}
 		}
 		return l, true
 	case first && (l.known != "" || strings.Contains(likely, " ")):
 		meant := l.known + likely
-		l.fault = &Fault{line, "there is no colon after the label " + quote(l.written), `write "**` + meant + `**:", or begin the line with another word`}
+		l.fault = &Fault{line, "the label " + quote(l.written) + " has no colon", `write "**` + meant + `**:", or start the line with another word`}
 		return l, true
 	}
 	return l, false
 }
 
-// isShort tells a label from a sentence in bold.
+// isShort reports whether bold text may be a label rather than a sentence.
 func isShort(s string) bool {
 	last, _ := utf8.DecodeLastRuneInString(s)
 	return len(strings.Fields(s)) <= 4 && !strings.ContainsRune(".!?…", last)

@@ -10,29 +10,29 @@ const (
 	boxHeight  = 56
 	layerGap   = 64
 	boxGap     = 18
-	waypoint   = 10 // the height that a line takes where it passes a layer
+	waypoint   = 10 // the height of a line that passes a layer
 	margin     = 24
 	maxPassing = 20_000
 )
 
-// cell is a place in a layer of the picture: a task, or a point where a line passes on its way to a later layer.
+// cell is a position in a layer: a task, or a waypoint of a line on its way to a later layer.
 type cell struct {
-	task   int // -1 for a point
+	task   int // -1 for a waypoint
 	layer  int
 	height float64
-	y      float64 // of its top
-	left   []int   // the cells before that lines come from
+	y      float64 // of the top
+	left   []int   // cells of the layer before that lines come from
 	right  []int
 }
 
 func (c *cell) middle() float64 { return c.y + c.height/2 }
 
-// layout places tasks from left to right, each in the layer after the last of those it waits for, so that lines cross
-// little. It is deterministic.
+// layout arranges tasks in layers from left to right, each in the layer after the last of its blockers, and orders the layers so
+// that few lines cross. It is deterministic.
 type layout struct {
 	cells  []cell
 	layers [][]int
-	// lines has for each line between two tasks the cells that it goes through.
+	// lines has the cells of each line between two tasks.
 	lines  [][]int
 	height float64
 }
@@ -68,7 +68,7 @@ func (l *layout) add(c cell) int {
 	return at
 }
 
-// connect draws a line between two tasks. In a small picture it leaves room for it in the layers that it passes.
+// connect adds a line between two tasks. With room, it has a waypoint in each layer that it passes.
 func (l *layout) connect(from, to int, room bool) {
 	line := []int{from}
 	if room {
@@ -84,7 +84,7 @@ func (l *layout) connect(from, to int, room bool) {
 	l.lines = append(l.lines, line)
 }
 
-// sweep orders each layer by the mean place of its neighbours in the layer that the sweep comes from.
+// sweep orders each layer by the mean position of its neighbours in the previous layer of the sweep (the barycenter heuristic).
 func (l *layout) sweep(rightwards bool) {
 	place := make([]float64, len(l.cells))
 	for _, layer := range l.layers {
@@ -127,7 +127,7 @@ func (l *layout) sweep(rightwards bool) {
 	}
 }
 
-// place stacks each layer and puts it in the middle.
+// place sets the positions of cells: each layer is stacked and centred.
 func (l *layout) place() {
 	heights := make([]float64, len(l.layers))
 	for i, layer := range l.layers {

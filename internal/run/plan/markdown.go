@@ -13,15 +13,14 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// document is Markdown with its syntax tree. The tree says what is what; texts are cut from the source, so that they
-// stay as they were written.
+// document is Markdown with its syntax tree. Texts are taken from the source, not from the tree, so that they stay verbatim.
 type document struct {
 	source []byte
 	root   ast.Node
 	starts []int // offset of the beginning of each line
 }
 
-// markdown reads documents. To make one costs more than to read a section with it.
+// markdown parses documents. It is shared, because creating a parser takes longer than parsing a section.
 type markdown struct{ parser parser.Parser }
 
 func newMarkdown() markdown {
@@ -38,7 +37,7 @@ func (m markdown) read(source []byte) *document {
 	return d
 }
 
-// line is the number of the line that holds the offset, from 1.
+// line returns the number of the line that contains the offset, from 1.
 func (d *document) line(offset int) int {
 	i, found := slices.BinarySearch(d.starts, offset)
 	if found {
@@ -47,7 +46,7 @@ func (d *document) line(offset int) int {
 	return i
 }
 
-// lineStart is the offset at which the line of the offset begins.
+// lineStart returns the offset of the start of the line that contains the offset.
 func (d *document) lineStart(offset int) int { return d.starts[d.line(offset)-1] }
 
 func (d *document) lineEnd(offset int) int {
@@ -57,8 +56,7 @@ func (d *document) lineEnd(offset int) int {
 	return len(d.source)
 }
 
-// end is the offset at which a block's text ends at the latest: where its next sibling begins, or the given end of
-// its parent.
+// end returns the offset of the end of a block: the start of its next sibling, or the end of its parent.
 func (d *document) end(block ast.Node, parentEnd int) int {
 	if next := block.NextSibling(); next != nil {
 		return d.lineStart(next.Pos())
@@ -66,7 +64,7 @@ func (d *document) end(block ast.Node, parentEnd int) int {
 	return parentEnd
 }
 
-// plain is the text of an inline node without its markup.
+// plain returns the text of an inline node without markup.
 func (d *document) plain(n ast.Node) string {
 	var b strings.Builder
 	d.writePlain(&b, n)
@@ -97,7 +95,7 @@ func (d *document) writePlain(b *strings.Builder, n ast.Node) {
 	}
 }
 
-// unescape resolves backslashes and character references, which the parser leaves to renderers.
+// unescape resolves backslashes and character references, because the parser leaves them to renderers.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -118,7 +116,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// heading finds a heading below a node, at any depth, whose text passes; nil if there is none.
+// heading returns the first heading inside a node whose text passes, or nil.
 func (d *document) heading(below ast.Node, passes func(string) bool) ast.Node {
 	var found ast.Node
 	_ = ast.Walk(below, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -135,7 +133,7 @@ func (d *document) heading(below ast.Node, passes func(string) bool) ast.Node {
 	return found
 }
 
-// dedent takes up to n columns of indentation from all lines but the first.
+// dedent removes up to n columns of indentation from all lines except the first.
 func dedent(s string, n int) string {
 	lines := strings.Split(s, "\n")
 	for i := 1; i < len(lines); i++ {
@@ -155,8 +153,8 @@ func dedent(s string, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// trim takes blank lines and spaces around a text, but leaves the indentation of its first line if that is a line of
-// its own. It returns how many lines it took at the top.
+// trim removes blank lines and spaces around a text, but keeps the indentation of the first line if blank lines precede it. It
+// also returns how many lines it removed at the top.
 func trim(s string) (string, int) {
 	s = strings.TrimRight(s, " \t\n")
 	first, rest, more := strings.Cut(s, "\n")

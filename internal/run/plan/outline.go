@@ -12,24 +12,24 @@ import (
 	"signalbox/internal/text"
 )
 
-// outline is the shape of a plan: its tasks with the texts of their sections.
+// outline is the structure of a plan: its tasks with the texts of their sections.
 type outline struct {
 	*document
 	name   string
-	tasks  []sketch
+	tasks  []rawTask
 	faults []Fault
 
-	// The levels of the first phase and the first task, zero while there is none.
+	// The levels of the first phase and the first task. Zero means none yet.
 	phaseLevel, taskLevel         int
 	firstPhaseLine, firstTaskLine int
-	// phase is the one of the next task; inTask and inPhase say whose text is being read.
+	// phase is the phase of the next task. inTask and inPhase report what the current text belongs to.
 	phase           string
 	inTask, inPhase bool
 	marks           []mark
 }
 
-// sketch is a task before its sections are understood.
-type sketch struct {
+// rawTask is a task whose sections are not parsed yet.
+type rawTask struct {
 	id, title, phase string
 	line             int
 	sections         []section
@@ -40,18 +40,18 @@ type section struct {
 	label
 	line     int
 	text     string // without the label
-	textLine int    // where the text begins
-	whole    string // with the label, as it was written
+	textLine int    // the line where the text begins
+	whole    string // with the label, verbatim
 }
 
-// mark is a place in the source where one section ends, and maybe another begins.
+// mark is an offset in the source at which a section ends, and possibly another begins.
 type mark struct {
 	start  int
-	task   *sketch // a task's heading
+	task   *rawTask // a task's heading
 	label  *label
 	indent int // of the label's list item
-	after  int // where the text after a heading or a rule begins
-	// rule is a line across the page; inside says that it only divides a section.
+	after  int // offset of the text after a heading or a rule
+	// rule marks a thematic break. inside marks one in the middle of a section, which does not end it.
 	rule, inside bool
 }
 
@@ -74,10 +74,10 @@ func readOutline(md markdown, source []byte) *outline {
 		case *ast.ThematicBreak:
 			o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), rule: true, after: o.lineEnd(n.Pos())})
 		case *ast.FencedCodeBlock, *ast.HTMLBlock:
-			o.unclosed(n)
+			o.checkClosed(n)
 		}
 	}
-	o.cut()
+	o.cutSections()
 	return o
 }
 
@@ -85,7 +85,7 @@ func (o *outline) fault(offset int, hint, format string, args ...any) {
 	o.faults = append(o.faults, Fault{o.line(offset), fmt.Sprintf(format, args...), hint})
 }
 
-// keyword cuts the first word from a heading if it is the given one.
+// keyword removes the first word of a heading if it is the given one.
 func keyword(heading, word string) (rest string, ok bool) {
 	if len(heading) < len(word) || !strings.EqualFold(heading[:len(word)], word) {
 		return "", false
@@ -94,7 +94,7 @@ func keyword(heading, word string) (rest string, ok bool) {
 	return strings.TrimSpace(rest), rest == "" || rest[0] == ' ' || rest[0] == ':'
 }
 
-// phaseOf is the phase that a heading begins.
+// phaseOf returns the phase that a heading begins.
 func phaseOf(heading string) (phase string, ok bool) {
 	rest, ok := keyword(heading, "phase")
 	if !ok {
@@ -136,10 +136,10 @@ func (o *outline) heading(n *ast.Heading) {
 	if o.phaseLevel == 0 || n.Level <= o.phaseLevel {
 		o.phase = ""
 	}
-	o.leave(n)
+	o.endTask(n)
 }
 
-// headingInTask is a part of a section, unless it was meant to begin one.
+// headingInTask reports a heading inside a task that is a label. Other headings are part of a section.
 func (o *outline) headingInTask(n *ast.Heading, plain string) {
 	for _, l := range o.labels(n) {
 		if l.known != "" {
@@ -153,8 +153,8 @@ func (o *outline) headingInTask(n *ast.Heading, plain string) {
 	}
 }
 
-// leave ends the task, if there is one, at a heading that is above it.
-func (o *outline) leave(n *ast.Heading) {
+// endTask ends the current task, if any, at a heading that is not part of it.
+func (o *outline) endTask(n *ast.Heading) {
 	for _, l := range o.labels(n) {
 		if l.known != "" && o.inTask {
 			o.fault(n.Pos(), "put an empty line before the line of dashes under it",
@@ -171,11 +171,11 @@ func (o *outline) beginPhase(n *ast.Heading, phase string) {
 		o.phaseLevel, o.firstPhaseLine = n.Level, o.line(n.Pos())
 		if o.taskLevel > 0 && n.Level >= o.taskLevel {
 			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), text.Printable(phase)),
-				"the phase's heading is not above the tasks' headings, which have level %d", o.taskLevel)
+				"the heading of the phase is not above the tasks, which have level %d", o.taskLevel)
 		}
 	case n.Level != o.phaseLevel:
 		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel), text.Printable(phase)),
-			"the phase's heading has level %d, that of the first phase on line %d has level %d", n.Level, o.firstPhaseLine, o.phaseLevel)
+			"the heading of the phase has level %d, but the first phase on line %d has level %d", n.Level, o.firstPhaseLine, o.phaseLevel)
 	}
 	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos())})
 	o.phase, o.inTask, o.inPhase = phase, false, true
@@ -188,9 +188,9 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	if o.taskLevel > 0 {
 		level = o.taskLevel
 	}
-	form := fmt.Sprintf(`write "%s Task ID: title", or begin the heading with another word than Task`, hashes(level))
+	form := fmt.Sprintf(`write "%s Task ID: title", or do not begin the heading with Task`, hashes(level))
 	before, title, colon := strings.Cut(rest, ":")
-	t := &sketch{id: strings.TrimSpace(before), title: strings.TrimSpace(title), phase: o.phase, line: o.line(n.Pos())}
+	t := &rawTask{id: strings.TrimSpace(before), title: strings.TrimSpace(title), phase: o.phase, line: o.line(n.Pos())}
 	switch {
 	case !colon:
 		o.fault(n.Pos(), form, "the heading of the task has no colon after its id")
@@ -204,11 +204,11 @@ func (o *outline) task(n *ast.Heading, rest string) {
 		o.taskLevel, o.firstTaskLine = n.Level, t.line
 		if o.phaseLevel > 0 && n.Level <= o.phaseLevel {
 			o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"`, hashes(o.phaseLevel+1)),
-				"the task's heading is not below the phase's heading on line %d, which has level %d", o.firstPhaseLine, o.phaseLevel)
+				"the heading of the task is not below the phase on line %d, which has level %d", o.firstPhaseLine, o.phaseLevel)
 		}
 	case n.Level != o.taskLevel:
-		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; there are no tasks inside tasks`, hashes(o.taskLevel)),
-			"the task's heading has level %d, that of the first task on line %d has level %d", n.Level, o.firstTaskLine, o.taskLevel)
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; tasks cannot be nested`, hashes(o.taskLevel)),
+			"the heading of the task has level %d, but the first task on line %d has level %d", n.Level, o.firstTaskLine, o.taskLevel)
 	}
 	last := n.Pos()
 	if lines := n.Lines(); lines.Len() > 0 {
@@ -216,13 +216,14 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	}
 	after := o.lineEnd(last)
 	if o.source[n.Pos()] != '#' {
-		after = o.lineEnd(after) // a heading by underline
+		after = o.lineEnd(after) // a heading with an underline
 	}
 	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), task: t, after: after})
 	o.inTask, o.inPhase = true, false
 }
 
-// list is a part of a section, or a list of labels if each of its items begins with one and some mean something.
+// list handles a list. It is a list of sections if each item begins with a label and one of them is known; otherwise it is part of
+// a section.
 func (o *outline) list(n *ast.List) {
 	hidden := o.document.heading(n, func(plain string) bool {
 		_, task := keyword(plain, "task")
@@ -230,7 +231,7 @@ func (o *outline) list(n *ast.List) {
 		return task || phase
 	})
 	if hidden != nil {
-		o.fault(hidden.Pos(), "begin the heading at the start of its line", "the heading %s stands inside a list", quote(o.plain(hidden)))
+		o.fault(hidden.Pos(), "begin the heading at the start of its line", "the heading %s is inside a list", quote(o.plain(hidden)))
 	}
 	if !o.inTask && !o.inPhase {
 		return
@@ -251,8 +252,8 @@ func (o *outline) list(n *ast.List) {
 		marks = append(marks, mark{start: o.lineStart(item.Pos()), label: l, indent: offset})
 	}
 	if known != nil && others {
-		o.fault(known.start, "put the label in a paragraph of its own, or, if it is none, write another word before it",
-			"the label %s is in a list together with other text", quote(known.written))
+		o.fault(known.start, "put the label in its own paragraph; if it is not a label, put another word before it",
+			"the label %s is in a list with other text", quote(known.written))
 	}
 	if known == nil || others {
 		marks = slices.DeleteFunc(marks, func(m mark) bool { return m.indent > 0 })
@@ -263,7 +264,7 @@ func (o *outline) list(n *ast.List) {
 	}
 }
 
-// itemLabel is the label at the start of a list item, nil if there is none.
+// itemLabel returns the label at the start of a list item, or nil.
 func (o *outline) itemLabel(item ast.Node) *label {
 	block := item.FirstChild()
 	if block == nil || block.Kind() != ast.KindTextBlock && block.Kind() != ast.KindParagraph {
@@ -276,9 +277,9 @@ func (o *outline) itemLabel(item ast.Node) *label {
 	return &found[0]
 }
 
-// labelsAfter finds the labels on lines that Markdown takes into a list item or a quote only because no empty line
-// stands before them. They are less indented than what is inside, and everybody reads them as labels. Those that are
-// really inside are refused if they mean something.
+// labelsAfter returns the labels on lines that are part of a list item or a quote only because no empty line precedes them (lazy
+// continuation lines). They are less indented than the item, and the author meant them as labels. Known labels that are really
+// inside an item are faults.
 func (o *outline) labelsAfter(container ast.Node, indent int, first *label) []mark {
 	var marks []mark
 	_ = ast.Walk(container, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -290,10 +291,10 @@ func (o *outline) labelsAfter(container ast.Node, indent int, first *label) []ma
 			switch {
 			case strings.TrimLeft(before, " ") == "" && len(before) < indent:
 				marks = append(marks, mark{start: l.start, label: &l})
-			case first != nil && l.start == first.start, strings.Contains(before, ">"): // its own, or quoted
+			case first != nil && l.start == first.start, strings.Contains(before, ">"): // the label of the item, or quoted
 			case l.known != "" && o.inTask && container.Kind() == ast.KindListItem:
-				o.fault(l.start, "put the label in a paragraph of its own, or, if it is none, write another word before it",
-					"the label %s stands inside a list item", quote(l.written))
+				o.fault(l.start, "put the label in its own paragraph; if it is not a label, put another word before it",
+					"the label %s is inside a list item", quote(l.written))
 			}
 		}
 		return ast.WalkSkipChildren, nil
@@ -309,13 +310,13 @@ func (o *outline) addLabel(m mark) {
 			o.faults = append(o.faults, *m.label.fault)
 		}
 	case o.inPhase && m.label.known != "":
-		o.fault(m.label.start, "move it below the heading of each task that it is about",
-			"the label %s stands under a phase, where it has no effect", quote(m.label.written))
+		o.fault(m.label.start, "move it below the heading of each task that it applies to",
+			"the label %s is under a phase, where it has no effect", quote(m.label.written))
 	}
 }
 
-// unclosed refuses a block that goes on to the end of the file because its end is missing: it would hide tasks.
-func (o *outline) unclosed(n ast.Node) {
+// checkClosed reports a code block or comment without an end, because it would hide the tasks after it.
+func (o *outline) checkClosed(n ast.Node) {
 	if n.NextSibling() != nil {
 		return
 	}
@@ -326,7 +327,7 @@ func (o *outline) unclosed(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.FencedCodeBlock:
 		if strings.TrimSpace(string(o.source[end:])) == "" {
-			o.fault(n.Pos(), "end it with a line that has the same marks", "the code block is never closed")
+			o.fault(n.Pos(), "end it with a line of the same marks", "the code block is never closed")
 		}
 	case *ast.HTMLBlock:
 		comment := strings.HasPrefix(string(o.source[n.Pos():]), "<!--")
@@ -336,7 +337,7 @@ func (o *outline) unclosed(n ast.Node) {
 	}
 }
 
-// dropRules forgets the rules inside sections: only those after which nothing comes end one.
+// dropRules removes the rules inside sections: a rule ends a section only if no text follows before the next mark.
 func (o *outline) dropRules() {
 	end := len(o.source)
 	for i := len(o.marks) - 1; i >= 0; i-- {
@@ -350,10 +351,10 @@ func (o *outline) dropRules() {
 	o.marks = slices.DeleteFunc(o.marks, func(m mark) bool { return m.inside })
 }
 
-// cut takes the text of each section from the source.
-func (o *outline) cut() {
+// cutSections takes the text of each section from the source.
+func (o *outline) cutSections() {
 	o.dropRules()
-	var task *sketch
+	var task *rawTask
 	for i, m := range o.marks {
 		end := len(o.source)
 		if i+1 < len(o.marks) {
@@ -379,7 +380,7 @@ func (o *outline) cut() {
 	}
 }
 
-func (o *outline) addSection(task *sketch, s section, m mark, content, end int) {
+func (o *outline) addSection(task *rawTask, s section, m mark, content, end int) {
 	raw := dedent(string(o.source[content:max(content, end)]), m.indent)
 	dropped := 0
 	s.text, dropped = trim(raw)

@@ -1,9 +1,8 @@
-// Package plan reads plan files: Markdown that says which tasks there are, what each asks for, and which waits for
-// which.
+// Package plan parses plan files: Markdown that lists tasks, what each requires, and which tasks wait for which.
 //
-// A plan is CommonMark. The headings "### Phase N: name" and "#### Task ID: title" give it its shape; other levels do
-// as well if all tasks have the same one and phases a shallower one. Below a task's heading, bold labels at the start
-// of a paragraph, of a line of one, or of the items of a list introduce its sections:
+// A plan is CommonMark. The headings "### Phase N: name" and "#### Task ID: title" structure it. Other levels are allowed if all
+// tasks have the same level and all phases the same higher one. Below the heading of a task, bold labels at the start of a
+// paragraph, a line or a list item introduce its sections:
 //
 //	**Work**: what is to be done, any Markdown
 //	**Acceptance Criteria**: a list, best a task list
@@ -14,14 +13,13 @@
 //	**Priority**: high, medium, low, or a whole number from -1000 to 1000 (high is 1, medium 0, low -1)
 //	**Budget**: 200000 tokens, $5, 30m
 //
-// The colon may stand inside or outside the bold text, or be left out if the label has its line for itself. All
-// sections but the criteria are optional. Any other label is a note, kept as it is written. Text before the first
-// label is the work, or, where a Work section follows, a note. What stands in code blocks, quotes and HTML comments is
-// no structure.
+// The colon may be inside or outside the bold text, and is optional if the label is alone on its line. All sections except the
+// criteria are optional. A section with any other label is a note, kept verbatim. Text before the first label is the work, or a
+// note if a Work section follows. Headings and labels inside code blocks, quotes and HTML comments are ignored.
 //
-// Where a plan could be understood in two ways it is refused, and all that is wrong with it is said at once: a plan
-// that is read wrongly costs more than one that is corrected. Nothing here does I/O. The texts of a plan are kept as
-// they were written; what Text, SVG and the errors show is safe for a terminal and a browser.
+// A plan that is ambiguous is refused, because running a plan that was misread costs more than correcting it. All errors are
+// reported at once. The package does no I/O. Texts are kept verbatim; the output of Text, SVG and the errors is safe for a
+// terminal and a browser.
 package plan
 
 import (
@@ -41,16 +39,16 @@ import (
 const (
 	MaxBytes = 8 << 20
 	MaxTasks = 10_000
-	// maxMarkers bounds how deep a line may nest quotes and lists, and maxDefinitions how many lines may define the
-	// target of a link: both cost the Markdown parser time that grows with the square.
+	// maxMarkers limits how deep a line nests quotes and lists, and maxDefinitions how many lines define the target of a link:
+	// for both, the time of the Markdown parser grows quadratically.
 	maxMarkers     = 1000
 	maxDefinitions = 10_000
 )
 
 // Plan is a plan file.
 type Plan struct {
-	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task, else the base name of
-	// the file.
+	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task. Without one it is the base name
+	// of the file.
 	Name string `json:"name"`
 	// Tasks are in the order of the file.
 	Tasks []Task `json:"tasks"`
@@ -60,59 +58,59 @@ type Plan struct {
 type Task struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Phase is the number and name of the phase, "1: Foundations", and empty for a task under none.
+	// Phase is the number and name of the phase, such as "1: Foundations". Empty means none.
 	Phase string `json:"phase,omitempty"`
 	// Work is the Markdown of the Work section.
 	Work string `json:"work,omitempty"`
 	// Criteria are the acceptance criteria, each in Markdown.
 	Criteria []string `json:"criteria,omitempty"`
-	// BlockedBy are the ids of the tasks that must be completed first, in the order written.
+	// BlockedBy are the ids of the tasks that must be completed first, in the order of the file.
 	BlockedBy []string `json:"blocked_by,omitempty"`
-	// Reading is what must be read first: paths, addresses, or lines of text.
+	// Reading lists what the agent must read first: paths, addresses or lines of text.
 	Reading      []string `json:"reading,omitempty"`
 	Environments []string `json:"environments,omitempty"`
-	// Files are the target files: clean paths with slashes, relative to the workspace.
+	// Files are the target files: clean slash-separated paths, relative to the workspace.
 	Files []string `json:"files,omitempty"`
-	// Priority is higher for what should come first; zero is medium.
+	// Priority is higher for tasks that should come first. Zero means medium.
 	Priority int `json:"priority,omitempty"`
-	// Budget is nil for a task that has none of its own.
+	// Budget is nil if the task does not have its own.
 	Budget *Budget `json:"budget,omitempty"`
-	// Notes are the sections with other labels, as they were written.
+	// Notes are the sections with other labels, verbatim.
 	Notes string `json:"notes,omitempty"`
-	// Draft marks a task without acceptance criteria: a business analyst is to expand it.
+	// Draft reports whether the task has no acceptance criteria, so that a business analyst must expand it.
 	Draft bool `json:"draft,omitempty"`
-	// Line is where the task's heading stands.
+	// Line is the line of the heading.
 	Line int `json:"-"`
 }
 
-// Budget is what a task may cost; zero means no limit.
+// Budget limits the cost of a task. Zero means no limit.
 type Budget struct {
 	Tokens     int64         `json:"tokens,omitempty"`
 	CostMicros int64         `json:"cost_micros,omitempty"` // millionths of a dollar
 	Time       time.Duration `json:"time_ns,omitempty"`
 }
 
-// Options are the choices of whoever reads a plan.
+// Options configure Parse.
 type Options struct {
-	// Drafts allows tasks without acceptance criteria, since a business analyst is there to expand them. Zero: such a
-	// task is a fault.
+	// Drafts allows tasks without acceptance criteria, for runs with a business analyst who expands them. False means that such a
+	// task is an error.
 	Drafts bool
 }
 
-// Fault is one thing that is wrong with a plan.
+// Fault is one error in a plan.
 type Fault struct {
 	Line int    `json:"line"`
 	Text string `json:"text"`
 	Hint string `json:"hint"` // what to write instead
 }
 
-// Error is all that is wrong with a plan, in the order of the lines.
+// Error lists all errors in a plan, in the order of the lines.
 type Error struct {
 	File   string
 	Faults []Fault
 }
 
-// Error has one fault a line, as "file:line: text".
+// Error returns one fault per line, as "file:line: text".
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i := range e.Faults {
@@ -121,13 +119,13 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Describe is the i-th fault with its place, on one line.
+// Describe returns fault i with its position, on one line.
 func (e *Error) Describe(i int) string {
 	return fmt.Sprintf("%s:%d: %s", text.Printable(e.File), e.Faults[i].Line, e.Faults[i].Text)
 }
 
-// Parse reads the plan in the text of the file with the given name, which is only for messages. Options may be nil.
-// All that is wrong is in the *Error, which is inside a *signalbox.Error with the code for wrong usage.
+// Parse parses a plan. The name of the file is only for messages and for Plan.Name. Nil options mean the zero value. The error is
+// a *signalbox.Error with CodeUsage that contains an *Error with all faults.
 func Parse(name string, source []byte, opts *Options) (*Plan, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -139,19 +137,19 @@ func Parse(name string, source []byte, opts *Options) (*Plan, error) {
 	slices.SortStableFunc(faults, func(a, b Fault) int { return a.Line - b.Line })
 	hint := faults[0].Hint
 	if len(faults) > 1 {
-		hint = fmt.Sprintf("correct the %d faults; signalbox plan check says what to write for each", len(faults))
+		hint = fmt.Sprintf("correct the %d faults; signalbox plan check shows a hint for each", len(faults))
 	}
 	return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: &Error{File: name, Faults: faults}, Hint: hint}
 }
 
 func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
-	if fault := unreadable(source); fault != nil {
+	if fault := checkText(source); fault != nil {
 		return nil, []Fault{*fault}
 	}
 	source = bytes.TrimPrefix(source, []byte("\ufeff"))
 	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
 	source = bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
-	source = bytes.ReplaceAll(source, []byte{0}, []byte("\ufffd")) // as CommonMark asks
+	source = bytes.ReplaceAll(source, []byte{0}, []byte("\ufffd")) // as CommonMark requires
 	md := newMarkdown()
 	out := readOutline(md, source)
 	plan := &Plan{Name: out.name}
@@ -160,9 +158,9 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	}
 	faults := out.faults
 	graph := graphCheck{}
-	for _, sketch := range out.tasks {
-		r := taskReader{md: md, task: Task{ID: sketch.id, Title: sketch.title, Phase: sketch.phase, Line: sketch.line}}
-		r.read(sketch.sections, opts)
+	for _, raw := range out.tasks {
+		r := taskReader{md: md, task: Task{ID: raw.id, Title: raw.title, Phase: raw.phase, Line: raw.line}}
+		r.read(raw.sections, opts)
 		faults = append(faults, r.faults...)
 		plan.Tasks = append(plan.Tasks, r.task)
 		graph.blockers = append(graph.blockers, r.blockers)
@@ -170,19 +168,19 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	graph.tasks = plan.Tasks
 	switch {
 	case len(plan.Tasks) == 0 && len(faults) == 0:
-		faults = append(faults, Fault{1, "there is no task in the plan", `begin each task with a heading such as "#### Task T1: title"`})
+		faults = append(faults, Fault{1, "the plan has no task", `begin each task with a heading such as "#### Task T1: title"`})
 	case len(plan.Tasks) > MaxTasks:
 		return nil, []Fault{{plan.Tasks[MaxTasks].Line, fmt.Sprintf("there are more than %d tasks", MaxTasks),
-			"divide the plan into several files"}}
+			"split the plan into several files"}}
 	}
 	return plan, append(faults, graph.faults()...)
 }
 
-// unreadable is the fault of a text that is not even looked into.
-func unreadable(text []byte) *Fault {
+// checkText reports a text that must not be parsed.
+func checkText(text []byte) *Fault {
 	if len(text) > MaxBytes {
 		return &Fault{1, fmt.Sprintf("the plan has more than %d bytes", MaxBytes),
-			"check that this is the file you meant, or divide the plan into several files"}
+			"check that this is the right file, or split the plan into several files"}
 	}
 	line, definitions := 1, 0
 	for rest := text; len(rest) > 0; line++ {
@@ -194,15 +192,15 @@ func unreadable(text []byte) *Fault {
 			return &Fault{line, "the line is not valid UTF-8", "save the file as UTF-8"}
 		}
 		if len(rest[:end])-len(bytes.TrimLeft(rest[:end], " \t>+*-.)0123456789")) > maxMarkers {
-			return &Fault{line, fmt.Sprintf("the line begins with more than %d marks of lists, quotes or rules", maxMarkers),
-				"check that this is the file you meant"}
+			return &Fault{line, fmt.Sprintf("the line begins with more than %d list or quote marks", maxMarkers),
+				"check that this is the right file"}
 		}
 		if start := bytes.TrimLeft(rest[:end], " \t>"); len(start) > 0 && start[0] == '[' && bytes.Contains(start, []byte("]:")) {
 			definitions++
 		}
 		if definitions > maxDefinitions {
 			return &Fault{line, fmt.Sprintf("there are more than %d definitions of links", maxDefinitions),
-				"check that this is the file you meant, or divide the plan into several files"}
+				"check that this is the right file, or split the plan into several files"}
 		}
 		rest = rest[end:]
 	}

@@ -19,8 +19,8 @@ func mustParse(t *testing.T, text string) *Plan {
 	return plan
 }
 
-// Each test is one way to write a task, and what is read.
-func TestTaskIsReadHoweverItIsWritten(t *testing.T) {
+// TestTaskForms has the ways to write a task.
+func TestTaskForms(t *testing.T) {
 	head := "### Phase 1: Foundations\n\n#### Task A: first\n\n"
 	others := "\n#### Task T1: one\n#### Task T2: two\n"
 	for _, test := range []struct {
@@ -73,7 +73,7 @@ func TestTaskIsReadHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-func TestHeadingsOfOtherLevels(t *testing.T) {
+func TestHeadingLevels(t *testing.T) {
 	want := &Plan{Name: "My plan & more", Tasks: []Task{
 		{ID: "1.1", Title: "Use a:b *now*", Phase: "1", Work: "Do.", Line: 4, Draft: true},
 		{ID: "1.2", Title: "<b>x</b>", Phase: "II: Next", Work: "#### Details\nMore.", Line: 8, Draft: true},
@@ -85,12 +85,12 @@ func TestHeadingsOfOtherLevels(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	faults := faultsOf(t, text+"\nTask 3: t\n---\n", &Options{Drafts: true})
-	if len(faults) != 1 || faults[0].Text != "the task's heading has level 2, that of the first task on line 4 has level 3" {
+	if len(faults) != 1 || faults[0].Text != "the heading of the task has level 2, but the first task on line 4 has level 3" {
 		t.Errorf("%+v", faults)
 	}
 }
 
-func TestNameIsTheFirstHeadingElseTheFile(t *testing.T) {
+func TestPlanName(t *testing.T) {
 	for text, want := range map[string]string{
 		"### Sub\n## Name\n# Other\n#### Task A: a\n": "Name",
 		"## Phase 1: x\n### Task A: a\n":              "plan.md",

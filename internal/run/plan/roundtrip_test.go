@@ -19,7 +19,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// genPlan draws plans; their texts are Markdown that must come back as it is.
+// genPlan draws plans whose texts are Markdown.
 func genPlan(t *rapid.T) *Plan {
 	word := rapid.StringMatching(`[a-zA-Zäß日][a-z0-9]{0,5}`).Filter(func(s string) bool { return !isNone(s) })
 	sentence := rapid.Custom(func(t *rapid.T) string {
@@ -73,7 +73,7 @@ func escapeTitle(s string) string {
 	return b.String()
 }
 
-// render writes a plan in one of the two styles: paragraphs, or a list of labels.
+// render formats a plan with labels in paragraphs, or in a list.
 func render(p *Plan, list bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", escapeTitle(p.Name))
@@ -123,7 +123,8 @@ func render(p *Plan, list bool) string {
 	return b.String()
 }
 
-func TestParseGivesBackWhatWasWritten(t *testing.T) {
+// TestRoundTrip checks that parsing a formatted plan gives the same plan.
+func TestRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		want := genPlan(t)
 		text := render(want, rapid.Bool().Draw(t, "list"))
@@ -168,7 +169,7 @@ func FuzzParse(f *testing.F) {
 		plan, err := Parse("plan.md", source, opts)
 		again, errAgain := Parse("plan.md", source, opts)
 		if diff := cmp.Diff(plan, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(errAgain) {
-			t.Fatalf("parsed twice, it differs: %s\n%v\n%v", diff, err, errAgain)
+			t.Fatalf("parsing twice gives different results: %s\n%v\n%v", diff, err, errAgain)
 		}
 		lines := 1 + bytes.Count(source, []byte("\n")) + bytes.Count(source, []byte("\r"))
 		if wrong := (*Error)(nil); errors.As(err, &wrong) {

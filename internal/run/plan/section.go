@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// taskReader understands the sections of one task.
+// taskReader parses the sections of one task.
 type taskReader struct {
 	md       markdown
 	task     Task
@@ -43,7 +43,7 @@ func (r *taskReader) read(sections []section, opts Options) {
 					"the label %s ends the acceptance criteria, but a task list follows", quote(s.written))
 			}
 		case first > 0:
-			r.fault(s.line, "write one section", "the label %s is there twice, first on line %d", quote(s.written), first)
+			r.fault(s.line, "merge the sections", "the label %s is used twice, first on line %d", quote(s.written), first)
 		default:
 			seen[s.known] = s.line
 			r.section(s)
@@ -63,7 +63,7 @@ func (r *taskReader) read(sections []section, opts Options) {
 	}
 }
 
-// checkID leaves alone an id that is empty, since the heading has been refused already.
+// checkID reports an id that is not valid or reserved. An empty id has been reported with the heading.
 func (r *taskReader) checkID() {
 	id := r.task.ID
 	if id == "" {
@@ -75,10 +75,10 @@ func (r *taskReader) checkID() {
 	}
 	if kind, number, ok := strings.Cut(id, "-"); ok && len(kind) == 1 && strings.ContainsAny(kind, "RXQBrxqb") &&
 		number != "" && strings.Trim(number, "0123456789") == "" {
-		r.fault(r.task.Line, "choose another id, such as T"+number, "the id %s is one that signalbox gives itself", quote(id))
+		r.fault(r.task.Line, "choose another id, such as T"+number, "the id %s is reserved for signalbox", quote(id))
 	}
 	if isNone(id) {
-		r.fault(r.task.Line, "choose another id, such as T1", "the id %s means in Blocked By that there is no blocker", quote(id))
+		r.fault(r.task.Line, "choose another id, such as T1", "the id %s is reserved: in Blocked By it means no blocker", quote(id))
 	}
 }
 
@@ -86,7 +86,7 @@ func isNone(s string) bool { return strings.EqualFold(strings.TrimSuffix(s, ".")
 
 func (r *taskReader) section(s section) {
 	if s.fault != nil {
-		return // refused already
+		return // reported already
 	}
 	t := &r.task
 	switch s.known {
@@ -117,13 +117,13 @@ func (r *taskReader) section(s section) {
 	case labelPriority:
 		n, ok := parsePriority(s.text)
 		if !ok {
-			r.fault(s.line, "write high, medium, low, or a whole number from -1000 to 1000", "%s is no priority", quote(s.text))
+			r.fault(s.line, "write high, medium, low, or a whole number from -1000 to 1000", "%s is not a priority", quote(s.text))
 		}
 		t.Priority = n
 	case labelBudget:
 		b, ok := parseBudget(s.text)
 		if !ok {
-			r.fault(s.line, `write amounts such as "200000 tokens, $5, 30m", each at most once`, "%s is no budget", quote(s.text))
+			r.fault(s.line, `write amounts such as "200000 tokens, $5, 30m", each at most once`, "%s is not a budget", quote(s.text))
 		}
 		t.Budget = b
 	}
@@ -138,8 +138,8 @@ func unique(list []string) []string {
 	})
 }
 
-// pieces are the entries of a section that is a list of names, nil if it says none. Empty ones are faults, since
-// nobody can tell whether something was forgotten.
+// pieces returns the entries of a section that is a list of names, or nil for "none". An empty section is a fault, because
+// something may have been forgotten.
 func (r *taskReader) pieces(s section, what string) []piece {
 	var found []piece
 	for _, v := range r.md.values(s) {
@@ -160,7 +160,7 @@ func (r *taskReader) pieces(s section, what string) []piece {
 }
 
 func (r *taskReader) readBlockers(s section) {
-	const form = "write ids with commas between them, such as T1, T2, or none"
+	const form = "write ids separated by commas, such as T1, T2, or none"
 	seen := map[string]bool{}
 	for _, p := range r.pieces(s, "an id such as T1") {
 		id := p.text()
@@ -169,9 +169,9 @@ func (r *taskReader) readBlockers(s section) {
 		}
 		switch err := signalbox.CheckID(id); {
 		case isNone(id):
-			r.fault(p.line, form, "Blocked By has ids and none")
+			r.fault(p.line, form, "Blocked By has both ids and none")
 		case err != nil:
-			r.fault(p.line, form, "%s is no id of a task", quote(id))
+			r.fault(p.line, form, "%s is not the id of a task", quote(id))
 		case !seen[id]:
 			seen[id] = true
 			r.task.BlockedBy = append(r.task.BlockedBy, id)
@@ -186,7 +186,7 @@ func (r *taskReader) readFiles(s section) {
 		clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 		switch {
 		case !p.marked() && strings.ContainsAny(name, " \t"):
-			r.fault(p.line, "write the path alone, in backquotes if it has spaces", "%s is no path", quote(name))
+			r.fault(p.line, "write the path alone, in backquotes if it has spaces", "%s is not a path", quote(name))
 		case path.IsAbs(clean), clean == "..", strings.HasPrefix(clean, "../"), len(clean) > 1 && clean[1] == ':':
 			r.fault(p.line, "write the path from the top of the workspace, such as cmd/main.go", "the target file %s is outside the workspace", quote(name))
 		default:
@@ -196,7 +196,7 @@ func (r *taskReader) readFiles(s section) {
 	r.task.Files = unique(r.task.Files)
 }
 
-// readReading takes list items and lines as they are, but splits a line that is only paths with commas between them.
+// readReading takes list items and lines verbatim, but splits a line that consists of paths separated by commas.
 func (r *taskReader) readReading(s section) []string {
 	var list []string
 	for _, v := range r.md.values(s) {

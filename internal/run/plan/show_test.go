@@ -16,9 +16,9 @@ import (
 	"signalbox/internal/text"
 )
 
-var update = flag.Bool("update", false, "write the golden texts and pictures anew")
+var update = flag.Bool("update", false, "update the golden texts and pictures")
 
-// checkShown checks that what is shown steers no terminal, and that the picture is XML with nothing but its own elements.
+// checkShown checks that Text is safe for a terminal, and that SVG is XML with only the expected elements.
 func checkShown(t *testing.T, p *Plan) {
 	t.Helper()
 	for line := range strings.Lines(p.Text()) {
@@ -81,19 +81,19 @@ func compare(t *testing.T, file string, got []byte) {
 	}
 	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got); go test -update writes it anew\n%s", file, diff)
+		t.Errorf("%s (-want +got); go test -update updates it\n%s", file, diff)
 	}
 }
 
-// Boxes stand apart, and lines run from left to right.
-func TestLayoutHasRoom(t *testing.T) {
+// TestLayout checks that boxes do not overlap, and that lines run from left to right.
+func TestLayout(t *testing.T) {
 	p := graphPlan("A B C:A D:A,B E:C,D,A F:B G:F,E,A,C H:A I:H,B,C")
 	l := newLayout(p.network())
 	for _, layer := range l.layers {
 		for i, at := range layer[1:] {
 			above, c := l.cells[layer[i]], l.cells[at]
 			if c.y < above.y+above.height+boxGap {
-				t.Errorf("cell %d at %v is too near to cell %d at %v", at, c.y, layer[i], above.y)
+				t.Errorf("cell %d at %v is too close to cell %d at %v", at, c.y, layer[i], above.y)
 			}
 		}
 	}
@@ -111,8 +111,7 @@ func TestLayoutHasRoom(t *testing.T) {
 	}
 }
 
-// A plan as big as anybody may write it is read and shown completely; work that grew with the square of the tasks
-// would make this test the slowest by far.
+// TestManyTasks parses and draws a large plan. An algorithm with quadratic time would make it very slow.
 func TestManyTasks(t *testing.T) {
 	const n = 4000
 	var b strings.Builder

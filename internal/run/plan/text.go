@@ -8,13 +8,13 @@ import (
 	"signalbox/internal/text"
 )
 
-// How wide the columns of titles and of blockers may get; what is longer pushes what follows it.
+// The maximum widths of the columns of titles and blockers. Longer texts push the rest of the line to the right.
 const (
 	maxTitle = 44
 	maxWaits = 20
 )
 
-// Summary says in a few words how big the plan is and how much of it can be done at once.
+// Summary describes the size of the plan and how much of it can run in parallel.
 func (p *Plan) Summary() string {
 	phases := ""
 	if n := len(p.Phases()); n > 0 {
@@ -24,7 +24,7 @@ func (p *Plan) Summary() string {
 		text.Count(len(p.Tasks), "task"), phases, len(p.Startable()), len(p.LongestChain()))
 }
 
-// Text is the graph for a terminal: the tasks of each phase with what they wait for and what they unblock.
+// Text returns the graph for a terminal: the tasks of each phase with the tasks that they wait for and unblock.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n", text.Printable(p.Name), p.Summary())
@@ -63,7 +63,7 @@ func (p *Plan) Text() string {
 	return b.String()
 }
 
-// maxJoined is how many ids a line lists; the tasks above have the others.
+// maxJoined is how many ids a line lists. The list of tasks has the others.
 const maxJoined = 30
 
 func joinSome(ids []string, separator string) string {
@@ -74,7 +74,7 @@ func joinSome(ids []string, separator string) string {
 	return text.Printable(strings.Join(ids, separator)) + more
 }
 
-// title is a task's title with what is unusual about it.
+// title returns the title of a task with its priority and whether it is a draft.
 func title(t Task) string {
 	s := text.Printable(t.Title)
 	switch {
@@ -89,7 +89,7 @@ func title(t Task) string {
 	return s
 }
 
-// waits is what a task waits for.
+// waits lists the tasks that a task waits for.
 func (p *Plan) waits(tasks []int) string {
 	if len(tasks) == 0 {
 		return ""

@@ -7,15 +7,15 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 )
 
-// value is one entry of a section: a list item, or a block of its own.
+// value is one entry of a section: a list item or a block.
 type value struct {
 	text   string
 	line   int
 	item   bool
-	pieces []piece // what the commas and line ends divide, if the entry is plain inline text
+	pieces []piece // parts between commas and line ends, if the entry is inline text
 }
 
-// values reads a section's text as Markdown of its own, so that it makes no difference where its label stood.
+// values parses the text of a section as a separate document, so that the position of its label makes no difference.
 func (m markdown) values(s section) []value {
 	d := m.read([]byte(s.text))
 	var found []value
@@ -57,7 +57,7 @@ func (d *document) block(n ast.Node, end int) value {
 func (d *document) item(n ast.Node, end int) value {
 	v := value{line: d.line(n.Pos()), item: true}
 	raw := string(d.source[n.Pos():max(n.Pos(), end)])
-	raw = strings.TrimLeft(raw, "0123456789")[1:] // the list's mark
+	raw = strings.TrimLeft(raw, "0123456789")[1:] // the list marker
 	block := n.FirstChild()
 	if block != nil && block.FirstChild() != nil && block.FirstChild().Kind() == extast.KindTaskCheckBox {
 		raw = strings.TrimLeft(raw, " \t")[len("[ ]"):]
@@ -71,16 +71,16 @@ func (d *document) item(n ast.Node, end int) value {
 
 // piece is a part of inline text, between commas or line ends.
 type piece struct {
-	source string // as it was written
+	source string // verbatim
 	line   int
-	sole   ast.Node // the code, link or address that the piece consists of, if it does
+	sole   ast.Node // the code span, link or address that is the whole piece, or nil
 	doc    *document
 }
 
-// marked tells whether the piece is marked off as one, by backquotes or as a link, so that it may have spaces.
+// marked reports whether the piece is in backquotes or a link, so that it may contain spaces.
 func (p piece) marked() bool { return p.sole != nil }
 
-// name is what the piece points to: a link's destination, a code's text.
+// name returns the destination of a link, or the text of any other piece.
 func (p piece) name() string {
 	if link, ok := p.sole.(*ast.Link); ok {
 		return string(link.Destination)
@@ -88,7 +88,7 @@ func (p piece) name() string {
 	return p.text()
 }
 
-// text is what a reader sees. Other markup stays, since names may look like it: __init__.py.
+// text returns the visible text. Other markup is kept, because names may look like markup: __init__.py.
 func (p piece) text() string {
 	if p.sole != nil {
 		return p.doc.plain(p.sole)
@@ -114,13 +114,13 @@ func (d *document) pieces(block ast.Node) []piece {
 	return c.found
 }
 
-// cutter cuts inline text into pieces.
+// cutter splits inline text into pieces.
 type cutter struct {
 	*document
 	found []piece
 	start int        // of the current piece
-	nodes []ast.Node // of the current piece, without texts
-	words bool       // whether it has other text
+	nodes []ast.Node // of the current piece, except text
+	words bool       // the current piece has text besides nodes
 }
 
 func (c *cutter) cut(end, next int) {
@@ -135,7 +135,7 @@ func (c *cutter) cut(end, next int) {
 	c.start, c.nodes, c.words = next, nil, false
 }
 
-// walk goes through siblings. It looks into emphasis, which may be an accident of two names: _a.py, b_.py.
+// walk visits siblings. It descends into emphasis, which may come from two names by accident: _a.py, b_.py.
 func (c *cutter) walk(n ast.Node) {
 	for ; n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
@@ -160,7 +160,7 @@ func (c *cutter) walk(n ast.Node) {
 	}
 }
 
-// hasCheckbox tells whether a text has a task list.
+// hasCheckbox reports whether a text contains a task list.
 func (m markdown) hasCheckbox(text string) bool {
 	found := false
 	_ = ast.Walk(m.read([]byte(text)).root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
