@@ -10,19 +10,20 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/text"
 )
 
 type backupCommand struct {
 	boxFlag
-	File  string `arg:"" help:"The file to write; - is standard output."`
-	Force bool   `help:"Replace a file that is there."`
+	File  string `arg:"" help:"The file to write; - means standard output."`
+	Force bool   `help:"Overwrite an existing file."`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (backupCommand) Help() string {
-	return `Writes a copy of the whole box to one file, while others go on writing to it: all events up to now, the blobs that they name, the last checkpoint, the public key, signalbox.yaml and the prompts beside it. The file is a tar file, compressed if its name ends in .gz or .tgz; docs/backup.md says what is in it. It is there whole or not at all.
+	return `Writes a copy of the whole box to one file: all events up to now, the blobs that they refer to, the last checkpoint, the public key, signalbox.yaml and the prompts next to it. The box can be in use. The file is a tar file, compressed if its name ends in .gz or .tgz; docs/backup.md describes its contents. It is either complete or not written at all.
 
-The private key is NOT in it. A restored box cannot sign without the key, so keep a copy of it elsewhere; the command says where it is. What is redacted later stays in the backups made before: treat them like the box itself.
+The private key is NOT in the backup. A restored box cannot sign without it, so keep a copy of the key elsewhere; the command prints where it is. Blobs that you redact later stay in earlier backups: protect backups like the box itself.
 
 Examples:
 
@@ -31,7 +32,7 @@ Examples:
     signalbox backup - | ssh backup@example.org 'cat > project.tar'`
 }
 
-// backedUp is the answer for programs.
+// backedUp is the JSON answer.
 type backedUp struct {
 	File   string         `json:"file"`
 	Box    string         `json:"box"`
@@ -48,7 +49,7 @@ func (c *backupCommand) Run(p *program) error {
 	if err := c.check(p); err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted() // nothing half-written is left
+	ctx, stop := untilInterrupted() // so that an incomplete file is removed
 	defer stop()
 	return opening(ctx, p, c.boxFlag, box.OpenLedger, func(l *box.Ledger) error {
 		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
@@ -58,7 +59,7 @@ func (c *backupCommand) Run(p *program) error {
 		)
 		if c.File == "-" {
 			done, err = l.Backup(ctx, p.out, opts)
-			err = untaken(cmp.Or(err, p.out.Flush()))
+			err = incompleteRead(cmp.Or(err, p.out.Flush()))
 		} else {
 			done, err = l.BackupTo(ctx, c.File, opts)
 		}
@@ -73,19 +74,19 @@ func (c *backupCommand) check(p *program) error {
 	switch {
 	case c.File == "":
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
-			Hint: "name a file, or give - to write to standard output"}
+			Hint: "name a file, or use - to write to standard output"}
 	case c.File == "-" && c.JSON:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("with - the backup itself is on standard output, so --json has no place there"),
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--json cannot be combined with -, because the backup is on standard output"),
 			Hint: "name a file, or leave --json out"}
 	case c.File == "-" && isTerminal(p.stdout):
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a backup is not for a terminal"),
-			Hint: "name a file, or send standard output to another program"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a backup cannot be written to a terminal"),
+			Hint: "name a file, or pipe standard output to another program"}
 	}
 	return nil
 }
 
 func (c *backupCommand) print(p *program, done box.BackupResult) error {
-	what := fmt.Sprintf("%s, %s, %s, head %s", events(done.Events), blobs(done.Blobs), bytesOf(done.Bytes), done.Head)
+	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), bytesOf(done.Bytes), done.Head)
 	var err error
 	switch {
 	case c.JSON:
@@ -99,7 +100,7 @@ func (c *backupCommand) print(p *program, done box.BackupResult) error {
 		return err
 	}
 	for _, digest := range done.Missing {
-		p.warnf("an event names blob %s, nobody redacted it, and the box does not have it", digest)
+		p.warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
 	}
 	for _, file := range done.Skipped {
 		p.warnf("not in the backup: %s", file)
@@ -110,32 +111,25 @@ func (c *backupCommand) print(p *program, done box.BackupResult) error {
 	return nil
 }
 
-// untaken makes an error of a reader that went away: unlike who reads a list, nobody has enough of a backup before its end.
-func untaken(err error) error {
+// incompleteRead returns an error if the reader of standard output closed the pipe. Other commands succeed then, but a part of a backup is
+// useless.
+func incompleteRead(err error) error {
 	if !errors.Is(err, errReaderWentAway) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended before it had all of it"),
-		Hint: "what it got cannot be restored; look at what it said, and run the command again"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended too early"),
+		Hint: "an incomplete backup cannot be restored; find out why the program ended, and run the command again"}
 }
 
-// orInterrupted says so if it is why something ended.
+// orInterrupted replaces an error that an interrupt caused.
 func orInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "nothing was left behind; run the command again"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
 }
 
-// blobs is a number of blobs in words.
-func blobs(n int) string {
-	if n == 1 {
-		return "1 blob"
-	}
-	return fmt.Sprintf("%d blobs", n)
-}
-
-// bytesOf is a size in words.
+// bytesOf formats a size.
 func bytesOf(n int64) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d bytes", n)
@@ -148,19 +142,19 @@ func bytesOf(n int64) string {
 }
 
 type restoreCommand struct {
-	File   string `arg:"" help:"A file that signalbox backup made; - is standard input."`
-	Dir    string `arg:"" optional:"" default:"." help:"The folder to make the box in; none is this one."`
-	Key    given  `placeholder:"KEY" help:"The public key that was kept elsewhere, or a file that has it: the backup must be signed with it."`
-	Forget bool   `help:"Let the signer on this host forget what it signed after the backup was made."`
+	File   string `arg:"" help:"The backup; - means standard input."`
+	Dir    string `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Key    given  `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
+	Forget bool   `help:"Discard what this host signed after the backup was made."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (restoreCommand) Help() string {
-	return `Makes the folder .signalbox from a backup. Everything is checked before the box is there: the hash of every event and its link to the one before, that no event is one that signalbox would not have written, the checkpoint's root and signature, and the digest of every blob. If anything is wrong the first thing is named, nothing is left behind, and the exit status is 5. A backup proves itself only against a key that was not in it: name the one you keep elsewhere with --key.
+	return `Creates the folder .signalbox from a backup. Everything is checked first: the hash of every event and its link to the previous one, that every event is one that signalbox would have written, the root and signature of the checkpoint, and the digest of every blob. If a check fails, the command reports the first fault, writes nothing, and the exit status is 5. To be sure that a backup is genuine, check it against a key that you keep elsewhere: use --key.
 
-The restored box is the same box: it has the same id, and its next event continues the last. The private key is not in a backup. If it is on this host the box signs; else put it where the command says, or name it in SIGNALBOX_KEY. Do not go on with the original beside the restored box: both would continue the same history, each in its own way.
+The restored box is the same box: it has the same id, and its next event follows the last one. The private key is not in a backup. If the key is on this host, the box can sign. Otherwise put the key where the command says, or set SIGNALBOX_KEY. Do not keep using the original box: the two histories would diverge.
 
-If this host signed more than the backup has, the backup is refused: those events would be lost. With --forget the box goes on without them. What was signed is kept, under another name, and no longer agrees with the box.
+If this host signed events that are not in the backup, the backup is refused, because those events would be lost. With --forget it is restored without them. The newer signatures are kept under another name, but no longer match the box.
 
 Examples:
 
@@ -169,14 +163,14 @@ Examples:
     ssh backup@example.org 'cat project.tar' | signalbox restore -`
 }
 
-// restoredBox is the answer for programs.
+// restoredBox is the JSON answer.
 type restoredBox struct {
 	Dir    string         `json:"box"`
 	ID     string         `json:"id"`
 	Events uint64         `json:"events"`
 	Blobs  int            `json:"blobs"`
 	Head   signalbox.Hash `json:"head"`
-	// Signed is how many of the events are signed.
+	// Signed is the number of signed events.
 	Signed  uint64 `json:"signed"`
 	KeyHere bool   `json:"key_here"`
 }
@@ -210,29 +204,29 @@ func (c *restoreCommand) print(p *program, done *box.RestoreResult) error {
 	if c.JSON {
 		err = p.printJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")
 	} else {
-		_, err = fmt.Fprintf(p.out, "restored %s to %s: %s, %s, head %s\n", done.Box, printable(done.Dir), events(done.Events), blobs(done.Blobs), done.Head)
+		_, err = fmt.Fprintf(p.out, "restored %s to %s: %s, %s, head %s\n", done.Box, printable(done.Dir), eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case done.Signed == 0:
-		p.warnf("the backup has no checkpoint, so nothing shows that it is what it was")
+		p.warnf("the backup has no checkpoint, so it cannot be shown to be unchanged")
 	case c.Key == "" && !done.KeyHere:
-		p.warnf("the backup was checked against the public key in it; compare that with one kept elsewhere: signalbox ledger key")
+		p.warnf("the backup was checked only against its own public key; compare the output of signalbox ledger key with a copy that you keep elsewhere")
 	}
 	for _, digest := range done.Missing {
-		p.warnf("the box did not have blob %s when it was backed up", digest)
+		p.warnf("blob %s was missing from the box when it was backed up", digest)
 	}
 	if done.Config != nil {
-		p.warnf("the configuration needs mending: %v", done.Config)
+		p.warnf("the configuration has a fault: %v", done.Config)
 	}
 	if !done.KeyHere {
-		p.notef("the private key is not on this host, so the box does not sign: put it into %s, or name it in %s", done.KeyFile, keyVariable)
+		p.notef("the private key is not on this host, so the box cannot sign: put the key into %s, or set %s", done.KeyFile, keyVariable)
 	}
 	if done.Forgotten != "" {
 		p.notef("what this host signed after the backup is kept in %s", done.Forgotten)
 	}
-	p.notef("do not go on with the original box beside this one: the two histories would fork")
+	p.notef("do not keep using the original box: the two histories would diverge")
 	return nil
 }

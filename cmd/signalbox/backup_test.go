@@ -7,13 +7,13 @@ import (
 )
 
 // A pipeline whose other end fails must not look like a backup that was made.
-func TestBackupThatNobodyTakes(t *testing.T) {
+func TestBackupWithoutAReader(t *testing.T) {
 	b := newTestBox(t)
 	p, _, stderr := b.program("backup", "-")
 	reader, writer := io.Pipe()
 	reader.Close()
 	p.stdout = writer
-	if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "ended before it had all of it") {
+	if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "ended too early") {
 		t.Errorf("status %d, stderr %s", status, stderr)
 	}
 }

@@ -10,12 +10,12 @@ import (
 )
 
 type blobCommands struct {
-	Get    blobGetCommand    `cmd:"" help:"Write the bytes of a blob."`
-	Redact blobRedactCommand `cmd:"" help:"Destroy the bytes of a blob, and record it."`
+	Get    blobGetCommand    `cmd:"" help:"Write a blob to standard output."`
+	Redact blobRedactCommand `cmd:"" help:"Destroy the content of a blob."`
 }
 
 func (blobCommands) Help() string {
-	return `What agents wrote is kept in blobs, which the ledger names by digest. A blob can be destroyed without touching the ledger: it still verifies.
+	return `The output of agents is stored in blobs, to which the ledger refers by digest. You can destroy the content of a blob, and the ledger still verifies.
 
 Examples:
 
@@ -29,7 +29,7 @@ type blobGetCommand struct {
 }
 
 func (blobGetCommand) Help() string {
-	return `Writes the bytes of a blob to standard output as they are, after checking that they have this digest. What agents wrote may hold anything: look at it with less, not with cat.
+	return `Writes a blob to standard output, unchanged, after checking its digest. The output of agents can contain anything, also control characters: view it with less, not with cat.
 
 Examples:
 
@@ -52,19 +52,19 @@ type blobRedactCommand struct {
 	boxFlag
 	answerFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
-	Reason string         `required:"" placeholder:"TEXT" help:"Why, for those who read the ledger later."`
-	Actor  given          `placeholder:"A" help:"Who does it; else SIGNALBOX_ACTOR, else your user name."`
+	Reason string         `required:"" placeholder:"TEXT" help:"The reason, recorded on the ledger."`
+	Actor  given          `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (blobRedactCommand) Help() string {
-	return `Destroys the bytes of a blob for good and records that, when, by whom and why. The ledger still verifies. Doing it again changes nothing, and finishes what was interrupted.
+	return `Destroys the content of a blob permanently, and records when, who and why. The ledger still verifies. You can safely repeat the command, also to finish one that was interrupted.
 
 Examples:
 
     signalbox blob redact 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae --reason 'contains a password'`
 }
 
-// redacted is the answer: the event that records it.
+// redacted is the answer, with the event that records the redaction.
 type redacted struct {
 	Blob signalbox.Hash `json:"blob"`
 	Seq  uint64         `json:"seq"`

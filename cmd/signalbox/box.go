@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// Environment variables that commands about a box look at.
+// Environment variables of commands that use a box.
 const (
 	boxVariable     = "SIGNALBOX_BOX"
 	keyVariable     = "SIGNALBOX_KEY"
@@ -26,16 +26,16 @@ const (
 	sessionVariable = "SIGNALBOX_SESSION"
 )
 
-// boxFlag is the flag of every command about a box.
+// boxFlag is the flag of every command that uses a box.
 type boxFlag struct {
-	Box given `name:"box" placeholder:"DIR" help:"The box; else SIGNALBOX_BOX, else .signalbox here or in the nearest parent."`
+	Box given `name:"box" placeholder:"DIR" help:"The box. Default: SIGNALBOX_BOX, or else .signalbox in this folder or the nearest parent."`
 }
 
-// given is the value of a flag that is not empty if the flag is there. An empty one, as from an unset shell variable, would
-// otherwise mean another box or session than was meant.
+// given is the value of a flag that must not be empty. An empty value, as from an unset shell variable, would otherwise select another box
+// or session than the user meant.
 type given string
 
-// Decode is for kong.
+// Decode implements kong.MapperValue.
 func (g *given) Decode(ctx *kong.DecodeContext) error {
 	var value string
 	if err := ctx.Scan.PopValueInto("value", &value); err != nil {
@@ -48,7 +48,7 @@ func (g *given) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// answerFlag is the flag of commands that answer with one JSON object.
+// answerFlag is the flag of commands whose answer is one JSON object.
 type answerFlag struct {
 	JSON bool `name:"json" help:"Print the answer on one line."`
 }
@@ -68,7 +68,7 @@ func (p *program) boxOptions() *box.Options {
 	}
 }
 
-// warnings shows what packages log from level Warn on as warnings of the program.
+// warnings is a slog.Handler that prints records of level Warn and above as warnings.
 type warnings struct{ p *program }
 
 func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -94,7 +94,7 @@ func (p *program) findBox(f boxFlag) (string, error) {
 	return box.Find(".", named)
 }
 
-// withBox opens the box, does what is to be done, and signs what was written.
+// withBox opens the box, calls do, and signs what it wrote.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
 	return opening(ctx, p, f, box.Open, func(b *box.Box) error {
 		err := do(b)
@@ -105,19 +105,19 @@ func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) erro
 	})
 }
 
-// lookAtBox opens the box for commands that write nothing.
+// lookAtBox opens the box read-only.
 func (p *program) lookAtBox(f boxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
 	return opening(ctx, p, f, box.OpenReadOnly, func(b *box.Box) error { return look(ctx, b) })
 }
 
-// withLedger opens the record alone, which works also where it cannot be folded.
+// withLedger opens only the ledger, which also works if its events cannot be applied.
 func (p *program) withLedger(f boxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
 	return opening(ctx, p, f, box.OpenLedger, func(l *box.Ledger) error { return do(ctx, l) })
 }
 
-// opening finds the box, opens it, does what is to be done, and closes it.
+// opening finds the box, opens it, calls do, and closes it.
 func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
 	dir, err := p.findBox(f)
 	if err != nil {
@@ -131,37 +131,36 @@ func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(
 	return do(b)
 }
 
-// sign signs what a command wrote, if the key is on this host. The command is done whatever comes of it.
+// sign signs what a command wrote, if the key is on this host. A failure is only a warning, because the command has succeeded.
 func (p *program) sign(b *box.Box) {
-	// The answer does not wait for the places that the checkpoint is handed to. An error of it sticks.
+	// Publishing the checkpoint may take long, so print the answer first. run reports a write error.
 	p.out.Flush()
-	err := b.SignAndPublish(context.Background()) // also after an interrupt
+	err := b.SignAndPublish(context.Background()) // even after an interrupt
 	if err == nil || errors.Is(err, box.ErrNoKey) {
 		return
 	}
-	p.warnf("what was done is recorded, but: %v", err)
+	p.warnf("the change is recorded, but: %v", err)
 	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
 		p.say("hint", classed.Hint)
 	}
 }
 
-// signalPause is how long after an interrupt another one counts as the same: a terminal that closes, and programs such as
-// timeout, send several.
+// signalPause is how long after an interrupt further ones are ignored, because a closing terminal and programs such as timeout send several.
 const signalPause = time.Second
 
-// untilInterrupted returns a context that ends with the first interrupt. It is for commands that wait; others may
-// be killed at any time, and so may these by a further interrupt.
+// untilInterrupted returns a context that the first interrupt cancels. A later interrupt kills the program. It is for commands that wait or
+// clean up; others can be killed at any time.
 func untilInterrupted() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		signals = append(signals, syscall.SIGHUP) // the terminal was closed
+		signals = append(signals, syscall.SIGHUP) // the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalPause, stop) })
 	return ctx, stop
 }
 
-// actor is who gives a command: the flag, else SIGNALBOX_ACTOR, else the user's name as far as it can be an id.
+// actor returns who gives a command: the flag, or else SIGNALBOX_ACTOR, or else the user name if it is a valid id.
 func (p *program) actor(flag given) string {
 	if flag != "" {
 		return string(flag)
@@ -183,7 +182,7 @@ func (p *program) actor(flag given) string {
 	return "operator"
 }
 
-// session is the one that a command acts for. Inside an agent's process that is the agent's own and no other.
+// session returns the session that a command acts for. In an agent's process it must be the agent's own.
 func (p *program) session(flag given) (string, error) {
 	own := given(p.getenv(sessionVariable))
 	switch {
@@ -198,7 +197,7 @@ func (p *program) session(flag given) (string, error) {
 	return "", insideSession(string(own), "act for session '"+string(flag)+"'")
 }
 
-// operatorOnly refuses what an agent may not do. It is a guard-rail: docs/security.md says what it does not stop.
+// operatorOnly returns an error in an agent's process. It is a guard rail against accidents; docs/security.md explains what it does not stop.
 func (p *program) operatorOnly(what string) error {
 	if own := p.getenv(sessionVariable); own != "" {
 		return insideSession(own, what)
@@ -210,6 +209,6 @@ func insideSession(own, what string) error {
 	return &signalbox.Error{
 		Code: signalbox.CodeFailed,
 		Err:  fmt.Errorf("session '%s' may not %s", own, what),
-		Hint: sessionVariable + " is set, so this is an agent's process: it may renew, release and exit its own session; ask the operator for the rest",
+		Hint: sessionVariable + " is set, so this is an agent's process: it may only renew, release and exit its own session; ask your operator for anything else",
 	}
 }

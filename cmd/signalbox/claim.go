@@ -13,19 +13,19 @@ import (
 type workClaimCommand struct {
 	boxFlag
 	answerFlag
-	ID      string         `arg:"" optional:"" help:"The work item; none with --next."`
-	Next    bool           `help:"Claim what is next for the role."`
-	Wait    bool           `help:"With --next: wait until there is something."`
-	Role    signalbox.Role `required:"" help:"What you claim it as: business-analyst, developer, ci, critic or auditor."`
-	Session given          `placeholder:"S" help:"The session; one is made if none is given."`
-	Actor   given          `placeholder:"A" help:"Who it is; else SIGNALBOX_ACTOR, else your user name."`
-	TTL     time.Duration  `name:"ttl" help:"How long the lease lives, 1s to 24h; else what the configuration says, 15m."`
+	ID      string         `arg:"" optional:"" help:"The work item; leave it out with --next."`
+	Next    bool           `help:"Claim the next work item for the role."`
+	Wait    bool           `help:"With --next: wait until there is work."`
+	Role    signalbox.Role `required:"" help:"Your role: business-analyst, developer, ci, critic or auditor."`
+	Session given          `placeholder:"S" help:"The session. Default: a new one."`
+	Actor   given          `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	TTL     time.Duration  `name:"ttl" help:"The duration of the lease, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
 
 func (workClaimCommand) Help() string {
-	return `Takes the lease of a work item, and prints it: the epoch is the number to name when you renew, release or exit. One session at a time holds work; if another does, the exit status is 4. Which role may claim depends on the phase. A lease that is not renewed in time expires, and the work can be claimed again.
+	return `Takes the lease of a work item and prints it. You need the epoch to renew, release or exit. Only one session at a time holds a work item; if another session holds it, the exit status is 4. Which role may claim depends on the phase. A lease that is not renewed in time expires, and the work can be claimed again.
 
---next claims what is nearest to its end, and of that what was opened first. With nothing to claim the exit status is 3, or with --wait the command waits.
+--next claims the work item in the latest phase, and among those the one that was opened first. If there is none, the exit status is 3, unless --wait makes the command wait.
 
 Examples:
 
@@ -34,7 +34,7 @@ Examples:
     signalbox work claim --next --wait --role developer --json`
 }
 
-// claimed is the answer to claim and renew.
+// claimed is the answer of claim and renew.
 type claimed struct {
 	Work    string          `json:"work"`
 	Phase   signalbox.Phase `json:"phase"`
@@ -57,7 +57,7 @@ func (c *workClaimCommand) Run(p *program) error {
 		return err
 	}
 	if c.Next == (c.ID != "") || c.Wait && !c.Next {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("name one work item, or give --next, with --wait if you like"),
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("name one work item, or use --next, optionally with --wait"),
 			Hint: "see signalbox work claim --help"}
 	}
 	if c.Session == "" {
@@ -94,12 +94,12 @@ type workRenewCommand struct {
 	answerFlag
 	ID      string        `arg:"" help:"The work item."`
 	Session given         `placeholder:"S" help:"The session that holds it."`
-	Epoch   uint64        `required:"" placeholder:"E" help:"The lease's epoch."`
-	TTL     time.Duration `name:"ttl" help:"How long the lease lives from now on, 1s to 24h; else what the configuration says, 15m."`
+	Epoch   uint64        `required:"" placeholder:"E" help:"The epoch of the lease."`
+	TTL     time.Duration `name:"ttl" help:"The duration of the lease from now, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
 
 func (workRenewCommand) Help() string {
-	return `Extends the lease of a session that holds work. It never shortens it. If the lease is over the exit status is 4.
+	return `Extends the lease of a session that holds work. It never shortens a lease. If the lease has expired or ended, the exit status is 4.
 
 Examples:
 
@@ -128,14 +128,14 @@ type workReleaseCommand struct {
 	boxFlag
 	answerFlag
 	ID      string `arg:"" help:"The work item."`
-	Session given  `placeholder:"S" help:"The session that holds it and gives it back."`
-	Epoch   uint64 `placeholder:"E" help:"The lease's epoch; needed with --session."`
-	Reason  string `placeholder:"TEXT" help:"Why; needed to take a lease away from its holder."`
-	Actor   given  `placeholder:"A" help:"Who takes it away; else SIGNALBOX_ACTOR, else your user name."`
+	Session given  `placeholder:"S" help:"The session that holds the lease and returns it."`
+	Epoch   uint64 `placeholder:"E" help:"The epoch of the lease; required with --session."`
+	Reason  string `placeholder:"TEXT" help:"The reason; required to revoke a lease."`
+	Actor   given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workReleaseCommand) Help() string {
-	return `Ends a lease without moving the work, which can then be claimed again in the same phase. A holder names its session and epoch; an operator who takes the lease away names no session, and a reason; with --epoch it takes away that lease and no later one.
+	return `Ends a lease without moving the work, which can then be claimed again in the same phase. The holder of the lease gives --session and --epoch. An operator who revokes a lease gives --reason and no session; with --epoch, only that lease is revoked, not a later one.
 
 Examples:
 
@@ -147,7 +147,7 @@ func (c *workReleaseCommand) Run(p *program) error {
 	release := rules.Release{Work: c.ID, Epoch: c.Epoch, Reason: c.Reason}
 	if c.Session == "" && p.getenv(sessionVariable) == "" {
 		if c.Reason == "" {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("give --session and --epoch, or a --reason without --session"),
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
 				Hint: "see signalbox work release --help"}
 		}
 		release.Actor = p.actor(c.Actor)

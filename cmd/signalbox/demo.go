@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +20,12 @@ import (
 
 type demoCommand struct {
 	runFlags
-	Pace *time.Duration `placeholder:"D" help:"How long each step of an agent takes at least; 300ms on a terminal, so that there is something to see, else 0."`
-	Keep bool           `help:"Keep the throw-away folder, and say where it is."`
+	Pace *time.Duration `placeholder:"D" help:"The minimum duration of an agent's step. Default: 300ms on a terminal, otherwise 0."`
+	Keep bool           `help:"Keep the temporary folder and print its path."`
 }
 
 func (demoCommand) Help() string {
-	return `Runs a plan of six tasks in a throw-away git repository, with rehearsal agents: real processes that write as claude, codex, gemini, opencode and plain programs do, and really edit files. Real checks run, real merges happen. On the way a review fails, a check fails, the infrastructure breaks and is mended, an expert is asked, you are asked and answer (by itself, here), an agent crashes, and one writes a signal that does not count and is asked again. It needs no key and no network, and takes well under a minute; on a terminal the agents take their time, so that there is something to see.
+	return `Runs a plan of six tasks in a temporary git repository, with scripted agents: real processes that write like claude, codex, gemini, opencode and plain programs, and edit real files. The checks and merges are real too. On the way a review fails, a check fails, the infrastructure breaks and is repaired, an expert is asked, you are asked a question (the demo answers it), an agent crashes, and an agent sends an invalid signal and is asked again. You need no key and no network, and it takes well under a minute; on a terminal it runs slowly enough to watch.
 
 Examples:
 
@@ -44,7 +43,7 @@ func (c *demoCommand) Run(p *program) error {
 		return err
 	}
 	if c.Keep {
-		p.notef("the demo's folder is %s", dir)
+		p.notef("the folder of the demo is %s", dir)
 	} else {
 		defer os.RemoveAll(dir)
 	}
@@ -62,7 +61,7 @@ func (c *demoCommand) Run(p *program) error {
 		return fmt.Errorf("set up the demo: %w", err)
 	}
 	getenv := p.getenv
-	p.getenv = func(name string) string { // the demo's own key, whatever the user's
+	p.getenv = func(name string) string { // use a key of the demo, not the user's
 		if name == keyVariable {
 			return filepath.Join(dir, "demo.key")
 		}
@@ -76,38 +75,24 @@ func (c *demoCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r := run{flags: c.runFlags, name: "plan.md", text: text, root: project, beside: []func(context.Context, *box.Box){answerForDemo}}
+	r := run{flags: c.runFlags, name: "plan.md", text: text, root: project, background: []func(context.Context, *box.Box){answerForDemo}}
 	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
 		return err
 	}
 	if err := r.run(p); codeOf(err) == signalbox.CodeInterrupted {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo begins anew"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo starts again from the beginning"}
 	} else if err != nil {
 		return err
 	}
 	return p.verifyDemo(created, c.JSON)
 }
 
-// watchablePace is how long a step of an agent takes when somebody watches.
+// watchablePace is the default pace on a terminal.
 const watchablePace = 300 * time.Millisecond
 
-// stage makes the repository, the plan, the agents' script and the configuration.
+// stage writes the demo and its configuration, and makes the project a git repository.
 func (p *program) stage(dir, project string, pace time.Duration) error {
-	demo := rehearsal.Demo()
-	for _, name := range []string{"plan.md", "agents.script"} {
-		text, err := fs.ReadFile(demo, name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	files, err := fs.Sub(demo, "files")
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(project, files); err != nil {
+	if err := rehearsal.Demo(dir); err != nil {
 		return err
 	}
 	program, err := agent.Executable()
@@ -117,7 +102,7 @@ func (p *program) stage(dir, project string, pace time.Duration) error {
 	if err := os.Mkdir(filepath.Join(project, box.FolderName), 0o700); err != nil {
 		return err
 	}
-	settings := demoSettings(program, filepath.Join(dir, "agents.script"), pace)
+	settings := rehearsal.DemoConfig(dir, program, pace)
 	if err := os.WriteFile(filepath.Join(project, box.FolderName, config.FileName), []byte(settings), 0o600); err != nil {
 		return err
 	}
@@ -127,38 +112,16 @@ func (p *program) stage(dir, project string, pace time.Duration) error {
 		command.Dir = project
 		if output, err := command.CombinedOutput(); err != nil {
 			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(output))),
-				Hint: "the demo needs git; signalbox doctor says what is missing"}
+				Hint: "the demo needs git; run signalbox doctor to see what is missing"}
 		}
 	}
 	return nil
 }
 
-// demoSettings gives each role an agent that writes in another format.
-func demoSettings(program, script string, pace time.Duration) string {
-	var b strings.Builder
-	b.WriteString("agent: plain\nagents:\n")
-	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
-		fmt.Fprintf(&b, "  %s-like:\n    command: [%q, rehearse, agent, %q, --pace, %s, --format, %s]\n    format: %s\n", format, program, script, pace, format, format)
-	}
-	b.WriteString(`roles:
-  developer: {agent: claude-like}
-  critic: {agent: codex-like}
-  auditor: {agent: gemini-like}
-  remediation: {agent: opencode-like}
-experts:
-  - {name: security, keywords: [input, untrusted]}
-checks:
-  - {name: test, command: sh test.sh}
-  - {name: lint, command: sh lint.sh}
-grace: 2s
-`)
-	return strings.Replace(b.String(), "agent: plain\n", "agent: plain-like\n", 1)
-}
-
-// demoAnswer is what the human of the demo says.
+// demoAnswer is the answer to every question of the demo.
 const demoAnswer = "two decimals"
 
-// answerForDemo answers what is asked, as a person would.
+// answerForDemo answers questions until ctx is done.
 func answerForDemo(ctx context.Context, b *box.Box) {
 	for {
 		seen := b.Engine.Tail().Seq
@@ -171,7 +134,7 @@ func answerForDemo(ctx context.Context, b *box.Box) {
 			}
 		})
 		for _, id := range open {
-			b.Engine.Do(ctx, rules.AnswerQuestion{Question: id, Answer: demoAnswer, Actor: "you"}) // if it fails the run says what is asked
+			b.Engine.Do(ctx, rules.AnswerQuestion{Question: id, Answer: demoAnswer, Actor: "you"}) // if it fails, the run reports the open question
 		}
 		if b.Engine.Wait(ctx, seen) != nil {
 			return
@@ -179,7 +142,7 @@ func answerForDemo(ctx context.Context, b *box.Box) {
 	}
 }
 
-// verifyDemo shows that the record holds.
+// verifyDemo verifies the ledger of the demo.
 func (p *program) verifyDemo(dir string, quiet bool) error {
 	l, err := box.OpenLedger(context.Background(), dir, p.boxOptions())
 	if err != nil {

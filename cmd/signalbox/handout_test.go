@@ -54,7 +54,7 @@ func TestWebhookThatRefuses(t *testing.T) {
 	if status != 0 || stdout.String() != `{"work":"t1","phase":"IMPLEMENTATION","seq":2}`+"\n" {
 		t.Errorf("status %d, stdout %q", status, stdout)
 	}
-	want := "warning: what was done is recorded, but: the checkpoint could not be published to the webhook (the server answered 418 I'm a teapot)\nhint: "
+	want := "warning: the change is recorded, but: the checkpoint could not be published to the webhook (the server answered 418 I'm a teapot)\nhint: "
 	if !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 type initCommand struct {
-	Dir  string `arg:"" optional:"" default:"." help:"The folder to make the box in; none is this one."`
+	Dir  string `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
 	JSON bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (initCommand) Help() string {
-	return `Makes a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore, so that nobody commits it. The key that signs checkpoints goes to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names; it is printed nowhere. The public key is printed: keep it elsewhere, since whoever has it can check what the box proves.
+	return `Creates a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore that keeps the box out of git. The private key that signs checkpoints is written to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names. It is never printed. The public key is printed: keep a copy elsewhere, to check proofs and backups of the box.
 
 Examples:
 
@@ -25,7 +25,7 @@ Examples:
 }
 
 func (c *initCommand) Run(p *program) error {
-	if err := p.operatorOnly("make a box"); err != nil {
+	if err := p.operatorOnly("create a box"); err != nil {
 		return err
 	}
 	created, err := box.Init(context.Background(), filepath.Join(c.Dir, box.FolderName), p.actor(""), p.boxOptions())

@@ -10,30 +10,30 @@ import (
 	"signalbox"
 )
 
-// readSize is how much is read at once: memory stays the same however long the transcript is.
+// readSize is the size of the read buffer, which bounds the memory for transcripts of any length.
 const readSize = 256 << 10
 
-// input is the file a command reads, or standard input. Its read errors are made for people.
+// input is the file that a command reads, or standard input. Its read errors have hints.
 type input struct {
 	io.Reader
 	name  string
 	close func() error
 }
 
-// open opens the file that the FILE argument names; none and "-" are standard input.
+// open opens the file that the FILE argument names. Nil and "-" mean standard input.
 func (p *program) open(file *string) (*input, error) {
 	name := "-"
 	if file != nil {
 		name = *file
 	} else if isTerminal(p.stdin) {
-		p.notef("reading standard input; Ctrl-D ends it")
+		p.notef("reading standard input; press Ctrl-D to end it")
 	}
 	switch name {
 	case "-":
 		return &input{p.stdin, "standard input", func() error { return nil }}, nil
 	case "":
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
-			Hint: "name a file, or give - to read standard input"}
+			Hint: "name a file, or use - to read standard input"}
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -58,13 +58,13 @@ func (in *input) Read(b []byte) (int, error) {
 		err = &signalbox.Error{
 			Code: signalbox.CodeFailed,
 			Err:  fmt.Errorf("cannot read %s: %w", in.name, cause(err)),
-			Hint: "what was printed so far, if anything, covers only what could be read",
+			Hint: "the output covers only what could be read",
 		}
 	}
 	return n, err
 }
 
-// readAll reads the file that the FILE argument names, up to a limit.
+// readAll reads the file that the FILE argument names. It refuses more than limit bytes.
 func (p *program) readAll(file *string, limit int64) ([]byte, error) {
 	in, err := p.open(file)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *program) readAll(file *string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s has more than %d bytes", in.name, limit),
-			Hint: "check that this is the file you meant"}
+			Hint: "check that this is the right file"}
 	}
 	return data, err
 }
@@ -84,7 +84,7 @@ func openError(name string, err error) error {
 		return &signalbox.Error{
 			Code: signalbox.CodeNotFound,
 			Err:  fmt.Errorf("%s: no such file", name),
-			Hint: "check the path, or give - to read standard input",
+			Hint: "check the path, or use - to read standard input",
 		}
 	}
 	return &signalbox.Error{
@@ -94,7 +94,7 @@ func openError(name string, err error) error {
 	}
 }
 
-// cause drops the operation and the path that the os package puts before an error, since ours are there already.
+// cause drops the operation and the path that the os package adds to an error, because our messages have them.
 func cause(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
@@ -102,8 +102,8 @@ func cause(err error) error {
 	return err
 }
 
-// isTerminal takes any character device but the null device for a terminal, which needs no system call of
-// its own for each platform. It only decides about what makes no difference to a program.
+// isTerminal reports whether a stream is a character device other than the null device. That is close enough to a terminal, needs no system
+// call per platform, and only affects output for people.
 func isTerminal(stream any) bool {
 	f, ok := stream.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {

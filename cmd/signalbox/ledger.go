@@ -9,21 +9,22 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/text"
 	"signalbox/ledger"
 )
 
 type ledgerCommands struct {
 	Tail       ledgerTailCommand       `cmd:"" help:"Show the last events."`
-	Verify     ledgerVerifyCommand     `cmd:"" help:"Check that nothing was changed, removed, inserted or cut off."`
-	Prove      ledgerProveCommand      `cmd:"" help:"Make a proof that an event is in the ledger."`
-	Check      ledgerCheckCommand      `cmd:"" help:"Check a proof, with the public key alone."`
-	Checkpoint ledgerCheckpointCommand `cmd:"" help:"Sign the ledger as it is now."`
+	Verify     ledgerVerifyCommand     `cmd:"" help:"Check that no event was changed, removed or inserted."`
+	Prove      ledgerProveCommand      `cmd:"" help:"Create a proof that an event is in the ledger."`
+	Check      ledgerCheckCommand      `cmd:"" help:"Check a proof with the public key."`
+	Checkpoint ledgerCheckpointCommand `cmd:"" help:"Sign the current ledger."`
 	Key        ledgerKeyCommand        `cmd:"" help:"Print the public key."`
 	Export     ledgerExportCommand     `cmd:"" help:"Write all events as CloudEvents."`
 }
 
 func (ledgerCommands) Help() string {
-	return `The ledger is the record of everything that happened in a box, in one chain of hashes. docs/ledger-format.md says how it is made and what verification shows.
+	return `The ledger records everything that happened in a box, in one chain of hashes. docs/ledger-format.md describes its format and what verification shows.
 
 Examples:
 
@@ -34,9 +35,9 @@ Examples:
 
 type ledgerTailCommand struct {
 	boxFlag
-	Number uint64 `short:"n" default:"20" help:"How many events; 0 is all."`
-	Follow bool   `short:"f" help:"Go on with events as they happen, until interrupted."`
-	JSON   bool   `name:"json" help:"Print one JSON object a line."`
+	Number uint64 `short:"n" default:"20" help:"The number of events; 0 means all. Default: 20."`
+	Follow bool   `short:"f" help:"Keep printing new events until interrupted."`
+	JSON   bool   `name:"json" help:"Print one JSON object per line."`
 }
 
 func (ledgerTailCommand) Help() string {
@@ -79,7 +80,7 @@ func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) erro
 	defer stop()
 	for e, err := range l.Journal.Watch(ctx, after) {
 		if ctx.Err() != nil {
-			return nil // interrupted, as it is meant to be
+			return nil // an interrupt is the normal end
 		}
 		if err != nil {
 			return err
@@ -109,15 +110,15 @@ func (c *ledgerTailCommand) show(p *program, e *signalbox.Event) error {
 
 type ledgerVerifyCommand struct {
 	boxFlag
-	Checkpoint given `placeholder:"FILE" help:"A checkpoint that was kept elsewhere; else the box's own."`
-	Key        given `placeholder:"KEY" help:"The public key, or a file that has it; else the box's own."`
+	Checkpoint given `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
+	Key        given `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
 	JSON       bool  `name:"json" help:"Print one JSON object."`
 }
 
 func (ledgerVerifyCommand) Help() string {
-	return `Reads the whole ledger and checks every sequence, time, link and hash; and, given a checkpoint, that the ledger still has exactly what was signed. It names the first bad event and what is wrong with it. Exit status 5 means that the ledger is not what it was.
+	return `Reads the whole ledger and checks every sequence number, time, link and hash. With a checkpoint, it also checks that the ledger still contains exactly what was signed. It reports the first bad event and the reason. Exit status 5 means that the ledger was changed.
 
-The box's own checkpoint and key lie beside the ledger. Whoever can change one can change all three, so keep a checkpoint and the public key elsewhere, and name them here. Without any checkpoint nobody can tell whether events were cut off at the end.
+The checkpoint and the public key of the box are stored next to the ledger, and someone who can change one can change all three. So keep a checkpoint and the public key elsewhere, and name them here. Without a checkpoint, events that were cut off at the end go unnoticed.
 
 Examples:
 
@@ -126,7 +127,7 @@ Examples:
     signalbox ledger verify --json`
 }
 
-// verified is the answer for programs.
+// verified is the JSON answer.
 type verified struct {
 	OK         bool                `json:"ok"`
 	Events     uint64              `json:"events"`
@@ -156,7 +157,7 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 		report, err = l.Verify(ctx, opts)
 		return err
 	})
-	if errors.Is(err, journal.ErrDamaged) { // it cannot even be opened
+	if errors.Is(err, journal.ErrDamaged) { // it cannot be opened
 		report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
 	}
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 		err = p.printVerified(report.Report)
 	}
 	if err == nil && report.NotReplayed != nil {
-		p.warnf("the events are chained and hashed as they should be, but what they mean was not judged to the end: %v", report.NotReplayed)
+		p.warnf("the hash chain is intact, but the events could not all be replayed: %v", report.NotReplayed)
 	}
 	if err != nil || report.OK {
 		return err
@@ -182,7 +183,7 @@ func notVerified(report box.Verified) error {
 		from = fmt.Sprintf(" from event %d on", report.FirstBad)
 	}
 	if hint == "" {
-		hint = "the ledger is not what it was: stop the agents, keep the box as it is for whoever looks into it, and restore a copy elsewhere"
+		hint = "the ledger was changed: stop the agents, keep the box unchanged for the investigation, and restore a backup elsewhere"
 	}
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("not verified%s: %s", from, report.Reason), Hint: hint}
 }
@@ -202,11 +203,11 @@ func verifiedFrom(r ledger.Report) verified {
 }
 
 func (p *program) printVerified(r ledger.Report) error {
-	if _, err := fmt.Fprintf(p.out, "verified %s, head %s\n", events(r.Events), r.Head); err != nil {
+	if _, err := fmt.Fprintf(p.out, "verified %s, head %s\n", eventCount(r.Events), r.Head); err != nil {
 		return err
 	}
 	if r.Checkpoint == nil {
-		p.warnf("there is no checkpoint, so this does not show that nothing was cut off at the end")
+		p.warnf("there is no checkpoint, so events may have been cut off at the end")
 		return nil
 	}
 	newer := r.Events - r.Checkpoint.Size
@@ -215,24 +216,18 @@ func (p *program) printVerified(r ledger.Report) error {
 		return err
 	}
 	_, err := fmt.Fprintf(p.out, "the first %d signed by %s\n", r.Checkpoint.Size, r.Checkpoint.Origin)
-	p.notef("%s after the checkpoint; signalbox ledger checkpoint signs the rest", events(newer))
+	p.notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(newer))
 	return err
 }
 
-// events is a number of events in words.
-func events(n uint64) string {
-	if n == 1 {
-		return "1 event"
-	}
-	return fmt.Sprintf("%d events", n)
-}
+func eventCount(n uint64) string { return text.Count(int(n), "event") }
 
-// progress returns a function that shows on a terminal how far something is; nil elsewhere.
+// progress returns a function that prints progress on a terminal once per second. It returns nil if standard error is not a terminal.
 func (p *program) progress(done string) func(n, all uint64) {
 	if !isTerminal(p.stderr) {
 		return nil
 	}
-	shown := time.Now() // what is done within a second shows nothing
+	shown := time.Now() // print nothing in the first second
 	return func(n, all uint64) {
 		if now := time.Now(); now.Sub(shown) > time.Second {
 			shown = now

@@ -15,12 +15,12 @@ import (
 
 type ledgerProveCommand struct {
 	boxFlag
-	Seq    uint64 `arg:"" help:"The event's sequence."`
-	Output given  `short:"o" placeholder:"FILE" help:"Write the proof here; else to standard output."`
+	Seq    uint64 `arg:"" help:"The sequence number of the event."`
+	Output given  `short:"o" placeholder:"FILE" help:"Write the proof to this file. Default: standard output."`
 }
 
 func (ledgerProveCommand) Help() string {
-	return `Makes a proof that an event is in the ledger: one file with the event, the way from it to the root of the ledger, and a signed checkpoint. signalbox ledger check checks it with the public key alone, on a machine that has no ledger.
+	return `Creates a proof that an event is in the ledger: one file with the event, the hashes from it to the root of the ledger, and a signed checkpoint. To check it, signalbox ledger check needs only the public key, not the ledger.
 
 Examples:
 
@@ -48,13 +48,13 @@ func (c *ledgerProveCommand) Run(p *program) error {
 
 type ledgerCheckCommand struct {
 	boxFlag
-	File *string `arg:"" optional:"" help:"The proof; - or none is standard input."`
-	Key  given   `placeholder:"KEY" help:"The public key, or a file that has it; else that of the box."`
+	File *string `arg:"" optional:"" help:"The file with the proof. Default: standard input, like -."`
+	Key  given   `placeholder:"KEY" help:"The public key, or a file that contains it. Default: that of the box."`
 	JSON bool    `name:"json" help:"Print the event as one JSON object."`
 }
 
 func (ledgerCheckCommand) Help() string {
-	return `Checks a proof that signalbox ledger prove made: that the event is unchanged, that it is in the ledger that the checkpoint signed, and that the key signed the checkpoint. It needs no ledger, only the public key. Exit status 5 means that the proof proves nothing.
+	return `Checks a proof that signalbox ledger prove created: that the event is unchanged, that it is in the ledger that the checkpoint signed, and that the key signed the checkpoint. It needs only the public key, not the ledger. Exit status 5 means that the proof is invalid.
 
 Examples:
 
@@ -62,7 +62,7 @@ Examples:
     signalbox ledger check --key key.pub proof.json`
 }
 
-// maxProofBytes is far more than a proof of the largest event has.
+// maxProofBytes is more than the proof of the largest event needs.
 const maxProofBytes = 8 << 20
 
 func (c *ledgerCheckCommand) Run(p *program) error {
@@ -81,8 +81,8 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 		})
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("which public key is it to be checked with?"),
-			Hint: "give --key with what signalbox ledger key printed where the proof comes from"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no public key to check the proof with"),
+			Hint: "use --key with the output of signalbox ledger key from the box that made the proof"}
 	}
 	proof, err := ledger.ParseProof(data)
 	if err != nil {
@@ -97,18 +97,18 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 	}
 	e := proof.Event
 	_, err = fmt.Fprintf(p.out, "event %d is in the ledger of %s, which had %s when it was signed\n%s  %s  %s  %s\n%s\n",
-		e.Seq, checkpoint.Origin, events(checkpoint.Size), e.Time.Format(signalbox.EventTime), printable(e.Type), printable(e.Work), printable(e.Session),
+		e.Seq, checkpoint.Origin, eventCount(checkpoint.Size), e.Time.Format(signalbox.EventTime), printable(e.Type), printable(e.Work), printable(e.Session),
 		printable(string(e.Data)))
 	return err
 }
 
-// unproven says what to do about a proof that proves nothing, unless the error does.
+// unproven adds a hint to the error of an invalid proof, unless it has one.
 func unproven(err error) error {
 	if classed := (*signalbox.Error)(nil); !errors.As(err, &classed) || classed.Hint != "" {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err,
-		Hint: "do not rely on it; ask whoever keeps the ledger for the proof of that event anew"}
+		Hint: "do not rely on it; ask the owner of the ledger for a new proof of that event"}
 }
 
 type ledgerCheckpointCommand struct {
@@ -116,7 +116,7 @@ type ledgerCheckpointCommand struct {
 }
 
 func (ledgerCheckpointCommand) Help() string {
-	return `Signs the ledger as it is now and prints the checkpoint. It first shows that the ledger still begins with what the last checkpoint signed, and signs nothing if it does not (exit status 5). Commands that write to the box do this by themselves; it is for a box that was written to on a host without the key. The configuration says where checkpoints are handed to.
+	return `Signs the current ledger and prints the checkpoint. It first checks that the ledger still starts with what the last checkpoint signed, and otherwise signs nothing (exit status 5). Commands that write to the box sign it themselves; use this command for a box that was written to on a host without the key. The configuration says where checkpoints are published.
 
 Examples:
 
@@ -146,7 +146,7 @@ type ledgerKeyCommand struct {
 }
 
 func (ledgerKeyCommand) Help() string {
-	return `Prints the public key of the box. Keep it where you check proofs and checkpoints.
+	return `Prints the public key of the box. Keep a copy where you check proofs and checkpoints.
 
 Examples:
 
@@ -163,7 +163,7 @@ func (c *ledgerKeyCommand) Run(p *program) error {
 	})
 }
 
-// publicKey takes a key as it is, or reads it from the file of that name.
+// publicKey returns the key in a flag, or in the file that the flag names.
 func publicKey(flag given) (string, error) {
 	if flag == "" {
 		return "", nil
@@ -173,13 +173,13 @@ func publicKey(flag given) (string, error) {
 	}
 	text, err := readFile(flag)
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key is neither a public key nor a file that has one: %s", flag),
-			Hint: "give what signalbox ledger key prints, whole and in quotes"}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key is neither a public key nor a file with one: %s", flag),
+			Hint: "use the whole output of signalbox ledger key, in quotes"}
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// readFile reads a file that a flag names; none is nil.
+// readFile reads the file that a flag names. It returns nil if the flag is empty.
 func readFile(flag given) ([]byte, error) {
 	if flag == "" {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Command signalbox hears AI agents, moves their work, and keeps the record. Subcommands parse flags and call packages;
-// logic does not live here.
+// Command signalbox runs AI agents, moves their work by the signals they send, and keeps a tamper-evident record. The commands parse flags
+// and call packages; the logic is in the packages.
 package main
 
 import (
@@ -9,8 +9,8 @@ import (
 )
 
 func main() {
-	// A reader that went away is then a write error, which the program ends on quietly, and not a signal. Ignoring the signal
-	// would do that too, but agents and checks would inherit it.
+	// Turn SIGPIPE into a write error, so that the program ends quietly when the reader closes the pipe. Ignoring the signal
+	// would also do that, but agents and checks would inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, args: os.Args[1:]}
 	os.Exit(p.run())

@@ -13,22 +13,22 @@ import (
 	"signalbox/internal/serve/mcpserver"
 )
 
-// tokenVariable has the token of a server over HTTP, so that it stands in no list of processes.
+// tokenVariable holds the token of the HTTP server. It is not a flag, because flags are visible in lists of processes.
 const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 
 type mcpCommand struct {
 	boxFlag
-	Portfolio given    `name:"portfolio" placeholder:"DIR" help:"The portfolio's folder; else SIGNALBOX_PORTFOLIO, else the current folder or portfolio in it, whichever has portfolio.yaml."`
-	HTTP      given    `name:"http" placeholder:"ADDR" help:"Listen here for streamable HTTP instead of speaking on standard input and output, as in 127.0.0.1:7700; without a host it is the loopback, and port 0 is any that is free."`
-	Hosts     []string `name:"host" placeholder:"NAME" help:"A name by which callers reach the server, beside those of the loopback. Repeat it for more."`
+	Portfolio given    `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
+	HTTP      given    `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
+	Hosts     []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
 }
 
 func (mcpCommand) Help() string {
-	return `Serves the tools of signalbox to agents that speak the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md says how to connect the usual agents.
+	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md explains how to connect agents.
 
-On standard input and output by default, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts for that session alone.
+By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session.
 
-With --http it listens for streamable HTTP at the path /mcp. Callers need a token, also on the loopback, because an agent's own shell can reach it: SIGNALBOX_MCP_TOKEN sets it, else one is made and shown. Nothing is encrypted: beyond the loopback put it behind something that speaks TLS.
+With --http it serves streamable HTTP at the path /mcp. Callers need a token, even on the loopback, because the shell of an agent can reach it. SIGNALBOX_MCP_TOKEN sets the token; otherwise one is generated and printed. The connection is not encrypted: to serve other machines, put the server behind a proxy with TLS.
 
 Examples:
 
@@ -41,8 +41,8 @@ func (c *mcpCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	token := p.getenv(tokenVariable)
-	made := c.HTTP != "" && token == ""
-	if made {
+	generated := c.HTTP != "" && token == ""
+	if generated {
 		random := make([]byte, 24)
 		if _, err := rand.Read(random); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (c *mcpCommand) Run(p *program) error {
 	}
 	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
 		Version: currentBuild().Version, Box: p.boxOptions(), Session: p.getenv(sessionVariable),
-		Crew:  p.getenv(attemptVariable) != "", // only a crew sets it
+		Crew:  p.getenv(attemptVariable) != "", // only set by a crew
 		Actor: p.actor(""), ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Token: token, Hosts: c.Hosts,
 		Log: slog.New(warnings{p}),
 	})
@@ -60,41 +60,62 @@ func (c *mcpCommand) Run(p *program) error {
 	}
 	if c.HTTP == "" {
 		if isTerminal(p.stdin) {
-			p.notef("speaking MCP on standard input and output; Ctrl-D ends it")
+			p.notef("serving MCP on standard input and output; press Ctrl-D to stop")
 		}
 		err = server.ServeStdio(ctx, p.stdin, p.stdout)
 	} else {
-		err = c.listen(ctx, p, server, token, made)
+		err = c.serveHTTP(ctx, p, server, token, generated)
 	}
-	return errors.Join(interruption(err), server.Close())
+	return errors.Join(ignoreInterrupt(err), server.Close())
 }
 
-// interruption is nil for an interrupt: that is how a server ends.
-func interruption(err error) error {
+// ignoreInterrupt returns nil for an interrupt, which is how a server is stopped.
+func ignoreInterrupt(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-func (c *mcpCommand) listen(ctx context.Context, p *program, server *mcpserver.Server, token string, made bool) error {
-	host, port, err := net.SplitHostPort(string(c.HTTP))
+func (c *mcpCommand) serveHTTP(ctx context.Context, p *program, server *mcpserver.Server, token string, generated bool) error {
+	host, port, loopback, err := splitAddress(string(c.HTTP))
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is no address: %w", c.HTTP, err), Hint: "write host and port, such as 127.0.0.1:7700"}
+		return err
+	}
+	l, err := p.listen(ctx, string(c.HTTP), host, port, loopback)
+	if err != nil {
+		return err
+	}
+	p.notef("serving MCP at http://%s/mcp; press Ctrl-C to stop", l.Addr())
+	if generated {
+		p.notef("callers must send the header Authorization: Bearer %s", token)
+	}
+	return server.Serve(ctx, l)
+}
+
+// splitAddress splits an address to listen on. The host is 127.0.0.1 if the address has none.
+func splitAddress(address string) (host, port string, loopback bool, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err != nil {
+		return "", "", false, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("invalid address %s: %w", address, err),
+			Hint: "write host and port, such as 127.0.0.1:8080"}
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	ip := net.ParseIP(host)
+	return host, port, host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// listen listens on an address that splitAddress split. It warns if other machines can reach it.
+func (p *program) listen(ctx context.Context, address, host, port string, loopback bool) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot listen on %s: %w", c.HTTP, cause(err)), Hint: "choose another port; port 0 is any that is free"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot listen on %s: %w", address, cause(err)),
+			Hint: "choose another port; port 0 means any free port"}
 	}
-	p.notef("serving MCP at http://%s/mcp; Ctrl-C ends it", l.Addr())
-	if made {
-		p.notef("callers send the header Authorization: Bearer %s", token)
+	if !loopback {
+		p.warnf("other machines can reach %s, and the connection is not encrypted", host)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		p.warnf("%s is not the loopback: others can reach it, and nothing is encrypted", host)
-	}
-	return server.Serve(ctx, l)
+	return l, nil
 }

@@ -107,7 +107,7 @@ func TestOracleWithoutAReader(t *testing.T) {
 		reader, stdout := io.Pipe()
 		reader.Close()
 		p.stdout = stdout
-		if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "nobody reads the answer any more\n") {
+		if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "the reader closed standard output\n") {
 			t.Errorf("%q: status %d, stderr %s", args, status, stderr)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"signalbox/internal/run/crew"
 )
 
-// orderFlags are those of the commands with which an operator steers a run.
+// orderFlags are the flags of the commands that control a run.
 type orderFlags struct {
 	boxFlag
 	answerFlag
-	Reason string `placeholder:"TEXT" help:"Why, for those who read the ledger later."`
-	Actor  given  `placeholder:"A" help:"Who orders it; else SIGNALBOX_ACTOR, else your user name."`
+	Reason string `placeholder:"TEXT" help:"The reason, recorded on the ledger."`
+	Actor  given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
-// ordered is the answer to an order.
+// ordered is the JSON answer to an order.
 type ordered struct {
 	Order    rules.OrderKind `json:"order"`
 	Work     *string         `json:"work"`
@@ -35,7 +35,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	}
 	command := rules.Order{What: what, Work: task, Reason: f.Reason, Actor: p.actor(f.Actor)}
 	return p.order(f.boxFlag, command, func(a rules.Answer) error {
-		if a.Again { // there is more than fits into one append
+		if a.Again { // there are more events than fit into one append
 			return f.order(p, what, task)
 		}
 		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq}
@@ -58,11 +58,11 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 
 type pauseCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task; none is the whole run."`
+	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
 }
 
 func (pauseCommand) Help() string {
-	return `Dispatches no more work: of one task, or at all. Agents that are at work finish their turn, and what they say counts.
+	return `Stops dispatching work, for one task or for the whole run. Agents that are running finish their turn, and their signals count.
 
 Examples:
 
@@ -74,11 +74,11 @@ func (c *pauseCommand) Run(p *program) error { return c.order(p, rules.OrderPaus
 
 type resumeCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task; none is the whole run."`
+	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
 }
 
 func (resumeCommand) Help() string {
-	return `Ends a pause, of one task or of the whole run.
+	return `Ends the pause of one task or of the whole run.
 
 Examples:
 
@@ -90,11 +90,11 @@ func (c *resumeCommand) Run(p *program) error { return c.order(p, rules.OrderRes
 
 type cancelCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task; none is the whole run."`
+	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
 }
 
 func (cancelCommand) Help() string {
-	return `Gives up a task, or without one the whole run: who works on it is ended, and nobody is given it again. What was merged stays. Tasks that wait for a cancelled one wait for ever: change the plan, or retry.
+	return `Cancels a task, or the whole run if you name none. Agents that work on it are stopped, and it is not dispatched again. What was merged stays. Tasks that depend on a cancelled task never start: change the plan, or undo the cancellation with signalbox retry.
 
 Examples:
 
@@ -106,11 +106,11 @@ func (c *cancelCommand) Run(p *program) error { return c.order(p, rules.OrderCan
 
 type retryCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task; none is all that is blocked, and a run that was cancelled or paused."`
+	Task string `arg:"" optional:"" help:"The task. Default: all blocked tasks, and a run that was cancelled or paused."`
 }
 
 func (retryCommand) Help() string {
-	return `Begins a task anew in the phase it is in: failures before no longer count, open questions about it are withdrawn, and whoever works on it is ended. It also takes back a cancel. Without a task, all tasks that are blocked by questions begin anew.
+	return `Restarts a task in its current phase: earlier failures no longer count, open questions about it are withdrawn, and an agent that works on it is stopped. It also undoes a cancellation. Without a task, it restarts all tasks that are blocked by questions.
 
 Examples:
 
@@ -126,7 +126,7 @@ type approveCommand struct {
 }
 
 func (approveCommand) Help() string {
-	return `Says yes to the merge of a task, where the configuration has approve: merge.
+	return `Approves the merge of a task. The configuration asks for approval with approve: merge.
 
 Examples:
 
@@ -140,13 +140,13 @@ type answerCommand struct {
 	answerFlag
 	Question string `arg:"" help:"The question, such as Q-1."`
 	Text     string `arg:"" help:"The answer."`
-	Actor    given  `placeholder:"A" help:"Who answers; else SIGNALBOX_ACTOR, else your user name."`
+	Actor    given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (answerCommand) Help() string {
-	return `Answers a question. The task is dispatched again, with question and answer in its prompt, and what went wrong before no longer counts. A question is answered once.
+	return `Answers a question. The task is dispatched again with the question and the answer in its prompt, and earlier failures no longer count. A question can be answered only once.
 
-To whether to go on with a budget that is spent, an answer that begins with "no", "stop" or "halt" pauses, anything else allows as much again. Of a remediation that does not come to an end the answer decides: one that begins with "healthy" declares the base healthy, "halt" pauses the run, anything else is guidance for the next attempt.
+Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work; any other answer grants the same budget again. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt.
 
 Examples:
 
@@ -154,7 +154,7 @@ Examples:
     signalbox answer Q-2 healthy`
 }
 
-// answered is the answer to answer.
+// answered is the JSON answer of the answer command.
 type answered struct {
 	Question string  `json:"question"`
 	Work     *string `json:"work"`
@@ -182,11 +182,11 @@ func (c *answerCommand) Run(p *program) error {
 type questionsCommand struct {
 	boxFlag
 	JSON bool `name:"json" help:"Print a JSON array."`
-	All  bool `help:"Also those that are answered."`
+	All  bool `help:"Show answered questions too."`
 }
 
 func (questionsCommand) Help() string {
-	return `Shows what agents ask the human, and what else waits for a human: limits that were reached, budgets that are spent, merges to approve. A question has no timeout.
+	return `Shows what agents ask you, and what else waits for your decision: limits that were reached, budgets that are spent, merges that need approval. Questions have no timeout.
 
 Examples:
 
@@ -197,7 +197,7 @@ Examples:
 
 func (c *questionsCommand) Run(p *program) error {
 	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		list, err := c.find(ctx, b)
+		list, err := crew.Questions(ctx, b, c.All)
 		if err != nil {
 			return err
 		}
@@ -208,45 +208,13 @@ func (c *questionsCommand) Run(p *program) error {
 	})
 }
 
-// asked is something that waits for the human.
-type asked struct {
-	rules.Question
-	Fields map[string]any `json:"fields,omitempty"`
-}
-
-// askedApproval is the kind of a merge that waits for a yes. It is no question: signalbox approve gives the yes.
-const askedApproval rules.QuestionKind = "approval"
-
-// find collects what is asked, and the merges to approve.
-func (c *questionsCommand) find(ctx context.Context, b *box.Box) ([]asked, error) {
-	list := []asked{}
-	b.Engine.View(func(s *rules.State) {
-		for _, q := range s.Questions() {
-			if c.All || q.Open() {
-				list = append(list, asked{Question: *q})
-			}
-		}
-		for _, work := range s.Approvals() {
-			list = append(list, asked{Question: rules.Question{Kind: askedApproval, Work: work, Text: "is ready to merge and needs your approval"}})
-		}
-	})
-	for i := range list {
-		fields, err := crew.Fields(ctx, b, &list[i].Question)
-		if err != nil {
-			return nil, err
-		}
-		list[i].Fields = fields
-	}
-	return list, nil
-}
-
-func (p *program) printQuestions(list []asked) error {
+func (p *program) printQuestions(list []crew.PendingQuestion) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(p.out, "nothing is asked")
+		_, err := fmt.Fprintln(p.out, "there are no open questions")
 		return err
 	}
 	for _, q := range list {
-		if q.Kind == askedApproval {
+		if q.Kind == crew.QuestionApproval {
 			fmt.Fprintf(p.out, "%s %s: signalbox approve %s\n", q.Work, q.Text, q.Work)
 			continue
 		}

@@ -2,5 +2,5 @@
 
 package main
 
-// isSystemClosedPipe has nothing to add to EPIPE here.
+// isSystemClosedPipe returns false: EPIPE is the only such error here.
 func isSystemClosedPipe(error) bool { return false }

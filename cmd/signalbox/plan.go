@@ -10,12 +10,12 @@ import (
 )
 
 type planCommands struct {
-	Check planCheckCommand `cmd:"" help:"Say whether a plan can be run, and what is wrong with it."`
-	Show  planShowCommand  `cmd:"" help:"Show which task waits for which."`
+	Check planCheckCommand `cmd:"" help:"Check a plan for faults."`
+	Show  planShowCommand  `cmd:"" help:"Show the tasks of a plan and their dependencies."`
 }
 
 func (planCommands) Help() string {
-	return `A plan is a Markdown file with the tasks that agents are to do. "### Phase 1: name" begins a phase, "#### Task T1: title" a task. Below it stand **Work**, **Acceptance Criteria** (a list), **Blocked By** (ids, or none), and, where needed, **Required Reading**, **Environments**, **Target Files**, **Priority** (high, medium, low or a number) and **Budget** (such as 200000 tokens, $5, 30m), each with a colon after it.
+	return `A plan is a Markdown file with tasks for agents. "### Phase 1: name" starts a phase, and "#### Task T1: title" starts a task. A task has the fields **Work**, **Acceptance Criteria** (a list) and **Blocked By** (ids, or none), and optionally **Required Reading**, **Environments**, **Target Files**, **Priority** (high, medium, low or a number) and **Budget** (such as 200000 tokens, $5, 30m). Each field name is followed by a colon.
 
 Examples:
 
@@ -24,27 +24,27 @@ Examples:
     signalbox plan show --svg plan.md > plan.svg`
 }
 
-// planFile is what both commands read.
+// planFile has the arguments of both commands.
 type planFile struct {
-	File   string `arg:"" help:"The plan; - is standard input."`
-	Drafts bool   `help:"Allow tasks without acceptance criteria, for a business analyst to expand."`
+	File   string `arg:"" help:"The plan; - means standard input."`
+	Drafts bool   `help:"Allow tasks without acceptance criteria, which a business analyst will expand."`
 }
 
-// read parses the file; errors speak of it by its name.
+// read reads and parses the plan.
 func (f *planFile) read(p *program) (*plan.Plan, error) {
 	in, err := p.open(&f.File)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, plan.MaxBytes+1)) // one byte over the limit is enough to refuse it
+	text, err := io.ReadAll(io.LimitReader(in, plan.MaxBytes+1)) // one byte over the limit is enough for Parse to refuse it
 	if err != nil {
 		return nil, err
 	}
 	return plan.Parse(in.name, text, &plan.Options{Drafts: f.Drafts})
 }
 
-// planError says all that is wrong with a plan, one fault after the other, and returns what is left to say.
+// planError prints the faults of a plan if there are several, and returns an error that summarizes them.
 func (p *program) planError(err error) error {
 	wrong := (*plan.Error)(nil)
 	if !errors.As(err, &wrong) || len(wrong.Faults) < 2 {
@@ -55,16 +55,16 @@ func (p *program) planError(err error) error {
 		p.say("hint", fault.Hint)
 	}
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", wrong.File, len(wrong.Faults)),
-		Hint: "correct them, and check the plan again with signalbox plan check"}
+		Hint: "correct them, then run signalbox plan check"}
 }
 
 type planCheckCommand struct {
 	planFile
-	JSON bool `name:"json" help:"Print one JSON object, also when the plan is refused."`
+	JSON bool `name:"json" help:"Print one JSON object, even if the plan has faults."`
 }
 
 func (planCheckCommand) Help() string {
-	return `Reads a plan and says how many tasks it has, how many can start at once, and how many follow each other on the longest chain. If something is wrong, everything that is wrong is listed on standard error, with the line and what to write instead, and the exit status is 2. A task without acceptance criteria is wrong, unless --drafts says that a business analyst will expand it.
+	return `Checks a plan and prints how many tasks it has, how many can start immediately, and the length of the longest chain of dependencies. All faults are listed on standard error, with the line and what to write instead, and the exit status is 2. A task without acceptance criteria is a fault, unless you allow drafts with --drafts.
 
 Examples:
 
@@ -73,7 +73,7 @@ Examples:
     cat plan.md | signalbox plan check --json -`
 }
 
-// checkedPlan is the answer for programs.
+// checkedPlan is the JSON answer of plan check.
 type checkedPlan struct {
 	OK           bool         `json:"ok"`
 	Tasks        int          `json:"tasks"`
@@ -105,19 +105,19 @@ func (p *program) printCheckedPlan(checked *plan.Plan, err error) error {
 	case errors.As(err, &wrong):
 		answer.Faults = wrong.Faults
 	default:
-		return nil // the file could not be read; that is no answer about a plan
+		return nil // the file could not be read, so there is no answer about a plan
 	}
 	return p.printJSON(answer, "")
 }
 
 type planShowCommand struct {
 	planFile
-	SVG  bool `name:"svg" xor:"form" help:"Print a picture in SVG."`
-	JSON bool `name:"json" xor:"form" help:"Print one JSON object with all that was read."`
+	SVG  bool `name:"svg" xor:"form" help:"Print an SVG picture."`
+	JSON bool `name:"json" xor:"form" help:"Print the parsed plan as one JSON object."`
 }
 
 func (planShowCommand) Help() string {
-	return `Shows the graph of a plan: the tasks of each phase, what each waits for and what it unblocks, the longest chain, and the order in which one agent would do them. --svg makes a picture that stands alone, readable in light and dark; --json prints the plan as signalbox understood it.
+	return `Shows the graph of a plan: the tasks of each phase, which tasks each one waits for and unblocks, the longest chain, and the order in which a single agent would do them. --svg prints a picture that is readable on light and dark backgrounds. --json prints the plan as signalbox parsed it.
 
 Examples:
 

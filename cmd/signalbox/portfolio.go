@@ -17,19 +17,19 @@ import (
 	"signalbox/internal/text"
 )
 
-// portfolioVariable names the portfolio's folder where no flag does.
+// portfolioVariable is the environment variable with the portfolio's folder.
 const portfolioVariable = "SIGNALBOX_PORTFOLIO"
 
 type portfolioCommands struct {
-	Init    portfolioInitCommand    `cmd:"" help:"Make a folder with an example portfolio."`
-	Import  portfolioImportCommand  `cmd:"" help:"Add a broker's file to the transactions."`
+	Init    portfolioInitCommand    `cmd:"" help:"Create a folder with an example portfolio."`
+	Import  portfolioImportCommand  `cmd:"" help:"Import a file of transactions from a broker."`
 	Lots    portfolioLotsCommand    `cmd:"" help:"List the open tax lots."`
-	Exits   portfolioExitsCommand   `cmd:"" help:"Say whether to leave a position."`
-	Harvest portfolioHarvestCommand `cmd:"" help:"Say which losses could be taken, and how much of them would count."`
+	Exits   portfolioExitsCommand   `cmd:"" help:"Show whether to exit a position."`
+	Harvest portfolioHarvestCommand `cmd:"" help:"Show which losses you could harvest, and how much of them counts."`
 }
 
 func (portfolioCommands) Help() string {
-	return `Looks after a portfolio in a folder of plain files: portfolio.yaml, transactions and prices (docs/portfolio-files.md). The figures follow US federal rules and are no tax advice. Nothing is sent anywhere and no order is given.
+	return `Answers questions about a portfolio in a folder of plain files: portfolio.yaml, transactions and prices (see docs/portfolio-files.md). The figures follow US federal rules and are not tax advice. No data leaves your machine, and no orders are placed.
 
 Examples:
 
@@ -38,12 +38,12 @@ Examples:
     signalbox portfolio exits SLV`
 }
 
-// dataFlag is the flag of every command about a portfolio.
+// dataFlag is the flag of every command that uses a portfolio.
 type dataFlag struct {
-	Data given `name:"data" placeholder:"DIR" help:"The portfolio's folder; else SIGNALBOX_PORTFOLIO, else the current folder or portfolio in it, whichever has portfolio.yaml."`
+	Data given `name:"data" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
 }
 
-// desk finds the portfolio. Full results go below the box, or the current folder if there is none.
+// desk returns the desk of the portfolio. It saves full results in the folder logs of the box, or of the current folder if there is no box.
 func (p *program) desk(f dataFlag, b boxFlag) *portfolio.Desk {
 	logs := "logs"
 	if dir, err := p.findBox(b); err == nil {
@@ -64,15 +64,15 @@ func (p *program) portfolioFolder(f dataFlag) string {
 	return "."
 }
 
-// toolFlags are those of commands that answer as the tools for agents do.
+// toolFlags are the flags of commands that answer like the tools for agents.
 type toolFlags struct {
-	AsOf   string `name:"as-of" placeholder:"DATE" help:"The day of the question; else as_of of portfolio.yaml, else today."`
-	Format string `placeholder:"FORMAT" xor:"form" help:"Print the answer in the tool's own form, as JSON: ${briefFormats}."`
-	Output string `placeholder:"WHERE" help:"${briefOutputs} (inline by default): where the full result goes; a file goes below logs of the box, or of the current folder."`
+	AsOf   string `name:"as-of" placeholder:"DATE" help:"The day to answer for. Default: as_of in portfolio.yaml, or else today."`
+	Format string `placeholder:"FORMAT" xor:"form" help:"Print the answer of the tool as JSON, in one of the formats ${briefFormats}."`
+	Output string `placeholder:"WHERE" help:"Where the full result goes: ${briefOutputs}. A file is written to logs in the box, or in the current folder. Default: inline."`
 	JSON   bool   `name:"json" xor:"form" help:"Print the full result as JSON."`
 }
 
-// format is what the tool is asked for: a report for people, unless a program asks.
+// format returns the format to ask the tool for. It is a report for people unless a flag says otherwise.
 func (f toolFlags) format() string {
 	if f.JSON {
 		return string(brief.FormatFull)
@@ -80,34 +80,34 @@ func (f toolFlags) format() string {
 	return cmp.Or(f.Format, string(brief.FormatReport))
 }
 
-// tell prints an answer. One that failed is also an error.
-func (f toolFlags) tell(p *program, told portfolio.Answer) error {
+// print prints an answer. It returns an error if the answer reports a problem.
+func (f toolFlags) print(p *program, answer portfolio.Answer) error {
 	p.quiet = f.JSON || f.Format != ""
 	if f.JSON || f.Format != "" {
-		if err := p.printJSON(told.JSON, ""); err != nil {
+		if err := p.printJSON(answer.JSON, ""); err != nil {
 			return err
 		}
-	} else if told.Problem == nil || told.Problem.Kind == portfolio.FileNotSaved {
+	} else if answer.Problem == nil || answer.Problem.Kind == portfolio.FileNotSaved {
 		var report struct {
 			Report string `json:"report"`
 		}
-		if err := json.Unmarshal(told.JSON, &report); err != nil {
+		if err := json.Unmarshal(answer.JSON, &report); err != nil {
 			return err
 		}
 		for line := range strings.Lines(report.Report) {
 			fmt.Fprintln(p.out, printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	if told.Problem != nil {
-		return portfolioError(told.Problem)
+	if answer.Problem != nil {
+		return portfolioError(answer.Problem)
 	}
-	if told.FilePath != "" {
-		p.notef("the full result is in %s", told.FilePath)
+	if answer.FilePath != "" {
+		p.notef("the full result is in %s", answer.FilePath)
 	}
 	return nil
 }
 
-// portfolioError gives a problem its class.
+// portfolioError adds the error code and the hint to a problem.
 func portfolioError(err error) error {
 	problem := (*portfolio.Problem)(nil)
 	if !errors.As(err, &problem) {
@@ -126,15 +126,15 @@ func portfolioError(err error) error {
 type portfolioExitsCommand struct {
 	dataFlag
 	Ticker  string `arg:"" help:"The position."`
-	Shares  string `placeholder:"N" help:"Ask about a part of the position, or about one that is not in the data."`
-	Account string `placeholder:"ID" help:"The account, if several hold the ticker."`
+	Shares  string `placeholder:"N" help:"The number of shares, for a part of the position or one that is not in the data."`
+	Account string `placeholder:"ID" help:"The account, if several accounts hold the ticker."`
 	toolFlags
 }
 
 func (portfolioExitsCommand) Help() string {
-	return `Evaluates the exit rules of a ticker, which portfolio.yaml has under exit_rules: how the last complete month compares with those before it (momentum_exit), and how a basket has done (regime_check). The answer begins with HOLD, MONITOR, EXIT, STRONG EXIT or ERROR; for an exit it says how many shares to sell, and where to put a stop for the rest. It gives no orders.
+	return `Evaluates the exit rules of a ticker, which are configured under exit_rules in portfolio.yaml: how the last complete month compares with the months before it (momentum_exit), and how a basket has performed (regime_check). The answer starts with HOLD, MONITOR, EXIT, STRONG EXIT or ERROR. For an exit it shows how many shares to sell, and where to put a stop for the rest. No orders are placed.
 
-The exit status is 0 if the question was answered, whatever the answer is.
+The exit status is 0 if there is an answer, whatever it is.
 
 Examples:
 
@@ -146,22 +146,22 @@ Examples:
 func (c *portfolioExitsCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return c.tell(p, p.desk(c.dataFlag, boxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
+	return c.print(p, p.desk(c.dataFlag, boxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
 		AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
 type portfolioHarvestCommand struct {
 	dataFlag
 	MinLoss string `name:"min-loss" placeholder:"DOLLARS" help:"Leave out lots with a smaller loss."`
-	SortBy  string `name:"sort-by" enum:"loss_amount,loss_pct,days_held" default:"loss_amount" help:"loss_amount, loss_pct or days_held: the largest first."`
-	Account string `placeholder:"ID" help:"Only lots of this account. Purchases count in all of them in any case."`
-	Source  string `placeholder:"NAME" help:"Only accounts with transactions from this file or kind of file, such as schwab."`
-	NoWash  bool   `name:"no-wash-sale-check" help:"Count every loss, also where a wash sale would take it."`
+	SortBy  string `name:"sort-by" enum:"loss_amount,loss_pct,days_held" default:"loss_amount" help:"Sort by loss_amount, loss_pct or days_held, largest first. Default: loss_amount."`
+	Account string `placeholder:"ID" help:"Only lots of this account. Wash sales are still found across all accounts."`
+	Source  string `placeholder:"NAME" help:"Only accounts with transactions from this file or file format, such as schwab."`
+	NoWash  bool   `name:"no-wash-sale-check" help:"Count every loss, even if a wash sale would disallow it."`
 	toolFlags
 }
 
 func (portfolioHarvestCommand) Help() string {
-	return `Lists the open lots of taxable accounts that are at a loss, and how much of each loss would count: wash sales are found across all accounts, 30 days before and after, with the day from which on selling is clean. Totals assume that all lots of the list are sold together. Loss sales already made are checked too, and what they moved into other lots is counted.
+	return `Lists the open lots of taxable accounts that are at a loss, and how much of each loss would count. It finds wash sales across all accounts, 30 days before and after, and shows from which day you can sell without one. Totals assume that you sell all listed lots together. Past loss sales are checked too, and what they moved into the basis of other lots is counted.
 
 Estimates under US federal rules; not tax advice.
 
@@ -176,20 +176,20 @@ Examples:
 func (c *portfolioHarvestCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return c.tell(p, p.desk(c.dataFlag, boxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
+	return c.print(p, p.desk(c.dataFlag, boxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
 		Source: c.Source, SkipWashCheck: c.NoWash, AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
 type portfolioLotsCommand struct {
 	dataFlag
-	AsOf    string `name:"as-of" placeholder:"DATE" help:"The day; else as_of of portfolio.yaml, else today."`
+	AsOf    string `name:"as-of" placeholder:"DATE" help:"The day. Default: as_of in portfolio.yaml, or else today."`
 	Account string `placeholder:"ID" help:"Only lots of this account."`
 	Ticker  string `placeholder:"TICKER" help:"Only lots of this ticker."`
 	JSON    bool   `name:"json" help:"Print a JSON array."`
 }
 
 func (portfolioLotsCommand) Help() string {
-	return `Lists the open lots at the end of a day: when they were acquired, since when they count as held, and their basis with what wash sales added to it.
+	return `Lists the open lots at the end of a day: when they were bought, when their holding period starts, and their basis, with the part that wash sales added.
 
 Examples:
 
@@ -209,14 +209,14 @@ func (c *portfolioLotsCommand) Run(p *program) error {
 		return p.printJSON(lots, "")
 	}
 	if len(lots) == 0 {
-		p.notef("there are no such lots")
+		p.notef("there are no matching lots")
 		return nil
 	}
 	return p.printLots(lots)
 }
 
 func (p *program) printLots(lots []portfolio.Lot) error {
-	// The widths are those of the numbers, which stand to the right.
+	// Numbers are aligned to the right, so compute their widths first.
 	shares, basis, moved := len("SHARES"), len("BASIS"), len("OF IT WASH")
 	for _, l := range lots {
 		shares, basis, moved = max(shares, len(l.Quantity.String())), max(basis, len(money(l.BasisTotal))), max(moved, len(money(l.BasisAdjustment)))
@@ -230,5 +230,5 @@ func (p *program) printLots(lots []portfolio.Lot) error {
 	return t.Flush()
 }
 
-// money is an amount in cents, with commas.
+// money formats an amount with two decimals and thousands separators.
 func money(a portfolio.Amount) string { return text.Group(a.Rescale(2).String()) }

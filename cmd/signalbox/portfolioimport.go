@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"signalbox"
@@ -15,16 +14,16 @@ import (
 	"signalbox/internal/text"
 )
 
-// portfolioName is the folder that portfolio init makes, and that the other commands look for.
+// portfolioName is the default folder of portfolio init, which the other commands look for.
 const portfolioName = "portfolio"
 
 type portfolioInitCommand struct {
-	Dir  string `arg:"" optional:"" default:"portfolio" help:"The folder to make; none is portfolio."`
+	Dir  string `arg:"" optional:"" default:"portfolio" help:"The folder to create. Default: portfolio."`
 	JSON bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (portfolioInitCommand) Help() string {
-	return `Makes a folder with an example portfolio: about 80 lots in four accounts, two years of prices, exit rules, and a README that says which change provokes which flag. Replace its files with your own.
+	return `Creates a folder with an example portfolio: about 80 lots in four accounts, two years of prices, exit rules, and a README that explains which change causes which flag. Replace its files with your own.
 
 Examples:
 
@@ -47,7 +46,7 @@ func (c *portfolioInitCommand) Run(p *program) error {
 	if c.Dir != portfolioName {
 		data = " --data " + c.Dir
 	}
-	fmt.Fprintf(p.out, "made %s\n\nNext: signalbox portfolio harvest%s\n      signalbox portfolio exits SLV%s\n      signalbox mcp, so that an agent can ask\n",
+	fmt.Fprintf(p.out, "created %s\n\nNext: signalbox portfolio harvest%s\n      signalbox portfolio exits SLV%s\n      signalbox mcp, to let an agent ask\n",
 		printable(c.Dir), printable(data), printable(data))
 	return nil
 }
@@ -55,16 +54,16 @@ func (c *portfolioInitCommand) Run(p *program) error {
 type portfolioImportCommand struct {
 	dataFlag
 	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV."`
-	Account string `placeholder:"ID" help:"The account, for a file that names none."`
-	DryRun  bool   `name:"dry-run" help:"Show what would be added, and write nothing."`
-	Keep    bool   `name:"keep-twins" help:"Add rows also if they look like transactions from another kind of file."`
-	Leave   bool   `name:"leave-out" help:"Take the rest of a file in which records that move shares were not understood."`
+	Account string `placeholder:"ID" help:"The account, for a file that does not name one."`
+	DryRun  bool   `name:"dry-run" help:"Show what would be added, but write nothing."`
+	Keep    bool   `name:"keep-twins" help:"Add rows even if they look like transactions that were imported from another format."`
+	Leave   bool   `name:"leave-out" help:"Import the rest of a file that has unrecognized records that move shares."`
 	Rows    bool   `help:"Show every row."`
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (portfolioImportCommand) Help() string {
-	return `Reads a file of transactions, says what it understood, and writes what the portfolio does not have yet into a new file in its folder of transactions. The kind of file is recognised by what stands in it. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. What is not understood is refused with line and column, and then nothing is written. To undo an import, remove the file that it wrote.
+	return `Reads a file of transactions and writes those that the portfolio does not have yet to a new file in its transactions folder. The format is recognized by the content of the file. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. If the file has a fault, it is refused with line and column, and nothing is written. To undo an import, delete the file that it wrote.
 
 Examples:
 
@@ -73,7 +72,7 @@ Examples:
     signalbox portfolio import flex.xml --json`
 }
 
-// importedFile is the answer for programs.
+// importedFile is the JSON answer.
 type importedFile struct {
 	File    string          `json:"file"`
 	Format  string          `json:"format"`
@@ -107,14 +106,14 @@ func (c *portfolioImportCommand) Run(p *program) error {
 	p.quiet = c.JSON
 	report, err := p.desk(c.dataFlag, boxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
 	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
-		return p.refused(c.File, faults)
+		return p.importError(c.File, faults)
 	}
 	if err != nil {
 		return portfolioError(err)
 	}
 	for _, s := range report.Skipped {
 		if s.Shares {
-			p.warnf("line %d moves shares and was not understood: %s", s.Line, s.Why)
+			p.warnf("line %d moves shares and was not recognized: %s", s.Line, s.Why)
 		}
 	}
 	if c.JSON {
@@ -123,37 +122,34 @@ func (c *portfolioImportCommand) Run(p *program) error {
 	return c.print(p, report)
 }
 
-// refused shows all that is wrong with a file: one edit can mend it together.
-func (p *program) refused(file string, faults *importer.FaultsError) error {
+// importError prints all faults of a file, so that you can fix them in one edit, and returns an error that summarizes them.
+func (p *program) importError(file string, faults *importer.FaultsError) error {
 	for _, fault := range faults.Faults {
 		p.say("fault", fault.String())
 	}
 	n := len(faults.Faults) + faults.More
-	hint := "correct the file, or export it anew; nothing was written"
-	switch first := faults.Faults[0].Message; {
-	case strings.Contains(first, "which account"):
-		hint = "say whose it is: --account ID"
-	case strings.Contains(first, "folder prices"):
-		hint = "copy it into the folder prices of the portfolio"
+	hint := "correct the file, or export it again; nothing was written"
+	if faults.NoAccount {
+		hint = "name the account with --account ID"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %d fault%s", file, n, text.Plural(n)), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %s", file, text.Count(n, "fault")), Hint: hint}
 }
 
 func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {
-	told := importedFile{File: c.File, Format: r.Format, New: len(r.New), Known: r.Known, Written: r.Written, Skipped: []skippedRecord{}, Notes: r.Notes}
-	if told.Notes == nil {
-		told.Notes = []string{}
+	answer := importedFile{File: c.File, Format: r.Format, New: len(r.New), Known: r.Known, Written: r.Written, Skipped: []skippedRecord{}, Notes: r.Notes}
+	if answer.Notes == nil {
+		answer.Notes = []string{}
 	}
 	for _, s := range r.Skipped {
-		told.Skipped = append(told.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
+		answer.Skipped = append(answer.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
 	}
 	if c.Rows {
 		for _, row := range r.New {
-			told.Rows = append(told.Rows, importedRow{row.Source.Line, row.Date, row.Account, string(row.Action), row.Ticker,
+			answer.Rows = append(answer.Rows, importedRow{row.Source.Line, row.Date, row.Account, string(row.Action), row.Ticker,
 				row.Quantity.String(), row.Price.String(), row.Fees.String()})
 		}
 	}
-	return told
+	return answer
 }
 
 func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) error {
@@ -188,7 +184,7 @@ func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) er
 	case c.DryRun:
 		p.notef("nothing was written: this was a dry run")
 	default:
-		p.notef("nothing was written: the portfolio has all of it")
+		p.notef("nothing was written: the portfolio already has all rows")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"signalbox/brief"
 )
 
-// program is one run of the command line, with everything it touches of the outside world but named files.
+// program is one run of the command line, with its streams and environment, so that tests can replace them.
 type program struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -20,58 +20,58 @@ type program struct {
 	getenv func(string) string
 	args   []string
 
-	// quiet leaves out notes: a program reads the answer.
+	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool
 
-	// out buffers stdout; its first write error sticks, and run reports it.
+	// out buffers stdout. After a write error all further writes fail, and run reports the error.
 	out *bufio.Writer
 }
 
-// commands is the grammar of the command line. Each command has a file of its own.
+// commands is the grammar of the command line.
 type commands struct {
-	Run       runCommand       `cmd:"" help:"Run a plan with agents until it is done."`
-	Demo      demoCommand      `cmd:"" help:"See it run, on a throw-away repository with rehearsal agents."`
-	Questions questionsCommand `cmd:"" help:"Show what agents ask the human."`
+	Run       runCommand       `cmd:"" help:"Run a plan with agents until it is complete."`
+	Demo      demoCommand      `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
+	Questions questionsCommand `cmd:"" help:"Show what agents ask you."`
 	Answer    answerCommand    `cmd:"" help:"Answer a question."`
-	Pause     pauseCommand     `cmd:"" help:"Dispatch no more work, of a task or at all."`
+	Pause     pauseCommand     `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
 	Resume    resumeCommand    `cmd:"" help:"End a pause."`
-	Cancel    cancelCommand    `cmd:"" help:"Give up a task, or the run."`
-	Retry     retryCommand     `cmd:"" help:"Begin a task anew, or all that is blocked."`
-	Approve   approveCommand   `cmd:"" help:"Say yes to a merge."`
-	Worker    workerCommand    `cmd:"" help:"Join a box as a worker."`
+	Cancel    cancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
+	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
+	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
+	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
 	Plan      planCommands     `cmd:"" help:"Check and show plans."`
-	Prompt    promptCommand    `cmd:"" help:"Show the prompt an agent would be given."`
+	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
 
-	Init   initCommand    `cmd:"" help:"Make a box: a folder with a ledger, a key and a configuration."`
+	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
 	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
-	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the record."`
-	Blob   blobCommands   `cmd:"" help:"Read or redact what agents wrote."`
+	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
+	Blob   blobCommands   `cmd:"" help:"Read or redact the output of agents."`
 
-	Scan  scanCommand  `cmd:"" help:"Find the signals in what an agent wrote."`
-	Strip stripCommand `cmd:"" help:"Remove turn signals from a model's reply."`
-	Exit  exitCommands `cmd:"" help:"Check the exit signals of the agent exit protocol."`
+	Scan  scanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
+	Strip stripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
+	Exit  exitCommands `cmd:"" help:"Check exit signals."`
 
-	Agent  agentCommand  `cmd:"" help:"Play an agent that is a tree around a model."`
-	Oracle oracleCommand `cmd:"" help:"Ask a model that looks things up, and knows when it is done."`
+	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
+	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
 	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
-	Portfolio portfolioCommands `cmd:"" help:"Look after a portfolio: tax lots, losses to harvest, exit signals."`
-	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve all of it to agents that speak MCP."`
+	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
+	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
 
-	Backup   backupCommand    `cmd:"" help:"Copy the whole box to a file, while it is in use."`
-	Restore  restoreCommand   `cmd:"" help:"Make a box from a backup, and check all of it."`
-	Doctor   doctorCommand    `cmd:"" help:"Look for what is wrong, and say what to do."`
-	Rehearse rehearseCommands `cmd:"" help:"Play a scripted agent, or a scripted model."`
-	Version  versionCommand   `cmd:"" help:"Print the version and how it was built."`
+	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
+	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`
+	Doctor   doctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
+	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
+	Version  versionCommand   `cmd:"" help:"Print the version."`
 
-	Completion completionCommand `cmd:"" help:"Print a script that completes commands in your shell."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
-const description = `signalbox runs and hears AI agents, moves their work, and keeps a record that nobody can quietly change. Give it a plan, and it has agents develop, review and audit each task, runs the checks itself, merges what passes, asks you what only you can decide, and writes everything to a ledger of hashes.
+const description = `signalbox runs coding agents unattended. Give it a plan: agents develop, review and audit each task, signalbox runs your checks itself, merges what passes, asks you what only you can decide, and records everything on a tamper-evident ledger.
 
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted; tree run: 0 success, 1 failure, 130 interrupted.
+Exit status: 0 success, 1 failed or refused, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted; tree run: 0 success, 1 failure, 130 interrupted.
 
 Examples:
 
@@ -82,7 +82,7 @@ Examples:
     signalbox answer Q-1 'two decimals'
     signalbox ledger verify`
 
-// run does what the arguments ask for and returns the exit status.
+// run executes the command line and returns the exit status.
 func (p *program) run() int {
 	p.out = bufio.NewWriterSize(answer{p.stdout}, 64<<10)
 	err := p.execute()
@@ -97,12 +97,12 @@ func (p *program) run() int {
 }
 
 func (p *program) execute() error {
-	helped := false
+	helpShown := false
 	parser, err := kong.New(&commands{},
 		kong.Name("signalbox"),
 		kong.Description(description),
 		kong.Writers(p.out, p.stderr),
-		kong.Exit(func(int) { helped = true }), // kong exits after --help only
+		kong.Exit(func(int) { helpShown = true }), // kong exits only after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(p),
 		kong.Vars{"version": "signalbox " + currentBuild().Version, "formats": commaList(signalbox.Formats()), "roles": commaList(signalbox.Roles()),
@@ -112,7 +112,7 @@ func (p *program) execute() error {
 		return err
 	}
 	ctx, err := parser.Parse(p.args)
-	if helped {
+	if helpShown {
 		return nil
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *program) execute() error {
 	return ctx.Run()
 }
 
-// usageError points to the help of the command that the arguments got as far as.
+// usageError adds a hint that points to the help of the command, as far as the arguments name it.
 func usageError(err error, ctx *kong.Context) error {
 	help := []string{"signalbox"}
 	if parse := (*kong.ParseError)(nil); errors.As(err, &parse) {
@@ -137,7 +137,7 @@ func usageError(err error, ctx *kong.Context) error {
 	}
 }
 
-// exitStatus is the one place where an error becomes the exit status of the process.
+// exitStatus returns the exit status for an error.
 func exitStatus(err error) int {
 	classed := (*signalbox.Error)(nil)
 	if !errors.As(err, &classed) {

@@ -141,7 +141,7 @@ func TestOutputErrors(t *testing.T) {
 	}{
 		{"closed pipe", syscall.EPIPE, 0, ""},
 		{"disk full", syscall.ENOSPC, 1, "signalbox: cannot write the answer: no space left on device\n" +
-			"hint: the output is incomplete; make room or send it elsewhere, and run the command again\n"},
+			"hint: the output is incomplete; free some disk space or write it elsewhere, and run the command again\n"},
 	} {
 		for _, args := range [][]string{{"scan", "--format=plain"}, {"scan", "--resolve"}, {"strip"}, {"version"}, {"--help"}} {
 			t.Run(tt.name+"/"+args[0], func(t *testing.T) {

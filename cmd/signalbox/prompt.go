@@ -15,7 +15,7 @@ type promptCommand struct {
 }
 
 func (promptCommand) Help() string {
-	return `Prints the prompt that an agent of a role would be given about a task now: the role's instructions, the task, what is to be mended, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md says how they are written.
+	return `Prints the prompt that an agent in a role would get for a task now: the instructions of the role, the task, the findings to fix, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md explains how to write one.
 
 Examples:
 

@@ -12,9 +12,10 @@ import (
 
 	"signalbox"
 	"signalbox/internal/rehearsal"
+	"signalbox/internal/rehearsal/modelserver"
 )
 
-// What an agent's process is told of itself by whoever runs it.
+// Environment variables that a crew sets for an agent's process.
 const (
 	roleVariable    = "SIGNALBOX_ROLE"
 	workVariable    = "SIGNALBOX_WORK"
@@ -27,13 +28,13 @@ const (
 )
 
 type rehearseCommands struct {
-	Agent rehearseAgentCommand `cmd:"" help:"Be the agent that a script describes."`
-	Model rehearseModelCommand `cmd:"" help:"Serve the model that a script describes."`
-	Check rehearseCheckCommand `cmd:"" help:"Check a script and list what is in it."`
+	Agent rehearseAgentCommand `cmd:"" help:"Act as a scripted agent."`
+	Model rehearseModelCommand `cmd:"" help:"Serve a scripted model."`
+	Check rehearseCheckCommand `cmd:"" help:"Check a script and list its sections."`
 }
 
 func (rehearseCommands) Help() string {
-	return `A scripted agent is a real process that writes what an agent program would write, really edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server that real agent programs can be pointed at. docs/rehearsal.md has both languages.
+	return `A scripted agent is a real process that writes output like an agent program, edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server for real agent programs. docs/rehearsal.md explains both kinds of scripts.
 
 Examples:
 
@@ -43,19 +44,19 @@ Examples:
 }
 
 type rehearseAgentCommand struct {
-	Script      string           `arg:"" help:"What agents do."`
-	Format      signalbox.Format `default:"plain" placeholder:"F" help:"What it writes: plain, claude, codex, gemini or opencode. Default: plain."`
-	Role        given            `placeholder:"R" help:"What the agent is; else SIGNALBOX_ROLE."`
-	Task        given            `placeholder:"T" help:"What it works on; else SIGNALBOX_WORK."`
-	Attempt     int              `placeholder:"N" help:"The how manieth time this role is run on this task; else SIGNALBOX_ATTEMPT, else 1."`
-	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"What it is asked; else that is read from standard input."`
-	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"The file with what it is asked."`
-	Pace        time.Duration    `placeholder:"D" help:"How long each step takes at least, for people who watch."`
-	Interactive bool             `help:"The prompt ends at a line with nothing but a full stop, and standard input goes on for listen."`
+	Script      string           `arg:"" help:"The script of the agents."`
+	Format      signalbox.Format `default:"plain" placeholder:"F" help:"The output format: plain, claude, codex, gemini or opencode. Default: plain."`
+	Role        given            `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
+	Task        given            `placeholder:"T" help:"The task it works on. Default: SIGNALBOX_WORK."`
+	Attempt     int              `placeholder:"N" help:"The attempt number of this role on this task. Default: SIGNALBOX_ATTEMPT, or else 1."`
+	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"The prompt. Default: read from standard input."`
+	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"A file with the prompt."`
+	Pace        time.Duration    `placeholder:"D" help:"The minimum duration of each step, for watching."`
+	Interactive bool             `help:"End the prompt at a line with a single full stop, and keep standard input open for listen."`
 }
 
 func (rehearseAgentCommand) Help() string {
-	return `Reads the prompt from standard input to its end, and plays the first section of the script that fits the role, the task and the attempt. A script:
+	return `Reads the whole prompt from standard input and plays the first section of the script that matches the role, the task and the attempt. A script looks like this:
 
     on developer T1 attempt 1:
         say I will look at the file first.
@@ -71,7 +72,7 @@ func (rehearseAgentCommand) Help() string {
 
 Steps: ` + strings.Join(rehearsal.Verbs(), ", ") + `. docs/rehearsal-reference.md explains each.
 
-The exit status is what the script says, 0 if it does not; 3 if the prompt lacks what the script expects, or no section fits.
+The exit status is the one in the script, or else 0. It is 3 if the prompt lacks something that the script expects, or if no section matches.
 
 Examples:
 
@@ -88,10 +89,10 @@ func (c *rehearseAgentCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	// Interrupts end the process, as they end an agent that does not expect them.
+	// No context for interrupts: one kills the process, like an agent that does not handle it.
 	err = script.Play(context.Background(), opts)
 	if exit := (*rehearsal.Exit)(nil); errors.As(err, &exit) {
-		os.Exit(exit.Code) // any status at all, which errors of the program do not have
+		os.Exit(exit.Code) // an arbitrary status, which errors of the program cannot express
 	}
 	if err != nil && isClosedPipe(err) {
 		return errReaderWentAway
@@ -114,7 +115,7 @@ func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 		n, err := strconv.Atoi(named)
 		if err != nil {
 			return opts, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is %q", attemptVariable, named),
-				Hint: "set it to a number from 1, or unset it"}
+				Hint: "set it to a number from 1 up, or unset it"}
 		}
 		opts.Attempt = n
 	}
@@ -131,12 +132,12 @@ func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 		opts.Prompt = &prompt
 	}
 	if opts.Prompt == nil && isTerminal(p.stdin) {
-		p.notef("reading the prompt from standard input; Ctrl-D ends it")
+		p.notef("reading the prompt from standard input; press Ctrl-D to end it")
 	}
 	return opts, nil
 }
 
-// script reads a script of rehearsal.
+// script reads and parses the script of agents.
 func (p *program) script(name string) (*rehearsal.Script, error) {
 	text, err := p.readAll(&name, maxScript)
 	if err != nil {
@@ -146,12 +147,12 @@ func (p *program) script(name string) (*rehearsal.Script, error) {
 }
 
 type rehearseCheckCommand struct {
-	Script string `arg:"" help:"What agents do, or in a file .yaml or .json what a model answers."`
+	Script string `arg:"" help:"The script of agents, or of a model if the file ends in .yaml, .yml or .json."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
 func (rehearseCheckCommand) Help() string {
-	return `Reads a script and lists its sections in the order in which they are tried, each with its line and the number of its steps. A file that ends in .yaml, .yml or .json is the script of a model: its conversations are listed, with their turns. The exit status is 1 if something is wrong with it; the message names the line and what to write.
+	return `Checks a script and lists its sections in the order in which they are tried, with the line and the number of steps of each. A file that ends in .yaml, .yml or .json is the script of a model; its conversations are listed with their number of turns. The exit status is 1 if the script has a fault; the message has the line and what to write.
 
 Examples:
 
@@ -160,7 +161,7 @@ Examples:
     signalbox rehearse check model.yaml`
 }
 
-// checkedSection is a section in the answer of check.
+// checkedSection is a section in the JSON answer of rehearse check.
 type checkedSection struct {
 	Line    int      `json:"line"`
 	Section string   `json:"section"`
@@ -186,6 +187,29 @@ func (c *rehearseCheckCommand) Run(p *program) error {
 			err = p.printJSON(row, "")
 		} else {
 			_, err = fmt.Fprintf(p.out, "%d\t%s\t%d steps\n", row.Line, printable(row.Section), len(row.Steps))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkModel lists the conversations of a model's script.
+func (c *rehearseCheckCommand) checkModel(p *program) error {
+	text, err := p.readAll(&c.Script, maxScript)
+	if err != nil {
+		return err
+	}
+	script, err := parseModelScript(c.Script, text)
+	if err != nil {
+		return err
+	}
+	for _, row := range modelserver.Summarize(script, text) {
+		if c.JSON {
+			err = p.printJSON(row, "")
+		} else {
+			_, err = fmt.Fprintf(p.out, "%d\t%s\t%d turns\n", row.Line, printable(row.Conversation), row.Turns)
 		}
 		if err != nil {
 			return err

@@ -16,14 +16,14 @@ import (
 	"testing"
 )
 
-// The model answers over real HTTP in each protocol, tells of each request, and ends at an interrupt even while an answer hangs.
+// The model answers over HTTP in each protocol, prints each request, and stops on an interrupt even while an answer hangs.
 func TestRehearseModelServes(t *testing.T) {
-	caught := make(chan os.Signal, 1) // else an interrupt that comes too late could end the test
+	caught := make(chan os.Signal, 1) // otherwise a late interrupt could kill the test
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
 
 	dir := t.TempDir()
-	script, log := filepath.Join(dir, "model.yaml"), filepath.Join(dir, "asked.jsonl")
+	script, log := filepath.Join(dir, "model.yaml"), filepath.Join(dir, "requests.jsonl")
 	if err := os.WriteFile(script, []byte(`
 conversations:
   - match: {user: hello}
@@ -62,9 +62,9 @@ conversations:
 		}
 	}
 	if response := post(at.OpenAI+"/chat/completions", `{"model":"m","messages":[{"role":"user","content":"who?"}]}`); response.StatusCode != http.StatusBadRequest {
-		t.Errorf("what nothing fits: %d", response.StatusCode)
+		t.Errorf("a request that nothing matches: %d", response.StatusCode)
 	}
-	// Its first piece arrives, and then nothing.
+	// Only its first piece arrives.
 	hanging := post(at.OpenAI+"/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"wait"}]}`)
 	if _, err := bufio.NewReader(hanging.Body).ReadString('\n'); err != nil {
 		t.Error(err)
@@ -109,7 +109,11 @@ func checkModelLog(t *testing.T, name, key string) {
 	}
 	var protocols []string
 	for line := range bytes.Lines(text) {
-		var r loggedRequest
+		var r struct {
+			Protocol, Model, Outcome string
+			UserAgent                string `json:"user_agent"`
+			Body                     json.RawMessage
+		}
 		if err := json.Unmarshal(line, &r); err != nil || r.UserAgent != "tester/1" || r.Model != "m" || len(r.Body) == 0 || r.Outcome == "" {
 			t.Errorf("%v: %s", err, line)
 		}

@@ -17,7 +17,6 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
-	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
 
@@ -25,22 +24,22 @@ type runCommand struct {
 	boxFlag
 	runFlags
 	File    string `arg:"" name:"plan" help:"The plan, a Markdown file."`
-	Replace bool   `help:"Give up a plan that is not finished and has no task in common with this one."`
-	NoWait  bool   `help:"End when nothing can go on before you answer a question, instead of waiting for the answer."`
+	Replace bool   `help:"Replace an unfinished plan that has no task in common with this one."`
+	NoWait  bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
 }
 
-// runFlags are about what a run shows.
+// runFlags are the flags for the output of a run.
 type runFlags struct {
-	JSON  bool `name:"json" help:"Stream the events of the ledger, one JSON object a line."`
-	Plain bool `help:"Show plain lines, also on a terminal."`
+	JSON  bool `name:"json" help:"Stream the events of the ledger, one JSON object per line."`
+	Plain bool `help:"Print plain lines, even on a terminal."`
 }
 
 func (runCommand) Help() string {
-	return `Runs a plan until every task is completed: developed in a git worktree of its own, checked, reviewed, audited and merged into the branch you are on. Which agents do that, and which checks must pass, is in .signalbox/signalbox.yaml; without a box one is made. docs/configuration.md has every setting.
+	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
 
-What only you can decide becomes a question: signalbox questions shows them, signalbox answer answers; the rest of the plan goes on meanwhile. Ctrl-C stops: agents are ended, what they did is kept, and the same command goes on from there, also after a crash. A second signalbox run on the same box joins in.
+Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
-Exit status: 0 when the plan is complete, 1 when it is stuck, 130 when you stopped it.
+Exit status: 0 the plan is complete, 1 it is stuck, 130 you stopped it.
 
 Examples:
 
@@ -49,7 +48,7 @@ Examples:
     signalbox run plan.md --no-wait --json`
 }
 
-// maxPlan is the size of the largest plan that is read.
+// maxPlan is the largest size of a plan.
 const maxPlan = 8 << 20
 
 func (c *runCommand) Run(p *program) error {
@@ -70,35 +69,35 @@ func (c *runCommand) Run(p *program) error {
 
 // run is one run of a plan.
 type run struct {
-	flags   runFlags
-	name    string
-	text    []byte
-	replace bool
-	options crew.Options
-	beside  []func(context.Context, *box.Box) // done beside the work, until their context ends
+	flags      runFlags
+	name       string
+	text       []byte
+	replace    bool
+	options    crew.Options
+	background []func(context.Context, *box.Box) // run during the work, until their context is done
 
-	dir   string // of the box
-	root  string // of the project; "" is to be found
-	place crew.Project
-	plan  *plan.Plan
+	dir     string // of the box
+	root    string // of the project; "" means that prepare finds it
+	project crew.Project
+	plan    *plan.Plan
 }
 
-// prepare finds all that is wrong before anything starts: the plan, the configuration, the repository, the agents.
+// prepare checks the plan, the configuration, the repository and the agents before anything starts. It creates a box if there is none.
 func (r *run) prepare(p *program, f boxFlag) error {
 	dir, err := p.findBox(f)
-	made := codeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
+	create := codeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
 	settings := config.Default()
 	if err == nil {
 		settings, err = config.Load(dir)
 	}
-	if err != nil && !made {
+	if err != nil && !create {
 		return err
 	}
 	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
 		return p.planError(err)
 	}
 	ctx := context.Background()
-	if made {
+	if create {
 		root, err := filepath.Abs(".")
 		if err != nil {
 			return err
@@ -106,13 +105,13 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		dir = filepath.Join(root, box.FolderName)
 	}
 	if r.root == "" {
-		r.root = p.workRoot(f, dir)
+		r.root = p.projectRoot(f, dir)
 	}
-	if r.place, err = findPlace(ctx, settings, r.root, dir); err == nil {
+	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
 	}
 	if err != nil {
-		if made { // nothing was started, so nothing is left
+		if create { // leave nothing behind
 			os.RemoveAll(filepath.Join(dir, crew.TreesFolder))
 			os.Remove(dir)
 		}
@@ -122,21 +121,22 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		p.notef("%s", note)
 	}
 	if len(settings.Checks) == 0 {
-		p.warnf("no checks are configured: nothing but critic and auditor stands between a developer and your branch")
+		p.warnf("no checks are configured: only the critic and the auditor review the work before it is merged")
 	}
-	if r.place.Repo != nil {
-		p.notef("working in %s, on branch %s", r.place.Repo.Root, r.place.Repo.Base)
+	if r.project.Repo != nil {
+		p.notef("working in %s, on branch %s", r.project.Repo.Root, r.project.Repo.Base)
 	}
-	if made {
+	if create {
 		if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
 			return err
 		}
-		p.notef("made a box in %s", dir)
+		p.notef("created a box in %s", dir)
 	}
 	r.dir = dir
 	return nil
 }
 
+// codeOf returns the error code of an error, 0 if it has none.
 func codeOf(err error) signalbox.Code {
 	classed := (*signalbox.Error)(nil)
 	if errors.As(err, &classed) {
@@ -145,31 +145,15 @@ func codeOf(err error) signalbox.Code {
 	return 0
 }
 
-// workRoot is the project's folder: where the box lies, or where one stands if the box was named.
-func (p *program) workRoot(f boxFlag, dir string) string {
+// projectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.
+func (p *program) projectRoot(f boxFlag, dir string) string {
 	if f.Box == "" && p.getenv(boxVariable) == "" {
 		return filepath.Dir(dir)
 	}
 	return "."
 }
 
-// findPlace returns where the work is done: in trees of a git repository, or all in one folder.
-func findPlace(ctx context.Context, c *config.Config, root, dir string) (crew.Project, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return crew.Project{}, err
-	}
-	if c.Workspace == config.WorkspaceShared {
-		return crew.Project{Root: root}, nil
-	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, crew.TreesFolder))
-	if err != nil {
-		return crew.Project{}, err
-	}
-	return crew.Project{Root: root, Repo: repo}, nil
-}
-
-// run loads the plan and works on it.
+// run loads the plan and runs it.
 func (r *run) run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
@@ -179,41 +163,41 @@ func (r *run) run(p *program) error {
 	}
 	defer b.Close()
 	from := b.Engine.Tail().Seq
-	change, err := crew.Load(ctx, b, r.plan, r.text, p.actor(""), r.place.Repo == nil, r.replace)
+	change, err := crew.Load(ctx, b, r.plan, r.text, p.actor(""), r.project.Repo == nil, r.replace)
 	if err != nil {
 		return err
 	}
-	p.noteChange(change)
-	if !r.flags.JSON { // people have been told
+	p.printPlanChange(change)
+	if !r.flags.JSON { // printPlanChange has shown these events
 		from = b.Engine.Tail().Seq
 	}
-	return p.work(ctx, stop, b, job{r.place, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.beside})
+	return p.work(ctx, stop, b, job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.background})
 }
 
-// noteChange says what a plan that was changed brings.
-func (p *program) noteChange(c rules.PlanChange) {
+// printPlanChange prints what is different in a changed plan.
+func (p *program) printPlanChange(c rules.PlanChange) {
 	if len(c.Changed) == 0 && len(c.Removed) == 0 && len(c.Stale) == 0 {
 		return
 	}
 	for _, part := range []struct {
 		what string
 		ids  []string
-	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}, {"changed after it was completed, and not done again", c.Stale}} {
+	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}, {"changed after it was completed, and not run again", c.Stale}} {
 		if len(part.ids) > 0 {
 			p.notef("the plan has changed: %s: %s", part.what, strings.Join(part.ids, ", "))
 		}
 	}
 }
 
-// job is what a crew is to do, and how that is shown.
+// job is the work of a crew, and how it is shown.
 type job struct {
-	place  crew.Project
-	shown  progress.Options
-	crew   crew.Options
-	beside []func(context.Context, *box.Box)
+	project    crew.Project
+	display    progress.Options
+	crew       crew.Options
+	background []func(context.Context, *box.Box)
 }
 
-// newDisplay is called before anything else uses the box: from here on standard error is shared.
+// newDisplay returns the display of a run. From then on standard error goes through it, so call it before anything else uses the box.
 func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 	o.Out, o.Stderr, o.Getenv = answer{p.stdout}, progress.NewDeferredWriter(p.stderr), p.getenv
 	if isTerminal(p.stdout) {
@@ -226,13 +210,12 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 	return progress.New(b, o)
 }
 
-// work has a crew work on a box, shows what it does, and signs what is written. It calls stop when a further interrupt is to
-// end the program at once.
+// work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program.
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
-	view := p.newDisplay(b, j.shown)
+	view := p.newDisplay(b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
 	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
-	c, err := crew.New(ctx, b, j.place, &j.crew)
+	c, err := crew.New(ctx, b, j.project, &j.crew)
 	if err != nil {
 		return err
 	}
@@ -240,35 +223,35 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	working, end := context.WithCancel(ctx)
 	defer end()
 	showing, hide := context.WithCancel(context.Background())
-	var beside sync.WaitGroup
-	beside.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
-	beside.Go(func() {
+	var background sync.WaitGroup
+	background.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
+	background.Go(func() {
 		if err := view.Show(showing); err != nil {
 			end()
 		}
 	})
-	for _, other := range j.beside {
-		beside.Go(func() { other(showing, b) })
+	for _, f := range j.background {
+		background.Go(func() { f(showing, b) })
 	}
 	go func() {
 		<-working.Done()
 		if ctx.Err() != nil {
-			p.notef("stopping: agents have %s to end; what they did is kept", b.Config.Grace)
+			p.notef("stopping: agents have %s to end; their work is kept", b.Config.Grace)
 			return
 		}
-		stop() // somebody ended it from the screen
+		stop() // the user ended it on the screen
 	}()
-	began := time.Now()
+	started := time.Now()
 	outcome, err := c.Run(working)
 	hide()
-	beside.Wait()
+	background.Wait()
 	if err != nil && working.Err() == nil {
 		return err
 	}
-	if j.shown.JSON {
+	if j.display.JSON {
 		progress.OutcomeJSON(p.out, b, outcome, working.Err() != nil)
 	} else {
-		progress.Outcome(p.out, b, outcome, began) // an error of standard output sticks
+		progress.Outcome(p.out, b, outcome, started) // run reports a write error
 	}
 	return outcomeError(outcome, working.Err() != nil)
 }
@@ -278,20 +261,20 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	case o.Standing == rules.StandingComplete:
 		return nil
 	case interrupted:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "the same command goes on from here"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the same command again to resume"}
 	}
-	hint := "signalbox retry TASK begins a task anew; a change in the plan counts with the next run"
+	hint := "restart a task with signalbox retry TASK, or change the plan and run it again"
 	switch {
 	case o.RunCancelled:
-		hint = "signalbox retry undoes that"
+		hint = "undo the cancellation with signalbox retry"
 	case o.Standing == rules.StandingPaused:
-		hint = "signalbox resume ends a pause"
+		hint = "end the pause with signalbox resume"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
-		hint = "see signalbox questions; signalbox answer and signalbox approve give what is waited for"
+		hint = "see signalbox questions; answer with signalbox answer, and approve merges with signalbox approve"
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:
-		hint = "say yes with signalbox approve TASK"
+		hint = "approve the merge with signalbox approve TASK"
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }

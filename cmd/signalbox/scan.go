@@ -12,28 +12,28 @@ import (
 	"signalbox/transcript"
 )
 
-// Policies for what a whole turn said.
+// Policies of --resolve.
 const (
 	policyLast = "last"
 	policySeed = "seed"
 )
 
-// A flag whose empty value would mean "anything goes" is a pointer, and so is every FILE, so that an empty shell
-// variable is refused instead of switching a check off or waiting for standard input.
+// scanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
+// instead of turning off a check or reading standard input.
 type scanCommand struct {
-	Format  signalbox.Format `default:"auto" placeholder:"F" help:"How the transcript is written: ${formats}. Name it for a live plain stream: auto holds input back until it is sure. Default: auto."`
+	Format  signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. For a live plain stream name it, because auto buffers input until the format is certain. Default: auto."`
 	Role    *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
 	Work    *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
 	Key     *string          `placeholder:"K" help:"Refuse signals that do not carry this session key."`
-	All     bool             `help:"Print what was refused too, and remarks about the stream; \"refused\" has the reason."`
-	Resolve bool             `help:"Print exactly one object: what the whole turn said."`
-	Policy  string           `default:"last" placeholder:"P" help:"How to resolve. last: within a family of verdicts the last one stands. seed: the first match in table order, with no regard to role, key or fences; implies --resolve. Default: last."`
-	JSON    bool             `name:"json" help:"Print JSON, which scan always does."`
-	File    *string          `arg:"" optional:"" help:"The transcript; - or none is standard input."`
+	All     bool             `help:"Also print refused signals, with the reason in \"refused\", and remarks about the stream."`
+	Resolve bool             `help:"Print exactly one object: the result of the whole turn."`
+	Policy  string           `default:"last" placeholder:"P" help:"How to resolve. last: the last verdict of a family counts. seed: the first match in table order counts, regardless of role, key and fences; implies --resolve. Default: last."`
+	JSON    bool             `name:"json" help:"Print JSON. This is the only output format."`
+	File    *string          `arg:"" optional:"" help:"The transcript. Default: standard input, like -."`
 }
 
 func (scanCommand) Help() string {
-	return `Reads what an agent wrote and prints the signals in it, one JSON object a line, each as soon as it is certain. Only the agent's own words count: tool results, quoted prompts and code fences do not. A signal that counts has "refused": null. With --resolve it reads to the end and prints the one thing the turn said; if it said nothing that counts, that is "unknown".
+	return `Reads the output of an agent and prints the signals in it, one JSON object per line, as soon as each is certain. Only the agent's own text counts: signals in tool results, quoted prompts and code fences are ignored. A signal that counts has "refused": null. With --resolve it reads to the end and prints the one result of the turn, which is "unknown" if no signal counts.
 
 Examples:
 
@@ -75,21 +75,21 @@ func (c *scanCommand) check() error {
 	}
 	if c.Work != nil && !isToken(*c.Work) {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--work %q is not an id", *c.Work),
-			Hint: "give one word, or leave --work out to hear about all work"}
+			Hint: "use one word, or leave out --work to accept all work"}
 	}
 	if c.Key != nil && !isToken(*c.Key) {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key %q is not a key", *c.Key),
-			Hint: "give one word, or leave --key out if the session has none"}
+			Hint: "use one word, or leave out --key if the session has none"}
 	}
 	return nil
 }
 
-// list prints signals while they come in.
+// list prints signals as they arrive.
 func (c *scanCommand) list(p *program, in io.Reader) error {
 	printed, refused := 0, 0
-	report, err := c.hear(in, func(heard []signalbox.Signal) error {
-		for i := range heard {
-			sig := &heard[i]
+	report, err := c.scan(in, func(signals []signalbox.Signal) error {
+		for i := range signals {
+			sig := &signals[i]
 			transcript.Authorize(sig, deref(c.Role), deref(c.Work))
 			if !sig.Taken() && !c.All {
 				refused++
@@ -106,43 +106,43 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 		return err
 	}
 	if printed == 0 && refused > 0 {
-		p.notef("no signal was taken; --all shows what was refused, and why (%d)", refused)
+		p.notef("no signal counts; use --all to see the refused ones (%d)", refused)
 	}
-	p.remark(report)
+	p.printReport(report)
 	return nil
 }
 
-// resolve prints what the whole turn said.
+// resolve prints the result of the whole turn.
 func (c *scanCommand) resolve(p *program, in io.Reader) error {
 	var turn []signalbox.Signal
-	report, err := c.hear(in, func(heard []signalbox.Signal) error {
-		turn = append(turn, heard...)
+	report, err := c.scan(in, func(signals []signalbox.Signal) error {
+		turn = append(turn, signals...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	said := transcript.Resolve(turn, deref(c.Role), deref(c.Work))
-	if err := p.printJSON(&said, ""); err != nil {
+	result := transcript.Resolve(turn, deref(c.Role), deref(c.Work))
+	if err := p.printJSON(&result, ""); err != nil {
 		return err
 	}
-	p.remark(report)
+	p.printReport(report)
 	return nil
 }
 
 func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
 	if c.Role != nil || c.Work != nil || c.Key != nil {
-		p.notef("--policy seed knows no roles, work items or keys; --role, --work and --key are ignored")
+		p.notef("--policy seed ignores --role, --work and --key")
 	}
-	said, err := transcript.ResolveSeed(in, &transcript.Options{Format: c.Format})
+	result, err := transcript.ResolveSeed(in, &transcript.Options{Format: c.Format})
 	if err != nil {
 		return err
 	}
-	return p.printJSON(&said, "")
+	return p.printJSON(&result, "")
 }
 
-// hear scans to the end and hands over signals whenever some became certain.
-func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (signalbox.StreamReport, error) {
+// scan scans the input to its end, and calls take with signals as they become certain.
+func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (signalbox.StreamReport, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key)})
 	buf := make([]byte, readSize)
 	for {
@@ -160,17 +160,17 @@ func (c *scanCommand) hear(in io.Reader, take func([]signalbox.Signal) error) (s
 	}
 }
 
-// remark tells on standard error what the answer alone does not.
-func (p *program) remark(r signalbox.StreamReport) {
+// printReport prints dropped signals and failures of the stream on standard error.
+func (p *program) printReport(r signalbox.StreamReport) {
 	if r.Dropped > 0 {
-		p.warnf("%d more signals were counted but not kept; a stream keeps the first %d", r.Dropped, transcript.MaxSignals)
+		p.warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped, transcript.MaxSignals)
 	}
 	if r.Failed {
-		p.notef("the agent's stream reports a failure: %s", cmp.Or(r.Error, "it gives no reason"))
+		p.notef("the agent's stream reports a failure: %s", cmp.Or(r.Error, "no reason given"))
 	}
 }
 
-// oneOf refuses a value that is not among the allowed ones, and names them.
+// oneOf returns an error that lists the allowed values if got is not one of them.
 func oneOf[T ~string](flag string, got T, allowed []T) error {
 	if slices.Contains(allowed, got) {
 		return nil

@@ -7,11 +7,11 @@ import (
 )
 
 type stripCommand struct {
-	File *string `arg:"" optional:"" help:"The text; - or none is standard input."`
+	File *string `arg:"" optional:"" help:"The file with the reply. Default: standard input, like -."`
 }
 
 func (stripCommand) Help() string {
-	return `Copies a model's reply without its turn signals, for people to read: every complete <signal type="…">…</signal> outside code fences is removed, whatever its type, then the white space at the end. Nothing else is lost. It works as a filter: text is passed on as soon as it cannot be part of a signal.
+	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences, of any type, and white space at the end; everything else is unchanged. It works as a filter: text is written as soon as it cannot be part of a signal.
 
 Examples:
 
@@ -44,7 +44,7 @@ func (c *stripCommand) Run(p *program) error {
 	}
 }
 
-// finish ends the text, and on a terminal also its last line, so that the prompt stands on one of its own.
+// finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts on a new line.
 func (c *stripCommand) finish(p *program, strip *transcript.StripStream) error {
 	if err := strip.Close(); err != nil || !isTerminal(p.stdout) {
 		return err

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth is how many columns a terminal has, 0 if it does not say.
+// terminalWidth returns the number of columns of a terminal, 0 if it is unknown.
 func terminalWidth(f *os.File) (columns int) {
 	onHandle(f, func(fd int) {
 		if size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil {
@@ -18,7 +18,7 @@ func terminalWidth(f *os.File) (columns int) {
 	return columns
 }
 
-// isReadable tells whether there is something in a pipe. It does not wait.
+// isReadable reports whether a pipe has something to read. It does not block.
 func isReadable(f *os.File) (readable bool) {
 	onHandle(f, func(fd int) {
 		wanted := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// terminalWidth is how many columns a terminal has, 0 if it does not say.
+// terminalWidth returns the number of columns of a terminal, 0 if it is unknown.
 func terminalWidth(f *os.File) int {
 	var info windows.ConsoleScreenBufferInfo
 	if err := windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info); err != nil {
@@ -15,5 +15,5 @@ func terminalWidth(f *os.File) int {
 	return int(info.Window.Right-info.Window.Left) + 1
 }
 
-// isReadable would tell whether there is something in a pipe. Nothing but a note depends on it.
+// isReadable is not implemented on Windows. Only a note depends on it.
 func isReadable(*os.File) bool { return false }

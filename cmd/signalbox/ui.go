@@ -2,14 +2,13 @@ package main
 
 // What goes where:
 //
-//   - Standard output has the answer and nothing else: JSON objects, one a line (scan, ledger tail --json) or a
-//     single one (exit check, work claim), a table, the stripped text, a blob, or the help that was asked for.
-//   - Standard error has everything else, and each line says what it is: "signalbox: " an error, "hint: "
-//     what to do about it, "warning: " the answer may be incomplete, "note: " good to know.
+//   - Standard output has only the answer: JSON objects, one per line (scan, ledger tail --json) or a single one
+//     (exit check, work claim), a table, the stripped text, a blob, or the help.
+//   - Standard error has everything else. Each line starts with its kind: "signalbox: " is an error, "hint: " what
+//     to do about it, "warning: " that the answer may be incomplete, "note: " further information.
 //
-// Agents and the files they leave behind are hostile until proven otherwise: nothing that could steer a
-// terminal reaches standard error, a table, or leaves in JSON unescaped. Only strip and blob get pass their text on
-// as it is.
+// Output of agents is not trusted: control characters are escaped on standard error, in tables and in JSON. Only
+// strip and blob get write text unchanged.
 
 import (
 	"bytes"
@@ -24,7 +23,7 @@ import (
 	"signalbox/internal/text"
 )
 
-// printError shows an error, and its hint on the next line. A configuration shows everything that is wrong with it.
+// printError prints an error and its hint. For a configuration it prints all faults.
 func (p *program) printError(err error) {
 	if all := (*config.Error)(nil); errors.As(err, &all) && len(all.Faults) > 1 {
 		for i, fault := range all.Faults {
@@ -48,13 +47,13 @@ func (p *program) notef(format string, args ...any) {
 	}
 }
 
-// say writes after the answer so far. It is best effort: when standard error is gone there is nobody left to tell.
+// say prints a line on standard error, after the answer so far. Errors are ignored: there is nowhere to report them.
 func (p *program) say(kind, text string) {
-	p.out.Flush() // its error sticks
+	p.out.Flush() // run reports a write error
 	fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text))
 }
 
-// printJSON writes v on one line, or indented for people.
+// printJSON prints v as JSON: on one line if indent is empty, indented otherwise.
 func (p *program) printJSON(v any, indent string) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -73,7 +72,7 @@ func printable(s string) string { return text.Printable(s) }
 // shortened returns at most 200 printable characters of s.
 func shortened(s string) string { return text.Shorten(printable(s), 200) }
 
-// answer is standard output: its write errors say so, and what they mean for the answer.
+// answer is standard output. Its write errors have hints.
 type answer struct{ w io.Writer }
 
 func (a answer) Write(b []byte) (int, error) {
@@ -85,15 +84,14 @@ func (a answer) Write(b []byte) (int, error) {
 		err = &signalbox.Error{
 			Code: signalbox.CodeFailed,
 			Err:  fmt.Errorf("cannot write the answer: %w", cause(err)),
-			Hint: "the output is incomplete; make room or send it elsewhere, and run the command again",
+			Hint: "the output is incomplete; free some disk space or write it elsewhere, and run the command again",
 		}
 	}
 	return n, err
 }
 
-// errReaderWentAway means that standard output is a pipe nobody reads any more, as under head -1. The reader
-// has what it wanted.
-var errReaderWentAway = errors.New("nobody reads the answer any more")
+// errReaderWentAway means that the reader of standard output closed the pipe, like head -1. It has what it wanted, so most commands succeed.
+var errReaderWentAway = errors.New("the reader closed standard output")
 
 func isClosedPipe(err error) bool {
 	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)

@@ -12,7 +12,7 @@ type versionCommand struct {
 }
 
 func (versionCommand) Help() string {
-	return `Prints the version, the commit it was built from, and the Go release that built it. What the build did not record is "unknown".
+	return `Prints the version, the commit, and the Go release of this build. Values that the build did not record are "unknown".
 
 Examples:
 
@@ -20,7 +20,7 @@ Examples:
     signalbox version --json`
 }
 
-// version is set by the linker for releases. Empty, the version is the one that Go recorded.
+// version is set by the linker for releases. If it is empty, the version that Go recorded is used.
 var version string
 
 // build describes how the binary was built.

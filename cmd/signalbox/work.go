@@ -11,16 +11,16 @@ import (
 type workCommands struct {
 	Open    workOpenCommand    `cmd:"" help:"Add a work item."`
 	List    workListCommand    `cmd:"" help:"List all work."`
-	Show    workShowCommand    `cmd:"" help:"Show one work item: where it is, who holds it, who held it."`
+	Show    workShowCommand    `cmd:"" help:"Show a work item: its phase, its lease and its sessions."`
 	Claim   workClaimCommand   `cmd:"" help:"Take the lease of a work item."`
 	Renew   workRenewCommand   `cmd:"" help:"Extend a lease."`
-	Release workReleaseCommand `cmd:"" help:"Give a lease back, or take it away."`
-	Exit    workExitCommand    `cmd:"" help:"Hand in an exit signal under a lease."`
-	Unblock workUnblockCommand `cmd:"" help:"Return blocked work to where it was."`
+	Release workReleaseCommand `cmd:"" help:"Return a lease, or revoke it."`
+	Exit    workExitCommand    `cmd:"" help:"Submit an exit signal under a lease."`
+	Unblock workUnblockCommand `cmd:"" help:"Return blocked work to its previous phase."`
 }
 
 func (workCommands) Help() string {
-	return `Work goes through phases, and one session at a time holds it. A session claims work, does it, and hands in an exit signal; that moves the work to its next phase and frees it for the next session, in one step. docs/state-machine.md has the phases and who may claim in which.
+	return `A work item moves through phases, and one session at a time holds it. A session claims a work item, does the work, and submits an exit signal, which moves the work item to its next phase and ends the lease, in one step. docs/state-machine.md lists the phases and the roles that may claim in each.
 
 Examples:
 
@@ -33,14 +33,14 @@ Examples:
 type workOpenCommand struct {
 	boxFlag
 	answerFlag
-	ID    string          `arg:"" help:"Letters, digits, '.', '_' and '-'; at most 64."`
-	Title string          `placeholder:"TEXT" help:"What it is about."`
-	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The phase it starts in: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
-	Actor given           `placeholder:"A" help:"Who adds it; else SIGNALBOX_ACTOR, else your user name."`
+	ID    string          `arg:"" help:"The id of the work item: at most 64 letters, digits, '.', '_' and '-'."`
+	Title string          `placeholder:"TEXT" help:"The title of the work item."`
+	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The first phase: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
+	Actor given           `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workOpenCommand) Help() string {
-	return `Adds a work item. It starts in IMPLEMENTATION, or in the phase that you name.
+	return `Adds a work item in the phase IMPLEMENTATION, or in the phase that you name.
 
 Examples:
 
@@ -48,7 +48,7 @@ Examples:
     signalbox work open task-2 --phase DRAFT`
 }
 
-// opened is the answer to open and unblock.
+// opened is the answer of open, unblock and release.
 type opened struct {
 	Work  string          `json:"work"`
 	Phase signalbox.Phase `json:"phase"`
@@ -67,12 +67,12 @@ type workUnblockCommand struct {
 	boxFlag
 	answerFlag
 	ID    string `arg:"" help:"The work item."`
-	Note  string `required:"" placeholder:"TEXT" help:"What changed, for those who read the ledger later."`
-	Actor given  `placeholder:"A" help:"Who says so; else SIGNALBOX_ACTOR, else your user name."`
+	Note  string `required:"" placeholder:"TEXT" help:"What changed, recorded on the ledger."`
+	Actor given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workUnblockCommand) Help() string {
-	return `Returns BLOCKED work to the phase that it was blocked in.
+	return `Returns BLOCKED work to the phase in which it was blocked.
 
 Examples:
 
@@ -87,7 +87,7 @@ func (c *workUnblockCommand) Run(p *program) error {
 		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 
-// order gives one command to the box and shows the answer.
+// order executes a command of the rules and calls show with the answer.
 func (p *program) order(f boxFlag, command rules.Command, show func(rules.Answer) error) error {
 	ctx := context.Background()
 	return p.withBox(ctx, f, func(b *box.Box) error {

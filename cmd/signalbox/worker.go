@@ -14,11 +14,11 @@ import (
 type workerCommand struct {
 	boxFlag
 	runFlags
-	Roles []signalbox.Role `placeholder:"R,R" help:"The roles to fill: ci, merger, developer, critic, auditor, business-analyst, remediation, health-auditor, expert, expert-creator; none is all."`
+	Roles []signalbox.Role `placeholder:"R,R" help:"The roles to work in: ci, merger, developer, critic, auditor, business-analyst, remediation, health-auditor, expert, expert-creator. Default: all."`
 }
 
 func (workerCommand) Help() string {
-	return `Joins a box as a worker: it does what is to be done by the roles it fills, for whatever plan the box has, until you stop it. Any number of workers share a box; none is in charge. Limits on slots hold for all of them together.
+	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots apply to all workers together.
 
 Examples:
 
@@ -33,14 +33,14 @@ func (c *workerCommand) Run(p *program) error {
 	p.quiet = c.JSON
 	for _, role := range c.Roles {
 		if !slices.Contains(rules.DispatchRoles(), role) {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("nothing is dispatched to role '" + string(role) + "'"),
-				Hint: "these may be named: " + commaList(rules.DispatchRoles())}
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("no work is dispatched to role '" + string(role) + "'"),
+				Hint: "use one of: " + commaList(rules.DispatchRoles())}
 		}
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
 	return opening(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
-		place, err := findPlace(ctx, b.Config, p.workRoot(c.boxFlag, b.Dir), b.Dir)
+		project, err := crew.FindProject(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (c *workerCommand) Run(p *program) error {
 		if err := crew.CheckAgents(b.Config, roles); err != nil {
 			return err
 		}
-		shown := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
-		return p.work(ctx, stop, b, job{place, shown, crew.Options{Roles: roles, Stay: true}, nil})
+		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
+		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Stay: true}, nil})
 	})
 }

@@ -14,13 +14,13 @@ import (
 type workExitCommand struct {
 	boxFlag
 	answerFlag
-	Session given   `placeholder:"S" help:"The session that sends it."`
-	Epoch   uint64  `placeholder:"E" help:"The lease's epoch; none is the session's only live lease."`
-	File    *string `arg:"" optional:"" help:"The exit signal; - or none is standard input."`
+	Session given   `placeholder:"S" help:"The session that submits it."`
+	Epoch   uint64  `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
+	File    *string `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
 }
 
 func (workExitCommand) Help() string {
-	return `Hands in an exit signal under a session's lease. If it counts, the work moves to its next phase and the lease is free, in one step. The signal's phase_completed must be the phase that the work is in. Handing in the same signal again gives the same answer. A lease that is over is exit status 4; any other refusal is 1; both are recorded. The environment variable AGENT_EXIT_PROTOCOL_ENABLED must be true, 1 or yes: exit signals are off until somebody decides otherwise.
+	return `Submits an exit signal under the lease of a session. If it is accepted, the work moves to its next phase and the lease ends, in one step. The phase_completed of the signal must be the phase of the work. Submitting the same signal again gives the same answer. If the lease has ended, the exit status is 4; for any other refusal it is 1. Refusals are recorded too. Exit signals are off by default: set the environment variable AGENT_EXIT_PROTOCOL_ENABLED to true, 1 or yes.
 
 Examples:
 
@@ -29,7 +29,7 @@ Examples:
     my-agent --last-message | signalbox work exit --session s-0123456789ab --epoch 7 --json`
 }
 
-// exited is the answer: what the signal said and where the work is now.
+// exited is the answer: the signal and the new phase of the work.
 type exited struct {
 	Work           string               `json:"work"`
 	PhaseCompleted signalbox.Phase      `json:"phase_completed"`
@@ -56,7 +56,7 @@ func (c *workExitCommand) Run(p *program) error {
 		} else {
 			exit.Signal = *signal
 		}
-		// What nothing will name is not kept: a session that goes on sending what is refused does not fill the disk.
+		// Store the signal only if an event will refer to it, so that a session that repeats refused signals does not fill the disk.
 		if len(data) <= transcript.MaxExitBytes && b.Engine.WouldRecord(exit) {
 			if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(data)); err != nil {
 				return err

@@ -18,7 +18,7 @@ type workListCommand struct {
 }
 
 func (workListCommand) Help() string {
-	return `Lists all work in the order it was opened: its phase, who holds it and until when, and its title.
+	return `Lists all work items in the order in which they were opened, with phase, holder, expiry of the lease, and title.
 
 Examples:
 
@@ -33,7 +33,7 @@ type workShowCommand struct {
 }
 
 func (workShowCommand) Help() string {
-	return `Shows one work item: its phase, why it is blocked if it is, who holds it, and all sessions that held it.
+	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it.
 
 Examples:
 
@@ -53,14 +53,14 @@ func (c *workListCommand) Run(p *program) error {
 			return p.printJSON(list, "")
 		}
 		if len(list) == 0 {
-			p.notef("there is no work yet; add some with signalbox work open")
+			p.notef("there is no work yet; add a work item with signalbox work open")
 			return nil
 		}
-		return p.printWork(list)
+		return p.printWorkList(list)
 	})
 }
 
-func (p *program) printWork(list []rules.WorkView) error {
+func (p *program) printWorkList(list []rules.WorkView) error {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
 	for _, w := range list {
@@ -87,15 +87,15 @@ func (c *workShowCommand) Run(p *program) error {
 			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
 				Hint: "list the work with signalbox work list"}
 		}
-		shown := w.View(time.Now())
+		view := w.View(time.Now())
 		if c.JSON {
-			return p.printJSON(shown, "")
+			return p.printJSON(view, "")
 		}
-		return p.printShown(shown)
+		return p.printWorkItem(view)
 	})
 }
 
-func (p *program) printShown(w rules.WorkView) error {
+func (p *program) printWorkItem(w rules.WorkView) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})

@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,15 +85,12 @@ func TestDemo(t *testing.T) {
 // demoFolder returns a folder with the files that the demonstration starts from, and its script.
 func demoFolder(t *testing.T) (dir string, script *Script) {
 	t.Helper()
-	dir = t.TempDir()
-	files, err := fs.Sub(Demo(), "files")
-	if err != nil {
+	demo := t.TempDir()
+	if err := Demo(demo); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(dir, files); err != nil {
-		t.Fatal(err)
-	}
-	text, err := fs.ReadFile(Demo(), "agents.script")
+	dir = filepath.Join(demo, "calc")
+	text, err := os.ReadFile(filepath.Join(demo, "agents.script"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +118,7 @@ func checks(t *testing.T, dir, when string, pass bool) {
 
 // What the two tasks in the middle of the diamond write does not meet, so that their merges are clean.
 func TestDemoTasksWriteDifferentFiles(t *testing.T) {
-	text, err := fs.ReadFile(Demo(), "agents.script")
+	text, err := demo.ReadFile("demo/agents.script")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (s *site) checkDoesNotSign(t *testing.T, file string) {
 	if r.status != 0 {
 		t.Errorf("work open: exit status %d\n%s", r.status, r.stderr)
 	}
-	if !strings.HasPrefix(r.stderr, "warning: what was done is recorded, but: ") {
+	if !strings.HasPrefix(r.stderr, "warning: the change is recorded, but: ") {
 		t.Errorf("work open printed %q", r.stderr)
 	}
 	if r := s.run(t, "ledger", "checkpoint"); r.status != 5 || r.stdout != "" {

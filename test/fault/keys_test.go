@@ -33,7 +33,7 @@ func (s *site) checkNotSigned(t *testing.T, failure, hint string) {
 	if r.status != 0 {
 		t.Errorf("%v: exit status %d", args, r.status)
 	}
-	r.checkStderr(t, args, "warning: what was done is recorded, but: "+failure, "hint: "+hint)
+	r.checkStderr(t, args, "warning: the change is recorded, but: "+failure, "hint: "+hint)
 	s.must(t, "work", "list")
 }
 

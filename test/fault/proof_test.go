@@ -42,8 +42,8 @@ func TestProofNeedsOnlyTheKey(t *testing.T) {
 	o.mustFail(t, 5, `the checkpoint is not signed with the given key of "signalbox/box-*"`,
 		"compare the public key with the output of 'signalbox ledger key' in the box",
 		"ledger", "check", "--key", other.publicKey, file)
-	o.mustFail(t, 2, "which public key is it to be checked with?",
-		"give --key with what signalbox ledger key printed where the proof comes from", "ledger", "check", file)
+	o.mustFail(t, 2, "there is no public key to check the proof with",
+		"use --key with the output of signalbox ledger key from the box that made the proof", "ledger", "check", file)
 }
 
 // edits yields all edits of one byte: each byte replaced, deleted, and another one inserted before it. The full form

@@ -71,7 +71,7 @@ func TestDiskFull(t *testing.T) {
 				want[work] = true
 				if r.stderr != "" {
 					unsigned++
-					r.checkStderr(t, []string{work}, "warning: what was done is recorded, but: *", "hint: *")
+					r.checkStderr(t, []string{work}, "warning: the change is recorded, but: *", "hint: *")
 				}
 			default:
 				refused++

@@ -31,6 +31,8 @@ type FaultsError struct {
 	Faults []Fault
 	// More counts the faults beyond those listed.
 	More int
+	// NoAccount means that the file does not name its account, and Options.Account was empty.
+	NoAccount bool
 }
 
 func (e *FaultsError) Error() string {
@@ -52,6 +54,8 @@ type faults struct {
 	file string
 	list []Fault
 	more int
+	// noAccount is FaultsError.NoAccount.
+	noAccount bool
 }
 
 func (f *faults) addFault(at position, format string, args ...any) {
@@ -89,5 +93,5 @@ func (f *faults) err() error {
 	}
 	// Splits are checked after the last record, so their faults come last.
 	slices.SortStableFunc(f.list, func(a, b Fault) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
-	return &FaultsError{Faults: f.list, More: f.more}
+	return &FaultsError{Faults: f.list, More: f.more, NoAccount: f.noAccount}
 }

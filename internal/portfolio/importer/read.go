@@ -238,6 +238,7 @@ func (in *input) mapAccounts() {
 	}
 	if line, ok := names[""]; ok && in.opts.Account == "" {
 		in.addFault(position{line, 1}, "the file does not name its account: give the account's id")
+		in.noAccount = true
 		return
 	}
 	for i := range in.imp.Rows {

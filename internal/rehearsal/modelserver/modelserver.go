@@ -24,7 +24,7 @@
 // derived from the number of the request, so the same requests in the same order get the same bytes, except for times.
 //
 // Every request is recorded, without keys and cookies. The Server keeps a bounded number of requests and of conversations in memory. It
-// starts no goroutines and waits only in Options.Sleep and, for a hang, for the end of the request's context. It is safe for concurrent
+// starts no goroutines except in Serve, and waits only in Options.Sleep and, for a hang, for the end of the request's context. It is safe for concurrent
 // use. Responses are not stored: a request with previous_response_id is refused.
 package modelserver
 
@@ -33,7 +33,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -49,8 +48,8 @@ const (
 
 // Options configure a Server.
 type Options struct {
-	// Log receives one record per request. Nil discards them.
-	Log *slog.Logger
+	// Answered is called with each request when its outcome is known, by several goroutines at once. Nil means that it is not called.
+	Answered func(Request)
 	// Now returns the time for time stamps. Nil means time.Now.
 	Now func() time.Time
 	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a real timer.
@@ -83,8 +82,8 @@ func New(script *Script, opts *Options) (*Server, error) {
 	if opts != nil {
 		s.opts = *opts
 	}
-	if s.opts.Log == nil {
-		s.opts.Log = slog.New(slog.DiscardHandler)
+	if s.opts.Answered == nil {
+		s.opts.Answered = func(Request) {}
 	}
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
@@ -237,9 +236,12 @@ func (s *Server) accept(p protocol, r *http.Request) (*Request, *refusal) {
 	return req, refused
 }
 
+// refusedPrefix is the beginning of the outcome of a request that was refused.
+const refusedPrefix = "refused: "
+
 // refuse sends an error. An empty outcome means that it is the client's fault.
 func (s *Server) refuse(w http.ResponseWriter, p protocol, req *Request, f *refusal, outcome string) {
-	s.finish(req, cmp.Or(outcome, "refused: "+f.message), f.status)
+	s.finish(req, cmp.Or(outcome, refusedPrefix+f.message), f.status)
 	id := setRequestID(w, req)
 	if f.retryAfter > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(int64((f.retryAfter+time.Second-1)/time.Second)))

@@ -1,11 +1,9 @@
 package modelserver
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -253,10 +251,10 @@ func (s *Server) finish(req *Request, outcome string, status int) {
 	if first {
 		req.Outcome, req.Status = outcome, status
 	}
+	answered := *req
 	s.mu.Unlock()
 	if first {
-		s.opts.Log.LogAttrs(context.Background(), slog.LevelInfo, "model request", slog.Int("number", req.Number),
-			slog.String("protocol", req.Protocol), slog.String("path", req.Path), slog.Int("status", status), slog.String("outcome", outcome))
+		s.opts.Answered(answered)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
@@ -103,6 +104,23 @@ type Project struct {
 	Root string
 	// Repo has a worktree for each task; nil means that all agents work in Root.
 	Repo *workspace.Repo
+}
+
+// FindProject returns the project in a folder, as the configuration says: a git repository with a worktree for each task, or one shared
+// folder. dir is the box's folder.
+func FindProject(ctx context.Context, c *config.Config, root, dir string) (Project, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return Project{}, err
+	}
+	if c.Workspace == config.WorkspaceShared {
+		return Project{Root: root}, nil
+	}
+	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
+	if err != nil {
+		return Project{}, err
+	}
+	return Project{Root: root, Repo: repo}, nil
 }
 
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
