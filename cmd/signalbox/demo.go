@@ -79,7 +79,7 @@ func (c *demoCommand) Run(p *program) error {
 	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
 		return err
 	}
-	if err := r.run(p); codeOf(err) == signalbox.CodeInterrupted {
+	if err := r.run(p); signalbox.CodeOf(err) == signalbox.CodeInterrupted {
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo starts again from the beginning"}
 	} else if err != nil {
 		return err

@@ -85,7 +85,7 @@ type run struct {
 // prepare checks the plan, the configuration, the repository and the agents before anything starts. It creates a box if there is none.
 func (r *run) prepare(p *program, f boxFlag) error {
 	dir, err := p.findBox(f)
-	create := codeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
 	settings := config.Default()
 	if err == nil {
 		settings, err = config.Load(dir)
@@ -134,15 +134,6 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	r.dir = dir
 	return nil
-}
-
-// codeOf returns the error code of an error, 0 if it has none.
-func codeOf(err error) signalbox.Code {
-	classed := (*signalbox.Error)(nil)
-	if errors.As(err, &classed) {
-		return classed.Code
-	}
-	return 0
 }
 
 // projectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.

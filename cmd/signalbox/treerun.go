@@ -104,7 +104,7 @@ func (c *treeRunCommand) readJournal() (*runner.Journal, error) {
 func (p *program) withTreeBox(ctx context.Context, c *treeRunCommand, do func(*box.Box) error) error {
 	_, err := p.findBox(c.boxFlag)
 	named := c.Box != "" || p.getenv(boxVariable) != ""
-	if c.NoLedger || !named && codeOf(err) == signalbox.CodeNotFound {
+	if c.NoLedger || !named && signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return do(nil)
 	}
 	return p.withBox(ctx, c.boxFlag, do)
