@@ -1,4 +1,5 @@
-# make demo runs a plan with scripted agents, make test runs the tests, make check is what CI runs. make alone lists the rest.
+# make demo runs a plan with scripted agents, make test runs the tests, make check runs what CI checks. make without a target
+# lists all targets.
 
 # The program needs no C compiler; only the race detector does.
 export CGO_ENABLED = 0
@@ -43,12 +44,12 @@ format:
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 
-bench: ## measure speed: beside other programs, then the Go benchmarks of each package
+bench: ## compare the speed with other programs, then run the Go benchmarks
 	-@scripts/need rg
 	$(GO) run ./test/bench
 	$(GO) test -run '^$$' -bench . ./...
 
-fault: ## kill, race, tamper and starve the real program, at length
+fault: ## run the full fault tests, which kill, race, tamper with and starve the real program
 	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault
 
 fuzz: ## run every fuzz target for FUZZTIME (60s) each, and the property tests with random cases
@@ -58,7 +59,7 @@ demo: build ## run a plan with rehearsal agents in a temporary repository
 	@scripts/need git
 	@bin/signalbox demo
 
-cross: ## build for every platform into dist/, with the licences of what is linked
+cross: ## build for every platform into dist/, with the licences of all linked modules
 	@set -e; for platform in $(PLATFORMS); do \
 		os=$${platform%/*} arch=$${platform#*/} ext=; \
 		if [ $$os = windows ]; then ext=.exe; fi; \
@@ -68,5 +69,5 @@ cross: ## build for every platform into dist/, with the licences of what is link
 	$(GO) run ./scripts/licenses dist/THIRD_PARTY_LICENSES
 	cp LICENSE dist/
 
-clean: ## remove what was built
+clean: ## remove bin/ and dist/
 	rm -rf bin dist

@@ -386,7 +386,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestPurePackages holds what scripts/race-test takes for granted: these packages start nothing and share nothing.
+// TestPurePackages checks that the packages that scripts/race-test leaves out start no goroutines and share no state.
 func TestPurePackages(t *testing.T) {
 	list, err := os.ReadFile("scripts/pure-packages")
 	if err != nil {
@@ -411,12 +411,12 @@ func TestPurePackages(t *testing.T) {
 			}
 			for _, i := range tree.Imports {
 				if path := strings.Trim(i.Path.Value, `"`); path == "sync" || path == "sync/atomic" || path == "os/exec" || path == "net/http" {
-					t.Errorf("%s imports %s, and is in scripts/pure-packages", file, path)
+					t.Errorf("%s imports %s, but is in scripts/pure-packages", file, path)
 				}
 			}
 			ast.Inspect(tree, func(n ast.Node) bool {
 				if _, starts := n.(*ast.GoStmt); starts {
-					t.Errorf("%s starts a goroutine, and is in scripts/pure-packages", file)
+					t.Errorf("%s starts a goroutine, but is in scripts/pure-packages", file)
 				}
 				return true
 			})

@@ -47,12 +47,12 @@ func PrintableLines(s string) string {
 // PrintableJSON escapes the controls that JSON allows in a string but a terminal may obey: DEL, the C1 set, and
 // text direction overrides. The JSON value stays the same, and so do line ends and indentation.
 func PrintableJSON(doc []byte) []byte {
-	if bytes.IndexFunc(doc, steersTerminal) < 0 {
+	if bytes.IndexFunc(doc, isTerminalControl) < 0 {
 		return doc
 	}
 	var b bytes.Buffer
 	for _, r := range string(doc) {
-		if steersTerminal(r) {
+		if isTerminalControl(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -61,6 +61,7 @@ func PrintableJSON(doc []byte) []byte {
 	return b.Bytes()
 }
 
-func steersTerminal(r rune) bool {
+// isTerminalControl reports whether a terminal may act on r instead of showing it.
+func isTerminalControl(r rune) bool {
 	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

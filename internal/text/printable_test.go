@@ -29,10 +29,10 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-func TestPrintableLeavesNothingToObey(t *testing.T) {
+func TestPrintableIsSafeForTerminals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := Printable(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, steersTerminal) || strings.Contains(text, "\n") {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, isTerminalControl) || strings.Contains(text, "\n") {
 			t.Fatalf("%q", text)
 		}
 	})
