@@ -47,11 +47,16 @@ func crewsIn(events []signalbox.Event) map[string]int {
 	crews := map[string]int{}
 	for _, e := range events {
 		if e.Type == rules.TypeLeaseGranted {
-			owner, _, _ := strings.Cut(e.Session, ".")
-			crews[owner]++
+			crews[ownerOf(e.Session)]++
 		}
 	}
 	return crews
+}
+
+// ownerOf returns the crew that a session belongs to.
+func ownerOf(session string) string {
+	owner, _, _ := strings.Cut(session, ".")
+	return owner
 }
 
 // testJoinedKilled kills a run whose agents are working. Another run must stop these agents and take over their work.
@@ -74,13 +79,16 @@ on developer * attempt 1:
 	if agentsToo {
 		s.killAll()
 	}
+	successor.until("the agents of the killed run were stopped", func() bool {
+		return !slices.ContainsFunc(s.processes(), func(p agentProcess) bool { return slices.Contains(before, ownerOf(p.session)) })
+	})
 	// Otherwise the first developers of later tasks would wait for this file.
 	s.diary.create(t, "never")
 	successor.end(0)
 	events := s.checkDone(t, tasksIn(joinedPlan)...)
 	s.checkParts(t, tasksIn(joinedPlan)...)
 	for _, e := range events {
-		if owner, _, _ := strings.Cut(e.Session, "."); slices.Contains(before, owner) && e.Type == rules.TypeSignalHeard {
+		if slices.Contains(before, ownerOf(e.Session)) && e.Type == rules.TypeSignalHeard {
 			t.Errorf("event %d: a signal of the killed run was accepted: %s", e.Seq, e.Data)
 		}
 	}

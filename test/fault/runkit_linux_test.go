@@ -32,8 +32,7 @@ type fixture struct {
 type scenario struct {
 	files  map[string]string // in the repository, besides README.md
 	plan   string
-	script string           // of the agents; $DIARY is replaced by the folder of the diary
-	format signalbox.Format // of the agents' output; "" means claude
+	script string // of the agents; $DIARY is replaced by the folder of the diary
 	// settings are appended to the configuration.
 	settings string
 }
@@ -65,11 +64,8 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	f.git(t, "add", "-A")
 	f.git(t, "commit", "-q", "-m", "first commit")
 	f.init(t)
-	if s.format == "" {
-		s.format = signalbox.FormatClaude
-	}
-	f.write(t, f.file("signalbox.yaml"), fmt.Sprintf("agent: played\nagents:\n  played:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, %s]\n    format: %s\n%s",
-		wrapper, f.diary, os.Getenv(binaryVariable), f.script, s.format, s.format, s.settings))
+	f.write(t, f.file("signalbox.yaml"), fmt.Sprintf("agent: scripted\nagents:\n  scripted:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, claude]\n    format: claude\n%s",
+		wrapper, f.diary, os.Getenv(binaryVariable), f.script, s.settings))
 	t.Cleanup(func() { f.killAll() })
 	return f
 }
@@ -127,13 +123,13 @@ func (f *fixture) start(t testing.TB, args ...string) *crewProcess {
 }
 
 // startRun starts signalbox run on the plan, after it has checked the script.
-func (f *fixture) startRun(t testing.TB, args ...string) *crewProcess {
+func (f *fixture) startRun(t testing.TB) *crewProcess {
 	t.Helper()
 	if text, err := os.ReadFile(f.script); err == nil && !f.checked[string(text)] {
 		f.must(t, "rehearse", "check", f.script)
 		f.checked[string(text)] = true
 	}
-	return f.start(t, append([]string{"run", f.plan, "--plain"}, args...)...)
+	return f.start(t, "run", f.plan, "--plain")
 }
 
 func (r *crewProcess) output() string {
