@@ -9,10 +9,10 @@ import (
 var lineSignals = signalbox.LineSignals()
 
 var turnSignals = []struct{ name, fields string }{
-	{"need_turn", "<reason>the ~w is not read yet</reason><expected_turns>2</expected_turns>"},
-	{"context_sufficient", "<sources_found>4</sources_found><source_types>[\"~w\", \"~w\"]</source_types>"},
-	{"stuck", "<attempted>[\"~w\", \"~w\"]</attempted><blocker>no access to the ~w</blocker>"},
-	{"partial_answer", "<missing>the ~w of the ~w</missing>"},
+	{signalbox.NameNeedTurn, "<reason>the ~w is not read yet</reason><expected_turns>2</expected_turns>"},
+	{signalbox.NameContextSufficient, "<sources_found>4</sources_found><source_types>[\"~w\", \"~w\"]</source_types>"},
+	{signalbox.NameStuck, "<attempted>[\"~w\", \"~w\"]</attempted><blocker>no access to the ~w</blocker>"},
+	{signalbox.NamePartialAnswer, "<missing>the ~w of the ~w</missing>"},
 }
 
 var exitPhases = []string{"IMPLEMENTATION", "CI_PENDING", "REVIEW"}

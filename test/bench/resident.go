@@ -46,7 +46,7 @@ func generated(format signalbox.Format) func(int64) *input {
 
 const lastWords = "READY_FOR_REVIEW: last-1\n\nSummary: done\n"
 
-var plantedLastWords = []planted{{dialect: signalbox.DialectLine, name: "ready_for_review", task: "last-1"}}
+var plantedLastWords = []planted{{dialect: signalbox.DialectLine, name: signalbox.NameReadyForReview, task: "last-1"}}
 
 // longText is a claude stream whose only text ends in a signal.
 func longText(size int64) *input {

@@ -180,27 +180,23 @@ func (c *client) claimOrUnblock(op *operation) {
 
 // execute runs an operation and records the answer. A refusal is an answer, not an error.
 func (c *client) execute(ctx context.Context, op *operation) error {
-	var answer rules.Answer
 	op.Call = machineTime()
-	err := c.look(ctx, op)
-	if op.Do != "look" {
-		answer, err = c.box.Engine.Do(ctx, op.command())
+	if op.Do == "look" {
+		err := c.look(ctx, op)
+		op.Return = machineTime()
+		return err
 	}
+	answer, err := c.box.Engine.Do(ctx, op.command())
 	op.Return = machineTime()
+	op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease, answer.Phase, answer.Repeated
 	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) {
 		op.Code, err = refused.Code, nil
-	}
-	if op.Do != "look" {
-		op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease, answer.Phase, answer.Repeated
 	}
 	return err
 }
 
 // look reads the current state of the work.
 func (c *client) look(ctx context.Context, op *operation) error {
-	if op.Do != "look" {
-		return nil
-	}
 	err := c.box.Engine.Refresh(ctx)
 	c.box.Engine.View(func(s *rules.State) {
 		if w, ok := s.Work(op.Work); ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -75,12 +76,8 @@ func TestKillSeveral(t *testing.T) {
 func (a *acknowledged) add(b *acknowledged) {
 	a.lines += b.lines
 	a.blobs = append(a.blobs, b.blobs...)
-	for seq, hash := range b.events {
-		a.events[seq] = hash
-	}
-	for size, root := range b.checkpoints {
-		a.checkpoints[size] = root
-	}
+	maps.Copy(a.events, b.events)
+	maps.Copy(a.checkpoints, b.checkpoints)
 }
 
 // loadTemplate returns a box with 970 work items. The engine saves its first snapshot at the thousandth event.

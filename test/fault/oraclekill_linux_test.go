@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/session"
 )
 
@@ -59,18 +60,15 @@ type killPlan struct {
 	after time.Duration
 }
 
-// nth returns a function that returns true for the n-th chunk, counting from 1.
-func nth(n int) func(chunk.Chunk) bool {
-	return func(chunk.Chunk) bool { n--; return n == 0 }
-}
-
 // atInstant returns a plan to kill after some time.
 func atInstant(d time.Duration) killPlan {
 	return killPlan{d.String(), func(chunk.Chunk) bool { return false }, d}
 }
 
-// afterChunk returns a plan to kill after the n-th chunk.
-func afterChunk(n int) killPlan { return killPlan{fmt.Sprintf("chunk %d", n), nth(n), patience} }
+// afterChunk returns a plan to kill after the n-th chunk, counting from 1.
+func afterChunk(n int) killPlan {
+	return killPlan{fmt.Sprintf("chunk %d", n), func(chunk.Chunk) bool { n--; return n == 0 }, patience}
+}
 
 // longest is the approximate duration of a run without a kill.
 const longest = 800 * time.Millisecond
@@ -308,7 +306,7 @@ func TestOracleInDoubt(t *testing.T) {
 					t.Fatalf("exit status %d\n%s", status, &p.stderr)
 				}
 				got := outputOf(t, p.printed)
-				if got.Results["h-1"] != doubted || got.Content[2] != "It did." || got.Done.Reason != "context_sufficient" {
+				if got.Results["h-1"] != doubted || got.Content[2] != "It did." || got.Done.Reason != string(decide.ReasonContextSufficient) {
 					t.Errorf("the output is %s", asJSON(got))
 				}
 				o.diary.checkNoTools(t)

@@ -351,7 +351,7 @@ func (o *conversation) checkPrinted(t testing.TB, printed []chunk.Chunk) {
 				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		case chunk.System:
-			if !slices.Contains([]string{"resumed", "reply_restarted", "reply_cut", "retry"}, c.Name) && !has[chunkLine(c)] {
+			if !slices.Contains([]string{chunk.Resumed, chunk.ReplyRestarted, chunk.ReplyCut, chunk.Retry}, c.Name) && !has[chunkLine(c)] {
 				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		}
@@ -428,7 +428,7 @@ func textsOf(printed []chunk.Chunk) map[int][]string {
 			}
 			texts[c.Turn][len(texts[c.Turn])-1] += c.Text
 		case chunk.System:
-			if c.Name == "reply_restarted" || c.Name == "reply_cut" {
+			if c.Name == chunk.ReplyRestarted || c.Name == chunk.ReplyCut {
 				texts[c.Turn] = append(texts[c.Turn], "")
 			}
 		}
@@ -472,7 +472,7 @@ func outputOf(t testing.TB, printed []chunk.Chunk) output {
 		case chunk.Signal:
 			got.Signals = append(got.Signals, chunkLine(c))
 		case chunk.System:
-			if !slices.Contains([]string{"resumed", "reply_restarted"}, c.Name) {
+			if !slices.Contains([]string{chunk.Resumed, chunk.ReplyRestarted}, c.Name) {
 				got.Systems = append(got.Systems, chunkLine(c))
 			}
 		case chunk.Error:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
 )
 
 // TestOracleTerm interrupts signalbox oracle during a reply and during a tool call. It reports the interruption and ends, no
@@ -107,7 +108,7 @@ func (o *conversation) resume(t *testing.T) output {
 	}
 	o.diary.checkNoTools(t)
 	got := outputOf(t, p.printed)
-	if got.Done.Reason != "context_sufficient" {
+	if got.Done.Reason != string(decide.ReasonContextSufficient) {
 		t.Errorf("after the resume it ended with %s", got.Done.Reason)
 	}
 	return got

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"signalbox"
 	"signalbox/internal/core/rules"
 )
 
@@ -38,19 +37,7 @@ func testJoinedTogether(t *testing.T) {
 		if n := len(all[rules.PlanLoaded](events, rules.TypePlanLoaded, "")); n != 1 {
 			t.Errorf("the plan was loaded %d times", n)
 		}
-		t.Logf("leases of each crew: %v", crewsIn(events))
 	}
-}
-
-// crewsIn returns the number of leases of each crew.
-func crewsIn(events []signalbox.Event) map[string]int {
-	crews := map[string]int{}
-	for _, e := range events {
-		if e.Type == rules.TypeLeaseGranted {
-			crews[ownerOf(e.Session)]++
-		}
-	}
-	return crews
 }
 
 // ownerOf returns the crew that a session belongs to.

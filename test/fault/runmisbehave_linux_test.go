@@ -186,7 +186,7 @@ func checkSilent(t *testing.T, events []signalbox.Event) {
 			got = append(got, data[rules.SignalHeard](e).Signal)
 		}
 	}
-	want := []string{"1 warning", "2 error", "3_consecutive_unknown_signals", "signals", "ready_for_review"}
+	want := []string{"1 warning", "2 error", "3_consecutive_unknown_signals", "signals", signalbox.NameReadyForReview}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("an agent without a signal (-want +got):\n%s", diff)
 	}

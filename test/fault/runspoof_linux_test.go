@@ -61,6 +61,10 @@ func spoof(role signalbox.Role, own string, refused map[string]int) string {
 	return b.String()
 }
 
+// effects are events that a refused signal must not cause.
+var effects = []string{rules.TypePhaseChanged, rules.TypeSignalHeard, rules.TypeExpertRequested, rules.TypeQuestionAsked, rules.TypeMerged,
+	rules.TypeRemediationNeeded, rules.TypeProgressReported}
+
 func testSpoofedSignals(t *testing.T) {
 	var everything strings.Builder
 	for _, s := range signalbox.LineSignals() {
@@ -71,7 +75,7 @@ func testSpoofedSignals(t *testing.T) {
 		fmt.Fprintln(&everything, line)
 	}
 	script, want := "", map[signalbox.Role]map[string]int{}
-	for role, own := range map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review", signalbox.RoleCritic: "review_passed", signalbox.RoleAuditor: "audit_passed"} {
+	for role, own := range map[signalbox.Role]string{signalbox.RoleDeveloper: signalbox.NameReadyForReview, signalbox.RoleCritic: signalbox.NameReviewPassed, signalbox.RoleAuditor: signalbox.NameAuditPassed} {
 		want[role] = map[string]int{}
 		script += spoof(role, own, want[role])
 	}
@@ -87,7 +91,7 @@ func testSpoofedSignals(t *testing.T) {
 			case e.Type == rules.TypeSignalRefused && e.Session == session:
 				r := data[rules.SignalRefused](e)
 				got[r.Said+" "+string(r.Reason)]++
-			case e.Type == rules.TypePhaseChanged, e.Type == rules.TypeSignalHeard, e.Type == rules.TypeExpertRequested, e.Type == rules.TypeQuestionAsked, e.Type == rules.TypeMerged, e.Type == rules.TypeRemediationNeeded, e.Type == rules.TypeProgressReported:
+			case slices.Contains(effects, e.Type):
 				t.Errorf("during the turn of the %s: event %d, %s %s %s", role, e.Seq, e.Type, e.Work, e.Data)
 			}
 		}
@@ -196,7 +200,7 @@ on developer T1 attempt 1:
 		done = []string{"T1", "T2"}
 	}
 	events := s.checkDone(t, done...)
-	checkStale(t, events, lost.Session, lost.Seq, "checkpoint", "ready_for_review")
+	checkStale(t, events, lost.Session, lost.Seq, signalbox.NameCheckpoint, signalbox.NameReadyForReview)
 }
 
 // testStaleAfterExpiry suspends a run until its lease has expired, while another run does the work.

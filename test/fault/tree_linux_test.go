@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 )
@@ -99,7 +100,7 @@ func TestTreeIdle(t *testing.T) {
 func TestTreeSignals(t *testing.T) {
 	turn := treeCases[slices.IndexFunc(treeCases, func(p treeCase) bool { return p.name == "turn" })]
 	turn.recorded = true
-	want := []rules.TurnSignalHeard{{Tree: "turn", Turn: 1, Signal: "need_turn"}, {Tree: "turn", Turn: 2, Signal: "context_sufficient"}}
+	want := []rules.TurnSignalHeard{{Tree: "turn", Turn: 1, Signal: signalbox.NameNeedTurn}, {Tree: "turn", Turn: 2, Signal: signalbox.NameContextSufficient}}
 	for k := range 5 {
 		o := newTreeRun(t, turn)
 		o.init(t)
