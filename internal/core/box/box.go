@@ -102,7 +102,7 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	journalOpts.Logger = l.options.Log
 	j, err := sqlite.Open(ctx, dir, journalOpts)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound && l.hadLedger() {
-		return nil, ledgerGone(dir)
+		return nil, ledgerMissing(dir)
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (l *Ledger) hadLedger() bool {
 	return false
 }
 
-func ledgerGone(dir string) error {
+func ledgerMissing(dir string) error {
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is missing", dir),
 		Hint: "restore ledger.db from a copy; to start again, move the whole folder away first"}
 }

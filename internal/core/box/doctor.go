@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/durable"
+	"signalbox/internal/text"
 	"signalbox/ledger"
 )
 
@@ -71,16 +72,16 @@ type DoctorOptions struct {
 
 // system is the part of the operating system that Doctor uses.
 type system struct {
-	goos      string
-	now       func() time.Time
-	freeBytes func(dir string) (uint64, error)
-	openFiles func() (limit uint64, err error)
-	lockWait  time.Duration // how long to wait for a lock
-	runTime   time.Duration // how long other programs may run
+	goos          string
+	now           func() time.Time
+	freeBytes     func(dir string) (uint64, error)
+	openFileLimit func() (limit uint64, err error)
+	lockTimeout   time.Duration // how long to wait for a lock
+	runTimeout    time.Duration // how long other programs may run
 }
 
 func realSystem() *system {
-	return &system{runtime.GOOS, time.Now, freeBytes, openFiles, 2 * time.Second, 5 * time.Second}
+	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second}
 }
 
 // Doctor checks everything that signalbox needs. It changes nothing.
@@ -134,7 +135,7 @@ func (d *doctor) checkPlatform() {
 
 // run returns the first line of a program's output.
 func (d *doctor) run(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.sys.runTime)
+	ctx, cancel := context.WithTimeout(ctx, d.sys.runTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C") // change nothing, and print English
@@ -143,7 +144,7 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	output, err := cmd.Output()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
 	if ctx.Err() != nil {
-		err = fmt.Errorf("no output within %s", d.sys.runTime)
+		err = fmt.Errorf("no output within %s", d.sys.runTimeout)
 	}
 	if len(line) > 200 {
 		line = line[:200]
@@ -234,11 +235,11 @@ func (d *doctor) checkLocks(ctx context.Context) {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			continue // not locked; do not create the file
 		}
-		waiting, cancel := context.WithTimeout(ctx, d.sys.lockWait)
+		waiting, cancel := context.WithTimeout(ctx, d.sys.lockTimeout)
 		held, err := durable.Acquire(waiting, name)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			d.add(Problem, "locks", "stop the signalbox process that is suspended or hangs", "another process has locked %s for %s", name, d.sys.lockWait)
+			d.add(Problem, "locks", "stop the signalbox process that is suspended or hangs", "another process has locked %s for %s", name, d.sys.lockTimeout)
 			return
 		}
 		if err != nil {
@@ -293,7 +294,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 		d.add(Problem, "ledger", "run signalbox init", "the box is not initialized")
 		return
 	}
-	d.ok("ledger", "%s, %s", l.ID(), eventsText(tail.Seq))
+	d.ok("ledger", "%s, %s", l.ID(), text.Count(int(tail.Seq), "event"))
 	d.checkSnapshot(ctx, l, tail.Seq)
 	d.checkClock(&tail)
 	d.checkCheckpoint(last, checkpointErr, tail.Seq)
@@ -311,7 +312,7 @@ func (d *doctor) checkSnapshot(ctx context.Context, l *Ledger, head uint64) {
 	case s.Seq > head:
 		d.add(Warning, "snapshot", "run signalbox ledger verify", "it covers %d events, but the ledger has %d", s.Seq, head)
 	default:
-		d.ok("snapshot", "%s behind", eventsText(head-s.Seq))
+		d.ok("snapshot", "%s behind", text.Count(int(head-s.Seq), "event"))
 	}
 }
 
@@ -373,9 +374,9 @@ func (d *doctor) checkCheckpoint(last *Checkpoint, err error, head uint64) {
 	case last.Size > head:
 		d.fault(Problem, "checkpoint", checkLength(last.Size, head), "")
 	case last.Size < head:
-		d.add(Warning, "checkpoint", sign, "%s not signed yet", eventsText(head-last.Size))
+		d.add(Warning, "checkpoint", sign, "%s not signed yet", text.Count(int(head-last.Size), "event"))
 	default:
-		d.ok("checkpoint", "all signed, %s", eventsText(head))
+		d.ok("checkpoint", "all signed, %s", text.Count(int(head), "event"))
 	}
 }
 
@@ -383,7 +384,7 @@ func (d *doctor) checkCheckpoint(last *Checkpoint, err error, head uint64) {
 const filesPerSlot, filesBase = 32, 128
 
 func (d *doctor) checkFiles() {
-	limit, err := d.sys.openFiles()
+	limit, err := d.sys.openFileLimit()
 	need := uint64(filesBase + d.Slots*filesPerSlot)
 	switch {
 	case err != nil:
@@ -393,13 +394,6 @@ func (d *doctor) checkFiles() {
 	default:
 		d.ok("files", "%s files may be open", limitText(limit))
 	}
-}
-
-func eventsText(n uint64) string {
-	if n == 1 {
-		return "1 event"
-	}
-	return fmt.Sprintf("%d events", n)
 }
 
 func limitText(limit uint64) string {

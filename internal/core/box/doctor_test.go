@@ -46,8 +46,8 @@ func newPatient(t *testing.T) *patient {
 	sys := realSystem()
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
-	sys.openFiles = func() (uint64, error) { return 1024, nil }
-	sys.lockWait = 50 * time.Millisecond
+	sys.openFileLimit = func() (uint64, error) { return 1024, nil }
+	sys.lockTimeout = 50 * time.Millisecond
 	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir, Slots: 5, system: sys,
 		Agents: []AgentCommand{{"robot", []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
 	return p

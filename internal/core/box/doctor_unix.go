@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBytes is what an ordinary user may still write to the file system of a folder.
+// freeBytes returns how many bytes an ordinary user can still write to the file system of a folder.
 func freeBytes(dir string) (uint64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
@@ -19,8 +19,8 @@ func freeBytes(dir string) (uint64, error) {
 	return uint64(stat.Bavail) * uint64(stat.Bsize), nil
 }
 
-// openFiles is how many files a process may have open. Go raises its own limit to the hard one when it starts.
-func openFiles() (uint64, error) {
+// openFileLimit returns how many files a process can have open. Go raises its own limit to the hard one when it starts.
+func openFileLimit() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, os.NewSyscallError("getrlimit", err)
@@ -28,7 +28,7 @@ func openFiles() (uint64, error) {
 	return uint64(limit.Cur), nil
 }
 
-// killGroup makes the children of a program end with it when it is given up.
+// killGroup makes the cancellation of cmd kill its children too.
 func killGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// freeBytes is what an ordinary user may still write to the volume of a folder.
+// freeBytes returns how many bytes an ordinary user can still write to the volume of a folder.
 func freeBytes(dir string) (free uint64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err == nil {
@@ -17,8 +17,8 @@ func freeBytes(dir string) (free uint64, err error) {
 	return free, os.NewSyscallError("GetDiskFreeSpaceEx", err)
 }
 
-// openFiles is no limit: Windows has none that matters.
-func openFiles() (uint64, error) { return math.MaxUint64, nil }
+// openFileLimit returns the largest number, because Windows has no limit that matters.
+func openFileLimit() (uint64, error) { return math.MaxUint64, nil }
 
-// killGroup does nothing: a program that is given up leaves its children.
+// killGroup does nothing: on Windows the children of a cancelled program keep running.
 func killGroup(*exec.Cmd) {}

@@ -18,8 +18,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Created describes a new box.
-type Created struct {
+// InitResult describes a new box.
+type InitResult struct {
 	Dir       string `json:"box"`
 	ID        string `json:"id"`
 	PublicKey string `json:"key"`
@@ -28,7 +28,7 @@ type Created struct {
 
 // Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a signing key, and a ledger whose
 // first event opens the box. It completes an interrupted Init. If the box exists, Init returns an error and changes nothing.
-func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, error) {
+func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
@@ -71,16 +71,16 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*Created, erro
 	if _, err := b.Sign(ctx); err != nil {
 		return nil, err
 	}
-	return &Created{dir, id, public, keyFile}, nil
+	return &InitResult{dir, id, public, keyFile}, nil
 }
 
 func makeFolder(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = provide(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n")
+		err = createIfMissing(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n")
 	}
 	if err == nil {
-		err = provide(filepath.Join(dir, config.FileName), config.Template)
+		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the box: %w", err),
@@ -89,8 +89,8 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// provide creates a file atomically, unless it exists.
-func provide(name, text string) error {
+// createIfMissing creates a file atomically, unless it exists.
+func createIfMissing(name, text string) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

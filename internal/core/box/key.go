@@ -56,25 +56,25 @@ func createKey(name, origin string) (public string, err error) {
 	return public, nil
 }
 
-// key is a key that an interrupted Init left.
-type key struct{ id, public string }
+// leftoverKey is a key that an interrupted Init left.
+type leftoverKey struct{ id, public string }
 
 // unusedKey returns the key in a file if it never signed anything and so cannot belong to another box.
-func unusedKey(name string) (key, bool) {
+func unusedKey(name string) (leftoverKey, bool) {
 	if signed, err := readOptional(name + signedSuffix); err != nil || signed != nil {
-		return key{}, false
+		return leftoverKey{}, false
 	}
 	private, err := readKey(name)
 	if err != nil {
-		return key{}, false
+		return leftoverKey{}, false
 	}
 	public, err := ledger.PublicKey(private)
 	if err != nil {
-		return key{}, false
+		return leftoverKey{}, false
 	}
 	keyOrigin, err := ledger.KeyName(public)
 	id, ours := strings.CutPrefix(keyOrigin, origin(""))
-	return key{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
+	return leftoverKey{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
 }
 
 // privateKey returns the box's private key. The error is ErrNoKey if this host does not have it.

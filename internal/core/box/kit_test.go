@@ -59,7 +59,7 @@ func atHome(t *testing.T) (keys string) {
 type kit struct {
 	dir  string
 	opts *Options
-	made *Created
+	made *InitResult
 }
 
 func newKit(t *testing.T) *kit {

@@ -46,16 +46,16 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	if err != nil {
 		return Verified{}, err
 	}
-	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: half(opts.Progress, 0, head)}
+	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: scaleProgress(opts.Progress, 0, head)}
 	report, err := ledger.Verify(ctx, head, l.readValid, verifyOpts)
 	v := Verified{Report: report}
 	if err == nil && report.OK {
-		err = l.replay(ctx, &v, half(opts.Progress, head, head))
+		err = l.replay(ctx, &v, scaleProgress(opts.Progress, head, head))
 	}
 	if err == nil && v.OK && badCheckpoint == nil && opts.Checkpoint == nil {
 		err = l.checkOlder(ctx, opts.PublicKey, &v)
 	}
-	err = damaged(&v.Report, err)
+	err = recordDamage(&v.Report, err)
 	if err == nil && v.OK && badCheckpoint != nil {
 		v.OK, v.Reason = false, badCheckpoint.Error()
 		v.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
@@ -95,8 +95,8 @@ func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]sign
 	}
 }
 
-// half converts the progress of one of two passes over the ledger to that of both.
-func half(progress func(done, total uint64), before, head uint64) func(uint64) {
+// scaleProgress converts the progress of one of two passes over the ledger to that of both.
+func scaleProgress(progress func(done, total uint64), before, head uint64) func(uint64) {
 	if progress == nil {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64))
 	return nil
 }
 
-// damaged records a database that cannot be read in the report.
-func damaged(report *ledger.Report, err error) error {
+// recordDamage records a database that cannot be read in the report.
+func recordDamage(report *ledger.Report, err error) error {
 	if !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}

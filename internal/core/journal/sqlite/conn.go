@@ -58,13 +58,13 @@ PRAGMA cell_size_check=ON;
 `
 
 // dial opens a connection to a ledger.
-func dial(path string, may access, maxPages int) (*conn, error) {
-	c, err := connect(path, may)
+func dial(path string, mode access, maxPages int) (*conn, error) {
+	c, err := connect(path, mode)
 	if err != nil {
 		return nil, err
 	}
 	err = c.check()
-	if err == nil && may == accessWrite {
+	if err == nil && mode == accessWrite {
 		err = c.useWAL()
 	}
 	if err == nil && maxPages != 0 {
@@ -81,12 +81,12 @@ func dial(path string, may access, maxPages int) (*conn, error) {
 }
 
 // connect opens a connection to a database, which must exist.
-func connect(path string, may access) (*conn, error) {
+func connect(path string, mode access) (*conn, error) {
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	d, err := new(sqlite.Driver).Open(uri(path, may))
+	d, err := new(sqlite.Driver).Open(uri(path, mode))
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +102,13 @@ func connect(path string, may access) (*conn, error) {
 }
 
 // uri returns the URI of the database, in which no character of its path has a special meaning.
-func uri(path string, may access) string {
+func uri(path string, mode access) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/box
 	}
 	query := "mode=rw"
-	switch may {
+	switch mode {
 	case accessReadOnly:
 		query = "mode=ro"
 	case accessImmutable:

@@ -73,7 +73,7 @@ func explainSQLite(code int) (what, hint string) {
 func explainSystem(err error) (what, hint string) {
 	full := func(no syscall.Errno) bool { return errors.Is(err, no) }
 	switch {
-	case slices.ContainsFunc(noRoom, full):
+	case slices.ContainsFunc(diskFullErrors, full):
 		return "the disk is full", hintFull
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		return "no permission to open or write the box", hintRights

@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("code %d: hint %q, want %q", code, hint, want)
 		}
 	}
-	for _, err := range noRoom {
+	for _, err := range diskFullErrors {
 		wantError(t, explain(&fs.PathError{Op: "write", Path: "x", Err: err}), "free space", err)
 	}
 	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}), "permissions")

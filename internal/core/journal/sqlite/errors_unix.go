@@ -4,4 +4,4 @@ package sqlite
 
 import "syscall"
 
-var noRoom = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+var diskFullErrors = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

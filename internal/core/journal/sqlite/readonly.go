@@ -52,13 +52,13 @@ func (j *Journal) openReadOnly(ctx context.Context) error {
 }
 
 // check returns an error if a process has opened the database since. Data read meanwhile may be wrong.
-func (s *immutableFile) check() error {
-	now, err := os.Stat(s.path)
+func (f *immutableFile) check() error {
+	now, err := os.Stat(f.path)
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(s.path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) && now.Size() == s.info.Size() && now.ModTime().Equal(s.info.ModTime()) {
+	_, err = os.Stat(f.path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) && now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) {
 		return nil
 	}
 	return &signalbox.Error{
