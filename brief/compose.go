@@ -96,7 +96,7 @@ type report struct {
 // withFile encodes value as a JSON object and, if a file was requested, appends file_path and flags.
 func withFile(value any, saved Saved) (json.RawMessage, error) {
 	object, err := Encode(value)
-	if err != nil || !saved.asked() {
+	if err != nil || !saved.requested() {
 		return object, err
 	}
 	if len(object) < 2 || object[0] != '{' {

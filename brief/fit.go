@@ -57,7 +57,7 @@ func Fit(answer Answer) Answer {
 	}
 	return Answer{
 		Status: StatusOf(string(answer.Status)), Format: FormatAgent, Snapshot: json.RawMessage("{}"),
-		Flags: Sort(append(bare(answer.Flags), shortened())), FilePath: answer.FilePath,
+		Flags: Sort(append(mostSevere(answer.Flags), shortened())), FilePath: answer.FilePath,
 	}
 }
 
@@ -83,8 +83,8 @@ func shortened() Flag {
 	return Flag{"brief_shortened", Info, "Entries were left out to keep this answer short — the full format has them"}
 }
 
-// bare returns the most severe flag with a short name, and shortens its message.
-func bare(flags []Flag) []Flag {
+// mostSevere returns the most severe flag with a short name, and shortens its message.
+func mostSevere(flags []Flag) []Flag {
 	for _, flag := range flags {
 		if len(flag.Flag) <= 64 && flag.Severity.known() {
 			return []Flag{{flag.Flag, flag.Severity, cut(flag.Message, 20)}}
@@ -97,7 +97,7 @@ func (s Severity) known() bool { return s == Error || s == Warning || s == Info 
 
 // notEncodable returns the answer that replaces one that cannot be encoded.
 func notEncodable() Answer {
-	const message = "The result cannot be written as JSON — a number in it may be no number"
+	const message = "The result cannot be written as JSON — it contains a value that JSON cannot represent"
 	return Answer{
 		Status: StatusError, Format: FormatAgent, Snapshot: failure{StatusError, message},
 		Flags: []Flag{{"answer_not_writable", Error, message}},

@@ -45,7 +45,8 @@ func Save(result any, name string, save Saver) Saved {
 	return Saved{Path: path}
 }
 
-func (s Saved) asked() bool { return s.Path != "" || s.Err != nil }
+// requested reports whether the caller wanted a file, even if it could not be written.
+func (s Saved) requested() bool { return s.Path != "" || s.Err != nil }
 
 func (s Saved) filePath() *string {
 	if s.Path == "" || s.Err != nil {

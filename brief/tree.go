@@ -62,34 +62,34 @@ func readChildren(decoder *json.Decoder, kind byte) (*tree, error) {
 }
 
 // append appends the value within limits and reports whether entries were omitted. A number that is too long becomes null.
-func (n *tree) append(out []byte, limit limits) ([]byte, bool) {
-	switch n.kind {
+func (t *tree) append(out []byte, limit limits) ([]byte, bool) {
+	switch t.kind {
 	case '"':
-		return appendText(out, cut(n.text, limit.text)), false
+		return appendText(out, cut(t.text, limit.text)), false
 	case 0:
-		if len(n.literal) > maxLiteral {
+		if len(t.literal) > maxLiteral {
 			return append(out, "null"...), true
 		}
-		return append(out, n.literal...), false
+		return append(out, t.literal...), false
 	}
-	most := limit.list
-	if n.kind == '{' {
-		most = limit.object
+	entries := limit.list
+	if t.kind == '{' {
+		entries = limit.object
 	}
-	dropped := len(n.children) > most
-	out = append(out, n.kind)
-	for i, child := range n.children[:min(most, len(n.children))] {
+	dropped := len(t.children) > entries
+	out = append(out, t.kind)
+	for i, child := range t.children[:min(entries, len(t.children))] {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if n.kind == '{' {
-			out = append(appendText(out, n.keys[i]), ':')
+		if t.kind == '{' {
+			out = append(appendText(out, t.keys[i]), ':')
 		}
-		var also bool
-		out, also = child.append(out, limit)
-		dropped = dropped || also
+		var inChild bool
+		out, inChild = child.append(out, limit)
+		dropped = dropped || inChild
 	}
-	return append(out, n.kind+2), dropped // in ASCII, ']' and '}' are two after '[' and '{'
+	return append(out, t.kind+2), dropped // in ASCII, ']' and '}' are two after '[' and '{'
 }
 
 func appendText(out []byte, text string) []byte {

@@ -53,7 +53,7 @@ func ParseExitIfEnabled(data []byte, flag string) (*signalbox.ExitSignal, error)
 	return ParseExit(data)
 }
 
-// exitSignal returns the signal that an object which names the protocol is.
+// exitSignal parses an object that names the protocol as a signal.
 func exitSignal(o exitObject, key string) signalbox.Signal {
 	sig := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit,
 		Offset: o.at, Line: o.line, Raw: lines.Valid(o.raw)}
@@ -61,7 +61,7 @@ func exitSignal(o exitObject, key string) signalbox.Signal {
 	switch {
 	case o.tooLarge:
 		sig.Raw, sig.Refused = lines.Excerpt(o.raw), signalbox.ReasonTooLarge
-		sig.Detail = "an exit signal is at most 65536 bytes"
+		sig.Detail = fmt.Sprintf("an exit signal is at most %d bytes", MaxExitBytes)
 	case err != nil:
 		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
 	default:

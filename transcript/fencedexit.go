@@ -21,8 +21,8 @@ func newFencedExit(f lines.Fence, at int64) fencedExit {
 	return fencedExit{possible: f.Mark == '`' && f.JSON, fenceStart: at}
 }
 
-// set records the exit signal in the fence. It returns false if that does not count, because of another or of the kind of
-// fence.
+// set records the exit signal in the fence. It returns false if the signal does not count: it is not the first in the fence,
+// or the fence is not one for JSON.
 func (f *fencedExit) set(o exitObject) bool {
 	if !f.possible || f.found {
 		return false

@@ -130,8 +130,8 @@ var lineNames = func() (names []string) {
 	return names
 }()
 
-// lineSignal returns the signal that a line is, without its position. refused is the reason why a signal does not count
-// here, "" if it does. A line that is longer than maxLine is refused.
+// lineSignal parses a line as a signal, without its position. refused is the reason why a signal does not count here, ""
+// if it does. A line that is longer than maxLine is refused.
 func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Signal, bool) {
 	m, ok := matchLine(line, key)
 	if !ok {
@@ -149,7 +149,7 @@ func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Si
 	case refused != "":
 	case long:
 		sig.Refused = signalbox.ReasonTooLarge
-		sig.Detail = "a line signal is at most 65536 bytes"
+		sig.Detail = fmt.Sprintf("a line signal is at most %d bytes", maxLine)
 	case !m.hasKey:
 		sig.Refused = signalbox.ReasonWrongKey
 		sig.Detail = "the session's key is missing: append key:<key>"
@@ -227,7 +227,7 @@ type nearMiss struct {
 	why      string
 }
 
-// nearMissSignal returns the refused signal that a line almost is, without its position.
+// nearMissSignal parses a line that resembles a signal as a refused signal, without its position.
 func nearMissSignal(line []byte, key string) (signalbox.Signal, bool) {
 	miss, ok := matchNearMiss(line)
 	if !ok {

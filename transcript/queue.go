@@ -114,7 +114,7 @@ func (q *signalQueue) release(barrier int64) {
 		if q.releaseOne(&e.sig) && e.truncated {
 			remark := e.sig
 			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
-			remark.Detail = "the body was cut after 65536 bytes; the signal counts"
+			remark.Detail = fmt.Sprintf("the body was cut after %d bytes; the signal counts", MaxBody)
 			q.releaseOne(&remark)
 		}
 	}

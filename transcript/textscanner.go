@@ -7,8 +7,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// textScanner finds signals in the agent's own text, which an envelope passes to it message by message. A byte takes
-// this way through it:
+// textScanner finds signals in the agent's own text, which an envelope passes to it message by message. The text
+// passes through these stages:
 //
 //	lineAssembler             splits the text into lines and skips ordinary ones
 //	region                    tracks code fences and delegation prompts

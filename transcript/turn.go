@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -9,14 +10,14 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// turnSignal returns the signal that a block outside fences is. first is the turn signal that counts in the message so
+// turnSignal parses a block outside fences as a signal. first is the turn signal that counts in the message so
 // far, nil if there is none. A signal that counts may have invalid fields; problems are the remarks about them.
 func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox.Signal, problems []signalbox.Signal) {
 	sig = signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: b.at, Line: b.line}
 	switch b.kind {
 	case blockTooLarge:
 		sig.Raw, sig.Refused = lines.Excerpt(b.raw), signalbox.ReasonTooLarge
-		sig.Detail = "a turn signal is at most 16384 bytes"
+		sig.Detail = fmt.Sprintf("a turn signal is at most %d bytes", MaxTurnBlock)
 		return sig, nil
 	case blockUnterminated:
 		sig.Raw, sig.Refused = lines.Excerpt(b.raw), signalbox.ReasonMalformed
@@ -51,7 +52,7 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 	return sig, problems
 }
 
-// fencedTurnSignal returns the refused signal that a complete block inside a fence is, if it can be read.
+// fencedTurnSignal parses a complete block inside a fence as a refused signal. It returns false for an invalid block.
 func fencedTurnSignal(b turnBlock) (signalbox.Signal, bool) {
 	turn, err := payload.ReadTurn(b.raw)
 	if err != nil {

@@ -80,7 +80,7 @@ func (r *bodyReader) enter(o bodyObject) {
 
 func (r *bodyReader) read(line string) {
 	switch {
-	case r.inFence(line):
+	case r.trackFence(line):
 		r.field.add(line, bodyFenced)
 	case r.delegated && isMarker(line, lines.DelegationEnd):
 		r.delegated = false
@@ -106,8 +106,8 @@ func isMarker(line, marker string) bool {
 	return ok && strings.TrimRight(rest, lines.Space) == ""
 }
 
-// inFence reports whether the line is in a fence, or opens or closes one.
-func (r *bodyReader) inFence(text string) bool {
+// trackFence records whether the line opens or closes a fence. It reports whether the line does so or is inside one.
+func (r *bodyReader) trackFence(text string) bool {
 	mark := 0
 	for mark < len(text) && text[mark] == ' ' {
 		mark++

@@ -125,9 +125,9 @@ func (r *exitReader) member(signal *signalbox.ExitSignal, seen *[len(exitFields)
 func (r *exitReader) value(signal *signalbox.ExitSignal) (err error) {
 	switch r.field {
 	case "protocol":
-		signal.Protocol, err = r.str()
+		signal.Protocol, err = r.string()
 	case "version":
-		signal.Version, err = r.str()
+		signal.Version, err = r.string()
 	case "phase_completed":
 		signal.PhaseCompleted, err = oneOf(r, signalbox.Phases())
 	case "exit_reason":
@@ -142,13 +142,14 @@ func (r *exitReader) value(signal *signalbox.ExitSignal) (err error) {
 	return err
 }
 
-func (r *exitReader) str() (string, error) {
-	text, err := r.strBytes()
+// string reads a value that must be a string.
+func (r *exitReader) string() (string, error) {
+	text, err := r.stringBytes()
 	return string(text), err
 }
 
-// strBytes reads a value that must be a string. The result may be a part of data.
-func (r *exitReader) strBytes() ([]byte, error) {
+// stringBytes does the same without a copy: the result may be a part of data.
+func (r *exitReader) stringBytes() ([]byte, error) {
 	if c, ok := r.peek(); !ok {
 		return nil, r.fault(r.pos, "EOF while parsing a value")
 	} else if c != '"' {
@@ -163,14 +164,14 @@ func (r *exitReader) optional() (*string, error) {
 		r.pos += len("null")
 		return nil, nil
 	}
-	value, err := r.str()
+	value, err := r.string()
 	return &value, err
 }
 
 func oneOf[T ~string](r *exitReader, variants []T) (T, error) {
 	r.peek()
 	start := r.pos
-	value, err := r.strBytes()
+	value, err := r.stringBytes()
 	if err != nil {
 		return "", err
 	}

@@ -135,29 +135,29 @@ func turnInner(rest string, empty bool) (string, error) {
 	return rest[:inner], nil
 }
 
-func (b *Turn) readFields(inner string, attrs map[string]string) {
+func (t *Turn) readFields(inner string, attrs map[string]string) {
 	texts := turnElements(inner)
-	b.Signal.Confidence = defaultConfidence
+	t.Signal.Confidence = defaultConfidence
 	confidence, given := texts[turnConfidence]
 	if !given {
 		confidence, given = attrs[turnConfidence]
 	}
 	if given {
 		var ok bool
-		if b.Signal.Confidence, ok = readConfidence(strings.TrimSpace(confidence)); !ok {
-			b.problem(turnConfidence, "a finite number from 0 to 1 or a percentage", "it is not")
+		if t.Signal.Confidence, ok = readConfidence(strings.TrimSpace(confidence)); !ok {
+			t.problem(turnConfidence, "a finite number from 0 to 1 or a percentage", "it is not")
 		}
 	}
 	delete(texts, turnConfidence)
-	b.Signal.Fields = make(map[string]any, len(texts))
+	t.Signal.Fields = make(map[string]any, len(texts))
 	for name, text := range texts {
-		b.Signal.Fields[name] = turnValue(name, text)
+		t.Signal.Fields[name] = turnValue(name, text)
 	}
-	b.validate(texts)
+	t.validate(texts)
 }
 
-func (b *Turn) problem(field, limit, fault string) {
-	b.Problems = append(b.Problems, fmt.Sprintf("%.40s: %s must be %s; %s", b.Type, field, limit, fault))
+func (t *Turn) problem(field, limit, fault string) {
+	t.Problems = append(t.Problems, fmt.Sprintf("%.40s: %s must be %s; %s", t.Type, field, limit, fault))
 }
 
 var decimalNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
@@ -416,24 +416,24 @@ func anyTurnField(match func(TurnField) bool) bool {
 
 // validate adds the problems of the fields if the type is known. A field that is a count in any type is parsed as a count
 // in all of them, so it must be a number.
-func (b *Turn) validate(texts map[string]string) {
-	if !signalbox.IsTurnType(b.Type) {
+func (t *Turn) validate(texts map[string]string) {
+	if !signalbox.IsTurnType(t.Type) {
 		return
 	}
-	for _, t := range TurnTypes() {
-		for _, f := range t.Fields {
+	for _, row := range TurnTypes() {
+		for _, f := range row.Fields {
 			text, given := texts[f.Name]
 			var fault string
 			switch {
-			case !given && t.Name == b.Type && f.Required:
+			case !given && row.Name == t.Type && f.Required:
 				fault = "it is missing"
-			case given && t.Name == b.Type:
-				fault = f.fault(text, b.Signal.Fields[f.Name])
+			case given && row.Name == t.Type:
+				fault = f.fault(text, t.Signal.Fields[f.Name])
 			case given && f.Form == TurnCount:
 				fault = countFault(text)
 			}
 			if fault != "" {
-				b.problem(f.Name, f.limit(), fault)
+				t.problem(f.Name, f.limit(), fault)
 			}
 		}
 	}
