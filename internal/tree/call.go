@@ -116,7 +116,7 @@ const maxTick = 2 * MaxBoard
 var errTick = fmt.Errorf("one tick writes more than %d bytes", maxTick)
 
 // WakeAfter requests a tick after d, for a function that answers Running.
-func (c *Call) WakeAfter(d time.Duration) { c.wake = later(c.now, int64(max(d, 0))) }
+func (c *Call) WakeAfter(d time.Duration) { c.wake = addSaturating(c.now, int64(max(d, 0))) }
 
 // Fail records the reason of a failure and returns Failure.
 func (c *Call) Fail(format string, args ...any) Status {

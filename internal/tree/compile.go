@@ -144,10 +144,10 @@ func Compile(def *Definition, functions *Registry) (*Tree, error) {
 		} else if sub.Name == def.Name && sub.Root != def.Root {
 			c.fault(sub.At, "give one of them another name", "'%s' is the name of the tree and of a subtree", sub.Name)
 		}
-		c.subtrees[sub.Name] = c.normal(sub)
-		c.ports(sub)
+		c.subtrees[sub.Name] = c.normalized(sub)
+		c.checkPorts(sub)
 	}
-	c.cycles(def)
+	c.reportCycles(def)
 	if def.Root == nil {
 		c.fault(def.At, "give it a root", "tree '%s' has no root", def.Name)
 	}
@@ -191,8 +191,8 @@ func (c *compiler) faultNear(at Position, what, name string, known func() []stri
 	}
 }
 
-// normal returns a copy of a subtree whose keys have defaults in normal form. All uses of the subtree share it.
-func (c *compiler) normal(sub *SubtreeDefinition) *SubtreeDefinition {
+// normalized returns a copy of a subtree whose keys have defaults in normal form. All uses of the subtree share it.
+func (c *compiler) normalized(sub *SubtreeDefinition) *SubtreeDefinition {
 	own := *sub
 	own.Keys = slices.Clone(sub.Keys)
 	for i, key := range own.Keys {
@@ -213,8 +213,8 @@ func (c *compiler) declare(scope blackboard.Scope, key Key, path string, global 
 	return slot
 }
 
-// ports checks that the names of a subtree's ports differ from each other and from its keys.
-func (c *compiler) ports(sub *SubtreeDefinition) {
+// checkPorts checks that the names of a subtree's ports differ from each other and from its keys.
+func (c *compiler) checkPorts(sub *SubtreeDefinition) {
 	for i, port := range sub.Ports {
 		at := port.At
 		if at.File == "" {
@@ -238,22 +238,22 @@ func validName(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// cycles reports each cycle of subtrees that use themselves.
-func (c *compiler) cycles(def *Definition) {
+// reportCycles reports each cycle of subtrees that use themselves.
+func (c *compiler) reportCycles(def *Definition) {
 	done := map[string]bool{}
-	var way []string
+	var path []string
 	seen := map[*Node]bool{} // in this subtree: a node may be used in several places
 	var visit func(*Node, int)
 	enter := func(name string, at Position) {
-		if i := slices.Index(way, name); i >= 0 {
-			c.fault(at, "a subtree cannot use itself; repeat its child instead", "cycle among subtrees: %s", strings.Join(append(slices.Clone(way[i:]), name), " → "))
+		if i := slices.Index(path, name); i >= 0 {
+			c.fault(at, "a subtree cannot use itself; repeat its child instead", "cycle among subtrees: %s", strings.Join(append(slices.Clone(path[i:]), name), " → "))
 			return
 		}
 		if sub := c.subtrees[name]; sub != nil && sub.Root != nil && !done[name] {
 			outside := seen
-			way, seen = append(way, name), map[*Node]bool{}
+			path, seen = append(path, name), map[*Node]bool{}
 			visit(sub.Root, 0)
-			way, seen = way[:len(way)-1], outside
+			path, seen = path[:len(path)-1], outside
 			done[name] = true
 		}
 	}
@@ -319,12 +319,12 @@ func (c *compiler) add(n *Node, parent int32, depth, nth int, scope blackboard.S
 	i := int32(len(t.nodes))
 	t.nodes = append(t.nodes, node{kind: n.Kind, aux: -1})
 	t.meta = append(t.meta, meta{n, parent, int32(depth), int32(nth)})
-	c.children(n)
+	c.checkChildCount(n)
 	switch {
 	case n.Kind == Subtree:
 		c.subtree(n, i, depth, scope)
 	case n.Kind == Wait:
-		c.setting(n, i, params{after: int64(n.After)})
+		c.setParams(i, params{after: int64(n.After)})
 		if n.After < 0 {
 			c.fault(n.At, "", "wait needs a duration that is not negative")
 		}
@@ -356,8 +356,8 @@ func (n *Node) element() string {
 	return n.Kind.String()
 }
 
-// children checks the number of children.
-func (c *compiler) children(n *Node) {
+// checkChildCount checks the number of children.
+func (c *compiler) checkChildCount(n *Node) {
 	has, wants := len(n.Children), ""
 	switch {
 	case n.Kind == 0 || n.Kind > Tool:
@@ -376,7 +376,8 @@ func (c *compiler) children(n *Node) {
 	}
 }
 
-func (c *compiler) setting(n *Node, i int32, p params) {
+// setParams stores the parameters of node i.
+func (c *compiler) setParams(i int32, p params) {
 	c.tree.nodes[i].aux = int32(len(c.tree.params))
 	c.tree.params = append(c.tree.params, p)
 }
@@ -395,24 +396,24 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 		if need == 0 {
 			need = len(n.Children)
 		}
-		c.setting(n, i, params{children: int32(len(n.Children)), need: int32(need), limit: int32(limit)})
+		c.setParams(i, params{children: int32(len(n.Children)), need: int32(need), limit: int32(limit)})
 	case Timeout, Cooldown:
 		if n.After <= 0 {
 			c.fault(n.At, "give it seconds, as in 5 or 0.5", "%s needs a duration above 0", n.Kind)
 		}
-		c.setting(n, i, params{after: int64(n.After)})
+		c.setParams(i, params{after: int64(n.After)})
 	case Retry:
 		if n.Times < 1 || n.Times > 1_000_000 || n.After < 0 {
 			c.fault(n.At, "", "retry needs 1 to 1,000,000 attempts and a backoff that is not negative")
 		}
-		c.setting(n, i, params{after: int64(n.After), times: int32(n.Times)})
+		c.setParams(i, params{after: int64(n.After), times: int32(n.Times)})
 	case Repeat:
 		if n.Times < 0 || n.Times > 1_000_000_000 || n.Times == 0 && n.Until == UntilTimes {
 			c.fault(n.At, "", "repeat needs a number of times, or until")
 		}
-		c.setting(n, i, params{times: int32(n.Times), until: n.Until})
+		c.setParams(i, params{times: int32(n.Times), until: n.Until})
 	case Guard:
-		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil && !n.Children[0].isQuestion(&left) {
+		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil && !n.Children[0].onlyConditions(&left) {
 			c.fault(n.Children[0].At, "use condition, inverter, sequence and selector only", "the first child of a guard must be a condition")
 		}
 	case ForEach:
@@ -421,14 +422,14 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 	return scope
 }
 
-// isQuestion reports whether a node consists of conditions only, and of at most left nodes.
-func (n *Node) isQuestion(left *int) bool {
+// onlyConditions reports whether a node consists of conditions only, and of at most left nodes.
+func (n *Node) onlyConditions(left *int) bool {
 	*left--
 	switch n.Kind {
 	case Condition:
 		return true
 	case Inverter, Sequence, Selector, AlwaysFail, AlwaysSucceed:
-		return *left > 0 && !slices.ContainsFunc(n.Children, func(child *Node) bool { return child == nil || !child.isQuestion(left) })
+		return *left > 0 && !slices.ContainsFunc(n.Children, func(child *Node) bool { return child == nil || !child.onlyConditions(left) })
 	}
 	return false
 }
@@ -451,7 +452,7 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 	default:
 		p.index = c.declare(inside, Key{Name: n.Index, Type: Int, At: n.At}, path, false)
 	}
-	c.setting(n, i, p)
+	c.setParams(i, p)
 	return inside
 }
 
@@ -499,6 +500,6 @@ func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) 
 			c.fault(n.At, "declare it in the subtree's ports", "subtree '%s' has no port '%s'", n.Uses, name)
 		}
 	}
-	c.setting(n, i, p)
+	c.setParams(i, p)
 	c.add(sub.Root, i, depth+1, 1, inside)
 }

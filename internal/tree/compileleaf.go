@@ -38,7 +38,7 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 			c.fault(n.At, "declare it in blackboard", "the reply goes to %v '%s'", ErrUndeclared, key)
 		}
 	}
-	c.refs(n, scope)
+	c.checkRefs(n, scope)
 	c.tree.nodes[i].aux = int32(len(c.tree.leaves))
 	c.tree.leaves = append(c.tree.leaves, l)
 }
@@ -52,7 +52,7 @@ func (c *compiler) unknown(n *Node) {
 		c.fault(n.At, fmt.Sprintf("use BT.%s", other), "'%s' is a function for %s, not for %s", n.Fn, word, n.Kind)
 		return
 	}
-	c.faultNear(n.At, "function", last(n.Fn), func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
+	c.faultNear(n.At, "function", lastElement(n.Fn), func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
 }
 
 // missing reports a tool or model that a run does not have.
@@ -61,7 +61,7 @@ func (c *compiler) missing(n *Node, services *Registry) {
 		c.fault(n.At, "give it one", "the tree calls a model, and none is configured")
 		return
 	}
-	c.faultNear(n.At, "tool", last(n.Fn), func() []string { return services.Names(Tool) }, "unknown tool '%s'", n.Fn)
+	c.faultNear(n.At, "tool", lastElement(n.Fn), func() []string { return services.Names(Tool) }, "unknown tool '%s'", n.Fn)
 }
 
 // arguments checks the arguments of a leaf and adds the defaults of those that are not given.
@@ -101,8 +101,8 @@ func (c *compiler) arguments(n *Node, declared []Param) map[string]any {
 	return args
 }
 
-// refs checks that the keys exist to which arguments refer.
-func (c *compiler) refs(n *Node, scope blackboard.Scope) {
+// checkRefs checks that the keys exist to which arguments refer.
+func (c *compiler) checkRefs(n *Node, scope blackboard.Scope) {
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {

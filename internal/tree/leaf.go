@@ -97,12 +97,12 @@ func (r *Registry) Find(kind Kind, name string) (Leaf, bool) {
 	if leaf, ok := r.leaves[leafName{kind, name}]; ok {
 		return leaf, true
 	}
-	leaf, ok := r.leaves[leafName{kind, last(name)}]
+	leaf, ok := r.leaves[leafName{kind, lastElement(name)}]
 	return leaf, ok
 }
 
-// last returns the last element of a dotted name.
-func last(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+// lastElement returns the last element of a dotted name.
+func lastElement(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
 // Names returns the names registered for a kind, sorted.
 func (r *Registry) Names(kind Kind) []string {
@@ -118,9 +118,9 @@ func (r *Registry) Names(kind Kind) []string {
 	return names
 }
 
-// Ask calls an action or condition for another leaf. It checks the arguments and adds defaults. It returns an error if no
+// Invoke calls an action or condition for another leaf. It checks the arguments and adds defaults. It returns an error if no
 // such function exists, if it is a job, or if an argument is wrong.
-func (r *Registry) Ask(c *Call, kind Kind, name string, args map[string]any) (Status, error) {
+func (r *Registry) Invoke(c *Call, kind Kind, name string, args map[string]any) (Status, error) {
 	l, ok := r.Find(kind, name)
 	if !ok || l.Do == nil {
 		return Failure, fmt.Errorf("there is no %s '%s' that can be called", kind, name)

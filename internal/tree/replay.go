@@ -6,7 +6,7 @@ import (
 )
 
 // ErrOtherTree means that a journal belongs to another tree, or to another version of this tree.
-var ErrOtherTree = errors.New("it is of another tree, or of another version of this one")
+var ErrOtherTree = errors.New("the journal belongs to another tree, or to another version of this one")
 
 // DivergenceError means that the replay of a tick differs from its record: the tree has changed, or the record belongs to
 // another run.

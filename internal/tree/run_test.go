@@ -166,11 +166,11 @@ func TestAsk(t *testing.T) {
 	}})
 	b := mustBoard(t, Key{Name: "n"})
 	c := NewCall(b, map[string]any{"mine": 1}, epoch)
-	if st, err := reg.Ask(c, Action, "x.write", nil); st != Success || err != nil || mustGet(t, b, "n") != int64(7) || c.Arg("mine") != 1 {
+	if st, err := reg.Invoke(c, Action, "x.write", nil); st != Success || err != nil || mustGet(t, b, "n") != int64(7) || c.Arg("mine") != 1 {
 		t.Errorf("%s, %v, n is %v", st, err, mustGet(t, b, "n"))
 	}
 	for name, args := range map[string]map[string]any{"none": nil, "job": nil, "write": {"x": 1}, "send": nil} {
-		if st, err := reg.Ask(c, Action, name, args); err == nil || st != Failure {
+		if st, err := reg.Invoke(c, Action, name, args); err == nil || st != Failure {
 			t.Errorf("%s: %s, %v", name, st, err)
 		}
 	}

@@ -251,8 +251,8 @@ func (r *Run) forEach(i int32, n *node, s *state, fresh bool) Status {
 	return Success
 }
 
-// beginChild reports whether the only child of a node is about to be entered, which happened before times already.
-// Entering it again counts as progress even if all answers stay the same; the number of ticks limits how often.
+// beginChild reports whether the only child of a node is about to be entered. before is how often it was entered already;
+// entering it again counts as progress even if all answers stay the same; the number of ticks limits how often.
 func (r *Run) beginChild(child, before int32) bool {
 	fresh := r.state[child].status != Running
 	r.changed = r.changed || fresh && before > 0
@@ -265,7 +265,7 @@ func (r *Run) timed(i int32, n *node, s *state, fresh bool) Status {
 	switch n.kind {
 	case Wait:
 		if fresh {
-			s.at = later(r.now, p.after)
+			s.at = addSaturating(r.now, p.after)
 		}
 		if r.now >= s.at {
 			return Success
@@ -279,12 +279,12 @@ func (r *Run) timed(i int32, n *node, s *state, fresh bool) Status {
 		}
 		st := r.visit(i + 1)
 		if st != Running {
-			s.at = later(r.now, p.after)
+			s.at = addSaturating(r.now, p.after)
 		}
 		return st
 	case Timeout:
 		if fresh {
-			s.at = later(r.now, p.after)
+			s.at = addSaturating(r.now, p.after)
 		}
 		if r.now >= s.at {
 			r.halt(i + 1)
@@ -328,7 +328,7 @@ func (r *Run) retry(i int32, p *params, s *state, fresh bool) Status {
 		}
 		backoff *= 2
 	}
-	s.at = later(r.now, min(backoff, max(maxBackoff, p.after)))
+	s.at = addSaturating(r.now, min(backoff, max(maxBackoff, p.after)))
 	r.wakeAt(s.at)
 	return Running
 }
@@ -360,8 +360,8 @@ func (r *Run) repeat(i int32, p *params, s *state, fresh bool) Status {
 	return Running
 }
 
-// later returns now+d without overflow.
-func later(now, d int64) int64 {
+// addSaturating returns now+d, at most never-1.
+func addSaturating(now, d int64) int64 {
 	if now > never-1-d {
 		return never - 1
 	}
@@ -390,7 +390,7 @@ func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 		return r.job(i, l, s, fresh)
 	}
 	c := r.prepare(i, l)
-	st := r.ask(l.do, c)
+	st := r.invoke(l.do, c)
 	switch {
 	case st == Running && l.kind == Condition:
 		st = c.Fail("a condition answered RUNNING")
@@ -415,8 +415,8 @@ func (r *Run) prepare(i int32, l *leaf) *Call {
 	return &r.call
 }
 
-// ask calls a function and turns a panic into a failure.
-func (r *Run) ask(do Func, c *Call) (st Status) {
+// invoke calls a function and turns a panic into a failure.
+func (r *Run) invoke(do Func, c *Call) (st Status) {
 	defer func() {
 		if v := recover(); v != nil {
 			st = c.Fail("panic: %v", v)
@@ -464,7 +464,7 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 	if l.job.Finish == nil {
 		return r.applyResult(i, s, c, result)
 	}
-	st := r.ask(func(c *Call) Status { return l.job.Finish(c, result) }, c)
+	st := r.invoke(func(c *Call) Status { return l.job.Finish(c, result) }, c)
 	if !st.Done() {
 		st = c.Fail("the job ended as %s, not as SUCCESS or FAILURE", st)
 	}
@@ -478,7 +478,7 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 func (r *Run) payload(l *leaf, c *Call) (payload any, err error) {
 	if l.job.Prepare == nil {
 		payload = c.Args()
-	} else if st := r.ask(func(c *Call) Status { payload, err = l.job.Prepare(c); return Success }, c); st == Failure {
+	} else if st := r.invoke(func(c *Call) Status { payload, err = l.job.Prepare(c); return Success }, c); st == Failure {
 		err = fmt.Errorf("%s", r.call.err)
 	}
 	if err != nil {

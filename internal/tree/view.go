@@ -127,7 +127,7 @@ func (n *Node) detail() string {
 		}
 		return formatCall(n.Uses, n.Ports)
 	case Action, Condition, Tool, LLMCall:
-		return formatCall(last(n.Fn), n.Args)
+		return formatCall(lastElement(n.Fn), n.Args)
 	}
 	return ""
 }

@@ -220,7 +220,7 @@ func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[s
 			st, err = tree.Failure, fmt.Errorf("%s '%s' panicked: %v", kind, name, p)
 		}
 	}()
-	return r.Ask(c, kind, name, args)
+	return r.Invoke(c, kind, name, args)
 }
 
 // answer converts the result of a leaf's function to a status.
