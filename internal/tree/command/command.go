@@ -111,31 +111,31 @@ func session(key string) string {
 }
 
 func run(ctx context.Context, key, command, input string, env ...string) (string, error) {
-	complaint := &clipped{limit: maxErrors}
-	printed, err := process.Shell{Line: command, Env: append(append(process.Environ(), env...), KeyVariable+"="+key), Input: []byte(input),
-		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: complaint}.Run(ctx)
-	switch said := strings.TrimSpace(complaint.String()); {
+	stderr := &clippedBuffer{limit: maxErrors}
+	result, err := process.Shell{Line: command, Env: append(append(process.Environ(), env...), KeyVariable+"="+key), Input: []byte(input),
+		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: stderr}.Run(ctx)
+	switch message := strings.TrimSpace(stderr.String()); {
 	case err != nil:
 		return "", err
-	case printed.Exit.Err != nil:
-		return "", printed.Exit.Err
-	case printed.Truncated:
+	case result.Exit.Err != nil:
+		return "", result.Exit.Err
+	case result.Truncated:
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
-	case printed.Exit.Code != 0 && said != "":
-		return "", fmt.Errorf("exit status %d: %s", printed.Exit.Code, said)
-	case printed.Exit.Code != 0:
-		return "", fmt.Errorf("exit status %d", printed.Exit.Code)
+	case result.Exit.Code != 0 && message != "":
+		return "", fmt.Errorf("exit status %d: %s", result.Exit.Code, message)
+	case result.Exit.Code != 0:
+		return "", fmt.Errorf("exit status %d", result.Exit.Code)
 	}
-	return printed.Output, nil
+	return result.Output, nil
 }
 
-// clipped keeps the beginning of what is written.
-type clipped struct {
+// clippedBuffer keeps the beginning of what is written.
+type clippedBuffer struct {
 	bytes.Buffer
 	limit int
 }
 
-func (c *clipped) Write(b []byte) (int, error) {
+func (c *clippedBuffer) Write(b []byte) (int, error) {
 	c.Buffer.Write(b[:max(min(c.limit-c.Len(), len(b)), 0)])
 	return len(b), nil
 }

@@ -215,13 +215,13 @@ func (o *options) keys(name string, defaults bool) []tree.Key {
 	}
 	var keys []tree.Key
 	for _, key := range sortedKeys(fields) {
-		keys = append(keys, o.declared(key, fields[key], defaults))
+		keys = append(keys, o.declaration(key, fields[key], defaults))
 	}
 	return keys
 }
 
-// declared parses a type, or {type=, default=}.
-func (f *form) declared(name string, v lua.LValue, defaults bool) tree.Key {
+// declaration parses a type, or {type=, default=}.
+func (f *form) declaration(name string, v lua.LValue, defaults bool) tree.Key {
 	f.keys = append(f.keys, name)
 	key := tree.Key{Name: name, At: f.at}
 	kind := v

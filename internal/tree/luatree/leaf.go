@@ -46,7 +46,7 @@ func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []strin
 	} {
 		changes := name == "set" || name == "emit" || name == "action"
 		all[name] = func(L *lua.LState) int {
-			l := o.called(L, name)
+			l := o.receiver(L, name)
 			if changes && l.kind == tree.Condition {
 				o.box.Raise(L, "a condition cannot use t:%s: use a script to change something", name)
 			}
@@ -83,8 +83,8 @@ func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
 	return meta
 }
 
-// called returns the t whose method was called.
-func (o *leafObjects) called(L *lua.LState, method string) *leafObject {
+// receiver returns the t whose method was called.
+func (o *leafObjects) receiver(L *lua.LState, method string) *leafObject {
 	ud, _ := L.Get(1).(*lua.LUserData)
 	if ud == nil {
 		o.box.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", method)

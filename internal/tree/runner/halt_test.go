@@ -142,7 +142,7 @@ func TestRecordedBeforeEffects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
 		checked := 0
-		var r *running
+		var r *execution
 		check := func(what string) {
 			checked++
 			all := lines(readFile(t, name))
@@ -163,7 +163,7 @@ func TestRecordedBeforeEffects(t *testing.T) {
 		root := sequence(work("a", 1), action("", "count", nil), after(tree.Wait, time.Second), action("", "count", nil), work("b", 1), action("", "count", nil))
 		compiled := compile(t, &tree.Definition{Name: "test", Keys: keys("a", "b", "n"), Root: root}, functions)
 		for _, end := range []int{1, 3, 0} {
-			r = &running{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second, Watchdog: time.Hour}, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
+			r = &execution{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second, Watchdog: time.Hour}, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
 			r.Emitted = func(_ context.Context, _ *tree.Run, e tree.Emit) error {
 				check(fmt.Sprintf(`"count",%d]`, e.Seq))
 				if e.Seq == end {

@@ -78,22 +78,22 @@ func Do(ctx context.Context, t *tree.Tree, o *Options) (*tree.Run, error) {
 	if opts.Run.ID == "" {
 		opts.Run.ID = rand.Text() // the keys of jobs must differ from those of other runs
 	}
-	r := &running{Options: opts, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
-	if err := r.open(t); err != nil {
-		return nil, errors.Join(err, r.journal.close())
+	e := &execution{Options: opts, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
+	if err := e.open(t); err != nil {
+		return nil, errors.Join(err, e.journal.close())
 	}
-	r.resumed.lastTick, r.resumed.at = r.run.Now(), time.Now()
-	if r.finished {
-		return r.run, r.journal.close()
+	e.resumed.lastTick, e.resumed.at = e.run.Now(), time.Now()
+	if e.finished {
+		return e.run, e.journal.close()
 	}
-	err := r.loop(ctx)
-	err = errors.Join(err, r.stopAll())
-	err = r.writeEnding(ctx, err)
-	return r.run, errors.Join(err, r.journal.close())
+	err := e.loop(ctx)
+	err = errors.Join(err, e.stopAll())
+	err = e.writeEnding(ctx, err)
+	return e.run, errors.Join(err, e.journal.close())
 }
 
-// running is a run with its jobs.
-type running struct {
+// execution is a run with its jobs.
+type execution struct {
 	Options
 	run     *tree.Run
 	journal *writer
@@ -123,44 +123,44 @@ type job struct {
 }
 
 // open creates a run, or replays its journal.
-func (r *running) open(t *tree.Tree) error {
-	if r.Journal == "" {
-		run, err := tree.NewRun(t, &r.Run)
-		r.run = run
+func (e *execution) open(t *tree.Tree) error {
+	if e.Journal == "" {
+		run, err := tree.NewRun(t, &e.Run)
+		e.run = run
 		return err
 	}
-	r.Run.Record = true
-	file, err := openJournal(r.Journal)
+	e.Run.Record = true
+	file, err := openJournal(e.Journal)
 	if err != nil {
 		return err
 	}
-	r.journal = &writer{file: file}
-	j, err := readJournal(r.Journal, file, func(h tree.Header) error {
+	e.journal = &writer{file: file}
+	j, err := readJournal(e.Journal, file, func(h tree.Header) error {
 		run, err := StartReplay(t, h)
-		r.run = run
+		e.run = run
 		return err
 	}, func(rec *tree.Record) error {
-		r.before = r.run.Pending() // the tick may halt some of them
-		return r.run.Replay(rec)
+		e.before = e.run.Pending() // the tick may halt some of them
+		return e.run.Replay(rec)
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.journal.resume(j); err != nil {
+	if err := e.journal.resume(j); err != nil {
 		return err
 	}
-	if r.finished = j.Ended(); r.finished {
+	if e.finished = j.Ended(); e.finished {
 		return nil
 	}
-	if r.run != nil {
-		return r.run.Resume(&r.Run)
+	if e.run != nil {
+		return e.run.Resume(&e.Run)
 	}
-	if r.run, err = tree.NewRun(t, &r.Run); err != nil {
+	if e.run, err = tree.NewRun(t, &e.Run); err != nil {
 		return err
 	}
-	h := r.run.Header(&r.Run, time.Now())
-	h.File, h.Source = r.File, r.Source
-	return r.journal.write(func(dst []byte) []byte { return tree.AppendHeader(dst, h) })
+	h := e.run.Header(&e.Run, time.Now())
+	h.File, h.Source = e.File, e.Source
+	return e.journal.write(func(dst []byte) []byte { return tree.AppendHeader(dst, h) })
 }
 
 // StartReplay returns a run for replaying the records of a journal.
@@ -176,43 +176,43 @@ func StartReplay(t *tree.Tree, h tree.Header) (*tree.Run, error) {
 }
 
 // writeEnding writes to the journal how the run ended or why it stopped.
-func (r *running) writeEnding(ctx context.Context, err error) error {
-	e := tree.Ending{End: r.run.Status().String(), At: time.Now().UTC()}
+func (e *execution) writeEnding(ctx context.Context, err error) error {
+	ending := tree.Ending{End: e.run.Status().String(), At: time.Now().UTC()}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		e.End = Interrupted
+		ending.End = Interrupted
 	default:
-		e.End, e.Error = Failed, err.Error()
+		ending.End, ending.Error = Failed, err.Error()
 	}
-	return errors.Join(err, r.journal.write(func(dst []byte) []byte { return tree.AppendEnding(dst, e) }))
+	return errors.Join(err, e.journal.write(func(dst []byte) []byte { return tree.AppendEnding(dst, ending) }))
 }
 
 // loop ticks until the tree ends. It begins with the effects of the last tick, because a resumed run may have been stopped
 // before all of them were done.
-func (r *running) loop(ctx context.Context) error {
-	r.progress = r.now()
-	r.queue(r.run.Pending())
-	r.reapHalted(ctx, r.before)
-	if r.Opened != nil {
-		r.Opened(r.run)
+func (e *execution) loop(ctx context.Context) error {
+	e.progress = e.now()
+	e.queue(e.run.Pending())
+	e.reapHalted(ctx, e.before)
+	if e.Opened != nil {
+		e.Opened(e.run)
 	}
 	for {
-		if err := r.afterTick(ctx); err != nil {
+		if err := e.afterTick(ctx); err != nil {
 			return err
 		}
-		if r.run.Status().Done() {
+		if e.run.Status().Done() {
 			return nil
 		}
-		if r.run.Ticks() >= r.MaxTicks {
-			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, r.run.Ticks(), r.runningLeaves())
+		if e.run.Ticks() >= e.MaxTicks {
+			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, e.run.Ticks(), e.runningLeaves())
 		}
 		// In a resumed run, a timer that ended in the meantime may halt a queued job, which must not be started then.
-		if r.ticked || !r.due(r.now()) {
-			r.startQueued(ctx)
+		if e.ticked || !e.due(e.now()) {
+			e.startQueued(ctx)
 		}
-		if r.run.Ticks() > 0 {
-			if err := r.wait(ctx); err != nil {
+		if e.run.Ticks() > 0 {
+			if err := e.wait(ctx); err != nil {
 				return err
 			}
 			// A job may have failed because the context is done. Its result is dropped, and the job is started again when the
@@ -221,102 +221,102 @@ func (r *running) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		r.run.Tick(r.now())
-		r.ticked = true
-		if r.run.Changed() {
-			r.progress = r.now()
+		e.run.Tick(e.now())
+		e.ticked = true
+		if e.run.Changed() {
+			e.progress = e.now()
 		}
-		if err := r.journal.write(r.run.AppendRecord); err != nil {
+		if err := e.journal.write(e.run.AppendRecord); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
 		}
-		if r.Ticked != nil {
-			r.Ticked(r.run)
+		if e.Ticked != nil {
+			e.Ticked(e.run)
 		}
-		if err := r.checkWatchdog(r.now()); err != nil && !r.run.Status().Done() {
+		if err := e.checkWatchdog(e.now()); err != nil && !e.run.Status().Done() {
 			return err
 		}
-		r.queue(r.run.Started())
+		e.queue(e.run.Started())
 	}
 }
 
 // now returns the time for the tree: the system time, or, if the system clock was set back, the time of the last tick in
 // the journal plus the time since the run was resumed.
-func (r *running) now() time.Time {
+func (e *execution) now() time.Time {
 	now := time.Now()
-	if least := r.resumed.lastTick.Add(now.Sub(r.resumed.at)); least.After(now) {
+	if least := e.resumed.lastTick.Add(now.Sub(e.resumed.at)); least.After(now) {
 		return least
 	}
 	return now
 }
 
 // queue adds jobs to start.
-func (r *running) queue(starts []tree.Start) {
+func (e *execution) queue(starts []tree.Start) {
 	for _, s := range starts {
-		r.queued[s.Node] = s
+		e.queued[s.Node] = s
 	}
 }
 
-func (r *running) startQueued(ctx context.Context) {
-	for _, node := range slices.Sorted(maps.Keys(r.queued)) {
-		r.start(ctx, r.queued[node])
+func (e *execution) startQueued(ctx context.Context) {
+	for _, node := range slices.Sorted(maps.Keys(e.queued)) {
+		e.start(ctx, e.queued[node])
 	}
-	clear(r.queued)
+	clear(e.queued)
 }
 
 // reapHalted starts the halted ones of jobs with a context that is done. A process that was killed before it could cancel
 // them may have left programs running, which such a job stops. afterTick waits for them.
-func (r *running) reapHalted(ctx context.Context, jobs []tree.Start) {
+func (e *execution) reapHalted(ctx context.Context, jobs []tree.Start) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, s := range jobs {
 		if s.Job == nil { // a replay does not know the tools and the model
-			leaf, _ := r.Run.Services.Find(s.Request.Kind, s.Request.Name)
+			leaf, _ := e.Run.Services.Find(s.Request.Kind, s.Request.Name)
 			s.Job = leaf.Job
 		}
-		if s.Job != nil && slices.Contains(r.run.Halted(), int32(s.Node)) {
-			r.start(ended, s)
+		if s.Job != nil && slices.Contains(e.run.Halted(), int32(s.Node)) {
+			e.start(ended, s)
 		}
 	}
 }
 
 // afterTick does what the last tick requires, except for starting jobs.
-func (r *running) afterTick(ctx context.Context) error {
+func (e *execution) afterTick(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(r.queued) > 0 || len(r.run.Emitted()) > 0 && !r.EmitUnsynced || r.run.Status().Done() {
-		if err := r.journal.sync(); err != nil {
+	if len(e.queued) > 0 || len(e.run.Emitted()) > 0 && !e.EmitUnsynced || e.run.Status().Done() {
+		if err := e.journal.sync(); err != nil {
 			return fmt.Errorf("the tick could not be recorded: %w", err)
 		}
 	}
-	if r.Emitted != nil {
-		for _, e := range r.run.Emitted() {
-			if err := r.Emitted(ctx, r.run, e); err != nil {
-				return fmt.Errorf("the value that %s published could not be delivered: %w", r.run.Tree().Path(e.Node), err)
+	if e.Emitted != nil {
+		for _, emitted := range e.run.Emitted() {
+			if err := e.Emitted(ctx, e.run, emitted); err != nil {
+				return fmt.Errorf("the value that %s published could not be delivered: %w", e.run.Tree().Path(emitted.Node), err)
 			}
 		}
 	}
 	var halted []int
-	for _, i := range r.run.Halted() {
-		if s, queued := r.queued[int(i)]; queued && r.run.View(int(i)).Status != tree.Running {
-			delete(r.queued, int(i))
-			r.reapHalted(ctx, []tree.Start{s})
+	for _, i := range e.run.Halted() {
+		if s, queued := e.queued[int(i)]; queued && e.run.View(int(i)).Status != tree.Running {
+			delete(e.queued, int(i))
+			e.reapHalted(ctx, []tree.Start{s})
 		}
 		halted = append(halted, int(i))
 	}
-	return r.stop(halted)
+	return e.stop(halted)
 }
 
-func (r *running) start(ctx context.Context, s tree.Start) {
+func (e *execution) start(ctx context.Context, s tree.Start) {
 	ctx, cancel := context.WithCancel(ctx)
 	j := &job{start: s, cancel: cancel, ended: make(chan struct{})}
-	r.jobs[s.Node] = j
+	e.jobs[s.Node] = j
 	go func() {
 		defer func() { // also if the job calls runtime.Goexit
 			cancel()
 			close(j.ended)
 			select {
-			case r.ended <- struct{}{}:
+			case e.ended <- struct{}{}:
 			default: // another job has ended already
 			}
 		}()
@@ -336,16 +336,16 @@ func perform(ctx context.Context, s tree.Start) (result tree.Result) {
 }
 
 // stop cancels the jobs of nodes and waits for their end. All share one grace period.
-func (r *running) stop(nodes []int) error {
+func (e *execution) stop(nodes []int) error {
 	var cancelled []*job
 	for _, node := range nodes {
-		if j := r.jobs[node]; j != nil {
-			delete(r.jobs, node)
+		if j := e.jobs[node]; j != nil {
+			delete(e.jobs, node)
 			j.cancel()
 			cancelled = append(cancelled, j)
 		}
 	}
-	grace := time.NewTimer(r.Grace)
+	grace := time.NewTimer(e.Grace)
 	defer grace.Stop()
 	var errs []error
 	for _, j := range cancelled {
@@ -356,13 +356,13 @@ func (r *running) stop(nodes []int) error {
 			grace.Reset(0) // the others have no time left either
 		}
 		if !j.hasEnded() {
-			errs = append(errs, fmt.Errorf("%w: %s, %s after it was cancelled", ErrJobStuck, j.start.Request.Path, r.Grace))
+			errs = append(errs, fmt.Errorf("%w: %s, %s after it was cancelled", ErrJobStuck, j.start.Request.Path, e.Grace))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *running) stopAll() error { return r.stop(slices.Sorted(maps.Keys(r.jobs))) }
+func (e *execution) stopAll() error { return e.stop(slices.Sorted(maps.Keys(e.jobs))) }
 
 func (j *job) hasEnded() bool {
 	select {
@@ -374,41 +374,41 @@ func (j *job) hasEnded() bool {
 }
 
 // collectResults passes the results of ended jobs to the run.
-func (r *running) collectResults() {
-	for node, j := range r.jobs {
+func (e *execution) collectResults() {
+	for node, j := range e.jobs {
 		if j.hasEnded() {
-			delete(r.jobs, node)
-			r.run.Finish(j.start, j.result)
+			delete(e.jobs, node)
+			e.run.Finish(j.start, j.result)
 		}
 	}
 }
 
 // wait returns when the next tick is due.
-func (r *running) wait(ctx context.Context) error {
+func (e *execution) wait(ctx context.Context) error {
 	for {
-		r.collectResults()
-		wake, timed := r.run.Wake()
-		now := r.now()
+		e.collectResults()
+		wake, timed := e.run.Wake()
+		now := e.now()
 		switch {
-		case r.run.Ready(), r.due(now):
+		case e.run.Ready(), e.due(now):
 			return nil
-		case !timed && len(r.jobs) == 0 && !r.ticked:
+		case !timed && len(e.jobs) == 0 && !e.ticked:
 			return nil // it was stuck in another process, and may no longer be
-		case !timed && len(r.jobs) == 0:
-			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck, r.runningLeaves())
+		case !timed && len(e.jobs) == 0:
+			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck, e.runningLeaves())
 		}
 		next := wake
 		if !timed { // a timer may bring progress, so the watchdog waits for it
-			next, timed = r.watchdogDeadline()
+			next, timed = e.watchdogDeadline()
 		}
-		if err := r.sleep(ctx, timed, next.Sub(now)); err != nil {
+		if err := e.sleep(ctx, timed, next.Sub(now)); err != nil {
 			return err
 		}
 	}
 }
 
 // sleep returns when a job ends, or after d if timed is set.
-func (r *running) sleep(ctx context.Context, timed bool, d time.Duration) error {
+func (e *execution) sleep(ctx context.Context, timed bool, d time.Duration) error {
 	var timer <-chan time.Time
 	if timed {
 		t := time.NewTimer(d)
@@ -418,47 +418,47 @@ func (r *running) sleep(ctx context.Context, timed bool, d time.Duration) error 
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.ended:
+	case <-e.ended:
 		return nil
 	case <-timer:
 	}
-	if _, woken := r.run.Wake(); woken {
+	if _, woken := e.run.Wake(); woken {
 		return nil
 	}
-	return r.checkWatchdog(r.now())
+	return e.checkWatchdog(e.now())
 }
 
 // due reports whether a timer requires a tick.
-func (r *running) due(now time.Time) bool {
-	wake, timed := r.run.Wake()
+func (e *execution) due(now time.Time) bool {
+	wake, timed := e.run.Wake()
 	return timed && !wake.After(now)
 }
 
 // watchdogDeadline returns the time at which the watchdog stops the run, and false if it is disabled.
-func (r *running) watchdogDeadline() (time.Time, bool) {
-	from := r.progress
-	if until := r.run.LatestDeadline(); until.After(from) {
+func (e *execution) watchdogDeadline() (time.Time, bool) {
+	from := e.progress
+	if until := e.run.LatestDeadline(); until.After(from) {
 		from = until
 	}
-	return from.Add(r.Watchdog), r.Watchdog > 0
+	return from.Add(e.Watchdog), e.Watchdog > 0
 }
 
-func (r *running) checkWatchdog(now time.Time) error {
-	if now.Before(r.progress.Add(r.Watchdog)) {
+func (e *execution) checkWatchdog(now time.Time) error {
+	if now.Before(e.progress.Add(e.Watchdog)) {
 		return nil // cheaper than watchdogDeadline, which visits all nodes
 	}
-	if deadline, enabled := r.watchdogDeadline(); enabled && !now.Before(deadline) {
-		return fmt.Errorf("%w for %s: %s", ErrNoProgress, r.Watchdog, r.runningLeaves())
+	if deadline, enabled := e.watchdogDeadline(); enabled && !now.Before(deadline) {
+		return fmt.Errorf("%w for %s: %s", ErrNoProgress, e.Watchdog, e.runningLeaves())
 	}
 	return nil
 }
 
 // runningLeaves returns the paths of at most three running leaves.
-func (r *running) runningLeaves() string {
+func (e *execution) runningLeaves() string {
 	var paths []string
-	t := r.run.Tree()
+	t := e.run.Tree()
 	for i := range t.Len() {
-		if info := t.Info(i); r.run.View(i).Status == tree.Running && len(info.Children) == 0 {
+		if info := t.Info(i); e.run.View(i).Status == tree.Running && len(info.Children) == 0 {
 			paths = append(paths, info.Path)
 		}
 	}

@@ -33,7 +33,7 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 	if sig != nil {
 		value = signalValue(sig, c.Now())
 	} else {
-		turns = oneMore(c, withoutSignal)
+		turns = nextCount(c, withoutSignal)
 	}
 	if err := c.Set(lastSignal, value); err != nil {
 		// The signal of an earlier turn must not be taken for that of this turn.
@@ -49,21 +49,21 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 // UpdateSignalState appends last_signal to signals_emitted, and counts consecutive requests for another turn with the same
 // reason. A turn without a signal changes nothing and does not reset the count.
 func UpdateSignalState(c *tree.Call) tree.Status {
-	h, ok := last(c)
+	signal, ok := last(c)
 	if !ok || isTrue(c, counted) {
 		return tree.Success
 	}
 	list, _ := get(c, emitted).([]any)
-	row := int64(1)
+	consecutive := int64(1)
 	if len(list) > 0 {
-		if before, ok := ParseSignal(list[len(list)-1]); ok && h.repeats(before) {
-			row = oneMore(c, sameReason)
+		if before, ok := ParseSignal(list[len(list)-1]); ok && signal.repeats(before) {
+			consecutive = nextCount(c, sameReason)
 		}
 	}
 	if err := appendEmitted(c, list, get(c, lastSignal)); err != nil {
 		return failed(c, err)
 	}
-	return failed(c, c.Set(sameReason, row), c.Set(counted, true))
+	return failed(c, c.Set(sameReason, consecutive), c.Set(counted, true))
 }
 
 // appendEmitted appends a signal, and removes the oldest ones if there is no room. Each attempt costs time proportional to
@@ -71,25 +71,25 @@ func UpdateSignalState(c *tree.Call) tree.Status {
 func appendEmitted(c *tree.Call, list []any, newest any) error {
 	list = slices.Concat(list, []any{newest})
 	list = list[max(0, len(list)-maxEmitted):]
-	for given := 0; ; {
+	for dropped := 0; ; {
 		err := c.Set(emitted, list)
 		if err == nil || len(list) == 1 {
 			return err
 		}
-		step := min(1+given/4, len(list)-1)
-		list, given = list[step:], given+step
+		step := min(1+dropped/4, len(list)-1)
+		list, dropped = list[step:], dropped+step
 	}
 }
 
 // LogSignal publishes last_signal under Topic, once.
 func LogSignal(c *tree.Call) tree.Status {
-	h, ok := last(c)
+	signal, ok := last(c)
 	if !ok || isTrue(c, logged) {
 		return tree.Success
 	}
 	// A function of the tree may have written anything there, and the ledger accepts signals only.
-	if !signalbox.IsTurnType(h.Type) || h.Confidence < 0 || h.Confidence > 1 {
-		return c.Fail("last_signal is not a turn signal: type %q, confidence %v", h.Type, h.Confidence)
+	if !signalbox.IsTurnType(signal.Type) || signal.Confidence < 0 || signal.Confidence > 1 {
+		return c.Fail("last_signal is not a turn signal: type %q, confidence %v", signal.Type, signal.Confidence)
 	}
 	if err := c.Emit(Topic, get(c, lastSignal)); err != nil {
 		return failed(c, err)
@@ -115,8 +115,8 @@ func ResetState(c *tree.Call) tree.Status {
 // Noop does nothing.
 func Noop(*tree.Call) tree.Status { return tree.Success }
 
-// oneMore returns the next value of a counter.
-func oneMore(c *tree.Call, key string) int64 {
+// nextCount returns the next value of a counter.
+func nextCount(c *tree.Call, key string) int64 {
 	n, _ := get(c, key).(int64)
 	if n == math.MaxInt64 {
 		return n

@@ -41,8 +41,8 @@ func typeIs(c *tree.Call, fn, arg string) tree.Status {
 	if !ok {
 		return c.Fail("%s: argument %s takes a string, not a value of type %T", fn, arg, v)
 	}
-	h, ok := last(c)
-	return statusOf(ok && h.Type == want)
+	signal, ok := last(c)
+	return statusOf(ok && signal.Type == want)
 }
 
 // SignalConfidenceAbove succeeds if the confidence of the signal is at least threshold (default 0.5).

@@ -20,22 +20,22 @@ type Signal struct {
 // ParseSignal converts a value of the blackboard to a signal. It returns false if the value is not a map with a type.
 func ParseSignal(v any) (Signal, bool) {
 	fields, _ := v.(map[string]any)
-	var h Signal
-	if h.Type, _ = fields["type"].(string); h.Type == "" {
+	var s Signal
+	if s.Type, _ = fields["type"].(string); s.Type == "" {
 		return Signal{}, false
 	}
-	h.Confidence, _ = number(fields["confidence"])
-	h.Fields, _ = fields["fields"].(map[string]any)
-	h.RawXML, _ = fields["raw_xml"].(string)
-	h.Timestamp, _ = fields["timestamp"].(string)
-	return h, true
+	s.Confidence, _ = number(fields["confidence"])
+	s.Fields, _ = fields["fields"].(map[string]any)
+	s.RawXML, _ = fields["raw_xml"].(string)
+	s.Timestamp, _ = fields["timestamp"].(string)
+	return s, true
 }
 
 // Reason returns the reason of the signal: the first of the fields reason, blocker, missing and caveat that is not blank, or
 // "".
-func (h Signal) Reason() string {
+func (s Signal) Reason() string {
 	for _, name := range []string{"reason", "blocker", "missing", "caveat"} {
-		if text := h.text(name); strings.TrimSpace(text) != "" {
+		if text := s.text(name); strings.TrimSpace(text) != "" {
 			return text
 		}
 	}
@@ -43,8 +43,8 @@ func (h Signal) Reason() string {
 }
 
 // text returns a field as text. A reason in brackets is parsed as a list, but is still a reason.
-func (h Signal) text(name string) string {
-	switch v := h.Fields[name].(type) {
+func (s Signal) text(name string) string {
+	switch v := s.Fields[name].(type) {
 	case nil:
 		return ""
 	case string:
@@ -55,9 +55,10 @@ func (h Signal) text(name string) string {
 }
 
 // repeats reports whether both signals request another turn for the same reason, ignoring case and white space.
-func (h Signal) repeats(before Signal) bool {
-	return h.Type == signalbox.NameNeedTurn && before.Type == signalbox.NameNeedTurn &&
-		strings.EqualFold(spaced(h.text("reason")), spaced(before.text("reason")))
+func (s Signal) repeats(before Signal) bool {
+	return s.Type == signalbox.NameNeedTurn && before.Type == signalbox.NameNeedTurn &&
+		strings.EqualFold(collapseSpace(s.text("reason")), collapseSpace(before.text("reason")))
 }
 
-func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }
+// collapseSpace replaces each run of white space by one space.
+func collapseSpace(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -166,12 +166,12 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 		panic(err)
 	}
 	L.Push(lua.LFalse)
-	L.Push(s.caught(L, api.Object))
+	L.Push(s.errorValue(L, api.Object))
 	return 2
 }
 
-// caught returns the value of a caught error. A message may contain a large string.
-func (s *Sandbox) caught(L *lua.LState, v lua.LValue) lua.LValue {
+// errorValue returns the value of a caught error. A message may contain a large string.
+func (s *Sandbox) errorValue(L *lua.LState, v lua.LValue) lua.LValue {
 	msg, ok := v.(lua.LString)
 	if !ok {
 		return v

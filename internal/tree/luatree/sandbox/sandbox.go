@@ -278,7 +278,7 @@ func (s *Sandbox) Describe(err error, fn *lua.LFunction) *Error {
 		return e
 	}
 	e := s.errorAt(fn)
-	if p, ok := s.traced(api.StackTrace); ok {
+	if p, ok := s.innermostPosition(api.StackTrace); ok {
 		e.File, e.Line = p.File, p.Line
 	}
 	text := ""
@@ -290,7 +290,7 @@ func (s *Sandbox) Describe(err error, fn *lua.LFunction) *Error {
 	default:
 		text = "error raised with a " + v.Type().String() + " instead of a message"
 	}
-	if p, rest, ok := s.positioned(text); ok {
+	if p, rest, ok := s.splitPosition(text); ok {
 		e.File, e.Line, text = p.File, p.Line, rest
 	}
 	text = strings.TrimPrefix(text, " ")
@@ -314,8 +314,8 @@ func cause(err error) string {
 	return Clean(err.Error())
 }
 
-// positioned splits "file:line: message" if the file was loaded.
-func (s *Sandbox) positioned(text string) (tree.Position, string, bool) {
+// splitPosition splits "file:line: message" if the file was loaded.
+func (s *Sandbox) splitPosition(text string) (tree.Position, string, bool) {
 	for _, file := range s.files {
 		rest, ok := strings.CutPrefix(text, file+":")
 		if !ok {
@@ -332,10 +332,10 @@ func (s *Sandbox) positioned(text string) (tree.Position, string, bool) {
 	return tree.Position{}, text, false
 }
 
-// traced returns the innermost position of Lua code in a stack trace.
-func (s *Sandbox) traced(trace string) (tree.Position, bool) {
+// innermostPosition returns the innermost position of Lua code in a stack trace.
+func (s *Sandbox) innermostPosition(trace string) (tree.Position, bool) {
 	for line := range strings.Lines(trace) {
-		if p, _, ok := s.positioned(strings.TrimSpace(line)); ok {
+		if p, _, ok := s.splitPosition(strings.TrimSpace(line)); ok {
 			return p, true
 		}
 	}
