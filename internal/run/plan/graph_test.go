@@ -28,12 +28,12 @@ func graphPlan(spec string) *Plan {
 
 func TestOrder(t *testing.T) {
 	for spec, want := range map[string]string{
-		"A B C":                  "A B C",
-		"A B:A":                  "A B",
-		"B:A A":                  "A B",
-		"A B C:B D:C":            "B C A D", // B unblocks two, then C one
-		"A B C:A D:B E:B,D F:E":  "B D A E C F",
-		"A B:B C:D D:C E:nobody": "A B C D E", // blockers that no parsed plan has are ignored
+		"A B C":                   "A B C",
+		"A B:A":                   "A B",
+		"B:A A":                   "A B",
+		"A B C:B D:C":             "B C A D", // B unblocks two, then C one
+		"A B C:A D:B E:B,D F:E":   "B D A E C F",
+		"A B:B C:D D:C E:missing": "A B C D E", // blockers that no parsed plan has are ignored
 	} {
 		if got := strings.Join(graphPlan(spec).Order(), " "); got != want {
 			t.Errorf("%s: %s, want %s", spec, got, want)
@@ -91,36 +91,36 @@ func drawGraph(t *rapid.T) [][]int {
 	return graph
 }
 
-// Every circle that is named exists, is as short as it says, and every group of tasks in a cycle is named once.
+// TestCyclesAgainstModel checks that cycles returns exactly one real cycle for each group of nodes that reach one another.
 func TestCyclesAgainstModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
 		way := reaches(graph)
-		named := map[int]bool{}
-		for _, circle := range cycles(graph) {
-			for i, at := range circle {
-				if !slices.Contains(graph[at], circle[(i+1)%len(circle)]) {
-					t.Fatalf("%v is no circle in %v", circle, graph)
+		found := map[int]bool{}
+		for _, cycle := range cycles(graph) {
+			for i, at := range cycle {
+				if !slices.Contains(graph[at], cycle[(i+1)%len(cycle)]) {
+					t.Fatalf("%v is not a cycle in %v", cycle, graph)
 				}
-				if slices.Contains(circle[:i], at) {
-					t.Fatalf("%v visits %d twice", circle, at)
+				if slices.Contains(cycle[:i], at) {
+					t.Fatalf("%v visits %d twice", cycle, at)
 				}
-				if circle[0] > at {
-					t.Fatalf("%v does not begin with its lowest", circle)
+				if cycle[0] > at {
+					t.Fatalf("%v does not begin with its lowest node", cycle)
 				}
 			}
 			for i := range graph {
-				if way[i][circle[0]] && way[circle[0]][i] {
-					if named[i] {
-						t.Fatalf("the group of %d is named twice", i)
+				if way[i][cycle[0]] && way[cycle[0]][i] {
+					if found[i] {
+						t.Fatalf("the group of %d has two cycles", i)
 					}
-					named[i] = true
+					found[i] = true
 				}
 			}
 		}
 		for i := range graph {
-			if way[i][i] != named[i] {
-				t.Fatalf("node %d of %v: in a cycle %v, named %v", i, graph, way[i][i], named[i])
+			if way[i][i] != found[i] {
+				t.Fatalf("node %d of %v: in a cycle %v, found %v", i, graph, way[i][i], found[i])
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func TestTaskForms(t *testing.T) {
 			Task{Work: "> said", Criteria: []string{"one"}, BlockedBy: []string{"T1"}, Priority: -3}},
 		{"no label for the work", "Do it.\n\n- a\n- **Parser**: b\n\n**Acceptance Criteria**: one\n", Task{Work: "Do it.\n\n- a\n- **Parser**: b", Criteria: []string{"one"}}},
 		{"text before the work", "See below.\n\n**Work**: Do it.\n\n**Risks:** none *yet*\n\n**Out of scope**\n\n- x\n", Task{Work: "Do it.", Notes: "See below.\n\n**Risks:** none *yet*\n\n**Out of scope**\n\n- x"}},
-		{"bold text that is no label", "**Work**: Do it.\n\n**Important** is this.\n\n**This is a whole sentence in bold.**\n\nA **Priority**: not here.\n",
+		{"bold text that is not a label", "**Work**: Do it.\n\n**Important** is this.\n\n**This is a whole sentence in bold.**\n\nA **Priority**: not here.\n",
 			Task{Work: "Do it.\n\n**Important** is this.\n\n**This is a whole sentence in bold.**\n\nA **Priority**: not here."}},
 		{"structure in code, quotes and comments", "**Work**:\n````md\n```\n#### Task X: x\n**Blocked By**: X\n```\n````\n\n> #### Task Y: y\n>\n> **Priority**: high\n\n<!--\n#### Task Z: z\n-->\n\n\t#### Task W: w\n",
 			Task{Work: "````md\n```\n#### Task X: x\n**Blocked By**: X\n```\n````\n\n> #### Task Y: y\n>\n> **Priority**: high\n\n<!--\n#### Task Z: z\n-->\n\n\t#### Task W: w"}},
@@ -79,7 +79,7 @@ func TestHeadingLevels(t *testing.T) {
 		{ID: "1.2", Title: "<b>x</b>", Phase: "II: Next", Work: "#### Details\nMore.", Line: 8, Draft: true},
 		{ID: "2", Title: "z", Line: 15, Draft: true},
 	}}
-	text := "\ufeffMy *plan* &amp; `more`\n===\n## phase 1\n### TASK 1.1: Use `a:b` \\*now\\* ###\nDo.\n## Phase II: Next\nText.\n### Task 1.2 : <b>x</b>\n#### Details\nMore.\n### Appendix\n**Blocked By**: nobody\n"
+	text := "\ufeffMy *plan* &amp; `more`\n===\n## phase 1\n### TASK 1.1: Use `a:b` \\*now\\* ###\nDo.\n## Phase II: Next\nText.\n### Task 1.2 : <b>x</b>\n#### Details\nMore.\n### Appendix\n**Blocked By**: X\n"
 	text += "\n## Later\n### Task 2: z\n"
 	if diff := cmp.Diff(want, mustParse(t, text)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -144,7 +144,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// The plan in examples is for people to begin with, so it must be a good one.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../../../examples/plan.md")
 	if err != nil {
