@@ -8,11 +8,11 @@ import (
 	"signalbox/internal/tree"
 )
 
-// maxDotLabel is how much of a name or a setting a node of the graph shows.
+// maxDotLabel limits names and settings, in columns.
 const maxDotLabel = 48
 
-// Dot is the tree as a Graphviz graph. Shapes tell composites (boxes), decorators (hexagons) and leaves (ellipses)
-// apart; fills tell the status.
+// Dot returns the tree as a Graphviz graph. Boxes are composites, hexagons decorators, and ellipses leaves. The fill shows the
+// status.
 func Dot(t Tree, o *Options) string {
 	p := newDrawing(t, o)
 	var b strings.Builder
@@ -70,8 +70,8 @@ func (p *drawing) dotStatus(i int) string {
 	return `, fontcolor="#59636e"`
 }
 
-// dotQuote is a quoted string of the dot language. In labels Graphviz reads escapes and HTML entities, so that a
-// backslash and an ampersand of the text must be escaped too.
+// dotQuote returns a quoted string of the dot language. Graphviz interprets escapes and HTML entities in labels, so backslashes and
+// ampersands are escaped too.
 func dotQuote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "&", "&amp;").Replace(s) + `"`
 }

@@ -1,12 +1,10 @@
-// Package draw makes pictures of behaviour trees: text for a terminal, Graphviz dot, and SVG that stands alone.
+// Package draw renders behaviour trees as text for a terminal, as a Graphviz graph, and as self-contained SVG.
 //
-// A picture shows the shape of a tree and, given what can be seen of a run, each node's status, how often it was
-// ticked and why it failed. The nodes that are running, from the root down, are highlighted with the lines between
-// them: there the run is at work.
+// A picture shows the shape of a tree and, given the views of a run, the status of each node, how often it was ticked and why it
+// failed. Live nodes, which are running and have only running ancestors, are highlighted with the lines between them.
 //
-// The same tree and views give the same bytes. Names, details, descriptions and errors may come from files that
-// nobody checked: each is escaped for its format, control and direction characters are made visible, and what is
-// too long for its place ends in an ellipsis. The time that a picture takes is linear in the number of nodes.
+// Output is deterministic. Names, details, descriptions and errors are untrusted: they are escaped for the format, control and
+// direction characters are made visible, and text that is too long ends in an ellipsis. The time is linear in the number of nodes.
 package draw
 
 import (
@@ -14,10 +12,11 @@ import (
 	"strings"
 
 	"signalbox/internal/picture"
+	"signalbox/internal/text"
 	"signalbox/internal/tree"
 )
 
-// Tree is what is drawn: nodes in preorder, the root first.
+// Tree is a tree to draw. Its nodes are in preorder, the root first.
 type Tree interface {
 	Name() string
 	Description() string
@@ -25,23 +24,23 @@ type Tree interface {
 	Info(i int) tree.NodeInfo
 }
 
-// Options say what is drawn beside the tree's shape. Nil is the zero value.
+// Options configure a picture. Nil means the zero value.
 type Options struct {
-	// Views has one view for each node. Nil: the shape alone. A node without one is drawn as idle.
+	// Views has one view for each node. Nil means that only the shape is drawn. A node without a view is idle.
 	Views []tree.View
-	// Color has Text use ANSI colours.
+	// Color makes Text use ANSI colours.
 	Color bool
-	// ASCII has Text use no character beyond ASCII.
+	// ASCII makes Text use only ASCII characters.
 	ASCII bool
 }
 
-// drawing is what all formats draw from.
+// drawing is the input of all formats.
 type drawing struct {
 	name        string
 	description string
 	nodes       []tree.NodeInfo
-	views       []tree.View // nil: the shape alone; otherwise as many as nodes
-	live        []bool      // running, and so are all nodes above
+	views       []tree.View // nil for the shape alone; otherwise one for each node
+	live        []bool      // running, like all nodes above
 }
 
 func newDrawing(t Tree, o *Options) *drawing {
@@ -59,7 +58,7 @@ func newDrawing(t Tree, o *Options) *drawing {
 	return p
 }
 
-// view is what is seen of a node; all are idle in a picture of the shape alone.
+// view returns the view of a node, which is idle in a picture of the shape alone.
 func (p *drawing) view(i int) tree.View {
 	if p.views == nil {
 		return tree.View{}
@@ -67,7 +66,7 @@ func (p *drawing) view(i int) tree.View {
 	return p.views[i]
 }
 
-// label is what a node is called: its name, or its kind if it has none.
+// label returns the name of a node, or its kind if it has no name.
 func (p *drawing) label(i int) string {
 	if n := &p.nodes[i]; n.Name != "" {
 		return n.Name
@@ -75,7 +74,7 @@ func (p *drawing) label(i int) string {
 	return p.nodes[i].Kind.String()
 }
 
-// setting is what the label leaves out: the kind, a separator, and how the node is set.
+// setting returns what the label does not show: the kind, unless it is the label, and the detail.
 func (p *drawing) setting(i int, separator string) string {
 	n := &p.nodes[i]
 	if n.Name == "" {
@@ -87,12 +86,9 @@ func (p *drawing) setting(i int, separator string) string {
 	return n.Kind.String() + separator + n.Detail
 }
 
-// summary says how big the tree is, and with views how many nodes are in which status.
+// summary returns the number of nodes and, with views, the number in each status.
 func (p *drawing) summary() string {
-	s := fmt.Sprintf("%d nodes", len(p.nodes))
-	if len(p.nodes) == 1 {
-		s = "1 node"
-	}
+	s := text.Count(len(p.nodes), "node")
 	if p.views == nil {
 		return s
 	}
@@ -117,7 +113,7 @@ func (p *drawing) summary() string {
 	return s + ": " + strings.Join(parts, ", ")
 }
 
-// visits is the mark of a node that was ticked more than once, or "". Big numbers are rounded down.
+// visits returns how often a node was ticked, such as "×12", or "" if at most once. Large numbers are rounded down.
 func (p *drawing) visits(i int) string {
 	n := p.view(i).Visits
 	switch {
@@ -132,13 +128,13 @@ func (p *drawing) visits(i int) string {
 	}
 }
 
-// Limits of the texts that are not cut to a place in the picture, in columns.
+// Limits of tooltips, in columns.
 const (
-	maxTip      = 400 // each line of a tooltip
-	maxPathTail = 160 // of a path, whose end tells more than its beginning
+	maxTip      = 400 // of a line
+	maxPathTail = 160 // of a path, whose end matters more than its start
 )
 
-// tip is what a node's tooltip says, a line for each thing.
+// tip returns the lines of a tooltip.
 func (p *drawing) tip(i int) []string {
 	n, v := &p.nodes[i], p.view(i)
 	lines := []string{picture.FitTail(n.Path, maxPathTail)}
@@ -169,7 +165,7 @@ func (p *drawing) tip(i int) []string {
 	return lines
 }
 
-// maxProse is more than what any place in a picture shows of a text.
+// maxProse is more than any place in a picture shows of a text.
 const maxProse = 16 << 10
 
 // fold puts prose on one line: line ends, tabs and runs of spaces become one space.

@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-var update = flag.Bool("update", false, "write the golden pictures anew")
+var update = flag.Bool("update", false, "update the golden pictures")
 
 func TestGolden(t *testing.T) {
 	f := sampleTree()
@@ -42,16 +42,16 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s differs; -update writes it anew (-want +got):\n%s", name, diff)
+				t.Errorf("%s differs; -update updates it (-want +got):\n%s", name, diff)
 			}
 			if again := test.draw(sampleTree(), test.o); again != got {
-				t.Error("drawn twice, the picture differs")
+				t.Error("drawing twice gives different pictures")
 			}
 		})
 	}
 }
 
-// The golden pictures speak for the kinds and statuses only if they have all of them.
+// TestSampleHasAll checks that the golden pictures have all kinds and statuses.
 func TestSampleHasAll(t *testing.T) {
 	f := sampleTree()
 	kinds, statuses := map[tree.Kind]bool{}, map[tree.Status]bool{}

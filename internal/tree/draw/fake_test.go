@@ -7,7 +7,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// fake is a tree without a compiler.
+// fake is a Tree that is not compiled.
 type fake struct {
 	name, description string
 	nodes             []tree.NodeInfo
@@ -19,7 +19,7 @@ func (f *fake) Description() string      { return f.description }
 func (f *fake) Len() int                 { return len(f.nodes) }
 func (f *fake) Info(i int) tree.NodeInfo { return f.nodes[i] }
 
-// add appends a node; its parent must be there already, with no later subtree between.
+// add appends a node. The order must be a preorder.
 func (f *fake) add(parent int, kind tree.Kind, name, detail string, v tree.View) int {
 	i := len(f.nodes)
 	n := tree.NodeInfo{Index: i, Parent: parent, Kind: kind, Name: name, Detail: detail}
@@ -36,7 +36,7 @@ func (f *fake) add(parent int, kind tree.Kind, name, detail string, v tree.View)
 	return i
 }
 
-// sample is a tree with every kind and every status, in the middle of a run.
+// sample returns a tree with every kind and every status, in the middle of a run.
 const sample = `
 reactive_sequence | answer a question | | RUNNING 12
   inverter | | | SUCCESS 12

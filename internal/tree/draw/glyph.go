@@ -2,17 +2,17 @@ package draw
 
 import "signalbox/internal/tree"
 
-// glyphs stand for a kind and a status.
+// glyphs are the symbols of a kind or a status.
 type glyphs struct {
 	text  string // one column
-	ascii string // at most two
-	// path is the icon, lines on a square of 16.
+	ascii string // at most two columns
+	// path is the icon, as lines in a square of 16 units.
 	path string
 }
 
 const circle = "M8 2.2a5.8 5.8 0 1 0 .01 0z"
 
-// kindGlyphs returns how a kind is shown.
+// kindGlyphs returns the symbols of a kind.
 func kindGlyphs(k tree.Kind) glyphs {
 	switch k {
 	case tree.Sequence:
@@ -61,7 +61,7 @@ func kindGlyphs(k tree.Kind) glyphs {
 	return glyphs{"•", "-", circle}
 }
 
-// statusGlyphs returns how a status is shown. The paths lie inside a disc.
+// statusGlyphs returns the symbols of a status. The paths are inside a disc.
 func statusGlyphs(s tree.Status) glyphs {
 	switch s {
 	case tree.Success:
@@ -74,7 +74,7 @@ func statusGlyphs(s tree.Status) glyphs {
 	return glyphs{"·", ".", ""}
 }
 
-// statusWord is the status as a class of the picture.
+// statusWord returns the CSS class of a status.
 func statusWord(s tree.Status) string {
 	switch s {
 	case tree.Success:
@@ -87,7 +87,7 @@ func statusWord(s tree.Status) string {
 	return "idle"
 }
 
-// category is the family of a kind as a class of the picture.
+// category returns the CSS class of a kind.
 func category(k tree.Kind) string {
 	switch {
 	case k.IsComposite():

@@ -8,22 +8,22 @@ const (
 	cousinGap  = 22 // between cards of one column that have different parents
 )
 
-// box is the place of a card.
+// box is the position and size of a card.
 type box struct{ x, y, width, height int }
 
 func (b *box) right() int  { return b.x + b.width }
 func (b *box) middle() int { return b.y + b.height/2 }
 
-// level is how far a subtree reaches up and down in one column, and the levels of the columns after it. Levels are
-// shared and never changed: a subtree that goes deeper than its neighbour lends its rest to the two together, moved by
-// shift. That is why a merge costs only what the shallower one is deep, and the layout linear time.
+// level is the contour of a subtree in one column: its top and bottom, and the levels of the columns after it, which are moved by
+// shift. Levels are immutable and shared: a merged contour reuses the rest of the deeper subtree. So the cost of a merge is the
+// depth of the shallower subtree, and the layout takes linear time.
 type level struct {
 	top, bottom int
 	next        *level
 	shift       int
 }
 
-// distance is how far b must be below a.
+// distance returns how far b must be below a.
 func distance(a, b *level) int {
 	far, gap := 0, siblingGap
 	for shiftA, shiftB := 0, 0; a != nil && b != nil; gap = cousinGap {
@@ -34,7 +34,7 @@ func distance(a, b *level) int {
 	return far
 }
 
-// merge is a, moved by shiftA, above b, moved by shiftB.
+// merge returns the contour of a, moved by shiftA, above b, moved by shiftB.
 func merge(a *level, shiftA int, b *level, shiftB int) *level {
 	var first level
 	last, shiftLast := &first, 0
@@ -52,9 +52,9 @@ func merge(a *level, shiftA int, b *level, shiftB int) *level {
 	return first.next
 }
 
-// spread places subtrees below each other: the place of each, the first at 0, and their levels together. Each takes
-// the middle between the highest place it may have and the lowest, so that small ones between big ones are spread
-// evenly. The middle of two placements that keep all distances keeps them too.
+// spread arranges subtrees below each other. It returns the position of each, the first at 0, and their merged contour. Each
+// subtree is halfway between its highest and its lowest possible position, so that small ones between large ones are spread evenly.
+// The mean of two arrangements that keep all distances keeps them too.
 func spread(subtrees []*level) ([]int, *level) {
 	n := len(subtrees)
 	place := make([]int, n)
@@ -80,8 +80,8 @@ func spread(subtrees []*level) ([]int, *level) {
 	return place, all
 }
 
-// arrange places cards from left to right, a column for each depth, each card in the middle of its children, and
-// returns how wide and high all are together. Cards have their sizes already.
+// arrange positions cards from left to right, a column for each depth, each card centred beside its children. It returns the
+// total width and height. The sizes of the cards must be set.
 func (p *drawing) arrange(cards []box) (width, height int) {
 	if len(cards) == 0 {
 		return 0, 0
@@ -109,7 +109,7 @@ func (p *drawing) arrange(cards []box) (width, height int) {
 	return p.columns(cards), p.rows(cards, offset)
 }
 
-// columns sets where cards begin from the left.
+// columns sets the x positions of cards.
 func (p *drawing) columns(cards []box) (width int) {
 	var widest []int
 	for i := range cards {
@@ -130,7 +130,7 @@ func (p *drawing) columns(cards []box) (width int) {
 	return width
 }
 
-// rows sets where cards begin from the top.
+// rows sets the y positions of cards.
 func (p *drawing) rows(cards []box, offset []int) (height int) {
 	top, bottom := 0, 0
 	for i := range cards {

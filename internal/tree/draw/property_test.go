@@ -20,7 +20,7 @@ import (
 
 var _ Tree = (*tree.Tree)(nil)
 
-// hostile are texts that break out of what they are put into, unless they are escaped.
+// hostile are texts that would break a format if they were not escaped.
 var hostile = []string{
 	"", "plain", "<script>alert(1)</script>", `"]; evil [label="`, `back\slash\`, `\N\G\l`, "]]>", "&amp;&#x1b;", "-->", "'\"",
 	"\x1b[2J\x1b[31mred", "line\nbreak\r\ttab", "\u202eright to left\u202c", "a\u200bb\u2066c\u2069", "\xff\xfe broken \xc3", "\x00\x01\x7f\u0085\u009b31m",
@@ -32,7 +32,7 @@ func drawText(t *rapid.T, label string) string {
 	return rapid.OneOf(rapid.SampledFrom(hostile), rapid.String()).Draw(t, label)
 }
 
-// drawTree draws a tree of any shape. Some views are missing, some statuses and kinds unknown.
+// drawTree draws a tree of any shape. Some views are missing, and some statuses and kinds are unknown.
 func drawTree(t *rapid.T) (*fake, *Options) {
 	f := &fake{name: drawText(t, "tree"), description: drawText(t, "description")}
 	last := -1
@@ -58,9 +58,9 @@ func drawTree(t *rapid.T) (*fake, *Options) {
 	return f, o
 }
 
-// shown reads an SVG picture back.
+// shown is what an SVG picture contains.
 type shown struct {
-	box       box // the picture's own
+	box       box // of the picture
 	cards     []box
 	liveCards int
 	ways      int
@@ -119,7 +119,7 @@ func TestSVGProperties(t *testing.T) {
 		f, o := drawTree(t)
 		svg := SVG(f, o)
 		if svg != SVG(f, o) {
-			t.Fatal("drawn twice, the picture differs")
+			t.Fatal("drawing twice gives different pictures")
 		}
 		s, err := readSVG(svg)
 		if err != nil {
@@ -153,7 +153,7 @@ func isLive(f *fake, o *Options, i int) bool {
 	return i < 0 || i < len(o.Views) && o.Views[i].Status == tree.Running && isLive(f, o, f.nodes[i].Parent)
 }
 
-// checkFamily checks that a card is left of its children, which are in order, and in their middle.
+// checkFamily checks that a card is to the left of its children and centred, and that they are in order.
 func checkFamily(t *rapid.T, f *fake, cards []box, i int) {
 	children := f.nodes[i].Children
 	for j, c := range children {
@@ -224,7 +224,7 @@ func TestDotProperties(t *testing.T) {
 				if strings.Contains(strings.ReplaceAll(s, "&amp;", ""), "&") {
 					t.Errorf("an entity in %s", s)
 				}
-				// Of the escapes that Graphviz has, a text may cause three; the others stand for names of the graph.
+				// Only these three escapes are used. Graphviz replaces others by names from the graph.
 				if strings.Contains(strings.NewReplacer(`\\`, "", `\"`, "", `\n`, "").Replace(s), `\`) {
 					t.Errorf("an escape in %s", s)
 				}

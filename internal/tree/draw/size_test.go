@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// bigTrees are trees of n nodes in the shapes that make a layout slow.
+// bigTrees returns trees of n nodes in shapes that are slow for a bad layout.
 func bigTrees(n int) map[string]*fake {
 	random := rand.New(rand.NewPCG(1, 2))
 	shapes := map[string]func(i int, f *fake) int{
@@ -46,7 +46,7 @@ func bigTrees(n int) map[string]*fake {
 	return trees
 }
 
-// A picture is no bigger than its nodes ask for, however deep they are.
+// TestSizeIsLinear checks that the size of a picture is linear in the number of nodes, at any depth.
 func TestSizeIsLinear(t *testing.T) {
 	const n, perNode = 5000, 2000
 	for name, f := range bigTrees(n) {
@@ -58,7 +58,7 @@ func TestSizeIsLinear(t *testing.T) {
 	}
 }
 
-// The layout makes as many levels as there are nodes, a few times; a slow one makes as many as nodes times depth.
+// TestLayoutIsLinear checks that the layout allocates a few levels for each node, independent of the depth.
 func TestLayoutIsLinear(t *testing.T) {
 	const n = 4000
 	for name, f := range bigTrees(n) {
@@ -76,7 +76,7 @@ func TestLayoutIsLinear(t *testing.T) {
 	}
 }
 
-// Deep nodes say how deep they are, in place of branches that would fill the line.
+// TestTextOfDeepNodes checks that deep nodes show their depth as a number instead of branches that would fill the line.
 func TestTextOfDeepNodes(t *testing.T) {
 	lines := strings.Split(Text(bigTrees(100)["chain"], nil), "\n")
 	for depth, want := range map[int]string{

@@ -12,8 +12,8 @@ import (
 const (
 	nameSize   = 13
 	smallSize  = 11
-	maxText    = 264 // how wide the text of a card gets
-	textLeft   = 42  // where it begins: after the tile
+	maxText    = 264 // of the text of a card
+	textLeft   = 42  // of the text, after the tile
 	tileSize   = 26
 	tileLeft   = 8
 	iconSize   = 16
@@ -21,22 +21,22 @@ const (
 	cardPad    = 12
 	radius     = 9 // of corners of cards and lines
 	minWidth   = 640
-	headHeight = 84 // with a line of description 20 more
+	headHeight = 84 // plus 20 for a description
 	keyHeight  = 48
 )
 
-// maxSpoken is how many nodes the picture's description tells; all have tooltips.
+// maxSpoken is how many nodes the description of the picture lists. All nodes have tooltips.
 const maxSpoken = 200
 
-// card is what is written on a node's card.
+// card has the texts on the card of a node.
 type card struct {
 	name, sub, err, visits string
 	rows                   int
 	width                  int
 }
 
-// SVG is the tree as a picture that stands alone: cards from left to right, in the reader's choice of light or dark.
-// It refers to nothing outside and runs no script.
+// SVG returns the tree as a self-contained picture: cards from left to right. It follows the reader's choice of light or dark, and
+// contains no references and no scripts.
 func SVG(t Tree, o *Options) string {
 	p := newDrawing(t, o)
 	cards, boxes := make([]card, len(p.nodes)), make([]box, len(p.nodes))
@@ -68,7 +68,7 @@ func SVG(t Tree, o *Options) string {
 	return doc.Render(b.String())
 }
 
-// card decides what a card says and how wide it is.
+// card returns the texts and the width of a card.
 func (p *drawing) card(i int) card {
 	v := p.view(i)
 	c := card{
@@ -94,7 +94,7 @@ func (p *drawing) card(i int) card {
 
 func cardHeight(rows int) int { return [...]int{0, 46, 46, 62}[rows] }
 
-// align gives the cards of a column one width.
+// align gives all cards of a column the same width.
 func (p *drawing) align(boxes []box) {
 	var widest []int
 	for i := range boxes {
@@ -109,14 +109,14 @@ func (p *drawing) align(boxes []box) {
 	}
 }
 
-// symbols defines the icons of the kinds that the tree has, and the marks of the statuses.
+// symbols returns the definitions of the icons of the tree's kinds and of the statuses.
 func (p *drawing) symbols() string {
 	var b strings.Builder
 	symbol := func(name, path string) {
 		fmt.Fprintf(&b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n", name, path)
 	}
 	b.WriteString("<defs>\n")
-	defined := map[string]bool{} // by name: all kinds that are unknown have the same
+	defined := map[string]bool{} // by name, because all unknown kinds have the same
 	for i := range p.nodes {
 		if kind := p.nodes[i].Kind; !defined[kind.String()] {
 			defined[kind.String()] = true
@@ -143,7 +143,7 @@ func (p *drawing) heading(b *strings.Builder, width int) {
 	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, picture.Escape(p.summary()))
 }
 
-// lines draws the lines between cards, those of the live nodes last and so above the others.
+// lines draws the lines between cards. Those of live nodes are last, so that they are on top.
 func (p *drawing) lines(b *strings.Builder, boxes []box) {
 	for i := range p.nodes {
 		children := p.nodes[i].Children
@@ -155,7 +155,7 @@ func (p *drawing) lines(b *strings.Builder, boxes []box) {
 		for j := 1; j < len(children)-1; j++ {
 			to := &boxes[children[j]]
 			if straight := to.middle() - boxes[i].middle(); straight >= -radius && straight <= radius {
-				// The line that leaves the card does not bend away from this child, so that no stub may begin at its bend.
+				// The line to this child is straight, so there is no vertical line that a stub could begin at.
 				elbow(b, &boxes[i], to)
 				continue
 			}
@@ -175,7 +175,7 @@ func (p *drawing) lines(b *strings.Builder, boxes []box) {
 	}
 }
 
-// elbow is a line from a card to a child's, bent half way.
+// elbow draws a line from a card to a child, bent halfway.
 func elbow(b *strings.Builder, from, to *box) {
 	x, y1, y2 := to.x-columnGap/2, from.middle(), to.middle()
 	fmt.Fprintf(b, "M%d %d", from.right(), y1)
@@ -236,7 +236,7 @@ func icon(b *strings.Builder, class, name string, x, y int) {
 	fmt.Fprintf(b, "<use class=\"%s\" href=\"#bt-%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", class, name, x, y, iconSize, iconSize)
 }
 
-// mark draws a status: a disc with a sign, or a dashed ring for a node that is idle.
+// mark draws a status: a disc with a sign, or a dashed ring for an idle node.
 func mark(b *strings.Builder, status tree.Status, x, y int) {
 	fmt.Fprintf(b, "<circle class=\"mark\" cx=\"%d\" cy=\"%d\" r=\"%d\"/>", x, y, markSize/2-1)
 	if word := statusWord(status); word != "idle" {
@@ -265,7 +265,7 @@ func (p *drawing) key(b *strings.Builder, y int) {
 	}
 }
 
-// spoken is the tree in sentences.
+// spoken returns the tree in sentences, for screen readers.
 func (p *drawing) spoken() string {
 	var sentences []string
 	if p.description != "" {

@@ -12,9 +12,9 @@ import (
 const (
 	textWidth    = 120
 	maxLabel     = 44 // of a name
-	maxAligned   = 56 // where the settings stand, unless the names before them are longer
-	minRest      = 8  // what is left of a setting or an error when it is not worth showing
-	maxLevels    = 16 // how many levels of branches stand before a node; deeper nodes say how deep they are
+	maxAligned   = 56 // the column of the settings, unless the names are longer
+	minRest      = 8  // shorter settings and errors are not shown
+	maxLevels    = 16 // of branches before a node; deeper nodes show their depth as a number
 	levelColumns = 3
 )
 
@@ -27,7 +27,7 @@ const (
 	blue  = "94"
 )
 
-// pen writes text in one of the styles that Options offer.
+// pen writes text with or without colours and non-ASCII characters.
 type pen struct {
 	*drawing
 	color, ascii bool
@@ -35,8 +35,8 @@ type pen struct {
 	liveBelow    []bool // a later child of its parent is live
 }
 
-// Text is the tree for a terminal: the name and a summary, the description if there is one, and a line for each node,
-// at most 120 columns wide.
+// Text returns the tree for a terminal: the name and a summary, the description if there is one, and a line for each node, at
+// most 120 columns wide.
 func Text(t Tree, o *Options) string {
 	w := &pen{drawing: newDrawing(t, o)}
 	if o != nil {
@@ -80,7 +80,7 @@ func (w *pen) relate() {
 	}
 }
 
-// head is a line up to its setting, and how wide that is.
+// head is the part of a line before the setting, and its width.
 type head struct {
 	text  string
 	width int
@@ -119,17 +119,17 @@ func (w *pen) head(i int) head {
 	return head{b.String(), width}
 }
 
-// maxVisits is how wide a glyph and a mark of visits get, with the spaces between.
+// maxVisits is the width of a glyph and the number of visits, with spaces.
 const maxVisits = 12
 
-// rest is the setting of a node and its error, as far as they fit on the line.
+// rest returns the setting and the error of a node, as far as they fit on the line.
 func (w *pen) rest(i, width, aligned int) string {
 	gap := max(2, aligned-width+2)
 	setting := w.setting(i, " ")
 	room := textWidth - width - gap
 	failure := fold(w.view(i).Err)
 	if failure != "" {
-		// Both have something to say: neither takes all.
+		// Leave room for both.
 		room = min(room, max(room/2, minRest))
 	}
 	var b strings.Builder
@@ -149,7 +149,7 @@ func (w *pen) rest(i, width, aligned int) string {
 	return b.String()
 }
 
-// branches are the lines before a node, and how wide they are. Those that lead to live nodes are heavy.
+// branches returns the lines before a node, and their width. Lines to live nodes are heavy.
 func (w *pen) branches(i int) (string, int) {
 	depth := w.nodes[i].Depth
 	levels := min(depth, maxLevels)
@@ -174,7 +174,7 @@ func (w *pen) branches(i int) (string, int) {
 	return text, width
 }
 
-// branch is the line from the parent to a node.
+// branch returns the line from the parent to a node.
 func (w *pen) branch(i int) string {
 	down := "├"
 	switch live, below, last := w.live[i], w.liveBelow[i], w.last[i]; {
@@ -205,7 +205,7 @@ func (w *pen) branch(i int) string {
 	return w.paint(liveColor(w.live[i] || w.liveBelow[i]), down) + w.paint(liveColor(w.live[i]), across)
 }
 
-// bar is the line that passes a node's descendants on its way to its later siblings.
+// bar returns the line beside the descendants of a node that leads to its later siblings.
 func (w *pen) bar(i int) string {
 	switch {
 	case w.last[i]:
