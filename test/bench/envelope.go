@@ -36,7 +36,7 @@ func (e *envelope) begin(dst []byte) []byte {
 }
 
 func (e *envelope) wrap(dst []byte, b block) []byte {
-	if b.voice == agentVoice {
+	if b.source == fromAgent {
 		e.message++
 	}
 	switch e.format {
@@ -100,11 +100,11 @@ func (e *envelope) claudeResult(dst []byte) []byte {
 const claudeResultEnd = `","is_error":false}]}` + claudeTail
 
 func (e *envelope) claude(dst []byte, b block) []byte {
-	switch b.voice {
-	case agentVoice:
+	switch b.source {
+	case fromAgent:
 		dst = appendEscaped(e.claudeText(dst), b.text)
 		return append(dst, claudeTextEnd...)
-	case toolVoice:
+	case fromTool:
 		dst = append(e.claudeMessage(dst), `{"type":"tool_use","id":"toolu_`...)
 		dst = strconv.AppendInt(dst, int64(e.message), 10)
 		dst = append(dst, `","name":"Bash","input":{"command":"make test","description":"run the tests"}}`+claudeMessageEnd...)
@@ -123,13 +123,13 @@ func (e *envelope) codex(dst []byte, b block) []byte {
 		dst = strconv.AppendInt(dst, int64(e.message), 10)
 		dst = append(dst, `","type":"`+kind+`",`...)
 	}
-	switch b.voice {
-	case agentVoice:
+	switch b.source {
+	case fromAgent:
 		item("item.completed", "agent_message")
 		dst = append(dst, `"text":"`...)
 		dst = appendEscaped(dst, b.text)
 		return append(dst, `"}}`+"\n"...)
-	case toolVoice:
+	case fromTool:
 		item("item.started", "command_execution")
 		dst = append(dst, `"command":"/bin/bash -lc 'make test'","aggregated_output":"","exit_code":null,"status":"in_progress"}}`+"\n"...)
 		item("item.completed", "command_execution")
@@ -147,8 +147,8 @@ func (e *envelope) gemini(dst []byte, b block) []byte {
 	line := func(rest string) {
 		dst = append(dst, `{"type":"`+rest...)
 	}
-	switch b.voice {
-	case agentVoice:
+	switch b.source {
+	case fromAgent:
 		for text := b.text; len(text) > 0; {
 			n := cutAt(text, geminiDelta)
 			line(`message","timestamp":"` + stamp + `100Z","role":"assistant","content":"`)
@@ -157,7 +157,7 @@ func (e *envelope) gemini(dst []byte, b block) []byte {
 			text = text[n:]
 		}
 		return dst
-	case toolVoice:
+	case fromTool:
 		line(`tool_use","timestamp":"` + stamp + `200Z","tool_name":"run_shell_command","tool_id":"run_shell_command_`)
 		dst = strconv.AppendInt(dst, int64(e.message), 10)
 		dst = append(dst, `","parameters":{"command":"make test"}}`+"\n"...)
@@ -191,13 +191,13 @@ func (e *envelope) opencodePart(dst []byte, event string) []byte {
 
 // opencode appends a tool's output twice and nothing for the user, as opencode does.
 func (e *envelope) opencode(dst []byte, b block) []byte {
-	switch b.voice {
-	case agentVoice:
+	switch b.source {
+	case fromAgent:
 		dst = append(e.opencodePart(dst, "step_start"), `"type":"step-start"}}`+"\n"...)
 		dst = append(e.opencodePart(dst, "text"), `"type":"text","text":"`...)
 		dst = appendEscaped(dst, b.text)
 		return append(dst, `","time":{"start":1794703017050,"end":1794703017087}}}`+"\n"...)
-	case toolVoice:
+	case fromTool:
 		dst = append(e.opencodePart(dst, "tool_use"), `"type":"tool","tool":"bash","callID":"call_1","state":{"status":"completed",`+
 			`"input":{"command":"make test","description":"run the tests"},"output":"`...)
 		dst = appendEscaped(dst, b.text)

@@ -48,7 +48,7 @@ func TestEnvelopesContainTheAgentsText(t *testing.T) {
 	var want []byte
 	g := newGenerator(seed, testSize, often)
 	for b, ok := g.next(); ok; b, ok = g.next() {
-		if b.voice == agentVoice {
+		if b.source == fromAgent {
 			want = append(want, b.text...)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"signalbox"
 )
 
-// voice is the source of a block of the transcript.
-type voice int
+// source is who wrote a block of the transcript.
+type source int
 
 const (
-	agentVoice voice = iota
-	toolVoice
-	userVoice
+	fromAgent source = iota
+	fromTool
+	fromUser
 )
 
 // block is a piece of the transcript from one source. It ends with a line end.
 type block struct {
-	voice voice
-	text  []byte
+	source source
+	text   []byte
 }
 
 // planted is a signal that a scanner of the transcript must find.
@@ -52,7 +52,7 @@ type generator struct {
 	scratch          []byte
 	size             int64
 	written          int64
-	last             voice
+	last             source
 	planted          []planted
 	every, nextPlant int64
 }
@@ -62,7 +62,7 @@ func newGenerator(seed uint64, size, every int64) *generator {
 		every = max(every, size/maxPlanted)
 	}
 	return &generator{
-		rng: rand.New(rand.NewPCG(seed, 19)), size: size, last: toolVoice,
+		rng: rand.New(rand.NewPCG(seed, 19)), size: size, last: fromTool,
 		every: every, nextPlant: every / 2,
 	}
 }
@@ -76,16 +76,16 @@ func (g *generator) next() (block, bool) {
 	switch {
 	case g.every != never && g.written >= g.nextPlant:
 		g.nextPlant += g.every
-		g.last = agentVoice
+		g.last = fromAgent
 		g.plant()
-	case g.last == agentVoice:
-		g.last = toolVoice
+	case g.last == fromAgent:
+		g.last = fromTool
 		g.toolBlock()
 	case g.oneIn(30):
-		g.last = userVoice
+		g.last = fromUser
 		g.line(pick(g, requests))
 	default:
-		g.last = agentVoice
+		g.last = fromAgent
 		g.agentBlock()
 	}
 	g.written += int64(len(g.buf))

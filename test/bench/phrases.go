@@ -32,7 +32,7 @@ var sentences = []string{
 	"This keeps the ~w small: the ~w only sees what it needs, and the ~w can be replaced in tests.",
 	"Two things remain: the ~w does not retry, and the ~w — as far as I can tell — is never flushed.",
 	"Reading ~f:~n, the lock is taken twice when the ~w is resumed during a ~w.",
-	"It would be simpler to pass {~w, ~w} together, since both change at the same time.",
+	"It would be simpler to pass {~w, ~w} parallel, since both change at the same time.",
 	"The build is green again, with ~n tests in the ~w package and ~n in the ~w package.",
 	"Everything else in the ~w stays as it was.",
 	"Because the ~w is shared, a slow ~w blocks every other ~w on the same ~w.",

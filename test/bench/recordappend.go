@@ -99,7 +99,7 @@ func printAppend(racers []*racer, rounds int) {
 			times := racers[i].times(racers[lane.peer])
 			cells[3], cells[4] = fmt.Sprintf("%.2f", times), lanes[lane.peer].name
 			if lane.goal > 0 {
-				cells[5] = verdict(fmt.Sprintf("≥ %g ×", lane.goal), times >= lane.goal)
+				cells[5] = formatGoal(fmt.Sprintf("≥ %g ×", lane.goal), times >= lane.goal)
 			}
 		}
 		t.row(cells...)
@@ -140,7 +140,7 @@ func openEngineStore(dir string) (store, func() error, error) {
 	var opened atomic.Int64
 	return func(events []signalbox.Event) error {
 		callers := min(callers, len(events))
-		return together(callers, func(int) error {
+		return parallel(callers, func(int) error {
 			for range len(events) / callers {
 				c := rules.OpenWork{Work: workID(int(opened.Add(1))), Title: "Show the total of an order on its page", Actor: "operator"}
 				if _, err := b.engine.Do(context.Background(), c); err != nil {
@@ -152,8 +152,8 @@ func openEngineStore(dir string) (store, func() error, error) {
 	}, b.close, nil
 }
 
-// together calls f(0) to f(n-1) in n goroutines.
-func together(n int, f func(i int) error) error {
+// parallel calls f(0) to f(n-1) in n goroutines.
+func parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
 	for i := range errs {

@@ -92,7 +92,7 @@ func compareLong(dir string, events uint64, rounds int, cases []*longCase) (err 
 			resident = fmt.Sprintf("%.0f", float64(c.resident)/megabyte)
 		}
 		if c.goal > 0 {
-			goal = verdict(fmt.Sprintf("< %g s", c.goal), seconds < c.goal)
+			goal = formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal)
 		}
 		t.row(c.name, fmt.Sprintf("%.2f", seconds), fmt.Sprintf("%.2f", median(c.cores)), resident, goal)
 	}

@@ -59,7 +59,7 @@ func compareVerify(_ string, s settings) error {
 		}
 		goal := ""
 		if i == 2 {
-			goal = verdict(fmt.Sprintf("≥ %g × each", goalVerify), r.times(racers[0]) >= goalVerify)
+			goal = formatGoal(fmt.Sprintf("≥ %g × each", goalVerify), r.times(racers[0]) >= goalVerify)
 		}
 		t.row(append(cells, goal)...)
 	}

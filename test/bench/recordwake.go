@@ -104,7 +104,7 @@ func printLatencies(title, header string, rows ...latencies) {
 		}
 		goal := ""
 		if l.goal > 0 {
-			goal = verdict("≤ "+milliseconds(l.goal)+" ms", percentile(l.took, 99) <= l.goal)
+			goal = formatGoal("≤ "+milliseconds(l.goal)+" ms", percentile(l.took, 99) <= l.goal)
 		}
 		t.row(append(cells, goal)...)
 	}
@@ -142,7 +142,7 @@ func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.
 	if err != nil {
 		return err
 	}
-	if err := together(samples, b.draft); err != nil {
+	if err := parallel(samples, b.draft); err != nil {
 		return err
 	}
 	receive, wait, err := b.claim(dir, across, samples)

@@ -65,7 +65,7 @@ func longToolResult(size int64) *input {
 	return &input{io.MultiReader(
 		joined(e.begin(nil), e.claudeResult(nil), quoted),
 		repeat(appendEscaped(nil, []byte("--- PASS: TestOne (0.00s)\n=== RUN   TestTwo\n")), size),
-		joined(quoted, []byte(claudeResultEnd), e.wrap(nil, block{agentVoice, []byte(lastWords)}), e.end(nil)),
+		joined(quoted, []byte(claudeResultEnd), e.wrap(nil, block{fromAgent, []byte(lastWords)}), e.end(nil)),
 	), &plantedLastWords}
 }
 
@@ -89,18 +89,9 @@ func scanTask(name string, size int, send func(report) error) error {
 
 func (c *residentCase) measure(size int64) (r report, err error) {
 	in := c.open(size)
-	var l listener
-	r.Bytes, err = listen(in, c.format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
-		l.want = *in.planted
-		l.take(signals)
-	})
-	if err != nil {
+	if r.Bytes, r.Signals, err = scan(in, c.format, in.planted); err != nil {
 		return r, err
 	}
-	if err := l.verdict(); err != nil {
-		return r, err
-	}
-	r.Signals = l.found
 	r.Resident, err = peakResident()
 	return r, err
 }
@@ -124,7 +115,7 @@ func compareResident(s settings) error {
 		peak, goal := "not measured", ""
 		if r.Resident > 0 {
 			peak = fmt.Sprintf("%.1f", float64(r.Resident)/megabyte)
-			goal = verdict(fmt.Sprintf("≤ %d MB", goalResident), r.Resident <= goalResident*megabyte)
+			goal = formatGoal(fmt.Sprintf("≤ %d MB", goalResident), r.Resident <= goalResident*megabyte)
 		}
 		t.row(c.title, fmt.Sprint(r.Bytes/megabyte), fmt.Sprint(r.Signals), peak, goal)
 	}

@@ -29,7 +29,7 @@ func patterns() []string {
 	return all
 }
 
-func newRipgrep(m material) *contestant {
+func newRipgrep(m transcriptFile) *contestant {
 	path, err := exec.LookPath("rg")
 	if err != nil {
 		return nil
@@ -45,7 +45,7 @@ func newRipgrep(m material) *contestant {
 		if err != nil {
 			return err
 		}
-		return mustFind(strings.TrimSpace(string(out)), want)
+		return checkCount(strings.TrimSpace(string(out)), want)
 	})
 }
 
@@ -67,7 +67,7 @@ func countLineSignals(all []planted, before int64) int {
 	return n
 }
 
-func mustFind(found string, want int) error {
+func checkCount(found string, want int) error {
 	if found != strconv.Itoa(want) {
 		return fmt.Errorf("found %s line signals, planted %d", found, want)
 	}
@@ -75,7 +75,7 @@ func mustFind(found string, want int) error {
 }
 
 // newRegexps returns two contestants: one searches for the patterns one after the other, the other for all in one.
-func newRegexps(m material) ([]*contestant, error) {
+func newRegexps(m transcriptFile) ([]*contestant, error) {
 	part, err := m.head(regexpPart)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func newRegexps(m material) ([]*contestant, error) {
 			for _, re := range compiled {
 				found += len(re.FindAllIndex(part, -1))
 			}
-			return mustFind(strconv.Itoa(found), want)
+			return checkCount(strconv.Itoa(found), want)
 		})
 	}
 	return []*contestant{
@@ -102,7 +102,7 @@ func newRegexps(m material) ([]*contestant, error) {
 }
 
 // head reads the first bytes of the file, up to a block with a signal, so that no signal is cut in two.
-func (m *material) head(limit int64) ([]byte, error) {
+func (m *transcriptFile) head(limit int64) ([]byte, error) {
 	end := m.size
 	if end > limit {
 		for _, p := range m.planted {
@@ -121,7 +121,7 @@ func (m *material) head(limit int64) ([]byte, error) {
 	return part, err
 }
 
-func (m *material) countLines() (int, error) {
+func (m *transcriptFile) countLines() (int, error) {
 	f, err := os.Open(m.path)
 	if err != nil {
 		return 0, err

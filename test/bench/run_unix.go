@@ -60,7 +60,7 @@ func compareRuns(s settings) error {
 			shortest = cost
 		}
 		t.row(fmt.Sprintf("signalbox run, %d tasks", tasks), fmt.Sprintf("%.0f", cost.wall), fmt.Sprintf("%.0f", cost.cpu),
-			fmt.Sprintf("%.2f", cost.cpu/bare.cpu), fmt.Sprintf("%.2f", cost.cpu/shortest.cpu), verdict("≤ 1.25 × shortest", cost.cpu <= 1.25*shortest.cpu))
+			fmt.Sprintf("%.2f", cost.cpu/bare.cpu), fmt.Sprintf("%.2f", cost.cpu/shortest.cpu), formatGoal("≤ 1.25 × shortest", cost.cpu <= 1.25*shortest.cpu))
 	}
 	t.print("Running plans")
 	return nil

@@ -43,17 +43,17 @@ var scans = []struct {
 	{"signalbox, opencode stream", signalbox.FormatOpencode, rare, goalJSON},
 }
 
-// material is a file with the transcript in one format.
-type material struct {
+// transcriptFile is a file with the transcript in one format.
+type transcriptFile struct {
 	path    string
 	format  signalbox.Format
 	size    int64
 	planted []planted
 }
 
-func writeMaterial(dir string, format signalbox.Format, size, every int64) (m material, err error) {
+func writeTranscript(dir string, format signalbox.Format, size, every int64) (m transcriptFile, err error) {
 	progress("writing %d MB as %s", size/megabyte, format)
-	m = material{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
+	m = transcriptFile{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
 	f, err := os.Create(m.path)
 	if err != nil {
 		return m, err
@@ -87,18 +87,18 @@ func compareSpeed(s settings) error {
 // contestantsIn writes the input files, and returns all contestants. The second result is ripgrep, or nil if it is not
 // installed.
 func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contestant, err error) {
-	var materials []material
+	var files []transcriptFile
 	for i, s := range scans {
-		m, err := writeMaterial(dir, s.format, size, s.every)
+		m, err := writeTranscript(dir, s.format, size, s.every)
 		if err != nil {
 			return nil, nil, err
 		}
-		materials = append(materials, m)
+		files = append(files, m)
 		c := newContestant(s.name, m.size, m.scan)
 		c.goal, c.plain = s.goal, i == 0
 		all = append(all, c)
 	}
-	plain := materials[0]
+	plain := files[0]
 	lines, err := plain.countLines()
 	if err != nil {
 		return nil, nil, err
@@ -119,17 +119,14 @@ func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contesta
 	return append(append(all, regexps...), walk), ripgrep, nil
 }
 
-func (m *material) scan() error {
+func (m *transcriptFile) scan() error {
 	f, err := os.Open(m.path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	l := listener{want: m.planted}
-	if _, err := listen(f, m.format, make([]byte, pieceSize), l.take); err != nil {
-		return err
-	}
-	return l.verdict()
+	_, _, err = scan(f, m.format, &m.planted)
+	return err
 }
 
 func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) {
@@ -142,7 +139,7 @@ func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) {
 			times = fmt.Sprintf("%.2f", c.times(&ripgrep.racer))
 		}
 		cells := slices.Insert(c.cells(megabyte), 1, fmt.Sprint(c.amount/megabyte))
-		t.row(append(cells, times, fmt.Sprintf("%.2f", c.times(&walk.racer)), c.verdict(ripgrep))...)
+		t.row(append(cells, times, fmt.Sprintf("%.2f", c.times(&walk.racer)), c.goals(ripgrep))...)
 	}
 	if ripgrep == nil {
 		t.row("ripgrep", "", "not installed", "", "", "", "")
@@ -150,16 +147,16 @@ func printSpeed(contestants []*contestant, ripgrep *contestant, rounds int) {
 	t.print(fmt.Sprintf("Speed (median of %d interleaved rounds)", rounds))
 }
 
-func (c *contestant) verdict(ripgrep *contestant) string {
+func (c *contestant) goals(ripgrep *contestant) string {
 	if c.err != nil {
 		return "wrong result"
 	}
 	var goals []string
 	if c.goal > 0 {
-		goals = append(goals, verdict(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed(megabyte) >= c.goal))
+		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed(megabyte) >= c.goal))
 	}
 	if c.plain && ripgrep != nil {
-		goals = append(goals, verdict(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep), c.times(&ripgrep.racer) >= goalRipgrep))
+		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep), c.times(&ripgrep.racer) >= goalRipgrep))
 	}
 	return strings.Join(goals, "; ")
 }

@@ -21,8 +21,8 @@ func (t table) print(title string) {
 	}
 }
 
-// verdict formats a goal and whether it was met.
-func verdict(goal string, met bool) string {
+// formatGoal formats a goal and whether it was met.
+func formatGoal(goal string, met bool) string {
 	if met {
 		return goal + ": ok"
 	}

@@ -45,7 +45,7 @@ func compareTrees(s settings) error {
 	for _, r := range rows {
 		goal := ""
 		if r.goal > 0 {
-			goal = verdict(fmt.Sprintf("≤ %.0f", r.goal), median(r.times) <= r.goal)
+			goal = formatGoal(fmt.Sprintf("≤ %.0f", r.goal), median(r.times) <= r.goal)
 		}
 		t.row(r.name, fmt.Sprintf("%.1f", median(r.times)), fmt.Sprint(r.allocs), goal)
 	}

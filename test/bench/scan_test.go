@@ -10,16 +10,8 @@ import (
 func TestScannerFindsPlantedSignals(t *testing.T) {
 	for _, format := range append(slices.Clone(jsonFormats), signalbox.FormatPlain) {
 		g := newGenerator(seed, testSize, often)
-		var l listener
-		_, err := listen(newStream(g, format), format, make([]byte, pieceSize), func(signals []signalbox.Signal) {
-			l.want = g.planted
-			l.take(signals)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.verdict(); err != nil {
-			t.Errorf("%s: %v", format, err)
+		if _, signals, err := scan(newStream(g, format), format, &g.planted); err != nil || signals == 0 {
+			t.Errorf("%s: %d signals, error %v", format, signals, err)
 		}
 	}
 }
@@ -36,21 +28,21 @@ func TestResidentInputs(t *testing.T) {
 	}
 }
 
-func TestListenerFindsDifferences(t *testing.T) {
+func TestCheckerFindsDifferences(t *testing.T) {
 	want := []planted{
-		{dialect: signalbox.DialectLine, name: "checkpoint", task: "t1"},
-		{dialect: signalbox.DialectTurn, name: "stuck"},
+		{dialect: signalbox.DialectLine, name: signalbox.NameCheckpoint, task: "t1"},
+		{dialect: signalbox.DialectTurn, name: signalbox.NameStuck},
 	}
-	checkpoint := signalbox.Signal{Dialect: signalbox.DialectLine, Name: "checkpoint", TaskID: "t1",
+	checkpoint := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint, TaskID: "t1",
 		Body: map[string]any{"Summary": "done"}}
-	stuck := signalbox.Signal{Dialect: signalbox.DialectTurn, Name: "stuck", Refused: signalbox.ReasonSuperseded}
-	nearMiss := signalbox.Signal{Dialect: signalbox.DialectLine, Name: "checkpoint", Refused: signalbox.ReasonNearMiss}
+	stuck := signalbox.Signal{Dialect: signalbox.DialectTurn, Name: signalbox.NameStuck, Refused: signalbox.ReasonSuperseded}
+	nearMiss := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonNearMiss}
 	otherTask, noBody := checkpoint, checkpoint
 	otherTask.TaskID = "t2"
 	noBody.Body = nil
 	for _, tc := range []struct {
 		name  string
-		heard []signalbox.Signal
+		found []signalbox.Signal
 		ok    bool
 	}{
 		{"all", []signalbox.Signal{checkpoint, nearMiss, stuck}, true},
@@ -60,9 +52,9 @@ func TestListenerFindsDifferences(t *testing.T) {
 		{"wrong task", []signalbox.Signal{otherTask, stuck}, false},
 		{"no body", []signalbox.Signal{noBody, stuck}, false},
 	} {
-		l := listener{want: want}
-		l.take(tc.heard)
-		if err := l.verdict(); (err == nil) != tc.ok {
+		c := checker{want: want}
+		c.add(tc.found)
+		if err := c.result(); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
