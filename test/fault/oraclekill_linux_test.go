@@ -53,10 +53,10 @@ func TestOracleKilled(t *testing.T) {
 	}
 }
 
-// killPlan says when to kill: after the first chunk for which is returns true, or after some time, whichever is first.
+// killPlan says when to kill: after the first chunk for which match returns true, or after some time, whichever is first.
 type killPlan struct {
 	name  string
-	is    func(chunk.Chunk) bool
+	match func(chunk.Chunk) bool
 	after time.Duration
 }
 
@@ -112,7 +112,7 @@ func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPl
 	t.Helper()
 	for more := true; more; more = kills < 4 && random.IntN(3) > 0 {
 		p := o.start(t)
-		if !p.kill(t, random.IntN(2) == 0, plan.is, plan.after) {
+		if !p.kill(t, random.IntN(2) == 0, plan.match, plan.after) {
 			o.checkAnswer(t, p, want)
 			o.checkRecorded(t, want)
 			return kills, o.checkEnd(t)

@@ -261,8 +261,8 @@ func (o *conversation) start(t testing.TB) *oracleProcess {
 	return p
 }
 
-// until reads chunks up to the first for which is returns true, and reports whether there was one.
-func (p *oracleProcess) until(t testing.TB, is func(chunk.Chunk) bool) bool {
+// until reads chunks up to the first for which match returns true, and reports whether there was one.
+func (p *oracleProcess) until(t testing.TB, match func(chunk.Chunk) bool) bool {
 	t.Helper()
 	for {
 		line, err := p.lines.ReadBytes('\n')
@@ -272,15 +272,15 @@ func (p *oracleProcess) until(t testing.TB, is func(chunk.Chunk) bool) bool {
 		c, err := chunk.Parse(line)
 		check(t, err)
 		p.printed = append(p.printed, c)
-		if is(c) {
+		if match(c) {
 			return true
 		}
 	}
 }
 
-// kill kills the process, or its whole group, after the first chunk for which is returns true or after some time, whichever is
+// kill kills the process, or its whole group, after the first chunk for which match returns true or after some time, whichever is
 // first. It reports whether the process was still running.
-func (p *oracleProcess) kill(t testing.TB, group bool, is func(chunk.Chunk) bool, after time.Duration) bool {
+func (p *oracleProcess) kill(t testing.TB, group bool, match func(chunk.Chunk) bool, after time.Duration) bool {
 	t.Helper()
 	end := func() {
 		if group {
@@ -293,7 +293,7 @@ func (p *oracleProcess) kill(t testing.TB, group bool, is func(chunk.Chunk) bool
 		defer close(fired)
 		end()
 	})
-	if p.until(t, is) {
+	if p.until(t, match) {
 		end()
 	}
 	status := p.end(t)

@@ -166,10 +166,10 @@ func (r *crewProcess) end(status int) {
 }
 
 // until polls for a condition that has no event to wait for.
-func (r *crewProcess) until(what string, is func() bool) {
+func (r *crewProcess) until(what string, condition func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(2 * time.Millisecond) {
-		if r.hasEnded() && !is() {
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(2 * time.Millisecond) {
+		if r.hasEnded() && !condition() {
 			r.t.Fatalf("it ended before %s", what)
 		}
 		if time.Now().After(deadline) {
@@ -179,20 +179,20 @@ func (r *crewProcess) until(what string, is func() bool) {
 }
 
 // await waits for the first matching event after a sequence number.
-func (r *crewProcess) await(after uint64, what string, is func(*signalbox.Event) bool) *signalbox.Event {
+func (r *crewProcess) await(after uint64, what string, match func(*signalbox.Event) bool) *signalbox.Event {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	e, err := r.next(ctx, after, is)
+	e, err := r.next(ctx, after, match)
 	if err != nil {
 		r.t.Fatalf("failed to wait for %s: %v", what, err)
 	}
 	return e
 }
 
-// next returns the first event after a sequence number for which is returns true. It gives up when the process has ended, after
+// next returns the first event after a sequence number for which match returns true. It gives up when the process has ended, after
 // a last look at the ledger.
-func (r *crewProcess) next(ctx context.Context, after uint64, is func(*signalbox.Event) bool) (*signalbox.Event, error) {
+func (r *crewProcess) next(ctx context.Context, after uint64, match func(*signalbox.Event) bool) (*signalbox.Event, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -211,13 +211,13 @@ func (r *crewProcess) next(ctx context.Context, after uint64, is func(*signalbox
 		if err != nil {
 			break
 		}
-		if after = e.Seq; is(&e) {
+		if after = e.Seq; match(&e) {
 			return &e, nil
 		}
 	}
 	rest, err := l.Journal.Read(context.Background(), after, 1<<30)
 	for i := range rest {
-		if is(&rest[i]) {
+		if match(&rest[i]) {
 			return &rest[i], nil
 		}
 	}
