@@ -33,20 +33,20 @@ func TestOracleKilled(t *testing.T) {
 			}
 			want := outputOf(t, p.printed)
 			whole.checkEnd(t)
-			if len(want.Results) != 7 || want.replaceDoubted(want) != 0 || len(want.Content) != 5 {
+			if len(want.Results) != 7 || want.replaceUnknown(want) != 0 || len(want.Content) != 5 {
 				t.Fatalf("without a kill the output is %s", asJSON(want))
 			}
 			random := newRand(t)
-			doubts, kills := 0, 0
+			unknown, kills := 0, 0
 			for i, plan := range killPlans(random, p.printed) {
 				o := s.newConversation(t, oracleQuestion)
-				n, doubt := o.runWithKills(t, random, plan, want)
-				kills, doubts = kills+n, doubts+doubt
+				n, lost := o.runWithKills(t, random, plan, want)
+				kills, unknown = kills+n, unknown+lost
 				if t.Failed() {
 					t.Fatalf("plan %d (%s), killed %d times", i, plan.name, n)
 				}
 			}
-			t.Logf("%d kills left %d calls with an unknown result", kills, doubts)
+			t.Logf("%d kills left %d calls with an unknown result", kills, unknown)
 			s.mustVerify(t)
 			s.verifyCommand(t, 0)
 		})
@@ -108,7 +108,7 @@ func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) 
 
 // runWithKills runs the conversation, kills it as planned and then up to three more times, and checks it. It returns the
 // number of kills and of calls whose result is unknown.
-func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPlan, want output) (kills, doubts int) {
+func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPlan, want output) (kills, unknown int) {
 	t.Helper()
 	for more := true; more; more = kills < 4 && random.IntN(3) > 0 {
 		p := o.start(t)
@@ -157,7 +157,7 @@ func (o *conversation) checkRecorded(t *testing.T, want output) {
 		}
 	}
 	got := outputOf(t, chunks)
-	got.replaceDoubted(want)
+	got.replaceUnknown(want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the record differs from that of a run without a kill:\n%s", diff)
 	}
@@ -170,7 +170,7 @@ func (o *conversation) checkAnswer(t *testing.T, p *oracleProcess, want output) 
 		t.Errorf("exit status %d\n%s", status, &p.stderr)
 	}
 	got := outputOf(t, p.printed)
-	got.replaceDoubted(want)
+	got.replaceUnknown(want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the output differs from that of a run without a kill:\n%s", diff)
 	}
@@ -178,7 +178,7 @@ func (o *conversation) checkAnswer(t *testing.T, p *oracleProcess, want output) 
 }
 
 // checkEnd checks the invariants of a finished conversation, and returns the number of calls whose result is unknown.
-func (o *conversation) checkEnd(t *testing.T) (doubts int) {
+func (o *conversation) checkEnd(t *testing.T) (unknown int) {
 	t.Helper()
 	if !o.find(t) {
 		t.Fatal("the conversation is not recorded")
@@ -193,14 +193,14 @@ func (o *conversation) checkEnd(t *testing.T) (doubts int) {
 		t.Fatalf("the sub-agent has the sessions %v", subs)
 	}
 	entries := o.record(t, o.folder())
-	doubts = o.checkCalls(t, append(slices.Clone(entries), o.record(t, subs[0])...))
+	unknown = o.checkCalls(t, append(slices.Clone(entries), o.record(t, subs[0])...))
 	o.checkSignals(t, filepath.Base(subs[0]))
 	o.checkShown(t, entries)
-	return doubts
+	return unknown
 }
 
 // checkCalls checks that each call that changes something ran exactly once, or at most once if its result is unknown.
-func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (doubts int) {
+func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (unknown int) {
 	t.Helper()
 	started, done := o.diary.counts(t, "keys"), o.diary.counts(t, "done")
 	calls := map[string]session.Entry{}
@@ -222,8 +222,8 @@ func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (doubts
 			starts, ends := started[e.Key], done[e.Key]
 			delete(started, e.Key)
 			switch {
-			case strings.HasPrefix(e.Text, doubted):
-				doubts++
+			case strings.HasPrefix(e.Text, unknownOutcome):
+				unknown++
 				if call.Call.Name == "look" || starts > 1 || ends > 1 {
 					t.Errorf("%s %s has an unknown result: it started %d times and finished %d times", call.Call.Name, e.Key, starts, ends)
 				}
@@ -241,7 +241,7 @@ func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (doubts
 	if len(started) > 0 {
 		t.Errorf("these calls started but have no result: %v", started)
 	}
-	return doubts
+	return unknown
 }
 
 // checkSignals checks that the ledger has the signals of the model and of the sub-agent, each once and in order.
@@ -306,7 +306,7 @@ func TestOracleInDoubt(t *testing.T) {
 					t.Fatalf("exit status %d\n%s", status, &p.stderr)
 				}
 				got := outputOf(t, p.printed)
-				if got.Results["h-1"] != doubted || got.Content[2] != "It did." || got.Done.Reason != string(decide.ReasonContextSufficient) {
+				if got.Results["h-1"] != unknownOutcome || got.Content[2] != "It did." || got.Done.Reason != string(decide.ReasonContextSufficient) {
 					t.Errorf("the output is %s", asJSON(got))
 				}
 				o.diary.checkNoTools(t)

@@ -139,8 +139,8 @@ const oracleTools = `
         while :; do sleep 1000; done
 `
 
-// doubted is the start of the result of a call whose outcome is unknown.
-const doubted = "it is not known what came of this call"
+// unknownOutcome is the start of the result of a call whose outcome is unknown.
+const unknownOutcome = "it is not known what came of this call"
 
 // startModel starts the model server, and returns its base URL for each protocol.
 func startModel(t testing.TB) map[string]string {
@@ -448,7 +448,7 @@ type output struct {
 
 var delegation = regexp.MustCompile(`delegate-[0-9a-f]+`)
 
-// outputOf returns the output in a stream of chunks. The result of a call with an unknown outcome is doubted.
+// outputOf returns the output in a stream of chunks. The result of a call with an unknown outcome is unknownOutcome.
 func outputOf(t testing.TB, printed []chunk.Chunk) output {
 	t.Helper()
 	got := output{Content: map[int]string{}, Results: map[string]string{}}
@@ -466,8 +466,8 @@ func outputOf(t testing.TB, printed []chunk.Chunk) output {
 				t.Errorf("call %s has two results", c.ID)
 			}
 			got.Results[c.ID] = c.Text
-			if strings.HasPrefix(c.Text, doubted) {
-				got.Results[c.ID] = doubted
+			if strings.HasPrefix(c.Text, unknownOutcome) {
+				got.Results[c.ID] = unknownOutcome
 			}
 		case chunk.Signal:
 			got.Signals = append(got.Signals, chunkLine(c))
@@ -488,11 +488,11 @@ func outputOf(t testing.TB, printed []chunk.Chunk) output {
 	return got
 }
 
-// replaceDoubted replaces unknown results by those of want, for a comparison, and returns their number.
-func (got *output) replaceDoubted(want output) (n int) {
+// replaceUnknown replaces unknown results by those of want, for a comparison, and returns their number.
+func (got *output) replaceUnknown(want output) (n int) {
 	got.Results = maps.Clone(got.Results)
 	for id, text := range got.Results {
-		if text == doubted {
+		if text == unknownOutcome {
 			n++
 			got.Results[id] = want.Results[id]
 		}

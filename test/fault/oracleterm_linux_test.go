@@ -29,9 +29,9 @@ func TestOracleTerm(t *testing.T) {
 
 // hangingTools are the calls of tools that never end, and their results after a resume.
 var hangingTools = map[string]struct{ id, result string }{
-	"keep": {"h-1", doubted},
+	"keep": {"h-1", unknownOutcome},
 	"stay": {"h-2", "(no output)"}, // it may be called again
-	"deaf": {"h-3", doubted},
+	"deaf": {"h-3", unknownOutcome},
 }
 
 // testTerm interrupts conversations in a box: one during a reply, and one during a call of each tool.

@@ -117,7 +117,7 @@ on developer T3 attempt 2+:
 	s.write(t, s.plan, changed)
 	run = s.startRun(t)
 	run.end(0)
-	for _, line := range []string{"added: T6, T7", "changed: T3", "removed: T4, T5", "not done again: T1"} {
+	for _, line := range []string{"added: T6, T7", "changed: T3", "removed: T4, T5", "changed after it was completed, and not run again: T1"} {
 		if !strings.Contains(run.output(), line) {
 			t.Errorf("the output lacks %q:\n%s", line, run.output())
 		}
