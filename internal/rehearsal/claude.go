@@ -7,7 +7,7 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// claude writes as claude -p --output-format stream-json --verbose does.
+// claude encodes like claude -p --output-format stream-json --verbose.
 type claude struct {
 	jsonLines
 	last  string          // the last text, which the result repeats
@@ -79,7 +79,7 @@ func (e *claude) begin() {
 
 // assistant writes a message of one content block.
 func (e *claude) assistant(part claudePart, parent *string) {
-	u := e.settle()
+	u := e.takeUsage()
 	addUsage(&e.turn, u)
 	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
 		Model: claudeModel, Content: []claudePart{part}, Usage: claudeTokens(u)},
@@ -97,7 +97,7 @@ func (e *claude) thinking(s string) {
 	e.assistant(claudePart{Type: agentformat.ClaudeThinking, Thinking: s, Signature: e.id("")}, nil)
 }
 
-// subagent is a whole use of the tool that starts one, since its words refer to that.
+// subagent adds a complete use of the tool that starts a sub-agent, because its messages refer to it.
 func (e *claude) subagent(s string) {
 	id := e.id("toolu_")
 	e.assistant(claudePart{Type: agentformat.ClaudeToolUse, ID: id, Name: "Task", Input: map[string]string{"description": "help", "prompt": "Help."}}, nil)
@@ -135,7 +135,7 @@ func (e *claude) toolEnd(t tool) {
 func (e *claude) endTurn() { e.finish(false, e.last) }
 
 func (e *claude) finish(failed bool, result string) {
-	addUsage(&e.turn, e.settle())
+	addUsage(&e.turn, e.takeUsage())
 	e.cost += e.turn.CostUSD
 	e.event(struct {
 		Type          string       `json:"type"`

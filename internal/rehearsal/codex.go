@@ -8,11 +8,11 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// codex writes as codex exec --json does.
+// codex encodes like codex exec --json.
 type codex struct {
 	jsonLines
 	items int
-	open  bool // a turn has begun
+	open  bool // a turn is open
 	tool  codexItem
 }
 
@@ -70,7 +70,7 @@ func (e *codex) begin() {
 	e.event(codexEvent{Type: agentformat.CodexThreadStarted, ThreadID: e.uuid("session")})
 }
 
-// inTurn begins a turn if there is none.
+// inTurn begins a turn if none is open.
 func (e *codex) inTurn() {
 	if !e.open {
 		e.open = true
@@ -126,14 +126,14 @@ func (e *codex) change(t tool, status string) codexFileChange {
 	return codexFileChange{e.tool, []codexChange{{t.file, kind}}, status}
 }
 
-// bash is the command as the program hands it to the shell.
+// bash returns the command as the program passes it to the shell.
 func bash(command string) string {
 	return "/bin/bash -lc '" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 }
 
 func (e *codex) endTurn() {
 	e.inTurn()
-	u := e.settle()
+	u := e.takeUsage()
 	e.event(codexEvent{Type: agentformat.CodexTurnCompleted, Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}})
 	e.open = false
 }

@@ -14,7 +14,7 @@ import (
 	"signalbox/transcript"
 )
 
-// TestDemo plays the demonstration as a coordinator would, but for the branches: all work in one folder.
+// TestDemo plays the demonstration as a coordinator would, but in one folder instead of branches.
 func TestDemo(t *testing.T) {
 	needShell(t)
 	dir, script := demoFolder(t)
@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("%v: %v", turn, p.err)
 			}
 		} else if said := transcript.Resolve(p.heard, signalbox.Role(turn.role), turn.task); p.err != nil || said.Name != turn.says {
-			t.Errorf("%v: it says %+v, %v\n%s%s", turn, said, p.err, &p.stdout, &p.stderr)
+			t.Errorf("%v: signals %+v, %v\n%s%s", turn, said, p.err, &p.stdout, &p.stderr)
 		}
 		if reasons := p.refused(); slices.Contains(reasons, "drift") || slices.Contains(reasons, "malformed") {
 			t.Errorf("%v: %v", turn, reasons)
@@ -100,7 +100,7 @@ func demoFolder(t *testing.T) (dir string, script *Script) {
 	return dir, script
 }
 
-// checks runs what the demonstration checks with.
+// checks runs the checks of the demonstration.
 func checks(t *testing.T, dir, when string, pass bool) {
 	t.Helper()
 	for _, check := range []string{"test.sh", "lint.sh"} {
@@ -116,8 +116,8 @@ func checks(t *testing.T, dir, when string, pass bool) {
 	}
 }
 
-// What the two tasks in the middle of the diamond write does not meet, so that their merges are clean.
-func TestDemoTasksWriteDifferentFiles(t *testing.T) {
+// TestDemoMerges checks that parallel tasks write different files, so that merges are clean.
+func TestDemoMerges(t *testing.T) {
 	text, err := demo.ReadFile("demo/agents.script")
 	if err != nil {
 		t.Fatal(err)

@@ -11,48 +11,48 @@ import (
 	"signalbox"
 )
 
-// encoder writes in one format what an agent does. Its methods add to what take returns, and do no I/O.
+// encoder encodes what an agent does in one format. Its methods add to the output that take returns. They do no I/O.
 type encoder interface {
-	// begin is what the program writes before the agent does anything.
+	// begin adds what the program writes at the start.
 	begin()
-	// text is a message of the agent's own, as the program passes it on.
+	// text adds a message of the agent.
 	text(s string)
-	// message is one too, in a single event whatever its length.
+	// message is like text, but always adds a single event.
 	message(s string)
-	// thinking and subagent are words that do not count; a format that has no place for them leaves them out.
+	// thinking and subagent add text in which signals are ignored. Formats without such text omit it.
 	thinking(s string)
 	subagent(s string)
-	// toolStart comes before the tool does something, toolEnd with its output after it.
+	// toolStart precedes the use of a tool. toolEnd follows it, with its output.
 	toolStart(t tool)
 	toolEnd(t tool)
-	// usage adds to what the stream tells next of usage.
+	// usage adds to the usage that is reported next.
 	usage(u signalbox.Usage)
-	// endTurn ends the turn well. What comes after it is another turn.
+	// endTurn ends the turn successfully. Whatever follows begins another turn.
 	endTurn()
-	// rateLimit ends it because the service refuses to serve, until then or, if zero, for nobody knows how long.
+	// rateLimit ends the turn because of a rate limit until a time. Zero means that the time is unknown.
 	rateLimit(until time.Time)
-	// take returns what was written since it was last called.
+	// take returns the output since the last call.
 	take() []byte
 }
 
-// stage is what encoders know of where they are.
-type stage struct {
+// agentInfo is what encoders write about the agent.
+type agentInfo struct {
 	session string
 	dir     string
 	prompt  string
 	now     func() time.Time
 }
 
-func newEncoder(s stage, format signalbox.Format) encoder {
+func newEncoder(s agentInfo, format signalbox.Format) encoder {
 	switch format {
 	case signalbox.FormatClaude:
-		return &claude{jsonLines: jsonLines{stage: s}}
+		return &claude{jsonLines: jsonLines{agentInfo: s}}
 	case signalbox.FormatCodex:
-		return &codex{jsonLines: jsonLines{stage: s}}
+		return &codex{jsonLines: jsonLines{agentInfo: s}}
 	case signalbox.FormatGemini:
-		return &gemini{jsonLines: jsonLines{stage: s}}
+		return &gemini{jsonLines: jsonLines{agentInfo: s}}
 	case signalbox.FormatOpencode:
-		return &opencode{jsonLines: jsonLines{stage: s}}
+		return &opencode{jsonLines: jsonLines{agentInfo: s}}
 	}
 	return &plain{}
 }
@@ -60,9 +60,9 @@ func newEncoder(s stage, format signalbox.Format) encoder {
 // tool is one use of a tool.
 type tool struct {
 	kind          toolKind
-	file          string // but for toolRun
+	file          string // except for toolRun
 	command       string // of toolRun
-	before, after string // of an edit; a write has after only
+	before, after string // of an edit; a write has only after
 	added         bool   // the file is new
 	output        string
 	status        int
@@ -77,7 +77,7 @@ const (
 	toolEdit
 )
 
-// shell is the command that does about the same as the tool.
+// shell returns a command that is equivalent to the tool, for display.
 func (t tool) shell() string {
 	switch t.kind {
 	case toolRead:
@@ -88,7 +88,7 @@ func (t tool) shell() string {
 	return "edit " + t.file
 }
 
-// plain writes text, in which all words are the agent's own. So what a tool printed stands in a code fence.
+// plain encodes plain text. A reader takes all text for the agent's own, so the output of tools is in code fences.
 type plain struct{ buf bytes.Buffer }
 
 func (e *plain) begin()                    {}
@@ -112,17 +112,17 @@ func take(buf *bytes.Buffer) []byte {
 	return out
 }
 
-// jsonLines is what the encoders of the other formats have in common.
+// jsonLines is the common part of the other encoders.
 type jsonLines struct {
-	stage
-	buf   bytes.Buffer
-	ids   int
-	spent signalbox.Usage // not told yet
+	agentInfo
+	buf        bytes.Buffer
+	ids        int
+	unreported signalbox.Usage
 }
 
 func (e *jsonLines) take() []byte { return take(&e.buf) }
 
-func (e *jsonLines) usage(u signalbox.Usage) { addUsage(&e.spent, u) }
+func (e *jsonLines) usage(u signalbox.Usage) { addUsage(&e.unreported, u) }
 
 func addUsage(to *signalbox.Usage, u signalbox.Usage) {
 	to.InputTokens += u.InputTokens
@@ -131,10 +131,10 @@ func addUsage(to *signalbox.Usage, u signalbox.Usage) {
 	to.CostUSD += u.CostUSD
 }
 
-// settle returns the usage that was not told yet, which from now on it is.
-func (e *jsonLines) settle() signalbox.Usage {
-	u := e.spent
-	e.spent = signalbox.Usage{}
+// takeUsage returns the unreported usage and resets it.
+func (e *jsonLines) takeUsage() signalbox.Usage {
+	u := e.unreported
+	e.unreported = signalbox.Usage{}
 	return u
 }
 
@@ -142,16 +142,16 @@ func (e *jsonLines) event(v any) {
 	enc := json.NewEncoder(&e.buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // events hold strings and finite numbers only
+		panic(err) // events contain only strings and finite numbers
 	}
 }
 
-// digest is 32 hexadecimal digits that are the same each time this session is rehearsed.
+// digest returns 32 hexadecimal digits that are the same each time the session is played.
 func (e *jsonLines) digest(what string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(e.session+"\x00"+what)))[:32]
 }
 
-// id returns an id that the stream has not had.
+// id returns a new id.
 func (e *jsonLines) id(prefix string) string {
 	e.ids++
 	return prefix + e.digest(fmt.Sprint(e.ids))[:24]
@@ -167,7 +167,7 @@ func (e *jsonLines) nextUUID() string {
 	return e.uuid(fmt.Sprint(e.ids))
 }
 
-// limitMessage is how a program tells people of a rate limit.
+// limitMessage returns the message of a rate limit.
 func limitMessage(until time.Time) string {
 	if until.IsZero() {
 		return "429 rate limit reached"

@@ -6,5 +6,5 @@ import (
 )
 
 func startSleeper(io.Writer, string, bool) (int, error) {
-	return 0, errors.New("there are no process groups to leave children in on Windows")
+	return 0, errors.New("fork is not supported on Windows")
 }

@@ -7,7 +7,7 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// gemini writes as gemini --output-format stream-json does: its text comes in pieces that are cut anywhere.
+// gemini encodes like gemini --output-format stream-json, which cuts text into arbitrary pieces.
 type gemini struct {
 	jsonLines
 	tools int
@@ -106,7 +106,7 @@ func (e *gemini) toolEnd(t tool) {
 }
 
 func (e *gemini) stats() *geminiStats {
-	u := e.settle()
+	u := e.takeUsage()
 	tokens := geminiTokens{u.InputTokens + u.OutputTokens, u.InputTokens, u.OutputTokens, u.CachedInputTokens,
 		max(0, u.InputTokens-u.CachedInputTokens)}
 	stats := &geminiStats{geminiTokens: tokens, ToolCalls: e.tools, Models: map[string]geminiTokens{geminiModel: tokens}}

@@ -19,7 +19,7 @@ var (
 	formats = slices.DeleteFunc(signalbox.Formats(), func(f signalbox.Format) bool { return f == signalbox.FormatAuto || f == signalbox.FormatOracle })
 )
 
-// performance is what came of playing a script once.
+// performance is the result of playing a script once.
 type performance struct {
 	stdout, stderr bytes.Buffer
 	dir            string
@@ -28,7 +28,7 @@ type performance struct {
 	report         signalbox.StreamReport
 }
 
-// perform plays the steps as developer t1 in a folder of its own and lets a scanner hear what was written.
+// perform plays steps as developer t1 in a temporary folder, and scans the output.
 func perform(t *testing.T, steps string, change func(*Options)) *performance {
 	t.Helper()
 	script, err := Parse("test.script", []byte("on developer t1:\n"+steps))
@@ -81,7 +81,7 @@ func (p *performance) body(name string) map[string]any {
 	return nil
 }
 
-// status is the exit status that the script asked for.
+// status returns the exit status that the script requests.
 func (p *performance) status(t *testing.T) int {
 	t.Helper()
 	exit := (*Exit)(nil)
@@ -112,7 +112,7 @@ func eachFormat(t *testing.T, test func(t *testing.T, as func(*Options), format 
 	}
 }
 
-// TestMain lets the test binary be the agent: misbehaviour needs a process of its own.
+// TestMain lets the test binary act as the agent, because misbehaviour needs a separate process.
 func TestMain(m *testing.M) {
 	steps, ok := os.LookupEnv("REHEARSAL_STEPS")
 	if !ok {

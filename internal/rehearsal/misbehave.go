@@ -12,7 +12,7 @@ import (
 
 var ignorable = map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt}
 
-// ignore makes the process deaf to a signal, and with it the children it starts afterwards.
+// ignore makes the process, and the children that it starts later, ignore a signal.
 func (p *player) ignore(sig os.Signal) error {
 	signal.Ignore(sig)
 	return nil
@@ -29,8 +29,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// hang waits until somebody ends it. It does so in hours, since a process in which nothing can happen any more is
-// ended by the runtime.
+// hang waits until the context ends. It uses a timer, because the runtime reports a deadlock if all goroutines block forever.
 func hang(ctx context.Context) error {
 	for {
 		if err := pause(ctx, time.Hour); err != nil {
@@ -39,7 +38,7 @@ func hang(ctx context.Context) error {
 	}
 }
 
-// How often a file is looked for: first soon, for whoever made it, then less often, since many may be waiting at once.
+// The time between two checks for a file: short at first, then longer, because many agents may wait at the same time.
 const (
 	pollFirst = 10 * time.Millisecond
 	pollLast  = 500 * time.Millisecond
@@ -56,13 +55,13 @@ func (p *player) waitFor(ctx context.Context, file string) error {
 	}
 }
 
-// fork starts children that live on when the agent ends, and that hold its standard output open.
+// fork starts children that outlive the agent and keep its standard output open.
 func (p *player) fork(count int, detached bool, into string) error {
 	var pids strings.Builder
 	for range count {
 		pid, err := startSleeper(p.Stdout, p.Dir, detached)
 		if err != nil {
-			return &stepError{err, "fork needs the command sleep, on a system that is not Windows"}
+			return &stepError{err, "fork needs the command sleep, and does not work on Windows"}
 		}
 		fmt.Fprintln(&pids, pid)
 	}
@@ -77,7 +76,7 @@ const (
 	floodLine    = "All work and no play makes an agent a dull process, line after line after line.\n"
 )
 
-// flood says a lot of text, in messages of 64 KiB or in a single line. Its last byte is a line end.
+// flood writes a lot of text, in messages of 64 KiB or in a single line. Its last byte is a line end.
 func (p *player) flood(ctx context.Context, size int64, oneLine bool) error {
 	block := strings.Repeat(floodLine, floodMessage/len(floodLine))
 	if oneLine {
@@ -131,5 +130,5 @@ func (p *player) killSelf() error {
 	if err != nil {
 		return &stepError{err, ""}
 	}
-	return hang(context.Background()) // until the signal is there
+	return hang(context.Background()) // until the signal arrives
 }

@@ -9,10 +9,10 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// opencode writes as opencode run --format json does: in steps, each of which ends at a tool or at the end.
+// opencode encodes like opencode run --format json: in steps that end after a tool or with the turn.
 type opencode struct {
 	jsonLines
-	step    string // the message id of the open step, "" if none is
+	step    string // the message id of the open step, or ""
 	calls   int
 	started int64
 }
@@ -125,7 +125,7 @@ func (e *opencode) inStep() {
 }
 
 func (e *opencode) finish(reason string) {
-	u := e.settle()
+	u := e.takeUsage()
 	tokens := opencodeTokens{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens, Output: u.OutputTokens,
 		Cache: opencodeCache{Read: u.CachedInputTokens}}
 	e.emit(agentformat.OpencodeStepFinish, opencodeFinish{e.part("step-finish"), reason, tokens, u.CostUSD})
@@ -146,7 +146,7 @@ func (e *opencode) thinking(s string) {
 	e.emit(agentformat.OpencodeReasoning, opencodeText{e.part("reasoning"), s, opencodeTime{e.millis(), e.millis()}})
 }
 
-// subagent has a session of its own.
+// subagent uses a separate session.
 func (e *opencode) subagent(s string) {
 	e.inStep()
 	text := opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}}

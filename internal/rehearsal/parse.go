@@ -12,17 +12,17 @@ import (
 	"signalbox"
 )
 
-// maxScript is the size of the largest script.
+// maxScript is the maximum size of a script, in bytes.
 const maxScript = 4 << 20
 
-// Parse reads a script. Name is used in messages only.
+// Parse parses a script. The name is only for messages.
 func Parse(name string, text []byte) (*Script, error) {
 	p := &parser{script: &Script{Name: name}}
 	if len(text) > maxScript {
-		return nil, p.fail(fmt.Errorf("the script has more than %d bytes", maxScript), "check that this is the file you meant")
+		return nil, p.fail(fmt.Errorf("the script has more than %d bytes", maxScript), "check that this is the right file")
 	}
 	if !utf8.Valid(text) {
-		return nil, p.fail(errors.New("the script is not UTF-8 text"), "for bytes that are no text use the step: bytes HEX")
+		return nil, p.fail(errors.New("the script is not UTF-8 text"), "for arbitrary bytes, use the step: bytes HEX")
 	}
 	for line := range strings.Lines(string(text)) {
 		p.lines = append(p.lines, strings.TrimRight(line, "\r\n"))
@@ -42,14 +42,14 @@ type parser struct {
 	script *Script
 	lines  []string
 	at     int // the next line
-	line   int // 1-based, the one that errors are about
+	line   int // the line of errors, from 1
 }
 
-// call is a step as written: its first word, what follows, and the lines that belong to it.
+// call is the text of a step: its first word, the rest of the line, and the lines below it.
 type call struct {
 	line       int
 	verb, rest string
-	body       []string // the deeper lines below
+	body       []string // the indented lines below
 	document   *string  // the text between <<END and END
 }
 
@@ -61,7 +61,7 @@ func (p *parser) fail(err error, hint string) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", where, err), Hint: hint}
 }
 
-// next reads what begins at the next line: nothing, a section's head, or a step.
+// next parses the next line, which is empty, a comment, or begins a section or a step.
 func (p *parser) next() error {
 	text := p.lines[p.at]
 	p.at++
@@ -99,7 +99,7 @@ func (p *parser) section(text string) error {
 	words = words[1:]
 	if n := slices.Index(words, "attempt"); n >= 0 {
 		if len(words) != n+2 || !s.readAttempt(words[n+1]) {
-			return p.fail(errors.New("attempt is not followed by a number"), `write attempt 1, or attempt 2+ for the second and all after it`)
+			return p.fail(errors.New("attempt is not followed by a number"), `write attempt 1, or attempt 2+ for the second and all later ones`)
 		}
 		words = words[:n]
 	}
@@ -142,30 +142,30 @@ func (p *parser) step(depth int, text string) (Step, error) {
 	}
 	hint := "write " + v.form
 	if len(c.body) > 0 && !v.lines {
-		return Step{}, p.fail(fmt.Errorf("%s takes no lines of its own below it", c.verb), hint+", and indent the next step no deeper")
+		return Step{}, p.fail(fmt.Errorf("%s takes no indented lines", c.verb), hint+", and indent the next step by the same amount")
 	}
 	if c.document != nil && !v.document {
 		return Step{}, p.fail(fmt.Errorf("%s takes no <<text", c.verb), hint)
 	}
 	act, err := v.parse(c)
 	if err != nil {
-		if because := (*mistake)(nil); errors.As(err, &because) {
-			hint = because.write
+		if because := (*hintError)(nil); errors.As(err, &because) {
+			hint = because.hint
 		}
 		return Step{}, p.fail(fmt.Errorf("%s: %w", c.verb, err), hint)
 	}
 	return Step{Line: c.line, Verb: c.verb, act: act}, nil
 }
 
-// mistake is what is wrong with a step when the form of the step is not the answer to it.
-type mistake struct {
-	wrong error
-	write string
+// hintError is an error in a step whose hint is not the form of the step.
+type hintError struct {
+	err  error
+	hint string
 }
 
-func (m *mistake) Error() string { return m.wrong.Error() }
+func (e *hintError) Error() string { return e.err.Error() }
 
-// body takes the lines that are indented deeper than their step, without the indentation of the first of them.
+// body returns the following lines that are indented deeper than their step, without the indentation of the first one.
 func (p *parser) body(depth int) (body []string) {
 	base := -1
 	for n := p.at; n < len(p.lines); n++ {
@@ -189,7 +189,7 @@ func (p *parser) body(depth int) (body []string) {
 	return body
 }
 
-// documentMark is WORD if the step ends with <<WORD, else "".
+// documentMark returns WORD if the step ends with <<WORD, and otherwise "".
 func documentMark(rest string) string {
 	n := strings.LastIndex(rest, "<<")
 	if n < 0 || n > 0 && rest[n-1] != ' ' && rest[n-1] != '\t' || strings.ContainsAny(rest[n:], " \t\"'") {
@@ -198,7 +198,7 @@ func documentMark(rest string) string {
 	return rest[n+2:]
 }
 
-// document takes the lines below up to the one that holds only the mark, as they are.
+// document reads the following lines, verbatim, up to a line with only the mark.
 func (p *parser) document(c *call, mark string) error {
 	var text strings.Builder
 	for p.at < len(p.lines) {
@@ -211,5 +211,5 @@ func (p *parser) document(c *call, mark string) error {
 		}
 		text.WriteString(line + "\n")
 	}
-	return p.fail(fmt.Errorf("no line %s ends the text", mark), "end it with a line that holds nothing but "+mark)
+	return p.fail(fmt.Errorf("no line %s ends the text", mark), "end the text with a line "+mark)
 }

@@ -58,12 +58,12 @@ on *:
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	const head = "on *:\n    "
 	for _, test := range []struct{ script, want, hint string }{
 		{"", "s: the script has no section", "begin one with"},
 		{"\xff", "s: the script is not UTF-8 text", "bytes HEX"},
-		{strings.Repeat("#", maxScript+1), "s: the script has more than", "the file you meant"},
+		{strings.Repeat("#", maxScript+1), "s: the script has more than", "the right file"},
 		{"    say hi\n", "s:1: a step before the first section", "on developer T1:"},
 		{"say hi\n", `s:1: "say hi" does not begin a section`, "indent"},
 		{"on critic: say hi\n", `s:1: "on critic: say hi" does not begin a section`, "on ROLE"},
@@ -76,40 +76,40 @@ func TestMistakes(t *testing.T) {
 		{"on a,,b:\n", `s:1: "" is not a pattern`, "R-*"},
 		{"on [:\n", `s:1: "[" is not a pattern`, "R-*"},
 		{head + "sya hi\n", `s:2: unknown step "sya"`, "append, ask, bytes"},
-		{head + "say\n", "s:2: say: nothing follows it", "write say TEXT"},
+		{head + "say\n", "s:2: say: the argument is missing", "write say TEXT"},
 		{head + "say hello <<END\nEND\n", `s:2: say: "hello" before <<`, "write say TEXT"},
-		{head + "write a <<END\nb\n", "s:2: no line END ends the text", "nothing but END"},
+		{head + "write a <<END\nb\n", "s:2: no line END ends the text", "with a line END"},
 		{head + "write a b <<END\nb\nEND\n", `s:2: write: "b" before <<`, "write FILE <<END"},
-		{head + "write a\n", "s:2: write: nothing follows it", "write FILE TEXT"},
-		{head + "read\n", "s:2: read: nothing follows it", "write read FILE"},
-		{head + "read a\n        b\n", "s:2: read takes no lines of its own below it", "no deeper"},
+		{head + "write a\n", "s:2: write: the argument is missing", "write FILE TEXT"},
+		{head + "read\n", "s:2: read: the argument is missing", "write read FILE"},
+		{head + "read a\n        b\n", "s:2: read takes no indented lines", "the same amount"},
 		{head + "read <<END\nEND\n", "s:2: read takes no <<text", "write read FILE"},
-		{head + "signal READY_FOR_REVIEW\n", `s:2: signal: "READY_FOR_REVIEW" is no signal`, "use say"},
-		{head + "signal **CHECKPOINT: {task}**\n", `s:2: signal: "**CHECKPOINT: {task}**" is no signal`, "use say"},
+		{head + "signal READY_FOR_REVIEW\n", `s:2: signal: "READY_FOR_REVIEW" is not a signal`, "use say"},
+		{head + "signal **CHECKPOINT: {task}**\n", `s:2: signal: "**CHECKPOINT: {task}**" is not a signal`, "use say"},
 		{head + "exit {}\n", "s:2: exit: invalid JSON", "use say"},
 		{head + "bytes e2 8\n", `s:2: bytes: "e2 8" is not pairs`, "bytes e282"},
-		{head + "replace a b c\n", "s:2: replace: it is not written so", `"OLD" "NEW"`},
-		{head + `replace a "b"` + "\n", "s:2: replace: it is not written so", `"OLD" "NEW"`},
-		{head + `replace a "" "c"` + "\n", "s:2: replace: it is not written so", `"OLD" "NEW"`},
-		{head + `replace a "b" "c" d` + "\n", "s:2: replace: it is not written so", `"OLD" "NEW"`},
-		{head + "expect\n", "s:2: expect: nothing follows it", `expect "TEXT"`},
-		{head + "usage 1\n", "s:2: usage: it is not written so", "INPUT OUTPUT"},
+		{head + "replace a b c\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
+		{head + `replace a "b"` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
+		{head + `replace a "" "c"` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
+		{head + `replace a "b" "c" d` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
+		{head + "expect\n", "s:2: expect: the argument is missing", `expect "TEXT"`},
+		{head + "usage 1\n", "s:2: usage: the arguments are wrong", "INPUT OUTPUT"},
 		{head + "usage 1 -2\n", `s:2: usage: "-2" is not a number`, "INPUT OUTPUT"},
 		{head + "usage 1 2 NaN\n", `s:2: usage: "NaN" is not a number`, "INPUT OUTPUT"},
 		{head + "usage 1 2 -3\n", `s:2: usage: "-3" is not a number`, "INPUT OUTPUT"},
-		{head + "wait soon\n", `s:2: wait: "soon" is no duration`, "wait for FILE"},
-		{head + "wait -1s\n", `s:2: wait: "-1s" is no duration`, "wait for FILE"},
-		{head + "end now\n", `s:2: end: "now" follows it`, "write end"},
-		{head + "exit-code 256\n", `s:2: exit-code: "256" is no exit status`, "0 to 255"},
-		{head + "crash x\n", `s:2: crash: "x" is no exit status`, "crash [CODE]"},
-		{head + "hang out\n", "s:2: hang: it is not written so", "hang after result"},
-		{head + "ignore KILL\n", "s:2: ignore: it is not written so", "ignore TERM"},
-		{head + "fork\n", "s:2: fork: nothing follows it", "fork N"},
+		{head + "wait soon\n", `s:2: wait: "soon" is not a duration`, "wait for FILE"},
+		{head + "wait -1s\n", `s:2: wait: "-1s" is not a duration`, "wait for FILE"},
+		{head + "end now\n", `s:2: end: unexpected argument "now"`, "write end"},
+		{head + "exit-code 256\n", `s:2: exit-code: "256" is not an exit status`, "0 to 255"},
+		{head + "crash x\n", `s:2: crash: "x" is not an exit status`, "crash [CODE]"},
+		{head + "hang out\n", "s:2: hang: the arguments are wrong", "hang after result"},
+		{head + "ignore KILL\n", "s:2: ignore: the arguments are wrong", "ignore TERM"},
+		{head + "fork\n", "s:2: fork: the argument is missing", "fork N"},
 		{head + "fork 0\n", `s:2: fork: "0" is not a number of children`, "fork N"},
-		{head + "fork 1 off\n", "s:2: fork: it is not written so", "fork N"},
-		{head + "flood much\n", `s:2: flood: "much" is no size`, "flood 1GB"},
-		{head + "flood 10000000000GB\n", `s:2: flood: "10000000000GB" is no size`, "flood 1GB"},
-		{head + "ratelimit 0s\n", `s:2: ratelimit: "0s" is no duration`, "ratelimit none"},
+		{head + "fork 1 off\n", "s:2: fork: the arguments are wrong", "fork N"},
+		{head + "flood much\n", `s:2: flood: "much" is not a size`, "flood 1GB"},
+		{head + "flood 10000000000GB\n", `s:2: flood: "10000000000GB" is not a size`, "flood 1GB"},
+		{head + "ratelimit 0s\n", `s:2: ratelimit: "0s" is not a duration`, "ratelimit none"},
 	} {
 		_, err := Parse("s", []byte(test.script))
 		classed := (*signalbox.Error)(nil)
@@ -119,8 +119,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Every step is in the document, with its form.
-func TestDocumentListsEveryStep(t *testing.T) {
+// TestReferenceListsEveryStep checks that the reference has every step.
+func TestReferenceListsEveryStep(t *testing.T) {
 	document, err := os.ReadFile("../../docs/rehearsal-reference.md")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q: %v", head, err)
 			}
 			if _, err := script.Find("developer", "T1", 1); err != nil && head == "on *:" {
-				t.Errorf("nothing fits in %q", text)
+				t.Errorf("no section matches in %q", text)
 			}
 		}
 	})

@@ -13,23 +13,23 @@ import (
 	"signalbox"
 )
 
-// player is one agent while it plays.
+// player is the state of one agent.
 type player struct {
 	Options
 	script string
 	prompt string
 	stdin  *bufio.Reader
 	enc    encoder
-	heard  string // the last line that listen took
+	heard  string // the last line that listen accepted
 	code   int    // the exit status after the last step
 
-	ended  bool // the turn is over and nothing was done since
-	metred bool // the script told this turn's usage itself
-	words  int  // bytes of text of this turn
+	ended         bool // nothing has happened since the end of the last turn
+	usageReported bool // the script has reported the usage of this turn
+	textBytes     int  // of this turn
 }
 
-// Play acts the section that fits. It returns nil when the agent ended well, an *Exit when the process must end
-// with a status, the context's error when that ended first, and any other error when the script cannot be played.
+// Play plays the matching section. It returns nil if the agent succeeds, an *Exit if the process must exit with a status, the
+// error of the context if it ends first, and any other error if the script cannot be played.
 func (s *Script) Play(ctx context.Context, opts Options) error {
 	opts, err := opts.orDefault()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Script) Play(ctx context.Context, opts Options) error {
 	if err := p.readPrompt(); err != nil {
 		return err
 	}
-	p.enc = newEncoder(stage{opts.Session, opts.Dir, p.prompt, opts.Now}, opts.Format)
+	p.enc = newEncoder(agentInfo{opts.Session, opts.Dir, p.prompt, opts.Now}, opts.Format)
 	p.enc.begin()
 	if err := p.flush(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (p *player) play(ctx context.Context, step Step) error {
 	return err
 }
 
-// stepError is why a step could not be done.
+// stepError is the failure of a step.
 type stepError struct {
 	err  error
 	hint string
@@ -89,7 +89,7 @@ type stepError struct {
 
 func (e *stepError) Error() string { return e.err.Error() }
 
-// maxPrompt is the size of the longest prompt.
+// maxPrompt is the maximum size of a prompt, in bytes.
 const maxPrompt = 64 << 20
 
 func (p *player) readPrompt() error {
@@ -120,42 +120,42 @@ func (p *player) readPrompt() error {
 	return nil
 }
 
-// fill puts the values in for the placeholders.
+// fill replaces the placeholders by their values.
 func (p *player) fill(t text) string {
-	if t.asIs || !strings.Contains(t.value, "{") {
+	if t.verbatim || !strings.Contains(t.value, "{") {
 		return t.value
 	}
 	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
 		"{session}", p.Session, "{heard}", p.heard).Replace(t.value)
 }
 
-// sample is the text with any value for the placeholders, to see what a scanner would make of it.
+// sample fills in arbitrary values, for a scanner to check the text.
 func sample(t text) string {
 	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h"}
 	return p.fill(t)
 }
 
-// flush writes what the encoder has made.
+// flush writes the output of the encoder.
 func (p *player) flush() error {
 	_, err := p.Stdout.Write(p.enc.take())
 	return err
 }
 
-// did writes what the encoder has made of something that belongs to a turn.
-func (p *player) did() error {
+// flushTurn writes the output of the encoder for something that is part of a turn.
+func (p *player) flushTurn() error {
 	p.ended = false
 	return p.flush()
 }
 
 func (p *player) say(_ context.Context, text string) error {
-	p.words += len(text)
+	p.textBytes += len(text)
 	p.enc.text(text + "\n")
-	return p.did()
+	return p.flushTurn()
 }
 
 func (p *player) quote(ctx context.Context, text string) error { return p.say(ctx, fenced(text)) }
 
-// fenced puts a text in a code fence that it cannot close.
+// fenced puts a text into a code fence that the text cannot close.
 func fenced(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -165,28 +165,28 @@ func fenced(text string) string {
 }
 
 func (p *player) think(_ context.Context, text string) error {
-	p.words += len(text)
+	p.textBytes += len(text)
 	p.enc.thinking(text)
-	return p.did()
+	return p.flushTurn()
 }
 
 func (p *player) subagent(_ context.Context, text string) error {
 	p.enc.subagent(text)
-	return p.did()
+	return p.flushTurn()
 }
 
-func (p *player) complain(_ context.Context, text string) error {
+func (p *player) stderr(_ context.Context, text string) error {
 	_, err := io.WriteString(p.Stderr, text+"\n")
 	return err
 }
 
-// raw writes a line past the encoder.
+// raw writes a line without the encoder.
 func (p *player) raw(_ context.Context, text string) error {
 	_, err := io.WriteString(p.Stdout, text+"\n")
 	return err
 }
 
-// half writes the first half of what say would.
+// half writes the first half of the output of say.
 func (p *player) half(_ context.Context, text string) error {
 	p.enc.message(text)
 	event := p.enc.take()
@@ -195,7 +195,7 @@ func (p *player) half(_ context.Context, text string) error {
 	return err
 }
 
-// bytes puts bytes into the agent's text that no encoder would let through.
+// bytes puts bytes into the text of the agent that need not be UTF-8.
 func (p *player) bytes(raw []byte) error {
 	before, after := p.around("")
 	p.ended = false
@@ -203,7 +203,7 @@ func (p *player) bytes(raw []byte) error {
 	return err
 }
 
-// around returns what the stream has before and after a text that ends with the given end.
+// around returns the output of the encoder before and after a text with the given end.
 func (p *player) around(end string) (before, after []byte) {
 	const mark = "@@@"
 	p.enc.message(mark + end)
@@ -220,7 +220,7 @@ func (p *player) expect(want string, line int) error {
 	return &Exit{3, "the prompt lacks " + want}
 }
 
-// listen waits for a line on standard input that contains a text, and says what it got.
+// listen waits for a line on standard input that contains a text, and repeats it.
 func (p *player) listen(ctx context.Context, want string) error {
 	for {
 		line, err := p.line(ctx)
@@ -237,8 +237,8 @@ func (p *player) listen(ctx context.Context, want string) error {
 	}
 }
 
-// line reads the next line. A read cannot be interrupted, so when the context ends first the read is left behind, and
-// with it the player.
+// line reads the next line. A read cannot be interrupted: if the context ends first, the read stays behind, and the player must not
+// be used again.
 func (p *player) line(ctx context.Context) (string, error) {
 	type read struct {
 		line string
@@ -258,30 +258,30 @@ func (p *player) line(ctx context.Context) (string, error) {
 }
 
 func (p *player) use(u signalbox.Usage) error {
-	p.metred = true
+	p.usageReported = true
 	p.enc.usage(u)
 	return nil
 }
 
-// bytesPerToken is a rule of thumb, for scripts that do not tell usage.
+// bytesPerToken estimates the usage of scripts that do not report it.
 const bytesPerToken = 4
 
-// end ends the turn, unless nothing was done since it ended.
+// end ends the turn, if anything has happened since the last one.
 func (p *player) end() error {
 	if p.ended {
 		return nil
 	}
-	if !p.metred {
-		p.enc.usage(signalbox.Usage{InputTokens: int64(len(p.prompt) / bytesPerToken), OutputTokens: int64(p.words / bytesPerToken)})
+	if !p.usageReported {
+		p.enc.usage(signalbox.Usage{InputTokens: int64(len(p.prompt) / bytesPerToken), OutputTokens: int64(p.textBytes / bytesPerToken)})
 	}
 	p.enc.endTurn()
-	err := p.did()
-	p.ended, p.metred, p.words = true, false, 0
+	err := p.flushTurn()
+	p.ended, p.usageReported, p.textBytes = true, false, 0
 	return err
 }
 
-// refuse is the service's word that it will not serve for a while, and what the program makes of it.
-func (p *player) refuse(d time.Duration) error {
+// rateLimited writes what a program writes when the service refuses requests for a while, and exits.
+func (p *player) rateLimited(d time.Duration) error {
 	var until time.Time
 	if d > 0 {
 		until = p.Now().Add(d).Truncate(time.Second)

@@ -21,12 +21,12 @@ import (
 
 const exitObject = `{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "{task}"}`
 
-// In every format a scanner hears what the script signalled, and nothing else.
-func TestWhatIsSignalledIsHeard(t *testing.T) {
+// TestSignals checks that in every format a scanner finds the signals of the script, and no others.
+func TestSignals(t *testing.T) {
 	tests := []struct {
 		name, steps string
 		taken       []string
-		refused     []signalbox.Reason // but for plain's fenced, which has no other way to quote
+		refused     []signalbox.Reason // except fenced, which plain uses to quote
 	}{
 		{"nothing", "    say I am done.\n", nil, nil},
 		{"no steps", "", nil, nil},
@@ -172,15 +172,14 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
-// A turn that the script has ended is not ended again.
-func TestEndEndsTheTurnOnce(t *testing.T) {
+// TestEndOnce checks that a turn that the script has ended is not ended again.
+func TestEndOnce(t *testing.T) {
 	p := perform(t, "    say Hello.\n    end\n    end\n    say Again.\n    end\n    touch a\n", func(o *Options) { o.Format = signalbox.FormatCodex })
 	if n := strings.Count(p.stdout.String(), `"turn.completed"`); n != 2 {
 		t.Errorf("%d turns end:\n%s", n, &p.stdout)
 	}
 }
 
-// Misbehaviour that is part of the stream.
 func TestBrokenStreams(t *testing.T) {
 	eachFormat(t, func(t *testing.T, as func(*Options), format signalbox.Format) {
 		isJSON := format != signalbox.FormatPlain
@@ -226,7 +225,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-func TestFilesAreReallyEdited(t *testing.T) {
+func TestFiles(t *testing.T) {
 	needShell(t)
 	p := perform(t, `
     write sub/{task}.txt <<END
@@ -259,10 +258,10 @@ END
 	}
 }
 
-func TestStepsThatCannotBeDone(t *testing.T) {
+func TestStepErrors(t *testing.T) {
 	for steps, want := range map[string]string{
 		"    replace none.txt \"a\" \"b\"\n":                     "test.script:2: replace: open ",
-		"    write a.txt b b\n    replace a.txt \"b\" \"c\"\n":   `test.script:3: replace: "b" stands in a.txt 2 times`,
+		"    write a.txt b b\n    replace a.txt \"b\" \"c\"\n":   `test.script:3: replace: "b" occurs 2 times in a.txt`,
 		"    write a.txt b\n\n    write a.txt/b c\n    say hi\n": "test.script:4: write: ",
 	} {
 		p := perform(t, steps, nil)
@@ -297,11 +296,11 @@ func TestPrompt(t *testing.T) {
 		t.Errorf("%v, %s", p.err, &p.stdout)
 	}
 	if p = perform(t, "    expect how far\n", read(true)); p.status(t) != 3 {
-		t.Errorf("the prompt goes on after its end: %v", p.err)
+		t.Errorf("the prompt continues after its end: %v", p.err)
 	}
 }
 
-func TestListenEndsWithTheContext(t *testing.T) {
+func TestListenContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, w := io.Pipe()
 	defer w.Close()
@@ -362,7 +361,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-func TestWriteErrorEndsThePlay(t *testing.T) {
+func TestWriteError(t *testing.T) {
 	full := errors.New("full")
 	p := perform(t, "    say hi\n    write a.txt b\n", func(o *Options) {
 		o.Stdout = writerFunc(func(b []byte) (int, error) {
@@ -376,7 +375,7 @@ func TestWriteErrorEndsThePlay(t *testing.T) {
 		t.Error(p.err)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "a.txt")); err == nil {
-		t.Error("it went on")
+		t.Error("the script continued")
 	}
 }
 
@@ -387,7 +386,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, format := range []signalbox.Format{"auto", "morse"} {
 		if p := perform(t, "", func(o *Options) { o.Format = format }); p.err == nil {
-			t.Errorf("%s is a format", format)
+			t.Errorf("the format %s is accepted", format)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"signalbox/transcript"
 )
 
-// agent is a scripted agent in a process and a process group of its own.
+// agent is a scripted agent in a separate process and process group.
 type agent struct {
 	*exec.Cmd
 	t      *testing.T
@@ -58,7 +58,7 @@ func (a *agent) line() string {
 	return line
 }
 
-// end reads the rest of its output, waits for its end, and returns how that came.
+// end reads the rest of the output, waits for the process, and returns its status.
 func (a *agent) end() (rest string, status syscall.WaitStatus) {
 	a.t.Helper()
 	output, err := io.ReadAll(a.stdout)
@@ -85,14 +85,14 @@ func TestSignalKill(t *testing.T) {
 	}
 }
 
-func TestCrashEndsTheProcessAtOnce(t *testing.T) {
+func TestCrash(t *testing.T) {
 	rest, status := start(t, signalbox.FormatCodex, "    crash 42\n").end()
 	if status.ExitStatus() != 42 || strings.Contains(rest, "turn.") {
 		t.Errorf("%v, %q", status, rest)
 	}
 }
 
-// An agent that is told to end while it works does so, unless it ignores that.
+// TestIgnoreTerm checks that an agent exits on SIGTERM, unless it ignores it.
 func TestIgnoreTerm(t *testing.T) {
 	const work = "    say Ready.\n    wait for go\n    signal READY_FOR_REVIEW: {task}\n"
 	deaf := start(t, "", "    ignore TERM\n"+work)
@@ -114,7 +114,7 @@ func TestIgnoreTerm(t *testing.T) {
 	}
 }
 
-func TestHangUntilEnded(t *testing.T) {
+func TestHang(t *testing.T) {
 	for format, steps := range map[signalbox.Format]string{
 		signalbox.FormatPlain: "    say Hm.\n    hang\n", signalbox.FormatOpencode: "    hang after result\n",
 	} {
@@ -130,7 +130,7 @@ func TestHangUntilEnded(t *testing.T) {
 	}
 }
 
-// Children outlive the agent and hold its output open, in its process group or out of it.
+// TestFork checks that children outlive the agent and keep its output open, inside and outside its process group.
 func TestFork(t *testing.T) {
 	for _, how := range []string{"", "detached "} {
 		a := start(t, "", "    fork 2 "+how+"into pids\n    say Bye.\n")
@@ -174,7 +174,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// outputIsOpen reports whether somebody may still write to the pipe, which has been read empty.
+// outputIsOpen reports whether a process can still write to the pipe, which must be empty.
 func (a *agent) outputIsOpen() bool {
 	a.t.Helper()
 	conn, err := a.pipe.SyscallConn()
@@ -192,8 +192,8 @@ func (a *agent) outputIsOpen() bool {
 	return readErr == syscall.EAGAIN
 }
 
-// The reader of a flood decides how fast it comes; memory does not grow with it.
-func TestFloodThroughAPipe(t *testing.T) {
+// TestFloodPipe checks that a slow reader slows down a flood.
+func TestFloodPipe(t *testing.T) {
 	a := start(t, signalbox.FormatClaude, "    flood 5MB\n    flood 5MB in one line\n    signal READY_FOR_REVIEW: {task}\n")
 	var heard []string
 	for sig, err := range transcript.Signals(a.stdout, &transcript.Options{Format: signalbox.FormatClaude}) {
@@ -237,7 +237,7 @@ func TestInteractiveProcess(t *testing.T) {
 	}
 }
 
-// What a command leaves running in the background does not keep the agent.
+// TestRunInTheBackground checks that background processes of a command do not block the agent.
 func TestRunInTheBackground(t *testing.T) {
 	p := perform(t, "    run sleep 600 & echo $! >pid\n    signal READY_FOR_REVIEW: {task}\n", nil)
 	pid, err := strconv.Atoi(strings.TrimSpace(p.file(t, "pid")))
@@ -249,8 +249,8 @@ func TestRunInTheBackground(t *testing.T) {
 	}
 }
 
-// A command that the agent runs is ended with the agent's context.
-func TestRunEndsWithTheContext(t *testing.T) {
+// TestRunContext checks that the end of the context ends a command.
+func TestRunContext(t *testing.T) {
 	script, err := Parse("s", []byte("on *:\n    run touch started; exec sleep 600\n    say Never.\n"))
 	if err != nil {
 		t.Fatal(err)

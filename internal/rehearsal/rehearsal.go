@@ -1,11 +1,10 @@
-// Package rehearsal plays scripted agents: real processes that write what an agent program would write, in any
-// of the five formats, really edit files and run commands, and misbehave on cue. docs/rehearsal-reference.md states the language.
+// Package rehearsal plays scripted agents: they write what an agent program would write, in any of five formats, edit files, run
+// commands, and misbehave on cue. docs/rehearsal-reference.md specifies the language.
 //
-// Parse does no I/O, and refuses a script for its first mistake, with the line and what to write instead. A Script
-// that parsed can be played any number of times, by any number of goroutines. Play touches the outside world
-// through its Options only, but for the files of the script's steps and for the steps whose purpose is to do
-// something to the process: ignore, fork and signal-kill. It waits nowhere but in the steps that say so. The encoders, one
-// for each format, are pure: they turn what the agent does into bytes.
+// Parse does no I/O. It reports the first error of a script, with its line and what to write instead. A Script can be played any
+// number of times, also concurrently. Play uses only its Options, the files of the script's steps, and, for the steps ignore, fork
+// and signal-kill, the process itself. It waits only in steps that ask for it. The encoders, one for each format, are pure: they
+// turn what the agent does into bytes.
 package rehearsal
 
 import (
@@ -21,29 +20,29 @@ import (
 	"signalbox"
 )
 
-// Script is what agents do, by role, task and attempt.
+// Script determines what agents do, by role, task and attempt.
 type Script struct {
-	// Name is the file it came from, for messages.
+	// Name is the name of the file, for messages.
 	Name string
-	// Sections are tried in order; the first that fits is played.
+	// Sections are tried in order. The first that matches is played.
 	Sections []Section
 }
 
-// Section is what one agent does.
+// Section determines what one agent does.
 type Section struct {
-	// Line is where it begins.
+	// Line is its first line.
 	Line int
-	// Roles and Tasks are patterns, one of which has to match: * stands for any characters but a slash.
+	// Roles and Tasks are patterns of which one must match. * matches any characters except a slash.
 	Roles, Tasks []string
-	// Attempt is the one it is for; 0 means every attempt.
+	// Attempt is the attempt that it is for. Zero means every attempt.
 	Attempt int
-	// OrLater lets it fit the attempts after Attempt too.
+	// OrLater makes it match later attempts too.
 	OrLater bool
 	// Steps are played in order.
 	Steps []Step
 }
 
-// Step is one line of a section, with the lines that belong to it.
+// Step is one line of a section, with the indented lines below it.
 type Step struct {
 	Line int
 	// Verb is its first word, such as "say".
@@ -51,29 +50,29 @@ type Step struct {
 	act  action
 }
 
-// Options says as whom and where a script is played.
+// Options configure Play.
 type Options struct {
-	// Format is what the agent writes, any but auto. Zero: plain.
+	// Format is the format of the output, any except auto and oracle. Empty means plain.
 	Format signalbox.Format
-	// Role and Task choose the section and stand for {role} and {task}. Zero: fits only sections for all.
+	// Role and Task select the section, and are the values of {role} and {task}. Empty matches only sections for all.
 	Role, Task string
-	// Session stands for {session} and seeds the ids in the stream. Zero: "rehearsal".
+	// Session is the value of {session} and the seed of the ids in the stream. Empty means "rehearsal".
 	Session string
-	// Attempt is the how manieth time this role is run on this task. Zero: 1.
+	// Attempt is the attempt number of the role on the task. Zero means 1.
 	Attempt int
-	// Dir is where files are and commands run. Zero: the current folder.
+	// Dir is the folder of files and commands. Empty means the current folder.
 	Dir string
-	// Prompt is what the agent is asked. Nil: it is read from Stdin, to its end, or, with Interactive, to a line
-	// that holds nothing but a full stop.
+	// Prompt is the prompt. Nil means that it is read from Stdin: to the end or, if Interactive is set, to a line with only a full
+	// stop.
 	Prompt      *string
 	Interactive bool
-	// Stdin has the prompt and the lines that listen waits for. Zero: empty.
+	// Stdin has the prompt and the lines that listen waits for. Nil means empty.
 	Stdin io.Reader
-	// Stdout gets the agent's stream, and the children of fork inherit it. Stderr gets the rest. Zero: discarded.
+	// Stdout receives the stream of the agent, and the children of fork inherit it. Stderr receives the rest. Nil means discarded.
 	Stdout, Stderr io.Writer
-	// Pace is how long each step takes at least, for people who watch. Zero: no time.
+	// Pace is the minimum duration of each step, for people who watch.
 	Pace time.Duration
-	// Now is the clock of the time stamps in the stream. Zero: time.Now.
+	// Now is the clock of the timestamps in the stream. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -113,10 +112,10 @@ func (o Options) orDefault() (Options, error) {
 	return o, nil
 }
 
-// Exit is returned by Play when the script wants the process to end with a status of its own; end it so.
+// Exit is the error of Play if the script ends with an exit status. The caller should exit with it.
 type Exit struct {
 	Code int
-	// Why is for tests and debugging; standard error has been told already.
+	// Why is the reason, for debugging. It need not be printed.
 	Why string
 }
 
@@ -124,33 +123,33 @@ func (e *Exit) Error() string {
 	return fmt.Sprintf("the script ends with status %d: %s", e.Code, e.Why)
 }
 
-// Find returns the section that is played for a role, a task and an attempt.
+// Find returns the section for a role, a task and an attempt.
 func (s *Script) Find(role, task string, attempt int) (*Section, error) {
 	for i := range s.Sections {
-		if s.Sections[i].fits(role, task, attempt) {
+		if s.Sections[i].matches(role, task, attempt) {
 			return &s.Sections[i], nil
 		}
 	}
 	return nil, &signalbox.Error{
 		Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("%s: no section fits role %q, task %q, attempt %d", s.Name, role, task, attempt),
-		Hint: "end the script with a section for all that is left: on *:",
+		Err:  fmt.Errorf("%s: no section matches role %q, task %q, attempt %d", s.Name, role, task, attempt),
+		Hint: "end the script with a section that matches everything: on *:",
 	}
 }
 
-func (s *Section) fits(role, task string, attempt int) bool {
-	fitsAttempt := s.Attempt == 0 || attempt == s.Attempt || s.OrLater && attempt > s.Attempt
-	return fitsAttempt && matches(s.Roles, role) && matches(s.Tasks, task)
+func (s *Section) matches(role, task string, attempt int) bool {
+	attemptMatches := s.Attempt == 0 || attempt == s.Attempt || s.OrLater && attempt > s.Attempt
+	return attemptMatches && matchesAny(s.Roles, role) && matchesAny(s.Tasks, task)
 }
 
-func matches(patterns []string, name string) bool {
+func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, _ := path.Match(pattern, name) // Parse refuses bad patterns
 		return ok || pattern == "*"
 	})
 }
 
-// String is the section's first line, in its shortest form.
+// String returns the first line of the section, in its shortest form.
 func (s *Section) String() string {
 	text := "on " + strings.Join(s.Roles, ",")
 	if !slices.Equal(s.Tasks, []string{"*"}) {

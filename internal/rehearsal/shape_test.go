@@ -16,9 +16,9 @@ import (
 	"signalbox"
 )
 
-var update = flag.Bool("update", false, "write the golden streams anew")
+var update = flag.Bool("update", false, "write the golden streams again")
 
-// The work of the captures: what real programs wrote about it is in testdata/recognition/captures.txtar.
+// The work of the captures. testdata/recognition/captures.txtar has what real programs wrote about it.
 const capturedWork = `
     say Let me read the notes first.
     run cat notes.txt
@@ -46,7 +46,7 @@ func performCaptured(t *testing.T, format signalbox.Format, steps string) *perfo
 	return perform(t, steps, func(o *Options) { o.Format, o.Dir = format, dir })
 }
 
-// Each format's stream is the same byte for byte, every time.
+// TestGoldenStreams checks that streams are the same every time.
 func TestGoldenStreams(t *testing.T) {
 	eachFormat(t, func(t *testing.T, _ func(*Options), format signalbox.Format) {
 		p := performCaptured(t, format, capturedWork+`
@@ -83,8 +83,8 @@ func jsonText(s string) string {
 	return strings.Trim(string(text), `"`)
 }
 
-// Every event of a real program has its like in the rehearsal, with the same members.
-func TestShapesAreThoseOfTheCaptures(t *testing.T) {
+// TestShapes checks that the rehearsal has every event of the real programs, with the same members.
+func TestShapes(t *testing.T) {
 	archive, err := txtar.ParseFile("../../testdata/recognition/captures.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestShapesAreThoseOfTheCaptures(t *testing.T) {
 	}
 }
 
-// notOurs are events that come of how the captures were made.
+// notOurs are events that only occur because of how the captures were made.
 var notOurs = map[string]bool{"item.completed error": true}
 
 func compare(t *testing.T, format signalbox.Format, captured, played map[string][]string) {
@@ -128,7 +128,7 @@ func compare(t *testing.T, format signalbox.Format, captured, played map[string]
 	}
 }
 
-// shapes are the members of each kind of event, with the kinds of their values.
+// shapes returns the members of each kind of event, with the kinds of their values.
 func shapes(t *testing.T, stream string) map[string][]string {
 	t.Helper()
 	kinds := map[string][]string{}
@@ -151,7 +151,7 @@ func shapes(t *testing.T, stream string) map[string][]string {
 	return kinds
 }
 
-// free are objects whose members are the user's, or another program's.
+// free are objects whose members users or other programs choose.
 var free = map[string]bool{".stats.models": true, ".error.data.responseHeaders": true, ".error.data.metadata": true}
 
 func members(at string, v any) (paths []string) {

@@ -20,9 +20,9 @@ type action func(ctx context.Context, p *player) error
 
 // verb is one kind of step.
 type verb struct {
-	// form is how it is written.
+	// form is the syntax, for hints.
 	form string
-	// lines lets lines that are indented deeper belong to it, document lets it end with <<END.
+	// lines reports whether indented lines may follow, document whether it may end with <<END.
 	lines, document bool
 	parse           func(c call) (action, error)
 }
@@ -36,7 +36,7 @@ var verbs = map[string]verb{
 	"thinking": {"thinking TEXT", true, true, textAction((*player).think)},
 	"subagent": {"subagent TEXT", true, true, textAction((*player).subagent)},
 	"half":     {"half TEXT", true, true, textAction((*player).half)},
-	"stderr":   {"stderr TEXT", true, true, textAction((*player).complain)},
+	"stderr":   {"stderr TEXT", true, true, textAction((*player).stderr)},
 	"raw":      {"raw TEXT", true, true, textAction((*player).raw)},
 	"bytes":    {"bytes HEX, such as bytes e282", false, false, parseBytes},
 
@@ -74,14 +74,14 @@ func Verbs() []string {
 }
 
 var (
-	errNothing = errors.New("nothing follows it")
-	errForm    = errors.New("it is not written so")
+	errNothing = errors.New("the argument is missing")
+	errForm    = errors.New("the arguments are wrong")
 )
 
-// text is what a step of text says. A document is taken as it is; in everything else placeholders are filled in.
+// text is the text of a step. Placeholders are filled in, except in a document.
 type text struct {
-	value string
-	asIs  bool
+	value    string
+	verbatim bool
 }
 
 func (c call) text() (text, error) {
@@ -101,7 +101,7 @@ func (c call) text() (text, error) {
 	return text{whole, false}, nil
 }
 
-// unquoted takes the quotes off what is one quoted string.
+// unquoted removes the quotes of a quoted string.
 func unquoted(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		if plain, err := strconv.Unquote(s); err == nil {
@@ -121,7 +121,7 @@ func textAction(do func(*player, context.Context, string) error) func(call) (act
 func noArguments(do func(*player) error) func(call) (action, error) {
 	return func(c call) (action, error) {
 		if c.rest != "" {
-			return nil, fmt.Errorf("%q follows it", c.rest)
+			return nil, fmt.Errorf("unexpected argument %q", c.rest)
 		}
 		return func(_ context.Context, p *player) error { return do(p) }, nil
 	}
@@ -154,7 +154,7 @@ func contentAction(do func(p *player, file, content string) error) func(call) (a
 	}
 }
 
-// parseSignal refuses what no scanner would hear: whoever writes signal means one.
+// parseSignal reports a text that a scanner would not accept as a signal.
 func parseSignal(c call) (action, error) {
 	said, err := c.text()
 	if err != nil {
@@ -164,8 +164,8 @@ func parseSignal(c call) (action, error) {
 		return func(ctx context.Context, p *player) error { return p.say(ctx, p.fill(said)) }, nil
 	}
 	first, _, _ := strings.Cut(said.value, "\n")
-	return nil, &mistake{fmt.Errorf("%q is no signal", first),
-		"write one of docs/signals.md, such as READY_FOR_REVIEW: {task}; to send it wrong on purpose use say"}
+	return nil, &hintError{fmt.Errorf("%q is not a signal", first),
+		"write a signal from docs/signals.md, such as READY_FOR_REVIEW: {task}; to send an invalid one, use say"}
 }
 
 func beginsWithSignal(said string) bool {
@@ -180,7 +180,7 @@ func parseExit(c call) (action, error) {
 		return nil, err
 	}
 	if _, err := transcript.ParseExit([]byte(sample(said))); err != nil {
-		return nil, &mistake{err, "mend the object; to send it wrong on purpose use say"}
+		return nil, &hintError{err, "correct the object; to send an invalid one, use say"}
 	}
 	return func(ctx context.Context, p *player) error { return p.say(ctx, p.fill(said)) }, nil
 }
@@ -259,7 +259,7 @@ func parseWait(c call) (action, error) {
 	}
 	d, err := time.ParseDuration(c.rest)
 	if err != nil || d < 0 {
-		return nil, fmt.Errorf("%q is no duration", c.rest)
+		return nil, fmt.Errorf("%q is not a duration", c.rest)
 	}
 	return func(ctx context.Context, _ *player) error { return pause(ctx, d) }, nil
 }
@@ -272,7 +272,7 @@ func parseExitCode(c call) (action, error) {
 func exitCode(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 255 {
-		return 0, fmt.Errorf("%q is no exit status", s)
+		return 0, fmt.Errorf("%q is not an exit status", s)
 	}
 	return n, nil
 }
@@ -336,7 +336,7 @@ func parseFlood(c call) (action, error) {
 	return func(ctx context.Context, p *player) error { return p.flood(ctx, size, oneLine) }, err
 }
 
-// parseSize reads a number of bytes: 512, 64KB, 10MB, 1GB, in powers of 1000.
+// parseSize parses a number of bytes, such as 512, 64KB, 10MB or 1GB, in powers of 1000.
 func parseSize(s string) (int64, error) {
 	digits, unit := s, int64(1)
 	for suffix, bytes := range map[string]int64{"KB": 1e3, "MB": 1e6, "GB": 1e9} {
@@ -346,18 +346,18 @@ func parseSize(s string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
 	if err != nil || n < 1 || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is no size", s)
+		return 0, fmt.Errorf("%q is not a size", s)
 	}
 	return n * unit, nil
 }
 
 func parseRateLimit(c call) (action, error) {
 	if c.rest == "none" {
-		return func(_ context.Context, p *player) error { return p.refuse(0) }, nil
+		return func(_ context.Context, p *player) error { return p.rateLimited(0) }, nil
 	}
 	d, err := time.ParseDuration(c.rest)
 	if err != nil || d <= 0 {
-		return nil, fmt.Errorf("%q is no duration", c.rest)
+		return nil, fmt.Errorf("%q is not a duration", c.rest)
 	}
-	return func(_ context.Context, p *player) error { return p.refuse(d) }, nil
+	return func(_ context.Context, p *player) error { return p.rateLimited(d) }, nil
 }

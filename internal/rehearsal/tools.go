@@ -18,10 +18,10 @@ func (p *player) path(file string) string {
 	return filepath.Join(p.Dir, filepath.FromSlash(file))
 }
 
-// useTool tells of a tool before and after it does something.
+// useTool writes the events of a tool before and after it runs.
 func (p *player) useTool(t tool, do func(t *tool) error) error {
 	p.enc.toolStart(t)
-	if err := p.did(); err != nil {
+	if err := p.flushTurn(); err != nil {
 		return err
 	}
 	if err := do(&t); err != nil {
@@ -31,7 +31,7 @@ func (p *player) useTool(t tool, do func(t *tool) error) error {
 	return p.flush()
 }
 
-// read shows a file. One that is not there is what the tool says, since agents look for such files every day.
+// read shows a file. A missing file is a normal result of the tool, not a failure of the step.
 func (p *player) read(file string) error {
 	return p.useTool(tool{kind: toolRead, file: file}, func(t *tool) error {
 		content, err := os.ReadFile(p.path(file))
@@ -44,7 +44,7 @@ func (p *player) read(file string) error {
 	})
 }
 
-// cause is an error without the path, which is another on every machine.
+// cause returns an error without the path, which differs between machines.
 func cause(err error) string {
 	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()
@@ -77,14 +77,14 @@ func (p *player) put(file, content string) error {
 	return nil
 }
 
-// replace changes the one place where a text stands.
+// replace replaces a text that occurs exactly once.
 func (p *player) replace(file, before, after string) error {
 	content, err := os.ReadFile(p.path(file))
 	if err != nil {
 		return &stepError{err, "write the file first"}
 	}
 	if n := strings.Count(string(content), before); n != 1 {
-		return &stepError{fmt.Errorf("%q stands in %s %d times", before, file, n), "name a text that stands there once"}
+		return &stepError{fmt.Errorf("%q occurs %d times in %s", before, n, file), "use a text that occurs once"}
 	}
 	t := tool{kind: toolEdit, file: file, before: before, after: after, output: "changed " + file}
 	return p.useTool(t, func(*tool) error {
@@ -92,18 +92,18 @@ func (p *player) replace(file, before, after string) error {
 	})
 }
 
-// touch makes a file, for others to see that the agent got this far; the stream does not tell.
+// touch creates a file, as a sign that the agent got this far. It is not part of the stream.
 func (p *player) touch(file string) error { return p.put(file, "") }
 
-// background is how long the output of a command is read after its end, if something it left behind holds it open.
+// background is how long the output of a command is read after its exit if a background process keeps it open.
 const background = time.Second
 
-// run runs a command in a shell. That it fails is shown and is not the end: agents go on.
+// run runs a command in a shell. If the command fails, the agent continues.
 func (p *player) run(ctx context.Context, command string) error {
 	return p.useTool(tool{kind: toolRun, command: command}, func(t *tool) error {
 		shell, err := exec.LookPath("sh")
 		if err != nil {
-			return &stepError{err, "run needs the shell sh; on Windows install one, such as that of Git"}
+			return &stepError{err, "run needs the shell sh; on Windows, install Git, which includes one"}
 		}
 		cmd := exec.CommandContext(ctx, shell, "-c", command)
 		cmd.Dir, cmd.WaitDelay = p.Dir, background
