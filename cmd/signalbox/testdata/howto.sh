@@ -1,4 +1,4 @@
-# Prints the output that the how-to pages show: TestHowToPagesShowRealOutput compares them.
+# Prints the output that the how-to pages show. TestHowToPagesShowRealOutput compares them.
 # The first argument is the folder of examples, the second the script in docs/rehearsal.md.
 exec 2>&1
 mkdir "$HOME"

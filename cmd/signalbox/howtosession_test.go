@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	howToHash   = regexp.MustCompile(`\b[0-9a-f]{7,}\b`)
+	howToNumber = regexp.MustCompile(`\d+`)
+	howToFolder = regexp.MustCompile(`[^\s"<]*/`)
+	// howToServer matches commands whose output the session does not produce, because they need a server.
+	howToServer = regexp.MustCompile(`(?m)^\$ (?:curl|signalbox rehearse model) .*\n(?:[^$].*\n)*`)
+)
+
+// howToLine returns a line of output without what differs from run to run.
+func howToLine(line string) string {
+	line = howToNumber.ReplaceAllString(howToHash.ReplaceAllString(line, "HASH"), "N")
+	return severalSpaces.ReplaceAllString(strings.TrimSpace(howToFolder.ReplaceAllString(line, "/")), " ")
+}
+
+// TestHowToPagesShowRealOutput compares every line of output in the how-to pages with what the program prints. A line that ends
+// with … is shortened.
+func TestHowToPagesShowRealOutput(t *testing.T) {
+	needsAgents(t)
+	dir := t.TempDir()
+	moveTo(t.Setenv, filepath.Join(dir, "home"))
+	t.Setenv("USER", "ann")
+	_, script, _ := strings.Cut(readDocument(t, "docs/rehearsal.md"), "\n```\n")
+	script, _, _ = strings.Cut(script, "```")
+	scriptFile := filepath.Join(dir, "rehearsal.script")
+	writeFile(t, scriptFile, script, 0o600)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := exec.Command("sh", filepath.Join(here, "testdata", "howto.sh"), filepath.Join(here, "..", "..", "examples"), scriptFile)
+	session.Dir = dir
+	out, err := session.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var printed []string
+	for line := range strings.Lines(string(out)) {
+		printed = append(printed, howToLine(line))
+	}
+	for _, name := range []string{"docs/running.md", "docs/plans.md", "docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
+		shown := 0
+		for _, block := range consoleBlock.FindAllStringSubmatch(readDocument(t, name), -1) {
+			for line := range strings.Lines(howToServer.ReplaceAllString(block[1], "")) {
+				if strings.HasPrefix(line, "$ ") {
+					continue
+				}
+				shown++
+				want, shortened := strings.CutSuffix(howToLine(line), "…")
+				if !slices.ContainsFunc(printed, func(got string) bool { return got == want || shortened && strings.HasPrefix(got, want) }) {
+					t.Errorf("%s: signalbox does not print: %s", name, line)
+				}
+			}
+		}
+		if shown < 2 {
+			t.Errorf("%s: %d lines of output found: the search for them is broken", name, shown)
+		}
+	}
+	if t.Failed() {
+		t.Logf("it prints:\n%s", out)
+	}
+}
