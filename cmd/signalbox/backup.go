@@ -86,7 +86,7 @@ func (c *backupCommand) check(p *program) error {
 }
 
 func (c *backupCommand) print(p *program, done box.BackupResult) error {
-	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), bytesOf(done.Bytes), done.Head)
+	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), formatBytes(done.Bytes), done.Head)
 	var err error
 	switch {
 	case c.JSON:
@@ -129,8 +129,8 @@ func orInterrupted(ctx context.Context, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
 }
 
-// bytesOf formats a size.
-func bytesOf(n int64) string {
+// formatBytes formats a size.
+func formatBytes(n int64) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d bytes", n)
 	}

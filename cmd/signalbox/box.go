@@ -140,9 +140,7 @@ func (p *program) sign(b *box.Box) {
 		return
 	}
 	p.warnf("the change is recorded, but: %v", err)
-	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) && classed.Hint != "" {
-		p.say("hint", classed.Hint)
-	}
+	p.printHint(err)
 }
 
 // signalPause is how long after an interrupt further ones are ignored, because a closing terminal and programs such as timeout send several.
@@ -160,7 +158,7 @@ func untilInterrupted() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// actor returns who gives a command: the flag, or else SIGNALBOX_ACTOR, or else the user name if it is a valid id.
+// actor returns the actor of a command: the flag, or else SIGNALBOX_ACTOR, or else the user name if it is a valid id.
 func (p *program) actor(flag given) string {
 	if flag != "" {
 		return string(flag)

@@ -26,7 +26,7 @@ type closedPipe struct{}
 
 func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestDisplayEndsWhenNobodyReads(t *testing.T) {
+func TestDisplayEndsWhenTheReaderCloses(t *testing.T) {
 	b := openTestBox(t)
 	for _, o := range []progress.Options{{JSON: true}, {Plain: true}} {
 		p, _, _ := start()

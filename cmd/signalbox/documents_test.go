@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/portfolio"
 )
 
-// TestBuiltInTools holds that the configuration knows the oracle's own tools by their names.
+// TestBuiltInTools checks that the configuration lists the names of the built-in tools.
 func TestBuiltInTools(t *testing.T) {
 	dir := t.TempDir()
 	desk := portfolio.NewDesk(dir, &portfolio.Options{})
@@ -27,7 +27,7 @@ func TestBuiltInTools(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameWords holds that whoever replaces words of the oracle finds the names.
+// TestDocumentsNameWords checks that the documentation lists every text of the oracle that can be replaced.
 func TestDocumentsNameWords(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestDocumentsNameWords(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(section, "`"+name+"`") {
-			t.Errorf("%s is not there", name)
+			t.Errorf("%s is not in the documentation", name)
 		}
 	}
 	_, table, _ := strings.Cut(section, "```\n")
@@ -51,6 +51,6 @@ func TestDocumentsNameWords(t *testing.T) {
 		t.Fatalf("the example: %v", err)
 	}
 	if class := set.Classify("please roll out the new ledger"); class != prompt.Action {
-		t.Errorf("the example has it that this is %s", class)
+		t.Errorf("the example classifies it as %s", class)
 	}
 }

@@ -70,7 +70,7 @@ func TestFirstPlan(t *testing.T) {
 	document := readDocument(t, "docs/first-plan.md")
 	dir := t.TempDir()
 	moveTo(t.Setenv, filepath.Join(dir, "home"))
-	t.Setenv("IS_SANDBOX", "1") // a claude that is run by root wants to know
+	t.Setenv("IS_SANDBOX", "1") // claude refuses to run as root without it
 	t.Setenv("PATH", filepath.Join(dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	project := filepath.Join(dir, "greeting")
 	for _, folder := range []string{"bin", "greeting"} {
@@ -95,7 +95,7 @@ func TestFirstPlan(t *testing.T) {
 			tried++
 			firstPlan(t, entry[1], entry[2])
 		}
-		if tried == 1 { // the box is there
+		if tried == 1 { // the box exists now
 			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"), onlyBlock(t, document, "yaml"), 0o600)
 		}
 	}
@@ -161,7 +161,7 @@ var (
 	eventLine     = regexp.MustCompile(`^CLOCK |^\d\d:\d\d:\d\d `)
 )
 
-// demoLine returns a line of the demo without what differs from run to run.
+// demoLine returns a line of the demo without the parts that vary between runs.
 func demoLine(line string) string {
 	line = demoUnblocked.ReplaceAllString(strings.TrimSpace(line), "")
 	return demoCounts.ReplaceAllString(severalSpaces.ReplaceAllString(line, " "), "N $1")

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Every command, also one that is added later, has a help with examples that begin like a call of it.
+// TestEveryCommandHasHelp checks that the help of every command has an example of it.
 func TestEveryCommandHasHelp(t *testing.T) {
 	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "", "briefOutputs": "inline"})
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// interrupted runs a program in this process, and interrupts it until it ends. An interrupt may come before the
-// program is ready for it, so there may be more than one.
+// interrupted runs a program in this process and interrupts it until it ends. The first interrupts may come before the program handles
+// them.
 func interrupted(t *testing.T, p *program) (status int) {
 	t.Helper()
-	caught := make(chan os.Signal, 1) // else the first one could end the test
+	caught := make(chan os.Signal, 1) // otherwise the first one could kill the test
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
 	ended := make(chan int)
@@ -42,7 +42,7 @@ func TestInterruptEndsAWait(t *testing.T) {
 	}
 	b.must("work", "open", "t1")
 	if answer := b.must("work", "claim", "t1", "--role=developer", "--json"); !strings.Contains(answer, `"epoch":3,`) {
-		t.Errorf("who waited left something behind: %s", answer)
+		t.Errorf("the interrupted wait left something behind: %s", answer)
 	}
 }
 

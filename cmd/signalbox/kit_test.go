@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// testBox is a box of its own for a test, with everything that belongs to it in one folder.
+// testBox is a new box for a test, with its key in the same folder.
 type testBox struct {
 	t   *testing.T
 	dir string
@@ -26,14 +26,14 @@ func newTestBox(t *testing.T) *testBox {
 	return b
 }
 
-// program returns a program that works on the box.
+// program returns a program that uses the box.
 func (b *testBox) program(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
 	p, stdout, stderr = start(args...)
 	p.getenv = func(name string) string { return b.env[name] }
 	return p, stdout, stderr
 }
 
-// must runs a command that has to succeed without a word on standard error, and returns its answer.
+// must runs a command that must succeed and print nothing on standard error. It returns its answer.
 func (b *testBox) must(args ...string) string {
 	b.t.Helper()
 	p, stdout, stderr := b.program(args...)

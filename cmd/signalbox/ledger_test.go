@@ -43,13 +43,13 @@ func TestTailFollows(t *testing.T) {
 		}
 	}
 	closeReader()
-	b.must("work", "open", "t3") // it notices when it has something to say
+	b.must("work", "open", "t3") // the next write fails
 	if status := <-ended; status != 0 {
-		t.Errorf("after the reader went away: status %d", status)
+		t.Errorf("after the reader closed the pipe: status %d", status)
 	}
 }
 
-// The notes about an answer come after it, so that they can be read below it on a terminal.
+// On a terminal, notes come after the answer.
 func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
@@ -67,10 +67,10 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// cloudEventName is what the specification allows as the name of an attribute.
+// cloudEventName matches the names of attributes that the specification allows.
 var cloudEventName = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
-// TestExportIsCloudEvents holds what CloudEvents 1.0 asks of an event in JSON.
+// TestExportIsCloudEvents checks the requirements of CloudEvents 1.0 in JSON.
 func TestExportIsCloudEvents(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1", "--title", "naïve <b>")

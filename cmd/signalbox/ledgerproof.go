@@ -104,7 +104,7 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 
 // unproven adds a hint to the error of an invalid proof, unless it has one.
 func unproven(err error) error {
-	if classed := (*signalbox.Error)(nil); !errors.As(err, &classed) || classed.Hint != "" {
+	if signalbox.CodeOf(err) == 0 || signalbox.HintOf(err) != "" {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err,

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// newOracleBox is a box with a model that answers as a script says.
+// newOracleBox returns a box with a scripted model.
 func newOracleBox(t *testing.T, script string) *testBox {
 	t.Helper()
 	parsed, err := modelserver.ParseScript("model.yaml", []byte(script))
@@ -48,7 +48,7 @@ conversations:
       - {match: {user: fail}, parts: [{text: x}], faults: [{kind: status, status: 503, times: -1}]}
 `
 
-// On a terminal questions are asked one after the other, in one conversation. One that fails does not end it.
+// On a terminal, several questions are asked in one conversation. A failed question does not end it.
 func TestOracleChat(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, stderr := b.program("oracle")
@@ -60,10 +60,10 @@ func TestOracleChat(t *testing.T) {
 		t.Errorf("%d prompts, want 5: %s", n, stderr)
 	}
 	if !strings.Contains(stderr.String(), "signalbox: model rehearsal") {
-		t.Errorf("no word of the failure: %s", stderr)
+		t.Errorf("the failure is not reported: %s", stderr)
 	}
 	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 || !strings.Contains(list, `"questions":3`) {
-		t.Errorf("it is no one conversation: %s", list)
+		t.Errorf("want one conversation: %s", list)
 	}
 	p, _, stderr = b.program("oracle")
 	p.stdin = typed("")
@@ -71,11 +71,11 @@ func TestOracleChat(t *testing.T) {
 		t.Errorf("without a question: status %d, stderr %s", status, stderr)
 	}
 	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 {
-		t.Errorf("nothing was asked, and there is a conversation of it: %s", list)
+		t.Errorf("there is a conversation without a question: %s", list)
 	}
 }
 
-// Each stream is coloured by what it is itself.
+// Each stream is coloured only if it is a terminal.
 func TestOracleColoursTerminalsOnly(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, _ := b.program("oracle", "hello")
@@ -99,7 +99,7 @@ func TestOracleColoursTerminalsOnly(t *testing.T) {
 	}
 }
 
-// Whoever stops reading has no answer.
+// The command fails if the reader closes the pipe.
 func TestOracleWithoutAReader(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	for _, args := range [][]string{{"oracle", "hello"}, {"oracle", "hello", "--json"}, {"oracle", "hello", "--answer"}} {

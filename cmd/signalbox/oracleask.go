@@ -230,9 +230,9 @@ func (t *conversation) chat() error {
 		}
 		stop()
 		t.p.out.Flush() // the next write reports an error
-		switch classed := (*signalbox.Error)(nil); {
+		switch code := signalbox.CodeOf(err); {
 		case err == nil:
-		case errors.As(err, &classed) && (classed.Code == signalbox.CodeFailed || classed.Code == signalbox.CodeInterrupted):
+		case code == signalbox.CodeFailed || code == signalbox.CodeInterrupted:
 			t.p.say("signalbox", err.Error()) // not its hint, which names another command
 		default:
 			return err

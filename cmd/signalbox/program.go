@@ -139,11 +139,7 @@ func usageError(err error, ctx *kong.Context) error {
 
 // exitStatus returns the exit status for an error.
 func exitStatus(err error) int {
-	classed := (*signalbox.Error)(nil)
-	if !errors.As(err, &classed) {
-		return 1
-	}
-	switch classed.Code {
+	switch signalbox.CodeOf(err) {
 	case signalbox.CodeUsage:
 		return 2
 	case signalbox.CodeNotFound:

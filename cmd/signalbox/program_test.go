@@ -24,7 +24,7 @@ func start(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
 	return &program{stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, getenv: noEnv, args: args}, stdout, stderr
 }
 
-// In a synctest bubble a program that waits for more before it prints is a deadlock, and fails at once.
+// In a synctest bubble, a program that waits for more input before it prints is a deadlock, and the test fails.
 func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdin, agent := io.Pipe()
@@ -43,12 +43,12 @@ func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
 		reader.Close()
 		agent.Close()
 		if status := <-ended; status != 0 || stderr.Len() > 0 {
-			t.Errorf("after the reader went away: status %d, stderr %q", status, stderr)
+			t.Errorf("after the reader closed the pipe: status %d, stderr %q", status, stderr)
 		}
 	})
 }
 
-func TestStripPassesTextOnBeforeTheStreamEnds(t *testing.T) {
+func TestStripPrintsBeforeTheStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdin, model := io.Pipe()
 		reader, stdout := io.Pipe()
@@ -69,7 +69,7 @@ func TestStripPassesTextOnBeforeTheStreamEnds(t *testing.T) {
 	})
 }
 
-// terminal is a buffer that says it is a character device.
+// terminal is a buffer that claims to be a character device.
 type terminal struct{ bytes.Buffer }
 
 func (*terminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }
@@ -88,14 +88,14 @@ func TestStripEndsTheLineOnATerminalOnly(t *testing.T) {
 	p.stdin, p.stdout = strings.NewReader(reply), screen
 	p.run()
 	if stdout.String() != "Fin." || screen.String() != "Fin.\n" {
-		t.Errorf("for a program %q, for a person %q", stdout, screen.String())
+		t.Errorf("to a buffer %q, to a terminal %q", stdout, screen.String())
 	}
 }
 
-// endless is an agent's log of a given length, made while it is read.
-type endless struct{ left int }
+// longLog is an agent's log of a given length, generated while it is read.
+type longLog struct{ left int }
 
-func (e *endless) Read(b []byte) (int, error) {
+func (e *longLog) Read(b []byte) (int, error) {
 	if e.left == 0 {
 		return 0, io.EOF
 	}
@@ -111,7 +111,7 @@ func (e *endless) Read(b []byte) (int, error) {
 func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
 	allocated := func(size int) uint64 {
 		p, _, _ := start("scan", "--format", "plain")
-		p.stdin = &endless{left: size}
+		p.stdin = &longLog{left: size}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if status := p.run(); status != 0 {
@@ -121,12 +121,12 @@ func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	small, large := allocated(1<<20), allocated(64<<20)
-	if large > small+8<<20 { // what else the process allocates meanwhile is in it
+	if large > small+8<<20 { // other goroutines of the process may allocate too
 		t.Errorf("%d bytes allocated for 1 MiB of input, %d for 64 MiB", small, large)
 	}
 }
 
-// failing is a writer or a reader that does nothing but fail.
+// failing is a writer and reader that always fails.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
@@ -159,8 +159,8 @@ func TestOutputErrors(t *testing.T) {
 	}
 }
 
-// Only the reader of the answer may leave early: an agent's pipe that breaks is an error.
-func TestBrokenInputIsNoClosedOutput(t *testing.T) {
+// A closed pipe is only accepted on output: on input it is an error.
+func TestBrokenInputIsAnError(t *testing.T) {
 	for _, err := range []error{syscall.EPIPE, io.ErrClosedPipe} {
 		p, _, stderr := start("scan")
 		p.stdin = failing{err}
@@ -170,8 +170,8 @@ func TestBrokenInputIsNoClosedOutput(t *testing.T) {
 	}
 }
 
-// A stream that breaks off must not be taken for one that ended: its last verdict may be missing.
-func TestNothingIsResolvedFromABrokenStream(t *testing.T) {
+// A stream that breaks off must not be resolved, because its last verdict may be missing.
+func TestBrokenStreamIsNotResolved(t *testing.T) {
 	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {
 		p, stdout, stderr := start(args...)
 		p.stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})

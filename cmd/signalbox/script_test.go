@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"signalbox": main})
 }
 
-// TestScript runs the specification of the command line, testdata/script/*.txtar.
+// TestScript runs testdata/script/*.txtar, which specify the command line.
 func TestScript(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -55,15 +55,15 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// moveTo makes a folder the home of a user, and the place of the user's configuration, on every platform.
+// moveTo sets the home and configuration folders of the user, on every platform.
 func moveTo(setenv func(name, value string), home string) {
 	setenv("HOME", home)
 	setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	setenv("AppData", filepath.Join(home, "config"))
 }
 
-// machine goes on as on another machine, on which there is nothing: an empty folder, an empty home. Only what the
-// arguments name comes along: machine auditor key.pub
+// machine simulates another machine: it changes to a new folder with a new home, and copies only the named files there:
+// machine auditor key.pub
 func machine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: machine name [file...]")
@@ -79,7 +79,7 @@ func machine(ts *testscript.TestScript, neg bool, args []string) {
 	moveTo(ts.Setenv, filepath.Join(dir, "home"))
 }
 
-// serveModel answers as a script says for the rest of the test, and sets MODEL to the address: model model.yaml
+// serveModel serves a scripted model until the test ends, and sets MODEL to its address: model model.yaml
 func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model script")
@@ -107,7 +107,7 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// execSQL is the intruder, who has a way past the triggers: sql 'UPDATE events SET actor = ”eve” WHERE seq = 2'
+// execSQL changes the ledger like an intruder who gets past the triggers: sql 'UPDATE events SET actor = ”eve” WHERE seq = 2'
 func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sql statement")
@@ -115,9 +115,9 @@ func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(tamper(ts.MkAbs(".signalbox/ledger.db"), args[0]))
 }
 
-// tamper changes a ledger behind signalbox's back.
+// tamper changes a ledger without signalbox.
 func tamper(ledger, statement string) error {
-	db, err := sql.Open("sqlite", ledger) // the driver comes with the journal
+	db, err := sql.Open("sqlite", ledger) // the journal imports the driver
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func tamper(ledger, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// countBlobs checks how many blobs the box in the current folder keeps: blobs 3
+// countBlobs checks the number of blobs of the box in the current folder: blobs 3
 func countBlobs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: blobs number")
@@ -137,7 +137,7 @@ func countBlobs(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// exits runs a program that must end with the given status: exits 2 signalbox scan --nonsense
+// exits runs a program and checks its exit status: exits 2 signalbox scan --nonsense
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits status program [args...]")
@@ -157,8 +157,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// writeBytes writes a file from Go string literals, for what has no place in a text archive; an argument
-// *N repeats what is there N times: bytes noise.bin '"\x00\xff\n"' *1000
+// writeBytes writes a file from Go string literals, for content that a text archive cannot have. An argument *N repeats
+// the content so far N times: bytes noise.bin '"\x00\xff\n"' *1000
 func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: bytes file 'literal' [*times]...")

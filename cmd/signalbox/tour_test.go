@@ -19,7 +19,7 @@ var (
 	tourWord    = regexp.MustCompile(`'([^']*)'|(\S+)`)
 )
 
-// varies lists what differs from run to run, with what replaces it in a comparison.
+// varies lists the parts of the output that vary between runs, with their replacements for comparison.
 var varies = []struct {
 	what *regexp.Regexp
 	by   string
@@ -73,7 +73,7 @@ func TestTourShowsRealOutput(t *testing.T) {
 				t.Errorf("cannot try %q", command)
 			}
 			if parts == nil {
-				continue // it does not end by itself
+				continue // it does not end
 			}
 			tried++
 			got := tour(t, command, parts)
@@ -87,7 +87,7 @@ func TestTourShowsRealOutput(t *testing.T) {
 	}
 }
 
-// tour runs a command of the tour and returns what it shows.
+// tour runs a command of the tour and returns its output.
 func tour(t *testing.T, command string, parts []string) string {
 	t.Helper()
 	var args []string

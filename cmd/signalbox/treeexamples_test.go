@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/tree"
 )
 
-// The examples pass their own tests, give no reason for doubt, and show every kind of node there is.
+// The examples pass their tests, have no warnings, and use every kind of node.
 func TestTreeExamples(t *testing.T) {
 	if answer := mustAnswer(t, "tree", "test", "../../examples/trees"); strings.Contains(answer, "FAIL") || strings.Count(answer, "\nok ") < 20 {
 		t.Errorf("the tests of the examples:\n%s", answer)
@@ -41,7 +41,7 @@ func TestTreeExamples(t *testing.T) {
 	}
 }
 
-// The examples around a model pass their own tests too.
+// The examples for the oracle pass their tests.
 func TestOracleExamples(t *testing.T) {
 	if answer := mustAnswer(t, "tree", "test", "../../examples/oracle"); strings.Contains(answer, "FAIL") || strings.Count(answer, "ok ") < 4 {
 		t.Errorf("the tests of the examples:\n%s", answer)

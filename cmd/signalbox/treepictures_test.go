@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var updatePictures = flag.Bool("pictures", false, "write the pictures of docs/trees anew")
+var updatePictures = flag.Bool("pictures", false, "rewrite the pictures in docs/trees")
 
-// Every example is drawn in docs/trees, in every format, and one as a run left it.
+// docs/trees has a picture of every example in every format, and of a run.
 func TestTreePictures(t *testing.T) {
 	examples, err := filepath.Glob("../../examples/trees/*.lua")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestTreePictures(t *testing.T) {
 
 func comparePicture(t *testing.T, name string, args ...string) {
 	t.Helper()
-	// where the file is must not be in the picture
+	// The picture must not depend on the location of the file.
 	got := strings.ReplaceAll(mustAnswer(t, args...), "../../examples/", "examples/")
 	file := filepath.Join("../../docs/trees", name)
 	if *updatePictures {
@@ -55,11 +55,11 @@ func comparePicture(t *testing.T, name string, args ...string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
-		t.Errorf("docs/trees/%s (-want +got), write it anew with go test ./cmd/signalbox -run TestTreePictures -pictures\n%s", name, diff)
+		t.Errorf("docs/trees/%s (-want +got), rewrite it with go test ./cmd/signalbox -run TestTreePictures -pictures\n%s", name, diff)
 	}
 }
 
-// mustAnswer runs a command that must succeed and returns its answer.
+// mustAnswer runs a command that must succeed, and returns its answer.
 func mustAnswer(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs strings.Builder

@@ -33,9 +33,12 @@ func (p *program) printError(err error) {
 		return
 	}
 	p.say("signalbox", err.Error())
-	classed := (*signalbox.Error)(nil)
-	if errors.As(err, &classed) && classed.Hint != "" {
-		p.say("hint", classed.Hint)
+	p.printHint(err)
+}
+
+func (p *program) printHint(err error) {
+	if hint := signalbox.HintOf(err); hint != "" {
+		p.say("hint", hint)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// The lease that show prints lives as long as was said, counted from the claim that the ledger has.
-func TestLeaseLivesAsLongAsWasSaid(t *testing.T) {
+// The duration of a lease is the configured one, or that of the flag.
+func TestLeaseDuration(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
 		flags        []string
@@ -34,20 +34,20 @@ func TestLeaseLivesAsLongAsWasSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := shown.Lease.Expires.Sub(shown.Sessions[0].From); got != tt.want {
-				t.Errorf("the lease lives for %s, want %s", got, tt.want)
+				t.Errorf("the lease lasts %s, want %s", got, tt.want)
 			}
 		})
 	}
 }
 
-// What is shown as held is held now, also when nobody has recorded yet that the lease ran out.
-func TestLeaseThatRanOutIsNotShown(t *testing.T) {
+// An expired lease is not shown, even before its end is recorded.
+func TestExpiredLeaseIsNotShown(t *testing.T) {
 	expires := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	w := &rules.Work{ID: "t1", Lease: &signalbox.Lease{Session: "dev", Expires: expires}, Present: &rules.Tenure{Session: "dev"}}
 	if shown := w.View(expires.Add(-1)); shown.Lease == nil || shown.Lease.Session != "dev" {
 		t.Errorf("just before it expires: lease %+v", shown.Lease)
 	}
 	if shown := w.View(expires); shown.Lease != nil || shown.Sessions[0].Ended != nil {
-		t.Errorf("when it expires: lease %+v, ended %v; want none, and no word of its end", shown.Lease, shown.Sessions[0].Ended)
+		t.Errorf("when it expires: lease %+v, ended %v; want neither", shown.Lease, shown.Sessions[0].Ended)
 	}
 }

@@ -284,8 +284,8 @@ func (k *checker) server(ctx context.Context, name string) box.Check {
 
 func withError(check box.Check, err error) box.Check {
 	check.Detail, check.Fix = err.Error(), "correct it in "+config.FileName
-	if known := (*signalbox.Error)(nil); errors.As(err, &known) && known.Hint != "" {
-		check.Fix = known.Hint
+	if hint := signalbox.HintOf(err); hint != "" {
+		check.Fix = hint
 	}
 	return check
 }

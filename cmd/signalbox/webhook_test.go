@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// webhook has the box post its checkpoints to a handler.
+// webhook makes the box post its checkpoints to a handler.
 func (b *testBox) webhook(handle http.HandlerFunc) {
 	b.t.Helper()
 	server := httptest.NewServer(handle)
@@ -64,8 +64,8 @@ func TestWebhookThatRefuses(t *testing.T) {
 	}
 }
 
-// The answer is out before the places that get the checkpoint have had their time.
-func TestAnswerDoesNotWaitForTheHandOut(t *testing.T) {
+// The answer is printed before the checkpoint is published.
+func TestAnswerDoesNotWaitForPublishing(t *testing.T) {
 	b := newTestBox(t)
 	answered := make(chan struct{})
 	b.webhook(func(_ http.ResponseWriter, r *http.Request) {
