@@ -27,19 +27,19 @@ const (
 // store appends events in one call.
 type store func(events []signalbox.Event) error
 
-// lane is one way to append to a log, which has its own folder.
-type lane struct {
+// appendCase is one way to append to a log, which has its own folder.
+type appendCase struct {
 	name        string
 	size, count int // events per call, and calls per run
 	before      int // events in the log at the start; noLog means there is no log
-	peer        int // index of the lane to compare with
+	peer        int // index of the case to compare with
 	goal        float64
 	open        func(dir string) (add store, stop func() error, err error)
 }
 
 const noLog = -1
 
-var lanes = []lane{
+var appendCases = []appendCase{
 	{"4 KiB written and synced", 1, 100, noLog, 0, 0, openDiskStore},
 	{"bare SQLite, 100 rows a transaction", 100, 20, 0, 1, 0, openBareStore},
 	{"journal, 100 events an append", 100, 20, 0, 1, goalAppend, openJournalStore},
@@ -54,28 +54,28 @@ func compareAppend(dir string, s settings) error {
 	events := sealedEvents(rounds * 100 * 20)
 	var racers []*racer
 	var checks []func() error
-	for i, lane := range lanes {
+	for i, c := range appendCases {
 		folder, err := folderIn(dir, fmt.Sprint(i))
 		if err != nil {
 			return err
 		}
-		add, stop, err := lane.open(folder)
+		add, stop, err := c.open(folder)
 		if err != nil {
-			return fmt.Errorf("%s: %w", lane.name, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		rest := events
-		racers = append(racers, &racer{name: lane.name, amount: lane.size * lane.count, run: func() error {
-			for range lane.count {
-				if err := add(rest[:lane.size]); err != nil {
+		racers = append(racers, &racer{name: c.name, amount: c.size * c.count, run: func() error {
+			for range c.count {
+				if err := add(rest[:c.size]); err != nil {
 					return err
 				}
-				rest = rest[lane.size:]
+				rest = rest[c.size:]
 			}
 			return nil
 		}})
 		checks = append(checks, stop)
-		if lane.before != noLog {
-			checks = append(checks, func() error { return checkLog(folder, lane.before+rounds*lane.size*lane.count) })
+		if c.before != noLog {
+			checks = append(checks, func() error { return checkLog(folder, c.before+rounds*c.size*c.count) })
 		}
 	}
 	if err := race("append", rounds, racers...); err != nil {
@@ -93,13 +93,13 @@ func compareAppend(dir string, s settings) error {
 func printAppend(racers []*racer, rounds int) {
 	var t table
 	t.row("durable append", "a second", "slowest–fastest", "×", "as fast as", "goal")
-	for i, lane := range lanes {
+	for i, c := range appendCases {
 		cells := append(racers[i].cells(1), "", "", "")
-		if i != lane.peer {
-			times := racers[i].times(racers[lane.peer])
-			cells[3], cells[4] = fmt.Sprintf("%.2f", times), lanes[lane.peer].name
-			if lane.goal > 0 {
-				cells[5] = formatGoal(fmt.Sprintf("≥ %g ×", lane.goal), times >= lane.goal)
+		if i != c.peer {
+			times := racers[i].times(racers[c.peer])
+			cells[3], cells[4] = fmt.Sprintf("%.2f", times), appendCases[c.peer].name
+			if c.goal > 0 {
+				cells[5] = formatGoal(fmt.Sprintf("≥ %g ×", c.goal), times >= c.goal)
 			}
 		}
 		t.row(cells...)
