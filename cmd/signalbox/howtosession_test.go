@@ -18,6 +18,13 @@ var (
 	howToServer = regexp.MustCompile(`(?m)^\$ (?:curl|signalbox rehearse model) .*\n(?:[^$].*\n)*`)
 )
 
+// howToMessages matches the tables of messages that the session produces, and howToMessage the messages in one row.
+var (
+	howToMessages = regexp.MustCompile(`(?s)\*\*The run does not start:\*\*(.*)\*\*Agents fail:|## If restore refuses\n(.*)\n## `)
+	howToRow      = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|")
+	howToMessage  = regexp.MustCompile("`([^`]+)`")
+)
+
 // howToLine returns a line of output without what differs from run to run.
 func howToLine(line string) string {
 	line = howToNumber.ReplaceAllString(howToHash.ReplaceAllString(line, "HASH"), "N")
@@ -63,11 +70,33 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 				}
 			}
 		}
+		for _, table := range howToMessages.FindAllString(readDocument(t, name), -1) {
+			for _, row := range howToRow.FindAllStringSubmatch(table, -1) {
+				for _, message := range howToMessage.FindAllStringSubmatch(row[1], -1) {
+					shown++
+					if !slices.ContainsFunc(printed, contains(strings.Split(howToLine(message[1]), "…"))) {
+						t.Errorf("%s: signalbox does not print the message: %s", name, message[1])
+					}
+				}
+			}
+		}
 		if shown < 2 {
 			t.Errorf("%s: %d lines of output found: the search for them is broken", name, shown)
 		}
 	}
 	if t.Failed() {
 		t.Logf("it prints:\n%s", out)
+	}
+}
+
+// contains returns a function that reports whether a line contains all parts.
+func contains(parts []string) func(line string) bool {
+	return func(line string) bool {
+		for _, part := range parts {
+			if !strings.Contains(line, strings.TrimSpace(part)) {
+				return false
+			}
+		}
+		return true
 	}
 }

@@ -24,6 +24,10 @@ on developer T2 attempt 1:
     signal SEEKING_DIVINE_CLARIFICATION
         Task: {task}
         Question: Should an unknown language be refused, or greeted in English?
+on developer T3 attempt 1:
+    ratelimit 1s
+on developer T3:
+    signal INFRA_BLOCKED: {task}
 on developer *:
     write {task}.txt hello
     usage 1000 200 0.02
@@ -32,6 +36,10 @@ on critic *:
     signal REVIEW_PASSED: {task}
 on auditor *:
     signal AUDIT_PASSED: {task}
+on remediation *:
+    signal REMEDIATION_COMPLETE
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
 END
 cat >.signalbox/signalbox.yaml <<END
 agent: scripted
@@ -65,6 +73,45 @@ signalbox prompt critic T3
 signalbox ledger key >../key.pub
 signalbox backup ../project.tar.gz
 signalbox restore ../project.tar.gz ../restored --key ../key.pub
+gunzip -c ../project.tar.gz | sed 's/BoxOpened/BoxOpenet/' >../damaged.tar
+signalbox restore ../damaged.tar ../restored-too
+signalbox pause
+signalbox restore ../project.tar.gz ../restored-too
+rm .signalbox/prompts/critic.md
+sed '/^roles/,$d' .signalbox/signalbox.yaml >settings
+mv settings .signalbox/signalbox.yaml
+signalbox run plan.md --no-wait
+signalbox resume
+signalbox cancel
+signalbox run plan.md --no-wait
+signalbox retry
+signalbox run plan.md --no-wait
+{ echo '# Another plan'; task A1 a a a none; } >other.md
+signalbox run other.md --no-wait
+
+mkdir ../refused
+cd ../refused
+task T1 a a a none >plan.md
+signalbox run plan.md --no-wait
+git init -q -b main .
+signalbox run plan.md --no-wait
+git add . && git commit -q -m start
+mkdir ../bin # a PATH without agent programs
+ln -s "$(command -v git)" ../bin/git
+PATH=$PWD/../bin "$(command -v signalbox)" run plan.md --no-wait
+task T1 a a a T1 >plan.md
+signalbox run plan.md --no-wait
+task T1 b b b none >plan.md
+signalbox run plan.md --no-wait
+echo b >notes
+git add . && git commit -q -m b
+git checkout -q --detach
+signalbox run plan.md --no-wait
+git switch -q -c other HEAD~1
+echo c >notes
+git add . && git commit -q -m c
+git rebase -q main
+signalbox run plan.md --no-wait
 
 git init -q -b main ../counter
 cd ../counter
@@ -80,4 +127,4 @@ agents:
   scripted: {command: [signalbox, rehearse, agent, $PWD/agents.script], format: plain}
 END
 signalbox rehearse check agents.script
-signalbox run plan.md
+signalbox run plan.md --no-wait
