@@ -33,7 +33,7 @@ func TestDocumentsNameWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n### Its words\n")
+	_, section, _ := strings.Cut(string(text), "\n### Oracle words and prompts\n")
 	section, _, _ = strings.Cut(section, "\n### ")
 	names := append(prompt.Segments(), prompt.Advices()...)
 	for _, class := range prompt.Classes() {

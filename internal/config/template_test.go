@@ -162,7 +162,10 @@ func document(t *testing.T) string {
 // TestReferenceIsComplete checks that each setting has a row in the reference, with the right default.
 func TestReferenceIsComplete(t *testing.T) {
 	rows := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(document(t), -1) {
+	text, roles, _ := strings.Cut(document(t), "\n`NAME` is one of these roles:\n")
+	roles, rest, _ := strings.Cut(roles, "\n```yaml\n")
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
+	for _, row := range row.FindAllStringSubmatch(text+rest, -1) {
 		if _, twice := rows[row[1]]; twice {
 			t.Errorf("%s has two rows", row[1])
 		}
@@ -174,18 +177,20 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s has no row", name)
 		}
 	}
-	for name, standard := range rows {
-		if role, ok := strings.CutPrefix(name, "role "); ok {
-			r := defaultRole(signalbox.Role(role))
-			if want := fmt.Sprintf("%d, %s", r.Slots, short(r.Timeout)); standard != want {
-				t.Errorf("%s: %s, want %s", name, standard, want)
-			}
-		} else if !slices.Contains(names, name) {
+	for name := range rows {
+		if !slices.Contains(names, name) {
 			t.Errorf("there is no setting %s", name)
 		}
 	}
+	described := row.FindAllStringSubmatch(roles, -1)
+	for _, role := range described {
+		r := defaultRole(signalbox.Role(role[1]))
+		if want := fmt.Sprintf("%d, %s", r.Slots, short(r.Timeout)); role[2] != want {
+			t.Errorf("the role %s: %s, want %s", role[1], role[2], want)
+		}
+	}
 	for _, role := range AgentRoles() {
-		if rows["role "+string(role)] == "" {
+		if !slices.ContainsFunc(described, func(row []string) bool { return row[1] == string(role) }) {
 			t.Errorf("the role %s has no row", role)
 		}
 	}
