@@ -54,7 +54,7 @@ func get[T any](c *tree.Call, key string) T {
 
 // spend adds to the cost of the question.
 func spend(c *tree.Call, u model.Usage, took time.Duration) error {
-	return firstError(
+	return cmp.Or(
 		c.Set(keyTokens, get[int64](c, keyTokens)+max(0, u.Input)+max(0, u.Output)),
 		c.Set(keyCost, get[float64](c, keyCost)+max(0, u.CostUSD)),
 		c.Set(keyMillis, get[int64](c, keyMillis)+took.Milliseconds()))
@@ -147,6 +147,3 @@ func truncate(s string, limit int) string {
 	}
 	return text.Truncate(s, limit) + "…"
 }
-
-// firstError returns the first error that is not nil.
-func firstError(errs ...error) error { return cmp.Or(errs...) }

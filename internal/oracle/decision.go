@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"strings"
 
 	"signalbox/internal/oracle/decide"
@@ -48,7 +49,7 @@ func (o *Oracle) workaround(capability string) (string, bool) {
 // about it unless it is routine.
 func (o *Oracle) decide(c *tree.Call) tree.Status {
 	d := decide.Decide(o.situation(c))
-	err := firstError(
+	err := cmp.Or(
 		c.Set(keyDecision, map[string]any{"decision": string(d.Do), "reason": string(d.Reason), "level": string(d.Level), "detail": d.Detail}),
 		c.Set(keyAsked, nil))
 	switch {
@@ -56,7 +57,7 @@ func (o *Oracle) decide(c *tree.Call) tree.Status {
 	case d.Do.AsksForAnswer():
 		err = c.Set(keyAsked, string(d.Reason))
 	case d.Do == decide.OtherStrategy:
-		err = firstError(c.Set(keyStrategies, get[int64](c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
+		err = cmp.Or(c.Set(keyStrategies, get[int64](c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
 	case d.Do == decide.Hint:
 		err = c.Set(keyHints, get[int64](c, keyHints)+1)
 	}
@@ -141,7 +142,7 @@ func (o *Oracle) advise(c *tree.Call) tree.Status {
 		return tree.Success
 	}
 	workaround, _ := o.workaround(d["detail"])
-	advice, err := o.Prompt.Advice(name, prompt.Occasion{Reason: d["reason"], Detail: d["detail"], Workaround: workaround})
+	advice, err := o.Prompt.Advice(name, prompt.AdviceData{Reason: d["reason"], Detail: d["detail"], Workaround: workaround})
 	if err == nil {
 		err = c.Set(keyAdvice, advice)
 	}

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,33 +49,33 @@ func (v *conversation) delegateLeaf() tree.Leaf {
 
 func (v *conversation) prepareDelegation(c *tree.Call) (any, error) {
 	last, _ := c.Get("last_signal")
-	h, _ := turnsignal.ParseSignal(last)
+	signal, _ := turnsignal.ParseSignal(last)
 	field := func(name string) string {
-		s, _ := h.Fields[name].(string)
+		s, _ := signal.Fields[name].(string)
 		return strings.TrimSpace(s)
 	}
-	e := delegation{Turn: int(get[int64](c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
+	d := delegation{Turn: int(get[int64](c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
 	limit := remaining(c)
-	e.Tokens, e.CostUSD, e.Millis = limit.Tokens, limit.CostUSD, limit.Time.Milliseconds()
-	if _, there := v.SubAgents[e.Agent]; !there {
-		return nil, errors.New("there is no sub-agent '" + e.Agent + "'")
+	d.Tokens, d.CostUSD, d.Millis = limit.Tokens, limit.CostUSD, limit.Time.Milliseconds()
+	if _, known := v.SubAgents[d.Agent]; !known {
+		return nil, errors.New("there is no sub-agent '" + d.Agent + "'")
 	}
-	return toValue(e), nil
+	return toValue(d), nil
 }
 
 func (v *conversation) runSubAgent(ctx context.Context, r tree.Request) tree.Result {
 	if ctx.Err() != nil {
 		return tree.Result{Status: tree.Failure, Err: ctx.Err().Error()}
 	}
-	var e delegation
-	fromValue(r.Payload, &e)
+	var d delegation
+	fromValue(r.Payload, &d)
 	start := time.Now()
-	answer, err := v.askSubAgent(ctx, r.Key, e)
+	answer, err := v.askSubAgent(ctx, r.Key, d)
 	if err != nil {
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
 	result := delegationResult{Text: truncate(answer.Text, maxBoardText), Tokens: answer.Done.Tokens, CostUSD: answer.Done.CostUSD, Millis: time.Since(start).Milliseconds()}
-	if v.delegatedBefore(v.questionKey(r.Key, e.about())) { // spentBefore has counted the cost
+	if v.delegatedBefore(v.questionKey(r.Key, d.about())) { // spentBefore has counted the cost
 		result.Tokens, result.CostUSD = 0, 0
 	}
 	if answer.Error != nil {
@@ -84,7 +85,7 @@ func (v *conversation) runSubAgent(ctx context.Context, r tree.Request) tree.Res
 }
 
 // about identifies the delegation within its place in the tree.
-func (e delegation) about() string { return e.Agent + "\n" + e.Scope + "\n" + e.Reason }
+func (d delegation) about() string { return d.Agent + "\n" + d.Scope + "\n" + d.Reason }
 
 // delegatedBefore reports whether a delegation ended before this run of the tree began.
 func (v *conversation) delegatedBefore(key string) bool {
@@ -101,8 +102,8 @@ func (v *conversation) delegatedBefore(key string) bool {
 }
 
 // askSubAgent asks the sub-agent, or resumes its answer.
-func (v *conversation) askSubAgent(ctx context.Context, key string, e delegation) (*Answer, error) {
-	key = v.questionKey(key, e.about())
+func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation) (*Answer, error) {
+	key = v.questionKey(key, d.about())
 	sum := sha256.Sum256([]byte(key))
 	id := v.session.ID + "-" + hex.EncodeToString(sum[:4])
 	folder := filepath.Join(v.session.Dir, "sub")
@@ -118,19 +119,19 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e delegation
 		return nil, err
 	}
 	defer s.Close()
-	call := &model.Call{ID: "delegate-" + hex.EncodeToString(sum[:4]), Name: "delegate:" + e.Agent,
-		Arguments: tree.FormatValue(map[string]any{"scope": e.Scope, "reason": e.Reason})}
-	begun := session.Entry{Kind: session.Call, Key: key, Question: v.number, Turn: e.Turn, Call: call}
-	if added, err := v.session.Once(begun, false); err != nil {
+	call := &model.Call{ID: "delegate-" + hex.EncodeToString(sum[:4]), Name: "delegate:" + d.Agent,
+		Arguments: tree.FormatValue(map[string]any{"scope": d.Scope, "reason": d.Reason})}
+	started := session.Entry{Kind: session.Call, Key: key, Question: v.number, Turn: d.Turn, Call: call}
+	if added, err := v.session.Once(started, false); err != nil {
 		return nil, v.abort(err)
 	} else if added {
-		v.out.send(toolCallChunk(&begun))
+		v.out.send(toolCallChunk(&started))
 	}
 	discard := func(chunk.Chunk) error { return nil }
-	limit := decide.Resources{Tokens: e.Tokens, CostUSD: e.CostUSD, Time: time.Duration(e.Millis) * time.Millisecond}
-	answer, err := v.SubAgents[e.Agent].resume(ctx, s, limit, discard)
+	limit := decide.Resources{Tokens: d.Tokens, CostUSD: d.CostUSD, Time: time.Duration(d.Millis) * time.Millisecond}
+	answer, err := v.SubAgents[d.Agent].resume(ctx, s, limit, discard)
 	if errors.Is(err, ErrNoQuestion) {
-		answer, err = v.SubAgents[e.Agent].ask(ctx, s, e.Scope+"\n\nWhy: "+e.Reason, limit, discard)
+		answer, err = v.SubAgents[d.Agent].ask(ctx, s, d.Scope+"\n\nWhy: "+d.Reason, limit, discard)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -138,7 +139,7 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, e delegation
 	if err != nil {
 		return nil, err
 	}
-	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: e.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text,
+	result := session.Entry{Kind: session.Result, Key: key, Question: v.number, Turn: d.Turn, Call: call, OK: answer.Error == nil, Text: answer.Text,
 		Done: &answer.Done}
 	added, err := v.session.Once(result, true)
 	if err == nil && added {
@@ -154,9 +155,9 @@ func (v *conversation) finishDelegation(c *tree.Call, result tree.Result) tree.S
 	if result.Status != tree.Success {
 		f.Text = "It failed: " + result.Err
 	}
-	advice, err := v.Prompt.Advice(prompt.Delegated, prompt.Occasion{Detail: lastDecision(c)["detail"], Text: f.Text})
+	advice, err := v.Prompt.Advice(prompt.Delegated, prompt.AdviceData{Detail: lastDecision(c)["detail"], Text: f.Text})
 	if err == nil {
-		err = firstError(c.Set(keyAdvice, advice),
+		err = cmp.Or(c.Set(keyAdvice, advice),
 			spend(c, model.Usage{Input: f.Tokens, CostUSD: f.CostUSD}, time.Duration(f.Millis)*time.Millisecond))
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 			r.Millis = max(r.Millis, lastTurnTime.Milliseconds())
 		}
 	}
-	return toValue(r), firstError(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
+	return toValue(r), cmp.Or(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
 
 // lastTurnTime is the least time for the turn that must answer, even if the time limit is exceeded.
@@ -268,7 +269,7 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 		}
 		return c.Fail("%s", result.Err)
 	}
-	err := firstError(
+	err := cmp.Or(
 		// A signal parsed during the model call was that of the reply before.
 		c.Set(turnsignal.Parsed, false),
 		c.Set("llm_response", r.Text), c.Set("accumulated_content", r.Text),

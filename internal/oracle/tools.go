@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -129,7 +130,7 @@ func (v *conversation) prepareRound(c *tree.Call) (any, error) {
 		history, verdict = history.Next(call.Name, []byte(call.Arguments))
 		r.Verdicts = append(r.Verdicts, verdict)
 	}
-	return toValue(r), firstError(setRepeats(c, history), c.Set(keyCalls, nil))
+	return toValue(r), cmp.Or(setRepeats(c, history), c.Set(keyCalls, nil))
 }
 
 // makeCalls makes the calls of a reply concurrently and returns when all have ended.
@@ -320,7 +321,7 @@ func outcomeOf(e session.Entry) callOutcome {
 
 // advice returns a piece of advice that needs no data.
 func (v *conversation) advice(name string) string {
-	text, _ := v.Prompt.Advice(name, prompt.Occasion{}) // prompt.New has tried it
+	text, _ := v.Prompt.Advice(name, prompt.AdviceData{}) // prompt.New has tried it
 	return text
 }
 
@@ -362,7 +363,7 @@ func finishRound(c *tree.Call, result tree.Result) tree.Status {
 		}
 		list = append(list, entry)
 	}
-	err := firstError(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, get[int64](c, keySources)+int64(r.Sources)),
+	err := cmp.Or(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, get[int64](c, keySources)+int64(r.Sources)),
 		spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
 	if err != nil {
 		return c.Fail("%v", err)

@@ -55,99 +55,99 @@ func New(answer, notes io.Writer, opts *Options) *Console {
 }
 
 // Show shows a chunk. The error is that of the writer of the answer; it is permanent.
-func (t *Console) Show(c chunk.Chunk) error {
-	if r, ok := c.(chunk.Reasoning); ok {
-		t.reasoning(r.Text)
-		return t.err
+func (c *Console) Show(shown chunk.Chunk) error {
+	if r, ok := shown.(chunk.Reasoning); ok {
+		c.reasoning(r.Text)
+		return c.err
 	}
-	t.endReasoning()
-	switch c := c.(type) {
+	c.endReasoning()
+	switch shown := shown.(type) {
 	case chunk.Content:
-		t.content(c)
+		c.content(shown)
 	case chunk.ToolCall:
-		t.note("→", c.Name+" "+compact(string(c.Arguments), 120))
+		c.note("→", shown.Name+" "+compact(string(shown.Arguments), 120))
 	case chunk.ToolResult:
 		mark := "✓"
-		if !c.OK {
+		if !shown.OK {
 			mark = "✗"
 		}
-		t.note(mark, c.Name+": "+firstLine(c.Text))
+		c.note(mark, shown.Name+": "+firstLine(shown.Text))
 	case chunk.Signal:
-		t.note("•", fmt.Sprintf("%s (%.2f)%s", c.Name, c.Confidence, reason(c)))
+		c.note("•", fmt.Sprintf("%s (%.2f)%s", shown.Name, shown.Confidence, reason(shown)))
 	case chunk.System:
 		mark := "·"
-		if c.Level != "" {
+		if shown.Level != "" {
 			mark = "!"
 		}
-		t.note(mark, c.Text)
+		c.note(mark, shown.Text)
 	case chunk.Sources:
-		t.sources(c.Sources)
+		c.sources(shown.Sources)
 	case chunk.Error:
-		t.endLine()
-		if t.opts.Errors {
-			t.note("✗", c.Text)
+		c.endLine()
+		if c.opts.Errors {
+			c.note("✗", shown.Text)
 		}
 	case chunk.Done:
-		t.endLine()
-		t.note("■", summary(c))
+		c.endLine()
+		c.note("■", summary(shown))
 	}
-	return t.err
+	return c.err
 }
 
 // content writes text of the answer, with an empty line between turns.
-func (t *Console) content(c chunk.Content) {
-	if c.Turn != t.turn && t.hasContent {
-		t.endLine()
-		if !t.blankLine {
-			t.write("\n")
+func (c *Console) content(piece chunk.Content) {
+	if piece.Turn != c.turn && c.hasContent {
+		c.endLine()
+		if !c.blankLine {
+			c.write("\n")
 		}
 	}
-	t.turn, t.hasContent = c.Turn, true
-	t.write(text.PrintableLines(c.Text))
-	t.openLine = !strings.HasSuffix(c.Text, "\n")
-	t.blankLine = strings.HasSuffix(c.Text, "\n\n")
+	c.turn, c.hasContent = piece.Turn, true
+	c.write(text.PrintableLines(piece.Text))
+	c.openLine = !strings.HasSuffix(piece.Text, "\n")
+	c.blankLine = strings.HasSuffix(piece.Text, "\n\n")
 }
 
-func (t *Console) write(text string) {
-	if t.err == nil && text != "" {
-		_, t.err = io.WriteString(t.answer, text)
+func (c *Console) write(text string) {
+	if c.err == nil && text != "" {
+		_, c.err = io.WriteString(c.answer, text)
 	}
 }
 
 // endLine ends the answer's current line.
-func (t *Console) endLine() {
-	if t.openLine {
-		t.write("\n")
-		t.openLine, t.blankLine = false, false
+func (c *Console) endLine() {
+	if c.openLine {
+		c.write("\n")
+		c.openLine, c.blankLine = false, false
 	}
 }
 
-func (t *Console) reasoning(piece string) {
-	if !t.opts.Reasoning {
+func (c *Console) reasoning(piece string) {
+	if !c.opts.Reasoning {
 		return
 	}
-	if t.opts.SameTerminal {
-		t.endLine()
+	if c.opts.SameTerminal {
+		c.endLine()
 	}
-	t.openReasoning = true
-	fmt.Fprint(t.notes, t.styled(dim, text.PrintableLines(piece)))
+	c.openReasoning = true
+	fmt.Fprint(c.notes, c.styled(dim, text.PrintableLines(piece)))
 }
 
-func (t *Console) endReasoning() {
-	if t.openReasoning {
-		fmt.Fprintln(t.notes)
-		t.openReasoning = false
+func (c *Console) endReasoning() {
+	if c.openReasoning {
+		fmt.Fprintln(c.notes)
+		c.openReasoning = false
 	}
 }
 
 // note writes a line to the notes. The mark determines its colour.
-func (t *Console) note(mark, note string) {
-	if t.opts.SameTerminal {
-		t.endLine()
+func (c *Console) note(mark, note string) {
+	if c.opts.SameTerminal {
+		c.endLine()
 	}
 	line := "  " + mark + " " + text.Printable(note)
-	if t.opts.Width > 0 {
-		line = ansi.Truncate(line, t.opts.Width, "…")
+	if c.opts.Width > 0 {
+		line = ansi.Truncate(line, c.opts.Width, "…")
 	}
 	style := dim
 	switch mark {
@@ -156,7 +156,7 @@ func (t *Console) note(mark, note string) {
 	case "!":
 		style = yellow
 	}
-	fmt.Fprintln(t.notes, t.styled(style, line))
+	fmt.Fprintln(c.notes, c.styled(style, line))
 }
 
 // ANSI styles of notes.
@@ -166,8 +166,8 @@ const (
 	yellow = "\x1b[33m"
 )
 
-func (t *Console) styled(style, text string) string {
-	if !t.opts.Color {
+func (c *Console) styled(style, text string) string {
+	if !c.opts.Color {
 		return text
 	}
 	return style + text + "\x1b[0m"
@@ -194,7 +194,7 @@ const (
 )
 
 // sources lists each source once, with its lines.
-func (t *Console) sources(all []chunk.Source) {
+func (c *Console) sources(all []chunk.Source) {
 	var order []string
 	lines := map[string][]string{}
 	for _, s := range all {
@@ -212,7 +212,7 @@ func (t *Console) sources(all []chunk.Source) {
 	}
 	for i, where := range order {
 		if i == maxSources {
-			t.note("‣", fmt.Sprintf("and %d more", len(order)-i))
+			c.note("‣", fmt.Sprintf("and %d more", len(order)-i))
 			return
 		}
 		at := lines[where]
@@ -222,7 +222,7 @@ func (t *Console) sources(all []chunk.Source) {
 		if len(at) > 0 {
 			where += ":" + strings.Join(at, ",")
 		}
-		t.note("‣", where)
+		c.note("‣", where)
 	}
 }
 

@@ -148,7 +148,7 @@ func (chat) decode(b *replyBuilder, _ string, data []byte) (last bool, err error
 		return false, errEvent
 	}
 	if !blank(chunk.Error) || chunk.Object == "error" {
-		return false, &eventError{parseComplaint(data)}
+		return false, &eventError{parseServerError(data)}
 	}
 	if chunk.Model != "" {
 		b.model = chunk.Model

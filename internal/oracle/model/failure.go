@@ -62,7 +62,7 @@ func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 	case errors.As(err, &response):
 		return c.explainResponse(response)
 	case errors.As(err, &event):
-		f := c.byStatus(event.complaint.equivalentStatus(), event.complaint)
+		f := c.byStatus(event.reported.equivalentStatus(), event.reported)
 		f.status = 0
 		return f
 	case errors.Is(err, errTooBig):
@@ -94,10 +94,10 @@ func withoutURL(err error) error {
 
 // explainResponse classifies a response that is not a stream.
 func (c *Client) explainResponse(r *responseError) *failure {
-	said := parseComplaint(r.body)
+	reported := parseServerError(r.body)
 	switch {
-	case r.status < 300 && said.isError:
-		return c.byStatus(said.equivalentStatus(), said) // gateways pass on errors this way
+	case r.status < 300 && reported.isError:
+		return c.byStatus(reported.equivalentStatus(), reported) // gateways pass on errors this way
 	case r.status < 300:
 		return &failure{kind: ErrorNotFound, status: r.status,
 			err: fmt.Errorf("the response is %s instead of a stream: %s", cmp.Or(r.mediaType, "something else"), c.redact(string(r.body)))}
@@ -105,7 +105,7 @@ func (c *Client) explainResponse(r *responseError) *failure {
 		return &failure{kind: ErrorNotFound, status: r.status, hint: "set the base URL to the new address",
 			err: fmt.Errorf("the server redirects to %s", c.redact(r.header.Get("Location")))}
 	}
-	f := c.byStatus(r.status, said)
+	f := c.byStatus(r.status, reported)
 	if r.header.Get("X-Should-Retry") == "false" {
 		f.retry = false
 	}
@@ -114,18 +114,18 @@ func (c *Client) explainResponse(r *responseError) *failure {
 }
 
 // byStatus classifies an error of the server by its HTTP status, real or equivalent.
-func (c *Client) byStatus(status int, said complaint) *failure {
+func (c *Client) byStatus(status int, reported serverError) *failure {
 	f := &failure{status: status}
 	text := strings.ToLower(http.StatusText(status))
 	if status == statusOverloaded {
 		text = "overloaded"
 	}
 	f.err = errors.New(strings.TrimSpace(fmt.Sprintf("%d %s", status, text)))
-	if message := c.redact(said.message); message != "" {
+	if message := c.redact(reported.message); message != "" {
 		f.err = fmt.Errorf("%w: %s", f.err, message)
 	}
 	switch {
-	case status == http.StatusPaymentRequired || said.code == "insufficient_quota":
+	case status == http.StatusPaymentRequired || reported.code == "insufficient_quota":
 		f.kind, f.hint = ErrorBusy, "the account has no credit left: add some, or use another key"
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		f.kind = ErrorKey
@@ -135,7 +135,7 @@ func (c *Client) byStatus(status int, said complaint) *failure {
 		f.kind, f.retry = ErrorBusy, true
 	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict:
 		f.kind, f.retry = ErrorServer, true
-	case status == http.StatusRequestEntityTooLarge || said.tooLong():
+	case status == http.StatusRequestEntityTooLarge || reported.tooLong():
 		f.kind = ErrorTooLong
 	default:
 		f.kind = ErrorRequest
@@ -146,14 +146,14 @@ func (c *Client) byStatus(status int, said complaint) *failure {
 // statusOverloaded is a status of Anthropic's that net/http has no name for.
 const statusOverloaded = 529
 
-// complaint is an error message of a server.
-type complaint struct {
+// serverError is an error that a server reported in a body.
+type serverError struct {
 	message, kind, code string
 	isError             bool // the body has an error field
 }
 
-// parseComplaint parses the forms that servers use: an object or a string under error, its fields at the top, detail, or plain text.
-func parseComplaint(body []byte) complaint {
+// parseServerError parses the forms that servers use: an object or a string under error, its fields at the top, detail, or plain text.
+func parseServerError(body []byte) serverError {
 	type fields struct {
 		Message string          `json:"message"`
 		Type    string          `json:"type"`
@@ -165,7 +165,7 @@ func parseComplaint(body []byte) complaint {
 		Detail json.RawMessage `json:"detail"`
 	}
 	if json.Unmarshal(body, &top) != nil {
-		return complaint{message: string(body)}
+		return serverError{message: string(body)}
 	}
 	found := top.fields
 	if !blank(top.Error) {
@@ -177,7 +177,7 @@ func parseComplaint(body []byte) complaint {
 	if found.Message == "" && !blank(top.Detail) {
 		found.Message = unquote(top.Detail)
 	}
-	return complaint{message: cmp.Or(found.Message, string(body)), kind: found.Type, code: unquote(found.Code), isError: !blank(top.Error)}
+	return serverError{message: cmp.Or(found.Message, string(body)), kind: found.Type, code: unquote(found.Code), isError: !blank(top.Error)}
 }
 
 func blank(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
@@ -191,7 +191,7 @@ func unquote(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (s complaint) tooLong() bool {
+func (s serverError) tooLong() bool {
 	if s.code == "context_length_exceeded" {
 		return true
 	}
@@ -206,7 +206,7 @@ func (s complaint) tooLong() bool {
 
 // equivalentStatus returns the HTTP status that an error inside a stream would have had. Unknown errors count as the server's fault and
 // are retried.
-func (s complaint) equivalentStatus() int {
+func (s serverError) equivalentStatus() int {
 	if status, err := strconv.Atoi(s.code); err == nil && status >= 400 && status < 600 {
 		return status
 	}
@@ -236,9 +236,9 @@ func (s complaint) equivalentStatus() int {
 }
 
 // eventError is an error event in a stream.
-type eventError struct{ complaint complaint }
+type eventError struct{ reported serverError }
 
-func (e *eventError) Error() string { return e.complaint.message }
+func (e *eventError) Error() string { return e.reported.message }
 
 // retryAfter returns the pause that the server requests, zero if it requests none.
 func retryAfter(h http.Header, now time.Time) time.Duration {

@@ -176,7 +176,7 @@ func (messages) decode(b *replyBuilder, name string, data []byte) (last bool, er
 	}
 	switch e.Type {
 	case "error":
-		return false, &eventError{parseComplaint(data)}
+		return false, &eventError{parseServerError(data)}
 	case "message_start":
 		b.model = e.Message.Model
 		if u := e.Message.Usage; u != nil {

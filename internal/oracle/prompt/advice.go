@@ -32,8 +32,8 @@ func Advices() []string {
 		RepeatedCall, RefusedCall}
 }
 
-// Occasion is the data of a piece of advice.
-type Occasion struct {
+// AdviceData has the values for the template of a piece of advice.
+type AdviceData struct {
 	// Reason and Detail are those of the decision.
 	Reason, Detail string
 	// Workaround is the configured workaround for a missing capability.
@@ -58,7 +58,7 @@ func (s *Set) addAdvice(given map[string]string) error {
 			return fmt.Errorf("prompt: advice %s: %w", name, err)
 		}
 		s.advice[name] = t
-		if out, err := s.Advice(name, Occasion{}); err != nil {
+		if out, err := s.Advice(name, AdviceData{}); err != nil {
 			return err
 		} else if out == "" {
 			return fmt.Errorf("prompt: advice %s is empty: write a message to the model", name)
@@ -68,14 +68,14 @@ func (s *Set) addAdvice(given map[string]string) error {
 }
 
 // Advice returns a piece of advice. The error is about a replaced template, or a name that is not in Advices.
-func (s *Set) Advice(name string, o Occasion) (string, error) {
+func (s *Set) Advice(name string, data AdviceData) (string, error) {
 	t := s.advice[name]
 	if t == nil {
 		return "", fmt.Errorf("prompt: there is no advice %q: use one of %s", name, strings.Join(Advices(), ", "))
 	}
-	o.Detail, o.Workaround = oneLine(o.Detail), oneLine(o.Workaround)
+	data.Detail, data.Workaround = oneLine(data.Detail), oneLine(data.Workaround)
 	var out strings.Builder
-	if err := t.Execute(&out, o); err != nil {
+	if err := t.Execute(&out, data); err != nil {
 		return "", fmt.Errorf("prompt: advice %s: %w", name, err)
 	}
 	return strings.TrimSpace(out.String()), nil
