@@ -317,7 +317,7 @@ func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n   
 // TestEveryRow checks that there is a conversation for each row of the table, for each action, and for each reason.
 func TestEveryRow(t *testing.T) {
 	there := map[string]bool{}
-	done := map[decide.Do]bool{}
+	done := map[decide.Action]bool{}
 	why := map[decide.Reason]bool{}
 	for _, path := range conversationFiles(t) {
 		there[strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
@@ -327,7 +327,7 @@ func TestEveryRow(t *testing.T) {
 		}
 		for line := range strings.Lines(file(archive, "decisions")) {
 			what, reason, _ := strings.Cut(strings.TrimSpace(line), " ")
-			done[decide.Do(what)], why[decide.Reason(reason)] = true, true
+			done[decide.Action(what)], why[decide.Reason(reason)] = true, true
 		}
 	}
 	listed := map[string]bool{}
@@ -347,7 +347,7 @@ func TestEveryRow(t *testing.T) {
 	if len(rows) != 12 {
 		t.Errorf("%d rows, want the 11 of the table and its rest", len(rows))
 	}
-	for _, do := range []decide.Do{decide.Continue, decide.AskFinal, decide.OtherStrategy, decide.Acknowledge, decide.ForceAnswer, decide.Hint,
+	for _, do := range []decide.Action{decide.Continue, decide.AskFinal, decide.OtherStrategy, decide.Acknowledge, decide.ForceAnswer, decide.Hint,
 		decide.Delegate, decide.Final, decide.Stop} {
 		if !done[do] {
 			t.Errorf("no conversation comes to %s", do)

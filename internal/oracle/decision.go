@@ -50,19 +50,19 @@ func (o *Oracle) workaround(capability string) (string, bool) {
 func (o *Oracle) decide(c *tree.Call) tree.Status {
 	d := decide.Decide(o.situation(c))
 	err := cmp.Or(
-		c.Set(keyDecision, map[string]any{"decision": string(d.Do), "reason": string(d.Reason), "level": string(d.Level), "detail": d.Detail}),
+		c.Set(keyDecision, map[string]any{"decision": string(d.Action), "reason": string(d.Reason), "level": string(d.Level), "detail": d.Detail}),
 		c.Set(keyAsked, nil))
 	switch {
 	case err != nil:
-	case d.Do.AsksForAnswer():
+	case d.Action.AsksForAnswer():
 		err = c.Set(keyAsked, string(d.Reason))
-	case d.Do == decide.OtherStrategy:
+	case d.Action == decide.OtherStrategy:
 		err = cmp.Or(c.Set(keyStrategies, get[int64](c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
-	case d.Do == decide.Hint:
+	case d.Action == decide.Hint:
 		err = c.Set(keyHints, get[int64](c, keyHints)+1)
 	}
-	noSubAgent := d.Do == decide.Continue && d.Reason == decide.ReasonDelegation
-	if err == nil && (d.Level != decide.Quiet || noSubAgent || d.Do != decide.Continue && !d.Do.Ends()) {
+	noSubAgent := d.Action == decide.Continue && d.Reason == decide.ReasonDelegation
+	if err == nil && (d.Level != decide.Quiet || noSubAgent || d.Action != decide.Continue && !d.Action.Ends()) {
 		err = c.Emit(topicSystem, map[string]any{"name": string(d.Reason), "level": string(d.Level), "text": describe(d)})
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func describe(d decide.Decision) string {
 	if d.Detail != "" {
 		why += " (" + truncate(strings.Join(strings.Fields(d.Detail), " "), 300) + ")"
 	}
-	switch d.Do {
+	switch d.Action {
 	case decide.AskFinal, decide.ForceAnswer:
 		return why + ": it is asked for its answer"
 	case decide.Acknowledge:
@@ -117,7 +117,7 @@ func describe(d decide.Decision) string {
 func (o *Oracle) advise(c *tree.Call) tree.Status {
 	d := lastDecision(c)
 	name := ""
-	switch decide.Do(d["decision"]) {
+	switch decide.Action(d["decision"]) {
 	case decide.AskFinal:
 		name = prompt.AskFinal
 	case decide.Acknowledge:
@@ -177,7 +177,7 @@ func reasonIs(c *tree.Call) tree.Status {
 }
 
 func decisionEnds(c *tree.Call) tree.Status {
-	return statusOf(decide.Do(lastDecision(c)["decision"]).Ends())
+	return statusOf(decide.Action(lastDecision(c)["decision"]).Ends())
 }
 
 func hasToolCalls(c *tree.Call) tree.Status {

@@ -65,31 +65,31 @@ type Situation struct {
 	Workaround bool
 	// SubAgent reports whether the sub-agent of a delegation_recommended signal is configured.
 	SubAgent bool
-	// Asked is the reason of the decision that made the last turn the one that must answer (see Do.AsksForAnswer), "" if there
+	// Asked is the reason of the decision that made the last turn the one that must answer (see Action.AsksForAnswer), "" if there
 	// was none.
 	Asked Reason
 }
 
-// Do is what to do next.
-type Do string
+// Action is what to do next.
+type Action string
 
 const (
-	Continue      Do = "go_on"          // another turn, after the pending tool calls
-	AskFinal      Do = "ask_final"      // one last turn without tools, to answer from what is known
-	OtherStrategy Do = "other_strategy" // another turn, with the advice to try another way
-	Acknowledge   Do = "acknowledge"    // one last turn without tools, for an answer that states its limits
-	ForceAnswer   Do = "force_answer"   // one last turn without tools, with the demand to answer now
-	Hint          Do = "hint"           // another turn, with a hint how to signal
-	Delegate      Do = "delegate"       // run the sub-agent, then another turn
-	Final         Do = "final"          // end: the text is the answer
-	Stop          Do = "stop"           // end, with or without an answer
+	Continue      Action = "go_on"          // another turn, after the pending tool calls
+	AskFinal      Action = "ask_final"      // one last turn without tools, to answer from what is known
+	OtherStrategy Action = "other_strategy" // another turn, with the advice to try another way
+	Acknowledge   Action = "acknowledge"    // one last turn without tools, for an answer that states its limits
+	ForceAnswer   Action = "force_answer"   // one last turn without tools, with the demand to answer now
+	Hint          Action = "hint"           // another turn, with a hint how to signal
+	Delegate      Action = "delegate"       // run the sub-agent, then another turn
+	Final         Action = "final"          // end: the text is the answer
+	Stop          Action = "stop"           // end, with or without an answer
 )
 
 // Ends reports whether there is no further turn.
-func (d Do) Ends() bool { return d == Final || d == Stop }
+func (a Action) Ends() bool { return a == Final || a == Stop }
 
 // AsksForAnswer reports whether the next turn is the last. Situation.Asked of that turn is the decision's reason.
-func (d Do) AsksForAnswer() bool { return d == AskFinal || d == Acknowledge || d == ForceAnswer }
+func (a Action) AsksForAnswer() bool { return a == AskFinal || a == Acknowledge || a == ForceAnswer }
 
 // Reason is the reason of a decision. Users and programs see it, so its values never change.
 type Reason string
@@ -125,7 +125,7 @@ const (
 
 // Decision is the result of Decide.
 type Decision struct {
-	Do     Do
+	Action Action
 	Reason Reason
 	Level  Level
 	// Detail is what the reason is about: the budget (tokens, cost, time), the missing capability, the sub-agent. It may be text

@@ -33,62 +33,62 @@ func TestEveryRow(t *testing.T) {
 		in   situation
 		want decide.Decision
 	}{
-		{"cancelled", situation{Cancelled: true, Text: true}, decide.Decision{Do: "stop", Reason: "cancelled", Level: "error"}},
+		{"cancelled", situation{Cancelled: true, Text: true}, decide.Decision{Action: "stop", Reason: "cancelled", Level: "error"}},
 
-		{"tokens", situation{Spent: limits{Tokens: 100}, Limit: limits{Tokens: 100}}, decide.Decision{Do: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "tokens"}},
-		{"tokens left", situation{Spent: limits{Tokens: 99}, Limit: limits{Tokens: 100}, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"cost", situation{Spent: limits{CostUSD: 0.25}, Limit: limits{CostUSD: 0.25}}, decide.Decision{Do: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "cost"}},
-		{"cost left", situation{Spent: limits{CostUSD: 0.24}, Limit: limits{CostUSD: 0.25}, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"time", situation{Spent: limits{Time: time.Minute}, Limit: limits{Time: time.Minute}}, decide.Decision{Do: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "time"}},
-		{"time left", situation{Spent: limits{Time: time.Minute - 1}, Limit: limits{Time: time.Minute}, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"no limits", situation{Spent: limits{1 << 40, 1e9, time.Hour}, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"budget, asked", situation{Asked: "budget_spent", Spent: limits{Tokens: 120}, Limit: limits{Tokens: 100}, Text: true}, decide.Decision{Do: "stop", Reason: "budget_spent", Level: "warning", Detail: "tokens"}},
+		{"tokens", situation{Spent: limits{Tokens: 100}, Limit: limits{Tokens: 100}}, decide.Decision{Action: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "tokens"}},
+		{"tokens left", situation{Spent: limits{Tokens: 99}, Limit: limits{Tokens: 100}, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"cost", situation{Spent: limits{CostUSD: 0.25}, Limit: limits{CostUSD: 0.25}}, decide.Decision{Action: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "cost"}},
+		{"cost left", situation{Spent: limits{CostUSD: 0.24}, Limit: limits{CostUSD: 0.25}, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"time", situation{Spent: limits{Time: time.Minute}, Limit: limits{Time: time.Minute}}, decide.Decision{Action: "ask_final", Reason: "budget_spent", Level: "warning", Detail: "time"}},
+		{"time left", situation{Spent: limits{Time: time.Minute - 1}, Limit: limits{Time: time.Minute}, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"no limits", situation{Spent: limits{1 << 40, 1e9, time.Hour}, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"budget, asked", situation{Asked: "budget_spent", Spent: limits{Tokens: 120}, Limit: limits{Tokens: 100}, Text: true}, decide.Decision{Action: "stop", Reason: "budget_spent", Level: "warning", Detail: "tokens"}},
 
-		{"turn 29", situation{Turn: 29, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"turn 30", situation{Turn: 30, Text: true}, decide.Decision{Do: "ask_final", Reason: "max_turns_exceeded", Level: "warning"}},
-		{"turn 4 of 5", situation{Turn: 4, TurnLimit: 5, Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"turn 5 of 5", situation{Turn: 5, TurnLimit: 5, Text: true}, decide.Decision{Do: "ask_final", Reason: "max_turns_exceeded", Level: "warning"}},
-		{"turn 31, asked", situation{Turn: 31, Asked: "max_turns_exceeded", PendingToolCalls: 1}, decide.Decision{Do: "stop", Reason: "max_turns_exceeded", Level: "warning"}},
-		{"turns, asked, then the budget", situation{Turn: 31, Asked: "max_turns_exceeded", Spent: limits{Tokens: 1}, Limit: limits{Tokens: 1}}, decide.Decision{Do: "stop", Reason: "max_turns_exceeded", Level: "warning"}},
+		{"turn 29", situation{Turn: 29, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"turn 30", situation{Turn: 30, Text: true}, decide.Decision{Action: "ask_final", Reason: "max_turns_exceeded", Level: "warning"}},
+		{"turn 4 of 5", situation{Turn: 4, TurnLimit: 5, Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"turn 5 of 5", situation{Turn: 5, TurnLimit: 5, Text: true}, decide.Decision{Action: "ask_final", Reason: "max_turns_exceeded", Level: "warning"}},
+		{"turn 31, asked", situation{Turn: 31, Asked: "max_turns_exceeded", PendingToolCalls: 1}, decide.Decision{Action: "stop", Reason: "max_turns_exceeded", Level: "warning"}},
+		{"turns, asked, then the budget", situation{Turn: 31, Asked: "max_turns_exceeded", Spent: limits{Tokens: 1}, Limit: limits{Tokens: 1}}, decide.Decision{Action: "stop", Reason: "max_turns_exceeded", Level: "warning"}},
 
-		{"context_sufficient", situation{Signal: signal("context_sufficient", 0), Text: true}, decide.Decision{Do: "final", Reason: "context_sufficient"}},
-		{"context_sufficient without text", situation{Signal: signal("context_sufficient", 1)}, decide.Decision{Do: "ask_final", Reason: "context_sufficient"}},
-		{"the word after it", situation{Asked: "context_sufficient", Text: true}, decide.Decision{Do: "final", Reason: "context_sufficient"}},
-		{"still no word", situation{Asked: "context_sufficient"}, decide.Decision{Do: "stop", Reason: "no_answer", Level: "warning", Detail: "context_sufficient"}},
-		{"partial_answer", situation{Signal: signal("partial_answer", 0.1, "missing", "the tests"), Text: true}, decide.Decision{Do: "final", Reason: "partial_answer", Detail: "the tests"}},
+		{"context_sufficient", situation{Signal: signal("context_sufficient", 0), Text: true}, decide.Decision{Action: "final", Reason: "context_sufficient"}},
+		{"context_sufficient without text", situation{Signal: signal("context_sufficient", 1)}, decide.Decision{Action: "ask_final", Reason: "context_sufficient"}},
+		{"the word after it", situation{Asked: "context_sufficient", Text: true}, decide.Decision{Action: "final", Reason: "context_sufficient"}},
+		{"still no word", situation{Asked: "context_sufficient"}, decide.Decision{Action: "stop", Reason: "no_answer", Level: "warning", Detail: "context_sufficient"}},
+		{"partial_answer", situation{Signal: signal("partial_answer", 0.1, "missing", "the tests"), Text: true}, decide.Decision{Action: "final", Reason: "partial_answer", Detail: "the tests"}},
 
-		{"stuck", situation{Signal: signal("stuck", 0.1, "blocker", "no index"), Text: true}, decide.Decision{Do: "other_strategy", Reason: "stuck", Detail: "no index"}},
-		{"stuck again", situation{Signal: signal("stuck", 0.1), StrategiesTried: 1, Text: true}, decide.Decision{Do: "acknowledge", Reason: "stuck", Level: "warning"}},
-		{"acknowledged", situation{Asked: "stuck", Signal: signal("stuck", 0.9), StrategiesTried: 1, Text: true}, decide.Decision{Do: "final", Reason: "stuck", Level: "warning"}},
-		{"same reason twice", situation{Signal: signal("need_turn", 0.9, "reason", "r"), SameReason: 2}, decide.Decision{Do: "go_on", Reason: "need_turn"}},
-		{"same reason 3 times", situation{Signal: signal("need_turn", 0.9, "reason", "r"), SameReason: 3}, decide.Decision{Do: "other_strategy", Reason: "same_reason", Detail: "r"}},
-		{"same reason 4 times", situation{Signal: signal("need_turn", 0.9), SameReason: 4, StrategiesTried: 1}, decide.Decision{Do: "acknowledge", Reason: "same_reason", Level: "warning"}},
-		{"same reason some turns ago", situation{SameReason: 3, PendingToolCalls: 1}, decide.Decision{Do: "go_on", Reason: "tool_calls"}},
+		{"stuck", situation{Signal: signal("stuck", 0.1, "blocker", "no index"), Text: true}, decide.Decision{Action: "other_strategy", Reason: "stuck", Detail: "no index"}},
+		{"stuck again", situation{Signal: signal("stuck", 0.1), StrategiesTried: 1, Text: true}, decide.Decision{Action: "acknowledge", Reason: "stuck", Level: "warning"}},
+		{"acknowledged", situation{Asked: "stuck", Signal: signal("stuck", 0.9), StrategiesTried: 1, Text: true}, decide.Decision{Action: "final", Reason: "stuck", Level: "warning"}},
+		{"same reason twice", situation{Signal: signal("need_turn", 0.9, "reason", "r"), SameReason: 2}, decide.Decision{Action: "go_on", Reason: "need_turn"}},
+		{"same reason 3 times", situation{Signal: signal("need_turn", 0.9, "reason", "r"), SameReason: 3}, decide.Decision{Action: "other_strategy", Reason: "same_reason", Detail: "r"}},
+		{"same reason 4 times", situation{Signal: signal("need_turn", 0.9), SameReason: 4, StrategiesTried: 1}, decide.Decision{Action: "acknowledge", Reason: "same_reason", Level: "warning"}},
+		{"same reason some turns ago", situation{SameReason: 3, PendingToolCalls: 1}, decide.Decision{Action: "go_on", Reason: "tool_calls"}},
 
-		{"need_capability", situation{Signal: capability, Text: true}, decide.Decision{Do: "final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
-		{"need_capability without text", situation{Signal: capability, PendingToolCalls: 1}, decide.Decision{Do: "ask_final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
-		{"need_capability, its workaround", situation{Signal: workaround, Text: true}, decide.Decision{Do: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
-		{"need_capability, our workaround", situation{Signal: capability, Workaround: true, Text: true}, decide.Decision{Do: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
+		{"need_capability", situation{Signal: capability, Text: true}, decide.Decision{Action: "final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
+		{"need_capability without text", situation{Signal: capability, PendingToolCalls: 1}, decide.Decision{Action: "ask_final", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
+		{"need_capability, its workaround", situation{Signal: workaround, Text: true}, decide.Decision{Action: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
+		{"need_capability, our workaround", situation{Signal: capability, Workaround: true, Text: true}, decide.Decision{Action: "go_on", Reason: "need_capability", Level: "warning", Detail: "a shell"}},
 
-		{"delegation", situation{Signal: delegation, SubAgent: true, Text: true}, decide.Decision{Do: "delegate", Reason: "delegation_recommended", Detail: "researcher"}},
-		{"delegation without sub-agent", situation{Signal: delegation, Text: true}, decide.Decision{Do: "go_on", Reason: "delegation_recommended", Detail: "researcher"}},
+		{"delegation", situation{Signal: delegation, SubAgent: true, Text: true}, decide.Decision{Action: "delegate", Reason: "delegation_recommended", Detail: "researcher"}},
+		{"delegation without sub-agent", situation{Signal: delegation, Text: true}, decide.Decision{Action: "go_on", Reason: "delegation_recommended", Detail: "researcher"}},
 
-		{"need_turn 0.5", situation{Signal: signal("need_turn", 0.5), SameReason: 1, Text: true}, decide.Decision{Do: "go_on", Reason: "need_turn"}},
-		{"need_turn 0.49", situation{Signal: signal("need_turn", 0.49), Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"need_turn 0.49 without text", situation{Signal: signal("need_turn", 0.49)}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
-		{"tool calls", situation{PendingToolCalls: 1, Text: true}, decide.Decision{Do: "go_on", Reason: "tool_calls"}},
+		{"need_turn 0.5", situation{Signal: signal("need_turn", 0.5), SameReason: 1, Text: true}, decide.Decision{Action: "go_on", Reason: "need_turn"}},
+		{"need_turn 0.49", situation{Signal: signal("need_turn", 0.49), Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"need_turn 0.49 without text", situation{Signal: signal("need_turn", 0.49)}, decide.Decision{Action: "go_on", Reason: "nothing_said"}},
+		{"tool calls", situation{PendingToolCalls: 1, Text: true}, decide.Decision{Action: "go_on", Reason: "tool_calls"}},
 
-		{"2 turns without a signal", situation{TurnsWithoutSignal: 2}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
-		{"3 turns without a signal", situation{TurnsWithoutSignal: 3}, decide.Decision{Do: "hint", Reason: "turns_without_signal"}},
-		{"4 turns, hinted", situation{TurnsWithoutSignal: 4, HintsGiven: 1}, decide.Decision{Do: "force_answer", Reason: "turns_without_signal", Level: "warning"}},
-		{"3 turns, and text", situation{TurnsWithoutSignal: 3, Text: true}, decide.Decision{Do: "final", Reason: "turns_without_signal"}},
-		{"confidence 0.3", situation{Signal: signal("need_turn", 0.3), Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"confidence 0.29", situation{Signal: signal("need_turn", 0.29), Text: true}, decide.Decision{Do: "hint", Reason: "low_confidence"}},
-		{"confidence 0.29, hinted", situation{Signal: signal("need_turn", 0.29), HintsGiven: 1, Text: true}, decide.Decision{Do: "force_answer", Reason: "low_confidence", Level: "warning"}},
-		{"forced", situation{Asked: "low_confidence", Signal: signal("need_turn", 0.9), Text: true}, decide.Decision{Do: "final", Reason: "low_confidence", Level: "warning"}},
+		{"2 turns without a signal", situation{TurnsWithoutSignal: 2}, decide.Decision{Action: "go_on", Reason: "nothing_said"}},
+		{"3 turns without a signal", situation{TurnsWithoutSignal: 3}, decide.Decision{Action: "hint", Reason: "turns_without_signal"}},
+		{"4 turns, hinted", situation{TurnsWithoutSignal: 4, HintsGiven: 1}, decide.Decision{Action: "force_answer", Reason: "turns_without_signal", Level: "warning"}},
+		{"3 turns, and text", situation{TurnsWithoutSignal: 3, Text: true}, decide.Decision{Action: "final", Reason: "turns_without_signal"}},
+		{"confidence 0.3", situation{Signal: signal("need_turn", 0.3), Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"confidence 0.29", situation{Signal: signal("need_turn", 0.29), Text: true}, decide.Decision{Action: "hint", Reason: "low_confidence"}},
+		{"confidence 0.29, hinted", situation{Signal: signal("need_turn", 0.29), HintsGiven: 1, Text: true}, decide.Decision{Action: "force_answer", Reason: "low_confidence", Level: "warning"}},
+		{"forced", situation{Asked: "low_confidence", Signal: signal("need_turn", 0.9), Text: true}, decide.Decision{Action: "final", Reason: "low_confidence", Level: "warning"}},
 
-		{"text", situation{Text: true}, decide.Decision{Do: "final", Reason: "answered"}},
-		{"nothing", situation{}, decide.Decision{Do: "go_on", Reason: "nothing_said"}},
+		{"text", situation{Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
+		{"nothing", situation{}, decide.Decision{Action: "go_on", Reason: "nothing_said"}},
 	} {
 		if diff := cmp.Diff(tt.want, decide.Decide(tt.in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -198,16 +198,16 @@ func TestDecideIsTotalAndDeterministic(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		s := drawSituation(t)
 		d := decide.Decide(s)
-		if d.Do == "" || d.Reason == "" {
+		if d.Action == "" || d.Reason == "" {
 			t.Fatalf("no decision: %+v", d)
 		}
 		if again := decide.Decide(s); again != d {
 			t.Fatalf("%+v, then %+v", d, again)
 		}
-		if s.Cancelled != (d.Reason == decide.ReasonCancelled) || s.Cancelled != (d.Level == decide.Error) || s.Cancelled && d.Do != decide.Stop {
+		if s.Cancelled != (d.Reason == decide.ReasonCancelled) || s.Cancelled != (d.Level == decide.Error) || s.Cancelled && d.Action != decide.Stop {
 			t.Fatalf("cancelled is %v: %+v", s.Cancelled, d)
 		}
-		if s.Asked != "" && !d.Do.Ends() {
+		if s.Asked != "" && !d.Action.Ends() {
 			t.Fatalf("asked for the answer, and then %+v", d)
 		}
 	})
@@ -236,17 +236,17 @@ func TestEveryConversationEnds(t *testing.T) {
 				s.TurnsWithoutSignal = 0
 			}
 			d := decide.Decide(s)
-			if d.Do.Ends() {
+			if d.Action.Ends() {
 				longest = max(longest, s.Turn)
 				return
 			}
-			switch d.Do {
+			switch d.Action {
 			case decide.Hint:
 				s.HintsGiven++
 			case decide.OtherStrategy:
 				s.StrategiesTried++
 			}
-			if d.Do.AsksForAnswer() {
+			if d.Action.AsksForAnswer() {
 				s.Asked = d.Reason
 			}
 		}
@@ -258,6 +258,6 @@ func TestEveryConversationEnds(t *testing.T) {
 
 func ExampleDecide() {
 	d := decide.Decide(decide.Situation{Turn: 2, Signal: &decide.Signal{Type: "stuck", Confidence: 0.8}})
-	fmt.Println(d.Do, d.Reason)
+	fmt.Println(d.Action, d.Reason)
 	// Output: other_strategy stuck
 }

@@ -36,8 +36,8 @@ func Last(entries []Entry) QuestionState {
 	return q
 }
 
-// lost is the result of an interrupted call.
-const lost = "there is no result: the conversation was interrupted"
+// interruptedResult is the result of an interrupted call.
+const interruptedResult = "there is no result: the conversation was interrupted"
 
 // Messages returns the conversation as messages to a model. Every call has a result, even if it was never made.
 func Messages(entries []Entry) []model.Message {
@@ -52,7 +52,7 @@ func Messages(entries []Entry) []model.Message {
 		for _, call := range open {
 			r, found := results[call.ID]
 			if !found {
-				r = model.Result{CallID: call.ID, Name: call.Name, Text: lost, Failed: true}
+				r = model.Result{CallID: call.ID, Name: call.Name, Text: interruptedResult, Failed: true}
 			}
 			m.Results = append(m.Results, r)
 		}

@@ -139,7 +139,7 @@ func TestEveryCallHasAResult(t *testing.T) {
 
 // lastResult returns the last result of a call between the nth reply and the next message.
 func lastResult(entries []Entry, nth int, call model.Call) model.Result {
-	r := model.Result{CallID: call.ID, Name: call.Name, Text: lost, Failed: true}
+	r := model.Result{CallID: call.ID, Name: call.Name, Text: interruptedResult, Failed: true}
 	n := 0
 	for _, e := range entries {
 		switch {
