@@ -260,7 +260,7 @@ func (d *Data) build(on tax.Date) (*tax.Book, *Problem) {
 
 // LotsQuery is a question for lots. Empty fields select everything.
 type LotsQuery struct {
-	AsOf    string // a date; as in portfolio.yaml, or today
+	AsOf    string // a date; the default is as_of in portfolio.yaml, or today
 	Account string
 	Ticker  string
 }

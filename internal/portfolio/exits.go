@@ -277,7 +277,7 @@ func exitProblem(r exitrule.Result) answer.Problem {
 	case exitrule.NoPrice:
 		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " + pricesFolder}
 	}
-	return answer.Problem{ErrorKind: NotComputable, ErrorHint: "check quantities and prices"}
+	return answer.Problem{ErrorKind: NotComputable, ErrorHint: amountsHint}
 }
 
 func amount(d Decimal) answer.Amount { return answer.Amount{Decimal: d} }

@@ -65,17 +65,17 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	if problem != nil {
 		return none, problem
 	}
-	prices, stale, problem := data.values(book, accounts)
+	prices, stale, problem := data.pricesOf(book, accounts)
 	if problem != nil {
 		return result, problem
 	}
 	found, err := tax.Harvest(book, prices, opts)
 	if err != nil {
-		return result, asProblem(err, NotComputable, "check quantities and prices")
+		return result, asProblem(err, NotComputable, amountsHint)
 	}
 	cover, err := tax.Cover(book, prices, accounts)
 	if err != nil {
-		return result, asProblem(err, NotComputable, "check quantities and prices")
+		return result, asProblem(err, NotComputable, amountsHint)
 	}
 	addCandidates(&result, found, cover, !q.SkipWashCheck)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
@@ -134,9 +134,9 @@ func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 	return chosen, nil
 }
 
-// values returns the price of every ticker in question. A missing price is a problem, because totals without it would be
+// pricesOf returns the price of every ticker in question. A missing price is a problem, because totals without it would be
 // wrong.
-func (d *Data) values(book *tax.Book, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
+func (d *Data) pricesOf(book *tax.Book, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
 	prices := make(map[string]Decimal)
 	var stale []answer.StalePrice
 	splits := d.splits(book.AsOf)
@@ -215,7 +215,7 @@ func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.A
 			continue
 		}
 		if sum, err = sum.Add(book.WashSales[i].PermanentLoss); err != nil {
-			return answer.Amount{}, asProblem(err, NotComputable, "check quantities and prices")
+			return answer.Amount{}, asProblem(err, NotComputable, amountsHint)
 		}
 	}
 	return amount(sum.Trim(0)), nil
@@ -224,7 +224,7 @@ func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.A
 // net returns the net gain or loss of the year if the candidates are sold. Amounts under realized in portfolio.yaml are
 // added to those of the transactions. Married taxpayers who file separately do not include the accounts of the spouse.
 func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) (*answer.NetPosition, *Problem) {
-	counted := d.filing(accounts)
+	counted := d.filedAccounts(accounts)
 	var n sums
 	var short, long, shortLoss, longLoss Decimal
 	year := book.AsOf.Year()
@@ -267,20 +267,20 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) 
 	return position, nil
 }
 
-// filing returns the accounts of the tax return: all accounts, or for separate returns those of the owner of the accounts
+// filedAccounts returns the accounts of the tax return: all accounts, or for separate returns those of the owner of the accounts
 // in question.
-func (d *Data) filing(accounts []string) map[string]bool {
+func (d *Data) filedAccounts(accounts []string) map[string]bool {
 	owner := tax.Self
 	if len(accounts) > 0 {
 		if a, ok := d.account(accounts[0]); ok {
 			owner = a.Owner
 		}
 	}
-	filing := make(map[string]bool)
+	filed := make(map[string]bool)
 	for _, a := range d.Rules.Accounts {
-		filing[a.ID] = d.Config.FilingStatus != answer.FilingSeparate || a.Owner == owner
+		filed[a.ID] = d.Config.FilingStatus != answer.FilingSeparate || a.Owner == owner
 	}
-	return filing
+	return filed
 }
 
 // sums adds decimals and keeps the first error.
@@ -338,7 +338,7 @@ func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, cover
 		sold[found.Candidates[i].Ticker] = true
 	}
 	result.DoNotBuyBefore = restrictions(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
-	result.AlreadyClosed = restrictions(found.DoNotBuyNow, func(string) bool { return true })
+	result.DoNotBuyNow = restrictions(found.DoNotBuyNow, func(string) bool { return true })
 }
 
 // candidate converts a candidate for an answer. If wash sales were not checked, it has no clean date.
@@ -417,11 +417,11 @@ func warnings(candidates []tax.Candidate) ([]answer.WashSaleWarning, *Problem) {
 		w := &list[n]
 		shares, err := w.DisallowedShares.Add(c.CombinedShares)
 		if err != nil {
-			return nil, asProblem(err, NotComputable, "check quantities and prices")
+			return nil, asProblem(err, NotComputable, amountsHint)
 		}
 		loss, err := w.DisallowedLoss.Add(c.CombinedLoss)
 		if err != nil {
-			return nil, asProblem(err, NotComputable, "check quantities and prices")
+			return nil, asProblem(err, NotComputable, amountsHint)
 		}
 		w.DisallowedShares, w.DisallowedLoss = amount(shares.Trim(0)), amount(loss.Trim(0))
 		w.CleanDate = max(w.CleanDate, c.CleanFrom.String())

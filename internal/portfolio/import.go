@@ -140,13 +140,13 @@ func (r *ImportReport) skippedShares() *Problem {
 }
 
 // inOtherAccount returns a problem if most of the rows exist in another account: the wrong account was named.
-func inOtherAccount(there []*importer.Import, rows []importer.Row) *Problem {
+func inOtherAccount(existing []*importer.Import, rows []importer.Row) *Problem {
 	const few = 3 // fewer may be equal by chance
 	key := func(r *importer.Row) string {
 		return strings.Join([]string{r.Date, string(r.Action), r.Ticker, r.Quantity.Trim(0).String(), r.Price.Trim(0).String()}, "\x1f")
 	}
 	accounts := make(map[string]string)
-	for _, imp := range there {
+	for _, imp := range existing {
 		for i := range imp.Rows {
 			accounts[key(&imp.Rows[i])] = imp.Rows[i].Account
 		}
@@ -166,13 +166,13 @@ func inOtherAccount(there []*importer.Import, rows []importer.Row) *Problem {
 
 // newTwins returns the new rows of a file that look like existing rows. Existing rows that are also in the file are not
 // considered, because the file shows that there are several.
-func newTwins(there []*importer.Import, imported *importer.Import, rows []importer.Row) []Twin {
+func newTwins(existing []*importer.Import, imported *importer.Import, rows []importer.Row) []Twin {
 	own := make(map[string]bool, len(imported.Rows))
 	for i := range imported.Rows {
 		own[imported.Rows[i].ID] = true
 	}
 	var others []*importer.Import
-	for _, imp := range there {
+	for _, imp := range existing {
 		others = append(others, &importer.Import{Format: imp.Format,
 			Rows: slices.DeleteFunc(slices.Clone(imp.Rows), func(r importer.Row) bool { return own[r.ID] })})
 	}

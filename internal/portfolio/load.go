@@ -27,6 +27,7 @@ const (
 const (
 	initHint      = "name the folder with portfolio.yaml, or create an example with: signalbox portfolio init DIR"
 	malformedHint = "correct the file: signalbox portfolio import --dry-run --rows FILE shows how a file is read"
+	amountsHint   = "check quantities and prices"
 )
 
 // identity selects whether the IDs of rows are computed. With a single file they are not needed to find duplicates.
@@ -221,18 +222,18 @@ func (d *Data) loadTransactions(dir string) *Problem {
 func (d *Data) addFile(f file, opts *importer.Options) *Problem {
 	const shortest = 26 // bytes of a row
 	d.transactions = make([]tax.Transaction, 0, min(bytes.Count(f.data, []byte("\n")), len(f.data)/shortest, 1<<20))
-	t := rowAdder{Data: d, source: Source{Name: f.name, Accounts: make(map[string]bool)}}
+	adder := rowAdder{Data: d, source: Source{Name: f.name, Accounts: make(map[string]bool)}}
 	var problem *Problem
 	imported, err := importer.ReadBatches(f.name, f.data, opts, func(rows []importer.Row) {
 		if problem == nil {
-			problem = t.add(rows)
+			problem = adder.add(rows)
 		}
 	})
 	if err != nil {
 		return fileProblem(err)
 	}
 	if problem == nil {
-		t.finish(imported)
+		adder.finish(imported)
 	}
 	return problem
 }
@@ -240,11 +241,11 @@ func (d *Data) addFile(f file, opts *importer.Options) *Problem {
 // addRows adds the rows of a file, except those whose ID is known already.
 func (d *Data) addRows(name string, imported *importer.Import) *Problem {
 	d.transactions = slices.Grow(d.transactions, len(imported.Rows))
-	t := rowAdder{Data: d, source: Source{Name: name, Accounts: make(map[string]bool)}}
-	if problem := t.add(imported.Rows); problem != nil {
+	adder := rowAdder{Data: d, source: Source{Name: name, Accounts: make(map[string]bool)}}
+	if problem := adder.add(imported.Rows); problem != nil {
 		return problem
 	}
-	t.finish(imported)
+	adder.finish(imported)
 	return nil
 }
 
@@ -254,40 +255,40 @@ type rowAdder struct {
 	source Source
 }
 
-func (t *rowAdder) finish(imported *importer.Import) {
-	t.source.Format, t.source.Skipped, t.source.Notes = imported.Format, imported.Skipped, imported.Notes
-	t.Sources = append(t.Sources, t.source)
+func (a *rowAdder) finish(imported *importer.Import) {
+	a.source.Format, a.source.Skipped, a.source.Notes = imported.Format, imported.Skipped, imported.Notes
+	a.Sources = append(a.Sources, a.source)
 }
 
-func (t *rowAdder) add(rows []importer.Row) *Problem {
+func (a *rowAdder) add(rows []importer.Row) *Problem {
 	last := ""
 	for i := range rows {
 		row := &rows[i]
-		if t.ids != nil {
-			if t.ids[row.ID] {
-				t.Duplicates++
+		if a.ids != nil {
+			if a.ids[row.ID] {
+				a.Duplicates++
 				continue
 			}
-			t.ids[row.ID] = true
+			a.ids[row.ID] = true
 		}
-		t.transactions = append(t.transactions, tax.Transaction{})
-		if problem := t.transaction(row, &t.transactions[len(t.transactions)-1]); problem != nil {
+		a.transactions = append(a.transactions, tax.Transaction{})
+		if problem := a.transaction(row, &a.transactions[len(a.transactions)-1]); problem != nil {
 			return problem
 		}
-		t.source.Rows++
+		a.source.Rows++
 		if account := cmp.Or(row.Account, row.ToAccount); account != last {
-			t.source.Accounts[account], last = true, account
+			a.source.Accounts[account], last = true, account
 		}
 	}
 	return nil
 }
 
 // transaction sets t to the transaction of a row, in dollars.
-func (d *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
+func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, id := range []string{row.Account, row.ToAccount} {
-		if _, known := d.account(id); id != "" && !known {
+		if _, known := a.account(id); id != "" && !known {
 			return problemf(UnknownAccount,
-				fmt.Sprintf("add it to the accounts in portfolio.yaml, or to the names of one of them (%s)", strings.Join(d.accountIDs(), ", ")),
+				fmt.Sprintf("add it to the accounts in portfolio.yaml, or to the names of one of them (%s)", strings.Join(a.accountIDs(), ", ")),
 				"%s:%d: account %q is not in portfolio.yaml", row.Source.File, row.Source.Line, id)
 		}
 	}
@@ -303,7 +304,7 @@ func (d *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	if row.Currency == "" || row.Currency == dollars {
 		return nil
 	}
-	rate, problem := d.rate(row.Currency, t.Date)
+	rate, problem := a.rate(row.Currency, t.Date)
 	if problem != nil {
 		problem.Text = fmt.Sprintf("%s:%d: %s", row.Source.File, row.Source.Line, problem.Text)
 		return problem

@@ -147,7 +147,7 @@ func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 		return nil
 	}
 	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s,%s,CLOSE", pricesFolder, on, ticker),
-		"the last price of %s is of %s, before its split on %s", ticker, p.date, split)
+		"the last price of %s is from %s, before its split on %s", ticker, p.date, split)
 }
 
 // splits returns the day of the last split of each ticker, up to a day.

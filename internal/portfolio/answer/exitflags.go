@@ -32,7 +32,7 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 			percent = percentOf(s.SellQuantity, s.Shares)
 		}
 		flags = append(flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
-			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity, whole(percent))})
+			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity, formatWhole(percent))})
 	}
 	if s.StopAboveMarket {
 		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,

@@ -28,8 +28,8 @@ type HarvestResult struct {
 	ValueCoveragePct *brief.Number     `json:"value_coverage_pct"`
 	WashSaleWarnings []WashSaleWarning `json:"wash_sale_warnings"`
 	DoNotBuyBefore   []DoNotBuy        `json:"do_not_buy_before"`
-	// AlreadyClosed lists what must not be bought now because of losses realized in the last 30 days.
-	AlreadyClosed []DoNotBuy `json:"do_not_buy_now"`
+	// DoNotBuyNow lists what must not be bought now because of losses realized in the last 30 days.
+	DoNotBuyNow []DoNotBuy `json:"do_not_buy_now"`
 	// Net is the net of the year if the candidates are sold; nil means that nothing else was realized.
 	Net               *NetPosition       `json:"net_position"`
 	RealizedWashSales []RealizedWashSale `json:"realized_wash_sales"`
@@ -163,7 +163,7 @@ type TwinRows struct {
 func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
 	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates), list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
-	r.AlreadyClosed = list(r.AlreadyClosed)
+	r.DoNotBuyNow = list(r.DoNotBuyNow)
 	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
 	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices), list(r.NotUnderstood), list(r.PossibleDuplicates)
 	r.Disclaimer = Disclaimer

@@ -103,14 +103,14 @@ func candidateFlags(s HarvestSnapshot) []brief.Flag {
 		add("significant_harvest", brief.Info, "%s", significantHarvest(s))
 	}
 	if percent := percentOf(s.ShortTermLoss, loss); percent >= mostlyShortTerm {
-		add("mostly_short_term", brief.Info, "%s%% of losses are short-term (higher tax offset value)", whole(percent))
+		add("mostly_short_term", brief.Info, "%s%% of losses are short-term (higher tax offset value)", formatWhole(percent))
 	}
 	if n := s.WashSaleTickerCount; n > 0 {
 		const named = 3
 		add("wash_sale_risk", brief.Warning, "Wash sale risk on %d ticker%s: %s%s",
 			n, text.Plural(n), strings.Join(first(s.WashSaleTickers, named), ", "), moreThan(n, named))
 	}
-	switch coverage := whole(s.DataCoveragePct); {
+	switch coverage := formatWhole(s.DataCoveragePct); {
 	case s.DataCoveragePct < lowCoverage:
 		add("low_coverage", brief.Warning, "Only %s%% of positions have FIFO lot data — losses may be understated", coverage)
 	case s.DataCoveragePct < moderateCoverage:

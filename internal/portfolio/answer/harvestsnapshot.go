@@ -125,7 +125,7 @@ func harvestVerdict(r HarvestResult) string {
 	// Rounded to cents like the flags; otherwise they could differ by a dollar.
 	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
 		dollars(r.TotalHarvestableLoss.cents()), r.CandidateCount,
-		whole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), whole(float64(r.DataCoveragePct)))
+		formatWhole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), formatWhole(float64(r.DataCoveragePct)))
 	if n := len(r.WashSaleWarnings); n > 0 {
 		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, text.Plural(n))
 	}

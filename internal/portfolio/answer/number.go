@@ -16,8 +16,8 @@ func Round(f float64, places int) float64 {
 	return rounded
 }
 
-// whole formats f without decimal places, as Python's ".0f" does. A value that is not finite is "0".
-func whole(f float64) string { return strconv.FormatFloat(brief.Finite(f, 0), 'f', 0, 64) }
+// formatWhole formats f without decimal places, as Python's ".0f" does. A value that is not finite is "0".
+func formatWhole(f float64) string { return strconv.FormatFloat(brief.Finite(f, 0), 'f', 0, 64) }
 
 // percent returns part as a percentage of total. It is 0 if total is 0 or either is not finite.
 func percent(part, total float64) float64 {

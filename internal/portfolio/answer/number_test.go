@@ -11,12 +11,12 @@ func TestWholeAsPythonFormatsIt(t *testing.T) {
 		0: "0", 0.5: "0", 1.5: "2", 2.5: "2", -0.4: "-0", 53.5: "54", 54.5: "54", 49.96: "50", 12345: "12345", 999.5: "1000",
 		1e21: "1000000000000000000000", math.Inf(1): "0", math.Inf(-1): "0",
 	} {
-		if got := whole(in); got != want {
-			t.Errorf("whole(%v) = %q, want %q", in, got, want)
+		if got := formatWhole(in); got != want {
+			t.Errorf("formatWhole(%v) = %q, want %q", in, got, want)
 		}
 	}
-	if got := whole(math.NaN()); got != "0" {
-		t.Errorf("whole(NaN) = %q", got)
+	if got := formatWhole(math.NaN()); got != "0" {
+		t.Errorf("formatWhole(NaN) = %q", got)
 	}
 }
 

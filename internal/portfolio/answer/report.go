@@ -117,10 +117,10 @@ func (m *markdown) washSales(r HarvestResult) {
 			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
 		}
 	}
-	if len(r.AlreadyClosed) > 0 {
+	if len(r.DoNotBuyNow) > 0 {
 		m.paragraph("## After past losses, do not buy before")
 		m.table("Ticker", "And identical", "Date")
-		for _, d := range r.AlreadyClosed {
+		for _, d := range r.DoNotBuyNow {
 			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
 		}
 	}
@@ -199,8 +199,8 @@ func (m *markdown) flags(flags []brief.Flag) {
 	m.paragraph(strings.Join(lines, "\n"))
 }
 
-// rightward marks the title of a right-aligned column.
-const rightward = ">"
+// rightAligned marks the title of a right-aligned column.
+const rightAligned = ">"
 
 // table starts a table.
 func (m *markdown) table(titles ...string) {
@@ -223,7 +223,7 @@ func (m *markdown) endTable() {
 	rows, right, widths := m.rows, make([]bool, len(m.rows[0])), make([]int, len(m.rows[0]))
 	m.rows = nil
 	for i, title := range rows[0] {
-		rows[0][i], right[i] = strings.CutPrefix(title, rightward)
+		rows[0][i], right[i] = strings.CutPrefix(title, rightAligned)
 		widths[i] = 3 // the minimum for the ruler
 	}
 	for _, row := range rows {

@@ -33,7 +33,7 @@ func SummaryHarvest(r HarvestResult) HarvestSummary {
 	for i := range r.WashSaleWarnings {
 		r.WashSaleWarnings[i].Purchases = nil
 	}
-	r.DoNotBuyBefore, r.AlreadyClosed = first(r.DoNotBuyBefore, summaryLots), first(r.AlreadyClosed, summaryLots)
+	r.DoNotBuyBefore, r.DoNotBuyNow = first(r.DoNotBuyBefore, summaryLots), first(r.DoNotBuyNow, summaryLots)
 	r.RealizedWashSales, r.IncompleteHistory = first(r.RealizedWashSales, summaryLots), first(r.IncompleteHistory, summaryLots)
 	r.StalePrices, r.NotUnderstood = first(r.StalePrices, summaryLots), first(r.NotUnderstood, summaryLots)
 	r.PossibleDuplicates = first(r.PossibleDuplicates, summaryLots)

@@ -116,9 +116,9 @@ func (s *series) closeOf(m month) (row, error) {
 	r := s.rows[after-1]
 	switch {
 	case r.day < m.first():
-		return row{}, fmt.Errorf("no price of %s in %s, the last one before it is of %s: add its prices", s.ticker, m, r.day)
+		return row{}, fmt.Errorf("no price of %s in %s, the last one before it is from %s: add its prices", s.ticker, m, r.day)
 	case m.last()-r.day > slackDays:
-		return row{}, fmt.Errorf("no price of %s in the last %d days of %s, the last one before it is of %s: add its prices", s.ticker, slackDays, m, r.day)
+		return row{}, fmt.Errorf("no price of %s in the last %d days of %s, the last one before it is from %s: add its prices", s.ticker, slackDays, m, r.day)
 	}
 	return r, nil
 }
@@ -127,7 +127,7 @@ func (s *series) closeOf(m month) (row, error) {
 func (s *series) returns(last month, n int) ([]float64, error) {
 	base := last - month(n)
 	if from := s.rows[0].day; base < from.month() {
-		return nil, fmt.Errorf("not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is of %s: add older prices or configure fewer months",
+		return nil, fmt.Errorf("not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is from %s: add older prices or configure fewer months",
 			n, last, s.ticker, base, from)
 	}
 	before, err := s.closeOf(base)

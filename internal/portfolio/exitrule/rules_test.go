@@ -127,7 +127,7 @@ func TestRuleErrors(t *testing.T) {
 		want string
 	}{
 		{"unknown rule", Rule{Name: "full_moon"}, nil, `unknown rule "full_moon": use momentum_exit or regime_check`},
-		{"no history", Rule{Name: MomentumExit, Lookback: 4}, nil, "not enough history: 5 monthly returns up to 2024-05 need prices of SLV from 2023-12 on, and the first price is of 2024-01-31"},
+		{"no history", Rule{Name: MomentumExit, Lookback: 4}, nil, "not enough history: 5 monthly returns up to 2024-05 need prices of SLV from 2023-12 on, and the first price is from 2024-01-31"},
 		{"negative lookback", Rule{Name: MomentumExit, Lookback: -1}, nil, "lookback -1 is out of range"},
 		{"endless lookback", Rule{Name: MomentumExit, Lookback: math.MaxInt}, nil, "is out of range: give a number of months from 1 to 1200"},
 		{"negative period", Rule{Name: RegimeCheck, Tickers: []string{"SLV"}, Period: -2}, nil, "period -2 is out of range"},

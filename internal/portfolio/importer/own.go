@@ -81,7 +81,7 @@ func (in *input) checkColumns(t *table, required, further []string) bool {
 		}
 	}
 	for _, c := range required {
-		if _, there := t.head[c]; !there {
+		if _, found := t.head[c]; !found {
 			in.addFault(t.at(), "column %q is missing, expected %s", c, strings.Join(required, ","))
 			ok = false
 		}

@@ -80,12 +80,12 @@ func otherExport(head map[string]int) string {
 
 // missingColumns describes a header that lacks at most two columns of a known format. It returns "" for other headers.
 func missingColumns(head map[string]int) string {
-	text, most := "", 3
+	text, most := "", 3 // with fewer common columns it is another kind of file
 	for _, name := range slices.Sorted(maps.Keys(layouts())) {
 		columns := layouts()[name]
 		lacks := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return hasColumns(head, c) })
-		if there := len(columns) - len(lacks); len(lacks) <= 2 && there > most {
-			most = there
+		if common := len(columns) - len(lacks); len(lacks) <= 2 && common > most {
+			most = common
 			text = fmt.Sprintf("the header looks like %s, but lacks %s, expected %s", name, strings.Join(lacks, " and "), strings.Join(columns, ","))
 		}
 	}
