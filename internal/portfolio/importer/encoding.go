@@ -11,9 +11,9 @@ import (
 // characters.
 const cp1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 
-// stripMark removes the byte order mark and converts UTF-16 to UTF-8. Text without a mark may still be in another
+// decodeBOM removes the byte order mark and converts UTF-16 to UTF-8. Text without a mark may still be in another
 // encoding. The note is not empty if the encoding had to be guessed.
-func stripMark(data []byte) (text []byte, note string, err error) {
+func decodeBOM(data []byte) (text []byte, note string, err error) {
 	switch order := guessUTF16(data); {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
 		return data[3:], "", nil

@@ -158,7 +158,7 @@ func (in *input) flexItems(text []byte) []flexItem {
 			continue
 		}
 		if root && start.Name.Local != "FlexQueryResponse" {
-			in.addFault(position{line, col}, "the XML starts with <%s>, expected <FlexQueryResponse>; %s", oneLine(start.Name.Local), known)
+			in.addFault(position{line, col}, "the XML starts with <%s>, expected <FlexQueryResponse>; %s", oneLine(start.Name.Local), expectedFormats)
 			return nil
 		}
 		root = false

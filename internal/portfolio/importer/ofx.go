@@ -135,17 +135,17 @@ func (o *ofxFile) transaction(t *ofx.Element) {
 	case "CLOSUREOPT":
 		o.optionClosure(t)
 	case "INVEXPENSE", "JRNLFUND", "MARGININTEREST":
-		o.leftOut(t, t, meaning{cash, whyCash})
+		o.skipTransaction(t, t, meaning{cash, whyCash})
 	case "INCOME":
-		o.leftOut(t, t, meaning{cash, whyDividend})
+		o.skipTransaction(t, t, meaning{cash, whyDividend})
 	case "JRNLSEC":
-		o.leftOut(t, t, meaning{cash, "shares moved between parts of one account"})
+		o.skipTransaction(t, t, meaning{cash, "shares moved between parts of one account"})
 	case "TRANSFER":
-		o.leftOut(t, t, meaning{shares, whyTransfer})
+		o.skipTransaction(t, t, meaning{shares, whyTransfer})
 	case "BUYDEBT":
-		o.leftOut(t, t.Child("INVBUY"), meaning{shares, whyBond})
+		o.skipTransaction(t, t.Child("INVBUY"), meaning{shares, whyBond})
 	case "SELLDEBT":
-		o.leftOut(t, t.Child("INVSELL"), meaning{shares, whyBond})
+		o.skipTransaction(t, t.Child("INVSELL"), meaning{shares, whyBond})
 	default:
 		o.addFault(elementPosition(t), "transaction %s is not known, expected a transaction of OFX 1 or 2", t.Name)
 	}
@@ -170,8 +170,8 @@ func (o *ofxFile) event(t, body *ofx.Element, k kind) event {
 	return e
 }
 
-// leftOut records a transaction that gives no row.
-func (o *ofxFile) leftOut(t, body *ofx.Element, m meaning) {
+// skipTransaction records a transaction that gives no row.
+func (o *ofxFile) skipTransaction(t, body *ofx.Element, m meaning) {
 	e := o.event(t, body, m.kind)
 	e.why = m.why
 	o.record(e)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// maxBytes bounds a file. A million rows of the own CSV are about 60 MB.
+// maxBytes bounds a file. A million rows of signalbox CSV are about 60 MB.
 const maxBytes = 256 << 20
 
 // maxPreamble is how many records of a CSV file are searched for the header.
 const maxPreamble = 25
 
-const known = "expected signalbox CSV (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
+const expectedFormats = "expected signalbox CSV (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
 	"a Schwab, Fidelity or Robinhood CSV export, an Interactive Brokers Flex query in XML, or OFX/QFX"
 
 // Read reads one file of transactions. The name is used only in messages and in [Source]. A nil opts means the zero
@@ -76,7 +76,7 @@ func decodeFile(data []byte) (text []byte, note string, err error) {
 		return nil, "", err
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, "", fmt.Errorf("is empty, %s", known)
+		return nil, "", fmt.Errorf("is empty, %s", expectedFormats)
 	}
 	return text, note, nil
 }
@@ -133,7 +133,7 @@ func (in *input) readCSV(text []byte) {
 		switch {
 		case hasColumns(t.head, "date", "account", "action", "ticker"):
 			in.imp.Format = "signalbox"
-			in.readOwn(t)
+			in.readSignalboxCSV(t)
 		case hasColumns(t.head, "date", "action", "symbol", "quantity", "price", "fees & comm", "amount"):
 			in.imp.Format = "schwab"
 			in.readSchwab(t, preamble)

@@ -15,7 +15,7 @@ func decodeText(data []byte) (text []byte, note string, err error) {
 	if what := otherFormat(data); what != "" {
 		return nil, "", errors.New(what)
 	}
-	if text, note, err = stripMark(data); err != nil {
+	if text, note, err = decodeBOM(data); err != nil {
 		return nil, "", err
 	}
 	if i := bytes.IndexByte(text, 0); i >= 0 {

@@ -10,7 +10,7 @@ import (
 // layouts returns the columns that identify each CSV format.
 func layouts() map[string][]string {
 	return map[string][]string{
-		"signalbox CSV":      ownColumns(),
+		"signalbox CSV":      basicColumns(),
 		"a Schwab export":    {"date", "action", "symbol", "description", "quantity", "price", "fees & comm", "amount"},
 		"a Fidelity export":  {"run date", "action", "symbol", "quantity", "price", "amount"},
 		"a Robinhood export": {"activity date", "instrument", "description", "trans code", "quantity", "price", "amount"},
@@ -40,7 +40,7 @@ func (in *input) reportUnrecognised(text []byte, first position) {
 			return
 		}
 	}
-	in.addFault(first, "no known header in the first %d records, %s", maxPreamble, known)
+	in.addFault(first, "no known header in the first %d records, %s", maxPreamble, expectedFormats)
 }
 
 // otherSeparator finds a header whose columns are separated by something other than commas, as spreadsheets write it in many

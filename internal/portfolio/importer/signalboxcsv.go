@@ -16,17 +16,17 @@ func allColumns() []string {
 		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
 }
 
-// numOwn is the number of columns that every file has. The others are written only if a row needs them.
-const numOwn = 9
+// numBasic is the number of columns that every file has. The others are written only if a row needs them.
+const numBasic = 9
 
-func ownColumns() []string { return allColumns()[:numOwn] }
+func basicColumns() []string { return allColumns()[:numBasic] }
 
 // batchRows is how many rows [ReadBatches] gives at a time.
 const batchRows = 4096
 
-// readOwn reads signalbox CSV. Nothing in it is guessed, because other programs write it.
-func (in *input) readOwn(t *table) {
-	if !in.checkColumns(t, ownColumns()[:6], allColumns()[6:]) {
+// readSignalboxCSV reads signalbox CSV. Nothing in it is guessed, because other programs write it.
+func (in *input) readSignalboxCSV(t *table) {
+	if !in.checkColumns(t, basicColumns()[:6], allColumns()[6:]) {
 		return
 	}
 	seen := make(map[string]int)
@@ -37,8 +37,8 @@ func (in *input) readOwn(t *table) {
 			continue
 		}
 		before := in.faultCount()
-		r := in.ownRow(t)
-		in.checkOwn(t, &r)
+		r := in.signalboxRow(t)
+		in.checkSignalboxRow(t, &r)
 		if in.faultCount() > before {
 			continue
 		}
@@ -93,7 +93,7 @@ func (in *input) checkColumns(t *table, required, further []string) bool {
 // a row that kept it would keep the record.
 func intern(s string) string { return unique.Make(s).Value() }
 
-func (in *input) ownRow(t *table) Row {
+func (in *input) signalboxRow(t *table) Row {
 	r := Row{
 		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")), Action: parseAction(t.get("action")),
 		Quantity: in.nonNegative(t, "quantity"), Price: in.nonNegative(t, "price"), Fees: in.nonNegative(t, "fees"), Currency: intern(in.currency(t)),
@@ -143,14 +143,14 @@ func (in *input) isoDate(t *table, name string, required bool) string {
 
 func (in *input) currency(t *table) string {
 	s := strings.ToUpper(t.get("currency"))
-	if s != "" && s != "USD" && (len(s) != 3 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
+	if s != "" && !isCurrency(s) {
 		in.addFault(t.at("currency"), "currency: %q is not a currency, expected three letters like USD", t.get("currency"))
 	}
 	return s
 }
 
-// checkOwn checks that a row has what its action needs, and computes totals that may be given per share.
-func (in *input) checkOwn(t *table, r *Row) {
+// checkSignalboxRow checks that a row has what its action needs, and computes totals that may be given per share.
+func (in *input) checkSignalboxRow(t *table, r *Row) {
 	need := func(missing bool, column, what string) {
 		if missing {
 			in.addFault(t.at(column), "%s: %s needs %s", column, r.Action, what)
@@ -202,33 +202,33 @@ func (in *input) checkOwn(t *table, r *Row) {
 // Format writes rows as signalbox CSV. It writes optional columns only if a row needs them, and IDs only if they do not
 // follow from the content.
 func Format(rows []Row) ([]byte, error) {
-	print := make(fingerprints)
+	contents := make(fingerprints)
 	records := make([][]string, len(rows))
-	further := allColumns()[numOwn:]
+	further := allColumns()[numBasic:]
 	used := make([]bool, len(further))
 	for i, r := range rows {
 		id := r.ID
-		if content := print.next(&rows[i]); id == content {
+		if content := contents.next(&rows[i]); id == content {
 			id = ""
 		}
 		records[i] = []string{r.Date, r.Account, string(r.Action), r.Ticker, amount(r.Quantity), price(r), amount(r.Fees),
 			r.Currency, r.LotID, r.ToAccount, r.Ratio.String(), donorBasis(r), r.DonorDate, amount(r.Value), id}
 		for j := range further {
-			used[j] = used[j] || records[i][len(ownColumns())+j] != ""
+			used[j] = used[j] || records[i][numBasic+j] != ""
 		}
 	}
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	write := func(record []string) error {
-		kept := record[:len(ownColumns()):len(ownColumns())]
+		kept := record[:numBasic:numBasic]
 		for j, u := range used {
 			if u {
-				kept = append(kept, record[len(ownColumns())+j])
+				kept = append(kept, record[numBasic+j])
 			}
 		}
 		return w.Write(kept)
 	}
-	if err := write(append(ownColumns(), further...)); err != nil {
+	if err := write(append(basicColumns(), further...)); err != nil {
 		return nil, fmt.Errorf("format rows: %w", err)
 	}
 	for _, r := range records {
