@@ -53,7 +53,7 @@ func (c *calc) portion(amount, part, whole decimal.Decimal) decimal.Decimal {
 	return c.mul(amount, c.quo(part, whole))
 }
 
-// exactPortion computes portion with a 128-bit product. It reports false if a number is too large for that, or has too
+// exactPortion computes portion with a 128-bit product, so that it is rounded only once. It reports false if a number is too large for that, or has too
 // many decimals.
 func exactPortion(amount, part, whole decimal.Decimal) (decimal.Decimal, bool) {
 	scale := max(part.Scale(), whole.Scale())

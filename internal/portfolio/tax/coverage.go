@@ -7,7 +7,7 @@ import (
 )
 
 // Coverage is how much of the taxable positions the book has lots for. A position is a ticker in an account with lots,
-// or with shares that no row brought.
+// or with shares whose purchase is missing.
 type Coverage struct {
 	Positions int
 	WithLots  int

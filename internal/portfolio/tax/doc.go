@@ -46,7 +46,7 @@
 //
 // # Limits
 //
-// Sells, transfers and splits that need shares which no row brought are listed in [Book.Incomplete]; Build never invents
+// Sells, transfers and splits of shares whose purchase is missing are listed in [Book.Incomplete]; Build never invents
 // a lot. For this reason short sales (section 1091(e)) are not supported: a sell without a buy is such a row, and the buy
 // that closes it is a lot. A written option is such a sell too. Closing it makes no lot, its premium does not count, and
 // the premium of an assigned put does not lower the basis of the shares. Writing a put does not count as a purchase, even

@@ -17,7 +17,7 @@ type delivery struct {
 // a purchase leave in the order in which they take losses, so both are counted from the first contract.
 type exercisedCalls struct {
 	deliveries []callDelivery
-	done       int             // deliveries that reserveCalled is through with
+	done       int             // deliveries that reserveCalled has handled
 	gone       decimal.Decimal // contracts that were sold or exercised
 	used       decimal.Decimal // contracts up to the last one that took a loss
 }
@@ -28,8 +28,8 @@ type callDelivery struct {
 	purchase      *purchase
 }
 
-// leave records that contracts of a purchase were sold or exercised.
-func (f *fold) leave(p *purchase, contracts decimal.Decimal) {
+// recordGone records that contracts of a purchase were sold or exercised.
+func (f *fold) recordGone(p *purchase, contracts decimal.Decimal) {
 	if p != nil && p.calls != nil {
 		p.calls.gone = f.add(p.calls.gone, contracts)
 	}

@@ -132,7 +132,7 @@ func (c *calc) value(r *row) decimal.Decimal {
 	return c.mul(r.Quantity, r.Price)
 }
 
-// gap records shares that no row brought.
+// gap records shares whose purchase is missing.
 func (f *fold) gap(r *row, a *account, quantity decimal.Decimal, why string) {
 	f.book.Incomplete = append(f.book.Incomplete, Gap{Date: r.Date, Account: a.ID, Ticker: r.Ticker, Quantity: quantity.Trim(0), Why: why, Row: r.index})
 }
@@ -239,7 +239,7 @@ func (f *fold) returnCapital(r *row) {
 	h := f.holding(r.account, r.ticker)
 	parts := h.openParts()
 	if len(parts) == 0 {
-		f.gap(r, r.account, r.Quantity, "capital returned on shares that are not there")
+		f.gap(r, r.account, r.Quantity, "capital returned on shares that were not bought")
 		return
 	}
 	quantity, amount := decimal.Zero, f.value(r)

@@ -68,7 +68,7 @@ func TestLots(t *testing.T) {
 			2023-01-10 spec buy X 3 @10 lot=a
 			2023-02-10 spec sell X 3 @12 lot=b`, `
 			2023-01-10 spec holds X 3 basis=30
-			2023-02-10 spec gap X 3: sold from a lot that is not there`},
+			2023-02-10 spec gap X 3: sold from a lot that does not exist`},
 		{"a split keeps dates and basis, and three lots of one share do not lose a fraction", "section 305(a) and 307(a)", `
 			2023-01-10 brk buy X 1 @9
 			2023-01-11 brk buy X 1 @9
@@ -86,7 +86,7 @@ func TestLots(t *testing.T) {
 			2023-01-10 two holds X 10 basis=90`},
 		{"a split of nothing", "the package comment: Build never invents a lot", `
 			2023-02-01 brk split X 5`, `
-			2023-02-01 brk gap X 5: split of shares that are not there`},
+			2023-02-01 brk gap X 5: split of shares that were not bought`},
 	})
 }
 

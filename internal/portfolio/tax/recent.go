@@ -22,8 +22,8 @@ type recentPurchase struct {
 
 // replaceable is a number of shares that purchases can replace.
 type replaceable struct {
-	shares  decimal.Decimal
-	retired decimal.Decimal // in retirement accounts, where the loss is permanent
+	shares       decimal.Decimal
+	inRetirement decimal.Decimal // in retirement accounts, where the loss is permanent
 }
 
 // maxCauses is the number of purchases that a candidate lists. A large lot can meet thousands of reinvested dividends.
@@ -63,13 +63,13 @@ func (h *harvest) addRecent(m market, lot int, perUnit decimal.Decimal) {
 	sum := recent.before[len(recent.before)-1]
 	sum.shares = h.add(sum.shares, shares)
 	if !l.Taxable {
-		sum.retired = h.add(sum.retired, shares)
+		sum.inRetirement = h.add(sum.inRetirement, shares)
 	}
 	recent.before = append(recent.before, sum)
 }
 
-// own returns the range of purchases that are of the same lot as l, and so do not replace it.
-func (r *recentPurchases) own(b *Book, l *Lot) (from, to int) {
+// sameLot returns the range of purchases that are of the same lot as l, and so do not replace it.
+func (r *recentPurchases) sameLot(b *Book, l *Lot) (from, to int) {
 	compare := func(i int) int {
 		other := &b.Lots[r.purchases[i].lot]
 		if other.LotDate != l.LotDate {
@@ -84,11 +84,11 @@ func (r *recentPurchases) own(b *Book, l *Lot) (from, to int) {
 
 // sellAlone computes the effects of selling a candidate alone.
 func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
-	own, ownEnd := recent.own(h.book, l)
+	same, sameEnd := recent.sameLot(h.book, l)
 	// sums returns what the first n purchases can replace, without those of the lot itself.
 	sums := func(n int) replaceable {
-		s, from, to := recent.before[n], recent.before[min(own, n)], recent.before[min(ownEnd, n)]
-		return replaceable{h.sub(s.shares, h.sub(to.shares, from.shares)), h.sub(s.retired, h.sub(to.retired, from.retired))}
+		s, from, to := recent.before[n], recent.before[min(same, n)], recent.before[min(sameEnd, n)]
+		return replaceable{h.sub(s.shares, h.sub(to.shares, from.shares)), h.sub(s.inRetirement, h.sub(to.inRetirement, from.inRetirement))}
 	}
 	all := len(recent.purchases)
 	n := sort.Search(all, func(n int) bool { return sums(n).shares.Cmp(c.Quantity) >= 0 })
@@ -100,14 +100,14 @@ func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
 	if excess.IsPos() {
 		s.shares = c.Quantity
 		if !h.book.Lots[recent.purchases[n-1].lot].Taxable {
-			s.retired = h.sub(s.retired, excess)
+			s.inRetirement = h.sub(s.inRetirement, excess)
 		}
 	}
 	loss := h.portion(c.Loss, s.shares, c.Quantity)
-	c.DisallowedShares, c.DisallowedLoss, c.PermanentLoss = s.shares.Trim(0), loss.Trim(0), h.portion(loss, s.retired, s.shares).Trim(0)
+	c.DisallowedShares, c.DisallowedLoss, c.PermanentLoss = s.shares.Trim(0), loss.Trim(0), h.portion(loss, s.inRetirement, s.shares).Trim(0)
 	for i := 0; i < n && len(c.Causes) < maxCauses; i++ {
-		if i == own && own < ownEnd {
-			i = ownEnd - 1
+		if i == same && same < sameEnd {
+			i = sameEnd - 1
 			continue
 		}
 		cause := recent.purchases[i].cause
@@ -117,8 +117,8 @@ func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
 		c.Causes = append(c.Causes, cause)
 	}
 	last := all - 1
-	if all == ownEnd {
-		last = own - 1
+	if all == sameEnd {
+		last = same - 1
 	}
 	c.CleanFrom = recent.purchases[last].cause.Date + washDays + 1
 }

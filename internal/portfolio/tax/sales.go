@@ -25,7 +25,7 @@ func (f *fold) sell(r *row) {
 			return
 		}
 		taken := f.take(p, left)
-		f.leave(p.lot.purchase, taken.quantity)
+		f.recordGone(p.lot.purchase, taken.quantity)
 		share := f.portion(proceeds, taken.quantity, left)
 		proceeds, left = f.sub(proceeds, share), f.sub(left, taken.quantity)
 		f.realize(r, p, taken, share)
@@ -35,7 +35,7 @@ func (f *fold) sell(r *row) {
 func noLots(r *row) string {
 	switch {
 	case r.LotID != "":
-		return "sold from a lot that is not there"
+		return "sold from a lot that does not exist"
 	case r.Action != Sell:
 		return "closed an option that was not bought"
 	}
@@ -82,7 +82,7 @@ func (f *fold) assign(r *row) {
 			break
 		}
 		taken := f.take(p, left)
-		f.leave(p.lot.purchase, taken.quantity)
+		f.recordGone(p.lot.purchase, taken.quantity)
 		taken.basis, fees = f.add(taken.basis, fees), decimal.Zero
 		paid, left = f.add(paid, taken.basis), f.sub(left, taken.quantity)
 		if option.call {

@@ -42,7 +42,7 @@ func (f *fold) splitHoldings(r *row) []*holding {
 func (f *fold) split(r *row) {
 	ratio, ok := f.ratios[r.index]
 	if !ok {
-		f.gap(r, r.account, r.Quantity, "split of shares that are not there")
+		f.gap(r, r.account, r.Quantity, "split of shares that were not bought")
 		return
 	}
 	for _, h := range f.splitHoldings(r) {

@@ -66,7 +66,7 @@ func (c *calc) strikePrice(option *ticker) decimal.Decimal {
 }
 
 // contractSize is the number of shares per option contract. Contracts adjusted for corporate actions can differ, but
-// their symbols do not tell.
+// their symbols do not show it.
 const contractSize = 100
 
 func sharesPerContract() decimal.Decimal { return decimal.MustNew(contractSize, 0) }

@@ -201,7 +201,7 @@ type WashSale struct {
 	row int
 }
 
-// Gap is a row, or the part of a row, that needs shares which no row brought.
+// Gap is a row, or the part of a row, whose shares have no purchase.
 type Gap struct {
 	Date     Date            `json:"date"`
 	Account  string          `json:"account"`

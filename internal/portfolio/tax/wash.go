@@ -184,7 +184,7 @@ func (f *fold) listReplacement(w *WashSale, p *purchase, shares decimal.Decimal)
 	w.Replacements[i].Shares = f.add(w.Replacements[i].Shares, shares)
 }
 
-// restrict records what the losses of today make a wash sale of in the coming days, if that is after the day of the
+// restrict records for each loss of today until when a purchase would make it a wash sale, if that is after the day of the
 // book. Shares that have a replacement already cannot be replaced again.
 func (f *fold) restrict() {
 	if f.today < f.book.AsOf-washDays {
