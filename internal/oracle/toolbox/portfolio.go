@@ -26,7 +26,7 @@ type exitsInput struct {
 
 // The descriptions are the same as those of the MCP tools with the same names; a test compares them. The arguments format and
 // output are left out: a model always gets the brief for agents, and no files are written.
-const dayProperty = `{"type":"string","maxLength":10,"pattern":"^\\d{4}-\\d{2}-\\d{2}$","description":"As 2026-01-31; else as_of of portfolio.yaml, else today."}`
+const dayProperty = `{"type":"string","maxLength":10,"pattern":"^\\d{4}-\\d{2}-\\d{2}$","description":"Date, for example 2026-01-31. Default: as_of in portfolio.yaml, or today."}`
 
 const agentFormat = "agent"
 
@@ -34,12 +34,12 @@ const agentFormat = "agent"
 func CheckExitSignals(p Portfolio) Tool {
 	return Tool{
 		Name:        "check_exit_signals",
-		Description: "Whether to leave a position, by the exit rules of the portfolio: what triggered, how much to sell, and where to put the stop. Not investment advice.",
+		Description: "Checks a position against the exit rules of the portfolio: which rules triggered, how much to sell, and where to set the stop. Not investment advice.",
 		Kind:        prompt.PortfolioTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"ticker":{"type":"string","maxLength":16,"description":"The ticker."},` +
-			`"shares":{"type":"number","minimum":0,"maximum":1e15,"description":"How many shares; none is the whole position."},` +
-			`"account_id":{"type":"string","maxLength":64,"description":"The account; needed if several hold the ticker."},` +
+			`"ticker":{"type":"string","maxLength":16,"description":"Ticker symbol."},` +
+			`"shares":{"type":"number","minimum":0,"maximum":1e15,"description":"Number of shares. Default: the whole position."},` +
+			`"account_id":{"type":"string","maxLength":64,"description":"Account. Required if several accounts hold the ticker."},` +
 			`"as_of":` + dayProperty + `},"required":["ticker"],"additionalProperties":false}`),
 		ReadOnly: true,
 		Use: func(ctx context.Context, call Call) (Result, error) {
@@ -66,14 +66,14 @@ type harvestInput struct {
 func SuggestTaxLossHarvest(p Portfolio) Tool {
 	return Tool{
 		Name:        "suggest_tax_loss_harvest",
-		Description: "Which open lots could be sold at a loss for taxes, how much of it would count, and which sales would be wash sales (US federal rules). Not tax advice.",
+		Description: "Finds open lots that could be sold at a loss for taxes, how much of the loss would be deductible, and which sales would be wash sales (US federal rules). Not tax advice.",
 		Kind:        prompt.PortfolioTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"min_loss":{"type":"number","minimum":0,"maximum":1e15,"description":"Only losses of at least this much."},` +
-			`"sort_by":{"type":"string","enum":["loss_amount","loss_pct","days_held"],"default":"loss_amount","description":"What comes first."},` +
-			`"include_wash_sale_check":{"type":"boolean","default":true,"description":"Look for wash sales."},` +
-			`"account":{"type":"string","maxLength":64,"description":"Only this account; else all taxable ones."},` +
-			`"source":{"type":"string","maxLength":255,"description":"Only accounts with transactions from this file in the folder transactions, or from this kind of file."},` +
+			`"min_loss":{"type":"number","minimum":0,"maximum":1e15,"description":"Minimum loss of a lot."},` +
+			`"sort_by":{"type":"string","enum":["loss_amount","loss_pct","days_held"],"default":"loss_amount","description":"Sort order."},` +
+			`"include_wash_sale_check":{"type":"boolean","default":true,"description":"Check for wash sales."},` +
+			`"account":{"type":"string","maxLength":64,"description":"Only this account. Default: all taxable accounts."},` +
+			`"source":{"type":"string","maxLength":255,"description":"Only accounts with transactions from this file in the folder transactions, or from files of this kind."},` +
 			`"as_of":` + dayProperty + `},"additionalProperties":false}`),
 		ReadOnly: true,
 		Use: func(ctx context.Context, call Call) (Result, error) {

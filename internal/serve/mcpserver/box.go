@@ -9,11 +9,11 @@ import (
 	"signalbox/internal/run/crew"
 )
 
-// errStopping means that the server is being closed.
-var errStopping = errors.New("the server is being stopped")
+// errStopping is the error for calls during or after Close.
+var errStopping = errors.New("the server is stopping")
 
-// begin counts a call that uses the box, or refuses it. Who begins also ends.
-func (s *Server) begin() error {
+// beginCall counts a call that uses the box. The caller must call s.calls.Done if there is no error.
+func (s *Server) beginCall() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -23,8 +23,8 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// theBox returns the box, which stays open for the calls to come. One that could not be opened is tried again by the next call.
-func (s *Server) theBox(ctx context.Context) (*box.Box, error) {
+// openBox returns the box, which stays open for later calls. If opening fails, the next call tries again.
+func (s *Server) openBox(ctx context.Context) (*box.Box, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open != nil {
@@ -32,23 +32,23 @@ func (s *Server) theBox(ctx context.Context) (*box.Box, error) {
 	}
 	dir, err := s.find()
 	if err != nil {
-		return nil, noBox(err)
+		return nil, flagNoBox(err)
 	}
 	b, err := box.Open(ctx, dir, s.opts.Box)
 	if err != nil {
-		return nil, noBox(err)
+		return nil, flagNoBox(err)
 	}
 	s.open = b
 	return b, nil
 }
 
-// look shows the box as it is now. It also works where the box may only be read.
-func (s *Server) look(ctx context.Context, f func(*box.Box) error) error {
-	if err := s.begin(); err != nil {
+// withReadableBox calls f with the current box. It opens the box read-only if it cannot be opened for writing.
+func (s *Server) withReadableBox(ctx context.Context, f func(*box.Box) error) error {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.calls.Done()
-	b, err := s.theBox(ctx)
+	b, err := s.openBox(ctx)
 	if err == nil {
 		if err := b.Engine.Refresh(ctx); err != nil {
 			return err
@@ -67,42 +67,43 @@ func (s *Server) look(ctx context.Context, f func(*box.Box) error) error {
 	return f(readable)
 }
 
-// view is look for what the state alone tells.
+// view is withReadableBox for calls that need only the state.
 func (s *Server) view(ctx context.Context, f func(*box.Box, *rules.State)) error {
-	return s.look(ctx, func(b *box.Box) error {
+	return s.withReadableBox(ctx, func(b *box.Box) error {
 		b.Engine.View(func(state *rules.State) { f(b, state) })
 		return nil
 	})
 }
 
-// act gives the box to a call that may write to it.
-func (s *Server) act(ctx context.Context, f func(*box.Box) error) error {
-	if err := s.begin(); err != nil {
+// withBox calls f with the box for writing.
+func (s *Server) withBox(ctx context.Context, f func(*box.Box) error) error {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.calls.Done()
-	b, err := s.theBox(ctx)
+	b, err := s.openBox(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.sign(b)
+	defer s.startSigning(b)
 	return f(b)
 }
 
-// order gives one command to the box.
-func (s *Server) order(ctx context.Context, c rules.Command) (answer rules.Answer, err error) {
-	err = s.act(ctx, func(b *box.Box) error {
+// do executes a command.
+func (s *Server) do(ctx context.Context, c rules.Command) (answer rules.Answer, err error) {
+	err = s.withBox(ctx, func(b *box.Box) error {
 		answer, err = b.Engine.Do(ctx, c)
 		return err
 	})
 	return answer, err
 }
 
-// sign begins to sign what calls write, once one has written. An agent's own server does not, as the commands do not.
-func (s *Server) sign(b *box.Box) {
+// startSigning starts to sign the ledger in the background once a call has written to it. The server of an agent does not sign, like
+// the commands of an agent.
+func (s *Server) startSigning(b *box.Box) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.opts.Session != "" || s.signing != nil || !b.Wrote() {
+	if s.opts.Session != "" || s.stopSigning != nil || !b.Wrote() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,25 +112,25 @@ func (s *Server) sign(b *box.Box) {
 		defer close(done)
 		crew.Sign(ctx, b, s.log)
 	}()
-	s.signing = func() {
+	s.stopSigning = func() {
 		cancel()
 		<-done
 	}
 }
 
-// withLedger opens the record alone, which works also where it cannot be folded.
+// withLedger calls f with the ledger only, which works even if the state cannot be rebuilt from it.
 func (s *Server) withLedger(ctx context.Context, f func(*box.Ledger) error) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.calls.Done()
 	dir, err := s.find()
 	if err != nil {
-		return noBox(err)
+		return flagNoBox(err)
 	}
 	l, err := box.OpenLedger(ctx, dir, s.opts.Box)
 	if err != nil {
-		return noBox(err)
+		return flagNoBox(err)
 	}
 	defer l.Close()
 	return f(l)

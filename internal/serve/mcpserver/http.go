@@ -9,43 +9,42 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"signalbox/internal/serve/mcpserver/guard"
+	"signalbox/internal/serve/mcpserver/auth"
 )
 
-// Limits of HTTP.
+// Limits of the HTTP server.
 const (
-	headerTime  = 10 * time.Second // to send the headers in
-	idleTime    = 2 * time.Minute  // for which a connection is kept for the next request
-	sessionTime = 30 * time.Minute // after which a session that asks nothing is forgotten
-	stopTime    = 5 * time.Second  // for calls that are under way when the server stops
-	maxHeader   = 64 << 10
+	headerTimeout   = 10 * time.Second // for reading the headers of a request
+	idleTimeout     = 2 * time.Minute  // of a connection
+	sessionTimeout  = 30 * time.Minute // of a session without requests
+	shutdownTimeout = 5 * time.Second  // for running calls
+	maxHeader       = 64 << 10
 )
 
-// Handler answers calls over streamable HTTP, at whatever path it is mounted. Whoever calls must show the token, name a host that is this
-// one, and not be a page of another origin; else the answer is an error in JSON.
+// Handler returns a handler for streamable HTTP. It rejects requests that package auth does not allow.
 func (s *Server) Handler() (http.Handler, error) {
 	sessions := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
-		SessionTimeout: sessionTime, MaxRequestBodyBytes: maxMessage,
-		DisableLocalhostProtection: true, // guard does it, also for names that are configured
+		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxMessage,
+		DisableLocalhostProtection: true, // package auth does it, and knows the configured names
 	})
-	// Callers of the protocol from 2026-07-28 on have no sessions: each of their requests stands for itself.
+	// Since protocol version 2026-07-28 there are no sessions: every request is independent.
 	single := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
 		Stateless: true, MaxRequestBodyBytes: maxMessage, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
 	})
-	return guard.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return auth.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") != "":
 			sessions.ServeHTTP(w, r)
 		case r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28":
 			s.serveSingle(w, r, single)
 		default:
-			s.beginSession(w, r, sessions)
+			s.startSession(w, r, sessions)
 		}
-	}), s.opts.Token, &guard.Options{Hosts: s.opts.Hosts, MaxBody: maxMessage})
+	}), s.opts.Token, &auth.Options{Hosts: s.opts.Hosts, MaxBody: maxMessage})
 }
 
-// beginSession lets one session begin at a time, so that there are never more than there may be.
-func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, sessions http.Handler) {
+// startSession starts sessions one at a time, so that their number never exceeds MaxSessions.
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request, sessions http.Handler) {
 	if r.Method != http.MethodPost {
 		sessions.ServeHTTP(w, r)
 		return
@@ -63,7 +62,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, sessions h
 	sessions.ServeHTTP(w, r)
 }
 
-// serveSingle answers a request without a session, of which some last as long as their caller listens.
+// serveSingle serves a request without a session. A request for a stream lasts as long as the client listens.
 func (s *Server) serveSingle(w http.ResponseWriter, r *http.Request, single http.Handler) {
 	select {
 	case s.singles <- struct{}{}:
@@ -76,10 +75,10 @@ func (s *Server) serveSingle(w http.ResponseWriter, r *http.Request, single http
 
 func tooMany(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "60")
-	http.Error(w, "too many sessions: end one with DELETE, or try again later", http.StatusServiceUnavailable)
+	http.Error(w, "too many sessions: close one with DELETE, or try again later", http.StatusServiceUnavailable)
 }
 
-// Serve answers calls over HTTP that come in on a listener, at the path /mcp, until ctx ends.
+// Serve serves HTTP on a listener, at the path /mcp, until ctx is done.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	handler, err := s.Handler()
 	if err != nil {
@@ -87,19 +86,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
-	mux.Handle("/", guard.Errors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "there is nothing here: the server is at /mcp", http.StatusNotFound)
+	mux.Handle("/", auth.JSONErrors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not found: the server is at /mcp", http.StatusNotFound)
 	})))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		for session := range s.mcp.Sessions() { // their streams would not end by themselves
+		for session := range s.mcp.Sessions() { // their streams do not end otherwise
 			session.Close()
 		}
-		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		if server.Shutdown(patience) != nil {
+		if server.Shutdown(timeout) != nil {
 			server.Close()
 		}
 	})

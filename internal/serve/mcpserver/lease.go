@@ -14,16 +14,16 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// leaseSnapshot is a lease that was taken or extended.
+// leaseSnapshot is a new or renewed lease.
 type leaseSnapshot struct {
 	head
 	Work     string          `json:"work"`
 	Phase    signalbox.Phase `json:"phase"`
-	Session  string          `json:"session" jsonschema:"name it from now on"`
-	Lease    *shownLease     `json:"lease"`
-	Planned  bool            `json:"planned" jsonschema:"emit_signal ends it, else submit_exit"`
+	Session  string          `json:"session" jsonschema:"pass it in later calls"`
+	Lease    *leaseView      `json:"lease"`
+	Planned  bool            `json:"planned" jsonschema:"true: emit_signal ends it; false: submit_exit"`
 	Exits    bool            `json:"exit_enabled"`
-	Repeated bool            `json:"repeated" jsonschema:"held already"`
+	Repeated bool            `json:"repeated" jsonschema:"it was held already"`
 }
 
 func (s *leaseSnapshot) flags() (flags []brief.Flag) {
@@ -31,7 +31,7 @@ func (s *leaseSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Repeated {
-		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session held it already"})
+		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session already held it"})
 	}
 	if !s.Planned && !s.Exits {
 		flags = append(flags, exitWarning())
@@ -40,7 +40,7 @@ func (s *leaseSnapshot) flags() (flags []brief.Flag) {
 }
 
 func (s *leaseSnapshot) fill(a rules.Answer) {
-	s.Work, s.Phase, s.Session, s.Lease, s.Repeated = a.Work, a.Phase, a.Session, leaseFrom(a.Lease), a.Repeated
+	s.Work, s.Phase, s.Session, s.Lease, s.Repeated = a.Work, a.Phase, a.Session, newLeaseView(a.Lease), a.Repeated
 }
 
 type claimInput struct {
@@ -51,28 +51,28 @@ type claimInput struct {
 	TTL     int            `json:"ttl_seconds"`
 }
 
-// lifetime is an argument of claims and renewals.
-func lifetime() schema.Property {
-	return schema.Number("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
-		"How long it lives from now; else as the box is configured, usually 900.")
+// ttlArgument is an argument of claims and renewals.
+func ttlArgument() schema.Property {
+	return schema.Integer("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
+		"Duration of the lease from now. Default: as configured, usually 900.")
 }
 
 func (s *Server) addClaimWork() {
 	add(s, definition{
 		name: "claim_work", title: "Claim work",
-		description: "Takes the lease of a work item, or without one of whatever is next for the role. One session at a time holds work. Keep the session and the " +
-			"epoch that it answers with; claiming again what the session holds gives the same lease. Only an operator's server may.",
+		description: "Takes the lease of a work item, or of the next one for the role if work is not given. Only one session at a time holds a work item. Keep the " +
+			"session and epoch of the answer. Claiming again what the session already holds returns the same lease. Only for operators.",
 		input: schema.Object(
-			schema.ID("work", "The work item; leave it out for whatever is next."),
-			schema.Choice("role", claimRoles(), "What you claim it as. Which role may depends on the phase.").Must(),
-			schema.ID("session", "The session; one is made if none is given."),
-			schema.ID("actor", "Who it is; else who started the server."),
-			lifetime(),
+			schema.ID("work", "The work item. Default: the next one for the role."),
+			schema.Choice("role", claimRoles(), "Your role. The phase determines which role may claim.").Require(),
+			schema.ID("session", "A session id. Default: a new one."),
+			schema.ID("actor", "Who claims it. Default: the actor of the server."),
+			ttlArgument(),
 		),
 	}, s.claim)
 }
 
-func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapshot, _ *files.Rest, err error) {
+func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapshot, _ *files.Attachment, err error) {
 	claimed.Exits = s.exitEnabled()
 	if err := s.operatorOnly("claim work"); err != nil {
 		return claimed, nil, err
@@ -81,18 +81,18 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 	if claim.Session == "" {
 		claim.Session = box.NewID("s")
 	}
-	err = s.act(ctx, func(b *box.Box) error {
+	err = s.withBox(ctx, func(b *box.Box) error {
 		if claim.TTL == 0 {
 			claim.TTL = b.Config.Lease.TTL
 		}
 		answer, err := b.Engine.Do(ctx, claim)
 		claimed.fill(answer)
-		claimed.Planned = ofPlan(b, claimed.Work)
+		claimed.Planned = isPlanned(b, claimed.Work)
 		if err != nil && !errors.Is(err, rules.ErrNothingToClaim) {
-			b.Engine.View(func(state *rules.State) { err = missing(state, err, in.Work, "") })
+			b.Engine.View(func(state *rules.State) { err = withNotFoundFlag(state, err, in.Work, "") })
 		}
-		if is(err, signalbox.CodeConflict) {
-			err = &problem{"held_by_another", err, "claim other work, or wait until it is free"}
+		if hasCode(err, signalbox.CodeConflict) {
+			err = &problem{"held_by_another", err, "claim other work, or wait until it is released"}
 		}
 		return err
 	})
@@ -100,19 +100,19 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 		claimed.Session = ""
 		return claimed, nil, err
 	}
-	s.keepClaim(ctx, claimed.Session)
+	s.rememberClaim(ctx, claimed.Session)
 	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: work on it, %s",
 		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch, claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
 	return claimed, nil, nil
 }
 
-// ofPlan tells whether work is of a plan.
-func ofPlan(b *box.Box, work string) (is bool) {
+// isPlanned reports whether work belongs to a plan.
+func isPlanned(b *box.Box, work string) (planned bool) {
 	b.Engine.View(func(state *rules.State) {
 		w, known := state.Work(work)
-		is = known && w.Task != nil
+		planned = known && w.Task != nil
 	})
-	return is
+	return planned
 }
 
 type renewInput struct {
@@ -122,40 +122,40 @@ type renewInput struct {
 	TTL     int    `json:"ttl_seconds"`
 }
 
-// sessionArgument is that of calls which act for a session.
+// sessionArgument is the session argument of tools that act for a session.
 func sessionArgument() schema.Property {
-	return schema.ID("session", "As claim_work answered. A server inside an agent's process has its own.")
+	return schema.ID("session", "The session that claim_work returned. Not needed in a server that acts for one session.")
 }
 
 func (s *Server) addRenewLease() {
 	add(s, definition{
 		name: "renew_lease", title: "Renew a lease",
-		description: "Extends the lease of a session that holds work. It never shortens it. A lease that is over cannot be renewed: then stop the work.",
+		description: "Extends the lease of a session that holds work; it never shortens it. A lease that has ended cannot be renewed: stop the work.",
 		input: schema.Object(
-			schema.ID("work", "The work item.").Must(),
+			schema.ID("work", "The work item.").Require(),
 			sessionArgument(),
-			schema.Sequence("epoch", "Of the lease.").Must(),
-			lifetime(),
+			schema.Sequence("epoch", "The epoch of the lease.").Require(),
+			ttlArgument(),
 		),
-	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Rest, err error) {
+	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Attachment, err error) {
 		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
 		if err != nil {
 			return renewed, nil, err
 		}
-		err = s.act(ctx, func(b *box.Box) error {
+		err = s.withBox(ctx, func(b *box.Box) error {
 			renew := rules.Renew{Work: in.Work, Session: session, Epoch: in.Epoch, TTL: time.Duration(in.TTL) * time.Second}
 			if renew.TTL == 0 {
 				renew.TTL = b.Config.Lease.TTL
 			}
 			answer, err := b.Engine.Do(ctx, renew)
 			renewed.fill(answer)
-			renewed.Planned = ofPlan(b, renewed.Work)
-			b.Engine.View(func(state *rules.State) { err = missing(state, err, in.Work, session) })
+			renewed.Planned = isPlanned(b, renewed.Work)
+			b.Engine.View(func(state *rules.State) { err = withNotFoundFlag(state, err, in.Work, session) })
 			return err
 		})
 		if err == nil {
-			renewed.Verdict = fmt.Sprintf("Session %s holds %s until %s: go on", session, in.Work, renewed.Lease.Expires.Format(time.RFC3339))
+			renewed.Verdict = fmt.Sprintf("Session %s holds %s until %s: continue", session, in.Work, renewed.Lease.Expires.Format(time.RFC3339))
 		}
 		return renewed, nil, err
 	})

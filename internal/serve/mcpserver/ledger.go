@@ -21,17 +21,17 @@ type verifyInput struct {
 	Key        string `json:"key"`
 }
 
-// verifySnapshot is whether the ledger is what it was.
+// verifySnapshot is the result of verifying the ledger.
 type verifySnapshot struct {
 	head
 	OK       bool    `json:"ok"`
 	Events   uint64  `json:"events"`
 	Head     string  `json:"head"`
-	FirstBad *uint64 `json:"first_bad" jsonschema:"an event"`
+	FirstBad *uint64 `json:"first_bad" jsonschema:"the first invalid event"`
 	Reason   *string `json:"reason"`
-	Signed   uint64  `json:"signed" jsonschema:"events under the checkpoint"`
+	Signed   uint64  `json:"signed" jsonschema:"events covered by the checkpoint"`
 	Signer   *string `json:"signer"`
-	Judged   bool    `json:"judged" jsonschema:"also their meaning was judged"`
+	Judged   bool    `json:"judged" jsonschema:"the events were also replayed"`
 }
 
 func (s *verifySnapshot) flags() (flags []brief.Flag) {
@@ -40,7 +40,7 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 		return nil
 	case s.Signer == nil:
 		flags = append(flags, brief.Flag{Flag: "no_checkpoint", Severity: brief.Warning,
-			Message: "There is no checkpoint: this does not show that nothing was cut off at the end"})
+			Message: "There is no checkpoint: events may have been removed from the end"})
 	case s.Signed < s.Events:
 		flags = append(flags, brief.Flag{Flag: "partly_signed", Severity: brief.Info,
 			Message: fmt.Sprintf("The first %d of %d events are signed", s.Signed, s.Events)})
@@ -48,24 +48,24 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 		flags = append(flags, brief.Flag{Flag: "all_signed", Severity: brief.Success, Message: "All events are signed"})
 	}
 	if !s.Judged {
-		flags = append(flags, brief.Flag{Flag: "not_judged", Severity: brief.Warning, Message: "The events are chained as they should be, but their meaning was not judged to the end"})
+		flags = append(flags, brief.Flag{Flag: "not_judged", Severity: brief.Warning, Message: "The hash chain is intact, but not all events could be replayed"})
 	}
 	return flags
 }
 
 func (s *Server) addVerifyLedger() {
 	add(s, definition{
-		name: "verify_ledger", title: "Verify the ledger", reads: true,
-		description: "Checks every sequence, time, link and hash of the ledger, what the events mean, and against a signed checkpoint that nothing was cut off. " +
-			"The box's own lies beside the ledger: give one that was kept elsewhere to be sure.",
+		name: "verify_ledger", title: "Verify the ledger", readOnly: true,
+		description: "Verifies the hash chain of the ledger, replays its events, and checks against a signed checkpoint that none were removed from the end. " +
+			"The box's own checkpoint is stored next to the ledger: to be sure, pass one that was kept elsewhere.",
 		input: schema.Object(
-			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint; else the box's own."),
-			schema.Text("key", 1024, "The public key, as signalbox ledger key prints it; else the box's own."),
+			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint. Default: the box's own."),
+			schema.Text("key", 1024, "The public key, as printed by signalbox ledger key. Default: the box's own."),
 		),
-	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Rest, err error) {
+	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Attachment, err error) {
 		opts := box.VerifyOptions{PublicKey: strings.TrimSpace(in.Key)}
 		if _, err := ledger.KeyName(opts.PublicKey); opts.PublicKey != "" && err != nil {
-			return verified, nil, &schema.MisfitError{Why: "key is no public key, or a letter of it is wrong: give it as signalbox ledger key prints it"}
+			return verified, nil, &schema.ArgumentError{Reason: "key is not a valid public key: pass it as printed by signalbox ledger key"}
 		}
 		if in.Checkpoint != "" {
 			opts.Checkpoint = []byte(in.Checkpoint)
@@ -75,7 +75,7 @@ func (s *Server) addVerifyLedger() {
 			report, err = l.Verify(ctx, opts)
 			return err
 		})
-		if errors.Is(err, journal.ErrDamaged) { // it cannot even be opened
+		if errors.Is(err, journal.ErrDamaged) { // it cannot be opened
 			report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
 		}
 		if err != nil {
@@ -85,7 +85,7 @@ func (s *Server) addVerifyLedger() {
 		if !report.OK {
 			return verified, nil, notVerified(report)
 		}
-		verified.Verdict = fmt.Sprintf("The ledger is what it was: %d events verified, %d of them signed", verified.Events, verified.Signed)
+		verified.Verdict = fmt.Sprintf("The ledger is intact: %d events verified, %d of them signed", verified.Events, verified.Signed)
 		return verified, nil, nil
 	})
 }
@@ -96,7 +96,7 @@ func (s *verifySnapshot) fill(r box.Verified) {
 		s.FirstBad = &r.FirstBad
 	}
 	if !r.OK {
-		reason := line(r.Reason, 3*maxTitle)
+		reason := oneLine(r.Reason, 3*maxTitle)
 		s.Reason = &reason
 	}
 	if r.Checkpoint != nil {
@@ -107,11 +107,11 @@ func (s *verifySnapshot) fill(r box.Verified) {
 func notVerified(report box.Verified) error {
 	from := ""
 	if report.FirstBad > 0 {
-		from = fmt.Sprintf(" from event %d on", report.FirstBad)
+		from = fmt.Sprintf(" from event %d", report.FirstBad)
 	}
 	hint := report.Hint
 	if hint == "" {
-		hint = "stop, rely on nothing in it, and tell the operator"
+		hint = "stop, do not rely on it, and tell the operator"
 	}
 	return problemf("not_verified", hint, "the ledger is not verified%s: %s", from, report.Reason)
 }
@@ -120,7 +120,7 @@ type proveInput struct {
 	Seq uint64 `json:"seq"`
 }
 
-// proveSnapshot is an event and what proves it.
+// proveSnapshot is an event whose proof is in the file.
 type proveSnapshot struct {
 	head
 	Seq     uint64 `json:"seq"`
@@ -130,16 +130,16 @@ type proveSnapshot struct {
 	Actor   string `json:"actor"`
 	Time    string `json:"time"`
 	Hash    string `json:"hash"`
-	Key     string `json:"key" jsonschema:"trust it only if you know it from elsewhere"`
+	Key     string `json:"key" jsonschema:"trust it only if you also know it from another source"`
 }
 
 func (s *Server) addProveEvent() {
 	add(s, definition{
-		name: "prove_event", title: "Prove an event", reads: true,
-		description: "Makes a proof that an event is in the ledger: a file with the event, the way from it to the root, and a signed checkpoint. signalbox ledger check " +
-			"checks it with the public key alone.",
-		input: schema.Object(schema.Sequence("seq", "The sequence of the event.").Must()),
-	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Rest, err error) {
+		name: "prove_event", title: "Prove an event", readOnly: true,
+		description: "Writes a proof that an event is in the ledger: a file with the event, its Merkle proof, and a signed checkpoint. signalbox ledger check " +
+			"verifies it with the public key alone.",
+		input: schema.Object(schema.Sequence("seq", "The sequence number of the event.").Require()),
+	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Attachment, err error) {
 		proven.Seq = in.Seq
 		err = s.withLedger(ctx, func(l *box.Ledger) error {
 			proof, err := l.Prove(ctx, in.Seq)
@@ -150,24 +150,24 @@ func (s *Server) addProveEvent() {
 				return err
 			}
 			proven.fill(&proof.Event)
-			rest = &files.Rest{Prefix: "proof", Result: proof.Format(), Wanted: true}
+			rest = &files.Attachment{Prefix: "proof", Result: proof.Format(), Required: true}
 			return nil
 		})
 		if err == nil {
-			proven.Verdict = fmt.Sprintf("Event %d (%s) is in the ledger: hand the file and the public key to whoever wants to check it", in.Seq, proven.Type)
+			proven.Verdict = fmt.Sprintf("Event %d (%s) is in the ledger: the file and the public key are enough to verify it", in.Seq, proven.Type)
 		}
 		return proven, rest, err
 	})
 }
 
 func (s *proveSnapshot) fill(e *signalbox.Event) {
-	s.Type, s.Work, s.Session, s.Actor = line(e.Type, maxTitle), line(e.Work, maxTitle), line(e.Session, maxTitle), line(e.Actor, maxTitle)
+	s.Type, s.Work, s.Session, s.Actor = oneLine(e.Type, maxTitle), oneLine(e.Work, maxTitle), oneLine(e.Session, maxTitle), oneLine(e.Actor, maxTitle)
 	s.Time, s.Hash = e.Time.Format(time.RFC3339Nano), e.Hash.String()
 }
 
-// unproven gives an event that cannot be proven its flag: it is not there, or not signed yet.
+// unproven adds the flag to the error for an event that does not exist or is not signed yet.
 func unproven(ctx context.Context, l *box.Ledger, seq uint64, err error) error {
-	if is(err, signalbox.CodeUnverified) {
+	if hasCode(err, signalbox.CodeUnverified) {
 		return err
 	}
 	last, headErr := l.Journal.Head(ctx)
@@ -175,7 +175,7 @@ func unproven(ctx context.Context, l *box.Ledger, seq uint64, err error) error {
 	case headErr != nil:
 		return headErr
 	case seq > last:
-		return problemf("unknown_event", "name one that is there", "there is no event %d, the ledger has %d", seq, last)
+		return problemf("unknown_event", "use an existing sequence number", "unknown event %d: the ledger has %d", seq, last)
 	}
-	return &problem{"not_signed", err, "try again in a few seconds, or ask the operator for signalbox ledger checkpoint"}
+	return &problem{"not_signed", err, "try again in a few seconds, or ask the operator to run signalbox ledger checkpoint"}
 }

@@ -14,14 +14,14 @@ import (
 	"signalbox/internal/text"
 )
 
-// listInput chooses what is listed; what is empty does not restrict.
+// listInput has the filters of list_work. Empty fields match everything.
 type listInput struct {
 	Phase signalbox.Phase `json:"phase"`
 	Role  signalbox.Role  `json:"claimable_by"`
 	Held  string          `json:"held_by"`
 }
 
-// listSnapshot is the work that was asked for.
+// listSnapshot is the matching work.
 type listSnapshot struct {
 	head
 	Total     int                     `json:"total"`
@@ -37,7 +37,7 @@ type listedWork struct {
 	ID        string          `json:"id"`
 	Title     string          `json:"title"`
 	Phase     signalbox.Phase `json:"phase"`
-	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"empty if nobody may"`
+	Claimable signalbox.Role  `json:"claimable_by" jsonschema:"empty if it cannot be claimed"`
 	HeldBy    *string         `json:"held_by"`
 }
 
@@ -45,35 +45,35 @@ func (s *listSnapshot) flags() (flags []brief.Flag) {
 	switch {
 	case s.Problem != nil:
 	case s.Matching == 0:
-		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info, Message: "No work is as you asked for"})
+		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info, Message: "No work matches"})
 	case s.Shown < s.Matching:
 		flags = append(flags, brief.Flag{Flag: "list_shortened", Severity: brief.Info,
-			Message: fmt.Sprintf("%d of %d are shown; the file has all", s.Shown, s.Matching)})
+			Message: fmt.Sprintf("%d of %d are shown; the file has all of them", s.Shown, s.Matching)})
 	}
 	return flags
 }
 
 func (s *Server) addListWork() {
 	add(s, definition{
-		name: "list_work", title: "List work", reads: true,
-		description: "The work items of the box, those first that can be claimed, else as they were opened. At most 10 are shown; the rest is in a file.",
+		name: "list_work", title: "List work", readOnly: true,
+		description: "Lists work items, claimable ones first, otherwise in the order they were opened. Shows at most 10; the file has all of them.",
 		input: schema.Object(
 			schema.Choice("phase", signalbox.Phases(), "Only work in this phase."),
 			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
 			schema.ID("held_by", "Only work that this session holds."),
 		),
-	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Rest, err error) {
+	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Attachment, err error) {
 		now := s.opts.Now()
 		var all []rules.WorkView
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
 		if err == nil && found.Shown < found.Matching {
-			rest = &files.Rest{Prefix: "work", Result: all}
+			rest = &files.Attachment{Prefix: "work", Result: all}
 		}
 		return found, rest, err
 	})
 }
 
-// claimRoles are the roles that claim work by themselves.
+// claimRoles returns the roles that can claim work.
 func claimRoles() (roles []signalbox.Role) {
 	seen := map[signalbox.Role]bool{"": true}
 	for _, phase := range signalbox.Phases() {
@@ -85,12 +85,12 @@ func claimRoles() (roles []signalbox.Role) {
 	return roles
 }
 
-// find returns the list in short and in full.
+// find returns the snapshot and the full list.
 func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.WorkView) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		found.Total++
-		listed := listedWork{ID: w.ID, Title: line(w.Title, maxTitle), Phase: w.Phase}
+		listed := listedWork{ID: w.ID, Title: oneLine(w.Title, maxTitle), Phase: w.Phase}
 		if lease := w.LiveLease(now); lease != nil {
 			listed.HeldBy = &lease.Session
 		} else {
@@ -122,7 +122,7 @@ func (s *listSnapshot) verdict(in listInput) string {
 	case s.Total == 0:
 		return "There is no work yet: add some with open_work, or run a plan"
 	case s.Matching == 0:
-		return fmt.Sprintf("None of the %d work items is as you asked for: ask for another phase or role", s.Total)
+		return fmt.Sprintf("None of the %d work items matches: try another phase or role", s.Total)
 	case s.Claimable > 0:
 		first := s.Work[0]
 		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching, first.ID, first.Claimable)

@@ -10,6 +10,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
+	"signalbox/internal/text"
 	"signalbox/transcript"
 )
 
@@ -23,40 +24,40 @@ type scanInput struct {
 	Policy string           `json:"policy"`
 }
 
-// Policies for what a whole turn said, as signalbox scan has them.
+// Policies for the signal of a whole turn, as in signalbox scan.
 const (
 	policyLast = "last"
 	policySeed = "seed"
 )
 
-// scanSnapshot is what an agent's output says.
+// scanSnapshot is the result of scanning a transcript.
 type scanSnapshot struct {
 	head
-	Format  signalbox.Format         `json:"format"`
-	Said    heardSignal              `json:"said" jsonschema:"what the turn said as a whole"`
-	Taken   int                      `json:"taken" jsonschema:"signals that count"`
-	Refused int                      `json:"refused" jsonschema:"signals that do not"`
-	Dropped int                      `json:"dropped" jsonschema:"not kept"`
-	Signals schema.List[heardSignal] `json:"signals" jsonschema:"at most 10"`
-	Failed  bool                     `json:"agent_failed"`
-	Error   *string                  `json:"agent_error"`
-	LeftOut bool                     `json:"left_out" jsonschema:"the file has more"`
+	Format  signalbox.Format           `json:"format"`
+	Said    scannedSignal              `json:"said" jsonschema:"the signal of the whole turn"`
+	Taken   int                        `json:"taken" jsonschema:"accepted signals"`
+	Refused int                        `json:"refused" jsonschema:"refused signals"`
+	Dropped int                        `json:"dropped" jsonschema:"not listed, too many"`
+	Signals schema.List[scannedSignal] `json:"signals" jsonschema:"at most 10"`
+	Failed  bool                       `json:"agent_failed"`
+	Error   *string                    `json:"agent_error"`
+	LeftOut bool                       `json:"left_out" jsonschema:"the file has more"`
 }
 
-// heardSignal is a signal in short.
-type heardSignal struct {
+// scannedSignal is the short form of a signal.
+type scannedSignal struct {
 	Dialect signalbox.Dialect `json:"dialect"`
 	Signal  string            `json:"signal"`
 	TaskID  string            `json:"task_id"`
 	Title   string            `json:"title"`
 	Line    int               `json:"line"`
-	Refused *signalbox.Reason `json:"refused" jsonschema:"null if it counts"`
+	Refused *signalbox.Reason `json:"refused" jsonschema:"why it is refused, null if it is accepted"`
 	Detail  string            `json:"detail"`
 }
 
-func heardFrom(sig signalbox.Signal) heardSignal {
-	h := heardSignal{Dialect: sig.Dialect, Signal: line(sig.Name, maxTitle), TaskID: line(sig.TaskID, maxTitle), Title: line(sig.Title, maxTitle), Line: sig.Line,
-		Detail: line(sig.Detail, 2*maxTitle)}
+func newScannedSignal(sig signalbox.Signal) scannedSignal {
+	h := scannedSignal{Dialect: sig.Dialect, Signal: oneLine(sig.Name, maxTitle), TaskID: oneLine(sig.TaskID, maxTitle), Title: oneLine(sig.Title, maxTitle), Line: sig.Line,
+		Detail: oneLine(sig.Detail, 2*maxTitle)}
 	if !sig.Taken() {
 		h.Refused = &sig.Refused
 	}
@@ -68,14 +69,14 @@ func (s *scanSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Said.Signal == signalbox.NameUnknown {
-		flags = append(flags, brief.Flag{Flag: "nothing_said", Severity: brief.Warning, Message: "The turn says nothing that counts"})
+		flags = append(flags, brief.Flag{Flag: "nothing_said", Severity: brief.Warning, Message: "The turn has no accepted signal"})
 	}
 	if s.Refused > 0 {
 		flags = append(flags, brief.Flag{Flag: "signals_refused", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d look%s like signals and do not count", s.Refused, map[bool]string{true: "s"}[s.Refused == 1])})
+			Message: fmt.Sprintf("%s refused", text.Count(s.Refused, "signal"))})
 	}
 	if s.Dropped > 0 {
-		flags = append(flags, brief.Flag{Flag: "signals_dropped", Severity: brief.Warning, Message: fmt.Sprintf("%d more were counted and not kept", s.Dropped)})
+		flags = append(flags, brief.Flag{Flag: "signals_dropped", Severity: brief.Warning, Message: fmt.Sprintf("%d more were counted but not listed", s.Dropped)})
 	}
 	if s.Failed {
 		flags = append(flags, brief.Flag{Flag: "agent_failed", Severity: brief.Warning, Message: "The agent's program reports a failure"})
@@ -83,10 +84,10 @@ func (s *scanSnapshot) flags() (flags []brief.Flag) {
 	return flags
 }
 
-// maxTranscript is the longest transcript, in characters.
+// maxTranscript is the maximum length of a transcript, in characters.
 const maxTranscript = 2_000_000
 
-// fullScan is what goes to the file.
+// fullScan is the content of the file of an answer.
 type fullScan struct {
 	Said    signalbox.Signal   `json:"said"`
 	Signals []signalbox.Signal `json:"signals"`
@@ -95,23 +96,23 @@ type fullScan struct {
 func (s *Server) addScanTranscript() {
 	const word = `^\S+$`
 	add(s, definition{
-		name: "scan_transcript", title: "Find the signals in a transcript", reads: true,
-		description: "Finds the signals in what an agent wrote, and what the whole turn said. Only the agent's own words count: not tool results, quoted prompts or code fences. " +
-			"Nothing is handed in.",
+		name: "scan_transcript", title: "Find the signals in a transcript", readOnly: true,
+		description: "Finds the signals in the output of an agent, and the signal of the whole turn. Ignores tool results, quoted prompts and code fences. " +
+			"Sends nothing.",
 		input: schema.Object(
-			schema.Text("text", maxTranscript, "The transcript itself.").Must(),
-			schema.Choice("format", signalbox.Formats(), "How it is written; auto recognises it.").Or(signalbox.FormatAuto),
+			schema.Text("text", maxTranscript, "The transcript itself, not a path.").Require(),
+			schema.Choice("format", signalbox.Formats(), "The format of the transcript; auto detects it.").Default(signalbox.FormatAuto),
 			schema.Choice("role", signalbox.Roles(), "Refuse line signals that this role may not send."),
-			schema.Text("work", 1024, "Refuse line signals about any other work.").Like(word),
-			schema.Text("key", 1024, "Refuse signals that do not carry this session key.").Like(word),
-			schema.Truth("include_refused", "Also list what does not count, with the reason.").Or(false),
-			schema.Choice("policy", []string{policyLast, policySeed}, "last: within a family of verdicts the last one stands. "+
-				"seed: the first match in table order, whatever role, work, key and fences.").Or(policyLast),
+			schema.Text("work", 1024, "Refuse line signals about other work.").Pattern(word),
+			schema.Text("key", 1024, "Refuse signals without this session key.").Pattern(word),
+			schema.Bool("include_refused", "Also list refused signals, with the reason.").Default(false),
+			schema.Choice("policy", []string{policyLast, policySeed}, "last: of several verdicts of one family the last one counts. "+
+				"seed: the first match in table order, ignoring role, work, key and code fences.").Default(policyLast),
 		),
-	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Rest, error) { return in.scan() })
+	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Attachment, error) { return in.scan() })
 }
 
-func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
+func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: in.Format, Key: in.Key})
 	heard := append(scanner.Push([]byte(in.Text)), scanner.Close()...)
 	report := scanner.Report()
@@ -121,9 +122,9 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 			return found, nil, err
 		}
 	}
-	found = scanSnapshot{Format: report.Format, Said: heardFrom(said), Dropped: report.Dropped, Failed: report.Failed}
+	found = scanSnapshot{Format: report.Format, Said: newScannedSignal(said), Dropped: report.Dropped, Failed: report.Failed}
 	if report.Failed {
-		why := line(cmp.Or(report.Error, "it gives no reason"), 2*maxTitle)
+		why := oneLine(cmp.Or(report.Error, "no reason given"), 2*maxTitle)
 		found.Error = &why
 	}
 	full := fullScan{Said: said, Signals: []signalbox.Signal{}}
@@ -136,12 +137,12 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 		}
 		full.Signals = append(full.Signals, sig)
 		if len(found.Signals) < maxListed {
-			found.Signals = append(found.Signals, heardFrom(sig))
+			found.Signals = append(found.Signals, newScannedSignal(sig))
 		}
 		found.LeftOut = found.LeftOut || len(full.Signals) > maxListed || len(sig.Body) > 0 || sig.Exit != nil || sig.Turn != nil
 	}
 	if found.LeftOut {
-		rest = &files.Rest{Prefix: "scan", Result: full}
+		rest = &files.Attachment{Prefix: "scan", Result: full}
 	}
 	found.Verdict = found.verdict()
 	return found, rest, nil
@@ -150,13 +151,13 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Rest, err error) {
 func (s *scanSnapshot) verdict() string {
 	switch {
 	case s.Said.Signal == signalbox.NameUnknown && s.Said.Detail != "":
-		return "The turn says nothing that counts: " + s.Said.Detail
+		return "The turn has no accepted signal: " + s.Said.Detail
 	case s.Said.Signal == signalbox.NameUnknown && s.Refused > 0:
-		return fmt.Sprintf("The turn says nothing that counts, and %d refused: call again with include_refused to see why", s.Refused)
+		return fmt.Sprintf("The turn has no accepted signal, and %d refused: call again with include_refused to see why", s.Refused)
 	case s.Said.Signal == signalbox.NameUnknown:
-		return "The turn says nothing that counts: ask the agent to end with one signal"
+		return "The turn has no signal: ask the agent to end its turn with one"
 	case s.Said.TaskID != "":
-		return fmt.Sprintf("The turn says %s about %s, in line %d: act on that alone", s.Said.Signal, s.Said.TaskID, s.Said.Line)
+		return fmt.Sprintf("The signal of the turn is %s about %s, on line %d: act only on that", s.Said.Signal, s.Said.TaskID, s.Said.Line)
 	}
-	return fmt.Sprintf("The turn says %s, in line %d: act on that alone", s.Said.Signal, s.Said.Line)
+	return fmt.Sprintf("The signal of the turn is %s, on line %d: act only on that", s.Said.Signal, s.Said.Line)
 }

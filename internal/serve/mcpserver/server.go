@@ -1,16 +1,16 @@
-// Package mcpserver is the box for agents that speak the Model Context Protocol: fourteen tools over the engine, the ledger, the
-// scanner and the portfolio, served over stdio or streamable HTTP.
+// Package mcpserver serves a box to agents over the Model Context Protocol: fourteen tools for work, leases, signals, the ledger,
+// transcripts and the portfolio, over stdio or streamable HTTP.
 //
-// What must hold, and tests hold it:
-//   - every answer is a brief: status, a snapshot with a verdict that says what to do next, flags, and the path of a file. A
-//     snapshot has the same keys when the tool succeeded and when it failed, and an agent's brief is at most 4 KB;
-//   - what goes wrong is a brief too, with the flag of what it was, and never a protocol error or the text of an error of Go;
-//   - a server with a session of its own ([Options.Session]) acts for that session and no other, as the commands do;
-//   - what does not fit into an answer is in a file, and resources/read gives exactly the files that this server wrote, as long
-//     as they are unchanged;
-//   - over HTTP nothing is answered without the token, to a Host that is not this one, or to a page of another Origin.
+// Invariants, which tests check:
+//   - Every answer is a brief: a status, a snapshot with a verdict that says what to do next, flags, and the path of a file. A
+//     snapshot has the same keys whether the tool succeeded or failed, and an agent brief has at most 4 KB.
+//   - Errors are briefs too, with a flag for the kind of error. They are never protocol errors.
+//   - A server with its own session ([Options.Session]) acts only for that session, as the commands do.
+//   - What does not fit into an answer is in a file. resources/read returns only files that this server wrote, and only while
+//     they are unchanged.
+//   - Over HTTP, requests without the token, for another Host, or from a page of another Origin are rejected.
 //
-// The tools call what the commands of the same names call, so that both keep the same rules.
+// The tools use the same functions as the commands, so that the same rules apply.
 package mcpserver
 
 import (
@@ -32,67 +32,67 @@ import (
 	"signalbox/internal/serve/mcpserver/stdio"
 )
 
-// Options says how a server works. The zero value serves over stdio, for an operator, without a portfolio.
+// Options configures a Server. The zero value serves an operator over stdio, without a portfolio.
 type Options struct {
-	// Version is that of the program; "" is "devel".
+	// Version is the version of the program. Empty means "devel".
 	Version string
-	// Box says how to open the box; nil is its zero value.
+	// Box has the options for opening the box. Nil means the zero value.
 	Box *box.Options
-	// Session is the one that the server acts for, as SIGNALBOX_SESSION names it; "" means that an operator started it, who may
-	// open and claim work and name any session.
+	// Session is the session that the server acts for, from SIGNALBOX_SESSION. Empty means that an operator started the server,
+	// who may open and claim work and use any session.
 	Session string
-	// Crew means that a crew started the agent that this server is for. The crew hears how the agent's turn ends and keeps what it
-	// did first; so what ends a turn is not taken here.
+	// Crew means that a crew runs the agent that uses this server. The crew reads the signal at the end of the agent's turn, after
+	// it has saved the agent's work. So signals that end a turn are rejected here.
 	Crew bool
-	// Actor is who opens and claims work if a call does not say; "" is "mcp".
+	// Actor is the default actor of calls that open or claim work. Empty means "mcp".
 	Actor string
-	// ExitFlag is the value of signalbox.ExitFlag: whether exit signals may act.
+	// ExitFlag is the value of the environment variable signalbox.ExitFlag, which enables exit signals.
 	ExitFlag string
-	// Portfolio answers the two portfolio tools; nil means that there is none, which they then say.
+	// Portfolio answers the two portfolio tools. Nil means that they answer no_portfolio.
 	Portfolio Portfolio
-	// Token is what callers over HTTP have to show. Without one there is no HTTP.
+	// Token is the bearer token of HTTP clients. HTTP cannot be served without one.
 	Token string
-	// Hosts are names and addresses, without a port, that callers may use beside those of the loopback; nil is none.
+	// Hosts are names and addresses, without a port, that HTTP clients may use in addition to loopback names. Nil means none.
 	Hosts []string
-	// MaxSessions is how many sessions of HTTP there are at most, and how many requests without one at a time; 0 is 64.
+	// MaxSessions is the maximum number of HTTP sessions, and of concurrent requests without a session. 0 means 64.
 	MaxSessions int
-	// Now is the clock; nil is the system's.
+	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
-	// Log hears what is no answer to anybody; nil drops it.
+	// Log receives diagnostics. Nil discards them.
 	Log *slog.Logger
 }
 
-// Server answers agents. Its methods are safe for concurrent use.
+// Server is an MCP server for a box. Its methods are safe for concurrent use.
 type Server struct {
 	find func() (string, error)
 	opts Options
 	log  *slog.Logger
 	mcp  *mcp.Server
 
-	files *files.Keeper
+	files *files.Store
 
-	mu      sync.Mutex                             // guards what follows
-	open    *box.Box                               // nil until a call needs it
-	closed  bool                                   // no call begins any more
-	calls   sync.WaitGroup                         // those that use the box
-	signing func()                                 // ends the signing of what was written, nil while nothing was
-	claims  map[*mcp.ServerSession]map[string]bool // the sessions that were claimed over a connection
+	mu          sync.Mutex                             // guards the fields below
+	open        *box.Box                               // nil until a call needs it
+	closed      bool                                   // new calls are rejected
+	calls       sync.WaitGroup                         // running calls that use the box
+	stopSigning func()                                 // nil until something was written
+	claims      map[*mcp.ServerSession]map[string]bool // the sessions that were claimed over each connection
 
-	starting sync.Mutex    // held while a session of HTTP begins, so that they can be counted
-	singles  chan struct{} // has a place for each request that stands for itself
+	starting sync.Mutex    // held while an HTTP session starts, so that they can be counted
+	singles  chan struct{} // holds a value for each running request without a session
 }
 
-const instructions = `signalbox keeps work, leases and a tamper-evident ledger for agents. Ask get_status first: its verdict says what to do next. ` +
-	`The usual way: list_work, claim_work (keep the session and the epoch it answers with), renew_lease before it expires, then submit_exit, or ` +
-	`emit_signal for work of a plan. ask_human puts a question about work of a plan to a person. Two tools are about a portfolio and need no work: ` +
-	`check_exit_signals tells whether to leave a position, suggest_tax_loss_harvest which losses could be taken for taxes. Every answer has a verdict ` +
-	`to act on and flags to heed (flag, severity: error, warning, info or success, message); what is left out of it is in the file that it names.`
+const instructions = `signalbox manages work, leases and a tamper-evident ledger for agents. Call get_status first: its verdict says what to do next. ` +
+	`Usual sequence: list_work, claim_work (keep the session and epoch of its answer), renew_lease before the lease expires, then submit_exit, or ` +
+	`emit_signal if the work belongs to a plan. ask_human asks a person a question about work of a plan. Two tools are about a portfolio and need no work: ` +
+	`check_exit_signals reports whether to sell a position, suggest_tax_loss_harvest which losses could be harvested for taxes. Every answer has a verdict ` +
+	`to act on and flags (flag; severity: error, warning, info or success; message). Details that do not fit are in the file at file_path.`
 
-// New returns a server. findBox tells the folder of the box; it is asked when a tool needs one, until it finds one. The caller closes
-// the server.
+// New returns a server. findBox returns the folder of the box. It is called when a tool needs the box, again after each failure. The
+// caller must close the server.
 func New(findBox func() (string, error), opts *Options) (*Server, error) {
 	if findBox == nil {
-		return nil, errors.New("a server needs to know how to find the box: give findBox")
+		return nil, errors.New("findBox is nil")
 	}
 	s := &Server{find: findBox, claims: map[*mcp.ServerSession]map[string]bool{}}
 	if opts != nil {
@@ -111,7 +111,7 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 	}
 	if s.opts.Session != "" {
 		if err := signalbox.CheckID(s.opts.Session); err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "the session of the environment is no id: unset SIGNALBOX_SESSION, or set it to that of a claim"}
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "SIGNALBOX_SESSION is not a valid id: unset it, or set it to the session of a claim"}
 		}
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "signalbox", Title: "signalbox", Version: s.opts.Version}, &mcp.ServerOptions{
@@ -122,14 +122,14 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 		},
 	})
 	s.files, s.singles = files.New(s.find, s.opts.Now, s.mcp, s.log), make(chan struct{}, s.opts.MaxSessions)
-	s.mcp.AddReceivingMiddleware(soundErrors)
+	s.mcp.AddReceivingMiddleware(validErrors)
 	s.addTools()
 	return s, nil
 }
 
-// soundErrors drops the data of an error that is no JSON. The SDK makes such data of a URI with control characters, and could then not
-// send the answer, which would end the connection.
-func soundErrors(next mcp.MethodHandler) mcp.MethodHandler {
+// validErrors removes error data that is not JSON. The SDK creates such data for a URI with control characters. It then cannot encode
+// the answer, which ends the connection.
+func validErrors(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, request)
 		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && len(wire.Data) > 0 && !json.Valid(wire.Data) {
@@ -139,7 +139,7 @@ func soundErrors(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// addTools is the list of all tools.
+// addTools adds all tools.
 func (s *Server) addTools() {
 	s.addStatus()
 	s.addListWork()
@@ -156,11 +156,10 @@ func (s *Server) addTools() {
 	s.addPortfolio()
 }
 
-// maxMessage is the size of the largest message that is read. The largest argument is a transcript.
+// maxMessage is the maximum size of a request. The largest argument is a transcript.
 const maxMessage = 8 << 20
 
-// ServeStdio answers the calls that come in on one stream, on another, until the first ends or ctx does. Nothing but messages of the
-// protocol is written to out.
+// ServeStdio serves calls from in and answers them on out until in ends or ctx is done. It writes only protocol messages to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	session, err := s.mcp.Connect(ctx, stdio.New(in, out, maxMessage), nil)
 	if err != nil {
@@ -178,7 +177,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	return err
 }
 
-// Close waits for the calls that are under way, signs what they wrote, and closes the box. Sessions end as their transports do.
+// Close closes all sessions, waits for running calls, signs what they wrote, and closes the box.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -189,9 +188,9 @@ func (s *Server) Close() error {
 	s.calls.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.signing != nil {
-		s.signing()
-		s.signing = nil
+	if s.stopSigning != nil {
+		s.stopSigning()
+		s.stopSigning = nil
 	}
 	if s.open == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// operatorOnly refuses what an agent may not do. It is a guard-rail: docs/security.md says what it does not stop.
+// operatorOnly returns an error if the server acts for an agent. It prevents mistakes, not attacks: see docs/security.md.
 func (s *Server) operatorOnly(what string) error {
 	if s.opts.Session == "" {
 		return nil
@@ -22,29 +22,29 @@ func (s *Server) operatorOnly(what string) error {
 	return problemf("not_allowed", "ask the operator", "session '%s' may not %s", s.opts.Session, what)
 }
 
-// session is the one that a call acts for: the server's own and no other, or without one the one that the call names.
+// session returns the session that a call acts for: the server's own, or else the one that the call names.
 func (s *Server) session(named string) (string, error) {
 	own := s.opts.Session
 	switch {
 	case own == "" && named == "":
-		return "", problemf("session_needed", "name the session that claim_work answered with", "the call names no session")
+		return "", problemf("session_needed", "pass the session that claim_work returned", "session is required")
 	case own == "" || named == own:
 		return named, nil
 	case named == "":
 		return own, nil
 	}
-	return "", problemf("not_allowed", "leave session out", "session '%s' may not act for session '%s'", own, named)
+	return "", problemf("not_allowed", "leave out session", "session '%s' may not act for session '%s'", own, named)
 }
 
-// connectionKey is that of the connection over which a call came.
+// connectionKey is the context key of the connection of a call.
 type connectionKey struct{}
 
 func withConnection(ctx context.Context, connection *mcp.ServerSession) context.Context {
 	return context.WithValue(ctx, connectionKey{}, connection)
 }
 
-// keepClaim notes that a session was claimed over the connection of a call: it is the caller's own. Connections that ended are forgotten.
-func (s *Server) keepClaim(ctx context.Context, session string) {
+// rememberClaim records that a session was claimed over the connection of a call, and forgets connections that have ended.
+func (s *Server) rememberClaim(ctx context.Context, session string) {
 	connection, _ := ctx.Value(connectionKey{}).(*mcp.ServerSession)
 	if connection == nil {
 		return
@@ -59,56 +59,56 @@ func (s *Server) keepClaim(ctx context.Context, session string) {
 	s.claims[connection][session] = true
 }
 
-// whose says which sessions are those of the caller.
-type whose struct {
-	named    string // the server's own or the one that the call names; "" if there is none
+// callerSessions are the sessions of the caller of a tool.
+type callerSessions struct {
+	named    string // the server's own session or the one that the call names; "" if there is none
 	sessions map[string]bool
 }
 
-func (w whose) owns(session string) bool { return w.sessions[session] }
+func (c callerSessions) owns(session string) bool { return c.sessions[session] }
 
-// check refuses a session that nobody knows. That of the environment may have claimed nothing yet.
-func (w whose) check(s *Server, state *rules.State) error {
-	if _, known := state.Session(w.named); w.named != s.opts.Session && !known {
-		return unknownSession(w.named)
+// check returns an error if the session is unknown. The server's own session may not have claimed anything yet.
+func (c callerSessions) check(s *Server, state *rules.State) error {
+	if _, known := state.Session(c.named); c.named != s.opts.Session && !known {
+		return unknownSession(c.named)
 	}
 	return nil
 }
 
-// whose finds out who asks: the server's own session, the one that the call names, else those that were claimed over its connection.
-func (s *Server) whose(ctx context.Context, named string) (whose, error) {
+// callerSessions returns the server's own session, or the one that the call names, or those that were claimed over its connection.
+func (s *Server) callerSessions(ctx context.Context, named string) (callerSessions, error) {
 	if s.opts.Session != "" || named != "" {
 		session, err := s.session(named)
-		return whose{session, map[string]bool{session: true}}, err
+		return callerSessions{session, map[string]bool{session: true}}, err
 	}
 	connection, _ := ctx.Value(connectionKey{}).(*mcp.ServerSession)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return whose{sessions: maps.Clone(s.claims[connection])}, nil
+	return callerSessions{sessions: maps.Clone(s.claims[connection])}, nil
 }
 
-// askingSession is the argument of calls that only look.
-func askingSession() schema.Property {
-	return schema.ID("session", "Whose work is yours; else what was claimed over this connection.")
+// callerSessionArgument is the session argument of read-only tools.
+func callerSessionArgument() schema.Property {
+	return schema.ID("session", "Your session. Default: the sessions claimed over this connection.")
 }
 
 func (s *Server) actor(named string) string { return cmp.Or(named, s.opts.Actor) }
 
-// held is the lease that a call is under.
-type held struct {
+// heldLease is the lease under which a call acts.
+type heldLease struct {
 	session string
 	role    signalbox.Role
 	epoch   uint64
 	work    string
-	planned bool // the work is of a plan
+	planned bool // the work belongs to a plan
 }
 
-// leaseOf finds the lease that a session speaks under: the one that is named, else the only live one. The rules judge whether it is
-// live; only who does not name one is told here that there is none.
-func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (held, error) {
+// leaseOf returns the lease of a session: that of the given epoch, or if epoch is 0 the only live one. The rules check whether the
+// lease is live.
+func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (heldLease, error) {
 	session, known := state.Session(id)
 	if !known {
-		return held{}, unknownSession(id)
+		return heldLease{}, unknownSession(id)
 	}
 	if epoch == 0 {
 		live := slices.DeleteFunc(slices.Clone(session.Live), func(epoch uint64) bool {
@@ -116,15 +116,15 @@ func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (held, 
 			return !known || w.LiveLease(now) == nil
 		})
 		switch len(live) {
-		case 0: // perhaps it says again what it said last
+		case 0: // it may repeat its last signal
 			epoch = session.Held[len(session.Held)-1].Epoch
 		case 1:
 			epoch = live[0]
 		default:
-			return held{}, problemf("epoch_needed", "name the epoch of the one you mean", "session '%s' holds %d leases", id, len(live))
+			return heldLease{}, problemf("epoch_needed", "pass the epoch of one of them", "session '%s' holds %d leases", id, len(live))
 		}
 	}
-	h := held{session: id, role: session.Role, epoch: epoch, work: workUnder(session, epoch)}
+	h := heldLease{session: id, role: session.Role, epoch: epoch, work: workUnder(session, epoch)}
 	if w, known := state.Work(h.work); known {
 		h.planned = w.Task != nil
 	}
@@ -141,12 +141,12 @@ func workUnder(session *rules.Session, epoch uint64) string {
 }
 
 func unknownSession(session string) error {
-	return problemf("unknown_session", "use the session that claim_work answered with", "there is no session '%s'", session)
+	return problemf("unknown_session", "use the session that claim_work returned", "unknown session '%s'", session)
 }
 
-// missing gives an error about something that is not there its flag, by looking what it is.
-func missing(state *rules.State, err error, work, session string) error {
-	if !is(err, signalbox.CodeNotFound) {
+// withNotFoundFlag adds the flag to a not-found error, depending on what does not exist.
+func withNotFoundFlag(state *rules.State, err error, work, session string) error {
+	if !hasCode(err, signalbox.CodeNotFound) {
 		return err
 	}
 	if _, known := state.Work(work); work != "" && !known {

@@ -15,8 +15,7 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// signalInput is a line signal, with what the rules act on in fields of their own. An agent that writes its signals has the same in
-// labelled lines after them.
+// signalInput is a line signal. Its fields correspond to the labelled lines that follow a signal in an agent's text.
 type signalInput struct {
 	Session    string            `json:"session"`
 	Epoch      uint64            `json:"epoch"`
@@ -57,51 +56,51 @@ func (s *Server) addEmitSignal() {
 	confident := []string{"HIGH", "MEDIUM", "LOW"}
 	causes := []rules.Cause{rules.CauseInformation, rules.CauseScope, rules.CauseInfrastructure, rules.CauseWaiting, rules.CauseOther}
 	add(s, definition{
-		name: "emit_signal", title: "Send a signal", destroys: true,
-		description: "Says something about the work of a plan that the session holds: a verdict (ready_for_review, audit_failed, …) moves it and ends the lease; " +
-			"checkpoint reports progress. It counts only if the role of the session may send it. Work outside a plan ends with submit_exit.",
+		name: "emit_signal", title: "Send a signal", destructive: true,
+		description: "Sends a signal about work of a plan that the session holds. A verdict (ready_for_review, audit_failed, …) moves the work and ends the lease; " +
+			"checkpoint reports progress. The role of the session must allow the signal. Work outside a plan ends with submit_exit.",
 		input: schema.Object(
 			sessionArgument(),
-			schema.Sequence("epoch", "Of the lease; none is the only live one."),
-			schema.Choice("signal", signalNames(), "What to say.").Must(),
-			schema.ID("work", "What it is about; else what the session holds."),
-			schema.Text("summary", 4000, "What was done, found or is needed."),
-			schema.Texts("issues", 50, 1000, "review_failed, audit_failed, health_unhealthy: what is to be mended."),
+			schema.Sequence("epoch", "The epoch of the lease. Default: the only live one."),
+			schema.Choice("signal", signalNames(), "The signal.").Require(),
+			schema.ID("work", "The work item. Default: the one that the session holds."),
+			schema.Text("summary", 4000, "What was done, found, or is needed."),
+			schema.TextList("issues", 50, 1000, "For review_failed, audit_failed, health_unhealthy: what to fix."),
 			details(),
-			schema.Choice("cause", causes, "task_incomplete: why."),
-			schema.Texts("blocked_by", 50, 64, "task_incomplete: the tasks that it waits for."),
-			schema.Choice("confidence", confident, "expanded_spec: how sure you are."),
+			schema.Choice("cause", causes, "For task_incomplete: why."),
+			schema.TextList("blocked_by", 50, 64, "For task_incomplete: the tasks that must come first."),
+			schema.Choice("confidence", confident, "For expanded_spec: your confidence."),
 			subTasks(),
-			schema.Text("expert", 64, "expert_request, expert_created: who."),
-			schema.Text("request_type", 200, "expert_request: of what kind."),
-			schema.Text("gap", 1000, "expert_created: what nobody knew."),
-			schema.Texts("keywords", 50, 64, "expert_created: what the expert knows about."),
-			schema.Text("file", 1024, "file_conflict: the file that another task has."),
-			schema.Number("percent", 0, 100, "checkpoint: how far it is."),
+			schema.Text("expert", 64, "For expert_request, expert_created: the name of the expert."),
+			schema.Text("request_type", 200, "For expert_request: the type of request."),
+			schema.Text("gap", 1000, "For expert_created: the missing knowledge."),
+			schema.TextList("keywords", 50, 64, "For expert_created: the topics of the expert."),
+			schema.Text("file", 1024, "For file_conflict: the file that another task changes."),
+			schema.Integer("percent", 0, 100, "For checkpoint: progress."),
 		),
-	}, func(ctx context.Context, in signalInput) (movedSnapshot, *files.Rest, error) {
+	}, func(ctx context.Context, in signalInput) (signalSnapshot, *files.Attachment, error) {
 		moved, err := s.emit(ctx, in)
 		return moved, nil, err
 	})
 }
 
 func details() schema.Property {
-	return schema.Labels("details", 20, 64, 4000, "More labelled text, such as {\"Files Changed\": \"a.go\"}.")
+	return schema.Labels("details", 20, 64, 4000, "More labelled texts, for example {\"Files Changed\": \"a.go\"}.")
 }
 
 func subTasks() schema.Property {
-	return schema.Objects("sub_tasks", 50, schema.Object(
-		schema.ID("id", "An id of its own.").Must(),
-		schema.Text("title", 1000, "What it is about."),
-		schema.Text("text", 8000, "What is to be done."),
-		schema.Texts("acceptance_criteria", 50, 1000, "How one tells that it is done: at least one.").AtLeast(1).Must(),
-		schema.Texts("blocked_by", 50, 64, "The tasks that come before it."),
-		schema.Texts("files", 100, 1024, "The files that it will change."),
-	), "expanded_spec: the tasks that it is cut into.")
+	return schema.ObjectList("sub_tasks", 50, schema.Object(
+		schema.ID("id", "A new id.").Require(),
+		schema.Text("title", 1000, "One line about the task."),
+		schema.Text("text", 8000, "What to do."),
+		schema.TextList("acceptance_criteria", 50, 1000, "How to verify that it is done; at least one.").MinLength(1).Require(),
+		schema.TextList("blocked_by", 50, 64, "Tasks that must come first."),
+		schema.TextList("files", 100, 1024, "Files that it will change."),
+	), "For expanded_spec: the tasks that it is split into.")
 }
 
-// emit hands in a line signal under the session's lease.
-func (s *Server) emit(ctx context.Context, in signalInput) (moved movedSnapshot, err error) {
+// emit sends a line signal under the lease of the session.
+func (s *Server) emit(ctx context.Context, in signalInput) (moved signalSnapshot, err error) {
 	moved.Signal = in.Signal
 	session, err := s.session(in.Session)
 	if err != nil {
@@ -109,31 +108,31 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved movedSnapshot,
 	}
 	row, _ := signalbox.LineSignalNamed(in.Signal)
 	if s.opts.Crew && in.Signal != "checkpoint" {
-		return moved, endsTurn(in.words(row))
+		return moved, sayAtEndOfTurn(in.written(row))
 	}
-	err = s.act(ctx, func(b *box.Box) error {
+	err = s.withBox(ctx, func(b *box.Box) error {
 		if err := b.Engine.Refresh(ctx); err != nil {
 			return err
 		}
-		var h held
+		var h heldLease
 		b.Engine.View(func(state *rules.State) { h, err = leaseOf(state, session, in.Epoch, s.opts.Now()) })
 		if err == nil && h.work != "" && !h.planned {
 			moved.Work, moved.Session = h.work, session
-			todo := "call submit_exit, with exit_reason blocked if you cannot go on"
+			advice := "call submit_exit, with exit_reason blocked if you cannot continue"
 			if !s.exitEnabled() {
-				todo = "exit signals, which would, are off: " + enableExits
+				advice = "only exit signals do, and they are disabled: " + enableExits
 			}
-			err = problemf("not_planned", todo, "work '%s' does not belong to a plan, so line signals do not move it", h.work)
+			err = problemf("not_planned", advice, "work '%s' does not belong to a plan, so that line signals do not move it", h.work)
 		}
 		if err != nil {
 			return err
 		}
-		hear, err := in.hear(ctx, b, row, h)
+		command, err := in.command(ctx, b, row, h)
 		if err != nil {
 			return err
 		}
 		before := phaseOf(b, h.work)
-		answer, err := b.Engine.Do(ctx, hear)
+		answer, err := b.Engine.Do(ctx, command)
 		moved.fill(answer)
 		if err == nil && answer.Phase != before {
 			moved.NextPhase = &answer.Phase
@@ -153,20 +152,20 @@ func phaseOf(b *box.Box, work string) (phase signalbox.Phase) {
 	return phase
 }
 
-func signalVerdict(moved *movedSnapshot, answer rules.Answer) string {
+func signalVerdict(moved *signalSnapshot, answer rules.Answer) string {
 	switch {
 	case len(answer.Questions) > 0:
-		return fmt.Sprintf("The human is asked %s about %s and the lease is over: stop; get_work shows the answer when there is one", strings.Join(answer.Questions, ", "), moved.Work)
+		return fmt.Sprintf("Question %s about %s was sent to the human and the lease has ended: stop; get_work shows the answer when there is one", strings.Join(answer.Questions, ", "), moved.Work)
 	case answer.Parked:
-		return fmt.Sprintf("%s waits, and keeps its lease: renew it, and look at get_work until it can go on", moved.Work)
+		return fmt.Sprintf("%s waits and keeps its lease: renew it, and call get_work until it can continue", moved.Work)
 	case moved.Lease == nil:
-		return fmt.Sprintf("%s is in %s now and the lease is over: stop, or claim other work", moved.Work, moved.Phase)
+		return fmt.Sprintf("%s is now in %s and the lease has ended: stop, or claim other work", moved.Work, moved.Phase)
 	}
-	return fmt.Sprintf("%s is noted, %s stays in %s: go on", moved.Signal, moved.Work, moved.Phase)
+	return fmt.Sprintf("%s is recorded, %s stays in %s: continue", moved.Signal, moved.Work, moved.Phase)
 }
 
-// words is the signal as an agent writes it.
-func (in *signalInput) words(row signalbox.LineSignal) string {
+// written returns the signal as an agent writes it.
+func (in *signalInput) written(row signalbox.LineSignal) string {
 	switch row.Argument {
 	case signalbox.TaskArgument:
 		if in.Work != "" {
@@ -181,55 +180,55 @@ func (in *signalInput) words(row signalbox.LineSignal) string {
 	return row.Text
 }
 
-// hear makes the command of the signal, and stores what it says in full.
-func (in *signalInput) hear(ctx context.Context, b *box.Box, row signalbox.LineSignal, h held) (rules.ReportSignal, error) {
-	hear := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.said()}
+// command returns the command for the signal, and stores its full text as a blob.
+func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal, h heldLease) (rules.ReportSignal, error) {
+	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.fields()}
 	switch row.Argument {
 	case signalbox.TaskArgument:
-		hear.Named = in.Work
-		if hear.Named == "" {
-			hear.Named = h.work
+		c.Named = in.Work
+		if c.Named == "" {
+			c.Named = h.work
 		}
 	case signalbox.NameArgument:
-		hear.Named = in.Expert
+		c.Named = in.Expert
 	case signalbox.PathArgument:
-		hear.Named = in.File
+		c.Named = in.File
 	}
-	// What nothing will name is not kept.
-	if in.Signal == "checkpoint" || !b.Engine.WouldRecord(hear) {
-		return hear, nil
+	// A blob that no event would refer to is not stored.
+	if in.Signal == "checkpoint" || !b.Engine.WouldRecord(c) {
+		return c, nil
 	}
 	for _, task := range in.SubTasks {
 		planned, err := task.put(ctx, b)
 		if err != nil {
-			return hear, err
+			return c, err
 		}
-		hear.Fields.SubTasks = append(hear.Fields.SubTasks, planned)
+		c.Fields.SubTasks = append(c.Fields.SubTasks, planned)
 	}
-	text, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: hear.Named, Body: in.body(row), Raw: in.words(row), Line: 1})
+	data, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: c.Named, Body: in.body(row), Raw: in.written(row), Line: 1})
 	if err != nil {
-		return hear, err
+		return c, err
 	}
-	hear.Body, err = b.Engine.PutBlob(ctx, bytes.NewReader(text))
-	return hear, err
+	c.Body, err = b.Engine.PutBlob(ctx, bytes.NewReader(data))
+	return c, err
 }
 
-// said is what the rules act on.
-func (in *signalInput) said() rules.SignalFields {
-	said := rules.SignalFields{
+// fields returns the fields that the rules use.
+func (in *signalInput) fields() rules.SignalFields {
+	fields := rules.SignalFields{
 		Summary: in.Summary, Cause: in.Cause, BlockedBy: in.BlockedBy, Confidence: in.Confidence,
 		Expert: in.Expert, Request: in.Request, Gap: in.Gap, Keywords: in.Keywords, File: in.File, Percent: in.Percent,
 	}
 	if len(in.Issues) > 0 {
-		said.Summary = strings.TrimPrefix(said.Summary+"; "+strings.Join(in.Issues, "\n"), "; ")
+		fields.Summary = strings.TrimPrefix(fields.Summary+"; "+strings.Join(in.Issues, "\n"), "; ")
 	}
-	if in.Signal == "task_incomplete" && said.Cause == "" && len(in.BlockedBy) > 0 {
-		said.Cause = rules.CauseWaiting
+	if in.Signal == "task_incomplete" && fields.Cause == "" && len(in.BlockedBy) > 0 {
+		fields.Cause = rules.CauseWaiting
 	}
-	return said
+	return fields
 }
 
-// body has the labels that prompts and people know from written signals.
+// body returns the body of the signal, with the labels of written signals.
 func (in *signalInput) body(row signalbox.LineSignal) map[string]any {
 	body := map[string]any{}
 	for label, value := range in.Details {
@@ -271,13 +270,13 @@ func summaryLabel(signal string) string {
 	return "Summary"
 }
 
-// put stores a sub-task as a plan's task is stored.
+// put stores a sub-task in the same form as a task of a plan.
 func (t *subTask) put(ctx context.Context, b *box.Box) (rules.PlanTask, error) {
-	text, err := json.Marshal(plan.Task{ID: t.ID, Title: t.Title, Work: t.Work, Criteria: t.Criteria, BlockedBy: t.BlockedBy, Files: t.Files})
+	data, err := json.Marshal(plan.Task{ID: t.ID, Title: t.Title, Work: t.Work, Criteria: t.Criteria, BlockedBy: t.BlockedBy, Files: t.Files})
 	if err != nil {
 		return rules.PlanTask{}, err
 	}
-	digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(text))
+	digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(data))
 	return rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest}, err
 }
 
@@ -291,19 +290,19 @@ type askInput struct {
 
 func (s *Server) addAskHuman() {
 	add(s, definition{
-		name: "ask_human", title: "Ask the human", destroys: true, again: true,
-		description: "Puts a question about the work of a plan that the session holds to the human. The lease is over, and the work blocked until it is answered; then it is dispatched " +
-			"again, with the answer. Ask only what decides how the work goes on. get_work shows the answer.",
+		name: "ask_human", title: "Ask the human", destructive: true, idempotent: true,
+		description: "Asks the human a question about work of a plan that the session holds. The lease ends and the work is blocked until the answer; then it is dispatched " +
+			"again, with the answer. Ask only what you need to continue. get_work shows the answer.",
 		input: schema.Object(
 			sessionArgument(),
-			schema.Sequence("epoch", "Of the lease; none is the only live one."),
-			schema.Text("question", 2000, "What only the human can say, in one or two sentences.").AtLeast(1).Must(),
-			schema.Text("context", 4000, "What the human has to know to answer."),
-			schema.Texts("options", 10, 500, "The answers that you considered."),
+			schema.Sequence("epoch", "The epoch of the lease. Default: the only live one."),
+			schema.Text("question", 2000, "The question, in one or two sentences.").MinLength(1).Require(),
+			schema.Text("context", 4000, "What the human must know to answer."),
+			schema.TextList("options", 10, 500, "Answers that you considered."),
 		),
-	}, func(ctx context.Context, in askInput) (movedSnapshot, *files.Rest, error) {
+	}, func(ctx context.Context, in askInput) (signalSnapshot, *files.Attachment, error) {
 		if strings.TrimSpace(in.Question) == "" {
-			return movedSnapshot{}, nil, &schema.MisfitError{Why: "the question is empty"}
+			return signalSnapshot{}, nil, &schema.ArgumentError{Reason: "the question is empty"}
 		}
 		details := map[string]string{}
 		if in.Context != "" {

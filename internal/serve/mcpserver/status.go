@@ -16,22 +16,22 @@ import (
 	"signalbox/internal/text"
 )
 
-// Caps of the lists in snapshots.
+// Limits of the lists in snapshots.
 const (
 	maxListed = 10 // work items
-	maxFew    = 5  // everything else
+	maxShort  = 5  // other lists
 	maxTitle  = 80 // characters of a title or a summary
 )
 
-// statusSnapshot is how the whole box stands.
+// statusSnapshot is the status of the box.
 type statusSnapshot struct {
 	head
 	Box       string                `json:"box"`
-	Session   *string               `json:"session" jsonschema:"the server's own, or as asked"`
+	Session   *string               `json:"session" jsonschema:"the server's own or the given one"`
 	Standing  rules.Standing        `json:"standing" jsonschema:"empty, by_hand (work and no plan), working, asking, limited, paused, stuck, complete"`
 	Events    uint64                `json:"events"`
 	Work      int                   `json:"work" jsonschema:"work items"`
-	ByHand    int                   `json:"by_hand" jsonschema:"of no plan, not done"`
+	ByHand    int                   `json:"by_hand" jsonschema:"not in a plan, not completed"`
 	Held      int                   `json:"held"`
 	Claimable int                   `json:"claimable"`
 	Tasks     int                   `json:"tasks" jsonschema:"of the plan"`
@@ -44,10 +44,10 @@ type statusSnapshot struct {
 	Waiting   schema.List[string]   `json:"waiting_for"`
 }
 
-// standingByHand is how a box stands that has work and no plan.
+// standingByHand is the standing of a box that has work but no plan.
 const standingByHand rules.Standing = "by_hand"
 
-// phaseCounts is a number for each phase, whether there is work in it or not.
+// phaseCounts has the number of work items in each phase.
 type phaseCounts struct {
 	Draft          int `json:"DRAFT"`
 	Implementation int `json:"IMPLEMENTATION"`
@@ -80,7 +80,7 @@ func (c *phaseCounts) count(phase signalbox.Phase) {
 	}
 }
 
-// heldWork is work that a session holds.
+// heldWork is a work item that a session holds.
 type heldWork struct {
 	Work    string          `json:"work"`
 	Phase   signalbox.Phase `json:"phase"`
@@ -100,13 +100,13 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	}
 	if s.Approvals > 0 {
 		flags = append(flags, brief.Flag{Flag: "approval_needed", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d merge%s for the human's yes", s.Approvals, text.Plural(s.Approvals))})
+			Message: fmt.Sprintf("%d merge%s for the human to approve", s.Approvals, text.Plural(s.Approvals))})
 	}
 	switch {
 	case s.Standing == rules.StandingStuck:
-		flags = append(flags, brief.Flag{Flag: "stuck", Severity: brief.Warning, Message: "Nothing runs, and nothing can start"})
+		flags = append(flags, brief.Flag{Flag: "stuck", Severity: brief.Warning, Message: "Nothing is running and nothing can start"})
 	case s.Standing == rules.StandingPaused:
-		flags = append(flags, brief.Flag{Flag: "paused", Severity: brief.Info, Message: "Nothing is dispatched, by order"})
+		flags = append(flags, brief.Flag{Flag: "paused", Severity: brief.Info, Message: "The run is paused: no work is dispatched"})
 	case s.Standing == rules.StandingComplete:
 		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success, Message: "Every task of the plan is completed"})
 	}
@@ -114,7 +114,7 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
 			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, text.Plural(s.Work))})
 	}
-	if !s.Exits && s.meetsWorkByHand() {
+	if !s.Exits && s.hasWorkByHand() {
 		flags = append(flags, exitWarning())
 	}
 	if s.Claimable > 0 {
@@ -124,43 +124,42 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	return flags
 }
 
-// meetsWorkByHand tells whether who asks has work outside a plan, or could claim some. A session has only what it holds.
-func (s *statusSnapshot) meetsWorkByHand() bool {
+// hasWorkByHand reports whether the caller holds work outside a plan or could claim some. A named session has only what it holds.
+func (s *statusSnapshot) hasWorkByHand() bool {
 	byHand := slices.ContainsFunc(s.Mine, func(m heldWork) bool { return !m.Planned })
 	return byHand || s.Session == nil && s.ByHand > 0
 }
 
-// statusInput is whose status it is.
 type statusInput struct {
 	Session string `json:"session"`
 }
 
 func (s *Server) addStatus() {
 	add(s, definition{
-		name: "get_status", title: "Status of the box", reads: true,
-		description: "How the box stands and what to do next: what can be claimed, what you hold, what waits for the human. Ask it first.",
-		input:       schema.Object(askingSession()),
-	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Rest, err error) {
-		asks, err := s.whose(ctx, in.Session)
+		name: "get_status", title: "Status of the box", readOnly: true,
+		description: "Returns the status of the box and what to do next: what can be claimed, what you hold, what waits for the human. Call it first.",
+		input:       schema.Object(callerSessionArgument()),
+	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Attachment, err error) {
+		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return status, nil, err
 		}
 		now, unknown := s.opts.Now(), error(nil)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
-			if unknown = asks.check(s, state); unknown == nil {
-				status = s.status(b, state, asks, now)
+			if unknown = caller.check(s, state); unknown == nil {
+				status = s.status(b, state, caller, now)
 			}
 		})
 		return status, nil, cmp.Or(err, unknown)
 	})
 }
 
-func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Time) statusSnapshot {
+func (s *Server) status(b *box.Box, state *rules.State, caller callerSessions, now time.Time) statusSnapshot {
 	run := state.Status(now)
 	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: state.Seq(), Tasks: run.Tasks, Completed: run.Completed,
 		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled()}
-	if asks.named != "" {
-		status.Session = &asks.named
+	if caller.named != "" {
+		status.Session = &caller.named
 	}
 	more := 0
 	for w := range state.Works() {
@@ -175,10 +174,10 @@ func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Tim
 			status.Claimable++
 		case lease != nil:
 			status.Held++
-			if !asks.owns(lease.Session) {
+			if !caller.owns(lease.Session) {
 				continue
 			}
-			if len(status.Mine) == maxFew {
+			if len(status.Mine) == maxShort {
 				more++
 				continue
 			}
@@ -186,16 +185,16 @@ func (s *Server) status(b *box.Box, state *rules.State, asks whose, now time.Tim
 		}
 	}
 	if run.Standing == rules.StandingEmpty && status.Work > 0 {
-		status.Standing, run.Reasons = standingByHand, nil // which say that there is no plan
+		status.Standing, run.Reasons = standingByHand, nil // they say that there is no plan
 	}
-	for _, reason := range run.Reasons[:min(len(run.Reasons), maxFew)] {
-		status.Waiting = append(status.Waiting, line(reason, 2*maxTitle))
+	for _, reason := range run.Reasons[:min(len(run.Reasons), maxShort)] {
+		status.Waiting = append(status.Waiting, oneLine(reason, 2*maxTitle))
 	}
 	status.Verdict = s.statusVerdict(&status, more)
 	return status
 }
 
-// statusVerdict says what whoever asks should do. What is held beside what is listed is told as a number.
+// statusVerdict says what the caller should do. more is how many held work items are not listed.
 func (s *Server) statusVerdict(status *statusSnapshot, more int) string {
 	if len(status.Mine) == 0 {
 		return status.verdict()
@@ -208,27 +207,27 @@ func (s *Server) statusVerdict(status *statusSnapshot, more int) string {
 		m.Work, m.Phase, m.Session, m.Epoch, m.Expires.Format(time.RFC3339), others, s.howToEnd(m.Planned))
 }
 
-// verdict is for who holds nothing.
+// verdict is the verdict for a caller that holds nothing.
 func (s *statusSnapshot) verdict() string {
 	switch {
 	case s.Session != nil:
-		return fmt.Sprintf("Session %s holds no work: stop, whatever it says now moves nothing", *s.Session)
+		return fmt.Sprintf("Session %s holds no work: stop, its signals have no effect", *s.Session)
 	case s.Claimable > 0:
 		return fmt.Sprintf("%d of %d work items can be claimed: call claim_work with your role", s.Claimable, s.Work)
 	case s.Questions > 0 || s.Approvals > 0:
-		return "Nothing can be claimed before the human answers: wait"
+		return "Nothing can be claimed until the human answers: wait"
 	case s.Work == 0:
 		return "There is no work yet: add some with open_work, or run a plan"
 	case s.Held > 0:
 		return fmt.Sprintf("Nothing can be claimed now, %d held by others: try again later", s.Held)
 	case s.Phases.Completed == s.Work:
-		return "All work is completed: nothing is to be done"
+		return "All work is completed: there is nothing to do"
 	}
-	return "Nothing can be claimed now: see what it waits for"
+	return "Nothing can be claimed now: waiting_for says why"
 }
 
-// claimable is the role that may claim work that nobody holds, "" if nobody may now. What the rules say to a claim stands; this is
-// what a list can tell without trying.
+// claimable returns the role that may claim work that is not held, or "" if it cannot be claimed now. It is for lists: the rules decide
+// about an actual claim.
 func claimable(state *rules.State, w *rules.Work, now time.Time) signalbox.Role {
 	if w.Task == nil {
 		return w.Phase.ClaimableBy()

@@ -13,102 +13,102 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// definition is what a tool says about itself.
+// definition describes a tool.
 type definition struct {
 	name, title, description string
 	input                    *jsonschema.Schema
 	output                   *jsonschema.Schema
-	// reads means that the tool changes nothing, destroys that it takes something away, and again that doing it twice is doing it once.
-	reads, destroys, again bool
-	// aliases are other names of arguments, which are taken as well.
+	// The hints of MCP: the tool changes nothing, it ends or removes something, and a second call with the same arguments changes nothing.
+	readOnly, destructive, idempotent bool
+	// aliases maps alternative argument names to argument names.
 	aliases map[string]string
 }
 
 func (d definition) tool() *mcp.Tool {
-	closed := false
-	hints := &mcp.ToolAnnotations{ReadOnlyHint: d.reads, IdempotentHint: d.again || d.reads, OpenWorldHint: &closed}
-	if !d.reads { // else it means nothing
-		hints.DestructiveHint = &d.destroys
+	openWorld := false
+	hints := &mcp.ToolAnnotations{ReadOnlyHint: d.readOnly, IdempotentHint: d.idempotent || d.readOnly, OpenWorldHint: &openWorld}
+	if !d.readOnly { // otherwise the hint has no meaning
+		hints.DestructiveHint = &d.destructive
 	}
 	return &mcp.Tool{Name: d.name, Title: d.title, Description: d.description, InputSchema: d.input, OutputSchema: d.output, Annotations: hints}
 }
 
-// head is what all snapshots begin with.
+// head has the fields that all snapshots begin with.
 type head struct {
 	Status  brief.Status `json:"status"`
 	Verdict string       `json:"verdict"`
 	Problem *string      `json:"problem"`
 }
 
-func (h *head) said() *head { return h }
+func (h *head) header() *head { return h }
 
-// flags of a snapshot that only says whether it worked.
+// flags is the default for snapshots without flags of their own.
 func (h *head) flags() []brief.Flag { return nil }
 
-// snapshotOf is a snapshot: it has a head, and tells its flags. What went wrong need not be among them.
-type snapshotOf[S any] interface {
+// snapshotPointer is implemented by pointers to snapshots. flags need not include the flag of an error.
+type snapshotPointer[S any] interface {
 	*S
-	said() *head
+	header() *head
 	flags() []brief.Flag
 }
 
 const (
-	// maxVerdict keeps a verdict one line of a size that one reads.
+	// maxVerdict is the maximum length of a verdict in characters.
 	maxVerdict = 400
-	// maxText is the size of the largest answer that is sent as text too. A longer one is structured content and in a file, and the text
-	// says so: an agent should not read it twice.
+	// maxText is the maximum size of an answer that is also sent as text. A longer one is sent only as structured content and in a
+	// file, so that an agent does not read it twice.
 	maxText = 8 << 10
 )
 
-// reply is an answer as it is sent.
+// reply is an answer to a call.
 type reply struct {
 	text    json.RawMessage
 	failed  bool
-	file    string // that the answer names; "" if none
+	file    string // path of the file of the answer; "" if there is none
 	verdict func() string
 }
 
 // add adds a tool whose answers are briefs.
-func add[In, S any, P snapshotOf[S]](s *Server, d definition, run func(context.Context, In) (S, *files.Rest, error)) {
+func add[In, S any, P snapshotPointer[S]](s *Server, d definition, run func(context.Context, In) (S, *files.Attachment, error)) {
 	d.output = schema.Brief[S]()
 	addRaw(s, d, func(ctx context.Context, arguments json.RawMessage, err error) reply {
 		var snapshot S
-		var rest *files.Rest
+		var attachment *files.Attachment
 		var in In
 		if err == nil {
 			in, err = schema.Decode[In](arguments)
 		}
 		if err == nil {
-			snapshot, rest, err = run(ctx, in)
+			snapshot, attachment, err = run(ctx, in)
 		}
-		h := P(&snapshot).said()
+		h := P(&snapshot).header()
 		h.Status = brief.StatusSuccess
 		if err != nil {
 			problem, message := explain(err)
 			h.Status, h.Problem, h.Verdict = brief.StatusError, &problem, message
 		}
-		h.Verdict = line(h.Verdict, maxVerdict)
+		h.Verdict = oneLine(h.Verdict, maxVerdict)
 		var saved brief.Saved
-		var lost []brief.Flag
-		if rest != nil {
-			saved, lost = s.files.Attach(*rest)
+		var lost []brief.Flag // about a file that could not be saved
+		if attachment != nil {
+			saved, lost = s.files.Attach(*attachment)
 		}
 		answer := brief.Compose(snapshot, func(s S) S { return s }, func(s S) []brief.Flag { return append(flagsOf[S, P](s), lost...) },
-			func(s S) brief.Status { return P(&s).said().Status }, saved)
+			func(s S) brief.Status { return P(&s).header().Status }, saved)
 		text, err := brief.Encode(answer)
-		if err != nil { // Compose saw to it that there is a text
-			text, _ = brief.Encode(brief.Failed("answer_not_writable", "The answer cannot be written"))
+		if err != nil { // cannot happen: Compose ensures that it can be encoded
+			text, _ = brief.Encode(brief.Failed("answer_not_writable", "The answer cannot be encoded"))
 		}
-		told := reply{text: text, failed: answer.Status == brief.StatusError, verdict: func() string { return h.Verdict }}
+		r := reply{text: text, failed: answer.Status == brief.StatusError, verdict: func() string { return h.Verdict }}
 		if answer.FilePath != nil {
-			told.file = *answer.FilePath
+			r.file = *answer.FilePath
 		}
-		return told
+		return r
 	})
 }
 
-func flagsOf[S any, P snapshotOf[S]](snapshot S) []brief.Flag {
-	h := P(&snapshot).said()
+func flagsOf[S any, P snapshotPointer[S]](snapshot S) []brief.Flag {
+	h := P(&snapshot).header()
 	flags := P(&snapshot).flags()
 	if h.Problem != nil {
 		flags = append([]brief.Flag{{Flag: *h.Problem, Severity: brief.Error, Message: h.Verdict}}, flags...)
@@ -116,17 +116,17 @@ func flagsOf[S any, P snapshotOf[S]](snapshot S) []brief.Flag {
 	return flags
 }
 
-// addRaw adds a tool that answers in its own form, also where the arguments do not fit: then it is told the error in their place.
+// addRaw adds a tool that formats its own answers. handle gets the checked arguments, or the error if they are not valid.
 func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessage, error) reply) {
 	arguments, err := schema.NewArguments(d.input, d.aliases)
 	if err != nil {
-		panic(fmt.Sprintf("tool %s: input schema: %v", d.name, err)) // it is written in this package
+		panic(fmt.Sprintf("tool %s: input schema: %v", d.name, err)) // a bug in this package
 	}
 	s.mcp.AddTool(d.tool(), func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		checked, err := arguments.Check(request.Params.Arguments)
-		told := handle(withConnection(ctx, request.Session), checked, err)
-		result := &mcp.CallToolResult{StructuredContent: told.text, IsError: told.failed}
-		text, link := s.content(d.name, told)
+		r := handle(withConnection(ctx, request.Session), checked, err)
+		result := &mcp.CallToolResult{StructuredContent: r.text, IsError: r.failed}
+		text, link := s.content(d.name, r)
 		result.Content = append(result.Content, &mcp.TextContent{Text: text})
 		if link != nil {
 			result.Content = append(result.Content, link)
@@ -135,20 +135,20 @@ func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessag
 	})
 }
 
-// content is the text of an answer and the link to its file. A long answer is cut down to its verdict only if a file has the rest, because
-// there are clients that show no structured content to the agent.
-func (s *Server) content(tool string, told reply) (string, mcp.Content) {
-	long := len(told.text) > maxText
-	if long && told.file == "" {
-		told.file = s.files.Save(files.Rest{Prefix: tool, Result: []byte(told.text)}).Path
+// content returns the text of an answer and a link to its file. The text of a long answer is only its verdict, if a file has the rest:
+// some clients do not show structured content to the agent.
+func (s *Server) content(tool string, r reply) (string, mcp.Content) {
+	long := len(r.text) > maxText
+	if long && r.file == "" {
+		r.file = s.files.Save(files.Attachment{Prefix: tool, Result: []byte(r.text)}).Path
 	}
 	var link mcp.Content
-	if told.file != "" {
-		link = s.files.Link(told.file)
+	if r.file != "" {
+		link = s.files.Link(r.file)
 	}
 	if !long || link == nil {
-		return string(told.text), link
+		return string(r.text), link
 	}
-	return fmt.Sprintf("%s. This is the verdict of an answer of %d KB: the rest is in the structured content, and in the file %s, which resources/read gives too",
-		line(told.verdict(), maxVerdict), (len(told.text)+1023)>>10, told.file), link
+	return fmt.Sprintf("%s. This is only the verdict. The whole answer (%d KB) is in the structured content and in the file %s, which resources/read returns",
+		oneLine(r.verdict(), maxVerdict), (len(r.text)+1023)>>10, r.file), link
 }

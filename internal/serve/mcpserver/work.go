@@ -15,32 +15,31 @@ import (
 	"signalbox/internal/text"
 )
 
-// workInput names one work item.
 type workInput struct {
 	Work    string `json:"work"`
 	Session string `json:"session"`
 }
 
-// workSnapshot is one work item.
+// workSnapshot is a work item.
 type workSnapshot struct {
 	head
-	ID          string                   `json:"id"`
-	Title       string                   `json:"title"`
-	Phase       signalbox.Phase          `json:"phase"`
-	Claimable   signalbox.Role           `json:"claimable_by" jsonschema:"empty if nobody may"`
-	BlockedFrom *signalbox.Phase         `json:"blocked_from"`
-	WaitsFor    *string                  `json:"waits_for"`
-	Lease       *shownLease              `json:"lease"`
-	Sessions    int                      `json:"sessions"`
-	Last        schema.List[pastSession] `json:"last_sessions"`
-	BlockedBy   schema.List[string]      `json:"blocked_by"`
-	Findings    schema.List[finding]     `json:"findings" jsonschema:"to be mended"`
-	Questions   schema.List[askedAbout]  `json:"questions" jsonschema:"the last first"`
-	LeftOut     bool                     `json:"left_out" jsonschema:"the file has more"`
+	ID          string                    `json:"id"`
+	Title       string                    `json:"title"`
+	Phase       signalbox.Phase           `json:"phase"`
+	Claimable   signalbox.Role            `json:"claimable_by" jsonschema:"empty if it cannot be claimed"`
+	BlockedFrom *signalbox.Phase          `json:"blocked_from"`
+	WaitsFor    *string                   `json:"waits_for"`
+	Lease       *leaseView                `json:"lease"`
+	Sessions    int                       `json:"sessions"`
+	Last        schema.List[pastSession]  `json:"last_sessions"`
+	BlockedBy   schema.List[string]       `json:"blocked_by"`
+	Findings    schema.List[finding]      `json:"findings" jsonschema:"to be fixed"`
+	Questions   schema.List[workQuestion] `json:"questions" jsonschema:"newest first"`
+	LeftOut     bool                      `json:"left_out" jsonschema:"the file has more"`
 }
 
-// shownLease is a lease in an answer.
-type shownLease struct {
+// leaseView is a lease in an answer.
+type leaseView struct {
 	ID      string         `json:"id"`
 	Epoch   uint64         `json:"epoch"`
 	Session string         `json:"session"`
@@ -48,11 +47,11 @@ type shownLease struct {
 	Expires time.Time      `json:"expires"`
 }
 
-func leaseFrom(l *signalbox.Lease) *shownLease {
+func newLeaseView(l *signalbox.Lease) *leaseView {
 	if l == nil {
 		return nil
 	}
-	return &shownLease{l.ID, l.Epoch, l.Session, l.Role, l.Expires.UTC()}
+	return &leaseView{l.ID, l.Epoch, l.Session, l.Role, l.Expires.UTC()}
 }
 
 type pastSession struct {
@@ -67,7 +66,7 @@ type finding struct {
 	Summary string `json:"summary"`
 }
 
-type askedAbout struct {
+type workQuestion struct {
 	ID     string  `json:"id"`
 	Text   string  `json:"text"`
 	Answer *string `json:"answer" jsonschema:"null while it is open"`
@@ -82,7 +81,7 @@ func (s *workSnapshot) flags() (flags []brief.Flag) {
 	}
 	if len(s.Findings) > 0 {
 		flags = append(flags, brief.Flag{Flag: "findings", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d finding%s to mend", len(s.Findings), text.Plural(len(s.Findings)))})
+			Message: fmt.Sprintf("%d finding%s to fix", len(s.Findings), text.Plural(len(s.Findings)))})
 	}
 	if s.Phase == signalbox.PhaseCompleted {
 		flags = append(flags, brief.Flag{Flag: "completed", Severity: brief.Success, Message: fmt.Sprintf("%s is completed", s.ID)})
@@ -90,7 +89,7 @@ func (s *workSnapshot) flags() (flags []brief.Flag) {
 	return flags
 }
 
-// fullWork is all that is known of a work item.
+// fullWork is everything about a work item. It goes to the file of an answer.
 type fullWork struct {
 	rules.WorkView
 	Opened    time.Time         `json:"opened"`
@@ -101,20 +100,20 @@ type fullWork struct {
 
 func (s *Server) addGetWork() {
 	add(s, definition{
-		name: "get_work", title: "Look at one work item", reads: true,
-		description: "One work item: its phase, who holds it or may claim it, what it waits for, what is to be mended, and what was asked about it.",
-		input:       schema.Object(schema.ID("work", "The work item.").Must(), askingSession()),
-	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Rest, err error) {
-		asks, err := s.whose(ctx, in.Session)
+		name: "get_work", title: "Look at one work item", readOnly: true,
+		description: "Returns a work item: its phase, who holds it or may claim it, what it waits for, findings to fix, and questions with their answers.",
+		input:       schema.Object(schema.ID("work", "The work item.").Require(), callerSessionArgument()),
+	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment, err error) {
+		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return found, nil, err
 		}
 		now, unknown := s.opts.Now(), error(nil)
 		var full *fullWork
 		err = s.view(ctx, func(_ *box.Box, state *rules.State) {
-			unknown = asks.check(s, state)
+			unknown = caller.check(s, state)
 			if w, known := state.Work(in.Work); known && unknown == nil {
-				found, full = s.workFrom(state, w, asks, now)
+				found, full = s.workFrom(state, w, caller, now)
 			}
 		})
 		switch err = cmp.Or(err, unknown); {
@@ -122,20 +121,20 @@ func (s *Server) addGetWork() {
 		case full == nil:
 			err = unknownWork(in.Work)
 		case found.LeftOut:
-			rest = &files.Rest{Prefix: "work_item", Result: full}
+			rest = &files.Attachment{Prefix: "work_item", Result: full}
 		}
 		return found, rest, err
 	})
 }
 
 func unknownWork(work string) error {
-	return problemf("unknown_work", "see what there is with list_work", "there is no work '%s'", work)
+	return problemf("unknown_work", "call list_work to see all work", "unknown work '%s'", work)
 }
 
-// workFrom returns a work item in short and in full.
-func (s *Server) workFrom(state *rules.State, w *rules.Work, asks whose, now time.Time) (workSnapshot, *fullWork) {
+// workFrom returns the snapshot and the full form of a work item.
+func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessions, now time.Time) (workSnapshot, *fullWork) {
 	full := &fullWork{WorkView: w.View(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
-	short := workSnapshot{ID: w.ID, Title: line(w.Title, 3*maxTitle), Phase: w.Phase, Lease: leaseFrom(full.Lease), Sessions: len(full.Sessions)}
+	short := workSnapshot{ID: w.ID, Title: oneLine(w.Title, 3*maxTitle), Phase: w.Phase, Lease: newLeaseView(full.Lease), Sessions: len(full.Sessions)}
 	short.LeftOut = short.Title != w.Title || w.Task != nil
 	if full.Lease == nil {
 		short.Claimable = claimable(state, w, now)
@@ -144,58 +143,58 @@ func (s *Server) workFrom(state *rules.State, w *rules.Work, asks whose, now tim
 		short.BlockedFrom = &w.BlockedFrom
 		short.waitFor(w.Notes)
 	}
-	for _, t := range full.Sessions[max(0, len(full.Sessions)-maxFew):] {
+	for _, t := range full.Sessions[max(0, len(full.Sessions)-maxShort):] {
 		past := pastSession{Session: t.Session, Role: t.Role, Phase: t.Phase}
 		if t.Ended != nil {
 			past.Ended = string(*t.Ended)
 		}
 		short.Last = append(short.Last, past)
 	}
-	short.LeftOut = short.LeftOut || len(full.Sessions) > maxFew
+	short.LeftOut = short.LeftOut || len(full.Sessions) > maxShort
 	if w.Task != nil {
 		short.addTask(state, w, full)
 	}
 	full.WaitsFor = short.WaitsFor
-	short.Verdict = s.workVerdict(&short, asks, w.Task != nil)
+	short.Verdict = s.workVerdict(&short, caller, w.Task != nil)
 	return short, full
 }
 
 func (s *workSnapshot) waitFor(reason string) {
 	if reason != "" {
-		text := line(reason, 3*maxTitle)
+		text := oneLine(reason, 3*maxTitle)
 		s.WaitsFor = &text
 		s.LeftOut = s.LeftOut || text != reason
 	}
 }
 
-// addTask adds what the delivery loop knows.
+// addTask adds what is known about the task of the work item.
 func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork) {
 	if s.Claimable == "" && s.Lease == nil && !w.Done() {
 		s.waitFor(state.Reason(w))
 	}
 	s.BlockedBy = w.Task.Blockers[:min(len(w.Task.Blockers), maxListed)]
-	for _, f := range w.Task.Findings[max(0, len(w.Task.Findings)-maxFew):] {
-		s.Findings = append(s.Findings, finding{f.Cause, line(f.Summary, 2*maxTitle)})
+	for _, f := range w.Task.Findings[max(0, len(w.Task.Findings)-maxShort):] {
+		s.Findings = append(s.Findings, finding{f.Cause, oneLine(f.Summary, 2*maxTitle)})
 	}
 	for _, q := range state.Questions() {
 		if q.Work == w.ID {
 			full.Questions = append(full.Questions, q)
 		}
 	}
-	for i := len(full.Questions) - 1; i >= 0 && len(s.Questions) < maxFew; i-- {
+	for i := len(full.Questions) - 1; i >= 0 && len(s.Questions) < maxShort; i-- {
 		q := full.Questions[i]
-		about := askedAbout{ID: q.ID, Text: line(q.Text, 2*maxTitle)}
+		about := workQuestion{ID: q.ID, Text: oneLine(q.Text, 2*maxTitle)}
 		if !q.Open() {
-			answer := line(q.Answer, 2*maxTitle)
+			answer := oneLine(q.Answer, 2*maxTitle)
 			about.Answer = &answer
 		}
 		s.Questions = append(s.Questions, about)
 	}
 }
 
-func (s *Server) workVerdict(w *workSnapshot, asks whose, planned bool) string {
+func (s *Server) workVerdict(w *workSnapshot, caller callerSessions, planned bool) string {
 	switch {
-	case w.Lease != nil && asks.owns(w.Lease.Session):
+	case w.Lease != nil && caller.owns(w.Lease.Session):
 		return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s: work on it, %s", w.ID, w.Phase, w.Lease.Session, w.Lease.Epoch,
 			w.Lease.Expires.Format(time.RFC3339), s.howToEnd(planned))
 	case w.Lease != nil:
@@ -203,7 +202,7 @@ func (s *Server) workVerdict(w *workSnapshot, asks whose, planned bool) string {
 	case w.Claimable != "":
 		return fmt.Sprintf("%s is in %s and free: claim it as %s", w.ID, w.Phase, w.Claimable)
 	case w.Phase == signalbox.PhaseCompleted:
-		return fmt.Sprintf("%s is completed: nothing is to be done", w.ID)
+		return fmt.Sprintf("%s is completed: there is nothing to do", w.ID)
 	case w.WaitsFor != nil:
 		return fmt.Sprintf("%s is in %s and cannot be claimed: %s", w.ID, w.Phase, *w.WaitsFor)
 	}
@@ -217,7 +216,7 @@ type openInput struct {
 	Actor string          `json:"actor"`
 }
 
-// openSnapshot is work that was added.
+// openSnapshot is a new work item.
 type openSnapshot struct {
 	head
 	Work  string          `json:"work"`
@@ -227,29 +226,29 @@ type openSnapshot struct {
 
 func (s *Server) addOpenWork() {
 	add(s, definition{
-		name: "open_work", title: "Add a work item", again: true,
-		description: "Adds a work item by hand, outside any plan. An id that is taken is refused, so calling it twice adds one. Only an operator's server may.",
+		name: "open_work", title: "Add a work item", idempotent: true,
+		description: "Adds a work item outside any plan. An id that already exists is rejected, so that a repeated call adds nothing. Only for operators.",
 		input: schema.Object(
-			schema.ID("work", "An id of its own: letters, digits, '.', '_' and '-'.").Must(),
-			schema.Text("title", 1000, "What it is about, in one line."),
-			schema.Choice("phase", openPhases(), "The phase it starts in.").Or(signalbox.PhaseImplementation),
-			schema.ID("actor", "Who adds it; else who started the server."),
+			schema.ID("work", "A new id: letters, digits, '.', '_' and '-'.").Require(),
+			schema.Text("title", 1000, "One line about the work."),
+			schema.Choice("phase", openPhases(), "The first phase.").Default(signalbox.PhaseImplementation),
+			schema.ID("actor", "Who adds it. Default: the actor of the server."),
 		),
-	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Rest, err error) {
+	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Attachment, err error) {
 		if err := s.operatorOnly("open work"); err != nil {
 			return opened, nil, err
 		}
-		answer, err := s.order(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: s.actor(in.Actor)})
+		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: s.actor(in.Actor)})
 		opened.Work, opened.Phase, opened.Seq = in.Work, answer.Phase, answer.Seq
-		if is(err, signalbox.CodeConflict) {
-			err = &problem{"work_exists", err, "claim it, or give new work an id of its own"}
+		if hasCode(err, signalbox.CodeConflict) {
+			err = &problem{"work_exists", err, "claim it, or choose another id"}
 		}
 		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase, answer.Phase.ClaimableBy())
 		return opened, nil, err
 	})
 }
 
-// openPhases are the phases that work can start in.
+// openPhases returns the phases in which work can start.
 func openPhases() (phases []signalbox.Phase) {
 	for _, phase := range signalbox.Phases() {
 		if phase.ClaimableBy() != "" {

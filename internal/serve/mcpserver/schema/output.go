@@ -11,10 +11,10 @@ import (
 	"signalbox/brief"
 )
 
-// List is a list that is [] in JSON when it is empty, also in an answer that says that something went wrong.
+// List is a slice that is encoded as [] when it is nil, so that failed answers have lists too.
 type List[T any] []T
 
-// MarshalJSON writes the list.
+// MarshalJSON implements [json.Marshaler].
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	if l == nil {
 		return []byte("[]"), nil
@@ -22,28 +22,28 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// Brief is the schema of answers in the form for agents whose snapshot is an S, made from its fields and what their jsonschema tags say.
+// Brief returns the schema of an agent brief whose snapshot is an S. It is derived from the fields of S and their jsonschema tags.
 func Brief[S any]() *jsonschema.Schema {
 	snapshot, err := jsonschema.For[S](nil)
 	if err != nil {
-		panic(fmt.Sprintf("no schema of %T: %v", *new(S), err)) // the types are of the program
+		panic(fmt.Sprintf("no schema of %T: %v", *new(S), err)) // a bug: S is a type of the program
 	}
-	tidy(snapshot)
-	share(snapshot)
-	// Together these two say that every key is always there, and no other. A list of all keys would say it too, at twice the length.
+	shorten(snapshot)
+	useRefs(snapshot)
+	// Together these two require exactly the listed keys. Listing them again as required would double the length.
 	keys := len(snapshot.Properties)
-	snapshot.MinProperties, snapshot.AdditionalProperties = &keys, nothing()
+	snapshot.MinProperties, snapshot.AdditionalProperties = &keys, never()
 	return briefOf(snapshot)
 }
 
-// AnyFormat is the schema of a tool that answers in every format. Only the agent's form and that of reports are fixed, and say which they
-// are; what a result (summary, full) has beside its status is documented with the tool.
+// AnyFormat returns the schema of a tool that answers in all formats. Only the formats agent and report have a fixed form; the
+// documentation of the tool describes the others (summary, full).
 func AnyFormat() *jsonschema.Schema {
 	agent := briefOf(&jsonschema.Schema{Required: []string{"status", "verdict", "error_kind"}})
-	report := object(map[string]*jsonschema.Schema{"format": just(brief.FormatReport)}, "format", "report", "file_path")
-	result := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"format": nothing()}}
+	report := object(map[string]*jsonschema.Schema{"format": constant(brief.FormatReport)}, "format", "report", "file_path")
+	result := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"format": never()}}
 	s := object(map[string]*jsonschema.Schema{"status": agent.Properties["status"], "file_path": agent.Properties["file_path"]}, "status")
-	// The common part is told once.
+	// The common part is stated once.
 	delete(agent.Properties, "status")
 	delete(agent.Properties, "file_path")
 	agent.Type, report.Type = "", ""
@@ -51,11 +51,11 @@ func AnyFormat() *jsonschema.Schema {
 	return s
 }
 
-// share has a list whose items are like another property refer to that.
-func share(snapshot *jsonschema.Schema) {
+// useRefs replaces the item schema of a list by a reference if it equals the schema of another property.
+func useRefs(snapshot *jsonschema.Schema) {
 	for _, p := range snapshot.Properties {
-		for name, like := range snapshot.Properties {
-			if p.Items != nil && p.Items.Properties != nil && maps.EqualFunc(p.Items.Properties, like.Properties, sameType) {
+		for name, other := range snapshot.Properties {
+			if p.Items != nil && p.Items.Properties != nil && maps.EqualFunc(p.Items.Properties, other.Properties, sameType) {
 				p.Items = &jsonschema.Schema{Ref: "#/properties/snapshot/properties/" + name}
 				break
 			}
@@ -68,9 +68,9 @@ func sameType(a, b *jsonschema.Schema) bool {
 }
 
 func briefOf(snapshot *jsonschema.Schema) *jsonschema.Schema {
-	flag := &jsonschema.Schema{Required: []string{"flag", "severity", "message"}} // which the server's instructions explain
+	flag := &jsonschema.Schema{Required: []string{"flag", "severity", "message"}} // the server's instructions explain them
 	return object(map[string]*jsonschema.Schema{
-		"status": statuses(), "format": just(brief.FormatAgent), "snapshot": snapshot, "flags": {Type: "array", Items: flag}, "file_path": path(),
+		"status": statuses(), "format": constant(brief.FormatAgent), "snapshot": snapshot, "flags": {Type: "array", Items: flag}, "file_path": path(),
 	}, "status", "format", "snapshot", "flags", "file_path")
 }
 
@@ -79,31 +79,31 @@ func object(properties map[string]*jsonschema.Schema, required ...string) *jsons
 }
 
 func statuses() *jsonschema.Schema {
-	return &jsonschema.Schema{Enum: anyOf([]brief.Status{brief.StatusSuccess, brief.StatusError})}
+	return &jsonschema.Schema{Enum: anySlice([]brief.Status{brief.StatusSuccess, brief.StatusError})}
 }
 
-func just(format brief.Format) *jsonschema.Schema {
-	return &jsonschema.Schema{Enum: anyOf([]brief.Format{format})}
+func constant(format brief.Format) *jsonschema.Schema {
+	return &jsonschema.Schema{Enum: anySlice([]brief.Format{format})}
 }
 
 func path() *jsonschema.Schema { return &jsonschema.Schema{Types: []string{"null", "string"}} }
 
-// tidy makes an inferred schema short. Lists are never null, which [List] sees to; an object of nothing but numbers, such as one by phase,
-// need not say so of each; and what of an object has to be there is told for the whole snapshot only.
-func tidy(s *jsonschema.Schema) {
+// shorten shortens an inferred schema. Lists are never null, because of [List]. An object that has only counts, such as one per phase, need
+// not list its properties. Required properties are stated only for the snapshot itself.
+func shorten(s *jsonschema.Schema) {
 	if slices.Equal(s.Types, []string{"null", "array"}) {
 		s.Type, s.Types = "array", nil
 	}
 	s.AdditionalProperties, s.Minimum, s.Required = nil, nil, nil
 	if s.Items != nil {
-		tidy(s.Items)
+		shorten(s.Items)
 	}
-	counts := len(s.Properties) > 0
+	onlyCounts := len(s.Properties) > 0
 	for _, p := range s.Properties {
-		tidy(p)
-		counts = counts && p.Type == "integer" && p.Description == ""
+		shorten(p)
+		onlyCounts = onlyCounts && p.Type == "integer" && p.Description == ""
 	}
-	if counts {
+	if onlyCounts {
 		s.Properties, s.PropertyOrder, s.AdditionalProperties = nil, nil, &jsonschema.Schema{Type: "integer"}
 	}
 }

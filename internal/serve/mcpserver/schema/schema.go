@@ -1,5 +1,5 @@
-// Package schema is the form of a tool: properties from which the JSON schemas of its arguments are made, the schema of its answers, and
-// the check that arguments fit. Schemas are short, because every agent that connects reads all of them before it does anything.
+// Package schema builds the JSON schemas of a tool's arguments and answers, and checks arguments. The schemas are short, because every
+// agent reads all of them when it connects.
 package schema
 
 import (
@@ -15,30 +15,30 @@ type Property struct {
 	Schema   *jsonschema.Schema
 }
 
-// Must makes an argument one that has to be given.
-func (p Property) Must() Property {
+// Require makes an argument required.
+func (p Property) Require() Property {
 	p.Required = true
 	return p
 }
 
-// Or gives an argument a default, which must be one that JSON can say.
-func (p Property) Or(value any) Property {
+// Default sets the default of an argument. It panics if value cannot be encoded as JSON.
+func (p Property) Default(value any) Property {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // a default is written in the program
+		panic(err) // a bug: defaults are constants
 	}
 	p.Schema.Default = text
 	return p
 }
 
-// Like gives a text a pattern.
-func (p Property) Like(pattern string) Property {
+// Pattern sets the regular expression that a text must match.
+func (p Property) Pattern(pattern string) Property {
 	p.Schema.Pattern = pattern
 	return p
 }
 
-// AtLeast gives a text or a list a smallest length.
-func (p Property) AtLeast(length int) Property {
+// MinLength sets the minimum length of a text or a list.
+func (p Property) MinLength(length int) Property {
 	if p.Schema.Type == "array" {
 		p.Schema.MinItems = &length
 	} else {
@@ -47,49 +47,49 @@ func (p Property) AtLeast(length int) Property {
 	return p
 }
 
-// Text is an argument of at most limit characters.
+// Text returns a text argument of at most limit characters.
 func Text(name string, limit int, description string) Property {
 	return Property{name, false, &jsonschema.Schema{Type: "string", MaxLength: &limit, Description: description}}
 }
 
-// ID is an argument that names something. The pattern is that of signalbox.CheckID as far as one can say it; the rules check the rest.
+// ID returns an argument that is an id. The pattern covers most of signalbox.CheckID; the rules check the rest.
 func ID(name, description string) Property {
-	return Text(name, 64, description).Like(`^[A-Za-z0-9][\w.-]*$`)
+	return Text(name, 64, description).Pattern(`^[A-Za-z0-9][\w.-]*$`)
 }
 
-// Day is a date.
+// Day returns an argument that is a date.
 func Day(name, description string) Property {
-	return Text(name, 10, description).Like(`^\d{4}-\d{2}-\d{2}$`)
+	return Text(name, 10, description).Pattern(`^\d{4}-\d{2}-\d{2}$`)
 }
 
-// Number is a whole number.
-func Number(name string, least, most float64, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most, Description: description}}
+// Integer returns an integer argument.
+func Integer(name string, minimum, maximum float64, description string) Property {
+	return Property{name, false, &jsonschema.Schema{Type: "integer", Minimum: &minimum, Maximum: &maximum, Description: description}}
 }
 
-// maxSequence is the largest number of an event that JSON carries exactly everywhere.
+// maxSequence is the largest integer that every JSON implementation represents exactly.
 const maxSequence = 1<<53 - 1
 
-// Sequence is the number of an event.
-func Sequence(name, description string) Property { return Number(name, 1, maxSequence, description) }
+// Sequence returns an argument that is the sequence number of an event.
+func Sequence(name, description string) Property { return Integer(name, 1, maxSequence, description) }
 
-// Amount is an argument that is money or a quantity.
+// Amount returns an argument that is an amount of money or a quantity.
 func Amount(name, description string) Property {
-	least, most := 0.0, 1e15
-	return Property{name, false, &jsonschema.Schema{Type: "number", Minimum: &least, Maximum: &most, Description: description}}
+	minimum, maximum := 0.0, 1e15
+	return Property{name, false, &jsonschema.Schema{Type: "number", Minimum: &minimum, Maximum: &maximum, Description: description}}
 }
 
-// Truth is an argument that is true or false.
-func Truth(name, description string) Property {
+// Bool returns a boolean argument.
+func Bool(name, description string) Property {
 	return Property{name, false, &jsonschema.Schema{Type: "boolean", Description: description}}
 }
 
-// Choice is an argument that is one of some words.
-func Choice[T ~string](name string, of []T, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "string", Enum: anyOf(of), Description: description}}
+// Choice returns an argument that is one of the given values.
+func Choice[T ~string](name string, values []T, description string) Property {
+	return Property{name, false, &jsonschema.Schema{Type: "string", Enum: anySlice(values), Description: description}}
 }
 
-func anyOf[T any](values []T) []any {
+func anySlice[T any](values []T) []any {
 	all := make([]any, len(values))
 	for i, v := range values {
 		all[i] = v
@@ -97,26 +97,26 @@ func anyOf[T any](values []T) []any {
 	return all
 }
 
-// Texts is a list of at most most texts of at most limit characters.
-func Texts(name string, most, limit int, description string) Property {
+// TextList returns an argument that is a list of at most maxItems texts of at most limit characters each.
+func TextList(name string, maxItems, limit int, description string) Property {
 	item := &jsonschema.Schema{Type: "string", MaxLength: &limit}
-	return Property{name, false, &jsonschema.Schema{Type: "array", Items: item, MaxItems: &most, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "array", Items: item, MaxItems: &maxItems, Description: description}}
 }
 
-// Objects is a list of at most most objects.
-func Objects(name string, most int, item *jsonschema.Schema, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "array", MaxItems: &most, Items: item, Description: description}}
+// ObjectList returns an argument that is a list of at most maxItems objects.
+func ObjectList(name string, maxItems int, item *jsonschema.Schema, description string) Property {
+	return Property{name, false, &jsonschema.Schema{Type: "array", MaxItems: &maxItems, Items: item, Description: description}}
 }
 
-// Labels is an object of at most most texts under names of at most nameLimit characters.
-func Labels(name string, most, nameLimit, limit int, description string) Property {
+// Labels returns an argument that is an object of at most maxLabels texts, with names of at most nameLimit characters.
+func Labels(name string, maxLabels, nameLimit, limit int, description string) Property {
 	return Property{name, false, &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string", MaxLength: &limit},
-		PropertyNames: &jsonschema.Schema{MaxLength: &nameLimit}, MaxProperties: &most, Description: description}}
+		PropertyNames: &jsonschema.Schema{MaxLength: &nameLimit}, MaxProperties: &maxLabels, Description: description}}
 }
 
-// Object is the schema of arguments: nothing but what is listed.
+// Object returns the schema of an object that has only the given properties.
 func Object(properties ...Property) *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: nothing()}
+	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: never()}
 	for _, p := range properties {
 		s.Properties[p.Name] = p.Schema
 		s.PropertyOrder = append(s.PropertyOrder, p.Name)
@@ -127,5 +127,5 @@ func Object(properties ...Property) *jsonschema.Schema {
 	return s
 }
 
-// nothing is the schema that no value fits, which is false in JSON.
-func nothing() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
+// never returns the schema that no value matches, which is false in JSON.
+func never() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }

@@ -12,9 +12,9 @@ import (
 func arguments(t *testing.T) *Arguments {
 	t.Helper()
 	a, err := NewArguments(Object(
-		ID("work", "w").Must(), Amount("min_loss", "m"), Text("account_id", 8, "a"), Day("as_of", "d"), Choice("format", []string{"agent", "full"}, "f").Or("agent"),
-		Truth("check", "c").Or(true), Texts("issues", 2, 3, "i").AtLeast(1), Labels("details", 1, 3, 3, "d"), Sequence("epoch", "e"),
-		Objects("tasks", 1, Object(ID("id", "i").Must()), "t"),
+		ID("work", "w").Require(), Amount("min_loss", "m"), Text("account_id", 8, "a"), Day("as_of", "d"), Choice("format", []string{"agent", "full"}, "f").Default("agent"),
+		Bool("check", "c").Default(true), TextList("issues", 2, 3, "i").MinLength(1), Labels("details", 1, 3, 3, "d"), Sequence("epoch", "e"),
+		ObjectList("tasks", 1, Object(ID("id", "i").Require()), "t"),
 	), map[string]string{"account": "account_id"})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 	a := arguments(t)
 	for in, want := range map[string]string{
 		`{"work":"w"}`: `{"check":true,"format":"agent","work":"w"}`,
-		// An amount stays as it was written.
+		// An amount keeps its spelling.
 		`{"work":"w","min_loss":123456789012.345678900,"check":false,"format":"full"}`: `{"check":false,"format":"full","min_loss":123456789012.345678900,"work":"w"}`,
 		`{"work":"w","account":"brk"}`: `{"account_id":"brk","check":true,"format":"agent","work":"w"}`,
 		`{"work":"w","issues":["a"],"details":{"x":"y"},"epoch":1,"tasks":[{"id":"t"}]}`: `{"check":true,"details":{"x":"y"},"epoch":1,"format":"agent","issues":["a"],"tasks":[{"id":"t"}],"work":"w"}`,
@@ -39,14 +39,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestMisfits(t *testing.T) {
+func TestCheckErrors(t *testing.T) {
 	a := arguments(t)
 	long := strings.Repeat("x", 5000)
 	for in, want := range map[string]string{
 		``:                                    "work",
 		`null`:                                "work",
-		`[]`:                                  "no JSON object",
-		`{`:                                   "no JSON object",
+		`[]`:                                  "must be a JSON object",
+		`{`:                                   "must be a JSON object",
 		`{"work":7}`:                          "work",
 		`{"work":"../x"}`:                     "work",
 		`{"work":"-x"}`:                       "work",
@@ -56,16 +56,16 @@ func TestMisfits(t *testing.T) {
 		`{"work":"w","details":{"long":"x"}}`: "details",
 		`{"work":"w","epoch":0}`:              "epoch",
 		`{"work":"w","tasks":[{"id":"t","x":1}]}`: "tasks",
-		`{"Work":"w"}`:                                `there is no argument "Work": did you mean "work"?`,
+		`{"Work":"w"}`:                                `unknown argument "Work": did you mean "work"?`,
 		`{"work":"w","minloss":1}`:                    `did you mean "min_loss"?`,
 		`{"work":"w","epoch_id":1}`:                   `did you mean "epoch"?`,
 		`{"work":"w","as":"x"}`:                       `did you mean "as_of"?`,
-		`{"work":"w","colour":"red"}`:                 "there are account_id, as_of,",
-		`{"work":"w","account":"a","account_id":"b"}`: "are one argument",
-		`{"work":"w","` + long + `":1}`:               `there is no argument "xxx`,
+		`{"work":"w","colour":"red"}`:                 "the tool takes account_id, as_of,",
+		`{"work":"w","account":"a","account_id":"b"}`: "are the same argument",
+		`{"work":"w","` + long + `":1}`:               `unknown argument "xxx`,
 	} {
 		_, err := a.Check(json.RawMessage(in))
-		if misfit := (*MisfitError)(nil); !errors.As(err, &misfit) || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
+		if misfit := (*ArgumentError)(nil); !errors.As(err, &misfit) || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
 			t.Errorf("%.80s: %v; want %q", in, err, want)
 		}
 	}
@@ -73,11 +73,11 @@ func TestMisfits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := none.Check(json.RawMessage(`{"x":1}`)); err == nil || !strings.Contains(err.Error(), "takes none") {
-		t.Errorf("an argument of a tool without any: %v", err)
+	if _, err := none.Check(json.RawMessage(`{"x":1}`)); err == nil || !strings.Contains(err.Error(), "takes no arguments") {
+		t.Errorf("an argument for a tool without arguments: %v", err)
 	}
 	if _, err := Decode[struct{ Work int }](json.RawMessage(`{"work":"w"}`)); err == nil {
-		t.Error("a text was read as a number")
+		t.Error("a text was decoded as a number")
 	}
 }
 
@@ -94,7 +94,6 @@ type whole struct {
 	Note   *string            `json:"note"`
 }
 
-// TestBrief holds the form of the schemas, which every agent reads.
 func TestBrief(t *testing.T) {
 	text, err := json.Marshal(Brief[whole]())
 	if err != nil {
@@ -118,7 +117,6 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// TestAnyFormat has answers in each format, and some in none.
 func TestAnyFormat(t *testing.T) {
 	s, err := AnyFormat().Resolve(nil)
 	if err != nil {

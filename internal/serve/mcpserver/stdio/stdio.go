@@ -1,6 +1,6 @@
-// Package stdio is the transport of a process's streams: one message on each line. It is patient and forgiving where callers need it. A
-// caller that writes its calls and closes its end at once, as a pipe in a shell does, still gets its answers: the end of the input is told
-// only when all that was asked is answered. And a line that is no message is answered with an error, and the next one is read.
+// Package stdio is an MCP transport over standard input and output, with one message per line. Unlike the SDK's transport it answers
+// every call before it reports the end of the input, so that a shell pipe that writes its calls and closes gets its answers, and it
+// answers a line that is not a message with an error and continues with the next line.
 package stdio
 
 import (
@@ -14,78 +14,78 @@ import (
 )
 
 type transport struct {
-	in  *lines
-	out *voice
+	in  *lineReader
+	out *syncWriter
 }
 
-// New returns a transport that reads lines of at most maxLine bytes. It closes neither stream: they are the process's.
+// New returns a transport that reads lines of at most maxLine bytes. It does not close the streams.
 func New(in io.Reader, out io.Writer, maxLine int) mcp.Transport {
-	v := &voice{out: out}
-	return &transport{newLines(in, v, maxLine), v}
+	w := &syncWriter{out: out}
+	return &transport{newLineReader(in, w, maxLine), w}
 }
 
-// Connect makes the connection.
+// Connect implements [mcp.Transport].
 func (t *transport) Connect(ctx context.Context) (mcp.Connection, error) {
-	// The lines have their limit already.
+	// lineReader limits the length of lines.
 	inner, err := (&mcp.IOTransport{Reader: io.NopCloser(t.in), Writer: t.out, MaxLineLength: -1}).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &patient{Connection: inner, out: t.out, asked: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	return &connection{Connection: inner, out: t.out, pending: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
-// patient is a connection whose input does not end before its calls are answered.
-type patient struct {
+// connection delays the end of its input until all calls are answered.
+type connection struct {
 	mcp.Connection
-	out *voice
+	out *syncWriter
 
-	mu       sync.Mutex          // guards asked
-	asked    map[jsonrpc.ID]bool // calls that are not answered yet
-	answered chan struct{}       // has room for one: a call was answered
+	mu       sync.Mutex          // guards pending
+	pending  map[jsonrpc.ID]bool // calls that are not answered yet
+	answered chan struct{}       // holds a value after a call was answered
 
 	closeOnce sync.Once
 	closed    chan struct{}
 }
 
-// Read returns the next message. What the connection does not take, such as a batch with the id of another that is not answered yet, is
-// refused, and reading goes on.
-func (p *patient) Read(ctx context.Context) (jsonrpc.Message, error) {
+// Read returns the next message. It answers messages that the SDK rejects, such as a batch that reuses the id of a pending call, with an
+// error, and continues.
+func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		message, err := p.Connection.Read(ctx)
+		message, err := c.Connection.Read(ctx)
 		if err == io.EOF {
-			p.wait(ctx)
+			c.wait(ctx)
 		}
 		if broken := (*streamError)(nil); err == nil || err == io.EOF || ctx.Err() != nil || errors.As(err, &broken) {
-			p.ask(message)
+			c.addPending(message)
 			return message, err
 		}
-		if err := p.out.refuse(jsonrpc.CodeInvalidRequest, nil, err.Error()); err != nil {
+		if err := c.out.writeError(jsonrpc.CodeInvalidRequest, nil, err.Error()); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// ask notes a call.
-func (p *patient) ask(message jsonrpc.Message) {
+// addPending records a call.
+func (c *connection) addPending(message jsonrpc.Message) {
 	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.asked[request.ID] = true
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pending[request.ID] = true
 	}
 }
 
-// wait returns when all calls are answered, or nobody wants the answers any more.
-func (p *patient) wait(ctx context.Context) {
+// wait returns when all calls are answered, the connection is closed, or ctx is done.
+func (c *connection) wait(ctx context.Context) {
 	for {
-		p.mu.Lock()
-		left := len(p.asked)
-		p.mu.Unlock()
+		c.mu.Lock()
+		left := len(c.pending)
+		c.mu.Unlock()
 		if left == 0 {
 			return
 		}
 		select {
-		case <-p.answered:
-		case <-p.closed:
+		case <-c.answered:
+		case <-c.closed:
 			return
 		case <-ctx.Done():
 			return
@@ -93,23 +93,23 @@ func (p *patient) wait(ctx context.Context) {
 	}
 }
 
-// Write sends a message.
-func (p *patient) Write(ctx context.Context, message jsonrpc.Message) error {
-	err := p.Connection.Write(ctx, message)
+// Write implements [mcp.Connection].
+func (c *connection) Write(ctx context.Context, message jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, message)
 	if response, ok := message.(*jsonrpc.Response); ok {
-		p.mu.Lock()
-		delete(p.asked, response.ID)
-		p.mu.Unlock()
+		c.mu.Lock()
+		delete(c.pending, response.ID)
+		c.mu.Unlock()
 		select {
-		case p.answered <- struct{}{}:
+		case c.answered <- struct{}{}:
 		default:
 		}
 	}
 	return err
 }
 
-// Close ends the connection.
-func (p *patient) Close() error {
-	p.closeOnce.Do(func() { close(p.closed) })
-	return p.Connection.Close()
+// Close implements [mcp.Connection].
+func (c *connection) Close() error {
+	c.closeOnce.Do(func() { close(c.closed) })
+	return c.Connection.Close()
 }

@@ -36,9 +36,9 @@ func heard(t *testing.T, in io.Reader) (methods []string, refusals []string, err
 		case *jsonrpc.Request:
 			methods = append(methods, m.Method)
 			if m.IsCall() { // so that the end of the input is told
-				c.(*patient).mu.Lock()
-				delete(c.(*patient).asked, m.ID)
-				c.(*patient).mu.Unlock()
+				c.(*connection).mu.Lock()
+				delete(c.(*connection).pending, m.ID)
+				c.(*connection).mu.Unlock()
 			}
 		case *jsonrpc.Response:
 			methods = append(methods, "response")
@@ -104,7 +104,7 @@ func TestLines(t *testing.T) {
 // TestTooLongIsSaid: who sent a line that is too long should not look for a mistake in its JSON.
 func TestTooLongIsSaid(t *testing.T) {
 	var out bytes.Buffer
-	in := newLines(strings.NewReader(strings.Repeat("x", 100)+"\n"), &voice{out: &out}, 99)
+	in := newLineReader(strings.NewReader(strings.Repeat("x", 100)+"\n"), &syncWriter{out: &out}, 99)
 	if text, err := io.ReadAll(in); err != nil || len(text) > 0 || !strings.Contains(out.String(), "too long: 99 bytes") {
 		t.Errorf("read %q, %v; answered %s", text, err, out.String())
 	}

@@ -32,7 +32,7 @@ func TestClaimsAreTheConnections(t *testing.T) {
 	claimed := ann.ok("claim_work", args{"work": "w1", "role": "developer"})
 	session := claimed.string("session")
 	a := ann.ok("get_status", nil)
-	for _, want := range []string{"You hold w1", session, fmt.Sprintf("epoch %d", epochOf(claimed)), "renew in time", "submit_exit"} {
+	for _, want := range []string{"You hold w1", session, fmt.Sprintf("epoch %d", epochOf(claimed)), "renew the lease in time", "submit_exit"} {
 		if !strings.Contains(a.string("verdict"), want) {
 			t.Errorf("the verdict does not say %q: %s", want, a.string("verdict"))
 		}

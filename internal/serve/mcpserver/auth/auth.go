@@ -1,0 +1,208 @@
+// Package auth restricts access to an HTTP handler: it checks the Host, the Origin and the bearer token of each request, and reads its
+// body within a time and size limit. All errors are JSON.
+package auth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/internal/text"
+)
+
+// Options configures which requests are accepted.
+type Options struct {
+	// Hosts are names and addresses, without a port, that clients may use in addition to loopback names. Nil means none.
+	Hosts []string
+	// MaxBody is the maximum size of a request body, in bytes. 0 allows only empty bodies.
+	MaxBody int64
+}
+
+// bodyTimeout is how long a client may take to send the body.
+const bodyTimeout = 30 * time.Second
+
+type handler struct {
+	next    http.Handler
+	token   [sha256.Size]byte
+	hosts   []string
+	maxBody int64
+}
+
+// New returns a handler that passes a request to next only if it has the token, names this host, and does not come from a page of
+// another origin. The body has then been read completely.
+func New(next http.Handler, token string, opts *Options) (http.Handler, error) {
+	if strings.TrimSpace(token) == "" {
+		return nil, errors.New("no token: HTTP clients need one, even on loopback, because an agent's own shell can connect")
+	}
+	h := &handler{next: next, token: sha256.Sum256([]byte(token))}
+	if opts != nil {
+		h.hosts, h.maxBody = slices.Clone(opts.Hosts), opts.MaxBody
+	}
+	return JSONErrors(h), nil
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	status, message := h.authorize(r)
+	if status == http.StatusOK {
+		status, message = h.readBody(w, r)
+	}
+	switch status {
+	case http.StatusOK:
+		h.next.ServeHTTP(w, r)
+		return
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="signalbox"`)
+	}
+	// Do not wait for the rest of the body of a client that is not authorized.
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	http.Error(w, message, status)
+}
+
+// authorize returns StatusOK if a request is allowed, and otherwise an error status and message.
+func (h *handler) authorize(r *http.Request) (status int, message string) {
+	if !h.isThisHost(r.Host) {
+		return http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host"
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !sameHost(origin, r.Host) {
+		return http.StatusForbidden, "requests from pages of another Origin are not allowed"
+	}
+	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Digests have the same length, so that the time of the comparison does not even reveal the length of the token.
+	digest := sha256.Sum256([]byte(strings.TrimSpace(shown)))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(digest[:], h.token[:]) != 1 {
+		return http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN"
+	}
+	return http.StatusOK, ""
+}
+
+// isThisHost reports whether a Host header names this server, by a loopback name or a configured one. A web page cannot make a browser
+// send a loopback name for its own host, so this stops DNS rebinding.
+func (h *handler) isThisHost(host string) bool {
+	name := hostName(host)
+	if name == "localhost" {
+		return true
+	}
+	if address, err := netip.ParseAddr(name); err == nil && address.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(h.hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+}
+
+// hostName returns a host without its port, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+}
+
+// sameHost reports whether an origin is the host of the request.
+func sameHost(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+}
+
+// readBody reads the whole body, within its size limit and timeout, so that a slow client does not occupy a handler.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (status int, message string) {
+	if r.Method != http.MethodPost {
+		return http.StatusOK, ""
+	}
+	deadlines := http.NewResponseController(w)
+	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // if that is not supported, the server's own limits apply
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	deadlines.SetReadDeadline(time.Time{})
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is too large: %d bytes is the limit", h.maxBody)
+	}
+	if err != nil {
+		return http.StatusBadRequest, "the request is incomplete or too slow"
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return http.StatusOK, ""
+}
+
+// jsonErrors converts plain text errors to JSON-RPC errors.
+type jsonErrors struct {
+	http.ResponseWriter
+	began  bool
+	status int // of an error whose text is being buffered
+	text   bytes.Buffer
+}
+
+// Unwrap is for http.ResponseController.
+func (w *jsonErrors) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *jsonErrors) WriteHeader(status int) {
+	if w.began {
+		return
+	}
+	w.began = true
+	if status >= http.StatusBadRequest && !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+		w.status = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *jsonErrors) Write(p []byte) (int, error) {
+	if !w.began {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.status != 0 {
+		return w.text.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements [http.Flusher], which event streams need.
+func (w *jsonErrors) Flush() {
+	if w.status == 0 {
+		http.NewResponseController(w.ResponseWriter).Flush()
+	}
+}
+
+// finish sends the buffered error.
+func (w *jsonErrors) finish() {
+	if w.status == 0 {
+		return
+	}
+	type rpcError struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	body, err := json.Marshal(struct {
+		Version string   `json:"jsonrpc"`
+		ID      *int     `json:"id"`
+		Error   rpcError `json:"error"`
+	}{"2.0", nil, rpcError{-32000, text.Shorten(text.OneLine(w.text.String()), 300)}})
+	if err != nil {
+		body = []byte("{}") // cannot happen
+	}
+	w.Header().Del("Content-Length")
+	w.Header().Set("Content-Type", "application/json")
+	w.ResponseWriter.WriteHeader(w.status)
+	w.ResponseWriter.Write(body)
+}
+
+// JSONErrors returns a handler that sends the plain text errors of next as JSON.
+func JSONErrors(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		plain := &jsonErrors{ResponseWriter: w}
+		defer plain.finish()
+		next.ServeHTTP(plain, r)
+	})
+}
