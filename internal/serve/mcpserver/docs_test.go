@@ -31,7 +31,7 @@ func TestDocumentedTools(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]+) \\| [^|]+ \\|([^|]*)\\|$")
 	documented := map[string]described{}
 	for _, cells := range row.FindAllStringSubmatch(readDocument(t, "mcp-reference.md"), -1) {
-		d := described{Reads: strings.Contains(cells[3], "reads"), EndsLease: strings.Contains(cells[3], "end"), Idempotent: strings.Contains(cells[3], "idempotent")}
+		d := described{Reads: strings.Contains(cells[3], "read-only"), EndsLease: strings.Contains(cells[3], "end"), Idempotent: strings.Contains(cells[3], "idempotent")}
 		for argument := range strings.SplitSeq(cells[2], ", ") {
 			name, required := strings.CutPrefix(strings.TrimSpace(argument), "**")
 			name = strings.TrimSuffix(name, "**")
