@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/transcript"
 )
 
@@ -49,22 +49,11 @@ func (c *workExitCommand) Run(p *program) error {
 	}
 	ctx := context.Background()
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		exit := rules.Exit{Session: session, Epoch: c.Epoch}
-		signal, invalid := transcript.ParseExit(data)
-		if invalid != nil {
-			exit.Fault = invalid.Error()
-		} else {
-			exit.Signal = *signal
-		}
-		// Store the signal only if an event will refer to it, so that a session that repeats refused signals does not fill the disk.
-		if len(data) <= transcript.MaxExitBytes && b.Engine.WouldRecord(exit) {
-			if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(data)); err != nil {
-				return err
+		answer, err := crew.SubmitExit(ctx, b, session, c.Epoch, data)
+		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
+			if _, invalid := transcript.ParseExit(data); invalid != nil {
+				return invalidExit(invalid, data)
 			}
-		}
-		answer, err := b.Engine.Do(ctx, exit)
-		if refused := (*rules.RefusedError)(nil); invalid != nil && errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
-			return invalidExit(invalid, data)
 		}
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/transcript"
@@ -101,20 +101,8 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 	if s.opts.Crew {
 		return moved, nil, sayAtEndOfTurn("the exit signal as one JSON object")
 	}
-	exit := rules.Exit{Session: session, Epoch: in.Epoch}
-	if signal, invalid := transcript.ParseExit(data); invalid != nil {
-		exit.Fault = invalid.Error()
-	} else {
-		exit.Signal = *signal
-	}
 	err = s.withBox(ctx, func(b *box.Box) (err error) {
-		// A blob that no event would refer to is not stored, so that a session whose signals are refused does not fill the disk.
-		if len(data) <= transcript.MaxExitBytes && b.Engine.WouldRecord(exit) {
-			if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(data)); err != nil {
-				return err
-			}
-		}
-		answer, err := b.Engine.Do(ctx, exit)
+		answer, err := crew.SubmitExit(ctx, b, session, in.Epoch, data)
 		moved.fill(answer)
 		if answer.Completed != nil {
 			moved.NextPhase = answer.Completed.NextPhase
