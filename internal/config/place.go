@@ -73,9 +73,7 @@ type faults []*settingError
 // add records a fault. Nil is ignored, and so is a fault of a setting that has one already, or that is inside such a
 // setting: it is usually a consequence of the first.
 func (f *faults) add(e *settingError) {
-	covered := func(other *settingError) bool {
-		return other.at != "" && strings.HasPrefix(string(e.at), string(other.at))
-	}
+	covered := func(other *settingError) bool { return strings.HasPrefix(string(e.at), string(other.at)) }
 	if e == nil || slices.ContainsFunc(*f, covered) {
 		return
 	}

@@ -81,7 +81,7 @@ func (g *graphCheck) index() (map[string]int, []Fault) {
 func (g *graphCheck) suggest(unknown, otherwise string) string {
 	best, least := "", max(1, len(unknown)/3)
 	for _, t := range g.tasks {
-		if diff := len(t.ID) - len(unknown); diff > least || -diff > least || t.ID == "" {
+		if t.ID == "" {
 			continue
 		}
 		d := text.EditDistance(strings.ToLower(t.ID), strings.ToLower(unknown))

@@ -39,6 +39,7 @@ func TestTaskForms(t *testing.T) {
 			Task{Work: "> said", Criteria: []string{"one"}, BlockedBy: []string{"T1"}, Priority: -3}},
 		{"no label for the work", "Do it.\n\n- a\n- **Parser**: b\n\n**Acceptance Criteria**: one\n", Task{Work: "Do it.\n\n- a\n- **Parser**: b", Criteria: []string{"one"}}},
 		{"text before the work", "See below.\n\n**Work**: Do it.\n\n**Risks:** none *yet*\n\n**Out of scope**\n\n- x\n", Task{Work: "Do it.", Notes: "See below.\n\n**Risks:** none *yet*\n\n**Out of scope**\n\n- x"}},
+		{"a label that is not very similar to a known one", "**Work**: Do it.\n\n**Locked In**: x\n", Task{Work: "Do it.", Notes: "**Locked In**: x"}},
 		{"bold text that is not a label", "**Work**: Do it.\n\n**Important** is this.\n\n**This is a whole sentence in bold.**\n\nA **Priority**: not here.\n",
 			Task{Work: "Do it.\n\n**Important** is this.\n\n**This is a whole sentence in bold.**\n\nA **Priority**: not here."}},
 		{"structure in code, quotes and comments", "**Work**:\n````md\n```\n#### Task X: x\n**Blocked By**: X\n```\n````\n\n> #### Task Y: y\n>\n> **Priority**: high\n\n<!--\n#### Task Z: z\n-->\n\n\t#### Task W: w\n",
@@ -129,6 +130,7 @@ func TestBudget(t *testing.T) {
 		"-5m":                            nil,
 		"1.5 tokens":                     nil,
 		"9999999999999999999999 tokens":  nil,
+		"5000000000000000000 tokens":     nil, // half of the largest int64 is the limit, so that two budgets can be added
 		"$5 $6":                          nil,
 		"30m 1h":                         nil,
 		"5 bananas":                      nil,

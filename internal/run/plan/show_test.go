@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"signalbox/internal/picture"
 	"signalbox/internal/text"
 )
 
@@ -108,6 +110,19 @@ func TestLayout(t *testing.T) {
 	}
 	if edges != 15 {
 		t.Errorf("%d lines", edges)
+	}
+}
+
+// TestTextFitsBox checks that a long id does not run into the mark beside it, nor out of the box.
+func TestTextFitsBox(t *testing.T) {
+	p := graphPlan("WWWWWWWWWWWWWWWWWWWWWWWW X:WWWWWWWWWWWWWWWWWWWWWWWW")
+	texts := regexp.MustCompile(`class="id" x="20" y="24">([^<]*)</text><text class="mark" x="196" y="24">([^<]*)<`).FindSubmatch(p.SVG())
+	if texts == nil {
+		t.Fatalf("no task with a mark in\n%s", p.SVG())
+	}
+	id, mark := string(texts[1]), string(texts[2])
+	if end := 20 + picture.Pixels(id, 13, picture.AdvanceBold); !strings.HasSuffix(id, "…") || end > 196-picture.Pixels(mark, 11, picture.Advance) {
+		t.Errorf("the id %q ends at %d, in the mark %q", id, end, mark)
 	}
 }
 
