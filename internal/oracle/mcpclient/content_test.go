@@ -96,7 +96,7 @@ func TestFullNames(t *testing.T) {
 			}
 			seen[name] = names[i]
 		}
-		// Another order gives the same names.
+		// The order does not matter.
 		turned := append(names[min(1, len(names)):len(names):len(names)], names[:min(1, len(names))]...)
 		for i, name := range fullNames(server, tools(turned...)) {
 			if seen[name] != turned[i] {

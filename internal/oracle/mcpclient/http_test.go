@@ -20,7 +20,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 )
 
-// site is a server by HTTP that can be made to misbehave.
+// site is an HTTP server that can be made to misbehave.
 type site struct {
 	*httptest.Server
 	handler atomic.Pointer[http.Handler]
@@ -47,13 +47,13 @@ func newSite(t *testing.T, options *mcp.StreamableHTTPOptions) *site {
 	return s
 }
 
-// fresh forgets all sessions, as a server does that was started again.
+// fresh forgets all sessions, like a restarted server.
 func (s *site) fresh(options *mcp.StreamableHTTPOptions) {
 	var h http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newServer("http", s.over) }, options)
 	s.handler.Store(&h)
 }
 
-// instead handles requests from now on; nil is as before.
+// instead replaces the handler of requests. Nil restores the normal one.
 func (s *site) instead(handle http.HandlerFunc) {
 	if handle == nil {
 		s.wrap.Store(nil)
@@ -186,7 +186,7 @@ func TestHTTPSessionLost(t *testing.T) {
 		"in words without a place": {inWords("null"), "Bad Request"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Without a stream of its own a server cannot tell before the call.
+			// A server without a stream cannot announce it before the call.
 			s := newSite(t, nil)
 			noStream := func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
@@ -210,7 +210,7 @@ func TestHTTPSessionLost(t *testing.T) {
 	}
 }
 
-func TestHTTPFaultOfACall(t *testing.T) {
+func TestHTTPCallErrors(t *testing.T) {
 	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", maxMessage) + `"}`
 	for name, tt := range map[string]struct {
 		handle http.HandlerFunc
@@ -251,7 +251,7 @@ func TestHTTPFaultOfACall(t *testing.T) {
 	}
 }
 
-func TestHTTPNoStart(t *testing.T) {
+func TestHTTPStartErrors(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, tt := range map[string]struct {
@@ -286,8 +286,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestStreamThatDoesNotBegin has a server that begins its stream with its first message, which never comes.
-func TestStreamThatDoesNotBegin(t *testing.T) {
+// TestStreamTimeout has a server that opens its stream only with its first message, which never comes.
+func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &httpTransport{base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -297,7 +297,7 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 		if response, err := w.RoundTrip(request); err != nil || response.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%+v, %v", response, err)
 		}
-		// Others wait as long as the caller does.
+		// Other requests wait as long as the caller does.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*streamTimeout)
 		defer cancel()
 		request = httptest.NewRequestWithContext(ctx, http.MethodPost, "http://x/", nil)
@@ -305,4 +305,24 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// A redirect must not send the headers to another host, or in plain text.
+func TestCheckRedirect(t *testing.T) {
+	_, transport := (&Server{URL: "https://mcp.example.org/mcp"}).dial()
+	for target, want := range map[string]string{
+		"https://mcp.example.org/v2":      "",
+		"http://mcp.example.org/mcp":      "another host",
+		"https://mcp.example.org:444/mcp": "another host",
+		"https://other.example.org/mcp":   "another host",
+	} {
+		err := transport.checkRedirect(httptest.NewRequest(http.MethodPost, target, nil), nil)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+	again := make([]*http.Request, 5)
+	if err := transport.checkRedirect(httptest.NewRequest(http.MethodPost, "https://mcp.example.org/mcp", nil), again); err == nil {
+		t.Error("redirects are followed without end")
+	}
 }

@@ -28,7 +28,7 @@ import (
 	"signalbox/internal/process"
 )
 
-// short is for what is sure not to come, and for programs that will not end.
+// short is a timeout for events that do not happen and programs that do not exit.
 const short = 150 * time.Millisecond
 
 func command(mode string) Server {
@@ -84,7 +84,7 @@ func wantFault(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// said is a writer that tells of lines.
+// said is a writer that sends its lines to a channel.
 type said struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -136,7 +136,7 @@ func TestTools(t *testing.T) {
 	if notes := c.Notes(); notes != nil {
 		t.Errorf("notes %q", notes)
 	}
-	// What is handed out belongs to the caller.
+	// The caller owns the returned slice.
 	c.Tools()[0].Name = "mine"
 	if c.Tools()[0].Name != want[0] {
 		t.Error("the list can be changed from outside")
@@ -157,7 +157,7 @@ func TestCalls(t *testing.T) {
 	if err != nil || len(r.Text) > maxText || !strings.HasSuffix(r.Text, "é\n[cut here: the answer has 81,920 bytes]") {
 		t.Errorf("%d bytes, %v, ending in %q", len(r.Text), err, r.Text[max(0, len(r.Text)-60):])
 	}
-	// Several at once.
+	// Concurrent calls.
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() { wantText(t, c, "echo", fmt.Sprintf(`{"message":"%d"}`, i), fmt.Sprintf("you said %d", i)) })
@@ -165,7 +165,7 @@ func TestCalls(t *testing.T) {
 	all.Wait()
 }
 
-func TestStartContextIsForTheStartOnly(t *testing.T) {
+func TestStartContextAppliesOnlyToStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := Start(ctx, command("good"), nil)
 	if err != nil {
@@ -249,7 +249,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestServersMayNotAsk(t *testing.T) {
+func TestServerRequestsAreDeclined(t *testing.T) {
 	wantText(t, start(t, command("good"), nil), "ask", `{}`, "sampling declined, elicitation declined, roots")
 	server := command("good")
 	server.Dir = filepath.Join(t.TempDir(), "a folder")
@@ -301,7 +301,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 	}
 }
 
-// clock stands still until it is set on.
+// clock is a manual clock.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -347,7 +347,7 @@ func TestDeathBetweenCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
-	// Whether the end was seen or not, a call that was not sent is made after the start.
+	// Whether or not the client has noticed the death, a call that was not sent is sent after the restart.
 	var all sync.WaitGroup
 	<-s.stopped
 	for range 5 {
@@ -360,7 +360,7 @@ func TestDeathBetweenCalls(t *testing.T) {
 	all.Wait()
 }
 
-func TestDeathForGood(t *testing.T) {
+func TestRestartFails(t *testing.T) {
 	now := &clock{now: time.Unix(1e9, 0)}
 	server := command("dies once")
 	server.Dir = t.TempDir()
@@ -380,8 +380,8 @@ func TestDeathForGood(t *testing.T) {
 	}
 }
 
-// TestDeathNotSeen has a call find out that the connection has ended: it was not sent, so it may be made in a new one.
-func TestDeathNotSeen(t *testing.T) {
+// A call that finds the connection closed was not sent, so that it may be sent in a new session.
+func TestDeathNoticedByCall(t *testing.T) {
 	c := start(t, command("good"), nil)
 	s, _ := c.current()
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
@@ -394,8 +394,8 @@ func TestDeathNotSeen(t *testing.T) {
 	}
 }
 
-// startAgain has a server die, and returns the pid of its second life, which hangs, while a call waits for it.
-func startAgain(t *testing.T, ctx context.Context) (c *Client, pid int, dir string, failed <-chan error) {
+// restartHanging kills a server whose restart hangs. It returns the pid of the second process, while a call waits for it.
+func restartHanging(t *testing.T, ctx context.Context) (c *Client, pid int, dir string, failed <-chan error) {
 	t.Helper()
 	now, stderr := &clock{now: time.Unix(1e9, 0)}, listen()
 	server := command("hangs later")
@@ -416,12 +416,12 @@ func startAgain(t *testing.T, ctx context.Context) (c *Client, pid int, dir stri
 	return c, pid, server.Dir, answer
 }
 
-func TestGivingUpAStart(t *testing.T) {
+func TestCancelDuringRestart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c, _, dir, failed := startAgain(t, ctx)
+	c, _, dir, failed := restartHanging(t, ctx)
 	cancel()
 	wantFault(t, <-failed, "cancelled")
-	// It was not the server that failed, so there is nothing to wait for.
+	// The server did not fail, so that the next call may restart it at once.
 	if err := os.Remove(filepath.Join(dir, "died")); err != nil {
 		t.Fatal(err)
 	}
@@ -430,8 +430,8 @@ func TestGivingUpAStart(t *testing.T) {
 	}
 }
 
-func TestCloseDuringAStart(t *testing.T) {
-	c, pid, _, failed := startAgain(t, t.Context())
+func TestCloseDuringRestart(t *testing.T) {
+	c, pid, _, failed := restartHanging(t, t.Context())
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -450,7 +450,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-func TestNoStart(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	absent := command("good")
 	absent.Command = []string{"no-such-program-anywhere"}
 	session := command("good")
@@ -486,7 +486,7 @@ func TestNoStart(t *testing.T) {
 	}
 }
 
-func TestNoStartSaysWhatWasPrinted(t *testing.T) {
+func TestStartErrorQuotesOutput(t *testing.T) {
 	for _, tt := range []struct {
 		mode  string
 		cause error
@@ -503,7 +503,7 @@ func TestNoStartSaysWhatWasPrinted(t *testing.T) {
 		server.Stderr = stderr
 		go func() {
 			<-stderr.lines
-			cancel(tt.cause) // the time is up when it has printed
+			cancel(tt.cause) // time out when it has printed
 		}()
 		_, err := Start(ctx, server, &Options{Grace: short})
 		wantFault(t, err, tt.says...)
@@ -513,7 +513,7 @@ func TestNoStartSaysWhatWasPrinted(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAll(t *testing.T) {
+func TestCloseStopsEverything(t *testing.T) {
 	stderr := listen()
 	server := command("stubborn")
 	server.Stderr = stderr
@@ -531,7 +531,7 @@ func TestCloseEndsAll(t *testing.T) {
 		_, err := use(t, c, "wait", `{}`)
 		waiting <- err
 	}()
-	<-stderr.lines // it has begun
+	<-stderr.lines // it has started
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
@@ -554,8 +554,8 @@ func TestCloseEndsAll(t *testing.T) {
 	wantFault(t, err, "closed")
 }
 
-// TestCloseWhileStartingAgain has Close come in the middle of everything.
-func TestCloseWhileStartingAgain(t *testing.T) {
+// TestCloseRacesWithRestart calls Close at different points of a restart.
+func TestCloseRacesWithRestart(t *testing.T) {
 	for range 5 {
 		c := start(t, command("good"), nil)
 		s, _ := c.current()
@@ -576,7 +576,7 @@ func TestCloseWhileStartingAgain(t *testing.T) {
 	}
 }
 
-func TestStderrThatFails(t *testing.T) {
+func TestStderrWriteError(t *testing.T) {
 	read, write := io.Pipe()
 	read.Close()
 	server := command("good")

@@ -19,7 +19,7 @@ type callRecord struct {
 	Session string `json:"session"`
 }
 
-// recordPath returns the name of the file of a call. A key may be any text, so it is hashed.
+// recordPath returns the name of the file of a call. The key is hashed, because it may be any text.
 func (c *Client) recordPath(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return filepath.Join(c.opts.CallDir, hex.EncodeToString(sum[:16])+".json")

@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/process"
 )
 
-// TestSessionOfAServer: a server is ended with the session of the process that started it, and apart from others.
-func TestSessionOfAServer(t *testing.T) {
+// Each server has its own session, nested in that of this process.
+func TestServerSession(t *testing.T) {
 	t.Setenv(process.SessionVariable, "T1-developer")
 	sessions := map[string]bool{}
 	for range 2 {
@@ -36,8 +36,8 @@ func TestSessionOfAServer(t *testing.T) {
 	}
 }
 
-// TestEndOfACall: what a killed process left behind is ended by the one that goes on, and nothing else is.
-func TestEndOfACall(t *testing.T) {
+// End stops only the program of the call that a killed process left running.
+func TestEndCall(t *testing.T) {
 	stderr := listen()
 	server := command("good")
 	server.Stderr = stderr
@@ -48,7 +48,7 @@ func TestEndOfACall(t *testing.T) {
 		_, err := find(t, left, "test__wait").Use(t.Context(), toolbox.Call{Key: "s/1", Arguments: json.RawMessage(`{}`)})
 		waiting <- err
 	}()
-	<-stderr.lines // it has begun
+	<-stderr.lines // it has started
 	old, _ := left.current()
 	own, _ := now.current()
 	end := find(t, now, "test__wait").End
@@ -71,8 +71,8 @@ func TestEndOfACall(t *testing.T) {
 	}
 }
 
-// Of a call that has ended there is no file, and of one that changes nothing there never is.
-func TestCallsAreNoted(t *testing.T) {
+// A call has a file while it runs, unless it is read-only.
+func TestCallRecords(t *testing.T) {
 	options := &Options{CallDir: filepath.Join(t.TempDir(), "calls")}
 	c := start(t, command("good"), options)
 	call := func(name, arguments string) {
@@ -91,8 +91,8 @@ func TestCallsAreNoted(t *testing.T) {
 	}
 }
 
-// A file that was not written whole is of a call that was not made.
-func TestEndOfACallThatWasNotMade(t *testing.T) {
+// An incomplete file belongs to a call that was not made.
+func TestEndCallNotMade(t *testing.T) {
 	options := &Options{CallDir: t.TempDir(), Grace: short}
 	c := start(t, command("good"), options)
 	if err := os.WriteFile(c.recordPath("s/1"), []byte(`{"pid":`), 0o600); err != nil {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve is the other process.
+// serve runs the server process.
 func serve(mode string) error {
 	switch mode {
 	case "exit":
@@ -45,7 +45,7 @@ func serve(mode string) error {
 	case "noise":
 		fmt.Println("Welcome to the server!")
 		fmt.Println(`{"level":"info"}`)
-		// The answer shows that what came before was read.
+		// The answer shows that the earlier lines were read.
 		fmt.Println(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			if strings.Contains(lines.Text(), `"p"`) {
@@ -83,7 +83,7 @@ func serve(mode string) error {
 	return newServer(mode, nil).Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// serveRaw answers without the SDK, which would not say such things.
+// serveRaw answers without the SDK, which would not send such messages.
 func serveRaw() error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -101,7 +101,7 @@ func serveRaw() error {
 			"tools/call": `{"content":[{"type":"hologram"}]}`,
 		}[request.Method]
 		if answer != "" {
-			// A batch, as older servers may send.
+			// A batch, which older servers may send.
 			fmt.Printf(`[{"jsonrpc":"2.0","id":%s,"result":%s}]`+"\n", request.ID, strings.ReplaceAll(answer, "\n", " "))
 		}
 	}
@@ -114,7 +114,7 @@ func textResult(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
-// newServer is a server with tools for all that may happen. When over is closed nothing waits any more.
+// newServer returns a server with tools for all cases. Closing over ends its waiting tools.
 func newServer(mode string, over <-chan struct{}) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 4})
 	if mode == "newest only" || mode == "refuses" {
@@ -189,7 +189,7 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 	return s
 }
 
-// ask asks the client for all that a server may ask for.
+// ask sends the client every request that a server may send.
 func ask(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -82,7 +82,7 @@ func nesting(doc []byte) (deepest int) {
 	return deepest
 }
 
-// validator returns what checks the values of an argument, or nil if the tool has to check them itself. That is so for a
+// validator returns what checks the values of an argument, or nil if the tool must check them itself. That is the case for a
 // schema with references, which may be remote, recursive or exponential (without them the cost is bounded by the size of the
 // schema times that of the value), and for one that package jsonschema rejects, for instance because it has a regular
 // expression that Go does not support.

@@ -104,7 +104,7 @@ func (c Command) environment() []string {
 	})
 }
 
-// session returns the name of the process session of a call. A key may be any text, so it is hashed.
+// session returns the name of the process session of a call. The key is hashed, because it may be any text.
 func session(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return process.NestedSession("oracle-" + hex.EncodeToString(sum[:12]))

@@ -4,6 +4,6 @@ package toolbox
 
 import "testing"
 
-func TestCommandSaysThatItCannot(t *testing.T) {
+func TestCommandUnsupported(t *testing.T) {
 	fails(t, FromCommand("test", Command{Line: "echo 1"}), args{}, "the command of the tool cannot be run", "Linux or macOS")
 }

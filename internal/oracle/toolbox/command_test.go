@@ -24,7 +24,7 @@ import (
 	"signalbox/internal/tree/command"
 )
 
-// sh has a command do its work.
+// sh runs a shell command as a tool.
 func sh(ctx context.Context, c Command, key, arguments string) Outcome {
 	return Run(ctx, FromCommand("test", c), Call{Key: key, Arguments: json.RawMessage(arguments)})
 }
@@ -67,7 +67,7 @@ func TestCommand(t *testing.T) {
 	has(t, endless.Text, "printed more than 1048576 bytes and was stopped", "y\ny\n")
 }
 
-// tailOfSeq is the end of a count that is shown.
+// tailOfSeq returns the part of the output of seq that an error shows.
 func tailOfSeq(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -89,7 +89,7 @@ func TestCommandTool(t *testing.T) {
 	}
 }
 
-// A command knows which call it is for, is a session of its own, and sees nothing of what is the operator's.
+// A command gets the key of its call and its own session, and none of the operator's variables.
 func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("SIGNALBOX_ACTOR", "operator")
 	t.Setenv("SIGNALBOX_SESSION", "another")
@@ -123,7 +123,7 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 }
 
-// pipe is one with a name. Who writes to it has to be alive; when nobody is, it ends.
+// pipe creates a named pipe. Reading from it ends when no process has it open for writing.
 func pipe(t *testing.T) (name string, await func() (gone func())) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "pipe")
@@ -147,7 +147,7 @@ func pipe(t *testing.T) (name string, await func() (gone func())) {
 	}
 }
 
-// staying is a command that writes to a pipe as long as it, or a process that it started, is alive.
+// staying returns a command that keeps a pipe open as long as it, or a process that it started, is alive.
 func staying(name string) string {
 	return "exec 8>" + name + "; echo here >&8; sleep 1000 & sleep 1000 & wait"
 }
@@ -162,7 +162,7 @@ func TestCommandCancelled(t *testing.T) {
 	if got := <-ended; got.OK || got.Text != "cancelled: test was stopped before it finished" {
 		t.Errorf("%+v", got)
 	}
-	gone() // or the test does not end
+	gone() // otherwise the test does not end
 }
 
 func TestCommandTimeout(t *testing.T) {
@@ -172,8 +172,8 @@ func TestCommandTimeout(t *testing.T) {
 	}
 }
 
-// What a command leaves behind ends with it.
-func TestCommandLeavesNothing(t *testing.T) {
+// The background processes of a command are stopped with it.
+func TestCommandStopsBackgroundProcesses(t *testing.T) {
 	name, await := pipe(t)
 	ended := make(chan Outcome)
 	go func() {
@@ -186,8 +186,8 @@ func TestCommandLeavesNothing(t *testing.T) {
 	gone()
 }
 
-// What a process that was killed left of the same call is ended before it is tried again; that of another call is not.
-func TestCommandTriedAgain(t *testing.T) {
+// End stops what a killed process left running of the same call, and nothing of other calls.
+func TestCommandEnd(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes of another can be found on Linux only")
 	}
@@ -205,7 +205,7 @@ func TestCommandTriedAgain(t *testing.T) {
 		cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it started
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with everything it started
 		<-ended
 	})
 	gone := await()

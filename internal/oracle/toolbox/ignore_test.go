@@ -59,7 +59,7 @@ func TestIgnore(t *testing.T) {
 		{"a.log\r\n", "a.log", false, true},
 		{"\uFEFFa.log", "a.log", false, true},
 		{"\n\n/\n", "a", true, false},
-		{"[", "[", false, false}, // what cannot be read says nothing
+		{"[", "[", false, false}, // an invalid pattern is ignored
 	} {
 		var r *rules
 		if got := r.with(".", c.rules).exclude(c.path, path.Base(c.path), c.folder); got != c.want {
@@ -68,12 +68,12 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-func TestIgnoreTakesItsTime(t *testing.T) {
+func TestIgnoreIsNotExponential(t *testing.T) {
 	deep := strings.Repeat("a/", 300) + "b"
 	var r *rules
 	r = r.with(".", strings.Repeat("**/a/", 100)+"c\n"+strings.Repeat("*a", 400)+"b")
 	if r.exclude(deep, "b", false) || r.exclude(strings.Repeat("a", 250), strings.Repeat("a", 250), false) {
-		t.Error("excluded") // the test is that it comes to an end
+		t.Error("excluded") // the test is that it ends
 	}
 }
 
@@ -96,7 +96,7 @@ func TestIgnoreAsGit(t *testing.T) {
 		write := func(file, text string) {
 			file = filepath.Join(dir, filepath.FromSlash(file))
 			if os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-				os.WriteFile(file, []byte(text), 0o600) // where there is a folder already it stays one
+				os.WriteFile(file, []byte(text), 0o600) // fails if there is already a folder
 			}
 		}
 		for range rapid.IntRange(1, 8).Draw(t, "files") {

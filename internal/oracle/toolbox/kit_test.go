@@ -12,7 +12,7 @@ import (
 
 type args map[string]any
 
-// folderOf writes an archive into a folder.
+// folderOf extracts an archive to a temporary folder.
 func folderOf(t testing.TB, archive string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func put(t testing.TB, dir, name, text string) {
 func link(t testing.TB, dir, name, to string) {
 	t.Helper()
 	if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-		t.Skip(err) // not everybody may on Windows
+		t.Skip(err) // needs a privilege on Windows
 	}
 }
 
@@ -49,7 +49,7 @@ func use(t testing.TB, tool Tool, in args) Outcome {
 	return Run(t.Context(), tool, Call{Key: "k", Arguments: text})
 }
 
-// ok is the text of a call that succeeds.
+// ok makes a call that must succeed, and returns its text.
 func ok(t testing.TB, tool Tool, in args) string {
 	t.Helper()
 	out := use(t, tool, in)
@@ -59,7 +59,7 @@ func ok(t testing.TB, tool Tool, in args) string {
 	return out.Text
 }
 
-// fails is the text of a call that fails, which has to have some words.
+// fails makes a call that must fail with a text that contains all words, and returns the text.
 func fails(t testing.TB, tool Tool, in args, words ...string) string {
 	t.Helper()
 	out := use(t, tool, in)

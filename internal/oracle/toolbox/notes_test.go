@@ -54,7 +54,7 @@ func TestSearchNotes(t *testing.T) {
 		"back up":                         {"backup.md:1 Backing things up", "backup.md:5 Restore a snapshot"},
 		"watering":                        {"garden/tomatoes.md:5 Watering"},
 	} {
-		// The tool itself has the best first; the list of sources that people see is by path.
+		// The text has the best section first; the sources are sorted by path.
 		out, err := tool.Use(t.Context(), Call{Arguments: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})
 		var got []string
 		for _, s := range out.Sources {
@@ -92,7 +92,7 @@ func TestSearchNotesPrefix(t *testing.T) {
 	has(t, out.Text, "(docs/notes/garden/tomatoes.md:5)")
 }
 
-// Of a long section the part is shown that has most of the words.
+// The excerpt of a long section is the part with most of the words.
 func TestNoteExcerpt(t *testing.T) {
 	dir := t.TempDir()
 	filler := strings.Repeat("Of one thing and another, ölig.\n", 200)
@@ -170,7 +170,7 @@ func TestSearchNotesConcurrently(t *testing.T) {
 	}
 }
 
-// Who waits while somebody else reads the notes need not wait when it is cancelled.
+// A call that waits for the index returns when it is cancelled.
 func TestSearchNotesCancelled(t *testing.T) {
 	n := &notes{folder: folder{folderOf(t, notebook)}, turn: make(chan struct{}, 1)}
 	n.turn <- struct{}{}

@@ -20,8 +20,8 @@ import (
 	"signalbox/internal/serve/mcpserver"
 )
 
-// TestPortfolioAsOverMCP compares what the tools say of themselves with what they say to agents that speak MCP.
-func TestPortfolioAsOverMCP(t *testing.T) {
+// TestPortfolioSameAsMCP compares the definitions of the portfolio tools with those of the MCP server.
+func TestPortfolioSameAsMCP(t *testing.T) {
 	server, err := mcpserver.New(func() (string, error) { return t.TempDir(), nil }, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestPortfolioAsOverMCP(t *testing.T) {
 	}
 }
 
-// asked remembers what a portfolio was asked.
+// asked is a portfolio that records its queries.
 type asked struct {
 	exits   portfolio.ExitQuery
 	harvest portfolio.HarvestQuery
@@ -117,7 +117,7 @@ func TestPortfolioQuestions(t *testing.T) {
 	fails(t, SuggestTaxLossHarvest(desk), args{"sort_by": "name"}, `argument "sort_by" is not valid: enum`, `"enum":["loss_amount","loss_pct","days_held"]`)
 }
 
-func TestPortfolioForReal(t *testing.T) {
+func TestPortfolioDesk(t *testing.T) {
 	dir := folderOf(t, `
 -- portfolio.yaml --
 accounts:

@@ -60,7 +60,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// A file is read whole by going on where the last result ended.
+// A long file is read by continuing where the last result ended.
 func TestReadFileContinued(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -147,7 +147,7 @@ func TestReadFileCancelled(t *testing.T) {
 	}
 }
 
-// FuzzPaths asks for all kinds of paths in a folder with links that lead out of it. Nothing from outside may be seen.
+// FuzzPaths reads any path in a folder with links to files outside. Nothing from outside may be returned.
 func FuzzPaths(f *testing.F) {
 	top := f.TempDir()
 	const secret = "what nobody may see"

@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// places are the lines that a search shows, with their paths and numbers, in order. Those around them are not counted.
+// places returns the matches that a search shows, in order, without context lines.
 func places(text string) []string {
 	return regexp.MustCompile(`(?m)^\S+?:\d+: .*$`).FindAllString(text, -1)
 }
@@ -102,7 +102,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The order of what has most of the words is by how many a line has, and whether they stand together.
+// Lines are ranked by how many of the words they contain, and whether these are adjacent.
 func TestSearchWordsBestFirst(t *testing.T) {
 	tool := SearchCode(folderOf(t, `
 -- a.go --
@@ -131,7 +131,7 @@ func TestSearchContext(t *testing.T) {
 		"one":        "\na.go:1: one\na.go-2- two\n",
 		"three|four": "\na.go-2- two\na.go:3: three\na.go:4: four\na.go-5- five\n",
 		"two|four":   "\na.go-1- one\na.go:2: two\na.go-3- three\na.go:4: four\na.go-5- five\n",
-		"seven":      "\na.go:7: seven\n", // a blank line helps nobody
+		"seven":      "\na.go:7: seven\n", // blank context lines are left out
 	} {
 		text := ok(t, tool, args{"query": query, "regexp": true})
 		if _, got, _ := strings.Cut(text, ":\n"); got != want {
@@ -140,7 +140,7 @@ func TestSearchContext(t *testing.T) {
 	}
 }
 
-func TestSearchLeavesOut(t *testing.T) {
+func TestSearchShortens(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 60 {
 		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle\n", 5))
@@ -152,7 +152,7 @@ func TestSearchLeavesOut(t *testing.T) {
 	}
 	hasNot(t, text, "-1- ")
 
-	// Long lines fill the room before there are forty of them.
+	// Long lines reach the size limit before the limit of 40 lines.
 	for i := range 60 {
 		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle "+strings.Repeat("ä", 200)+"\n", 5))
 	}
@@ -201,7 +201,7 @@ func TestSearchOddFiles(t *testing.T) {
 	has(t, text, "long.txt:1: …", "€needle€", "crlf.txt:2: needle\n", "latin1.txt:1: caf\uFFFD needle")
 }
 
-func TestSearchNothing(t *testing.T) {
+func TestSearchNoMatch(t *testing.T) {
 	tool := SearchCode(folderOf(t, sources))
 	for query, c := range map[string]struct {
 		in   args
@@ -302,7 +302,7 @@ needle
 	}
 }
 
-// A search that is cancelled ends soon, and closes what it opened.
+// A cancelled search ends soon and closes all files.
 func TestSearchCancelled(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 500 {
@@ -329,7 +329,7 @@ func TestSearchCancelled(t *testing.T) {
 	}
 }
 
-// What goes wrong in one of the goroutines of a walk does not end the program.
+// A panic in a goroutine of a walk does not crash the program.
 func TestWalkPanics(t *testing.T) {
 	dir := folderOf(t, sources)
 	out := Run(t.Context(), tool(func(ctx context.Context, _ Call) (Result, error) {
@@ -343,8 +343,8 @@ func TestWalkPanics(t *testing.T) {
 	has(t, out.Text, "panicked: in a walk")
 }
 
-// TestMatcherIsTheExpression compares the search with what the expression says of each line by itself.
-func TestMatcherIsTheExpression(t *testing.T) {
+// TestMatcherAgreesWithRegexp compares the matcher with matching each line separately.
+func TestMatcherAgreesWithRegexp(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		atom := rapid.SampledFrom([]string{"a", "b", "K", "s", "ſ", "k", "ab", "Key", "é", ".", "\\w", "[ab]", "(?:ab|ba)", "(a|K)", "(?i:key)", "(?i:ask)", "a*", "b+", "(ab)?", "^", "$", "\\s", "x{2}", "x{0,2}"})
 		query := strings.Join(rapid.SliceOfN(atom, 1, 4).Draw(t, "atoms"), "")

@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// mine are the work items that a status says the caller holds.
-func (a *told) mine() (work []string) {
+// mine returns the work items that, according to get_status, the caller holds.
+func (a *response) mine() (work []string) {
 	list, _ := a.Snapshot["mine"].([]any)
 	for _, held := range list {
 		work = append(work, held.(map[string]any)["work"].(string))
@@ -21,8 +21,8 @@ func (a *told) mine() (work []string) {
 	return work
 }
 
-// TestClaimsAreTheConnections has two agents on one operator's server: each is told of what it claimed itself, and of nothing else.
-func TestClaimsAreTheConnections(t *testing.T) {
+// Two agents on one operator's server each see only what they claimed themselves.
+func TestClaimsPerConnection(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
 	ann, bob := newCaller(t, s), newCaller(t, s)
@@ -50,15 +50,15 @@ func TestClaimsAreTheConnections(t *testing.T) {
 	if a := bob.ok("get_work", args{"work": "w1"}); !strings.Contains(a.string("verdict"), "leave it") {
 		t.Errorf("another connection: %s", a.text)
 	}
-	// Who connects anew names the session.
+	// After reconnecting, a client passes its session.
 	if a := bob.ok("get_status", args{"session": session}); len(a.mine()) != 1 || a.string("session") != session || !strings.Contains(a.string("verdict"), "You hold w1") {
 		t.Errorf("named: %s", a.text)
 	}
 	if a := bob.ok("get_work", args{"work": "w1", "session": session}); !strings.Contains(a.string("verdict"), "You hold w1") {
 		t.Errorf("named: %s", a.text)
 	}
-	bob.fails("get_status", "unknown_session", args{"session": "s-nobody"})
-	bob.fails("get_work", "unknown_session", args{"work": "w1", "session": "s-nobody"})
+	bob.fails("get_status", "unknown_session", args{"session": "s-unknown"})
+	bob.fails("get_work", "unknown_session", args{"work": "w1", "session": "s-unknown"})
 
 	ann.ok("claim_work", args{"work": "w2", "role": "developer", "ttl_seconds": 60})
 	if a := ann.ok("get_status", nil); len(a.mine()) != 2 || !strings.Contains(a.string("verdict"), "You hold w2") || !strings.Contains(a.string("verdict"), "and 1 more") {
@@ -66,12 +66,12 @@ func TestClaimsAreTheConnections(t *testing.T) {
 	}
 	ann.ok("submit_exit", args{"session": session, "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	if a := ann.ok("get_status", args{"session": session}); len(a.mine()) != 0 || !strings.Contains(a.string("verdict"), "holds no work") {
-		t.Errorf("handed in: %s", a.text)
+		t.Errorf("after submit_exit: %s", a.text)
 	}
 }
 
-// TestClaimsOfConnectionsThatEnded are forgotten, so that a server that runs for long does not grow.
-func TestClaimsOfConnectionsThatEnded(t *testing.T) {
+// The claims of closed connections are forgotten, so that a long-running server does not grow.
+func TestClaimsOfClosedConnections(t *testing.T) {
 	s := newServer(t, newBox(t), nil)
 	second := newCaller(t, s)
 	second.ok("open_work", args{"work": "w0"})
@@ -93,19 +93,19 @@ func TestClaimsOfConnectionsThatEnded(t *testing.T) {
 	}
 }
 
-// TestAgentsServerNamesNobodyElse has the session of the environment.
-func TestAgentsServerNamesNobodyElse(t *testing.T) {
+// A server with its own session rejects other sessions.
+func TestOwnSessionOnly(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
 	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1"}))
 	c.ok("get_status", args{"session": "s-1"})
 	c.fails("get_status", "not_allowed", args{"session": "s-2"})
 	c.fails("get_work", "not_allowed", args{"work": "T1", "session": "s-2"})
-	// One that has claimed nothing yet is still its own.
+	// Its own session is accepted even if it has claimed nothing yet.
 	newCaller(t, newServer(t, dir, &Options{Session: "s-new"})).ok("get_status", nil)
 }
 
-// TestClaimsOverHTTP has a session of the protocol, and calls that stand for themselves.
+// TestClaimsOverHTTP makes calls with and without a protocol session.
 func TestClaimsOverHTTP(t *testing.T) {
 	address := served(t, nil)
 	call := func(version, connection, tool, in string) string {
@@ -144,15 +144,15 @@ func TestClaimsOverHTTP(t *testing.T) {
 	call(single, "", "open_work", `{"work":"w2"}`)
 	call(single, "", "claim_work", `{"work":"w2","role":"developer","session":"s-2"}`)
 	if body := call(single, "", "get_status", `{}`); strings.Contains(body, "You hold") {
-		t.Errorf("nobody: %s", body)
+		t.Errorf("no session: %s", body)
 	}
 	if body := call(single, "", "get_status", `{"session":"s-2"}`); !strings.Contains(body, "You hold w2") {
 		t.Errorf("named: %s", body)
 	}
 }
 
-// TestWorkByHandIsThere has work and no plan.
-func TestWorkByHandIsThere(t *testing.T) {
+// TestStatusOfWorkByHand has work but no plan.
+func TestStatusOfWorkByHand(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
 	if a := c.ok("get_status", nil); a.string("standing") != "empty" || a.has("by_hand") {

@@ -18,7 +18,6 @@ import (
 	"signalbox/internal/serve/mcpserver/files"
 )
 
-// TestBadArguments calls tools with what their schemas do not allow.
 func TestBadArguments(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	huge := strings.Repeat("x", 1<<20)
@@ -47,7 +46,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestHostileText has texts that are allowed, and must come out as text.
+// TestHostileText passes allowed but hostile texts, which must be returned as plain text.
 func TestHostileText(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	for i, title := range []string{"<script>alert(1)</script>", "line\nbreak\ttab", "right \u202e left", strings.Repeat("😀", 1000), `"}],"status":"success`} {
@@ -69,7 +68,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-func TestResourcesAreOwnFilesOnly(t *testing.T) {
+func TestResourcesAreOwnFiles(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
 	c := newCaller(t, s)
@@ -111,7 +110,7 @@ func TestResourcesAreOwnFilesOnly(t *testing.T) {
 		"nothing": func() error { return os.Remove(*a.FilePath) },
 	} {
 		if err := replace(); err != nil {
-			t.Skipf("%s: %v", name, err) // a system without links
+			t.Skipf("%s: %v", name, err) // symbolic links are not supported
 		}
 		if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: link.URI}); notFound(err) == nil {
 			t.Errorf("%s in its place: %v", name, err)
@@ -132,10 +131,10 @@ func notFound(err error) *jsonrpc.Error {
 	return nil
 }
 
-func TestOldFilesGiveWay(t *testing.T) {
+func TestOldFilesAreDeleted(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
-	var first *told
+	var first *response
 	for range files.MaxFiles + 1 {
 		a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
 		if first == nil {
@@ -151,8 +150,8 @@ func TestOldFilesGiveWay(t *testing.T) {
 	}
 }
 
-// TestWhatWasAskedForStays: a proof may have been handed on, so it does not give way; old files of other servers do.
-func TestWhatWasAskedForStays(t *testing.T) {
+// A proof is kept, because the caller may have passed it on. Old temporary files of other servers are deleted.
+func TestRequiredFilesAreKept(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
 	proof := c.ok("prove_event", args{"seq": 1})
@@ -181,7 +180,7 @@ func TestWhatWasAskedForStays(t *testing.T) {
 	}
 }
 
-// TestFileNotSaved has a box whose folder for files is a file.
+// TestFileNotSaved has a regular file where the folder for files should be.
 func TestFileNotSaved(t *testing.T) {
 	dir := newBox(t)
 	if err := os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const token = "a-token-for-tests"
 
-// served is a server over HTTP on a port of its own.
+// served starts a server over HTTP and returns its address.
 func served(t *testing.T, opts *Options) (address string) {
 	t.Helper()
 	o := Options{}
@@ -43,7 +43,7 @@ func served(t *testing.T, opts *Options) (address string) {
 	return "http://" + l.Addr().String() + "/mcp"
 }
 
-// shown adds the token to requests.
+// shown is a transport that adds the token to requests.
 type shown struct{ http.RoundTripper }
 
 func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,7 +66,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// post sends one request and returns the status and the body.
+// post sends a request and returns the status, the body and the headers.
 func post(t *testing.T, address, body string, change func(*http.Request)) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
@@ -93,7 +93,7 @@ func post(t *testing.T, address, body string, change func(*http.Request)) (int, 
 
 var initialize = strings.SplitAfter(hello, "\n")[0]
 
-func TestHTTPAdmission(t *testing.T) {
+func TestHTTPAuthorization(t *testing.T) {
 	address := served(t, &Options{Hosts: []string{"Box.example.org"}})
 	set := func(key, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(key, value) }
@@ -180,7 +180,7 @@ func TestHTTPLimits(t *testing.T) {
 	}
 }
 
-func TestHTTPNeedsAToken(t *testing.T) {
+func TestHTTPRequiresToken(t *testing.T) {
 	for _, none := range []string{"", " "} {
 		s := newServer(t, newBox(t), &Options{Token: none})
 		if _, err := s.Handler(); err == nil {
@@ -189,7 +189,7 @@ func TestHTTPNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestHTTPWithoutSessions speaks the protocol that has none.
+// TestHTTPWithoutSessions uses the protocol version without sessions.
 func TestHTTPWithoutSessions(t *testing.T) {
 	address := served(t, nil)
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_status","arguments":{},"_meta":{` +
@@ -204,7 +204,7 @@ func TestHTTPWithoutSessions(t *testing.T) {
 	}
 }
 
-// TestCancelledCall ends a call before it is answered; the next is answered.
+// After a cancelled call the next one is answered.
 func TestCancelledCall(t *testing.T) {
 	c := callerOver(t, overHTTP(served(t, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,8 +215,8 @@ func TestCancelledCall(t *testing.T) {
 	c.ok("get_status", nil)
 }
 
-// TestStrangersAreNotWaitedFor: who shows no token is answered at once, though the body never comes.
-func TestStrangersAreNotWaitedFor(t *testing.T) {
+// A request without the token is answered at once, before its body arrives.
+func TestUnauthorizedBodyIsNotRead(t *testing.T) {
 	address := served(t, nil)
 	at, err := url.Parse(address)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 func keyOf(dir string) string { return filepath.Join(filepath.Dir(dir), "box.key") }
 
-// newBox makes a box for a test, with the key beside it, and returns its folder.
+// newBox creates a box, with its key next to it, and returns its folder.
 func newBox(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), box.FolderName)
@@ -52,7 +52,7 @@ func newBox(t testing.TB) string {
 	return dir
 }
 
-// newServer makes a server for the box in a folder. Exit signals are enabled unless the options say otherwise.
+// newServer returns a server for a box. Exit signals are enabled by default.
 func newServer(t testing.TB, dir string, opts *Options) *Server {
 	t.Helper()
 	var o Options
@@ -110,7 +110,7 @@ func callerOver(t testing.TB, transport mcp.Transport) *caller {
 	return c
 }
 
-// resolved is a schema as a client got it.
+// resolved resolves a schema that a client received.
 func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 	t.Helper()
 	text, err := json.Marshal(schema)
@@ -128,8 +128,8 @@ func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 	return r
 }
 
-// told is a brief as a client got it.
-type told struct {
+// response is a brief that a client received.
+type response struct {
 	Status   brief.Status
 	Format   brief.Format
 	Snapshot map[string]any
@@ -142,7 +142,7 @@ type told struct {
 	failed     bool
 }
 
-func (a *told) has(flag string) bool {
+func (a *response) has(flag string) bool {
 	for _, f := range a.Flags {
 		if f.Flag == flag {
 			return true
@@ -151,18 +151,18 @@ func (a *told) has(flag string) bool {
 	return false
 }
 
-func (a *told) number(key string) int {
+func (a *response) number(key string) int {
 	n, _ := a.Snapshot[key].(float64)
 	return int(n)
 }
 
-func (a *told) string(key string) string {
+func (a *response) string(key string) string {
 	s, _ := a.Snapshot[key].(string)
 	return s
 }
 
-// call calls a tool and checks what must hold of every answer.
-func (c *caller) call(tool string, arguments any) *told {
+// call calls a tool and checks the invariants of all answers.
+func (c *caller) call(tool string, arguments any) *response {
 	c.t.Helper()
 	result, err := c.session.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *caller) call(tool string, arguments any) *told {
 	return c.checked(tool, result)
 }
 
-func (c *caller) checked(tool string, result *mcp.CallToolResult) *told {
+func (c *caller) checked(tool string, result *mcp.CallToolResult) *response {
 	c.t.Helper()
 	a, err := readAnswer(result)
 	if err != nil {
@@ -204,8 +204,8 @@ func equalJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && cmp.Equal(x, y)
 }
 
-func readAnswer(result *mcp.CallToolResult) (*told, error) {
-	a := &told{failed: result.IsError}
+func readAnswer(result *mcp.CallToolResult) (*response, error) {
+	a := &response{failed: result.IsError}
 	for _, content := range result.Content {
 		switch content := content.(type) {
 		case *mcp.TextContent:
@@ -227,8 +227,8 @@ func readAnswer(result *mcp.CallToolResult) (*told, error) {
 	return a, nil
 }
 
-// ok calls a tool that must succeed, and fails one that must not, with its flag.
-func (c *caller) ok(tool string, arguments any) *told {
+// ok calls a tool that must succeed.
+func (c *caller) ok(tool string, arguments any) *response {
 	c.t.Helper()
 	a := c.call(tool, arguments)
 	if a.Status != brief.StatusSuccess {
@@ -237,10 +237,10 @@ func (c *caller) ok(tool string, arguments any) *told {
 	return a
 }
 
-func (c *caller) fails(tool, flag string, arguments any) *told {
+func (c *caller) fails(tool, flag string, arguments any) *response {
 	c.t.Helper()
 	a := c.call(tool, arguments)
-	// The portfolio's failures have a flag of their own first.
+	// The portfolio's failures begin with their own flag.
 	if a.Status != brief.StatusError || !a.has(flag) || a.Flags[0].Flag != flag && a.Snapshot["error_kind"] != flag {
 		c.t.Fatalf("%s: want the flag %s, got %s", tool, flag, a.text)
 	}
@@ -250,7 +250,7 @@ func (c *caller) fails(tool, flag string, arguments any) *told {
 // args are arguments of a call.
 type args = map[string]any
 
-// withBox does something to the box beside the server.
+// withBox opens the box besides the server and calls f.
 func withBox(t testing.TB, dir string, f func(*box.Box)) {
 	t.Helper()
 	b, err := box.Open(t.Context(), dir, &box.Options{KeyFile: keyOf(dir)})
@@ -261,7 +261,7 @@ func withBox(t testing.TB, dir string, f func(*box.Box)) {
 	f(b)
 }
 
-// order gives commands to the box.
+// order executes commands on the box.
 func order(t testing.TB, dir string, commands ...rules.Command) (last rules.Answer) {
 	t.Helper()
 	withBox(t, dir, func(b *box.Box) {
@@ -275,7 +275,7 @@ func order(t testing.TB, dir string, commands ...rules.Command) (last rules.Answ
 	return last
 }
 
-// planned gives the box a plan of two tasks and claims the first for a session.
+// planned loads a plan with two tasks and claims the first for a session.
 func planned(t testing.TB, dir, session string) rules.Answer {
 	t.Helper()
 	return order(t, dir,

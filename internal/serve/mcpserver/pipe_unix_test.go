@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestPipeInPlaceOfAFile must not wait for somebody who writes to the pipe.
-func TestPipeInPlaceOfAFile(t *testing.T) {
+// Reading a file that was replaced by a pipe must not block.
+func TestFileReplacedByPipe(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: mine\n"})
 	if err := os.Remove(*a.FilePath); err != nil {

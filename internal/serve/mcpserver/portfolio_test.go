@@ -26,8 +26,8 @@ func TestNoPortfolio(t *testing.T) {
 	}
 }
 
-// TestNoPortfolioInTheFolder has a desk whose folder has no portfolio: who asks does not know where the server runs.
-func TestNoPortfolioInTheFolder(t *testing.T) {
+// If the folder has no portfolio, the answer names the folder of the server.
+func TestNoPortfolioInFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here, err := os.Getwd()
 	if err != nil {
@@ -45,13 +45,13 @@ func TestNoPortfolioInTheFolder(t *testing.T) {
 			}
 		}
 	}
-	in := args{"ticker": "SLV", "output": "file"} // and the file is given out
+	in := args{"ticker": "SLV", "output": "file"} // and the file is a resource
 	if a := c.call("check_exit_signals", in); a.FilePath == nil {
 		t.Errorf("no file: %s", a.text)
 	}
 }
 
-// TestPortfolioSnapshotKeys compares what an agent gets when the arguments are wrong with what it gets when all is well.
+// TestPortfolioSnapshotKeys compares the snapshots of failed and successful calls.
 func TestPortfolioSnapshotKeys(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
 	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
@@ -65,7 +65,7 @@ func TestPortfolioSnapshotKeys(t *testing.T) {
 	}
 }
 
-// TestPortfolioAccountNames has the name that the other tool has.
+// Each portfolio tool accepts the other's name for the account argument.
 func TestPortfolioAccountNames(t *testing.T) {
 	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`), Status: brief.StatusSuccess}}
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
@@ -80,7 +80,6 @@ func TestPortfolioAccountNames(t *testing.T) {
 	}
 }
 
-// TestLongAnswersAreSentOnce has a desk with much to say.
 func TestLongAnswersAreSentOnce(t *testing.T) {
 	long := strings.Repeat("x", maxText)
 	verdicts := map[string]string{
@@ -103,7 +102,7 @@ func TestLongAnswersAreSentOnce(t *testing.T) {
 		if err != nil || read.Contents[0].Text != text {
 			t.Errorf("the file does not have the answer: %v", err)
 		}
-		// Where it cannot be written the text has everything, as some clients show nothing else.
+		// If the file cannot be written the text is complete, because some clients show only the text.
 		c = newCaller(t, newServer(t, t.TempDir()+"/nothing", &Options{Portfolio: &desk{answer: told}}))
 		if a := c.call("suggest_tax_loss_harvest", nil); a.text != text {
 			t.Errorf("without a box: %.300s", a.text)
@@ -111,7 +110,7 @@ func TestLongAnswersAreSentOnce(t *testing.T) {
 	}
 }
 
-// desk notes what it is asked and answers with what it is told.
+// desk is a portfolio that records its queries and returns fixed answers.
 type desk struct {
 	exits   portfolio.ExitQuery
 	harvest portfolio.HarvestQuery
@@ -147,7 +146,7 @@ func TestPortfolioArguments(t *testing.T) {
 	}
 }
 
-// smallDesk has one position.
+// smallDesk returns a portfolio with one position.
 func smallDesk(t *testing.T) *portfolio.Desk {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,7 +168,7 @@ func smallDesk(t *testing.T) *portfolio.Desk {
 	return portfolio.NewDesk(dir, &portfolio.Options{Logs: filepath.Join(t.TempDir(), "logs")})
 }
 
-// TestPortfolioFormats asks a real desk, in every format, for things that are there and things that are not.
+// TestPortfolioFormats queries a real portfolio in every format, for existing and missing positions.
 func TestPortfolioFormats(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
 	for _, format := range brief.Formats() {

@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestOwnSession has a server inside an agent's process.
+// TestOwnSession tests the server of an agent.
 func TestOwnSession(t *testing.T) {
 	dir := newBox(t)
 	mine, other := planned(t, dir, "s-1"), order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
@@ -43,8 +43,8 @@ func TestOwnSession(t *testing.T) {
 	}
 }
 
-// TestCrewHearsTheEnd has a server of an agent that a crew started.
-func TestCrewHearsTheEnd(t *testing.T) {
+// The server of an agent in a crew rejects signals that end a turn.
+func TestCrewReadsTheEndOfTurn(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
 	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1", Crew: true}))
@@ -68,7 +68,7 @@ func TestSessionMustBeAnID(t *testing.T) {
 	}
 }
 
-// TestRaceForOneLease has servers on one box, with several callers each, who all want the same work.
+// TestRaceForOneLease has several servers on one box, with several callers each, that claim the same work.
 func TestRaceForOneLease(t *testing.T) {
 	dir := newBox(t)
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"})
@@ -106,7 +106,7 @@ func TestRaceForOneLease(t *testing.T) {
 	}
 }
 
-// TestConcurrentCalls mixes readers and writers on one connection, and closes the server under them.
+// TestConcurrentCalls mixes reads and writes on one connection.
 func TestConcurrentCalls(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
@@ -136,8 +136,8 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// TestCloseUnderCalls closes the server while calls are under way: each is answered in full or not at all.
-func TestCloseUnderCalls(t *testing.T) {
+// A call that is running when the server is closed is answered completely or not at all.
+func TestCloseDuringCalls(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
 	c := newCaller(t, s)
@@ -159,11 +159,10 @@ func TestCloseUnderCalls(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
 	}
-	withBox(t, dir, func(*box.Box) {}) // which folds the ledger anew
+	withBox(t, dir, func(*box.Box) {}) // opening it replays the ledger
 }
 
-// TestLeaseThatRanOut has a clock that goes on.
-func TestLeaseThatRanOut(t *testing.T) {
+func TestExpiredLease(t *testing.T) {
 	dir := newBox(t)
 	later := time.Now()
 	c := newCaller(t, newServer(t, dir, &Options{Now: func() time.Time { return later }}))

@@ -19,7 +19,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// process is this test binary as a server.
+// process starts this test binary as a server.
 func process(t *testing.T, dir, session string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -41,13 +41,13 @@ func TestStdioProcess(t *testing.T) {
 	if err := c.session.Close(); err != nil {
 		t.Errorf("the process did not end well: %v", err)
 	}
-	// What it wrote was signed before it ended.
+	// What it wrote was signed before it exited.
 	if a := newCaller(t, newServer(t, dir, nil)).ok("verify_ledger", nil); !a.has("all_signed") {
 		t.Errorf("verify: %s", a.text)
 	}
 }
 
-func TestStdioProcessWithASession(t *testing.T) {
+func TestStdioProcessWithSession(t *testing.T) {
 	dir := newBox(t)
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "bob", Lease: "l"})
 	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "s-1")})
@@ -59,7 +59,7 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
-// TestPipedCalls writes everything at once and closes its end, as a shell does.
+// TestPipedCalls writes all calls at once and closes the input, like a shell pipe.
 func TestPipedCalls(t *testing.T) {
 	cmd := process(t, newBox(t), "")
 	cmd.Stdin = strings.NewReader(hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"verify_ledger"}}` + "\n" +
@@ -87,7 +87,7 @@ func TestPipedCalls(t *testing.T) {
 	}
 }
 
-func TestStdioEndsWithItsContext(t *testing.T) {
+func TestStdioEndsWithContext(t *testing.T) {
 	s := newServer(t, newBox(t), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	in, feed := io.Pipe()
@@ -105,8 +105,8 @@ func TestStdioEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestStdioGoesOnAfterNonsense sends what is no message between calls.
-func TestStdioGoesOnAfterNonsense(t *testing.T) {
+// TestStdioSkipsInvalidLines sends lines that are not messages between calls.
+func TestStdioSkipsInvalidLines(t *testing.T) {
 	s := newServer(t, newBox(t), nil)
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_status"}}`, id) + "\n"

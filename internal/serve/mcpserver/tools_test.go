@@ -19,7 +19,7 @@ import (
 	"signalbox/ledger"
 )
 
-func TestToolsSayWhatTheyAre(t *testing.T) {
+func TestToolDefinitions(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	want := map[string]string{ // the hints: read-only, destructive, idempotent
 		"get_status": "R-I", "list_work": "R-I", "get_work": "R-I", "scan_transcript": "R-I", "verify_ledger": "R-I", "prove_event": "R-I",
@@ -52,7 +52,7 @@ func TestToolsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// everyPropertyIsDescribed also sees to it that every text and list has a limit.
+// everyPropertyIsDescribed checks that every property has a description, and every text and list a limit.
 func everyPropertyIsDescribed(t *testing.T, name string, schema any) {
 	t.Helper()
 	object := schema.(map[string]any)
@@ -116,19 +116,19 @@ func TestWorkByHand(t *testing.T) {
 	}
 }
 
-func epochOf(a *told) int {
+func epochOf(a *response) int {
 	lease, _ := a.Snapshot["lease"].(map[string]any)
 	epoch, _ := lease["epoch"].(float64)
 	return int(epoch)
 }
 
-func expiryOf(a *told) string {
+func expiryOf(a *response) string {
 	lease, _ := a.Snapshot["lease"].(map[string]any)
 	expires, _ := lease["expires"].(string)
 	return expires
 }
 
-func TestUnknownThings(t *testing.T) {
+func TestUnknownIDs(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	c.ok("open_work", args{"work": "w"})
 	c.fails("get_work", "unknown_work", args{"work": "nope"})
@@ -148,7 +148,7 @@ func TestUnknownThings(t *testing.T) {
 	}
 }
 
-func TestWithoutABox(t *testing.T) {
+func TestNoBox(t *testing.T) {
 	c := newCaller(t, newServer(t, t.TempDir()+"/nothing", nil))
 	for _, call := range []struct {
 		tool string
@@ -168,8 +168,8 @@ func TestWithoutABox(t *testing.T) {
 	}
 }
 
-// TestABoxThatComesLater makes the box while the server runs.
-func TestABoxThatComesLater(t *testing.T) {
+// TestBoxCreatedLater creates the box while the server runs.
+func TestBoxCreatedLater(t *testing.T) {
 	dir := t.TempDir() + "/.signalbox"
 	c := newCaller(t, newServer(t, dir, nil))
 	c.fails("get_status", "no_box", nil)
@@ -179,7 +179,7 @@ func TestABoxThatComesLater(t *testing.T) {
 	c.ok("get_status", nil)
 }
 
-func TestExitProtocolIsOff(t *testing.T) {
+func TestExitSignalsDisabled(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, &Options{ExitFlag: "maybe"}))
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob", Lease: "l"})
@@ -189,8 +189,8 @@ func TestExitProtocolIsOff(t *testing.T) {
 	}
 }
 
-// TestExitProtocolIsOffByDefault warns before somebody works for nothing.
-func TestExitProtocolIsOffByDefault(t *testing.T) {
+// By default exit signals are disabled, and agents are warned before they start work that they could not submit.
+func TestExitSignalsDisabledByDefault(t *testing.T) {
 	dir := newBox(t)
 	s, err := New(func() (string, error) { return dir, nil }, &Options{Box: &box.Options{KeyFile: keyOf(dir)}})
 	if err != nil {
@@ -202,7 +202,7 @@ func TestExitProtocolIsOffByDefault(t *testing.T) {
 		t.Errorf("warns although there is no work: %s", a.text)
 	}
 	c.ok("open_work", args{"work": "w"})
-	for _, a := range []*told{c.ok("get_status", nil), c.ok("claim_work", args{"work": "w", "role": "developer", "session": "s"}), c.ok("get_status", nil)} {
+	for _, a := range []*response{c.ok("get_status", nil), c.ok("claim_work", args{"work": "w", "role": "developer", "session": "s"}), c.ok("get_status", nil)} {
 		if !a.has("exit_disabled") || !strings.Contains(a.text, signalbox.ExitFlag+"=true") {
 			t.Errorf("does not warn: %s", a.text)
 		}
@@ -216,17 +216,17 @@ func TestExitProtocolIsOffByDefault(t *testing.T) {
 			t.Errorf("%s sends to what is off: %s", tool, a.text)
 		}
 	}
-	// Work of a plan needs no exit signals, and who holds that alone is not warned.
+	// Work of a plan needs no exit signals, so that a session that holds only such work is not warned.
 	planned(t, dir, "s-1")
 	if a := c.ok("get_status", args{"session": "s-1"}); a.has("exit_disabled") {
 		t.Errorf("warns the holder of planned work: %s", a.text)
 	}
 }
 
-// maxListing is the size of the list of tools: every agent that connects reads it.
+// maxListing is the maximum size of the list of tools, which every agent reads when it connects.
 const maxListing = 30 << 10
 
-func TestListOfToolsIsShort(t *testing.T) {
+func TestToolListIsShort(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	listed, err := c.session.ListTools(t.Context(), nil)
 	if err != nil {
@@ -241,8 +241,8 @@ func TestListOfToolsIsShort(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreClosed sees that the short schemas still refuse an answer with a key too few or too many.
-func TestSnapshotsAreClosed(t *testing.T) {
+// The short schemas still reject answers with missing or additional keys.
+func TestOutputSchemaRejects(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	a := c.ok("get_status", nil)
 	whole := func() map[string]any {
@@ -417,16 +417,16 @@ func TestVerifyAndProve(t *testing.T) {
 	c.fails("verify_ledger", "not_verified", args{"checkpoint": "nonsense"})
 	key := a.string("key")
 	c.ok("verify_ledger", args{"key": " " + key + "\n"})
-	// A key with a mistake in it says nothing about the ledger.
+	// A mistyped key says nothing about the ledger.
 	for _, mistyped := range []string{"abc", key[:len(key)-1], strings.Replace(key, "signalbox", "signalbex", 1), key + "x"} {
 		c.fails("verify_ledger", "invalid_arguments", args{"key": mistyped})
 	}
 }
 
-// TestNotSigned proves an event on a host without the key.
+// TestNotSigned asks for the proof of an event that is not signed.
 func TestNotSigned(t *testing.T) {
 	dir := newBox(t)
-	c := newCaller(t, newServer(t, dir, &Options{Session: "s"})) // which signs nothing
+	c := newCaller(t, newServer(t, dir, &Options{Session: "s"})) // it does not sign
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"})
 	c.fails("prove_event", "not_signed", args{"seq": 2})
 	if a := c.ok("verify_ledger", nil); !a.has("partly_signed") && !a.has("no_checkpoint") {
@@ -434,7 +434,7 @@ func TestNotSigned(t *testing.T) {
 	}
 }
 
-// TestWritesAreSigned closes a server that wrote.
+// Close signs what the server wrote.
 func TestWritesAreSigned(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
@@ -448,7 +448,7 @@ func TestWritesAreSigned(t *testing.T) {
 	}
 }
 
-func TestBriefsStaySmall(t *testing.T) {
+func TestBriefsAreSmall(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
 	title := strings.Repeat("<&\"é", 200)

@@ -185,5 +185,5 @@ func frontMatter(lines []string) (end int, title string) {
 			title = strings.Trim(strings.TrimSpace(value), `"'`)
 		}
 	}
-	return 0, "" // it does not end, so it is not front matter
+	return 0, "" // without an end it is not front matter
 }

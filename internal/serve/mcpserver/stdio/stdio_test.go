@@ -15,7 +15,7 @@ import (
 
 const maxLine = 1 << 18
 
-// heard is what came through, and what was answered meanwhile.
+// heard has the messages that were read, and the errors that were written meanwhile.
 func heard(t *testing.T, in io.Reader) (methods []string, refusals []string, err error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -35,7 +35,7 @@ func heard(t *testing.T, in io.Reader) (methods []string, refusals []string, err
 		switch m := message.(type) {
 		case *jsonrpc.Request:
 			methods = append(methods, m.Method)
-			if m.IsCall() { // so that the end of the input is told
+			if m.IsCall() { // so that Read returns the end of the input
 				c.(*connection).mu.Lock()
 				delete(c.(*connection).pending, m.ID)
 				c.(*connection).mu.Unlock()
@@ -46,7 +46,7 @@ func heard(t *testing.T, in io.Reader) (methods []string, refusals []string, err
 	}
 }
 
-// refusal is the id and the code of an error.
+// refusal is the id and code of an error response.
 func refusal(t *testing.T, line string) string {
 	t.Helper()
 	var message struct {
@@ -63,7 +63,7 @@ func refusal(t *testing.T, line string) string {
 	return fmt.Sprintf("%v %d", message.ID, message.Error.Code)
 }
 
-func TestLines(t *testing.T) {
+func TestRead(t *testing.T) {
 	const call, note = `{"jsonrpc":"2.0","id":1,"method":"a"}`, `{"jsonrpc":"2.0","method":"b"}`
 	long := strings.Repeat("x", maxLine)
 	for name, tt := range map[string]struct {
@@ -101,8 +101,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestTooLongIsSaid: who sent a line that is too long should not look for a mistake in its JSON.
-func TestTooLongIsSaid(t *testing.T) {
+// The error for a line that is too long does not call it invalid JSON.
+func TestLineTooLong(t *testing.T) {
 	var out bytes.Buffer
 	in := newLineReader(strings.NewReader(strings.Repeat("x", 100)+"\n"), &syncWriter{out: &out}, 99)
 	if text, err := io.ReadAll(in); err != nil || len(text) > 0 || !strings.Contains(out.String(), "too long: 99 bytes") {
@@ -110,7 +110,7 @@ func TestTooLongIsSaid(t *testing.T) {
 	}
 }
 
-func TestStreamThatBreaks(t *testing.T) {
+func TestStreamError(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	methods, _, err := heard(t, io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"a"}`+"\n"), iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || len(methods) != 1 {
@@ -118,8 +118,8 @@ func TestStreamThatBreaks(t *testing.T) {
 	}
 }
 
-// FuzzLines has input of any kind: it ends, and what is answered is JSON.
-func FuzzLines(f *testing.F) {
+// FuzzRead checks that reading ends and that all answers are JSON.
+func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"{}\n", `{"jsonrpc":"2.0","id":1,"method":"a"}` + "\n[", "[[],\n1", "\xff\n{\"id\":-1}"} {
 		f.Add(seed)
 	}
