@@ -54,7 +54,7 @@ type Engine struct {
 	state    *rules.State
 	tail     ledger.Tail
 	broken   error         // why the log can no longer be followed
-	moved    chan struct{} // closed and replaced when the state changes
+	advanced chan struct{} // closed and replaced when the state changes
 	saved    uint64        // the sequence number of the last snapshot
 	saving   sync.WaitGroup
 	isSaving bool
@@ -68,14 +68,14 @@ func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error
 		opts = &Options{}
 	}
 	e := &Engine{
-		journal: j,
-		clock:   newClock(opts),
-		log:     opts.Log,
-		queue:   make(chan *request, 1024),
-		closing: make(chan struct{}),
-		stopped: make(chan struct{}),
-		state:   &rules.State{},
-		moved:   make(chan struct{}),
+		journal:  j,
+		clock:    newClock(opts),
+		log:      opts.Log,
+		queue:    make(chan *request, 1024),
+		closing:  make(chan struct{}),
+		stopped:  make(chan struct{}),
+		state:    &rules.State{},
+		advanced: make(chan struct{}),
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -137,13 +137,13 @@ func (e *Engine) Refresh(ctx context.Context) error {
 func (e *Engine) Wait(ctx context.Context, after uint64) error {
 	for {
 		e.mu.Lock()
-		seq, moved, broken := e.state.Seq(), e.moved, e.broken
+		seq, advanced, broken := e.state.Seq(), e.advanced, e.broken
 		e.mu.Unlock()
 		if seq > after || broken != nil {
 			return broken
 		}
 		select {
-		case <-moved:
+		case <-advanced:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-e.closing:
@@ -154,8 +154,8 @@ func (e *Engine) Wait(ctx context.Context, after uint64) error {
 
 // notify wakes all callers of Wait. The caller holds mu.
 func (e *Engine) notify() {
-	close(e.moved)
-	e.moved = make(chan struct{})
+	close(e.advanced)
+	e.advanced = make(chan struct{})
 }
 
 // apply applies one event of the log to the state. The caller holds mu.

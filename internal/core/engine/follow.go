@@ -62,7 +62,7 @@ func (e *Engine) applyWatched(event *signalbox.Event) error {
 // engine is closed or the log cannot be followed.
 func (e *Engine) expireWhenDue(ctx context.Context) error {
 	e.mu.Lock()
-	moved, broken := e.moved, e.broken
+	advanced, broken := e.advanced, e.broken
 	due, any := e.state.NextExpiry()
 	now := e.clock.now()
 	e.mu.Unlock()
@@ -80,7 +80,7 @@ func (e *Engine) expireWhenDue(ctx context.Context) error {
 		return nil
 	case <-e.closing:
 		return ErrClosed
-	case <-moved:
+	case <-advanced:
 		return nil
 	case <-timer:
 	}

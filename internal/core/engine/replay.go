@@ -26,7 +26,7 @@ func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) 
 	if _, _, err := decodeSnapshot(saved, &signalbox.Event{}); err != nil {
 		saved = journal.Snapshot{} // of another version, which this engine does not use
 	}
-	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{}, moved: make(chan struct{})}
+	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{}, advanced: make(chan struct{})}
 	var differs error
 	err = e.readAll(ctx, func() error {
 		seq := e.state.Seq()

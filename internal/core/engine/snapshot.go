@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
@@ -58,12 +57,10 @@ func (e *Engine) save(s journal.Snapshot) {
 	}
 }
 
-var errSnapshot = errors.New("not a snapshot of this version")
-
 func decodeSnapshot(s journal.Snapshot, last *signalbox.Event) (ledger.Tail, *rules.State, error) {
 	length, size := binary.Uvarint(s.State)
 	if size <= 0 || length > uint64(len(s.State)-size) {
-		return ledger.Tail{}, nil, errSnapshot
+		return ledger.Tail{}, nil, rules.ErrSnapshot
 	}
 	tail := ledger.Tail{Seq: s.Seq, Time: last.Time, Hash: s.Hash}
 	rest := s.State[size:]
@@ -75,7 +72,7 @@ func decodeSnapshot(s journal.Snapshot, last *signalbox.Event) (ledger.Tail, *ru
 		return ledger.Tail{}, nil, err
 	}
 	if state.Seq() != s.Seq || tail.Tree.Size() != s.Seq {
-		return ledger.Tail{}, nil, errSnapshot
+		return ledger.Tail{}, nil, rules.ErrSnapshot
 	}
 	return tail, state, nil
 }

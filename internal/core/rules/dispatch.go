@@ -161,14 +161,14 @@ func (s *State) runOnHold() bool {
 	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
 }
 
-// pickFor returns the work to start next for a role: the highest priority, then the one that most tasks wait for, then the
-// first in the plan.
-func (s *State) pickFor(role int, use slotUsage) *Work {
+// pickFor returns the work to start next for the role with this index in dispatchOrder: the highest priority, then the one that
+// most tasks wait for, then the first in the plan.
+func (s *State) pickFor(roleIndex int, use slotUsage) *Work {
 	var best *Work
 	bestAt, below := 0, s.downstreamCounts()
-	for i := range s.ready[role].all() {
+	for i := range s.ready[roleIndex].all() {
 		w := s.works[i]
-		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || dispatchOrder[role] == signalbox.RoleExpert && !s.expertHasSlot(w, use) {
+		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || dispatchOrder[roleIndex] == signalbox.RoleExpert && !s.expertHasSlot(w, use) {
 			continue
 		}
 		best, bestAt = w, i

@@ -77,7 +77,8 @@ type holder struct {
 	epoch          uint64
 }
 
-// report is a signal of a session about the planned work w that it holds.
+// report is what a session reports about the planned work w that it holds. ReportSignal is zero if the report is not a signal, so
+// use session and epoch of the holder.
 type report struct {
 	ReportSignal
 	holder
@@ -355,7 +356,7 @@ func (s *State) waitsFor(w *Work, id string) bool {
 const minBetweenCheckpoints = 5 * time.Second
 
 func (d *decider) processCheckpoint(h report) {
-	d.recordFor(h, ProgressReported{h.Epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
+	d.recordFor(h, ProgressReported{h.epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
 }
 
 // tooSoon reports whether the signal is a checkpoint that comes too soon after another to be recorded.
