@@ -77,14 +77,17 @@ func (s *session) commitToCheck(ctx context.Context) (commit string, changed []s
 // runChecks runs all checks in all environments and stores their output. The blob body has the output of those that failed.
 func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.CheckRow, body signalbox.Hash, err error) {
 	c := s.crew.box.Config
-	env := []string{"SIGNALBOX_WORK=" + s.work}
-	register := func(name string, id process.ID) (func(), error) {
-		return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
-	}
-	results, err := workspace.RunChecks(ctx, dir, checksOf(c), environmentsOf(c), env, register, func(r workspace.CheckResult) {
-		if s.crew.opts.Live != nil {
-			s.crew.opts.Live(Activity{s.work, s.id, s.role, fmt.Sprintf("%s: %s", r.Check, passOrFail(r.Passed))})
-		}
+	results, err := workspace.RunChecks(ctx, dir, checksOf(c), workspace.ChecksOptions{
+		Environments: environmentsOf(c),
+		Env:          []string{"SIGNALBOX_WORK=" + s.work},
+		Register: func(name string, id process.ID) (func(), error) {
+			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
+		},
+		Each: func(r workspace.CheckResult) {
+			if s.crew.opts.Live != nil {
+				s.crew.opts.Live(Activity{s.work, s.id, s.role, fmt.Sprintf("%s: %s", r.Check, passOrFail(r.Passed))})
+			}
+		},
 	})
 	if ctx.Err() != nil {
 		return nil, body, context.Cause(ctx)

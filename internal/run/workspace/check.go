@@ -55,55 +55,63 @@ type CheckResult struct {
 	Output []byte
 }
 
-// RunChecks runs each check in each of its environments in a folder, one after the other, and calls each, if not nil, after every
-// check. No environments means one without a name, on this machine. A check that fails or times out is a result, not an error; a
-// check that cannot be started is an error. When ctx is done, the running check is ended with everything it started, and the error is
-// that of ctx. The results so far are always returned.
+// ChecksOptions configure RunChecks.
+type ChecksOptions struct {
+	// Environments are those that checks run in. None means one without a name, on this machine.
+	Environments []Environment
+	// Env is added to the environment of every check, after that of its Environment.
+	Env []string
+	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
+	// found if this process is killed. The returned function, which may be nil, is called when the check has ended.
+	Register func(session string, id process.ID) (done func(), err error)
+	// Each, if not nil, is called after every check.
+	Each func(CheckResult)
+}
+
+// RunChecks runs each check in each of its environments in a folder, one after the other. A check that fails or times out is a
+// result, not an error; a check that cannot be started is an error. When ctx is done, the running check is ended with everything
+// it started, and the error is that of ctx. The results so far are always returned.
 //
-// The environment of a check is that of this process without signalbox's own variables, then that of the Environment, then extraEnv.
-// Each check has a session of its own, even if extraEnv sets one; processes that carry it are ended with the check.
-//
-// RunChecks calls register, if not nil, with the session and the identity of each check before it runs, so that the check can be found
-// if this process is killed. The returned function, which may be nil, is called when the check has ended.
-func RunChecks(ctx context.Context, dir string, checks []Check, environments []Environment, extraEnv []string,
-	register func(session string, id process.ID) (done func(), err error), each func(CheckResult)) (results []CheckResult, err error) {
+// The environment of a check is that of this process without signalbox's own variables, then that of the Environment, then Env.
+// Each check has a session of its own, even if Env sets one; processes that carry it are ended with the check.
+func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptions) (results []CheckResult, err error) {
+	environments := opts.Environments
 	if len(environments) == 0 {
 		environments = []Environment{{}}
 	}
-	if register == nil {
-		register = func(string, process.ID) (func(), error) { return nil, nil }
+	if opts.Register == nil {
+		opts.Register = func(string, process.ID) (func(), error) { return nil, nil }
 	}
 	for _, check := range checks {
 		for _, environment := range environments {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
 				continue
 			}
-			result, err := runCheck(ctx, dir, check, environment, extraEnv, register)
+			result, err := runCheck(ctx, dir, check, environment, &opts)
 			if err != nil {
 				return results, err
 			}
 			results = append(results, result)
-			if each != nil {
-				each(result)
+			if opts.Each != nil {
+				opts.Each(result)
 			}
 		}
 	}
 	return results, nil
 }
 
-func runCheck(ctx context.Context, dir string, check Check, environment Environment, extraEnv []string,
-	register func(string, process.ID) (func(), error)) (CheckResult, error) {
+func runCheck(ctx context.Context, dir string, check Check, environment Environment, opts *ChecksOptions) (CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
 	}
 	session := checkSession()
 	output := newClippedBuffer(outputLimit)
-	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: environment.environ(extraEnv, session),
+	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: environment.environ(opts.Env, session),
 		Stdout: output, Stderr: output, Grace: checkGrace}
 	var done func()
 	began := time.Now()
 	p, err := process.Start(spec, func(id process.ID) (err error) {
-		done, err = register(session, id)
+		done, err = opts.Register(session, id)
 		return err
 	})
 	if err != nil {

@@ -39,7 +39,8 @@ func TestChecksInOrder(t *testing.T) {
 		{Name: "two", Run: []string{"env", "A={workspace}"}},
 	}
 	var seen []CheckResult
-	results, err := RunChecks(context.Background(), dir, checks, environments, []string{"B=extra"}, nil, func(r CheckResult) { seen = append(seen, r) })
+	results, err := RunChecks(context.Background(), dir, checks,
+		ChecksOptions{Environments: environments, Env: []string{"B=extra"}, Each: func(r CheckResult) { seen = append(seen, r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestChecksInOrder(t *testing.T) {
 }
 
 func TestChecksWithoutEnvironments(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "cat; exit 1"}}, nil, nil, nil, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "cat; exit 1"}}, ChecksOptions{})
 	if err != nil || len(results) != 1 || results[0].Exit != 1 || results[0].Environment != "" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -78,7 +79,7 @@ func TestHangingCheck(t *testing.T) {
 	var child process.ID
 	noted := func(_ string, id process.ID) (func(), error) { child = id; return nil, nil }
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, noted, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), checks, ChecksOptions{Register: noted})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestCheckThatPassesTooLate(t *testing.T) {
 	dir := t.TempDir()
 	// On a slow machine it may be ended before it has set its trap.
 	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`, Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), dir, checks, nil, nil, nil, nil)
+	results, err := RunChecks(context.Background(), dir, checks, ChecksOptions{})
 	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 || results[0].Passed {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -116,7 +117,7 @@ func TestChecksInterrupted(t *testing.T) {
 		return func() { over++ }, nil
 	}
 	checks := []Check{{Name: "first", Command: `echo > first`}, {Name: "second", Command: `sleep 1000`}, {Name: "third", Command: `echo > third`}}
-	results, err := RunChecks(ctx, dir, checks, nil, nil, noted, nil)
+	results, err := RunChecks(ctx, dir, checks, ChecksOptions{Register: noted})
 	if !errors.Is(err, context.Canceled) || len(results) != 1 || results[0].Check != "first" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -130,7 +131,7 @@ func TestChecksInterrupted(t *testing.T) {
 
 func TestCheckCannotStart(t *testing.T) {
 	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
-		[]Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}, nil, nil, nil)
+		ChecksOptions{Environments: []Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}})
 	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" || !strings.Contains(err.Error(), "check a: program no-such-program") {
 		t.Errorf("error %v", err)
 	}
@@ -138,8 +139,8 @@ func TestCheckCannotStart(t *testing.T) {
 		t.Errorf("%+v", results)
 	}
 	full := errors.New("the disk is full")
-	_, err = RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}}, nil, nil,
-		func(string, process.ID) (func(), error) { return nil, full }, nil)
+	_, err = RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}},
+		ChecksOptions{Register: func(string, process.ID) (func(), error) { return nil, full }})
 	if !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
@@ -148,7 +149,7 @@ func TestCheckCannotStart(t *testing.T) {
 func TestCheckWithTooMuchOutput(t *testing.T) {
 	const lines = 2_000_000
 	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`, lines)}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks, nil, nil, nil, nil)
+	results, err := RunChecks(context.Background(), t.TempDir(), checks, ChecksOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
