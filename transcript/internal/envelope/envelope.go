@@ -6,7 +6,10 @@
 // unknown types become remarks. A Source and its Sink must not be used concurrently.
 package envelope
 
-import "signalbox"
+import (
+	"signalbox"
+	"signalbox/transcript/internal/lines"
+)
 
 // Source extracts text from one stream.
 type Source interface {
@@ -65,24 +68,22 @@ func newSource(name signalbox.Format, out Sink) Source {
 	return newDecoder(name, out)
 }
 
-const byteOrderMark = "\uFEFF"
-
 // bomRemover removes a byte order mark from the start of the stream. Some shells write one when they redirect output,
 // and it would move the first signal away from column 0.
 type bomRemover struct {
 	Source
 	skip    func(n int)
-	matched int // bytes of the mark seen; len(byteOrderMark) once it is known whether there is one
+	matched int // bytes of the mark seen; len(lines.ByteOrderMark) once it is known whether there is one
 }
 
 func (r *bomRemover) Push(p []byte) {
-	for r.matched < len(byteOrderMark) && len(p) > 0 {
-		if p[0] != byteOrderMark[r.matched] {
+	for r.matched < len(lines.ByteOrderMark) && len(p) > 0 {
+		if p[0] != lines.ByteOrderMark[r.matched] {
 			r.pushMatched()
 			break
 		}
 		p = p[1:]
-		if r.matched++; r.matched == len(byteOrderMark) {
+		if r.matched++; r.matched == len(lines.ByteOrderMark) {
 			r.skip(r.matched)
 		}
 	}
@@ -93,15 +94,15 @@ func (r *bomRemover) Push(p []byte) {
 
 // pushMatched passes on bytes that look like the start of the mark but are not.
 func (r *bomRemover) pushMatched() {
-	held := byteOrderMark[:r.matched]
-	r.matched = len(byteOrderMark)
+	held := lines.ByteOrderMark[:r.matched]
+	r.matched = len(lines.ByteOrderMark)
 	if held != "" {
 		r.Source.Push([]byte(held))
 	}
 }
 
 func (r *bomRemover) Close() {
-	if r.matched < len(byteOrderMark) {
+	if r.matched < len(lines.ByteOrderMark) {
 		r.pushMatched()
 	}
 	r.Source.Close()

@@ -84,7 +84,8 @@ func (f *Fencer) decide() {
 	f.take(line, f.isFence || f.fence.IsOpen())
 }
 
-const byteOrderMark = "\uFEFF"
+// ByteOrderMark may start a text in UTF-8.
+const ByteOrderMark = "\uFEFF"
 
 // withoutBOM returns the line without a byte order mark, which the first line may start with. It returns nil while there
 // is only a part of the mark.
@@ -92,10 +93,10 @@ func (f *Fencer) withoutBOM(line []byte) []byte {
 	if f.pastFirst {
 		return line
 	}
-	if len(line) < len(byteOrderMark) && string(line) == byteOrderMark[:len(line)] {
+	if len(line) < len(ByteOrderMark) && string(line) == ByteOrderMark[:len(line)] {
 		return nil
 	}
-	return bytes.TrimPrefix(line, []byte(byteOrderMark))
+	return bytes.TrimPrefix(line, []byte(ByteOrderMark))
 }
 
 // mayBeFence reports whether a line that starts with these bytes may be a fence.
