@@ -93,23 +93,28 @@ type HarvestQuery struct {
 
 // CheckExitSignals evaluates the exit rules of a position.
 func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
-	return ask(ctx, d, q.Format, brief.FormatAgent, q.Output, answer.ExitTool(), answer.ExitFilePrefix,
-		func(problem *Problem) answer.ExitResult {
+	return query[answer.ExitResult, answer.ExitSnapshot]{
+		tool: answer.ExitTool(), filePrefix: answer.ExitFilePrefix, format: cmp.Or(q.Format, string(brief.FormatAgent)), output: q.Output,
+		failed: func(problem *Problem) answer.ExitResult {
 			return failedExit(answer.ExitResult{Ticker: "unknown"}, problem)
 		},
-		func() (answer.ExitResult, string, *Problem) {
+		compute: func() (answer.ExitResult, string, *Problem) {
 			result := d.Exits(ctx, q)
 			return result, result.Ticker, problemOf(result.Status, result.Error, result.Problem)
-		})
+		},
+	}.answer(ctx, d)
 }
 
 // SuggestTaxLossHarvest finds losses that could be harvested, and how much of them would be deductible.
 func (d *Desk) SuggestTaxLossHarvest(ctx context.Context, q HarvestQuery) Answer {
-	return ask(ctx, d, q.Format, brief.FormatSummary, q.Output, answer.HarvestTool(), answer.HarvestFilePrefix, failedHarvest,
-		func() (answer.HarvestResult, string, *Problem) {
+	return query[answer.HarvestResult, answer.HarvestSnapshot]{
+		tool: answer.HarvestTool(), filePrefix: answer.HarvestFilePrefix, format: cmp.Or(q.Format, string(brief.FormatSummary)), output: q.Output,
+		failed: failedHarvest,
+		compute: func() (answer.HarvestResult, string, *Problem) {
 			result := d.Harvest(ctx, q)
 			return result, "", problemOf(result.Status, result.Error, result.Problem)
-		})
+		},
+	}.answer(ctx, d)
 }
 
 func problemOf(status, text string, problem answer.Problem) *Problem {
@@ -119,18 +124,28 @@ func problemOf(status, text string, problem answer.Problem) *Problem {
 	return &Problem{Kind: problem.ErrorKind, Text: text, Hint: problem.ErrorHint}
 }
 
-// ask does the work that both tools share: it parses format and output, saves the full result and encodes the answer.
-// Result also returns the ticker for the name of the file. If the format is not known, the answer has the format agent.
-func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.Format, output string, tool brief.Tool[R, S], prefix string,
-	failure func(*Problem) R, result func() (R, string, *Problem)) Answer {
-	form, err := brief.ParseFormat(cmp.Or(format, string(otherwise)))
+// query is a question to one of the tools, with result R and snapshot S.
+type query[R, S any] struct {
+	tool           brief.Tool[R, S]
+	filePrefix     string // of the names of saved results
+	format, output string
+	// failed returns the result for a problem with the query itself.
+	failed func(*Problem) R
+	// compute returns the result, and the ticker for the name of the file.
+	compute func() (R, string, *Problem)
+}
+
+// answer parses format and output, saves the full result and encodes the answer. If the format is not known, the answer has the
+// format agent.
+func (q query[R, S]) answer(ctx context.Context, d *Desk) Answer {
+	form, err := brief.ParseFormat(q.format)
 	where := brief.OutputInline
 	if err == nil {
-		where, err = brief.ParseOutput(cmp.Or(output, string(brief.OutputInline)))
+		where, err = brief.ParseOutput(cmp.Or(q.output, string(brief.OutputInline)))
 	}
 	if err != nil {
 		problem := problemf(BadArgument, "use one of these, or omit it for the default", "%v", err)
-		text, err := tool.Answer(failure(problem), brief.FormatAgent, brief.Saved{})
+		text, err := q.tool.Answer(q.failed(problem), brief.FormatAgent, brief.Saved{})
 		if err != nil {
 			return failed(NotComputable, err)
 		}
@@ -139,17 +154,17 @@ func ask[R, S any](ctx context.Context, d *Desk, format string, otherwise brief.
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
-	case <-ctx.Done(): // result reports it
+	case <-ctx.Done(): // compute reports it
 	}
-	found, ticker, problem := result()
+	found, ticker, problem := q.compute()
 	var saved brief.Saved
 	if where == brief.OutputFile {
-		saved = d.save(found, prefix, ticker)
+		saved = d.save(found, q.filePrefix, ticker)
 	}
 	if saved.Err != nil && problem == nil {
 		problem = problemf(FileNotSaved, "check that the folder can be written to", "the full result could not be saved: %v", saved.Err)
 	}
-	text, err := tool.Answer(found, form, saved)
+	text, err := q.tool.Answer(found, form, saved)
 	if err != nil {
 		return failed(NotComputable, err)
 	}
