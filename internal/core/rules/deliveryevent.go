@@ -57,7 +57,7 @@ type PlanLoaded struct {
 // AgentStarted records that an agent is about to start under a lease, and its prompt.
 type AgentStarted struct {
 	Epoch uint64 `json:"epoch"`
-	// Attempt counts the agents of this role that were started for this work, from 1.
+	// Attempt is the attempt number of this role on this work, from 1.
 	Attempt int            `json:"attempt"`
 	Agent   string         `json:"agent,omitempty"`
 	Prompt  signalbox.Hash `json:"prompt,omitzero"`
@@ -122,9 +122,9 @@ type ChecksRan struct {
 	Epoch  uint64     `json:"epoch"`
 	Commit string     `json:"commit,omitempty"`
 	Rows   []CheckRow `json:"rows"`
-	// Differs lists the checks for which the agent reported another result.
+	// Differs is the list of checks for which the agent reported another result.
 	Differs []string `json:"differs,omitempty"`
-	// Protected lists the protected files that the agent edited.
+	// Protected is the list of protected files that the agent edited.
 	Protected []string `json:"protected,omitempty"`
 }
 
@@ -152,7 +152,7 @@ type Merged struct {
 	Commit    string   `json:"commit,omitempty"`
 	Before    string   `json:"before,omitempty"`
 	Unblocked []string `json:"unblocked,omitempty"`
-	// Rows are the results of the checks on the merge commit, before the base moved to it.
+	// Rows is the list of check results on the merge commit, before the base moved to it.
 	Rows []CheckRow `json:"rows,omitempty"`
 }
 
