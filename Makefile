@@ -28,8 +28,9 @@ install: build ## install the program and its shell completions below PREFIX (/u
 	bin/signalbox completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_signalbox
 	bin/signalbox completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/signalbox.fish
 
+# Go would reuse old results of the tests in test/, because it does not know that they build and run the program.
 test: ## run all tests
-	$(GO) test ./...
+	$(GO) test -count=1 ./...
 
 test-agents: ## run a plan with real agent programs, without a network
 	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents

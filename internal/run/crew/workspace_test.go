@@ -171,9 +171,11 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	s.git("branch", "signalbox/T2", "main")
 	s.write("project/.signalbox/tmp/prompt-1.md", "secret")
 	s.write("project/.signalbox/tmp/prompt-2.md", "young")
-	old := time.Now().Add(-time.Minute)
-	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-1.md"), old, old); err != nil {
-		t.Fatal(err)
+	old, young := time.Now().Add(-time.Minute), time.Now().Add(time.Hour) // young however slow this machine is
+	for name, modified := range map[string]time.Time{"prompt-1.md": old, "prompt-2.md": young} {
+		if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp", name), modified, modified); err != nil {
+			t.Fatal(err)
+		}
 	}
 	next := func() {
 		t.Helper()
