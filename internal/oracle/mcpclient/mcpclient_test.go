@@ -68,7 +68,7 @@ func wantText(t *testing.T, c *Client, name, arguments, want string) {
 	}
 }
 
-func wantFault(t *testing.T, err error, parts ...string) {
+func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want one that says %q", parts)
@@ -152,7 +152,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	_, err = use(t, c, "echo", `{"massage":"hello"}`)
-	wantFault(t, err, "massage")
+	wantError(t, err, "massage")
 	r, err := use(t, c, "huge", `{}`)
 	if err != nil || len(r.Text) > maxText || !strings.HasSuffix(r.Text, "é\n[cut here: the answer has 81,920 bytes]") {
 		t.Errorf("%d bytes, %v, ending in %q", len(r.Text), err, r.Text[max(0, len(r.Text)-60):])
@@ -204,7 +204,7 @@ func TestUnusualServers(t *testing.T) {
 			}
 		}
 		_, err := use(t, c, "bare", `{}`)
-		wantFault(t, err, "hologram")
+		wantError(t, err, "hologram")
 	})
 }
 
@@ -275,8 +275,8 @@ func TestTimeoutAndCancel(t *testing.T) {
 	server.Stderr, server.Timeout = stderr, short
 	c := start(t, server, nil)
 	_, err := use(t, c, "wait", `{}`)
-	wantFault(t, err, "MCP server test", "did not answer within 150ms", "may or may not")
-	for _, want := range []string{"begun", "cancelled"} {
+	wantError(t, err, "MCP server test", "did not answer within 150ms", "may or may not")
+	for _, want := range []string{"started", "cancelled"} {
 		if got := <-stderr.lines; got != want {
 			t.Fatalf("the server says %q, want %q", got, want)
 		}
@@ -292,7 +292,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 		cancel(stopped)
 	}()
 	_, err = find(t, c, "test__wait").Use(ctx, toolbox.Call{})
-	wantFault(t, err, "cancelled", "enough")
+	wantError(t, err, "cancelled", "enough")
 	if !errors.Is(err, stopped) {
 		t.Errorf("error %v does not wrap why", err)
 	}
@@ -326,7 +326,7 @@ func TestDeath(t *testing.T) {
 	die := func() {
 		t.Helper()
 		_, err := use(t, c, "die", `{}`)
-		wantFault(t, err, "lost during the call", "exited with status 3", "out of cheese", "may or may not")
+		wantError(t, err, "lost during the call", "exited with status 3", "out of cheese", "may or may not")
 	}
 	die()
 	wantText(t, c, "echo", `{"message":"1"}`, note+"you said 1")
@@ -334,7 +334,7 @@ func TestDeath(t *testing.T) {
 	die()
 	now.add(59 * time.Second)
 	_, err := use(t, c, "echo", `{"message":"3"}`)
-	wantFault(t, err, "exited with status 3", "out of cheese", "for 1 more seconds")
+	wantError(t, err, "exited with status 3", "out of cheese", "for 1 more seconds")
 	now.add(time.Second)
 	wantText(t, c, "echo", `{"message":"4"}`, note+"you said 4")
 }
@@ -366,11 +366,11 @@ func TestRestartFails(t *testing.T) {
 	server.Dir = t.TempDir()
 	c := start(t, server, &Options{Now: now.Now})
 	_, err := use(t, c, "die", `{}`)
-	wantFault(t, err, "lost during the call")
+	wantError(t, err, "lost during the call")
 	_, err = use(t, c, "echo", `{"message":"1"}`)
-	wantFault(t, err, "restarting it failed", "exited with status 5", "no second life")
+	wantError(t, err, "restarting it failed", "exited with status 5", "no second life")
 	_, err = use(t, c, "echo", `{"message":"1"}`)
-	wantFault(t, err, "exited with status 5", "for 60 more seconds")
+	wantError(t, err, "exited with status 5", "for 60 more seconds")
 	now.add(time.Minute)
 	if err := os.Remove(filepath.Join(server.Dir, "died")); err != nil {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func restartHanging(t *testing.T, ctx context.Context) (c *Client, pid int, dir 
 	server.Dir, server.Stderr = t.TempDir(), stderr
 	c = start(t, server, &Options{Now: now.Now, Grace: short})
 	_, err := use(t, c, "die", `{}`)
-	wantFault(t, err, "lost during the call")
+	wantError(t, err, "lost during the call")
 	echo, answer := find(t, c, "test__echo"), make(chan error, 1)
 	go func() {
 		_, err := echo.Use(ctx, toolbox.Call{Arguments: json.RawMessage(`{"message":"1"}`)})
@@ -420,7 +420,7 @@ func TestCancelDuringRestart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, _, dir, failed := restartHanging(t, ctx)
 	cancel()
-	wantFault(t, <-failed, "cancelled")
+	wantError(t, <-failed, "cancelled")
 	// The server did not fail, so that the next call may restart it at once.
 	if err := os.Remove(filepath.Join(dir, "died")); err != nil {
 		t.Fatal(err)
@@ -436,15 +436,15 @@ func TestCloseDuringRestart(t *testing.T) {
 		t.Error(err)
 	}
 	if syscall.Kill(pid, 0) == nil {
-		t.Error("the second life goes on")
+		t.Error("the second process is still running")
 	}
-	wantFault(t, <-failed, "MCP server test")
+	wantError(t, <-failed, "MCP server test")
 }
 
 func TestFlood(t *testing.T) {
 	c := start(t, command("good"), nil)
 	_, err := use(t, c, "flood", `{}`)
-	wantFault(t, err, "more than 16,777,216 bytes")
+	wantError(t, err, "more than 16,777,216 bytes")
 	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
 	}
@@ -477,7 +477,7 @@ func TestStartErrors(t *testing.T) {
 				options.StartTimeout = short
 			}
 			c, err := Start(t.Context(), tt.server, options)
-			wantFault(t, err, append(tt.says, "mcp server", tt.server.Name)...)
+			wantError(t, err, append(tt.says, "mcp server", tt.server.Name)...)
 			var known *signalbox.Error
 			if c != nil || !errors.As(err, &known) || known.Code != tt.code || known.Hint == "" {
 				t.Errorf("%v, %#v", c, known)
@@ -506,7 +506,7 @@ func TestStartErrorQuotesOutput(t *testing.T) {
 			cancel(tt.cause) // time out when it has printed
 		}()
 		_, err := Start(ctx, server, &Options{Grace: short})
-		wantFault(t, err, tt.says...)
+		wantError(t, err, tt.says...)
 		if known := (*signalbox.Error)(nil); !errors.As(err, &known) || known.Code != tt.code {
 			t.Errorf("%#v", err)
 		}
@@ -540,7 +540,7 @@ func TestCloseStopsEverything(t *testing.T) {
 			}
 		})
 	}
-	wantFault(t, <-waiting, "stopped before it answered", "may or may not")
+	wantError(t, <-waiting, "stopped before it answered", "may or may not")
 	all.Wait()
 	if s.program.process.ID().Alive() {
 		t.Error("the server is still there")
@@ -551,7 +551,7 @@ func TestCloseStopsEverything(t *testing.T) {
 		}
 	}
 	_, err := use(t, c, "echo", `{"message":"1"}`)
-	wantFault(t, err, "closed")
+	wantError(t, err, "closed")
 }
 
 // TestCloseRacesWithRestart calls Close at different points of a restart.
@@ -583,7 +583,7 @@ func TestStderrWriteError(t *testing.T) {
 	server.Stderr = write
 	c := start(t, server, nil)
 	_, err := use(t, c, "die", `{}`)
-	wantFault(t, err, "out of cheese")
+	wantError(t, err, "out of cheese")
 }
 
 func TestSourcesNameTheTool(t *testing.T) {

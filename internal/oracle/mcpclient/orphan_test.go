@@ -62,9 +62,9 @@ func TestEndCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old.program.process.ID().Alive() || !own.program.process.ID().Alive() {
-		t.Errorf("what was left is alive: %v; the other: %v", old.program.process.ID().Alive(), own.program.process.ID().Alive())
+		t.Errorf("the orphan is alive: %v; the other: %v", old.program.process.ID().Alive(), own.program.process.ID().Alive())
 	}
-	wantFault(t, <-waiting, "lost during the call")
+	wantError(t, <-waiting, "lost during the call")
 
 	if err := end("s/1"); err != nil {
 		t.Errorf("once more: %v", err)

@@ -148,7 +148,7 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 			return textResult("set"), nil, nil
 		})
 	tool("wait", func(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
-		fmt.Fprintln(os.Stderr, "begun")
+		fmt.Fprintln(os.Stderr, "started")
 		r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "x", Progress: 1})
 		select {
 		case <-ctx.Done():

@@ -133,7 +133,7 @@ func exitWarning() brief.Flag {
 	return brief.Flag{Flag: "exit_disabled", Severity: brief.Warning, Message: "Work outside a plan cannot be submitted, because exit signals are disabled: " + enableExits}
 }
 
-// howToEnd says how to end work that a session holds.
+// howToEnd returns the advice for a session that holds work.
 func (s *Server) howToEnd(planned bool) string {
 	switch {
 	case s.opts.Crew:

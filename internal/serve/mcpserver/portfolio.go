@@ -127,7 +127,7 @@ func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server
 	})
 }
 
-// portfolioHint says how to give a server a portfolio.
+// portfolioHint is the advice for a server without a portfolio.
 const portfolioHint = "the operator sets its folder with signalbox mcp --portfolio DIR or " +
 	"SIGNALBOX_PORTFOLIO; signalbox portfolio init DIR creates an example"
 

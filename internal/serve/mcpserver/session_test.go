@@ -61,7 +61,7 @@ func TestCrewReadsTheEndOfTurn(t *testing.T) {
 
 func TestSessionMustBeAnID(t *testing.T) {
 	if _, err := New(func() (string, error) { return "", nil }, &Options{Session: "../x"}); err == nil {
-		t.Error("took a session that is no id")
+		t.Error("accepted a session that is not an id")
 	}
 	if _, err := New(nil, nil); err == nil {
 		t.Error("took no way to find a box")

@@ -107,7 +107,7 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved signalSnapshot
 		return moved, err
 	}
 	row, _ := signalbox.LineSignalNamed(in.Signal)
-	if s.opts.Crew && in.Signal != "checkpoint" {
+	if s.opts.Crew && in.Signal != signalbox.NameCheckpoint {
 		return moved, sayAtEndOfTurn(in.written(row))
 	}
 	err = s.withBox(ctx, func(b *box.Box) error {
@@ -195,7 +195,7 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 		c.Named = in.File
 	}
 	// A blob that no event would refer to is not stored.
-	if in.Signal == "checkpoint" || !b.Engine.WouldRecord(c) {
+	if in.Signal == signalbox.NameCheckpoint || !b.Engine.WouldRecord(c) {
 		return c, nil
 	}
 	for _, task := range in.SubTasks {
@@ -222,7 +222,7 @@ func (in *signalInput) fields() rules.SignalFields {
 	if len(in.Issues) > 0 {
 		fields.Summary = strings.TrimPrefix(fields.Summary+"; "+strings.Join(in.Issues, "\n"), "; ")
 	}
-	if in.Signal == "task_incomplete" && fields.Cause == "" && len(in.BlockedBy) > 0 {
+	if in.Signal == signalbox.NameTaskIncomplete && fields.Cause == "" && len(in.BlockedBy) > 0 {
 		fields.Cause = rules.CauseWaiting
 	}
 	return fields
@@ -245,7 +245,7 @@ func (in *signalInput) body(row signalbox.LineSignal) map[string]any {
 	put("Gap", in.Gap)
 	put("Blocked By", strings.Join(in.BlockedBy, ", "))
 	put("Keywords", strings.Join(in.Keywords, ", "))
-	if row.Name == "expert_request" {
+	if row.Name == signalbox.NameExpertRequest {
 		put("Target Agent", in.Expert)
 	}
 	if len(in.Issues) > 0 {
@@ -256,15 +256,15 @@ func (in *signalInput) body(row signalbox.LineSignal) map[string]any {
 
 func summaryLabel(signal string) string {
 	switch signal {
-	case "task_incomplete":
+	case signalbox.NameTaskIncomplete:
 		return "Blocker"
-	case "infra_blocked", "audit_blocked":
+	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked:
 		return "Issue"
-	case "divine_clarification":
+	case signalbox.NameDivineClarification:
 		return "Question"
-	case "expert_request":
+	case signalbox.NameExpertRequest:
 		return "Context Snapshot"
-	case "expanded_spec":
+	case signalbox.NameExpandedSpec:
 		return "Expanded Specification"
 	}
 	return "Summary"
@@ -311,7 +311,7 @@ func (s *Server) addAskHuman() {
 		if len(in.Options) > 0 {
 			details["Options Considered"] = strings.Join(in.Options, "\n")
 		}
-		moved, err := s.emit(ctx, signalInput{Session: in.Session, Epoch: in.Epoch, Signal: "divine_clarification", Summary: in.Question, Details: details})
+		moved, err := s.emit(ctx, signalInput{Session: in.Session, Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question, Details: details})
 		return moved, nil, err
 	})
 }

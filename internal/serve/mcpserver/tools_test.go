@@ -40,7 +40,7 @@ func TestToolDefinitions(t *testing.T) {
 		}
 		everyPropertyIsDescribed(t, name, tool.InputSchema)
 		if tool.OutputSchema.(map[string]any)["type"] != "object" {
-			t.Errorf("%s: the output is no object", name)
+			t.Errorf("%s: the output is not an object", name)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -209,7 +209,7 @@ func TestExitSignalsDisabledByDefault(t *testing.T) {
 	}
 	a := c.fails("submit_exit", "exit_disabled", args{"session": "s", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	if strings.Contains(a.text, "=false") || !strings.Contains(a.text, "is not set") {
-		t.Errorf("nobody set it to false: %s", a.text)
+		t.Errorf("it was not set to false: %s", a.text)
 	}
 	for tool, in := range map[string]args{"emit_signal": {"session": "s", "signal": "ready_for_review"}, "ask_human": {"session": "s", "question": "which?"}} {
 		if a := c.fails(tool, "not_planned", in); strings.Contains(a.text, "submit_exit") || !strings.Contains(a.text, signalbox.ExitFlag) {
