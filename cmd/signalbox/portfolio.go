@@ -217,12 +217,12 @@ func (c *portfolioLotsCommand) Run(p *program) error {
 
 func (p *program) printLots(lots []portfolio.Lot) error {
 	// Numbers are aligned to the right, so compute their widths first.
-	shares, basis, moved := len("SHARES"), len("BASIS"), len("OF IT WASH")
+	shares, basis, moved := len("SHARES"), len("BASIS"), len("WASH SALES")
 	for _, l := range lots {
 		shares, basis, moved = max(shares, len(l.Quantity.String())), max(basis, len(money(l.BasisTotal))), max(moved, len(money(l.BasisAdjustment)))
 	}
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "ACCOUNT\tTICKER\tBOUGHT\tHELD SINCE\t%*s\t%*s\t%*s\tLOT\n", shares, "SHARES", basis, "BASIS", moved, "OF IT WASH")
+	fmt.Fprintf(t, "ACCOUNT\tTICKER\tBOUGHT\tHELD SINCE\t%*s\t%*s\t%*s\tLOT\n", shares, "SHARES", basis, "BASIS", moved, "WASH SALES")
 	for _, l := range lots {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%*s\t%*s\t%*s\t%s\n", l.Account, l.Ticker, l.LotDate, l.HoldingStart, shares, l.Quantity,
 			basis, money(l.BasisTotal), moved, money(l.BasisAdjustment), printable(l.LotID))

@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/text"
 )
 
 // Environment variables that a crew sets for an agent's process.
@@ -186,7 +187,7 @@ func (c *rehearseCheckCommand) Run(p *program) error {
 		if c.JSON {
 			err = p.printJSON(row, "")
 		} else {
-			_, err = fmt.Fprintf(p.out, "%d\t%s\t%d steps\n", row.Line, printable(row.Section), len(row.Steps))
+			_, err = fmt.Fprintf(p.out, "%d\t%s\t%s\n", row.Line, printable(row.Section), text.Count(len(row.Steps), "step"))
 		}
 		if err != nil {
 			return err
