@@ -45,10 +45,10 @@ func (c ReportChecks) decide(d *decider) error {
 // checks fail on the base too.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := failing(c.Rows)
-	own := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
+	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
 	switch {
-	case len(own) > 0 || len(c.Protected) > 0:
-		summary := "failing: " + strings.Join(own, ", ")
+	case len(newlyFailing) > 0 || len(c.Protected) > 0:
+		summary := "failing: " + strings.Join(newlyFailing, ", ")
 		if len(c.Protected) > 0 {
 			summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
 		}

@@ -130,22 +130,22 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	same := string(marshal(replanned)) == string(marshal(now))
 	now.Order = order
 	sameButOrder := string(marshal(replanned)) == string(marshal(now))
-	back := w.Task.Cancelled == removedFromPlan
+	readded := w.Task.Cancelled == removedFromPlan
 	switch {
 	case w.Phase == signalbox.PhaseCompleted && w.Task.Text != t.Text:
 		change.Stale = append(change.Stale, t.ID)
 		return
-	case w.Phase == signalbox.PhaseCompleted || same && !back:
+	case w.Phase == signalbox.PhaseCompleted || same && !readded:
 		return
 	}
-	if back {
+	if readded {
 		d.retry(w, c.Actor, backInPlan)
 	}
 	d.record(w.ID, "", c.Actor, replanned)
 	if w.Task.Text != t.Text {
 		d.restart(w, c.Actor)
 	}
-	if !sameButOrder || back { // a new position alone is not reported as a change
+	if !sameButOrder || readded { // a new position alone is not reported as a change
 		change.Changed = append(change.Changed, t.ID)
 	}
 }
