@@ -169,11 +169,11 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), spent.Tokens, spent.CostUSD, spent.Time.Milliseconds()
 		// If the budget is spent already, the first turn must answer.
 		if d := decide.Decide(decide.Situation{Spent: spent, Limit: v.limit, Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Action == decide.AskFinal {
-			words, err := v.Prompt.Advice(prompt.AskFinal, prompt.AdviceData{Reason: string(d.Reason), Detail: d.Detail})
+			advice, err := v.Prompt.Advice(prompt.AskFinal, prompt.AdviceData{Reason: string(d.Reason), Detail: d.Detail})
 			if err != nil {
 				return nil, err
 			}
-			inputs[keyAsked], inputs[keyAdvice] = string(d.Reason), words
+			inputs[keyAsked], inputs[keyAdvice] = string(d.Reason), advice
 		}
 	}
 	updateTurn := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }

@@ -115,7 +115,7 @@ func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result
 
 // reply calls the model unless the session has its reply. Every piece is recorded before it is shown.
 func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*model.Reply, error) {
-	if e, there := v.session.Find(session.Reply, key); there {
+	if e, found := v.session.Find(session.Reply, key); found {
 		return e.Reply, nil
 	}
 	if q.Advice != "" {
@@ -200,26 +200,26 @@ type replyReader struct {
 	err     error
 }
 
-func (in *replyReader) handle(e model.Event) {
-	if in.err != nil {
+func (r *replyReader) handle(e model.Event) {
+	if r.err != nil {
 		return
 	}
-	v := in.v
+	v := r.v
 	switch e.Kind {
 	case model.EventText:
-		in.record(session.Entry{Kind: session.Piece, Key: in.key, Question: v.number, Turn: in.turn, Text: e.Text})
-		in.text.WriteString(e.Text)
-		in.show(in.content.Push([]byte(e.Text)))
+		r.record(session.Entry{Kind: session.Piece, Key: r.key, Question: v.number, Turn: r.turn, Text: e.Text})
+		r.text.WriteString(e.Text)
+		r.show(r.content.Push([]byte(e.Text)))
 	case model.EventReasoning:
-		v.out.send(chunk.Reasoning{Turn: in.turn, Text: e.Text})
+		v.out.send(chunk.Reasoning{Turn: r.turn, Text: e.Text})
 	case model.EventRetry:
-		v.out.send(chunk.System{Turn: in.turn, Name: chunk.Retry, Level: chunk.Warning, Text: fmt.Sprintf("%s; attempt %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
+		v.out.send(chunk.System{Turn: r.turn, Name: chunk.Retry, Level: chunk.Warning, Text: fmt.Sprintf("%s; attempt %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
 	case model.EventRestart:
-		in.end()
-		in.content, in.shown = transcript.NewContentStream(), false
-		in.text.Reset()
-		in.record(session.Entry{Kind: session.Restart, Key: in.key, Question: v.number, Turn: in.turn})
-		v.out.send(restarted(in.turn))
+		r.end()
+		r.content, r.shown = transcript.NewContentStream(), false
+		r.text.Reset()
+		r.record(session.Entry{Kind: session.Restart, Key: r.key, Question: v.number, Turn: r.turn})
+		v.out.send(restarted(r.turn))
 	}
 }
 
@@ -228,20 +228,20 @@ func restarted(turn int) chunk.System {
 	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: chunk.Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and starts again", turn)}
 }
 
-func (in *replyReader) record(e session.Entry) {
-	in.err = in.v.abort(in.v.session.Append(e, false))
+func (r *replyReader) record(e session.Entry) {
+	r.err = r.v.abort(r.v.session.Append(e, false))
 }
 
-func (in *replyReader) show(content string) {
+func (r *replyReader) show(content string) {
 	if content != "" {
-		in.shown = true
-		in.v.out.send(chunk.Content{Turn: in.turn, Text: content})
+		r.shown = true
+		r.v.out.send(chunk.Content{Turn: r.turn, Text: content})
 	}
 }
 
 // end shows text that was held back because it could have been the start of a signal.
-func (in *replyReader) end() {
-	in.show(in.content.Close())
+func (r *replyReader) end() {
+	r.show(r.content.Close())
 }
 
 // maxReplyCalls is how many calls of a reply are kept. A working model never makes so many, and each needs a result.

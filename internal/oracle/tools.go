@@ -235,7 +235,7 @@ type pendingCall struct {
 // makeCall makes a call after beginCall, unless the session has its result. An error of the tool is part of the outcome; the error
 // returned means that the conversation cannot continue.
 func (v *conversation) makeCall(ctx context.Context, m pendingCall) (callOutcome, error) {
-	if e, there := v.session.Find(session.Result, m.key); there {
+	if e, found := v.session.Find(session.Result, m.key); found {
 		return outcomeOf(e), nil
 	}
 	tool := v.tools[m.call.Name]

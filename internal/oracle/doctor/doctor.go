@@ -119,19 +119,19 @@ func newChecker(c *config.Config) *checker {
 }
 
 // checks runs all checks concurrently, because connecting to an unreachable server takes until the timeout.
-func (k *checker) checks(ctx context.Context) []box.Check {
+func (c *checker) checks(ctx context.Context) []box.Check {
 	var pending []func() box.Check
-	for _, name := range slices.Sorted(maps.Keys(k.config.Models)) {
-		pending = append(pending, func() box.Check { return k.model(ctx, name) })
+	for _, name := range slices.Sorted(maps.Keys(c.config.Models)) {
+		pending = append(pending, func() box.Check { return c.model(ctx, name) })
 	}
-	for _, name := range k.treeAgents() {
-		pending = append(pending, func() box.Check { return k.treeAgent(ctx, name) })
+	for _, name := range c.treeAgents() {
+		pending = append(pending, func() box.Check { return c.treeAgent(ctx, name) })
 	}
-	if len(k.config.Models) > 0 {
-		pending = append(pending, func() box.Check { return k.oracle(ctx) })
+	if len(c.config.Models) > 0 {
+		pending = append(pending, func() box.Check { return c.oracle(ctx) })
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.config.Oracle.Servers)) {
-		pending = append(pending, func() box.Check { return k.server(ctx, name) })
+	for _, name := range slices.Sorted(maps.Keys(c.config.Oracle.Servers)) {
+		pending = append(pending, func() box.Check { return c.server(ctx, name) })
 	}
 	results := make([]box.Check, len(pending))
 	var all sync.WaitGroup
@@ -139,16 +139,16 @@ func (k *checker) checks(ctx context.Context) []box.Check {
 		all.Go(func() { results[i] = pending[i]() })
 	}
 	all.Wait()
-	for _, note := range k.config.Notes() {
+	for _, note := range c.config.Notes() {
 		results = append(results, box.Check{Name: "settings", Health: box.Warning, Detail: note})
 	}
 	return results
 }
 
 // treeAgents returns the names of the agents with a tree that the configuration assigns to a role.
-func (k *checker) treeAgents() []string {
+func (c *checker) treeAgents() []string {
 	var names []string
-	for _, a := range roleAgents(k.config) {
+	for _, a := range roleAgents(c.config) {
 		if a.agent.Tree != "" {
 			names = append(names, a.name)
 		}
@@ -157,19 +157,19 @@ func (k *checker) treeAgents() []string {
 }
 
 // model checks a model. A fault of a model that neither the oracle nor an agent uses is only a warning.
-func (k *checker) model(ctx context.Context, name string) box.Check {
-	m := k.config.Models[name]
+func (c *checker) model(ctx context.Context, name string) box.Check {
+	m := c.config.Models[name]
 	health := box.Warning
-	if used, _, err := k.config.OracleModel(""); err == nil && used == name {
+	if used, _, err := c.config.OracleModel(""); err == nil && used == name {
 		health = box.Problem
 	}
-	for _, agent := range k.treeAgents() {
-		if used, _, err := k.config.OracleModel(k.config.Agents[agent].Model); err == nil && used == name {
+	for _, agent := range c.treeAgents() {
+		if used, _, err := c.config.OracleModel(c.config.Agents[agent].Model); err == nil && used == name {
 			health = box.Problem
 		}
 	}
 	check := box.Check{Name: "model " + name, Health: health}
-	key, _ := k.lookup(m.KeyEnv)
+	key, _ := c.lookup(m.KeyEnv)
 	client, err := model.New(model.Provider(m.Provider), m.Model, &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL})
 	if err != nil {
 		check.Detail, check.Fix = err.Error(), "correct models."+name+" in "+config.FileName
@@ -182,7 +182,7 @@ func (k *checker) model(ctx context.Context, name string) box.Check {
 	if m.BaseURL == "" {
 		return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("%s of %s; %s is set", m.Model, m.Provider, m.KeyEnv)}
 	}
-	via, err := k.connect(ctx, m.BaseURL)
+	via, err := c.connect(ctx, m.BaseURL)
 	if err != nil {
 		check.Detail = fmt.Sprintf("cannot reach %s: %v", m.BaseURL, err)
 		check.Fix = fmt.Sprintf("start the server, or correct models.%s.base_url in %s", name, config.FileName)
@@ -193,29 +193,29 @@ func (k *checker) model(ctx context.Context, name string) box.Check {
 
 // connect opens a connection to a server and closes it again, without sending a request. It does not try a server behind a proxy, where a
 // connection would only show that the proxy is running.
-func (k *checker) connect(ctx context.Context, address string) (via string, err error) {
+func (c *checker) connect(ctx context.Context, address string) (via string, err error) {
 	target, err := url.Parse(address)
 	if err != nil {
 		return "", err
 	}
-	if proxy, err := k.proxy(&http.Request{URL: target}); err == nil && proxy != nil {
+	if proxy, err := c.proxy(&http.Request{URL: target}); err == nil && proxy != nil {
 		return ", through the proxy " + proxy.Host, nil
 	}
 	port := target.Port()
 	if port == "" {
 		port = map[string]string{"http": "80"}[target.Scheme]
 	}
-	conn, err := k.dial(ctx, "tcp", net.JoinHostPort(target.Hostname(), cmp.Or(port, "443")))
+	conn, err := c.dial(ctx, "tcp", net.JoinHostPort(target.Hostname(), cmp.Or(port, "443")))
 	if err != nil {
 		return "", err
 	}
 	return "", conn.Close()
 }
 
-func (k *checker) treeAgent(ctx context.Context, name string) box.Check {
-	a := k.config.Agents[name]
+func (c *checker) treeAgent(ctx context.Context, name string) box.Check {
+	a := c.config.Agents[name]
 	check := box.Check{Name: "agent " + name, Health: box.Problem}
-	used, _, err := k.config.OracleModel(a.Model)
+	used, _, err := c.config.OracleModel(a.Model)
 	if err == nil {
 		err = checkTree(ctx, a.Tree)
 	}
@@ -229,9 +229,9 @@ func (k *checker) treeAgent(ctx context.Context, name string) box.Check {
 	return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("tree %s, model %s, %s", filepath.Base(a.Tree), used, tools)}
 }
 
-func (k *checker) oracle(ctx context.Context) box.Check {
-	o := k.config.Oracle
-	used, _, err := k.config.OracleModel("")
+func (c *checker) oracle(ctx context.Context) box.Check {
+	o := c.config.Oracle
+	used, _, err := c.config.OracleModel("")
 	if err != nil { // only a warning, because signalbox oracle --model works
 		return withError(box.Check{Name: "oracle", Health: box.Warning}, err)
 	}
@@ -259,15 +259,15 @@ func (k *checker) oracle(ctx context.Context) box.Check {
 
 // server checks an MCP server without starting it, which could take long and have side effects. A server that is missing is only a warning,
 // because the oracle works without it.
-func (k *checker) server(ctx context.Context, name string) box.Check {
+func (c *checker) server(ctx context.Context, name string) box.Check {
 	check := box.Check{Name: "server " + name, Health: box.Problem}
-	s, err := k.config.Oracle.Servers[name].Resolved(k.lookup)
+	s, err := c.config.Oracle.Servers[name].Resolved(c.lookup)
 	if err != nil {
 		return withError(check, err)
 	}
 	check.Health = box.Warning
 	if s.URL != "" {
-		via, err := k.connect(ctx, s.URL)
+		via, err := c.connect(ctx, s.URL)
 		if err != nil {
 			check.Detail = fmt.Sprintf("cannot reach %s: %v", s.URL, err)
 			check.Fix = "start it, or correct oracle.servers." + name + " in " + config.FileName
@@ -275,7 +275,7 @@ func (k *checker) server(ctx context.Context, name string) box.Check {
 		}
 		return box.Check{Name: check.Name, Health: box.Healthy, Detail: s.URL + via}
 	}
-	file, err := process.Find(s.Command[0], k.config.Oracle.Code, nil)
+	file, err := process.Find(s.Command[0], c.config.Oracle.Code, nil)
 	if err != nil {
 		return withError(check, err)
 	}

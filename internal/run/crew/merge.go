@@ -41,7 +41,7 @@ func (s *session) merge(ctx context.Context) error {
 			return failedRows(rows)
 		})
 	}
-	conflict, failed := (*workspace.ConflictError)(nil), (*failedChecks)(nil)
+	conflict, failed := (*workspace.ConflictError)(nil), (*failedChecksError)(nil)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
@@ -73,14 +73,14 @@ func mergeMessage(w *rules.Work) string {
 	return w.ID + ": " + w.Title
 }
 
-// failedChecks reports that the result of a merge fails its checks.
-type failedChecks struct{ names []string }
+// failedChecksError reports that the result of a merge fails its checks.
+type failedChecksError struct{ names []string }
 
-func (e *failedChecks) Error() string {
+func (e *failedChecksError) Error() string {
 	return "merged into the base it fails: " + strings.Join(e.names, ", ")
 }
 
-// failedRows returns a *failedChecks if a check failed.
+// failedRows returns a *failedChecksError if a check failed.
 func failedRows(rows []rules.CheckRow) error {
 	var names []string
 	for _, r := range rows {
@@ -91,5 +91,5 @@ func failedRows(rows []rules.CheckRow) error {
 	if names == nil {
 		return nil
 	}
-	return &failedChecks{names}
+	return &failedChecksError{names}
 }

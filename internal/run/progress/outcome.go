@@ -110,8 +110,8 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 	}
 }
 
-func orDash(there bool, text string) string {
-	if !there {
+func orDash(known bool, text string) string {
+	if !known {
 		return "-"
 	}
 	return text

@@ -27,8 +27,8 @@ func SignalOf(run *tree.Run, emit tree.Emit) (Signal, bool) {
 	if emit.Topic != turnsignal.Topic {
 		return Signal{}, false
 	}
-	heard, ok := turnsignal.ParseSignal(emit.Value)
-	return Signal{run.ID(), run.Tree().Name(), run.Tree().Info(emit.Node).Path, emit.Nth, heard}, ok
+	signal, ok := turnsignal.ParseSignal(emit.Value)
+	return Signal{run.ID(), run.Tree().Name(), run.Tree().Info(emit.Node).Path, emit.Nth, signal}, ok
 }
 
 // Record records a published value on the ledger if it is a turn signal. It is idempotent.
