@@ -137,17 +137,22 @@ func parseYAML(data []byte) (ast.Node, error) {
 		return nil, errors.New("the script is not UTF-8 text")
 	}
 	tokens := lexer.Tokenize(string(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	nesting := 0
+	nesting, inline, line := 0, 0, 0
 	for _, tk := range tokens {
 		keepText(tk)
+		if tk.Position.Line != line {
+			line, inline = tk.Position.Line, 0
+		}
 		switch tk.Type {
+		case token.SequenceEntryType, token.MappingKeyType:
+			inline++ // "- - -" nests too
 		case token.MappingStartType, token.SequenceStartType:
 			nesting++
 		case token.MappingEndType, token.SequenceEndType:
 			nesting--
 		}
-		if nesting > maxNesting {
-			return nil, syntaxErrorf(tk, "brackets are nested more than %d deep", maxNesting)
+		if nesting+inline > maxNesting {
+			return nil, syntaxErrorf(tk, "values are nested more than %d deep", maxNesting)
 		}
 	}
 	file, err := parser.Parse(tokens, 0)

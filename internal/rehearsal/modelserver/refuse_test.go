@@ -2,6 +2,7 @@ package modelserver
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -184,13 +185,17 @@ func TestScriptRefused(t *testing.T) {
 	}
 }
 
-// FuzzScript checks that a valid script survives encoding and decoding.
+// FuzzScript checks that a valid script survives encoding and decoding, and that errors are on one line.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte(turns(`{"match":{"user":"a"},"delay":"1s","parts":[{"text":"abc","cut":{"at":[1]}},{"call":{"name":"f","arguments":"x"}}],"faults":[{"kind":"cut","after_bytes":3}]}`)))
+	f.Add([]byte("otherwise: &o {times: 0, drip: {bytes: 3, every: 1s}}\nname: |\n  a\n"))
 	f.Add([]byte(`{"otherwise":{"drip":{"bytes":1,"every":"1ms"},"parts":[{"reasoning":"r","cut":"every byte"}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		one, err := ParseScript("s", data)
 		if err != nil {
+			if wrong := (*ScriptError)(nil); !errors.As(err, &wrong) || strings.ContainsAny(err.Error(), "\r\n") {
+				t.Fatalf("%T with several lines, or not a *ScriptError: %q", err, err)
+			}
 			return
 		}
 		written, err := json.Marshal(one)
