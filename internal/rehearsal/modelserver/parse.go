@@ -78,11 +78,14 @@ func ParseScript(name string, data []byte) (*Script, error) {
 	if err != nil {
 		return fail(err)
 	}
-	s := &Script{Name: name}
+	s := &Script{}
 	if root != nil {
 		if err := yaml.NodeToValue(root, s, yaml.Strict()); err != nil {
 			return fail(err)
 		}
+	}
+	if s.Name == "" {
+		s.Name = name
 	}
 	if _, err := compile(s); err != nil {
 		invalid := (*ScriptError)(nil)
