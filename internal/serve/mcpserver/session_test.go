@@ -1,7 +1,10 @@
 package mcpserver
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -174,4 +177,50 @@ func TestExpiredLease(t *testing.T) {
 	if a := c.ok("get_work", args{"work": "w"}); a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" {
 		t.Errorf("ran out: %s", a.text)
 	}
+}
+
+// A signal that is not recorded leaves no blob, so that an agent that repeats it does not fill the disk.
+func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
+	dir := newBox(t)
+	planned(t, dir, "s-1")
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	c := newCaller(t, newServer(t, dir, nil))
+	blobs := func() (count int) {
+		t.Helper()
+		err := filepath.WalkDir(filepath.Join(dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				count++
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return count
+	}
+	signal := func(notes string) {
+		c.call("emit_signal", args{"session": "s-1", "signal": "ready_for_review", "summary": notes})
+	}
+	exit := func(notes string) {
+		c.call("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": notes})
+	}
+	for name, send := range map[string]func(notes string){"emit_signal": signal, "submit_exit": exit} {
+		before := blobs()
+		send("first")
+		stored := blobs()
+		if stored == before {
+			t.Errorf("%s: the blob of a recorded signal is not stored", name)
+		}
+		for i := range 20 {
+			send(fmt.Sprint("again ", i))
+		}
+		repeated := blobs()
+		for i := range 20 {
+			send(fmt.Sprint("and again ", i))
+		}
+		if last := blobs(); last != repeated {
+			t.Errorf("%s: %d blobs after one call, %d after 21, %d after 41", name, stored, repeated, last)
+		}
+	}
+	c.fails("submit_exit", "unknown_session", args{"session": "s-unknown", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "unknown"})
 }
