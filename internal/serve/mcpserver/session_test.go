@@ -179,6 +179,23 @@ func TestExpiredLease(t *testing.T) {
 	}
 }
 
+// A call without an epoch uses the only live lease of its session: leases that have expired do not count.
+func TestOnlyLiveLease(t *testing.T) {
+	dir := newBox(t)
+	now := time.Now()
+	c := newCaller(t, newServer(t, dir, &Options{Now: func() time.Time { return now }}))
+	for work, ttl := range map[string]time.Duration{"w1": time.Minute, "w2": time.Hour} {
+		order(t, dir, rules.OpenWork{Work: work, Actor: "ann"},
+			rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob", Lease: "l-" + work, TTL: ttl})
+	}
+	checkpoint := args{"session": "s", "signal": "checkpoint"}
+	c.fails("emit_signal", "epoch_needed", checkpoint)
+	now = now.Add(2 * time.Minute)
+	if a := c.fails("emit_signal", "not_planned", checkpoint); !strings.Contains(a.text, "w2") {
+		t.Errorf("not about the live lease: %s", a.text)
+	}
+}
+
 // A signal that is not recorded leaves no blob, so that an agent that repeats it does not fill the disk.
 func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 	dir := newBox(t)
