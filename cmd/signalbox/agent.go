@@ -21,7 +21,7 @@ const agentFolder = "agents"
 type agentCommand struct {
 	boxFlag
 	Tree  string   `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns. Default: the built-in tree."`
-	Model given    `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
+	Model nonEmpty `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
 	Tools []string `placeholder:"NAME" help:"Tools to allow besides the read-only ones, separated by commas; SERVER__* means all tools of an MCP server."`
 }
 

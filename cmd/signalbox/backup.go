@@ -51,7 +51,7 @@ func (c *backupCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted() // so that an incomplete file is removed
 	defer stop()
-	return opening(ctx, p, c.boxFlag, box.OpenLedger, func(l *box.Ledger) error {
+	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, func(l *box.Ledger) error {
 		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
 		var (
 			done box.BackupResult
@@ -114,7 +114,7 @@ func (c *backupCommand) print(p *program, done box.BackupResult) error {
 // incompleteRead returns an error if the reader of standard output closed the pipe. Other commands succeed then, but a part of a backup is
 // useless.
 func incompleteRead(err error) error {
-	if !errors.Is(err, errReaderWentAway) {
+	if !errors.Is(err, errReaderClosed) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended too early"),
@@ -142,11 +142,11 @@ func formatBytes(n int64) string {
 }
 
 type restoreCommand struct {
-	File   string `arg:"" help:"The backup; - means standard input."`
-	Dir    string `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
-	Key    given  `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
-	Forget bool   `help:"Discard what this host signed after the backup was made."`
-	JSON   bool   `name:"json" help:"Print one JSON object."`
+	File   string   `arg:"" help:"The backup; - means standard input."`
+	Dir    string   `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Key    nonEmpty `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
+	Forget bool     `help:"Discard what this host signed after the backup was made."`
+	JSON   bool     `name:"json" help:"Print one JSON object."`
 }
 
 func (restoreCommand) Help() string {

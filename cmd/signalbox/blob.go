@@ -37,7 +37,7 @@ Examples:
 }
 
 func (c *blobGetCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		r, err := b.Blob(ctx, c.Digest)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ type blobRedactCommand struct {
 	answerFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
 	Reason string         `required:"" placeholder:"TEXT" help:"The reason, recorded on the ledger."`
-	Actor  given          `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Actor  nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (blobRedactCommand) Help() string {

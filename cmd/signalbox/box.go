@@ -28,15 +28,15 @@ const (
 
 // boxFlag is the flag of every command that uses a box.
 type boxFlag struct {
-	Box given `name:"box" placeholder:"DIR" help:"The box. Default: SIGNALBOX_BOX, or else .signalbox in this folder or the nearest parent."`
+	Box nonEmpty `name:"box" placeholder:"DIR" help:"The box. Default: SIGNALBOX_BOX, or else .signalbox in this folder or the nearest parent."`
 }
 
-// given is the value of a flag that must not be empty. An empty value, as from an unset shell variable, would otherwise select another box
+// nonEmpty is the value of a flag that must not be empty. An empty value, as from an unset shell variable, would otherwise select another box
 // or session than the user meant.
-type given string
+type nonEmpty string
 
 // Decode implements kong.MapperValue.
-func (g *given) Decode(ctx *kong.DecodeContext) error {
+func (g *nonEmpty) Decode(ctx *kong.DecodeContext) error {
 	var value string
 	if err := ctx.Scan.PopValueInto("value", &value); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (g *given) Decode(ctx *kong.DecodeContext) error {
 	if value == "" {
 		return errors.New("the value is empty")
 	}
-	*g = given(value)
+	*g = nonEmpty(value)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (p *program) findBox(f boxFlag) (string, error) {
 
 // withBox opens the box, calls do, and signs what it wrote.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
-	return opening(ctx, p, f, box.Open, func(b *box.Box) error {
+	return withOpened(ctx, p, f, box.Open, func(b *box.Box) error {
 		err := do(b)
 		if b.Wrote() && p.getenv(sessionVariable) == "" {
 			p.sign(b)
@@ -105,20 +105,20 @@ func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) erro
 	})
 }
 
-// lookAtBox opens the box read-only.
-func (p *program) lookAtBox(f boxFlag, look func(context.Context, *box.Box) error) error {
+// withReadOnlyBox opens the box read-only.
+func (p *program) withReadOnlyBox(f boxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
-	return opening(ctx, p, f, box.OpenReadOnly, func(b *box.Box) error { return look(ctx, b) })
+	return withOpened(ctx, p, f, box.OpenReadOnly, func(b *box.Box) error { return look(ctx, b) })
 }
 
 // withLedger opens only the ledger, which also works if its events cannot be applied.
 func (p *program) withLedger(f boxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
-	return opening(ctx, p, f, box.OpenLedger, func(l *box.Ledger) error { return do(ctx, l) })
+	return withOpened(ctx, p, f, box.OpenLedger, func(l *box.Ledger) error { return do(ctx, l) })
 }
 
-// opening finds the box, opens it, calls do, and closes it.
-func opening[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
+// withOpened finds the box, opens it, calls do, and closes it.
+func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
 	dir, err := p.findBox(f)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func untilInterrupted() (context.Context, context.CancelFunc) {
 }
 
 // actor returns the actor of a command: the flag, or else SIGNALBOX_ACTOR, or else the user name if it is a valid id.
-func (p *program) actor(flag given) string {
+func (p *program) actor(flag nonEmpty) string {
 	if flag != "" {
 		return string(flag)
 	}
@@ -181,8 +181,8 @@ func (p *program) actor(flag given) string {
 }
 
 // session returns the session that a command acts for. In an agent's process it must be the agent's own.
-func (p *program) session(flag given) (string, error) {
-	own := given(p.getenv(sessionVariable))
+func (p *program) session(flag nonEmpty) (string, error) {
+	own := nonEmpty(p.getenv(sessionVariable))
 	switch {
 	case own == "" && flag == "":
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --session=S"),

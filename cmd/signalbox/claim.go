@@ -17,8 +17,8 @@ type workClaimCommand struct {
 	Next    bool           `help:"Claim the next work item for the role."`
 	Wait    bool           `help:"With --next: wait until there is work."`
 	Role    signalbox.Role `required:"" help:"Your role: business-analyst, developer, ci, critic or auditor."`
-	Session given          `placeholder:"S" help:"The session. Default: a new one."`
-	Actor   given          `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Session nonEmpty       `placeholder:"S" help:"The session. Default: a new one."`
+	Actor   nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 	TTL     time.Duration  `name:"ttl" help:"The duration of the lease, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
 
@@ -61,7 +61,7 @@ func (c *workClaimCommand) Run(p *program) error {
 			Hint: "see signalbox work claim --help"}
 	}
 	if c.Session == "" {
-		c.Session = given(box.NewID("s"))
+		c.Session = nonEmpty(box.NewID("s"))
 	}
 	ctx, stop := context.Background(), context.CancelFunc(func() {})
 	if c.Wait {
@@ -93,7 +93,7 @@ type workRenewCommand struct {
 	boxFlag
 	answerFlag
 	ID      string        `arg:"" help:"The work item."`
-	Session given         `placeholder:"S" help:"The session that holds it."`
+	Session nonEmpty      `placeholder:"S" help:"The session that holds it."`
 	Epoch   uint64        `required:"" placeholder:"E" help:"The epoch of the lease."`
 	TTL     time.Duration `name:"ttl" help:"The duration of the lease from now, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
@@ -127,11 +127,11 @@ func (c *workRenewCommand) Run(p *program) error {
 type workReleaseCommand struct {
 	boxFlag
 	answerFlag
-	ID      string `arg:"" help:"The work item."`
-	Session given  `placeholder:"S" help:"The session that holds the lease and returns it."`
-	Epoch   uint64 `placeholder:"E" help:"The epoch of the lease; required with --session."`
-	Reason  string `placeholder:"TEXT" help:"The reason; required to revoke a lease."`
-	Actor   given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	ID      string   `arg:"" help:"The work item."`
+	Session nonEmpty `placeholder:"S" help:"The session that holds the lease and returns it."`
+	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease; required with --session."`
+	Reason  string   `placeholder:"TEXT" help:"The reason; required to revoke a lease."`
+	Actor   nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workReleaseCommand) Help() string {

@@ -76,7 +76,7 @@ func (c *demoCommand) Run(p *program) error {
 		return err
 	}
 	r := run{flags: c.runFlags, name: "plan.md", text: text, root: project, background: []func(context.Context, *box.Box){answerForDemo}}
-	if err := r.prepare(p, boxFlag{Box: given(created)}); err != nil {
+	if err := r.prepare(p, boxFlag{Box: nonEmpty(created)}); err != nil {
 		return err
 	}
 	if err := r.run(p); signalbox.CodeOf(err) == signalbox.CodeInterrupted {

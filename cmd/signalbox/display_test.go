@@ -31,7 +31,7 @@ func TestDisplayEndsWhenTheReaderCloses(t *testing.T) {
 	for _, o := range []progress.Options{{JSON: true}, {Plain: true}} {
 		p, _, _ := start()
 		p.stdout = closedPipe{}
-		if err := p.newDisplay(b, o).Show(t.Context()); !errors.Is(err, errReaderWentAway) {
+		if err := p.newDisplay(b, o).Show(t.Context()); !errors.Is(err, errReaderClosed) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -110,9 +110,9 @@ func (c *ledgerTailCommand) show(p *program, e *signalbox.Event) error {
 
 type ledgerVerifyCommand struct {
 	boxFlag
-	Checkpoint given `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
-	Key        given `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
-	JSON       bool  `name:"json" help:"Print one JSON object."`
+	Checkpoint nonEmpty `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
+	Key        nonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
+	JSON       bool     `name:"json" help:"Print one JSON object."`
 }
 
 func (ledgerVerifyCommand) Help() string {

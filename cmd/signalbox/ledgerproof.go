@@ -15,8 +15,8 @@ import (
 
 type ledgerProveCommand struct {
 	boxFlag
-	Seq    uint64 `arg:"" help:"The sequence number of the event."`
-	Output given  `short:"o" placeholder:"FILE" help:"Write the proof to this file. Default: standard output."`
+	Seq    uint64   `arg:"" help:"The sequence number of the event."`
+	Output nonEmpty `short:"o" placeholder:"FILE" help:"Write the proof to this file. Default: standard output."`
 }
 
 func (ledgerProveCommand) Help() string {
@@ -48,9 +48,9 @@ func (c *ledgerProveCommand) Run(p *program) error {
 
 type ledgerCheckCommand struct {
 	boxFlag
-	File *string `arg:"" optional:"" help:"The file with the proof. Default: standard input, like -."`
-	Key  given   `placeholder:"KEY" help:"The public key, or a file that contains it. Default: that of the box."`
-	JSON bool    `name:"json" help:"Print the event as one JSON object."`
+	File *string  `arg:"" optional:"" help:"The file with the proof. Default: standard input, like -."`
+	Key  nonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: that of the box."`
+	JSON bool     `name:"json" help:"Print the event as one JSON object."`
 }
 
 func (ledgerCheckCommand) Help() string {
@@ -129,7 +129,7 @@ func (c *ledgerCheckpointCommand) Run(p *program) error {
 		return err
 	}
 	ctx := context.Background()
-	return opening(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
+	return withOpened(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
 		checkpoint, err := b.Sign(ctx)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (c *ledgerKeyCommand) Run(p *program) error {
 }
 
 // publicKey returns the key in a flag, or in the file that the flag names.
-func publicKey(flag given) (string, error) {
+func publicKey(flag nonEmpty) (string, error) {
 	if flag == "" {
 		return "", nil
 	}
@@ -180,7 +180,7 @@ func publicKey(flag given) (string, error) {
 }
 
 // readFile reads the file that a flag names. It returns nil if the flag is empty.
-func readFile(flag given) ([]byte, error) {
+func readFile(flag nonEmpty) ([]byte, error) {
 	if flag == "" {
 		return nil, nil
 	}

@@ -29,8 +29,8 @@ type oracleCommand struct {
 	boxFlag
 	Question []string       `arg:"" optional:"" help:"The question. End it with - to add standard input."`
 	Continue bool           `short:"c" help:"Continue the last conversation with a question, or resume its last answer."`
-	Session  given          `placeholder:"ID" help:"Continue this conversation."`
-	Model    given          `placeholder:"NAME" help:"Use this model of the configuration instead of oracle.model."`
+	Session  nonEmpty       `placeholder:"ID" help:"Continue this conversation."`
+	Model    nonEmpty       `placeholder:"NAME" help:"Use this model of the configuration instead of oracle.model."`
 	Tree     string         `placeholder:"FILE" type:"existingfile" help:"Use this tree instead of the configured one."`
 	Turns    *int           `placeholder:"N" help:"Ask for the final answer after this many turns. Default: 30."`
 	Tokens   *int64         `placeholder:"N" help:"Ask for the final answer after this many tokens."`
@@ -41,7 +41,7 @@ type oracleCommand struct {
 	Tools    bool           `xor:"look" help:"List the tools that are offered for the question, or all tools."`
 	Sessions bool           `xor:"look" help:"List the last 20 conversations, newest first."`
 	All      bool           `help:"With --sessions: list all conversations."`
-	Show     given          `xor:"look" placeholder:"ID" help:"Show a conversation."`
+	Show     nonEmpty       `xor:"look" placeholder:"ID" help:"Show a conversation."`
 	JSON     bool           `name:"json" xor:"form" help:"Print chunks, one JSON object per line."`
 }
 

@@ -109,8 +109,8 @@ func (t *conversation) ask(ctx context.Context, question string) (err error) {
 	switch {
 	case errors.Is(err, oracle.ErrNoQuestion):
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask a question: signalbox oracle --continue 'question'"}
-	case errors.Is(err, errReaderWentAway): // other commands succeed then, but this answer is incomplete
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(errReaderWentAway.Error()), Hint: "resume it with signalbox oracle --continue"}
+	case errors.Is(err, errReaderClosed): // other commands succeed then, but this answer is incomplete
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(errReaderClosed.Error()), Hint: "resume it with signalbox oracle --continue"}
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 type orderFlags struct {
 	boxFlag
 	answerFlag
-	Reason string `placeholder:"TEXT" help:"The reason, recorded on the ledger."`
-	Actor  given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Reason string   `placeholder:"TEXT" help:"The reason, recorded on the ledger."`
+	Actor  nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 // ordered is the JSON answer to an order.
@@ -138,9 +138,9 @@ func (c *approveCommand) Run(p *program) error { return c.order(p, rules.OrderAp
 type answerCommand struct {
 	boxFlag
 	answerFlag
-	Question string `arg:"" help:"The question, such as Q-1."`
-	Text     string `arg:"" help:"The answer."`
-	Actor    given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Question string   `arg:"" help:"The question, such as Q-1."`
+	Text     string   `arg:"" help:"The answer."`
+	Actor    nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (answerCommand) Help() string {
@@ -196,7 +196,7 @@ Examples:
 }
 
 func (c *questionsCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		list, err := crew.Questions(ctx, b, c.All)
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ Examples:
 
 // dataFlag is the flag of every command that uses a portfolio.
 type dataFlag struct {
-	Data given `name:"data" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
+	Data nonEmpty `name:"data" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
 }
 
 // desk returns the desk of the portfolio. It saves full results in the folder logs of the box, or of the current folder if there is no box.

@@ -89,7 +89,7 @@ func (p *program) run() int {
 	if flushErr := p.out.Flush(); err == nil {
 		err = flushErr
 	}
-	if err == nil || errors.Is(err, errReaderWentAway) {
+	if err == nil || errors.Is(err, errReaderClosed) {
 		return 0
 	}
 	p.printError(err)

@@ -24,7 +24,7 @@ Examples:
 }
 
 func (c *promptCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		text, err := crew.Prompt(ctx, b, c.Role, c.Task)
 		if err != nil {
 			return err

@@ -47,8 +47,8 @@ Examples:
 type rehearseAgentCommand struct {
 	Script      string           `arg:"" help:"The script of the agents."`
 	Format      signalbox.Format `default:"plain" placeholder:"F" help:"The output format: plain, claude, codex, gemini or opencode. Default: plain."`
-	Role        given            `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
-	Task        given            `placeholder:"T" help:"The task it works on. Default: SIGNALBOX_WORK."`
+	Role        nonEmpty         `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
+	Task        nonEmpty         `placeholder:"T" help:"The task it works on. Default: SIGNALBOX_WORK."`
 	Attempt     int              `placeholder:"N" help:"The attempt number of this role on this task. Default: SIGNALBOX_ATTEMPT, or else 1."`
 	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"The prompt. Default: read from standard input."`
 	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"A file with the prompt."`
@@ -96,7 +96,7 @@ func (c *rehearseAgentCommand) Run(p *program) error {
 		os.Exit(exit.Code) // an arbitrary status, which errors of the program cannot express
 	}
 	if err != nil && isClosedPipe(err) {
-		return errReaderWentAway
+		return errReaderClosed
 	}
 	return err
 }

@@ -13,11 +13,11 @@ import (
 )
 
 type rehearseModelCommand struct {
-	Script string `arg:"" help:"The script of the model, in YAML or JSON."`
-	Listen given  `default:"127.0.0.1:0" placeholder:"ADDR" help:"Listen on this address. Without a host it is 127.0.0.1; port 0 means any free port. Default: 127.0.0.1:0."`
-	Expose bool   `help:"Allow --listen to name an address that other machines can reach."`
-	Log    given  `placeholder:"FILE" help:"Append each answered request to this file as a line of JSON, without keys."`
-	JSON   bool   `name:"json" help:"Print the addresses as one line of JSON."`
+	Script string   `arg:"" help:"The script of the model, in YAML or JSON."`
+	Listen nonEmpty `default:"127.0.0.1:0" placeholder:"ADDR" help:"Listen on this address. Without a host it is 127.0.0.1; port 0 means any free port. Default: 127.0.0.1:0."`
+	Expose bool     `help:"Allow --listen to name an address that other machines can reach."`
+	Log    nonEmpty `placeholder:"FILE" help:"Append each answered request to this file as a line of JSON, without keys."`
+	JSON   bool     `name:"json" help:"Print the addresses as one line of JSON."`
 }
 
 func (rehearseModelCommand) Help() string {
@@ -87,7 +87,7 @@ func (c *rehearseModelCommand) serve(ctx context.Context, p *program, server *mo
 	if err == nil {
 		err = p.out.Flush() // a program may be waiting for them
 	}
-	if err != nil && !errors.Is(err, errReaderWentAway) { // a reader that has the addresses may close the pipe
+	if err != nil && !errors.Is(err, errReaderClosed) { // a reader that has the addresses may close the pipe
 		return errors.Join(err, l.Close())
 	}
 	return server.Serve(ctx, l)

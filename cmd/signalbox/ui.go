@@ -81,7 +81,7 @@ type answer struct{ w io.Writer }
 func (a answer) Write(b []byte) (int, error) {
 	n, err := a.w.Write(b)
 	if err != nil && isClosedPipe(err) {
-		return n, errReaderWentAway
+		return n, errReaderClosed
 	}
 	if err != nil {
 		err = &signalbox.Error{
@@ -93,8 +93,8 @@ func (a answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// errReaderWentAway means that the reader of standard output closed the pipe, like head -1. It has what it wanted, so most commands succeed.
-var errReaderWentAway = errors.New("the reader closed standard output")
+// errReaderClosed means that the reader of standard output closed the pipe, like head -1. It has what it wanted, so most commands succeed.
+var errReaderClosed = errors.New("the reader closed standard output")
 
 func isClosedPipe(err error) bool {
 	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)

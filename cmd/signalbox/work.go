@@ -36,7 +36,7 @@ type workOpenCommand struct {
 	ID    string          `arg:"" help:"The id of the work item: at most 64 letters, digits, '.', '_' and '-'."`
 	Title string          `placeholder:"TEXT" help:"The title of the work item."`
 	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The first phase: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
-	Actor given           `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Actor nonEmpty        `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workOpenCommand) Help() string {
@@ -66,9 +66,9 @@ func (c *workOpenCommand) Run(p *program) error {
 type workUnblockCommand struct {
 	boxFlag
 	answerFlag
-	ID    string `arg:"" help:"The work item."`
-	Note  string `required:"" placeholder:"TEXT" help:"What changed, recorded on the ledger."`
-	Actor given  `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	ID    string   `arg:"" help:"The work item."`
+	Note  string   `required:"" placeholder:"TEXT" help:"What changed, recorded on the ledger."`
+	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workUnblockCommand) Help() string {

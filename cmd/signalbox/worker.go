@@ -39,7 +39,7 @@ func (c *workerCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return opening(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
+	return withOpened(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
 		project, err := crew.FindProject(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err

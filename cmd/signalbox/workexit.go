@@ -14,9 +14,9 @@ import (
 type workExitCommand struct {
 	boxFlag
 	answerFlag
-	Session given   `placeholder:"S" help:"The session that submits it."`
-	Epoch   uint64  `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
-	File    *string `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
+	Session nonEmpty `placeholder:"S" help:"The session that submits it."`
+	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
+	File    *string  `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
 }
 
 func (workExitCommand) Help() string {

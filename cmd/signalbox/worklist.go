@@ -42,7 +42,7 @@ Examples:
 }
 
 func (c *workListCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
 		list, now := []rules.WorkView{}, time.Now()
 		b.Engine.View(func(s *rules.State) {
 			for w := range s.Works() {
@@ -79,7 +79,7 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 }
 
 func (c *workShowCommand) Run(p *program) error {
-	return p.lookAtBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
 		var w *rules.Work
 		known := false
 		b.Engine.View(func(s *rules.State) { w, known = s.Work(c.ID) })
