@@ -56,7 +56,7 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		printed = append(printed, howToLine(line))
 	}
-	for _, name := range []string{"docs/running.md", "docs/plans.md", "docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
+	for _, name := range []string{"docs/running.md", "docs/how-a-run-works.md", "docs/plans.md", "docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
 		shown := 0
 		for _, block := range consoleBlock.FindAllStringSubmatch(readDocument(t, name), -1) {
 			for line := range strings.Lines(howToServer.ReplaceAllString(block[1], "")) {
