@@ -163,13 +163,13 @@ func isUnrelatedObject(line []byte) bool {
 // hasTag reports whether a tag such as <signal may start in the line.
 func hasTag(line []byte) bool {
 	for {
-		_, after, found := bytes.Cut(line, []byte{'<'})
-		if !found {
+		i := bytes.IndexByte(line, '<')
+		if i < 0 {
 			return false
 		}
-		if len(after) >= 2 && after[0]|0x20 == 's' && after[1]|0x20 == 'i' {
+		line = line[i+1:]
+		if len(line) >= 2 && line[0]|0x20 == 's' && line[1]|0x20 == 'i' {
 			return true
 		}
-		line = after
 	}
 }

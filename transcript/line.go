@@ -97,6 +97,9 @@ func decorationLen(b []byte) int {
 // startsWithName reports whether b starts with the name of a signal, in any case and with any separators.
 func startsWithName(b []byte) bool {
 	for _, name := range namesByInitial[b[0]|0x20] {
+		if len(b) < 2 || b[1]|0x20 != name[1]|0x20 { // rules out most words
+			continue
+		}
 		if _, _, ok := cutName(b, name); ok {
 			return true
 		}
