@@ -52,8 +52,12 @@ const (
 	benchMarker = "Begin"
 )
 
-// benchScript answers in turns, all but the last with a tool call.
-func benchScript(turns int, every time.Duration) *modelserver.Script {
+// held as the pause between pieces makes the server wait until the benchmark releases the answer.
+const held = time.Hour
+
+// benchScript answers in turns, all but the last with a tool call. The pieces of the last turn are pause apart; unless it is
+// held, so are those of the others.
+func benchScript(turns int, pause time.Duration) *modelserver.Script {
 	c := modelserver.Conversation{Match: &modelserver.Match{User: "auth"}}
 	for turn := 1; turn <= turns; turn++ {
 		t := modelserver.Turn{Match: &modelserver.Match{Turn: turn}, Parts: []modelserver.Part{{Pieces: benchReply(turn)}}}
@@ -62,8 +66,9 @@ func benchScript(turns int, every time.Duration) *modelserver.Script {
 			end = fmt.Sprintf("\n<signal type=\"need_turn\"><reason>part %d is missing</reason><confidence>0.8</confidence></signal>", turn+1)
 			t.Parts = append(t.Parts, modelserver.Part{Call: &modelserver.Call{ID: fmt.Sprintf("call_%d", turn), Name: "read_file",
 				Arguments: json.RawMessage(fmt.Sprintf(`{"path":"notes.txt","from":%d,"to":%d}`, turn, turn+20))}})
-		} else {
-			t.Every = modelserver.Duration(every)
+		}
+		if turn == turns || pause != held {
+			t.Every = modelserver.Duration(pause)
 		}
 		t.Parts[0].Pieces = append(t.Parts[0].Pieces, end)
 		c.Turns = append(c.Turns, t)
@@ -79,29 +84,31 @@ func benchReply(turn int) []string {
 	return words
 }
 
-// serveBenchModel reads a script, prints its address, and serves until its input ends. Pieces that follow one another after a
-// pause wait for the next line of input, so that many answers can be held open at one moment.
+// serveBenchModel reads a script, prints its address, and serves until its input ends. The next line of input releases the
+// answers that are held.
 func serveBenchModel(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
 	if err != nil {
 		return err
 	}
-	script := &modelserver.Script{}
-	if err := json.Unmarshal(text, script); err != nil {
+	script, err := modelserver.ParseScript("bench", text)
+	if err != nil {
 		return err
 	}
 	released := make(chan struct{})
 	server, err := modelserver.New(script, &modelserver.Options{Keep: 1, Sleep: func(ctx context.Context, d time.Duration) error {
-		if d == 0 {
-			return nil
+		over := time.After(d)
+		if d == held {
+			over = nil
 		}
 		select {
 		case <-released:
-			return nil
+		case <-over:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		return nil
 	}})
 	if err != nil {
 		return err
@@ -281,7 +288,7 @@ func BenchmarkFirstContent(b *testing.B) {
 	const turns = 4
 	for _, together := range []int{1, 100} {
 		b.Run(fmt.Sprintf("%d-conversations", together), func(b *testing.B) {
-			s := newBenchSite(b, benchScript(turns, 0), arrivalTransport{&http.Transport{MaxIdleConnsPerHost: 1024}})
+			s := newBenchSite(b, benchScript(turns, 20*time.Millisecond), arrivalTransport{&http.Transport{MaxIdleConnsPerHost: 1024}})
 			var mu sync.Mutex
 			var all []time.Duration
 			for b.Loop() {
@@ -347,7 +354,7 @@ func BenchmarkConversations(b *testing.B) {
 	const turns, together = 2, 1000
 	var perConversation float64
 	for b.Loop() {
-		s := newBenchSite(b, benchScript(turns, time.Millisecond), nil)
+		s := newBenchSite(b, benchScript(turns, held), nil)
 		before := liveBytes()
 		var open atomic.Int64
 		all := make(chan struct{})
