@@ -5,6 +5,7 @@ package process
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,10 +97,10 @@ func TestEscapedProcessIsEnded(t *testing.T) {
 	onLinux(t)
 	spec := shell(escape)
 	spec.Interactive, spec.Grace = true, soon
-	spec.Env = append(Environ(), SessionVariable+"=w-1.1")
+	spec.Env = append(Environ(), SessionVariable+"="+testSession("1"))
 	p, lines := startReading(t, spec)
 	escaped := identify(t, nextLine(t, lines))
-	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-1.10")})
+	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("10"))})
 	if err := p.WriteLine("continue"); err != nil {
 		t.Error(err)
 	}
@@ -110,7 +111,7 @@ func TestEscapedProcessIsEnded(t *testing.T) {
 	if !other.ID().Alive() {
 		t.Error("a process of another session was ended")
 	}
-	if n, err := EndSession("w-1.10", ample); n != 1 || err != nil {
+	if n, err := EndSession(testSession("10"), ample); n != 1 || err != nil {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	wantExit(t, other.Wait(), 143, "SIGTERM")
@@ -183,7 +184,7 @@ func TestOrphan(t *testing.T) {
 func TestOrphanedGroup(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; env -i sleep 1000 & echo $!; read -r _")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Env = append(Environ(), SessionVariable+"=w-1.1")
+	cmd.Env = append(Environ(), SessionVariable+"="+testSession("1"))
 	in, noInput := cmd.StdinPipe()
 	out, err := cmd.StdoutPipe()
 	if err := errors.Join(noInput, err, cmd.Start()); err != nil {
@@ -238,17 +239,17 @@ func TestOrphansOfASession(t *testing.T) {
 // The programs of a nested session end with the outer session, and not the other way round.
 func TestNestedSession(t *testing.T) {
 	onLinux(t)
-	t.Setenv(SessionVariable, "w-2.1")
+	t.Setenv(SessionVariable, testSession("2"))
 	own := NestedSession("tool-1")
-	outer := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.1")})
+	outer := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("2"))})
 	inner := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
-	another := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"=w-2.10")})
+	another := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("20"))})
 	if n, err := EndSession(own, ample); n != 1 || err != nil || !outer.ID().Alive() {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	wantExit(t, inner.Wait(), 143, "SIGTERM")
 	inner = start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
-	if n, err := EndSession("w-2.1", ample); n != 2 || err != nil || !another.ID().Alive() {
+	if n, err := EndSession(testSession("2"), ample); n != 2 || err != nil || !another.ID().Alive() {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	wantExit(t, outer.Wait(), 143, "SIGTERM")
@@ -258,6 +259,9 @@ func TestNestedSession(t *testing.T) {
 		t.Errorf("without an outer session it is %q", got)
 	}
 }
+
+// testSession returns a session of this process only: another run of the tests on this machine must not end its programs.
+func testSession(name string) string { return fmt.Sprintf("w-%d.%s", os.Getpid(), name) }
 
 func onLinux(t *testing.T) {
 	t.Helper()
