@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -50,10 +51,19 @@ func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 // Processes that an earlier run left in the session are ended before the command starts.
 func TestShellEndsItsSessionFirst(t *testing.T) {
 	onLinux(t)
-	const session = "shell-test-1"
-	old := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+session)})
+	session := testSession("shell")
+	// Start would end the session itself as soon as the program ends.
+	old := exec.Command("sleep", "1000")
+	old.Env = append(Environ(), SessionVariable+"="+session)
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		old.Process.Kill()
+		old.Wait()
+	})
 	// The state of the old process while the command runs: gone, or a zombie that is not yet reaped.
-	line := fmt.Sprintf(`echo "$SIGNALBOX_SESSION$(sed 's/.*) \(.\).*/\1/; s/Z//' /proc/%d/stat 2>/dev/null)"`, old.ID().PID)
+	line := fmt.Sprintf(`echo "$SIGNALBOX_SESSION$(sed 's/.*) \(.\).*/\1/; s/Z//' /proc/%d/stat 2>/dev/null)"`, old.Process.Pid)
 	got, err := Shell{Line: line, Session: session, Limit: 100, Grace: ample}.Run(t.Context())
 	if err != nil || strings.TrimSpace(got.Output) != session {
 		t.Errorf("%+v, %v", got, err)

@@ -7,12 +7,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // bytesInPipe is the ioctl that returns the number of bytes in a pipe.
 const bytesInPipe = unix.TIOCINQ
+
+// A program takes some microseconds to set up its environment; on a busy machine it may have to wait for a core first.
+const (
+	execTries = 100
+	execPause = time.Millisecond
+)
 
 // status is what /proc reports about a process.
 type status struct {
@@ -100,13 +107,39 @@ func carriesSession(pid, session string) bool {
 	if session == "" {
 		return false
 	}
-	env, err := os.ReadFile("/proc/" + pid + "/environ")
+	env, err := readEnvironment(pid)
 	if err != nil {
 		return false // it belongs to another user, or is gone
 	}
 	env = append([]byte{0}, env...)
 	variable := "\x00" + SessionVariable + "=" + session
 	return bytes.Contains(env, []byte(variable+"\x00")) || bytes.Contains(env, []byte(variable+nestedSeparator))
+}
+
+// readEnvironment reads the environment of a process. It is empty for an instant while the process executes a new program, and when
+// the program is replaced between open and read, so an empty one is read again: otherwise the process would escape from its session.
+func readEnvironment(pid string) ([]byte, error) {
+	for tries := 1; ; tries++ {
+		busy := executing(pid)
+		env, err := os.ReadFile("/proc/" + pid + "/environ")
+		if err != nil || len(env) > 0 || tries > 1 && !busy || tries == execTries {
+			return env, err
+		}
+		if busy {
+			time.Sleep(execPause)
+		}
+	}
+}
+
+// executing reports whether a process is replacing its program: it has memory (field 23 of /proc/PID/stat), but no environment yet
+// (field 51).
+func executing(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	return len(fields) > 48 && string(fields[20]) != "0" && string(fields[48]) == "0"
 }
 
 // waitForExit waits until a child has ended, without reaping it.
