@@ -183,12 +183,12 @@ func TestNewerEvents(t *testing.T) {
 	t.Run("newer rules", func(t *testing.T) {
 		s := newSite(t)
 		opened := s.events(t)[0]
-		opened.Data = bytes.Replace(opened.Data, []byte(`"rules":2`), []byte(`"rules":3`), 1)
+		opened.Data = bytes.Replace(opened.Data, []byte(`"rules":3`), []byte(`"rules":4`), 1)
 		m := s.tamper(t)
 		m.replace(reseal([]signalbox.Event{opened}))
 		m.close()
 		s.forget(t)
-		s.checkRefusesWrites(t, "the ledger was written by a newer signalbox: it follows rules version 3, this one knows 2")
+		s.checkRefusesWrites(t, "the ledger was written by a newer signalbox: it follows rules version 4, this one knows 3")
 		s.verifyCommand(t, 0)
 	})
 }

@@ -51,8 +51,15 @@ func (s *State) applyBody(e *signalbox.Event, body body) error {
 	if fault := s.fault(e, body); fault != "" {
 		return &HistoryError{e.Seq, e.Type, fault}
 	}
-	if opened, ok := body.(BoxOpened); ok && opened.Rules > Version {
-		return newerRules(opened.Rules)
+	switch b := body.(type) {
+	case BoxOpened:
+		if b.Rules > Version {
+			return newerRules(b.Rules)
+		}
+	case RulesUpgraded:
+		if b.To > Version {
+			return newerRules(b.To)
+		}
 	}
 	s.apply(e, body)
 	s.seq, s.time = e.Seq, e.Time
@@ -63,6 +70,8 @@ func (s *State) apply(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case BoxOpened:
 		s.box, s.rules = b.Box, b.Rules
+	case RulesUpgraded:
+		s.rules, s.upgraded = b.To, e.Seq
 	case WorkOpened:
 		s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time})
 	case LeaseGranted:

@@ -23,6 +23,12 @@ type BoxOpened struct {
 	Rules int    `json:"rules"`
 }
 
+// RulesUpgraded records that a newer version of the rules applies from this event on.
+type RulesUpgraded struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
 // WorkOpened adds a work item.
 type WorkOpened struct {
 	Title string          `json:"title,omitempty"`
@@ -117,6 +123,7 @@ type TurnSignalHeard struct {
 }
 
 func (BoxOpened) eventType() string             { return TypeBoxOpened }
+func (RulesUpgraded) eventType() string         { return TypeRulesUpgraded }
 func (WorkOpened) eventType() string            { return TypeWorkOpened }
 func (LeaseGranted) eventType() string          { return TypeLeaseGranted }
 func (LeaseRenewed) eventType() string          { return TypeLeaseRenewed }
@@ -177,6 +184,7 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 // decoders returns the body of an event, by event type.
 var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
+	TypeRulesUpgraded:         decodeAs[RulesUpgraded],
 	TypeWorkOpened:            decodeAs[WorkOpened],
 	TypeLeaseGranted:          decodeAs[LeaseGranted],
 	TypeLeaseRenewed:          decodeAs[LeaseRenewed],

@@ -3,6 +3,7 @@ package rules
 // The types of events as the ledger records them. Each is the name of the Go type that describes its data.
 const (
 	TypeBoxOpened             = "BoxOpened"
+	TypeRulesUpgraded         = "RulesUpgraded"
 	TypeWorkOpened            = "WorkOpened"
 	TypeLeaseGranted          = "LeaseGranted"
 	TypeLeaseRenewed          = "LeaseRenewed"

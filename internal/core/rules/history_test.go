@@ -76,6 +76,9 @@ func impossibleGrants(b *box) []impossible {
 		{"earlier", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.Add(-1) }), "it is earlier than the event before it"},
 		{"too late", altered(b.possible(), func(e *signalbox.Event) { e.Time = e.Time.AddDate(300, 0, 0) }), "2326-03-01 is not between 1970 and 2242"},
 		{"a second box", b.event("", "", BoxOpened{"box-2", 1}), "a log has BoxOpened once, as its first event"},
+		{"an upgrade from other rules", b.event("", "", RulesUpgraded{2, 3}), "it upgrades rules version 2 to 3, and the log follows version 3"},
+		{"an upgrade to the same rules", b.event("", "", RulesUpgraded{3, 3}), "it upgrades rules version 3 to 3, and the log follows version 3"},
+		{"an upgrade to older rules", b.event("", "", RulesUpgraded{3, 2}), "it upgrades rules version 3 to 2, and the log follows version 3"},
 		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work already exists"},
 		{"work in COMPLETED", b.event("new", "", WorkOpened{"", "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
 		{"work in BLOCKED", b.event("new", "", WorkOpened{"", "BLOCKED"}), `work cannot start in phase "BLOCKED"`},
@@ -242,16 +245,21 @@ func wantNewer(t *testing.T, eventType, data, detail string) {
 
 // Nothing is decided on a log of newer rules, however the state came here.
 func TestNewerRules(t *testing.T) {
-	const msg = "the ledger was written by a newer signalbox: it follows rules version 3, this one knows 2"
+	const msg = "the ledger was written by a newer signalbox: it follows rules version 4, this one knows 3"
 	s := &State{}
 	wantUnchanged(t, s, func() {
-		err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: "BoxOpened", Actor: "op", Data: []byte(`{"box":"box-1","rules":3}`)})
+		err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: "BoxOpened", Actor: "op", Data: []byte(`{"box":"box-1","rules":4}`)})
 		if !errors.Is(err, ErrNewer) || err.Error() != msg {
 			t.Errorf("got %v", err)
 		}
 	})
 	b := lived(t)
-	b.s.rules = 3
+	wantUnchanged(t, b.s, func() {
+		if err := b.s.Apply(b.event("", "", RulesUpgraded{3, 4})); !errors.Is(err, ErrNewer) || err.Error() != msg {
+			t.Errorf("got %v", err)
+		}
+	})
+	b.s.rules = 4
 	newer, err := FromSnapshot(b.s.Snapshot())
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func TestImpuritiesAreFound(t *testing.T) {
 
 // bodies are all types of events.
 var bodies = []body{
-	BoxOpened{}, WorkOpened{}, LeaseGranted{}, LeaseRenewed{}, LeaseReleased{}, LeaseExpired{}, SignalHeard{},
+	BoxOpened{}, RulesUpgraded{}, WorkOpened{}, LeaseGranted{}, LeaseRenewed{}, LeaseReleased{}, LeaseExpired{}, SignalHeard{},
 	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{}, TurnSignalHeard{},
 	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{},
 	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},

@@ -16,10 +16,11 @@ import (
 	"signalbox"
 )
 
-// Version is the version of these rules. A log that was opened under a newer version is not written to, because two
-// programs must not fold one log differently. Adding an event type does not need a new version: a program that does not
-// know the type stops there with ErrNewer.
-const Version = 2
+// Version is the version of these rules. A log that follows a newer version is not written to, because two programs must
+// not fold one log differently. A log that was opened under an older version follows this one from the first event that
+// this program writes: a RulesUpgraded before it says so, and stops older programs. Adding an event type does not need a
+// new version: a program that does not know the type stops there with ErrNewer.
+const Version = 3
 
 // Decision is the result of a command. Events are drafts: the log sets Seq, Prev and Hash. If Err is set, the command is
 // refused, but there can still be events, because refusals and expired leases are recorded. Callers must not act on the
@@ -100,8 +101,16 @@ func (d *decider) checkLog(c Command) error {
 	return nil
 }
 
-// record adds an event and returns its sequence number.
+// record adds an event and returns its sequence number. In a log of older rules, the first event of the decision is
+// RulesUpgraded.
 func (d *decider) record(work, session, actor string, body body) uint64 {
+	if len(d.events) == 0 && d.s.box != "" && d.s.rules < Version {
+		d.add("", "", actor, RulesUpgraded{d.s.rules, Version})
+	}
+	return d.add(work, session, actor, body)
+}
+
+func (d *decider) add(work, session, actor string, body body) uint64 {
 	d.events = append(d.events, signalbox.Event{
 		Time: d.at, Type: body.eventType(), Work: work, Session: session, Actor: actor, Data: encode(body),
 	})

@@ -14,12 +14,7 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
 // length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
 // snapshots. A snapshot is a cache for one version of the program, not an exchange format.
-const (
-	snapshotFormat = 2
-	// turnsFormat adds the runs of behaviour trees. A state without any keeps the older format, so that each state has
-	// only one snapshot, and older snapshots can still be read.
-	turnsFormat = 3
-)
+const snapshotFormat = 4
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -35,7 +30,7 @@ func (s *State) Snapshot() []byte {
 // while the state changes.
 func (s *State) ForSnapshot() *State {
 	return &State{
-		seq: s.seq, time: s.time, box: s.box, rules: s.rules,
+		seq: s.seq, time: s.time, box: s.box, rules: s.rules, upgraded: s.upgraded,
 		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
 		turns: slices.Clone(s.turns), delivery: s.delivery,
 	}
@@ -58,15 +53,13 @@ func FromSnapshot(data []byte) (*State, error) {
 
 func (w *walker) state(s *State) {
 	format, rules := uint64(snapshotFormat), uint64(s.rules)
-	if len(s.turns) > 0 {
-		format = turnsFormat
-	}
 	w.number(&format)
-	if format != snapshotFormat && format != turnsFormat {
+	if format != snapshotFormat {
 		w.fail("format")
 	}
 	w.number(&rules)
 	s.rules = int(rules)
+	w.number(&s.upgraded)
 	w.number(&s.seq)
 	w.time(&s.time)
 	text(w, &s.box)
@@ -74,12 +67,7 @@ func (w *walker) state(s *State) {
 	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
 	list(w, &s.redactions, w.redaction)
 	jsonText(w, &s.delivery)
-	if format == turnsFormat {
-		list(w, &s.turns, w.turnRun)
-		if len(s.turns) == 0 {
-			w.fail("turns")
-		}
-	}
+	list(w, &s.turns, w.turnRun)
 	if !w.writing && w.err == nil {
 		s.index(w)
 	}

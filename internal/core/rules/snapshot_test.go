@@ -58,7 +58,7 @@ func filled(t *testing.T, typ reflect.Type, n *int) reflect.Value {
 // A snapshot that forgets a field would give another state after a restart.
 func TestSnapshotHasEveryField(t *testing.T) {
 	n := 0
-	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1}
+	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1, upgraded: 1 << 40}
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
@@ -77,13 +77,13 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := func(s *State) []any {
-		return []any{s.seq, s.time, s.box, s.rules, s.works, s.sessions, s.redactions, s.delivery, s.turns}
+		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.works, s.sessions, s.redactions, s.delivery, s.turns}
 	}
 	if diff := cmp.Diff(contents(s), contents(read), cmp.AllowUnexported(turnRun{})); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
 	fields := reflect.TypeFor[State]().NumField()
-	if want := 22; fields != want {
+	if want := 23; fields != want {
 		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
 	}
 }
@@ -104,13 +104,13 @@ func TestSnapshotOfNothing(t *testing.T) {
 func TestNotASnapshot(t *testing.T) {
 	whole := lived(t).s.Snapshot()
 	bad := map[string][]byte{
-		"other format":      append([]byte{turnsFormat + 1}, whole[1:]...),
+		"other format":      append([]byte{snapshotFormat + 1}, whole[1:]...),
 		"one byte more":     append(bytes.Clone(whole), 0),
 		"a number too long": append([]byte{snapshotFormat, 0x81, 0x00}, whole[2:]...),
-		"many works":        {snapshotFormat, 1, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f},
+		"many works":        {snapshotFormat, 1, 0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f},
 		"a number too big":  {snapshotFormat, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02},
 		"no phase":          bytes.Replace(whole, []byte("IMPLEMENTATION"), []byte("IMPLEMENTATIOM"), 1),
-		"no yes and no no":  {snapshotFormat, 1, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 2, 0, 0, 0},
+		"no yes and no no":  {snapshotFormat, 1, 0, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 2, 0, 0, 0},
 	}
 	forged := lived(t).s
 	forged.sessions = append(forged.sessions, &Session{ID: "missing"})
@@ -135,11 +135,11 @@ func TestNotASnapshot(t *testing.T) {
 func TestSnapshotThatLiesAboutLengths(t *testing.T) {
 	rest := make([]byte, 1<<16)
 	number := func(n uint64) []byte { return binary.AppendUvarint(nil, n) }
-	head := []byte{snapshotFormat, 1, 1, 1, 0}
+	head := []byte{snapshotFormat, 1, 0, 1, 1, 0}
 	work := append(bytes.Clone(head), 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 0)
 	session := append(bytes.Clone(head), 0, 1, 1, 's', 0, 0)
 	for name, start := range map[string][]byte{"works": head, "tenures": work, "leases": session, "redactions": append(head, 0, 0),
-		"runs": {turnsFormat, 1, 1, 1, 0, 0, 0, 0, 2, '{', '}'}} {
+		"runs": append(bytes.Clone(head), 0, 0, 0, 2, '{', '}')} {
 		for _, n := range []uint64{1 << 16, 1<<16 - 10, 1 << 40, 1<<64 - 1} {
 			data := slices.Concat(start, number(n), rest)
 			var before, after runtime.MemStats

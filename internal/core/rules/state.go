@@ -18,6 +18,8 @@ type State struct {
 	time  time.Time
 	box   string
 	rules int
+	// upgraded is the last RulesUpgraded event, 0 if there is none.
+	upgraded uint64
 
 	works        []*Work // in the order they were opened
 	workIndex    map[string]int

@@ -29,6 +29,11 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 			return fmt.Sprintf("there are no rules of version %d", b.Rules)
 		}
 		return idFault(b.Box)
+	case RulesUpgraded:
+		if b.From != s.rules || b.To <= b.From {
+			return fmt.Sprintf("it upgrades rules version %d to %d, and the log follows version %d", b.From, b.To, s.rules)
+		}
+		return ""
 	case BlobRedacted:
 		if _, done := s.Redaction(b.Blob); done {
 			return "the blob is redacted already"

@@ -13,7 +13,7 @@ import (
 func TestOpenBox(t *testing.T) {
 	b := &box{t: t, s: &State{}, now: t0}
 	d := b.try(OpenBox{Box: "box-1", Actor: "op"})
-	wantEvents(t, d, `BoxOpened {"box":"box-1","rules":2}`)
+	wantEvents(t, d, `BoxOpened {"box":"box-1","rules":3}`)
 	wantAnswer(t, Answer{At: t0, Seq: 1}, d.Answer)
 	if b.s.Box() != "box-1" || b.s.Seq() != 1 || !b.s.Time().Equal(t0) {
 		t.Errorf("box %q, event %d, %s", b.s.Box(), b.s.Seq(), b.s.Time())
