@@ -58,8 +58,8 @@ func (c *backupCommand) Run(p *program) error {
 			err  error
 		)
 		if c.File == "-" {
-			done, err = l.Backup(ctx, p.out, opts)
-			err = incompleteRead(cmp.Or(err, p.out.Flush()))
+			done, err = l.Backup(ctx, p.direct, opts) // check refuses a terminal
+			err = incompleteRead(cmp.Or(err, p.direct.Flush()))
 		} else {
 			done, err = l.BackupTo(ctx, c.File, opts)
 		}

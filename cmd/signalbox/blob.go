@@ -25,11 +25,12 @@ Examples:
 
 type blobGetCommand struct {
 	boxFlag
+	rawFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
 }
 
 func (blobGetCommand) Help() string {
-	return `Writes a blob to standard output, unchanged, after checking its digest. The output of agents can contain anything, also control characters: view it with less, not with cat.
+	return `Writes a blob to standard output, unchanged, after checking its digest. The output of agents can contain anything: on a terminal control characters are escaped, unless you use --raw.
 
 Examples:
 
@@ -43,7 +44,7 @@ func (c *blobGetCommand) Run(p *program) error {
 			return err
 		}
 		defer r.Close()
-		_, err = io.Copy(p.out, r)
+		_, err = io.Copy(p.exact(c.rawFlag), r)
 		return err
 	})
 }

@@ -35,7 +35,7 @@ func (c *ledgerProveCommand) Run(p *program) error {
 			return err
 		}
 		if c.Output == "" {
-			_, err = p.out.Write(proof.Format())
+			_, err = p.exact(rawFlag{}).Write(proof.Format()) // check accepts exactly these bytes
 			return err
 		}
 		if err := os.WriteFile(string(c.Output), proof.Format(), 0o644); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/serve/mcpserver"
+	"signalbox/internal/text"
 )
 
 // tokenVariable holds the token of the HTTP server. It is not a flag, because flags are visible in lists of processes.
@@ -62,7 +63,7 @@ func (c *mcpCommand) Run(p *program) error {
 		if isTerminal(p.stdin) {
 			p.notef("serving MCP on standard input and output; press Ctrl-D to stop")
 		}
-		err = server.ServeStdio(ctx, p.stdin, p.stdout)
+		err = server.ServeStdio(ctx, p.stdin, text.NewJSONEscaper(p.stdout))
 	} else {
 		err = c.serveHTTP(ctx, p, server, token, generated)
 	}

@@ -87,7 +87,8 @@ func (c *oracleCommand) show(p *program, folder string) error {
 	if c.JSON {
 		return console.TranscriptJSON(p.out, questions)
 	}
-	return console.Transcript(p.out, questions, &console.Options{Color: p.colors(p.stdout), Width: widthOf(p.stdout)})
+	colors := p.colors(p.stdout)
+	return console.Transcript(p.styled(colors), questions, &console.Options{Color: colors, Width: widthOf(p.stdout)})
 }
 
 // offeredTool is a line of --tools --json.

@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // program is one run of the command line, with its streams and environment, so that tests can replace them.
@@ -23,8 +24,10 @@ type program struct {
 	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool
 
-	// out buffers stdout. After a write error all further writes fail, and run reports the error.
+	// out buffers stdout and escapes control characters. After a write error all further writes fail, and run reports the error.
 	out *bufio.Writer
+	// direct buffers stdout and writes the bytes as they are; see exact.
+	direct *bufio.Writer
 }
 
 // commands is the grammar of the command line.
@@ -84,10 +87,13 @@ Examples:
 
 // run executes the command line and returns the exit status.
 func (p *program) run() int {
-	p.out = bufio.NewWriterSize(answer{p.stdout}, 64<<10)
+	escaper := text.NewEscaper(answer{p.stdout})
+	p.out, p.direct = bufio.NewWriterSize(escaper, 64<<10), bufio.NewWriterSize(answer{p.stdout}, 64<<10)
 	err := p.execute()
-	if flushErr := p.out.Flush(); err == nil {
-		err = flushErr
+	for _, end := range []func() error{p.out.Flush, escaper.Close, p.direct.Flush} {
+		if endErr := end(); err == nil {
+			err = endErr
+		}
 	}
 	if err == nil || errors.Is(err, errReaderClosed) {
 		return 0

@@ -45,6 +45,7 @@ Examples:
 }
 
 type rehearseAgentCommand struct {
+	rawFlag
 	Script      string           `arg:"" help:"The script of the agents."`
 	Format      signalbox.Format `default:"plain" placeholder:"F" help:"The output format: plain, claude, codex, gemini or opencode. Default: plain."`
 	Role        nonEmpty         `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
@@ -105,6 +106,12 @@ func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 	opts := rehearsal.Options{
 		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.getenv(sessionVariable),
 		Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+	}
+	if isTerminal(p.stdout) && !c.Raw {
+		opts.Stdout = text.NewEscaper(p.stdout)
+	}
+	if isTerminal(p.stderr) && !c.Raw {
+		opts.Stderr = text.NewEscaper(p.stderr)
 	}
 	if opts.Role == "" {
 		opts.Role = p.getenv(roleVariable)

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/text"
 	"signalbox/transcript"
 )
 
@@ -190,7 +191,7 @@ type job struct {
 
 // newDisplay returns the display of a run. From then on standard error goes through it, so call it before anything else uses the box.
 func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
-	o.Out, o.Stderr, o.Getenv = answer{p.stdout}, progress.NewDeferredWriter(p.stderr), p.getenv
+	o.Out, o.Stderr, o.Getenv = text.NewEscaper(answer{p.stdout}), progress.NewDeferredWriter(p.stderr), p.getenv
 	if isTerminal(p.stdout) {
 		o.Terminal = p.stdout
 	}

@@ -1,17 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"io"
 
 	"signalbox/transcript"
 )
 
 type stripCommand struct {
+	rawFlag
 	File *string `arg:"" optional:"" help:"The file with the reply. Default: standard input, like -."`
 }
 
 func (stripCommand) Help() string {
-	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences, of any type, and white space at the end; everything else is unchanged. It works as a filter: text is written as soon as it cannot be part of a signal.
+	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences, of any type, and white space at the end; everything else is unchanged, except that control characters are escaped on a terminal. It works as a filter: text is written as soon as it cannot be part of a signal.
 
 Examples:
 
@@ -25,18 +27,19 @@ func (c *stripCommand) Run(p *program) error {
 		return err
 	}
 	defer in.Close()
-	strip := transcript.NewStripStream(p.out)
+	out := p.exact(c.rawFlag)
+	strip := transcript.NewStripStream(out)
 	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if _, err := strip.Write(buf[:n]); err != nil {
 			return err
 		}
-		if err := p.out.Flush(); err != nil {
+		if err := out.Flush(); err != nil {
 			return err
 		}
 		if readErr == io.EOF {
-			return c.finish(p, strip)
+			return c.finish(p, strip, out)
 		}
 		if readErr != nil {
 			return readErr
@@ -45,9 +48,9 @@ func (c *stripCommand) Run(p *program) error {
 }
 
 // finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts on a new line.
-func (c *stripCommand) finish(p *program, strip *transcript.StripStream) error {
+func (c *stripCommand) finish(p *program, strip *transcript.StripStream, out *bufio.Writer) error {
 	if err := strip.Close(); err != nil || !isTerminal(p.stdout) {
 		return err
 	}
-	return p.out.WriteByte('\n')
+	return out.WriteByte('\n')
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -231,7 +232,7 @@ func (c *treeRenderCommand) Run(p *program) error {
 	case "svg":
 		picture = draw.SVG
 	}
-	_, err := p.out.WriteString(picture(t, opts))
+	_, err := io.WriteString(p.styled(opts.Color), picture(t, opts))
 	return err
 }
 

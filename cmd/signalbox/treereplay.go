@@ -48,7 +48,8 @@ func (c *treeReplayCommand) Run(p *program) error {
 	if c.JSON {
 		return p.printJSON(report.NewEnd(r.run, r.journal.Ending), "")
 	}
-	fmt.Fprint(p.out, draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: p.colors(p.stdout)}))
+	colors := p.colors(p.stdout)
+	fmt.Fprint(p.styled(colors), draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: colors}))
 	_, err = fmt.Fprintf(p.out, "replayed %s of run %s: all statuses as recorded; %s\n", text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
 	return err
 }

@@ -228,7 +228,8 @@ func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *
 	if c.JSON {
 		return run, errors.Join(p.printJSON(report.NewEnd(run, stopped(ctx, err)), ""), outcome)
 	}
-	fmt.Fprint(p.out, draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: p.colors(p.stdout)}))
+	colors := p.colors(p.stdout)
+	fmt.Fprint(p.styled(colors), draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: colors}))
 	fmt.Fprintf(p.out, "%s after %s\n", run.Status(), text.Count(run.Ticks(), "tick"))
 	for _, line := range report.Blackboard(run) {
 		fmt.Fprintf(p.out, "  %s\n", line)

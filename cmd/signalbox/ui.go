@@ -7,10 +7,12 @@ package main
 //   - Standard error has everything else. Each line starts with its kind: "signalbox: " is an error, "hint: " what
 //     to do about it, "warning: " that the answer may be incomplete, "note: " further information.
 //
-// Output of agents is not trusted: control characters are escaped on standard error, in tables and in JSON. Only
-// strip and blob get write text unchanged.
+// Text of agents, models, repositories and servers is not trusted: control characters are escaped on standard error, and on
+// standard output by p.out, whatever is written to it. Only the commands with the flag --raw write text unchanged, with
+// p.exact, and not to a terminal unless the flag is set.
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -67,6 +69,28 @@ func (p *program) printJSON(v any, indent string) error {
 	}
 	_, err := p.out.Write(text.PrintableJSON(buf.Bytes()))
 	return err
+}
+
+// rawFlag is the flag of the commands that write the exact bytes of something, which may contain anything.
+type rawFlag struct {
+	Raw bool `help:"Write the exact bytes even to a terminal. By default control characters are escaped there."`
+}
+
+// exact returns the writer for bytes that must not be changed. On a terminal they are escaped, unless --raw is set.
+func (p *program) exact(f rawFlag) *bufio.Writer {
+	if isTerminal(p.stdout) && !f.Raw {
+		return p.out
+	}
+	return p.direct
+}
+
+// styled returns the writer for text that may contain colours of our own. All other text in it must be escaped already.
+func (p *program) styled(colors bool) io.Writer {
+	if !colors {
+		return p.out
+	}
+	p.out.Flush() // what was written before comes first; run reports a write error
+	return answer{p.stdout}
 }
 
 // printable escapes characters that a terminal would not print.

@@ -3,9 +3,11 @@ package text
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -44,24 +46,132 @@ func PrintableLines(s string) string {
 	}
 }
 
-// PrintableJSON escapes the controls that JSON allows in a string but a terminal may obey: DEL, the C1 set, and
-// text direction overrides. The JSON value stays the same, and so do line ends and indentation.
+// PrintableJSON escapes what JSON allows in a string but a terminal may obey: DEL, the C1 set, text direction marks and
+// invisible characters. The JSON value stays the same, and so do line ends and indentation. Invalid UTF-8, which every
+// reader of JSON replaces, becomes U+FFFD.
 func PrintableJSON(doc []byte) []byte {
-	if bytes.IndexFunc(doc, isTerminalControl) < 0 {
+	if i := indexUnsafe(doc); i < 0 {
 		return doc
 	}
 	var b bytes.Buffer
-	for _, r := range string(doc) {
-		if isTerminalControl(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
+	e := NewJSONEscaper(&b)
+	e.Write(doc) // cannot fail: it writes to memory
+	e.Close()
 	return b.Bytes()
 }
 
-// isTerminalControl reports whether a terminal may act on r instead of showing it.
-func isTerminalControl(r rune) bool {
-	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+// Escaper is a writer that escapes everything a terminal may obey or hide instead of showing it: control characters except line
+// ends and tabs, text direction marks, invisible characters and invalid UTF-8.
+type Escaper struct {
+	w       io.Writer
+	json    bool
+	partial []byte // the first bytes of a character whose rest was not written yet
 }
+
+// NewEscaper returns an Escaper for text, which writes "\x1b" for an escape character.
+func NewEscaper(w io.Writer) *Escaper { return &Escaper{w: w} }
+
+// NewJSONEscaper returns an Escaper for JSON, which writes "\u001b" for an escape character.
+func NewJSONEscaper(w io.Writer) *Escaper { return &Escaper{w: w, json: true} }
+
+// Write escapes text. It keeps back a character that is not complete.
+func (e *Escaper) Write(b []byte) (int, error) {
+	text := b
+	if len(e.partial) > 0 {
+		text = append(e.partial, b...)
+		e.partial = nil
+	}
+	if n := incomplete(text); n > 0 {
+		e.partial = bytes.Clone(text[len(text)-n:])
+		text = text[:len(text)-n]
+	}
+	if err := e.write(text); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Close writes the character that was kept back. It does not close the underlying writer.
+func (e *Escaper) Close() error {
+	rest := e.partial
+	e.partial = nil
+	return e.write(rest)
+}
+
+func (e *Escaper) write(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	unsafe := indexUnsafe(text)
+	if unsafe < 0 {
+		_, err := e.w.Write(text)
+		return err
+	}
+	out := append(make([]byte, 0, len(text)+16), text[:unsafe]...)
+	for i := unsafe; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1 && e.json:
+			out = utf8.AppendRune(out, utf8.RuneError)
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, text[i])
+		case !isUnsafe(r):
+			out = append(out, text[i:i+size]...)
+		case !e.json:
+			quoted := strconv.QuoteRune(r)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		i += size
+	}
+	_, err := e.w.Write(out)
+	return err
+}
+
+// indexUnsafe returns the index of the first character that must be escaped, -1 if there is none.
+func indexUnsafe(text []byte) int {
+	for i := 0; i < len(text); {
+		if c := text[i]; c >= ' ' && c < 0x7f {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 || isUnsafe(r) {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// incomplete returns the number of bytes at the end of text that are the beginning of a character.
+func incomplete(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// isUnsafe reports whether a terminal may act on r, or hide it, instead of showing it. The two joiners are not unsafe: they
+// only select the shape of letters and emoji.
+func isUnsafe(r rune) bool {
+	switch {
+	case r >= ' ' && r < 0x7f, r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)

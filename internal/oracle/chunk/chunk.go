@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"signalbox/internal/text"
 )
 
 // Kind is a chunk's "type".
@@ -169,7 +171,7 @@ func (System) sealed()     {}
 func (Error) sealed()      {}
 func (Done) sealed()       {}
 
-// Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters.
+// Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters, but everything that a terminal may obey.
 func Line(c Chunk) ([]byte, error) {
 	if call, ok := c.(ToolCall); ok {
 		call.Arguments = argumentsJSON(call.Arguments)
@@ -185,7 +187,7 @@ func Line(c Chunk) ([]byte, error) {
 	}
 	// Remove the encoder's opening brace. Every kind has fields, so one follows the comma.
 	line := buf.Bytes()
-	return append(line[:at], line[at+1:]...), nil
+	return text.PrintableJSON(append(line[:at], line[at+1:]...)), nil
 }
 
 // argumentsJSON returns a model's arguments as JSON on one line, as a JSON string if they are not valid.

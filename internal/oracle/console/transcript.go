@@ -99,7 +99,7 @@ func TranscriptJSON(w io.Writer, all []Question) error {
 		if err := enc.Encode(questionLine{"question", q.Number, q.Text}); err != nil {
 			return err
 		}
-		if _, err := w.Write(line.Bytes()); err != nil {
+		if _, err := w.Write(text.PrintableJSON(line.Bytes())); err != nil {
 			return err
 		}
 		for _, c := range q.chunks() {

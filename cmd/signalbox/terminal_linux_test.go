@@ -1,0 +1,420 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"signalbox/internal/rehearsal/modelserver"
+)
+
+// hostile is what an agent, a model, a repository or a server might write: it sets the title of the window, clears the screen with
+// both forms of the sequence, turns the text around, and overwrites what was before. The word pwned is not part of a sequence,
+// so that a test can see that the text was printed at all.
+const hostile = "pwned\x1b]0;title\x07\x1b[2J\u009b2J\u202e\u2066\x7f\b\x0b\u200b."
+
+// terminalWorld is a folder with a project, a box and files in which all text is hostile.
+type terminalWorld struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func (w *terminalWorld) write(name, content string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	writeFile(w.t, path, content, 0o600)
+}
+
+func (w *terminalWorld) command(stdin string, args ...string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin = w.dir, append(os.Environ(), w.env...), strings.NewReader(stdin)
+	return cmd
+}
+
+// piped runs the program with its outputs in pipes, and returns standard output.
+func (w *terminalWorld) piped(stdin string, args ...string) string {
+	w.t.Helper()
+	out, err := w.command(stdin, append([]string{"signalbox"}, args...)...).Output()
+	if exited := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exited) {
+		w.t.Fatal(err)
+	}
+	return string(out)
+}
+
+// onTerminal runs the program with both outputs on a terminal, and returns what the terminal got.
+func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
+	w.t.Helper()
+	cmd := w.command(stdin, append([]string{"signalbox"}, args...)...)
+	cmd.Env = append(cmd.Env, "TERM="+term)
+	if term == "dumb" {
+		cmd.Env = append(cmd.Env, "NO_COLOR=1")
+	}
+	master, slave := openTerminal(w.t)
+	defer master.Close()
+	cmd.Stdout, cmd.Stderr = slave, slave
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	slave.Close()
+	out, err := io.ReadAll(master)
+	if err != nil && !errors.Is(err, syscall.EIO) { // the other end was closed
+		w.t.Fatal(err)
+	}
+	cmd.Wait() // the exit status does not matter
+	return string(out)
+}
+
+// openTerminal returns both ends of a pseudo-terminal that changes nothing of what is written to it.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("this machine has no terminals: %v", err)
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.Oflag &^= unix.OPOST
+	settings.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// unsafeCharacter returns the first character that a terminal obeys or hides, and its neighbours.
+func unsafeCharacter(out string) string {
+	i := strings.IndexFunc(out, func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf) || r == unicode.ReplacementChar)
+	})
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("%q", out[max(0, i-40):min(len(out), i+40)])
+}
+
+func newTerminalWorld(t *testing.T) *terminalWorld {
+	t.Helper()
+	needsAgents(t)
+	w := &terminalWorld{t: t, dir: t.TempDir()}
+	home := filepath.Join(w.dir, "home")
+	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann", "AGENT_EXIT_PROTOCOL_ENABLED=true"}
+
+	quoted, err := json.Marshal(hostile) // also a string of YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := modelserver.ParseScript("model.yaml", fmt.Appendf(nil, `
+conversations:
+  - match: {user: hello}
+    turns:
+      - parts: [{reasoning: %[1]s}, {text: %[1]s}, {call: {name: %[1]s, arguments: {path: %[1]s}}}, {call: {name: read_file, arguments: {path: %[1]s}}}]
+      - parts: [{text: %[1]s}, {text: '<signal type="need_turn" confidence="0.9" reason=%[1]s/>'}]
+      - parts: [{text: %[1]s}, {text: '<signal type="context_sufficient" confidence="0.9"/>'}]
+otherwise: {parts: [{text: %[1]s}]}
+`, quoted))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := modelserver.New(script, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+
+	w.write("plan.md", "# Plan\n\n### Phase 1: One\n\n#### Task A: First\n\n**Work**: do it "+hostile+"\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
+	w.write("bad.md", "# Plan "+hostile+"\n\n### Phase "+hostile+"\n\n#### Task A: "+hostile+"\n\n**Work**: "+hostile+"\n\n**Priority**: "+hostile+"\n\n**Blocked By**: "+hostile+"\n")
+	w.write("agents.script", "on developer A:\n    say "+hostile+"\n    signal SEEKING_DIVINE_CLARIFICATION\n        Task: A\n        Question: "+hostile+"\n        Options: "+hostile+"\n")
+	w.write("reply.txt", hostile+"\nREADY_FOR_REVIEW: "+hostile+"\n<signal type=\"stuck\" reason=\""+hostile+"\"/>\nrest "+hostile)
+	w.write("claude.jsonl", `{"type":"assistant","message":{"content":[{"type":"text","text":"CHECKPOINT: t1\nDone: pwned\u001b[2J\u009b2J\u202e\n"}]}}`+"\n"+`{"type":"result","is_error":true,"result":"pwned\u001b[2J\u009b2J"}`+"\n")
+	w.write("exit.json", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed","notes":`+string(quoted)+`}`)
+	w.write("bad.json", `{"protocol":`+string(quoted)+`}`)
+	w.write("tree.lua", `return BT.tree("small", { blackboard = { word = "string" }, root = BT.sequence({
+    BT.script("say", function(t) t:set("word", "pwned\27[2J\194\155") t:emit("said", "pwned\27[2J") end),
+    BT.script("break", function(t) return t:fail("pwned\27[2J\194\155") end) }) })`)
+	w.write("bad.lua", `error("pwned\27[2J\194\155")`)
+	w.write("tree_test.lua", `test("pwned\27[2J", function(t) error("pwned\27[2J") end)`)
+	w.write("bad.yaml", "conversations: "+string(quoted)+"\n")
+	w.write("bad.script", "on developer:\n    "+hostile+"\n")
+	w.write("trades.csv", "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n01/02/2026,"+hostile+","+hostile+","+hostile+",1,$1.00,,-$1.00\n")
+	w.write(hostile+".txt", hostile)
+	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"},
+		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "plan"}, {"signalbox", "init"}} {
+		if out, err := w.command("", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+	w.write(".signalbox/signalbox.yaml", fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [signalbox, rehearse, agent, %q]}\n"+
+		"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\noracle:\n  servers: {evil: {command: [%[3]s]}}\n",
+		filepath.Join(w.dir, "agents.script"), server.URL+"/v1", quoted))
+	return w
+}
+
+// digests returns the blobs of the box.
+func (w *terminalWorld) digests() []string {
+	w.t.Helper()
+	found, err := filepath.Glob(filepath.Join(w.dir, ".signalbox", "blobs", "??", "*"))
+	if err != nil || len(found) == 0 {
+		w.t.Fatalf("no blobs: %v", err)
+	}
+	for i := range found {
+		found[i] = filepath.Base(filepath.Dir(found[i])) + filepath.Base(found[i])
+	}
+	return found
+}
+
+// TestTerminalsGetNoControlCharacters runs every command on a terminal, with hostile text in everything that it shows.
+func TestTerminalsGetNoControlCharacters(t *testing.T) {
+	w := newTerminalWorld(t)
+	tested := map[string]bool{
+		"demo":           true, // no text in it is hostile; it shows a run like run
+		"worker":         true, // runs until it is interrupted, and shows a run like run
+		"rehearse model": true, // serves until it is interrupted; its errors are tested below
+	}
+	run := func(path, stdin string, shows bool, args ...string) string {
+		t.Helper()
+		tested[path] = true
+		out := w.onTerminal("dumb", stdin, append(strings.Fields(path), args...)...)
+		if found := unsafeCharacter(out); found != "" {
+			t.Errorf("%s %q: the terminal got %s", path, args, found)
+		}
+		if shows && !strings.Contains(out, "pwned") {
+			t.Errorf("%s %q: the hostile text is missing, so this proves nothing:\n%s", path, args, out)
+		}
+		return out
+	}
+	// quiet and shown run a command whose output need not, or must, contain the hostile text.
+	quiet := func(path string, args ...string) string { t.Helper(); return run(path, "", false, args...) }
+	shown := func(path string, args ...string) string { t.Helper(); return run(path, "", true, args...) }
+
+	shown("plan check", "bad.md")
+	shown("plan check", "--json", "bad.md")
+	shown("plan show", "bad.md")
+	quiet("plan show", "plan.md")
+	quiet("plan show", "--svg", "plan.md")
+	quiet("plan show", "--json", "plan.md")
+	shown("run", "bad.md")
+	shown("run", "plan.md", "--no-wait", "--plain")
+	quiet("run", "plan.md", "--no-wait", "--json")
+	shown("questions")
+	shown("questions", "--json")
+	shown("pause", "A", "--reason", hostile, "--actor", hostile)
+	quiet("pause", "A", "--reason", hostile)
+	shown("resume", hostile)
+	shown("cancel", hostile)
+	shown("retry", hostile)
+	shown("approve", hostile)
+	quiet("answer", "Q-1", hostile)
+	quiet("answer", "Q-1", "yes")
+	shown("prompt", "developer", "A")
+	shown("prompt", "developer", hostile)
+	shown("questions", "--all")
+
+	quiet("work open", "t1", "--title", hostile)
+	quiet("work open", "t2")
+	shown("work open", hostile)
+	quiet("work list")
+	quiet("work list", "--json")
+	shown("work show", hostile)
+	quiet("work show", "A")
+	quiet("work claim", "t2", "--role", "developer", "--session", "s1")
+	shown("work claim", hostile, "--role", "developer")
+	shown("work renew", hostile, "--session", "s1", "--epoch", "1")
+	shown("work release", hostile, "--session", "s1", "--epoch", "1")
+	quiet("work exit", "--session", "s1", "bad.json")
+	quiet("work exit", "--session", "s1", "exit.json")
+	shown("work unblock", hostile, "--note", "x")
+
+	shown("ledger tail")
+	shown("ledger tail", "--json")
+	shown("ledger export")
+	seq := ""
+	for line := range strings.Lines(w.piped("", "ledger", "tail", "--json")) {
+		var e struct{ Seq int }
+		if strings.Contains(line, "pwned") && json.Unmarshal([]byte(line), &e) == nil {
+			seq = fmt.Sprint(e.Seq)
+		}
+	}
+	shown("ledger prove", seq)
+	w.write("proof.json", w.piped("", "ledger", "prove", seq))
+	shown("ledger check", "proof.json")
+	shown("ledger check", "--json", "proof.json")
+	quiet("ledger check", "bad.json")
+	shown("ledger verify", "--checkpoint", hostile)
+	quiet("ledger verify")
+	quiet("ledger checkpoint")
+	quiet("ledger key")
+
+	var hostileBlob string
+	for _, digest := range w.digests() {
+		if strings.Contains(w.piped("", "blob", "get", digest), hostile) {
+			hostileBlob = digest
+		}
+	}
+	shown("blob get", hostileBlob)
+	quiet("blob redact", hostile, "--reason", hostile)
+	quiet("blob redact", hostileBlob, "--reason", hostile)
+
+	shown("scan", "--all", "reply.txt")
+	shown("scan", "claude.jsonl")
+	shown("scan", "--resolve", "claude.jsonl")
+	shown("scan", "--format", hostile)
+	shown("strip", "reply.txt")
+	shown("exit check", "exit.json")
+	quiet("exit check", "bad.json")
+
+	shown("oracle", "hello", "--thoughts")
+	shown("oracle", "hello", "--json")
+	shown("oracle", "hello", "--answer")
+	shown("oracle", "hello "+hostile)
+	sessions := shown("oracle", "--sessions")
+	quiet("oracle", "--sessions", "--json")
+	id := strings.Fields(strings.SplitN(sessions, "\n", 3)[1])[0]
+	shown("oracle", "--show", id)
+	shown("oracle", "--show", id, "--json")
+	quiet("oracle", "--tools")
+	run("agent", "hello "+hostile, true)
+
+	shown("tree check", "bad.lua")
+	quiet("tree check", "--json", "bad.lua")
+	shown("tree run", "tree.lua", "--journal", "run.journal")
+	shown("tree run", "tree.lua", "--json")
+	shown("tree replay", "--steps", "run.journal")
+	shown("tree replay", "--json", "run.journal")
+	shown("tree render", "run.journal")
+	shown("tree render", "--format", "svg", "run.journal")
+	quiet("tree render", "--format", "dot", "run.journal")
+	shown("tree test", "tree_test.lua")
+
+	quiet("portfolio init")
+	shown("portfolio import", "--data", "portfolio", "--dry-run", "trades.csv")
+	shown("portfolio import", "--data", "portfolio", "trades.csv")
+	quiet("portfolio lots", "--ticker", hostile)
+	quiet("portfolio exits", hostile)
+	shown("portfolio harvest", "--account", hostile)
+	shown("portfolio harvest", "--json", "--account", hostile)
+
+	run("mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ledger_tail","arguments":{}}}
+`, false)
+	shown("backup", hostile+".tar")
+	quiet("backup", "-")
+	shown("restore", hostile)
+	shown("init", hostile)
+	shown("doctor")
+	shown("doctor", "--json")
+	shown("rehearse check", "bad.script")
+	quiet("rehearse check", "bad.yaml")
+	quiet("rehearse model", "bad.yaml")
+	run("rehearse agent", "prompt", true, "agents.script", "--role", "developer", "--task", "A")
+	shown("completion", hostile)
+	quiet("completion", "bash")
+	quiet("version")
+	shown("version", hostile)
+
+	for _, path := range commandPaths(t) {
+		if !tested[path] {
+			t.Errorf("signalbox %s is not tested: what it prints may contain text of agents", path)
+		}
+	}
+}
+
+// The commands that use the whole screen send sequences of their own, but none of an agent.
+func TestScreensShowNoSequencesOfAgents(t *testing.T) {
+	w := newTerminalWorld(t)
+	for _, args := range [][]string{
+		{"run", "plan.md", "--no-wait"},
+		{"tree", "run", "tree.lua", "--journal", "run.journal"},
+		{"tree", "replay", "run.journal"},
+		{"tree", "render", "run.journal"},
+		{"oracle", "hello", "--thoughts"},
+		{"oracle", "hello " + hostile},
+		{"oracle", "--sessions"},
+	} {
+		out := w.onTerminal("xterm-256color", "", args...)
+		for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b"} {
+			if i := strings.Index(out, sequence); i >= 0 {
+				t.Errorf("%q: the terminal got %q", args, out[max(0, i-20):min(len(out), i+20)])
+			}
+		}
+		if !strings.Contains(out, "pwned") {
+			t.Errorf("%q: the hostile text is missing, so this proves nothing: %q", args, out)
+		}
+	}
+}
+
+// Commands that pass bytes through do so in pipes, and on a terminal only with --raw.
+func TestExactBytesInPipesAndWithRaw(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.piped("", "run", "plan.md", "--no-wait")
+	w.piped("", "answer", "Q-1", "yes")
+	var blob string
+	for _, digest := range w.digests() {
+		if strings.Contains(w.piped("", "blob", "get", digest), hostile) {
+			blob = digest
+		}
+	}
+	for _, args := range [][]string{
+		{"prompt", "developer", "A"},
+		{"blob", "get", blob},
+		{"strip", "reply.txt"},
+		{"rehearse", "agent", "agents.script", "--role", "developer", "--task", "A"},
+	} {
+		for _, out := range []string{w.piped("prompt", args...), w.onTerminal("dumb", "prompt", append(args, "--raw")...)} {
+			if !strings.Contains(out, "pwned\x1b]0;title\x07") {
+				t.Errorf("%q: not the exact bytes: %q", args, out)
+			}
+		}
+	}
+}
+
+// commandPaths returns the commands that do something, such as "work list".
+func commandPaths(t *testing.T) []string {
+	t.Helper()
+	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "", "briefOutputs": "inline"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, leaf := range parser.Model.Leaves(true) {
+		paths = append(paths, leaf.Path())
+	}
+	if len(paths) < 40 {
+		t.Fatalf("%d commands", len(paths))
+	}
+	return paths
+}
