@@ -93,4 +93,5 @@ const (
 
 	ReasonStaleLease    Reason = "stale_lease"    // sent under a lease that is no longer live
 	ReasonPhaseMismatch Reason = "phase_mismatch" // about a phase that the work is not in
+	ReasonWrongSecret   Reason = "wrong_secret"   // the caller does not have the secret of the lease
 )

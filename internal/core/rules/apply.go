@@ -71,7 +71,10 @@ func (s *State) apply(e *signalbox.Event, body body) {
 	case BoxOpened:
 		s.box, s.rules = b.Box, b.Rules
 	case RulesUpgraded:
-		s.rules, s.upgraded = b.To, e.Seq
+		s.rules = b.To
+		if b.From < secretsVersion {
+			s.upgraded = e.Seq
+		}
 	case WorkOpened:
 		s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time})
 	case LeaseGranted:
@@ -124,7 +127,8 @@ func (w *Work) enter(phase signalbox.Phase) {
 func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 	s.changeWork(e.Work, func(w *Work) {
 		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Expires: b.Expires.UTC()}
-		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time}
+		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time,
+			Secret: b.Secret, Identity: b.Identity}
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Actor, session.Role = e.Actor, b.Role

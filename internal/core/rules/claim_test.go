@@ -268,7 +268,7 @@ func TestExpire(t *testing.T) {
 	for i := range maxExpired + 2 {
 		work := fmt.Sprintf("w%d", i)
 		b.s.Apply(draft(b, work, "", WorkOpened{Phase: signalbox.PhaseImplementation}))
-		b.s.Apply(draft(b, work, "S", LeaseGranted{"L", signalbox.RoleDeveloper, t0.Add(time.Minute)}))
+		b.s.Apply(draft(b, work, "S", LeaseGranted{Lease: "L", Role: signalbox.RoleDeveloper, Expires: t0.Add(time.Minute)}))
 		want = append(want, fmt.Sprintf(`LeaseExpired {"epoch":%d}`, b.s.Seq()))
 	}
 	if d := Decide(b.s, t0.Add(time.Minute-1), Expire{}); len(d.Events) != 0 || d.Err != nil {

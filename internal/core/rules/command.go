@@ -35,6 +35,12 @@ type Claim struct {
 	Lease string
 	// TTL is how long the lease is valid; 0 means signalbox.DefaultLeaseTTL.
 	TTL time.Duration
+	// Secret is the hash of the secret of the new lease. Without one, only operators and crews can use the lease.
+	Secret signalbox.Hash
+	// Caller is who claims; nil means an operator.
+	Caller *Caller
+	// SelfReview allows the caller to review and audit work that it developed.
+	SelfReview bool
 }
 
 // Renew extends a lease. It never shortens it.
@@ -42,6 +48,8 @@ type Renew struct {
 	Work, Session string
 	Epoch         uint64
 	TTL           time.Duration
+	// Caller is who renews; nil means an operator or a crew.
+	Caller *Caller
 }
 
 // Release ends a lease. The holder gives its session and epoch. An operator gives a reason and no session; with an epoch,
@@ -50,6 +58,8 @@ type Release struct {
 	Work, Session string
 	Epoch         uint64
 	Actor, Reason string
+	// Caller is who releases; nil means an operator or a crew.
+	Caller *Caller
 }
 
 // Exit reports an exit signal under a session's lease.
@@ -67,6 +77,8 @@ type Exit struct {
 	Times int
 	// Turn is set if the signal ends a turn of an agent.
 	Turn *Turn
+	// Caller is who submits the signal; nil means an operator or a crew.
+	Caller *Caller
 }
 
 // Unblock returns BLOCKED work to the phase that it was blocked in.

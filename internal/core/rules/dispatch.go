@@ -31,6 +31,8 @@ type Dispatch struct {
 	Session, Actor string
 	Lease          string
 	TTL            time.Duration
+	// Secret is the hash of the secret of the new lease.
+	Secret signalbox.Hash
 }
 
 func (c Dispatch) decide(d *decider) error {
@@ -41,7 +43,7 @@ func (c Dispatch) decide(d *decider) error {
 		return err
 	}
 	if _, known := d.s.Session(c.Session); known {
-		claim := Claim{Session: c.Session, Lease: c.Lease}
+		claim := Claim{Session: c.Session, Lease: c.Lease, Secret: c.Secret}
 		if w := claim.granted(d); w != nil {
 			return claim.held(d, w, w.Lease)
 		}
@@ -59,7 +61,7 @@ func (c Dispatch) decide(d *decider) error {
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
-	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL}.grant(d, w)
+	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret}.grant(d, w)
 	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
 			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})

@@ -22,6 +22,9 @@ func (c Exit) decide(d *decider) error {
 		return err
 	}
 	sent := refusal{signal: signalbox.NameExit, epoch: held.Epoch, blob: c.Blob, times: c.Times}
+	if err := d.checkCaller(c.Caller, session, sent); err != nil {
+		return err
+	}
 	if fault := c.fault(); fault != "" {
 		d.answer.Work, d.answer.Session = held.Work, session.ID
 		sent.reason, sent.detail = signalbox.ReasonMalformed, fault

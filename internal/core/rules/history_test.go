@@ -97,7 +97,7 @@ func impossibleGrants(b *box) []impossible {
 		{"actor changes", altered(b.granted("last", "S2", "business-analyst", hour), func(e *signalbox.Event) { e.Actor = "B" }), "the session has another role or actor"},
 		{"lease without a session", b.granted("free", "", "critic", hour), "an id must not be empty"},
 		{"lease of no actor", altered(b.granted("free", "S3", "critic", hour), func(e *signalbox.Event) { e.Actor = "" }), "an id must not be empty"},
-		{"lease without an id", b.event("free", "S3", LeaseGranted{"", "critic", hour}), "an id must not be empty"},
+		{"lease without an id", b.event("free", "S3", LeaseGranted{Lease: "", Role: "critic", Expires: hour}), "an id must not be empty"},
 		{"lease over at once", b.granted("free", "S3", "critic", b.now), "the lease would last 0s"},
 		{"lease for ever", b.granted("free", "S3", "critic", b.now.Add(25*time.Hour)), "the lease would last 25h0m0s"},
 	}
@@ -152,7 +152,7 @@ func altered(e *signalbox.Event, change func(*signalbox.Event)) *signalbox.Event
 func (b *box) possible() *signalbox.Event { return b.event("new", "", WorkOpened{"", "DRAFT"}) }
 
 func (b *box) granted(work, session string, role signalbox.Role, expires time.Time) *signalbox.Event {
-	return b.event(work, session, LeaseGranted{"L", role, expires})
+	return b.event(work, session, LeaseGranted{Lease: "L", Role: role, Expires: expires})
 }
 
 // late puts an event at the instant at which the lease of "held" is over.

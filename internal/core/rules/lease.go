@@ -18,12 +18,15 @@ func (c Claim) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role)); err != nil {
+	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role), c.Caller.check(c.Role)); err != nil {
 		return err
 	}
 	if session, known := d.s.Session(c.Session); known && (session.Role != c.Role || session.Actor != c.Actor) {
 		return refusef(signalbox.CodeFailed, "start another session for another role or actor",
 			"session '%s' is %s '%s', not %s '%s'", c.Session, session.Role, session.Actor, c.Role, c.Actor)
+	}
+	if err := c.checkSession(d); err != nil {
+		return err
 	}
 	if c.Work == "" {
 		return c.next(d)
@@ -43,6 +46,10 @@ func (c Claim) decide(d *decider) error {
 	} else if may != c.Role {
 		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
 			"work '%s' is in %s, which %s cannot claim", w.ID, w.Phase, c.Role)
+	}
+	if c.reviewsItself(w) {
+		return refusef(signalbox.CodeFailed, "have another client claim it, or set mcp.allow_self_review in signalbox.yaml",
+			"'%s' developed work '%s' and cannot be its %s", c.Caller.Identity, w.ID, c.Role)
 	}
 	c.grant(d, w)
 	return nil
@@ -77,7 +84,7 @@ func (c Claim) held(d *decider, w *Work, lease *signalbox.Lease) error {
 
 func (c Claim) grant(d *decider, w *Work) {
 	expires := d.at.Add(c.TTL)
-	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires})
+	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity()})
 	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
 }
 
@@ -94,9 +101,15 @@ func (c Claim) next(d *decider) error {
 		if phase.ClaimableBy() != c.Role {
 			continue
 		}
-		first := d.s.free[phaseNumber(phase)].first()
+		first := -1
+		for i := range d.s.free[phaseNumber(phase)].all() {
+			if !c.reviewsItself(d.s.works[i]) {
+				first = i
+				break
+			}
+		}
 		for _, i := range expired {
-			if d.s.works[i].Phase == phase && d.s.works[i].Task == nil && (first < 0 || i < first) {
+			if w := d.s.works[i]; w.Phase == phase && w.Task == nil && (first < 0 || i < first) && !c.reviewsItself(w) {
 				first = i
 			}
 		}
@@ -133,9 +146,13 @@ func (c Renew) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
+	sent := refusal{signal: "renew", epoch: c.Epoch}
+	if err := d.checkCaller(c.Caller, session, sent); err != nil {
+		return err
+	}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != c.Epoch || lease.Session != c.Session {
-		return d.refuseStale(session, w, lease, refusal{signal: "renew", epoch: c.Epoch})
+		return d.refuseStale(session, w, lease, sent)
 	}
 	renewed, seq := *lease, lease.Epoch
 	if expires := d.at.Add(c.TTL); expires.After(lease.Expires) {
@@ -147,7 +164,7 @@ func (c Renew) decide(d *decider) error {
 }
 
 func (c Release) decide(d *decider) error {
-	if c.Session == "" {
+	if c.Session == "" && c.Caller == nil {
 		return c.byOperator(d)
 	}
 	if err := checkText("reason", c.Reason); err != nil {
@@ -155,6 +172,10 @@ func (c Release) decide(d *decider) error {
 	}
 	w, session, err := d.workAndSession(c.Work, c.Session)
 	if err != nil {
+		return err
+	}
+	sent := refusal{signal: "release", epoch: c.Epoch}
+	if err := d.checkCaller(c.Caller, session, sent); err != nil {
 		return err
 	}
 	lease := d.liveLease(w)
@@ -170,7 +191,7 @@ func (c Release) decide(d *decider) error {
 			return nil
 		}
 	}
-	return d.refuseStale(session, w, lease, refusal{signal: "release", epoch: c.Epoch})
+	return d.refuseStale(session, w, lease, sent)
 }
 
 func (c Release) byOperator(d *decider) error {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 
 	"signalbox"
@@ -22,6 +23,7 @@ type refusal struct {
 	times  int
 	reason signalbox.Reason
 	detail string
+	actor  string // "" means the actor of the session
 }
 
 // refuse records a refusal and returns the error for it. So that an agent cannot flood the ledger, the same signal refused
@@ -34,7 +36,7 @@ func (d *decider) refuse(session *Session, work string, r refusal, code signalbo
 		}
 	}
 	if recorded == 0 || times/10 >= recorded {
-		d.answer.Seq = d.record(work, session.ID, session.Actor,
+		d.answer.Seq = d.record(work, session.ID, cmp.Or(r.actor, session.Actor),
 			SignalRefused{r.signal, r.reason, r.detail, r.epoch, times, r.blob})
 	}
 	return &signalbox.Error{Code: code, Err: &RefusedError{r.reason, r.detail}, Hint: hint}

@@ -22,6 +22,9 @@ import (
 // new version: a program that does not know the type stops there with ErrNewer.
 const Version = 3
 
+// secretsVersion is the version of the rules from which leases have secrets.
+const secretsVersion = 3
+
 // Decision is the result of a command. Events are drafts: the log sets Seq, Prev and Hash. If Err is set, the command is
 // refused, but there can still be events, because refusals and expired leases are recorded. Callers must not act on the
 // decision before its events are durable.

@@ -24,6 +24,7 @@ var scenarios = append([]scenario{
 	{"many-leases-expire", "Leases of several works run out together and are recorded by the command that meets them.", manyLeasesExpire},
 	{"turn-signals", "Two runs of trees log turn signals; one says its last again, one begins late, and a gap is refused.", turnsHeard},
 	{"rules-upgraded", "A log of older rules is written to again: its lease still counts, and newer rules apply from there on.", rulesUpgraded},
+	{"secrets", "MCP clients claim with secrets; one without the secret is refused, and the developer cannot review.", leasesWithSecrets},
 }, deliveryScenarios...)
 
 type scenario struct {

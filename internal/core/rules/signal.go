@@ -24,6 +24,8 @@ type ReportSignal struct {
 	Refused []RefusedSignal
 	// Turn is set at the end of a turn.
 	Turn *Turn
+	// Caller is who reports the signal; nil means an operator or a crew.
+	Caller *Caller
 }
 
 // SignalFields are the fields of a signal that the rules use. Fields that do not apply are zero.
@@ -92,6 +94,9 @@ func (c ReportSignal) decide(d *decider) error {
 	}
 	held := session.lease(c.Epoch)
 	sent := refusal{signal: c.Signal, epoch: c.Epoch, blob: c.Blob}
+	if err := d.checkCaller(c.Caller, session, sent); err != nil {
+		return err
+	}
 	if held.Work == "" {
 		return d.refuseStale(session, nil, nil, sent)
 	}

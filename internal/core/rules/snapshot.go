@@ -159,6 +159,8 @@ func (w *walker) tenure(t *Tenure) {
 	w.time(&t.To)
 	text(w, &t.Ended)
 	w.number(&t.End)
+	w.hash(&t.Secret)
+	text(w, &t.Identity)
 }
 
 func (w *walker) session(s *Session) {

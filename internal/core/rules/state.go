@@ -18,7 +18,7 @@ type State struct {
 	time  time.Time
 	box   string
 	rules int
-	// upgraded is the last RulesUpgraded event, 0 if there is none.
+	// upgraded is the RulesUpgraded event from which leases have secrets, 0 if there is none.
 	upgraded uint64
 
 	works        []*Work // in the order they were opened
@@ -81,6 +81,10 @@ type Tenure struct {
 	To    time.Time
 	Ended Ending
 	End   uint64
+	// Secret is the hash of the lease's secret; it is zero for leases that were granted under older rules.
+	Secret signalbox.Hash
+	// Identity is the caller that claimed the work, "" for an operator or a crew.
+	Identity string
 }
 
 // Ending is how a tenure ended.

@@ -140,7 +140,7 @@ func (s *State) grantFault(e *signalbox.Event, b LeaseGranted, w *Work) string {
 	case known && (session.Role != b.Role || session.Actor != e.Actor):
 		return "the session has another role or actor"
 	}
-	return cmp.Or(idFault(e.Session, e.Actor, b.Lease), ttlFault(e, b.Expires))
+	return cmp.Or(idFault(e.Session, e.Actor, b.Lease, cmp.Or(b.Identity, e.Actor)), ttlFault(e, b.Expires))
 }
 
 func ttlFault(e *signalbox.Event, expires time.Time) string {
