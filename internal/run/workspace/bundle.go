@@ -21,7 +21,7 @@ func (t *Tree) Bundle(ctx context.Context, w io.Writer) error {
 	if out == "" { // git creates no empty bundles; the last commit shows where the branch is
 		notBase = "--max-count=1"
 	}
-	_, err = t.repo.run(ctx, call{dir: t.repo.Root, stdout: w, args: []string{"bundle", "create", "--quiet", "-", branch, notBase}})
+	_, err = t.repo.run(ctx, call{dir: t.repo.Root, stdout: w, helpers: true, args: []string{"bundle", "create", "--quiet", "-", branch, notBase}})
 	return err
 }
 
@@ -78,7 +78,7 @@ func (r *Repo) unpack(ctx context.Context, task string, bundle io.Reader) (tip s
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", err
 	}
-	out, err := r.git(ctx, r.Root, "bundle", "unbundle", file.Name())
+	out, err := r.run(ctx, call{dir: r.Root, helpers: true, args: []string{"bundle", "unbundle", file.Name()}})
 	if stderrHas(err, "lacks these prerequisite commits") {
 		return "", refusal(signalbox.CodeConflict, "fetch "+r.Base+" from the machine that did the work, then try again",
 			"the bundle of %s needs commits that this repository does not have: %w", task, err)

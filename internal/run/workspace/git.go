@@ -8,17 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/git"
 )
 
 // call is one run of git.
@@ -33,6 +32,8 @@ type call struct {
 	inherit *heldLock
 	// inWorktrees reports that git writes files of our worktrees, though not in dir.
 	inWorktrees bool
+	// helpers lets git start other gits.
+	helpers bool
 }
 
 // gitError is the error of a git process.
@@ -75,14 +76,6 @@ func status(err error) int {
 	return -1
 }
 
-// settings apply to every git: no hooks and signatures, which may ask or refuse, and no background work that outlives the call.
-var settings = []string{"-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false", "-c", "core.fsmonitor=false",
-	"-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false", "-c", "core.quotePath=false"}
-
-// worktreeSettings apply in our worktrees. They override what an agent may have set in the configuration that all worktrees share:
-// all files of a commit are checked out, and all changes are seen.
-var worktreeSettings = []string{"-c", "core.sparseCheckout=false", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
-
 // git runs git in a folder and returns its output.
 func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
@@ -120,34 +113,33 @@ func readPartialWorktree(stderr string) bool {
 	return failed && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
 }
 
-// pin returns variables that tell git which repository a worktree belongs to. Git must not read that from the file .git in the
-// worktree: an agent could have replaced it with a repository whose settings make git run commands.
-func (r *Repo) pin(dir string) ([]string, error) {
-	if r.folder == "" || filepath.Dir(dir) != r.folder {
-		return nil, nil
+// gitDir returns the git folder of a worktree. Git must not read that from the file .git in the worktree, which an agent could have
+// replaced.
+func (r *Repo) gitDir(dir string) (string, error) {
+	if dir == r.Root {
+		return r.repository.Dir, nil
 	}
-	gitDir, err := gitDirOf(dir)
-	if err != nil || filepath.Dir(gitDir) != filepath.Join(r.common, "worktrees") || worktreeOf(gitDir) != dir {
-		return nil, refusal(signalbox.CodeFailed, "inspect the folder and remove it; commits on its branch are kept",
+	gitDir, err := r.repository.DirOf(dir)
+	if err != nil {
+		return "", refusal(signalbox.CodeFailed, "inspect the folder and remove it; commits on its branch are kept",
 			"the file .git in %s was replaced, so git is not run there", dir)
 	}
-	return []string{"GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + dir}, nil
+	return gitDir, nil
 }
 
 // runOnce starts git; nothing else does.
 func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
-	pinned, err := r.pin(c.dir)
+	r.started(c.args)
+	gitDir, err := r.gitDir(c.dir)
 	if err != nil {
 		return "", "", err
 	}
-	args := slices.Concat(settings, r.identity)
-	if c.inWorktrees || pinned != nil {
-		args = append(args, worktreeSettings...)
+	cmd, err := r.repository.Command(ctx, git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env,
+		Ours: c.inWorktrees || filepath.Dir(c.dir) == r.folder, Helpers: c.helpers})
+	if err != nil {
+		return "", "", err
 	}
-	cmd := exec.CommandContext(ctx, r.program, append(args, c.args...)...)
-	cmd.Dir = c.dir
-	cmd.Env = append(append(environment(), pinned...), c.env...)
 	cmd.Stdin = bytes.NewReader(c.stdin)
 	var stdout, stderrText bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderrText
@@ -160,7 +152,6 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 			cmd.ExtraFiles = []*os.File{c.inherit.file}
 		}
 	}
-	cmd.WaitDelay = 5 * time.Second
 	if err = cmd.Run(); err != nil {
 		failed := &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
 		if cmd.ProcessState != nil {
@@ -172,19 +163,6 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 		err = failed
 	}
 	return stdout.String(), stderrText.String(), err
-}
-
-// environment returns the environment of this process without variables that point git elsewhere or change its language. It also
-// disables git replace, with which an agent could substitute one commit for another.
-func environment() []string {
-	var kept []string
-	for _, variable := range os.Environ() {
-		name := strings.ToUpper(variable)
-		if !strings.HasPrefix(name, "GIT_") && !strings.HasPrefix(name, "LC_ALL=") && !strings.HasPrefix(name, "LANGUAGE=") {
-			kept = append(kept, variable)
-		}
-	}
-	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true")
 }
 
 var lockPattern = regexp.MustCompile(`Unable to create '([^\n]+\.lock)': File exists`)

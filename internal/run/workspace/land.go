@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"signalbox/internal/durable"
@@ -58,7 +57,7 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 		return "", errMoved
 	}
 	l.Checkout = found[l.Base].checkout
-	gitDir, err := gitDirOf(l.Checkout)
+	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		l.Checkout = "" // a person deleted the worktree
 	}
@@ -124,7 +123,7 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 		return "", err
 	}
 	base := found[l.Base]
-	gitDir, err := gitDirOf(l.Checkout)
+	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err == nil {
 		err = r.unlockIndex(gitDir)
 	}
@@ -157,7 +156,7 @@ func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing, ki
 
 // moveCheckout works on a copy of the index, because the index itself is locked, and then replaces the index with the copy.
 func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (left []string, err error) {
-	gitDir, err := gitDirOf(l.Checkout)
+	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		return nil, err
 	}
@@ -241,32 +240,4 @@ func copyIndex(from, to string) (err error) {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
-}
-
-// gitDirOf returns the git folder of a worktree.
-func gitDirOf(dir string) (string, error) {
-	if dir == "" {
-		return "", fs.ErrNotExist
-	}
-	name := filepath.Join(dir, ".git")
-	info, err := os.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	if info.IsDir() {
-		return name, nil
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return "", err
-	}
-	target, found := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
-	if !found {
-		return "", fmt.Errorf("%s does not name a git folder", name)
-	}
-	target = filepath.FromSlash(target)
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(dir, target)
-	}
-	return target, nil
 }

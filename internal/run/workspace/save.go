@@ -20,7 +20,8 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	if err := t.unhideFiles(ctx); err != nil {
 		return "", false, err
 	}
-	state, err := t.repo.status(ctx, t.Dir, "--untracked-files=all")
+	// Git must not look into submodules: it would start another git there, with settings that an agent may have written.
+	state, err := t.repo.status(ctx, t.Dir, "--untracked-files=all", "--ignore-submodules=dirty")
 	if err != nil {
 		return "", false, err
 	}
@@ -37,7 +38,7 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	operation, _ := unfinishedOperation(t.gitDir)
 	if len(state.files) > 0 || operation != "" {
 		changed = true
-		if commit, err = t.commitAll(ctx, message); err != nil {
+		if commit, err = t.commitAll(ctx, state.files, message); err != nil {
 			return "", false, err
 		}
 	}
@@ -68,19 +69,27 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 	if hidden == nil {
 		return nil
 	}
-	list := func(names []string) []byte { return []byte(strings.Join(names, "\x00") + "\x00") }
 	if missing != nil {
-		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(missing), args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z", "--stdin"}})
+		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(missing), args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z", "--stdin"}})
 		if err != nil {
 			return err
 		}
 	}
 	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git accepts only one at a time
-		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: list(hidden), args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
+		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(hidden), args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nulTerminated formats names for the option -z of git.
+func nulTerminated(names []string) []byte {
+	var text []byte
+	for _, name := range names {
+		text = append(append(text, name...), 0)
+	}
+	return text
 }
 
 // checkState refuses a state of the worktree that only an agent can clean up.
@@ -100,12 +109,13 @@ func (t *Tree) checkState(state treeState) error {
 	return nil
 }
 
-// commitAll commits everything at HEAD.
-func (t *Tree) commitAll(ctx context.Context, message string) (string, error) {
+// commitAll commits the files that git status listed, at HEAD.
+func (t *Tree) commitAll(ctx context.Context, files []string, message string) (string, error) {
 	if strings.TrimSpace(message) == "" {
 		message = "Work on " + t.Task
 	}
-	if _, err := t.repo.git(ctx, t.Dir, "add", "--all"); err != nil {
+	// Not git add, which looks into submodules.
+	if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(files), args: []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}}); err != nil {
 		return "", err
 	}
 	t.repo.step("added")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/git"
 )
 
 // Prefixes of folders that are not worktrees of tasks. A task id never starts with a dot.
@@ -62,29 +63,45 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 		return nil, err
 	}
 	r.step("creating worktree")
-	err := r.addTree(ctx, s.Dir, "--no-checkout", "--detach", s.Dir, commit)
-	if err == nil {
-		// Outside treesLock, so that several worktrees can be checked out at once.
-		_, err = r.git(ctx, s.Dir, "reset", "--quiet", "--hard", "--no-recurse-submodules")
-	}
-	if err != nil {
+	if err := r.addTree(ctx, s.Dir, "--detach", s.Dir, commit); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	r.step("worktree created")
 	return s, nil
 }
 
-// addTree runs git worktree add.
+// addTree creates a worktree and checks out its files. Until they are complete, the worktree is marked as initializing.
 func (r *Repo) addTree(ctx context.Context, dir string, args ...string) error {
-	held, err := r.lock(ctx, treesLock)
+	gitDir, err := r.registerTree(ctx, dir, args)
 	if err != nil {
 		return err
 	}
+	// Outside treesLock, so that several worktrees can be checked out at once.
+	if _, err := r.git(ctx, dir, "reset", "--quiet", "--hard", "--no-recurse-submodules"); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(gitDir, lockedFile))
+}
+
+// registerTree runs git worktree add without a checkout, and returns the git folder of the worktree.
+func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (gitDir string, err error) {
+	held, err := r.lock(ctx, treesLock)
+	if err != nil {
+		return "", err
+	}
 	defer held.release()
 	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
-	args = append([]string{"worktree", "add", "--quiet", "--force", "--force"}, args...)
-	_, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true})
-	return err
+	args = append([]string{"worktree", "add", "--quiet", "--force", "--force", "--no-checkout", "--lock", "--reason", initializing}, args...)
+	if _, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true, helpers: true}); err != nil {
+		return "", err
+	}
+	r.step("worktree registered")
+	// Git has written the path through the view.
+	if gitDir, err = git.DirOf(dir); err != nil {
+		return "", err
+	}
+	gitDir = filepath.Join(r.common, "worktrees", filepath.Base(gitDir))
+	return gitDir, os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+filepath.ToSlash(gitDir)+"\n"), 0o666)
 }
 
 // removeTree removes a worktree, complete or not, and its entry in git's list. It renames the folder first, so that a half-removed
@@ -127,7 +144,7 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 // so that no git reads half of it. The caller holds treesLock.
 func (r *Repo) forget(dir string) error {
 	for _, gitDir := range r.registrations() {
-		if worktreeOf(gitDir) != dir {
+		if git.WorktreeOf(gitDir) != dir {
 			continue
 		}
 		trash, err := os.MkdirTemp(r.common, forgottenPrefix)
@@ -161,26 +178,13 @@ func removeAll(dir string) error {
 
 // registered reports whether git lists a worktree at dir.
 func (r *Repo) registered(dir string) bool {
-	return slices.ContainsFunc(r.registrations(), func(gitDir string) bool { return worktreeOf(gitDir) == dir })
+	return slices.ContainsFunc(r.registrations(), func(gitDir string) bool { return git.WorktreeOf(gitDir) == dir })
 }
 
 // registrations returns the git folders of all linked worktrees.
 func (r *Repo) registrations() []string {
 	gitDirs, _ := filepath.Glob(filepath.Join(globQuote(r.common), "worktrees", "*"))
 	return gitDirs
-}
-
-// worktreeOf returns the worktree of a git folder, read from its file gitdir, or "" if that cannot be read.
-func worktreeOf(gitDir string) string {
-	text, err := os.ReadFile(filepath.Join(gitDir, "gitdir"))
-	if err != nil {
-		return ""
-	}
-	link := filepath.FromSlash(strings.TrimSpace(string(text)))
-	if !filepath.IsAbs(link) {
-		link = filepath.Join(gitDir, link)
-	}
-	return filepath.Dir(link)
 }
 
 func globQuote(name string) string {
@@ -226,7 +230,7 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 	defer held.release()
 	var errs []error
 	for _, gitDir := range r.registrations() {
-		dir := worktreeOf(gitDir)
+		dir := git.WorktreeOf(gitDir)
 		_, err := os.Lstat(dir)
 		if filepath.Dir(dir) == r.folder && errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, r.forget(dir))

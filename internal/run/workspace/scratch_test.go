@@ -122,7 +122,7 @@ func TestProcesses(t *testing.T) {
 	open := func() (err error) { tree, err = k.Open(t.Context(), "T1"); return err }
 	save := func() error { _, _, err := tree.Save(t.Context(), "x"); return err }
 	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
-	count("create", 2, open)
+	count("create", 3, open)
 	count("open", 0, open)
 	count("save nothing", 2, save)
 	count("refresh nothing", 2, refresh)

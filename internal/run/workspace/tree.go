@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/durable"
+	"signalbox/internal/git"
 )
 
 // Tree is the worktree of one task, on the branch signalbox/TASK.
@@ -50,12 +51,12 @@ func (r *Repo) open(ctx context.Context, task string, fresh bool) (*Tree, error)
 // isComplete reports whether the worktree is complete and in git's list. It does not run git: it checks the links in both
 // directions, and the mark that git keeps until all files are checked out.
 func (t *Tree) isComplete() bool {
-	gitDir, err := gitDirOf(t.Dir)
+	gitDir, err := git.DirOf(t.Dir)
 	if err != nil || filepath.Dir(gitDir) != filepath.Join(t.repo.common, "worktrees") {
 		return false
 	}
 	t.gitDir = gitDir
-	if worktreeOf(gitDir) != t.Dir {
+	if git.WorktreeOf(gitDir) != t.Dir {
 		return false
 	}
 	if _, err := os.Stat(filepath.Join(gitDir, "index")); err != nil {
@@ -64,10 +65,16 @@ func (t *Tree) isComplete() bool {
 	return !isInitializing(gitDir)
 }
 
-// isInitializing reports whether git has not finished creating a worktree.
+// While a worktree is being created, its git folder has this file with this text. Git does the same.
+const (
+	lockedFile   = "locked"
+	initializing = "initializing"
+)
+
+// isInitializing reports whether a worktree is not complete.
 func isInitializing(gitDir string) bool {
-	why, err := os.ReadFile(filepath.Join(gitDir, "locked"))
-	return err == nil && strings.TrimSpace(string(why)) == "initializing"
+	why, err := os.ReadFile(filepath.Join(gitDir, lockedFile))
+	return err == nil && strings.TrimSpace(string(why)) == initializing
 }
 
 // create creates the worktree, or repairs it. A fresh one starts at the base branch.
@@ -133,7 +140,7 @@ func (t *Tree) clearFolder(ctx context.Context) error {
 
 // isIncomplete reports whether git was killed while it created the worktree.
 func (t *Tree) isIncomplete() bool {
-	return slices.ContainsFunc(t.repo.registrations(), func(gitDir string) bool { return worktreeOf(gitDir) == t.Dir && isInitializing(gitDir) })
+	return slices.ContainsFunc(t.repo.registrations(), func(gitDir string) bool { return git.WorktreeOf(gitDir) == t.Dir && isInitializing(gitDir) })
 }
 
 // Commit returns the commit of the branch.

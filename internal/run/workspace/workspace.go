@@ -1,8 +1,10 @@
 // Package workspace gives every task a git worktree and a branch of its own, and merges branches into the base branch.
 //
-// It runs the git program, 2.39 or later, without hooks and signatures. The work of a task is on the branch signalbox/TASK,
-// checked out in FOLDER/TASK. Several goroutines and processes may use different tasks at once. For one task the caller makes sure,
-// with a lease, that there is only one user at a time.
+// It runs the git program, 2.39 or later, through package git, which keeps git from running commands that an agent named somewhere in
+// the repository. Git must not look into submodules and nested repositories, because it would start another git there.
+//
+// The work of a task is on the branch signalbox/TASK, checked out in FOLDER/TASK. Several goroutines and processes may use different
+// tasks at once. For one task the caller makes sure, with a lease, that there is only one user at a time.
 //
 // A merge takes three steps, and is never left half done:
 //
@@ -29,7 +31,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/durable"
+	"signalbox/internal/git"
 )
 
 // Repo is the git repository of a project.
@@ -46,13 +48,13 @@ type Repo struct {
 	// Base is the branch that work is merged into, such as main.
 	Base string
 
-	folder    string            // contains the worktrees
-	common    string            // the git folder that all worktrees share
-	program   string            // git
-	identity  []string          // settings for a repository without an identity
-	lockWait  time.Duration     // how long to wait for another git's lock
-	processes atomic.Int64      // how many git processes were started
-	step      func(name string) // test hook: called at each step
+	folder     string // contains the worktrees
+	common     string // the git folder that all worktrees share
+	repository *git.Repository
+	lockWait   time.Duration       // how long to wait for another git's lock
+	processes  atomic.Int64        // how many git processes were started
+	step       func(name string)   // test hook: called at each step
+	started    func(args []string) // test hook: called with the arguments of each git
 }
 
 const branchPrefix = "signalbox/"
@@ -60,36 +62,46 @@ const branchPrefix = "signalbox/"
 // Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
 // which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {
-	program, err := exec.LookPath("git")
-	if err != nil {
-		return nil, refusal(signalbox.CodeFailed, "install git, or set workspace: shared in signalbox.yaml", "git is not installed")
+	r := &Repo{lockWait: 5 * time.Second, step: func(string) {}, started: func([]string) {}}
+	if err := r.locate(ctx, dir); err != nil {
+		return nil, err
 	}
-	r := &Repo{program: program, lockWait: 5 * time.Second, step: func(string) {}}
+	var err error
 	if r.folder, err = filepath.Abs(folder); err != nil {
 		return nil, err
 	}
-	gitDir, err := r.locate(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.readIdentity(ctx); err != nil {
-		return nil, err
-	}
 	if _, err := os.Stat(r.folder); err == nil { // otherwise nothing was merged yet
-		r.resolveFolder()
-		held, err := r.lock(ctx, landingLock)
+		if err := r.finishLast(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		temporary, err := os.MkdirTemp("", "signalbox-git-")
 		if err != nil {
 			return nil, err
 		}
-		defer held.release()
-		if _, err := r.finishLanding(ctx, held); err != nil {
+		defer os.RemoveAll(temporary)
+		if err := r.repository.UseView(temporary); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.inspect(ctx, gitDir); err != nil {
+	if err := r.inspect(ctx); err != nil {
 		return nil, err
 	}
 	return r, r.createFolder()
+}
+
+// finishLast finishes a merge that was killed before it updated the checkout of the base branch.
+func (r *Repo) finishLast(ctx context.Context) error {
+	if err := r.useFolder(); err != nil {
+		return err
+	}
+	held, err := r.lock(ctx, landingLock)
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	_, err = r.finishLanding(ctx, held)
+	return err
 }
 
 // refusal returns an error with a hint.
@@ -97,47 +109,29 @@ func refusal(code signalbox.Code, hint, format string, args ...any) error {
 	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
-// locate finds the worktree and its git folder.
-func (r *Repo) locate(ctx context.Context, dir string) (gitDir string, err error) {
-	out, err := r.git(ctx, dir, "rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
-	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+// locate finds the repository around a folder.
+func (r *Repo) locate(ctx context.Context, dir string) error {
+	found, err := git.Locate(ctx, dir)
 	switch {
-	case stderrHas(err, "dubious ownership"):
-		return "", refusal(signalbox.CodeFailed, "if you trust it: git config --global --add safe.directory "+dir,
+	case errors.Is(err, git.ErrNotInstalled):
+		return refusal(signalbox.CodeFailed, "install git, or set workspace: shared in signalbox.yaml", "git is not installed")
+	case errors.Is(err, git.ErrOwner):
+		return refusal(signalbox.CodeFailed, "if you trust it: git config --global --add safe.directory "+dir,
 			"the git repository around %s belongs to another user", dir)
-	case err == nil && len(lines) == 4:
-		r.Root = filepath.FromSlash(lines[3])
-		r.common = filepath.FromSlash(lines[2])
-		if !filepath.IsAbs(r.common) {
-			r.common = filepath.Join(dir, r.common)
-		}
-		if r.common, err = filepath.EvalSymlinks(r.common); err == nil { // as git writes it in the worktrees
-			r.common, err = filepath.Abs(r.common)
-		}
-		if err != nil {
-			return "", err
-		}
-		return filepath.FromSlash(lines[1]), nil
-	case lines[0] == "true":
-		return "", refusal(signalbox.CodeFailed, "clone it, and work in the clone", "%s is a bare git repository: it has no files to work on", dir)
-	case status(err) == 128 && lines[0] == "":
-		return "", refusal(signalbox.CodeFailed,
+	case errors.Is(err, git.ErrBare):
+		return refusal(signalbox.CodeFailed, "clone it, and work in the clone", "%s is a bare git repository: it has no files to work on", dir)
+	case errors.Is(err, git.ErrNotRepository):
+		return refusal(signalbox.CodeFailed,
 			"run git init and make a first commit, or set workspace: shared in signalbox.yaml", "%s is not in a git repository", dir)
-	case status(err) == 128:
-		return "", refusal(signalbox.CodeFailed, "work in the folder that contains it", "%s is inside git's own folder", dir)
-	default:
-		return "", err
-	}
-}
-
-func (r *Repo) readIdentity(ctx context.Context) error {
-	out, err := r.git(ctx, r.Root, "config", "--get-regexp", `^user\.(name|email)$`)
-	if err != nil && status(err) != 1 {
+	case errors.Is(err, git.ErrInside):
+		return refusal(signalbox.CodeFailed, "work in the folder that contains it", "%s is inside git's own folder", dir)
+	case err != nil:
 		return err
 	}
-	if !strings.Contains(out, "user.name ") || !strings.Contains(out, "user.email ") {
-		r.identity = []string{"-c", "user.name=signalbox", "-c", "user.email=signalbox@localhost"}
+	if !found.Identity {
+		found.Settings = append(found.Settings, "user.name=signalbox", "user.email=signalbox@localhost")
 	}
+	r.repository, r.Root, r.common = found, found.Root, found.Common
 	return nil
 }
 
@@ -164,12 +158,12 @@ func unfinishedOperation(gitDir string) (name, undo string) {
 const maxListed = 5
 
 // inspect refuses a worktree that is not ready for work, and sets Base.
-func (r *Repo) inspect(ctx context.Context, gitDir string) error {
+func (r *Repo) inspect(ctx context.Context) error {
 	state, err := r.status(ctx, r.Root, "--untracked-files=no", "--ignore-submodules=all")
 	if err != nil {
 		return err
 	}
-	operation, undo := unfinishedOperation(gitDir)
+	operation, undo := unfinishedOperation(r.repository.Dir)
 	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
 	case state.commit == "":
@@ -234,10 +228,15 @@ func field(line string, n int) string {
 	return parts[len(parts)-1]
 }
 
-func (r *Repo) resolveFolder() {
+// viewFolder is the folder of the view through which git sees the repository.
+const viewFolder = ".repository"
+
+// useFolder keeps the view in the folder of the worktrees.
+func (r *Repo) useFolder() error {
 	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
 		r.folder = resolved // as git writes it
 	}
+	return r.repository.UseView(filepath.Join(r.folder, viewFolder))
 }
 
 // createFolder creates the folder for the worktrees. Git ignores it if it is inside the repository.
@@ -245,7 +244,9 @@ func (r *Repo) createFolder() error {
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return err
 	}
-	r.resolveFolder()
+	if err := r.useFolder(); err != nil {
+		return err
+	}
 	err := durable.Create(filepath.Join(r.folder, ".gitignore"), []byte("*\n"), 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -273,7 +274,7 @@ func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, er
 	fields := strings.Split(out, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		commit, name, _ := strings.Cut(strings.TrimSpace(fields[i]), " ")
-		found[strings.TrimPrefix(name, headsPrefix)] = ref{commit, filepath.FromSlash(fields[i+1])}
+		found[strings.TrimPrefix(name, headsPrefix)] = ref{commit, r.repository.Worktree(fields[i+1])}
 	}
 	return found, nil
 }

@@ -1,0 +1,313 @@
+// Package git runs the git program on a repository that agents can write to.
+//
+// Git runs commands that its configuration names: filters, hooks, helpers, drivers. An agent that can write to a worktree and to the
+// repository's git folder can name commands in many places, and there are more in each release of git. So git must not read any of
+// them:
+//
+//   - Git is not started with the repository's git folder as the common folder of its worktrees, but with a view of it: a folder with
+//     a configuration of our own and symbolic links to the objects, the refs and the list of worktrees (see UseView). The
+//     repository's config, config.worktree, hooks, info, modules and whatever else is there has no effect.
+//   - From the user's configuration git gets only the few settings that Locate selects. None of them names a command.
+//   - Git gets the git folder of a worktree from the caller, and does not look for one. So a file .git that an agent replaced, and a
+//     bare repository in a worktree, have no effect.
+//   - Git cannot start another program by name. In particular it cannot start another git in a nested repository or a submodule,
+//     which would read the configuration there. See Call.Helpers for the exceptions.
+//
+// Attributes come from files in the worktree or in the commit. They can name a filter or a driver, but nothing defines one.
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Repository is a git repository on this machine.
+type Repository struct {
+	// Root is the worktree that contains the folder given to Locate, and Dir is its git folder.
+	Root, Dir string
+	// Common is the git folder that all worktrees of the repository share.
+	Common string
+	// Identity reports whether the user has configured a name and an address.
+	Identity bool
+	// Filters are the names of the filters that the configuration defines, and that are not run.
+	Filters []string
+	// Settings are additional settings for every git, such as user.name=x.
+	Settings []string
+
+	program      string
+	objectFormat string
+	refFormat    string
+	sparse       []string // settings for a person's own worktrees
+	view         string
+	config       string // the content of the view's config
+}
+
+// Errors of Locate.
+var (
+	ErrNotInstalled  = errors.New("git is not installed")
+	ErrNotRepository = errors.New("not in a git repository")
+	ErrBare          = errors.New("a bare git repository")
+	ErrInside        = errors.New("inside git's own folder")
+	ErrOwner         = errors.New("the git repository belongs to another user")
+)
+
+// Locate finds the repository around a folder. The caller must call UseView before Command.
+func Locate(ctx context.Context, dir string) (*Repository, error) {
+	r := &Repository{}
+	if err := r.findProgram(ctx); err != nil {
+		return nil, err
+	}
+	// This git and readSettings read the repository's configuration, because nothing else knows where the repository is.
+	// rev-parse and config run no commands that it names.
+	out, stderr, err := r.inspect(ctx, dir, "rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-toplevel")
+	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case err == nil && len(lines) == 5:
+	case strings.Contains(stderr, "dubious ownership"):
+		return nil, ErrOwner
+	case lines[0] == "true":
+		return nil, ErrBare
+	case errors.As(err, &exit) && exit.ExitCode() == 128 && lines[0] == "":
+		return nil, ErrNotRepository
+	case errors.As(err, &exit) && exit.ExitCode() == 128:
+		return nil, ErrInside
+	case err == nil:
+		return nil, fmt.Errorf("git rev-parse: unexpected %q", out)
+	default:
+		return nil, fmt.Errorf("git rev-parse: %w: %s", err, strings.TrimSpace(stderr))
+	}
+	r.Dir, r.Common, r.objectFormat, r.Root = filepath.FromSlash(lines[1]), filepath.FromSlash(lines[2]), lines[3], filepath.FromSlash(lines[4])
+	if !filepath.IsAbs(r.Common) {
+		r.Common = filepath.Join(dir, r.Common)
+	}
+	if r.Common, err = filepath.EvalSymlinks(r.Common); err == nil { // as git writes it in the worktrees
+		r.Common, err = filepath.Abs(r.Common)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkLinks(); err != nil {
+		return nil, err
+	}
+	return r, r.readSettings(ctx, dir)
+}
+
+// checkLinks checks that the worktree, its git folder and the common folder belong together. An agent could have set core.worktree, or
+// written a file commondir, to make us write files elsewhere.
+func (r *Repository) checkLinks() error {
+	dir, err := r.DirOf(r.Root)
+	if err == nil && !sameFile(dir, r.Dir) {
+		err = fmt.Errorf("its git folder is %s", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("the git folder %s names the worktree %s, which is not its own (see core.worktree in its config): %w", r.Dir, r.Root, err)
+	}
+	return nil
+}
+
+// DirOf returns the git folder of a worktree of this repository, or an error if the worktree belongs to another. It trusts neither
+// the file .git in the worktree nor the file in the git folder that names the worktree: they must name each other.
+func (r *Repository) DirOf(worktree string) (string, error) {
+	dir, err := DirOf(worktree)
+	if err != nil {
+		return "", err
+	}
+	if sameFile(dir, r.Common) {
+		return dir, nil
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() || parent != filepath.Join(r.Common, "worktrees") || WorktreeOf(dir) != worktree && !sameFile(WorktreeOf(dir), worktree) {
+		return "", fmt.Errorf("%s is not a worktree of %s", worktree, r.Common)
+	}
+	return dir, nil
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// DirOf returns the git folder that the .git in a worktree names.
+func DirOf(worktree string) (string, error) {
+	if worktree == "" {
+		return "", os.ErrNotExist
+	}
+	name := filepath.Join(worktree, ".git")
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		return name, nil
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	target, found := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+	if !found {
+		return "", fmt.Errorf("%s does not name a git folder", name)
+	}
+	target = filepath.FromSlash(target)
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(worktree, target)
+	}
+	return target, nil
+}
+
+// WorktreeOf returns the worktree that a git folder names in its file gitdir, or "" if that cannot be read.
+func WorktreeOf(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+	if err != nil {
+		return ""
+	}
+	link := filepath.FromSlash(strings.TrimSpace(string(text)))
+	if !filepath.IsAbs(link) {
+		link = filepath.Join(dir, link)
+	}
+	return filepath.Dir(link)
+}
+
+// Worktree translates the path of a worktree that git printed. Git takes the view for the main worktree.
+func (r *Repository) Worktree(name string) string {
+	name = filepath.FromSlash(name)
+	switch {
+	case name != r.view:
+		return name
+	case filepath.Base(r.Common) == ".git":
+		return filepath.Dir(r.Common)
+	}
+	return r.Common
+}
+
+// findProgram finds the git binary. The one in PATH may be a script, which would need PATH itself.
+func (r *Repository) findProgram(ctx context.Context) error {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return ErrNotInstalled
+	}
+	r.program = program
+	cmd := exec.CommandContext(ctx, program, "--exec-path")
+	cmd.Env = environment()
+	cmd.WaitDelay = waitDelay
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git --exec-path: %w", err)
+	}
+	binary := filepath.Join(filepath.FromSlash(strings.TrimSpace(string(out))), filepath.Base(program))
+	if info, err := os.Stat(binary); err == nil && info.Mode().IsRegular() {
+		r.program = binary
+	}
+	return nil
+}
+
+// waitDelay is how long to wait for the output of a git that was ended.
+const waitDelay = 5 * time.Second
+
+// inspect runs git on the repository itself, not on the view.
+func (r *Repository) inspect(ctx context.Context, dir string, args ...string) (out, stderr string, err error) {
+	cmd := exec.CommandContext(ctx, r.program, append(options(nil), args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(environment(), withoutHelpers()...)
+	cmd.WaitDelay = waitDelay
+	var outText, errText bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &outText, &errText
+	err = cmd.Run()
+	return outText.String(), errText.String(), err
+}
+
+// fixed are settings for every git: no hooks, signatures, prompts and programs, no background work that outlives the call, and no
+// caches in the repository that an agent could have written. The configuration of the view has none of these commands anyway.
+var fixed = []string{
+	"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.pager=cat", "core.editor=true", "core.askPass=true",
+	"core.untrackedCache=false", "core.commitGraph=false", "core.multiPackIndex=false", "core.quotePath=false",
+	"commit.gpgSign=false", "tag.gpgSign=false", "log.showSignature=false", "gc.auto=0", "maintenance.auto=false",
+	"submodule.recurse=false", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false", "fetch.recurseSubmodules=false",
+	"protocol.allow=never", "advice.detachedHead=false",
+}
+
+// ours are settings for our own worktrees: all files of a commit are checked out, and all changes are seen.
+var ours = []string{"core.sparseCheckout=false", "core.checkStat=default", "core.ignoreStat=false", "core.trustctime=true"}
+
+func options(settings []string) (args []string) {
+	for _, setting := range slices.Concat(fixed, settings) {
+		args = append(args, "-c", setting)
+	}
+	return args
+}
+
+// environment returns the environment of this process without variables that point git elsewhere or change its language. It also
+// disables git replace, with which an agent could substitute one commit for another.
+func environment() []string {
+	var kept []string
+	for _, variable := range os.Environ() {
+		name := strings.ToUpper(variable)
+		if !strings.HasPrefix(name, "GIT_") && !strings.HasPrefix(name, "LC_ALL=") && !strings.HasPrefix(name, "LANGUAGE=") {
+			kept = append(kept, variable)
+		}
+	}
+	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true", "GIT_PAGER=cat")
+}
+
+// withoutHelpers returns variables with which git finds no program to start. The folder that they name cannot exist.
+func withoutHelpers() []string {
+	none := filepath.Join(os.DevNull, "none")
+	return []string{"PATH=" + none, "GIT_EXEC_PATH=" + none}
+}
+
+// Call is one run of git.
+type Call struct {
+	// Worktree is the folder that git runs in, and Dir is its git folder.
+	Worktree, Dir string
+	Args          []string
+	// Env is added to the environment.
+	Env []string
+	// Ours reports that no person works in the worktree.
+	Ours bool
+	// Helpers lets git start other programs: git worktree and git bundle start other gits, in this repository only.
+	Helpers bool
+}
+
+// Command returns a command that runs git. It repairs the view if somebody has changed it.
+func (r *Repository) Command(ctx context.Context, c Call) (*exec.Cmd, error) {
+	if err := r.repairView(); err != nil {
+		return nil, fmt.Errorf("prepare git: %w", err)
+	}
+	settings := slices.Concat(r.Settings, r.sparse)
+	if c.Ours {
+		settings = slices.Concat(r.Settings, ours)
+	}
+	cmd := exec.CommandContext(ctx, r.program, append(options(settings), c.Args...)...)
+	cmd.Dir = c.Worktree
+	cmd.Env = append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view,
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	if !c.Helpers {
+		cmd.Env = append(cmd.Env, withoutHelpers()...)
+	}
+	cmd.Env = append(cmd.Env, c.Env...)
+	cmd.WaitDelay = waitDelay
+	return cmd, nil
+}

@@ -1,0 +1,62 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// trusted are the settings that git gets from the configuration of the user and the system, which agents in a container cannot
+// write. They change how files are converted, ignored and written. None names a command.
+var trusted = []string{"core.autocrlf", "core.eol", "core.excludesfile", "core.attributesfile", "core.fsync", "core.fsyncmethod"}
+
+// harmless are the settings that git gets from the repository's configuration too. An agent that sets them changes only how its own
+// commits look, and which changes git sees.
+var harmless = []string{"user.name", "user.email", "core.filemode"}
+
+// sparse are the settings of a sparse checkout. They are used in worktrees of people.
+var sparse = []string{"core.sparsecheckout", "core.sparsecheckoutcone"}
+
+// readSettings reads the configuration of the system, the user and the repository, and selects the settings to use.
+func (r *Repository) readSettings(ctx context.Context, dir string) error {
+	out, stderr, err := r.inspect(ctx, dir, "config", "--list", "--show-scope", "-z")
+	if err != nil {
+		return fmt.Errorf("git config: %w: %s", err, strings.TrimSpace(stderr))
+	}
+	found := map[string]bool{}
+	for fields := strings.Split(out, "\x00"); len(fields) > 1; fields = fields[2:] {
+		scope := fields[0]
+		name, value, hasValue := strings.Cut(fields[1], "\n")
+		setting := name
+		if hasValue { // a name without a value means true
+			setting += "=" + value
+		}
+		users := scope == "system" || scope == "global"
+		repositorys := scope == "local" || scope == "worktree"
+		switch {
+		case users && slices.Contains(trusted, name), (users || repositorys) && slices.Contains(harmless, name):
+			r.Settings = append(r.Settings, setting)
+			found[name] = true
+		case (users || repositorys) && slices.Contains(sparse, name):
+			r.sparse = append(r.sparse, setting)
+		case repositorys && name == "extensions.refstorage":
+			r.refFormat, _, _ = strings.Cut(value, ":") // an optional address follows
+		}
+		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) && (users || repositorys) {
+			r.Filters = append(r.Filters, filter)
+		}
+	}
+	r.Identity = found["user.name"] && found["user.email"]
+	return nil
+}
+
+// filterName returns the X of filter.X.clean and the like.
+func filterName(name string) (string, bool) {
+	rest, found := strings.CutPrefix(name, "filter.")
+	dot := strings.LastIndex(rest, ".")
+	if !found || dot < 0 || !slices.Contains([]string{"clean", "smudge", "process"}, rest[dot+1:]) {
+		return "", false
+	}
+	return rest[:dot], true
+}

@@ -1,0 +1,141 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// linked are the parts of the common folder that a view has. The rest of it, above all config, hooks and info, is not visible there.
+var linked = []string{"HEAD", "logs", "objects", "packed-refs", "refs", "shallow", "worktrees"}
+
+// reftable holds the refs of repositories that do not use refs and packed-refs.
+const reftable = "reftable"
+
+const (
+	configFile   = "config"
+	configPrefix = "new-config-"
+)
+
+// UseView makes dir the view of the repository. It creates dir if it does not exist. Agents must not be able to write to it. Several
+// processes may use the same view.
+func (r *Repository) UseView(dir string) error {
+	r.view = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := r.link("HEAD"); err != nil {
+		return err
+	}
+	_, err := os.Lstat(filepath.Join(dir, "head"))
+	r.config = r.viewConfig(err == nil)
+	return r.repairView()
+}
+
+// viewConfig returns the configuration of the view: the format of the repository, and what the file system can do.
+func (r *Repository) viewConfig(ignoreCase bool) string {
+	text, extensions := "[core]\n\tbare = false\n", ""
+	if ignoreCase {
+		text += "\tignoreCase = true\n"
+	}
+	if runtime.GOOS == "darwin" {
+		text += "\tprecomposeUnicode = true\n"
+	}
+	if r.objectFormat != "sha1" {
+		extensions += "\tobjectFormat = " + r.objectFormat + "\n"
+	}
+	if r.refFormat == reftable {
+		extensions += "\trefStorage = " + reftable + "\n"
+	}
+	if extensions == "" {
+		return text + "\trepositoryFormatVersion = 0\n"
+	}
+	return text + "\trepositoryFormatVersion = 1\n[extensions]\n" + extensions
+}
+
+// links returns the names of the links in the view.
+func (r *Repository) links() []string {
+	if r.refFormat == reftable {
+		return append(slices.Clone(linked), reftable)
+	}
+	return linked
+}
+
+// repairView makes the view what it should be, and removes everything else from it.
+func (r *Repository) repairView() error {
+	if r.view == "" {
+		return errors.New("there is no view of the repository")
+	}
+	if err := os.MkdirAll(r.view, 0o700); err != nil {
+		return err
+	}
+	links := r.links()
+	entries, err := os.ReadDir(r.view)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if name == configFile || strings.HasPrefix(name, configPrefix) || slices.Contains(links, name) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(r.view, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range links {
+		if err := r.link(name); err != nil {
+			return err
+		}
+	}
+	return r.writeConfig()
+}
+
+func (r *Repository) link(name string) error {
+	link, target := filepath.Join(r.view, name), filepath.Join(r.Common, name)
+	if name == "logs" || name == "worktrees" { // git creates these in the common folder, but not behind a link
+		if err := os.Mkdir(target, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if at, err := os.Readlink(link); err == nil && at == target {
+		return nil
+	}
+	if err := os.RemoveAll(link); err != nil {
+		return err
+	}
+	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) { // another process created it
+		return err
+	}
+	return nil
+}
+
+// writeConfig replaces the configuration at once, because a git of another process may be reading it.
+func (r *Repository) writeConfig() error {
+	name := filepath.Join(r.view, configFile)
+	info, err := os.Lstat(name)
+	if err == nil && info.Mode().IsRegular() {
+		if text, err := os.ReadFile(name); err == nil && string(text) == r.config {
+			return nil
+		}
+	} else if err == nil {
+		if err := os.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	file, err := os.CreateTemp(r.view, configPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // does nothing once it is renamed
+	_, err = file.WriteString(r.config)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("write the configuration of the view: %w", err)
+	}
+	return os.Rename(file.Name(), name)
+}
