@@ -15,6 +15,8 @@ type LineSignal struct {
 	// Urgent signals act as soon as they are read, while the agent still runs. All others are verdicts and act at the end
 	// of the agent's turn.
 	Urgent bool
+	// Passing signals say that something succeeded and let the work advance. See Signal.Passing.
+	Passing bool
 }
 
 // Argument is the kind of a line signal's argument.
@@ -62,25 +64,25 @@ const (
 
 // The order is the precedence between families.
 var lineSignals = [...]LineSignal{
-	{NameReadyForReview, "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, FamilyDelivery, false},
-	{NameTaskIncomplete, "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, FamilyDelivery, false},
-	{NameInfraBlocked, "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyDelivery, false},
-	{NameReviewPassed, "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, FamilyReview, false},
-	{NameReviewFailed, "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyReview, false},
-	{NameAuditPassed, "AUDIT_PASSED", "MARK_COMPLETE", TaskArgument, FamilyAudit, false},
-	{NameAuditFailed, "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyAudit, false},
-	{NameAuditBlocked, "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyAudit, false},
-	{NameExpandedSpec, "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument, NameExpandedSpec, false},
-	{NameRemediationComplete, "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument, NameRemediationComplete, false},
-	{NameHealthHealthy, "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, FamilyHealth, false},
-	{NameHealthUnhealthy, "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, FamilyHealth, false},
-	{NameDivineClarification, "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument, FamilyEvery, false},
-	{NameExpertRequest, "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, NameExpertRequest, true},
-	{NameExpertAdvice, "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument, NameExpertAdvice, false},
-	{NameExpertUnsuccessful, "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument, NameExpertUnsuccessful, false},
-	{NameExpertCreated, "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, NameExpertCreated, false},
-	{NameFileConflict, "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, NameFileConflict, true},
-	{NameCheckpoint, "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, NameCheckpoint, true},
+	{NameReadyForReview, "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, FamilyDelivery, false, true},
+	{NameTaskIncomplete, "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, FamilyDelivery, false, false},
+	{NameInfraBlocked, "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyDelivery, false, false},
+	{NameReviewPassed, "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, FamilyReview, false, true},
+	{NameReviewFailed, "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyReview, false, false},
+	{NameAuditPassed, "AUDIT_PASSED", "MARK_COMPLETE", TaskArgument, FamilyAudit, false, true},
+	{NameAuditFailed, "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyAudit, false, false},
+	{NameAuditBlocked, "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyAudit, false, false},
+	{NameExpandedSpec, "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument, NameExpandedSpec, false, true},
+	{NameRemediationComplete, "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument, NameRemediationComplete, false, true},
+	{NameHealthHealthy, "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, FamilyHealth, false, true},
+	{NameHealthUnhealthy, "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, FamilyHealth, false, false},
+	{NameDivineClarification, "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument, FamilyEvery, false, false},
+	{NameExpertRequest, "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, NameExpertRequest, true, false},
+	{NameExpertAdvice, "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument, NameExpertAdvice, false, true},
+	{NameExpertUnsuccessful, "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument, NameExpertUnsuccessful, false, false},
+	{NameExpertCreated, "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, NameExpertCreated, false, true},
+	{NameFileConflict, "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, NameFileConflict, true, false},
+	{NameCheckpoint, "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, NameCheckpoint, true, false},
 }
 
 // LineSignals returns the nineteen line signals in order of precedence.

@@ -61,6 +61,25 @@ type Signal struct {
 // Taken reports whether the signal counts.
 func (s *Signal) Taken() bool { return s.Refused == "" }
 
+// Passing reports whether the signal says that something succeeded, so that work or a conversation advances on its word:
+// the line signals whose LineSignal is Passing, an exit signal with the reason completed, and the turn signal
+// context_sufficient. It does not depend on Refused.
+//
+// A passing signal needs more than others before it may count: an output that is not ambiguous (StreamReport.Mixed), and,
+// where a program is run, the end of its turn. All other signals only stop, delay or ask.
+func (s *Signal) Passing() bool {
+	switch s.Dialect {
+	case DialectLine:
+		row, _ := LineSignalNamed(s.Name)
+		return row.Passing || s.Exit != nil && s.Exit.ExitReason == ExitCompleted
+	case DialectExit:
+		return s.Exit != nil && s.Exit.ExitReason == ExitCompleted
+	case DialectTurn:
+		return s.Name == NameContextSufficient
+	}
+	return false
+}
+
 // TurnSignal is the content of a turn signal's XML block.
 type TurnSignal struct {
 	// Confidence is from 0 to 1; 0.5 if the block has none.
@@ -90,6 +109,14 @@ const (
 	ReasonOutOfRole    Reason = "out_of_role"   // the sender's role may not send it
 	ReasonWrongWork    Reason = "wrong_work"    // about a work item that is not the sender's
 	ReasonAmbiguous    Reason = "ambiguous"     // the turn contradicts itself
+
+	// The output of the agent program contains something that is not the agent's.
+	ReasonMixedFormats   Reason = "mixed_formats"   // the output changed its format, so no passing signal counts
+	ReasonForeignSession Reason = "foreign_session" // a JSON line of another session, or of none
+	ReasonSubAgent       Reason = "sub_agent"       // a JSON line of a sub-agent
+	ReasonReplayed       Reason = "replayed"        // a JSON line that repeats an earlier one
+
+	ReasonQuoted Reason = "quoted" // a turn signal inside inline code
 
 	ReasonStaleLease    Reason = "stale_lease"    // sent under a lease that is no longer live
 	ReasonPhaseMismatch Reason = "phase_mismatch" // about a phase that the work is not in

@@ -24,10 +24,16 @@ func Formats() []Format {
 type StreamReport struct {
 	// Format is the format of the stream, FormatAuto until it is detected.
 	Format Format
-	// Ended is set when the agent reports the end of its turn, and cleared if output follows. With opencode that may happen
-	// within moments, so wait briefly before relying on it.
+	// Mixed is why the output cannot be trusted to be of one format, "" if it can. It is set when FormatAuto has detected a
+	// format and the output then continues in another one, or as text that is not JSON. It is never cleared, and passing
+	// signals of such an output do not count (Signal.Passing). A format that was named rather than detected is never mixed.
+	Mixed string
+	// Ended is set when the agent program itself reports the end of its turn, and cleared if the agent continues: the last
+	// end is the one that counts. With opencode that may happen within moments, so wait briefly before relying on it.
+	// Lines of other sessions do not end the turn. FormatPlain has no end of turn; there Ended is never set.
 	Ended bool
-	// Failed is set when the agent program reported failure; Error is its message.
+	// Failed is set when the agent program reported failure; Error is its message. If Ended is set too, the turn ended with
+	// the failure. A later end of turn without one clears it.
 	Failed bool
 	Error  string
 	// Usage is the sum over all turns.

@@ -13,7 +13,7 @@ import (
 // checked. Resolve sets Refused on every accepted signal that does not win.
 //
 // If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if the turn contradicts
-// itself, and its Detail is advice for the agent.
+// itself, and ReasonMixedFormats if a passing signal would win and the stream is mixed. Its Detail is advice for the agent.
 func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
@@ -28,27 +28,30 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	var confirmed *signalbox.ExitSignal
 	switch {
 	case slices.ContainsFunc(signals, isDropped):
-		return ambiguous(signals, "too many signals: some were not kept")
+		return refuseAll(signals, signalbox.ReasonAmbiguous, "too many signals: some were not kept")
 	case exit < 0 && line >= 0:
 		winner = line
 	case exit >= 0 && line < 0:
 		winner = exit
 	case exit >= 0:
 		if next, ok := signals[exit].Exit.NextPhase(); !ok || verdictPhase(signals[line].Name) != next {
-			return ambiguous(signals, "the line signal and the exit signal imply different phases")
+			return refuseAll(signals, signalbox.ReasonAmbiguous, "the line signal and the exit signal imply different phases")
 		}
 		winner, confirmed = line, signals[exit].Exit
 	case turn >= 0 && !broken:
 		winner = turn
 	}
 	if winner < 0 {
-		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Detail: advice(signals)}
+		return unknown("", advice(signals))
 	}
-	supersede(signals, winner)
 	won := signals[winner]
 	if confirmed != nil {
 		won.Exit = confirmed
 	}
+	if mixed := slices.IndexFunc(signals, isMixed); mixed >= 0 && won.Passing() {
+		return refuseAll(signals, signalbox.ReasonMixedFormats, signals[mixed].Detail)
+	}
+	supersede(signals, winner)
 	return won
 }
 
@@ -142,6 +145,11 @@ func isDropped(s signalbox.Signal) bool {
 	return s.Refused == signalbox.ReasonTooLarge && s.Dialect == ""
 }
 
+// isMixed reports whether s is the remark that the stream is mixed.
+func isMixed(s signalbox.Signal) bool {
+	return s.Refused == signalbox.ReasonMixedFormats && s.Dialect == ""
+}
+
 // verdictPhase returns the phase that work enters after a verdict, "" if it does not change.
 func verdictPhase(name string) signalbox.Phase {
 	switch name {
@@ -159,15 +167,18 @@ func verdictPhase(name string) signalbox.Phase {
 	return ""
 }
 
-// ambiguous refuses all accepted signals.
-func ambiguous(signals []signalbox.Signal, detail string) signalbox.Signal {
+// refuseAll refuses all accepted signals and returns the unknown signal.
+func refuseAll(signals []signalbox.Signal, reason signalbox.Reason, detail string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
-			s.Refused, s.Detail = signalbox.ReasonAmbiguous, detail
+			s.Refused, s.Detail = reason, detail
 		}
 	}
-	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
-		Refused: signalbox.ReasonAmbiguous, Detail: detail}
+	return unknown(reason, detail)
+}
+
+func unknown(reason signalbox.Reason, detail string) signalbox.Signal {
+	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: reason, Detail: detail}
 }
 
 // advice returns the detail of the last text that was almost a signal.

@@ -76,10 +76,15 @@ func (s *Scanner) Push(p []byte) []signalbox.Signal {
 	return s.text.take()
 }
 
-// Close ends the stream and returns the remaining signals.
+// Close ends the stream and returns the remaining signals. If the stream is mixed (StreamReport.Mixed), a remark about that is
+// among them, whatever the limits, so that Resolve takes it into account.
 func (s *Scanner) Close() []signalbox.Signal {
 	s.source.Close()
 	rest := s.text.take()
+	if mixed := s.source.Report().Mixed; mixed != "" {
+		rest = append(rest, signalbox.Signal{Offset: s.text.lines.offset, Line: s.text.lines.number,
+			Refused: signalbox.ReasonMixedFormats, Detail: mixed})
+	}
 	if s.text.queue.dropped > 0 {
 		rest = append(rest, s.text.queue.droppedRemark(s.text.lines.offset, s.text.lines.number))
 	}

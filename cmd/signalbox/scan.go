@@ -21,7 +21,7 @@ const (
 // scanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
 // instead of turning off a check or reading standard input.
 type scanCommand struct {
-	Format  signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. For a live plain stream name it, because auto buffers input until the format is certain. Default: auto."`
+	Format  signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. auto detects it by the first line that is not blank. Default: auto."`
 	Role    *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
 	Work    *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
 	Key     *string          `placeholder:"K" help:"Refuse signals that do not carry this session key."`
@@ -160,8 +160,11 @@ func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (s
 	}
 }
 
-// printReport prints dropped signals and failures of the stream on standard error.
+// printReport prints on standard error what is wrong with the stream.
 func (p *program) printReport(r signalbox.StreamReport) {
+	if r.Mixed != "" {
+		p.warnf("%s; signals of success do not count", r.Mixed)
+	}
 	if r.Dropped > 0 {
 		p.warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped, transcript.MaxSignals)
 	}

@@ -3,10 +3,8 @@ package envelope
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"signalbox"
-	"signalbox/transcript/agentformat"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -19,82 +17,124 @@ func (p *plain) Report() signalbox.StreamReport {
 	return signalbox.StreamReport{Format: signalbox.FormatPlain}
 }
 
-// auto holds the stream back until it recognizes the format.
+// auto detects the format by the first line that is not blank, and holds the stream back until that line is complete. The
+// decision is final: an agent that could change it later would decide which of its words count. If the stream continues
+// in a way that contradicts the decision, it is mixed.
 type auto struct {
 	out     Sink
-	chosen  Source // nil until the format is recognized
+	chosen  Source // nil until the format is detected
 	held    []byte
-	skipped int              // bytes of a byte order mark before held
-	checked int              // the lines of held up to here have been checked
-	scanned int              // held up to here has been scanned for line ends
-	lines   int              // checked lines that are not blank
-	last    signalbox.Format // the format of the last checked line, "" if none
+	skipped int    // bytes of a byte order mark before held
+	start   int    // where in held the first line that is not blank starts
+	scanned int    // held up to here has been scanned for the end of that line
+	mixed   string // why the stream is mixed, besides what chosen reports
+
+	// The first lines of plain text, as long as they are JSON objects.
+	watching bool
+	watched  int    // how many of them
+	line     []byte // the current one
+	number   int
 }
 
-// auto decides for plain text after so many bytes or lines.
 const (
-	autoBytes = 1 << 20
-	autoLines = 256
+	autoBytes = 1 << 20 // the length of the longest line that is recognized
+	autoLines = 256     // how many JSON objects at the start of plain text are looked at
 )
 
 func (a *auto) Push(p []byte) {
 	if a.chosen != nil {
+		a.watch(p)
 		a.chosen.Push(p)
 		return
 	}
 	a.held = append(a.held, p...)
-	for a.chosen == nil {
-		n := bytes.IndexByte(a.held[a.scanned:], '\n')
-		if n < 0 {
-			a.scanned = len(a.held)
-			break
-		}
-		end := a.scanned + n
-		if end > autoBytes {
-			break
-		}
-		line := a.held[a.checked:end]
-		a.checked, a.scanned = end+1, end+1
-		if !lines.Blank(line) {
-			a.checkLine(line)
-		}
-	}
-	if a.chosen == nil && len(a.held) > autoBytes {
-		a.choose(signalbox.FormatPlain)
-	}
-}
-
-// checkLine chooses a format if the line allows it: in the first line one event is enough, later two in a row are needed.
-func (a *auto) checkLine(line []byte) {
-	a.lines++
-	format := recognize(line)
+	a.start = len(a.held) - len(bytes.TrimLeft(a.held[a.start:], lines.Space))
+	a.scanned = max(a.start, a.scanned)
+	n := bytes.IndexByte(a.held[a.scanned:], '\n')
 	switch {
-	case format != "" && (a.lines == 1 || format == a.last):
-		a.choose(format)
-	case a.lines == autoLines:
-		a.choose(signalbox.FormatPlain)
+	case a.start > autoBytes:
+		a.choosePlain()
+	case a.start == len(a.held):
+	case a.held[a.start] != '{':
+		a.choosePlain()
+	case n >= 0:
+		a.detect(a.held[a.start : a.scanned+n])
+	case len(a.held)-a.start > autoBytes:
+		a.detect(a.held[a.start:])
 	}
-	a.last = format
+	a.scanned = len(a.held)
 }
 
-func (a *auto) choose(format signalbox.Format) {
-	a.chosen = newSource(format, a.out)
-	if format == signalbox.FormatPlain {
-		a.out.Skip(a.skipped)
+// detect chooses the format by the first line that is not blank.
+func (a *auto) detect(line []byte) {
+	if len(line) > autoBytes {
+		a.mixed = "the first line is too long to detect the format"
+		a.choosePlain()
+		return
 	}
+	candidates, object := recognize(line)
+	if len(candidates) == 0 {
+		a.watching = object
+		a.choosePlain()
+		return
+	}
+	if len(candidates) > 1 {
+		a.mixed = "the first line may be of the format " + string(candidates[0]) + " or " + string(candidates[1])
+	}
+	decoder := newDecoder(candidates[0], a.out)
+	decoder.detected = true
+	a.choose(decoder)
+}
+
+func (a *auto) choosePlain() {
+	a.out.Skip(a.skipped)
+	a.choose(&plain{a.out})
+}
+
+func (a *auto) choose(source Source) {
 	held := a.held
-	a.held = nil
+	a.chosen, a.held = source, nil
+	a.watch(held)
 	a.chosen.Push(held)
+}
+
+// watch looks for an event of a known format after other JSON objects. The stream may then be of a version of that format
+// whose first event is unknown.
+func (a *auto) watch(p []byte) {
+	for a.watching && len(p) > 0 {
+		n := bytes.IndexByte(p, '\n')
+		if n < 0 {
+			a.line = append(a.line, p[:min(len(p), autoBytes+1-len(a.line))]...)
+			return
+		}
+		a.line = append(a.line, p[:min(n, autoBytes+1-len(a.line))]...)
+		a.watchLine()
+		p = p[n+1:]
+	}
+}
+
+func (a *auto) watchLine() {
+	a.number++
+	line := a.line
+	a.line = line[:0]
+	if lines.Blank(line) {
+		return
+	}
+	candidates, object := recognize(line)
+	a.watched++
+	a.watching = object && a.watched < autoLines
+	if len(candidates) > 0 && a.mixed == "" {
+		a.mixed = mixedDetail(signalbox.FormatPlain, a.number, "an event of "+string(candidates[0]))
+		a.watching = false
+	}
 }
 
 func (a *auto) Close() {
 	if a.chosen == nil {
-		if rest := a.held[a.checked:]; !lines.Blank(rest) {
-			a.checkLine(rest)
-		}
+		a.detect(a.held[a.start:])
 	}
-	if a.chosen == nil {
-		a.choose(signalbox.FormatPlain)
+	if a.watching {
+		a.watchLine()
 	}
 	a.chosen.Close()
 }
@@ -103,48 +143,31 @@ func (a *auto) Report() signalbox.StreamReport {
 	if a.chosen == nil {
 		return signalbox.StreamReport{Format: signalbox.FormatAuto}
 	}
-	return a.chosen.Report()
+	report := a.chosen.Report()
+	if a.mixed != "" {
+		report.Mixed = a.mixed
+	}
+	return report
 }
 
-// recognize returns the format that the line is an event of, "" if it is none. Formats share the names of types, so each is
-// identified by its members.
-func recognize(line []byte) signalbox.Format {
+// recognize returns the formats that the line is an event of, and whether it is a JSON object at all.
+func recognize(line []byte) (candidates []signalbox.Format, object bool) {
 	line = bytes.TrimLeft(line, lines.Space)
 	var event map[string]json.RawMessage
 	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes || json.Unmarshal(line, &event) != nil {
-		return ""
+		return nil, false
 	}
 	var typ string
 	if json.Unmarshal(event["type"], &typ) != nil {
-		return ""
+		return nil, true
 	}
-	has := func(keys ...string) bool {
-		for _, key := range keys {
-			if _, ok := event[key]; !ok {
-				return false
-			}
+	for _, s := range shapes {
+		if len(candidates) > 0 && candidates[len(candidates)-1] == s.format {
+			continue
 		}
-		return true
+		if s.matches(typ, func(member string) bool { _, ok := event[member]; return ok }) {
+			candidates = append(candidates, s.format)
+		}
 	}
-	switch {
-	case has("sessionID") && formats[signalbox.FormatOpencode].types[typ] && (has("part") || typ == agentformat.OpencodeError && has("error")):
-		return signalbox.FormatOpencode
-	case typ == agentformat.CodexThreadStarted && has("thread_id"), typ == agentformat.CodexTurnStarted, typ == agentformat.CodexTurnCompleted && has("usage"),
-		typ == agentformat.CodexTurnFailed && has("error"), strings.HasPrefix(typ, "item.") && has("item"):
-		return signalbox.FormatCodex
-	case typ == agentformat.GeminiInit && has("session_id", "model"), typ == agentformat.GeminiMessage && has("role", "content"),
-		typ == agentformat.GeminiToolUse && has("tool_name", "tool_id"), typ == agentformat.GeminiToolResult && has("tool_id", "status"),
-		typ == agentformat.GeminiResult && has("status", "stats"):
-		return signalbox.FormatGemini
-	case typ == agentformat.ClaudeSystem && has("subtype"), (typ == agentformat.ClaudeAssistant || typ == agentformat.ClaudeUser) && has("message"),
-		typ == agentformat.ClaudeResult && has("is_error"), typ == agentformat.ClaudeStreamEvent && has("event"),
-		typ == agentformat.ClaudeRateLimit && has("rate_limit_info"):
-		return signalbox.FormatClaude
-	case (typ == agentformat.OracleContent || typ == agentformat.OracleReasoning) && has("turn", "text"), typ == agentformat.OracleToolCall && has("turn", "id", "name", "arguments"),
-		typ == agentformat.OracleToolResult && has("turn", "id", "name", "ok", "text"), typ == agentformat.OracleSources && has("sources"),
-		typ == agentformat.OracleSignal && has("turn", "signal", "confidence", "raw_xml"), (typ == agentformat.OracleSystem || typ == agentformat.OracleError) && has("name", "text"),
-		typ == agentformat.OracleDone && has("reason", "turns", "tokens", "cost_usd"):
-		return signalbox.FormatOracle
-	}
-	return ""
+	return candidates, true
 }

@@ -42,7 +42,11 @@ func TestRecognize(t *testing.T) {
 		},
 	} {
 		for _, line := range lines {
-			if got := recognize([]byte(line)); got != format {
+			got := signalbox.Format("")
+			if candidates, _ := recognize([]byte(line)); len(candidates) > 0 {
+				got = candidates[0]
+			}
+			if got != format {
 				t.Errorf("%s: %q, want %q", line, got, format)
 			}
 		}

@@ -14,12 +14,13 @@ import (
 // that follow it, so the text is held back until the line is complete. A text that is too long for that is passed on after
 // a snapshot, which is restored if the text was not the agent's own.
 type decoder struct {
-	name   signalbox.Format
-	format *format
-	out    Sink
-	json   jsonLine
-	report signalbox.StreamReport
-	usage  usageCounter
+	name     signalbox.Format
+	format   *format
+	detected bool // by auto, so that everything else makes the stream mixed
+	out      Sink
+	json     jsonLine
+	report   signalbox.StreamReport
+	usage    usageCounter
 
 	// The current line of the stream.
 	number   int    // from 1
@@ -28,6 +29,7 @@ type decoder struct {
 	noise    bool   // it is not JSON
 	head     []byte // its first bytes, to show if it is broken
 	values   [fieldCount]fieldValue
+	unknown  []string // its members that its format does not have and another has, if detected
 	drifts   []remark
 
 	// The text of the line.
@@ -119,12 +121,14 @@ func (d *decoder) endLine() {
 	case !d.started:
 	case d.noise:
 		d.report.Noise++
+		d.mix("not JSON")
 	case d.json.complete():
 		d.complete = true
 		d.handleLine()
 		d.complete = false
 	default:
 		d.discard()
+		d.mix("not a complete JSON object")
 		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
 			fmt.Sprintf("line %d of the stream is not a complete JSON object", d.number)})
 	}
@@ -134,7 +138,7 @@ func (d *decoder) endLine() {
 	d.drifts = d.drifts[:0]
 	d.number++
 	d.started, d.noise, d.hasTool, d.committed = false, false, false, false
-	d.head, d.result = d.head[:0], d.result[:0]
+	d.head, d.result, d.unknown = d.head[:0], d.result[:0], d.unknown[:0]
 	for i := range d.values {
 		d.values[i].set, d.values[i].value = false, d.values[i].value[:0]
 	}
@@ -149,6 +153,11 @@ func (d *decoder) handleLine() {
 	}
 	if !d.format.types[string(typ)] {
 		d.drifted("type", typ)
+	}
+	if d.detected {
+		if other := d.otherFormat(); other != "" {
+			d.mix("an event of " + string(other))
+		}
 	}
 	if d.hasText && d.format.isOwn(d) {
 		d.commit()
@@ -264,7 +273,12 @@ func (d *decoder) objectEnd(fieldID) {
 }
 
 // unknownField implements jsonHandler.
-func (d *decoder) unknownField(key []byte) { d.drifted("field", key) }
+func (d *decoder) unknownField(key []byte) {
+	d.drifted("field", key)
+	if d.detected && identifying[string(key)] && len(d.unknown) < len(identifying) {
+		d.unknown = append(d.unknown, string(key))
+	}
+}
 
 // flush passes on the held text, with snapshots in case it must be withdrawn.
 func (d *decoder) flush() {
