@@ -9,12 +9,14 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 
+	"signalbox"
 	"signalbox/internal/text"
 )
 
 // outline is the structure of a plan: its tasks with the texts of their sections.
 type outline struct {
 	*document
+	id     string // from the heading of the plan, "" if it has none
 	name   string
 	tasks  []rawTask
 	faults []Fault
@@ -25,7 +27,9 @@ type outline struct {
 	// phase is the phase of the next task. inTask and inPhase report what the current text belongs to.
 	phase           string
 	inTask, inPhase bool
-	marks           []mark
+	// stray is the last heading that is neither a phase nor a task nor inside a task. nil means none, or one that was reported.
+	stray *ast.Heading
+	marks []mark
 }
 
 // rawTask is a task whose sections are not parsed yet.
@@ -114,6 +118,7 @@ func phaseOf(heading string) (phase string, ok bool) {
 
 func (o *outline) heading(n *ast.Heading) {
 	plain := o.plain(n)
+	o.stray = nil
 	if rest, ok := keyword(plain, "task"); ok {
 		o.task(n, rest)
 		return
@@ -126,8 +131,12 @@ func (o *outline) heading(n *ast.Heading) {
 		o.fault(n.Pos(), `write the heading as "### Phase 1: name"`, "the phase %s has no colon after its number", quote(rest))
 		return
 	}
+	if likelyTask(plain) {
+		o.misspelledTask(n)
+		return
+	}
 	if o.name == "" && n.Level <= 2 {
-		o.name = plain
+		o.id, o.name = planHeading(plain)
 	}
 	if o.inTask && n.Level > o.taskLevel {
 		o.headingInTask(n, plain)
@@ -137,6 +146,44 @@ func (o *outline) heading(n *ast.Heading) {
 		o.phase = ""
 	}
 	o.endTask(n)
+	o.stray = n
+}
+
+// planHeading splits the heading of a plan, "Plan ID: name", into id and name. Any other heading is a name without an id.
+func planHeading(heading string) (id, name string) {
+	if rest, ok := keyword(heading, "plan"); ok {
+		if id, name, ok := strings.Cut(rest, ":"); ok && signalbox.CheckID(strings.TrimSpace(id)) == nil && strings.TrimSpace(name) != "" {
+			return strings.TrimSpace(id), strings.TrimSpace(name)
+		}
+	}
+	return "", heading
+}
+
+// likelyTask reports whether a heading was probably meant to be that of a task: its first word is almost "task", and an id and a
+// colon follow.
+func likelyTask(heading string) bool {
+	word, rest, _ := strings.Cut(heading, " ")
+	id, _, colon := strings.Cut(rest, ":")
+	return text.EditDistance(strings.ToLower(word), "task") == 1 && colon && signalbox.CheckID(strings.TrimSpace(id)) == nil
+}
+
+// misspelledTask reports a heading that is probably that of a task, and ends the task before it.
+func (o *outline) misspelledTask(n *ast.Heading) {
+	plain, level := o.plain(n), n.Level
+	if o.taskLevel > 0 {
+		level = o.taskLevel
+	}
+	id, title, colon := strings.Cut(plain, ":")
+	switch words := strings.Fields(id); {
+	case likelyTask(plain):
+		id = words[1]
+	case !colon || len(words) != 1:
+		id, title = "ID", plain
+	}
+	o.fault(n.Pos(), fmt.Sprintf(`write "%s Task %s: %s"`, hashes(level), text.Printable(strings.TrimSpace(id)), text.Printable(text.Shorten(strings.TrimSpace(title), 60))),
+		"the heading %s looks like a task, but does not begin with Task", quote(plain))
+	o.endTask(n)
+	o.stray = nil
 }
 
 // headingInTask reports a heading inside a task that is a label. Other headings are part of a section.
@@ -233,7 +280,7 @@ func (o *outline) list(n *ast.List) {
 	if hidden != nil {
 		o.fault(hidden.Pos(), "begin the heading at the start of its line", "the heading %s is inside a list", quote(o.plain(hidden)))
 	}
-	if !o.inTask && !o.inPhase {
+	if !o.inTask && !o.inPhase && o.stray == nil {
 		return
 	}
 	var marks []mark
@@ -312,6 +359,8 @@ func (o *outline) addLabel(m mark) {
 	case o.inPhase && m.label.known != "":
 		o.fault(m.label.start, "move it below the heading of each task that it applies to",
 			"the label %s is under a phase, where it has no effect", quote(m.label.written))
+	case o.stray != nil && (m.label.known == labelWork || m.label.known == labelCriteria):
+		o.misspelledTask(o.stray)
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package plan parses plan files: Markdown that lists tasks, what each requires, and which tasks wait for which.
 //
 // A plan is CommonMark. The headings "### Phase N: name" and "#### Task ID: title" structure it. Other levels are allowed if all
-// tasks have the same level and all phases the same higher one. Below the heading of a task, bold labels at the start of a
+// tasks have the same level and all phases the same higher one. A plan can have an id, as "id: sprint-2" in YAML front matter or in a
+// heading "# Plan sprint-2: name". Below the heading of a task, bold labels at the start of a
 // paragraph, a line or a list item introduce its sections:
 //
 //	**Work**: what is to be done, any Markdown
@@ -24,6 +25,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -47,6 +49,8 @@ const (
 
 // Plan is a plan file.
 type Plan struct {
+	// ID identifies the plan, from "id" in the front matter or from a heading "# Plan ID: name". Empty means that it has none.
+	ID string `json:"id,omitempty"`
 	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task. Without one it is the base name
 	// of the file.
 	Name string `json:"name"`
@@ -150,9 +154,13 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
 	source = bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
 	source = bytes.ReplaceAll(source, []byte{0}, []byte("\ufffd")) // as CommonMark requires
+	id, source, fault := cutFrontMatter(source)
+	if fault != nil {
+		return nil, []Fault{*fault}
+	}
 	md := newMarkdown()
 	out := readOutline(md, source)
-	plan := &Plan{Name: out.name}
+	plan := &Plan{ID: cmp.Or(id, out.id), Name: out.name}
 	if plan.Name == "" {
 		plan.Name = filepath.Base(name)
 	}

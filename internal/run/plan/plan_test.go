@@ -102,6 +102,24 @@ func TestPlanName(t *testing.T) {
 	}
 }
 
+func TestPlanID(t *testing.T) {
+	const task = "#### Task A: a\n"
+	for text, want := range map[string][2]string{
+		"---\nid: sprint-2\ntags: [x]\n---\n# Name\n" + task: {"sprint-2", "Name"},
+		"---\nid: 7\n---\n" + task:                           {"7", "plan.md"},
+		"---\ntitle: x\n---\n# Name\n" + task:                {"", "Name"},
+		"# Plan sprint-2: Name\n" + task:                     {"sprint-2", "Name"},
+		"# Plan: Name\n" + task:                              {"", "Plan: Name"},
+		"# Plan for the week: Name\n" + task:                 {"", "Plan for the week: Name"},
+		"---\nid: a\n---\n# Plan b: Name\n" + task:           {"a", "Name"},
+		"---\nnot a mapping\n---\n" + task:                   {"", "not a mapping"},
+	} {
+		if got := mustParse(t, text); got.ID != want[0] || got.Name != want[1] || got.Tasks[0].Line != strings.Count(text, "\n") {
+			t.Errorf("%q: %q, %q, line %d", text, got.ID, got.Name, got.Tasks[0].Line)
+		}
+	}
+}
+
 func TestJSONIsWhatIsStored(t *testing.T) {
 	plan := mustParse(t, "### Phase 1: p\n#### Task A: a\n**Work**: w\n**Budget**: 5 tokens, $1, 1s\n**Priority**: low\n**Why**: n\n\n#### Task B: b\n**Blocked By**: A\n**Acceptance Criteria**: c\n")
 	got, err := json.Marshal(plan.Tasks)
