@@ -12,11 +12,14 @@ import (
 // delivery is the state of the plan as a whole. Its slices and pointers are replaced, never written into, so that Rollback
 // only puts the old value back.
 type delivery struct {
-	Policy    *Policy        `json:"policy,omitempty"`
-	Plan      signalbox.Hash `json:"plan,omitzero"`
-	PlanName  string         `json:"plan_name,omitempty"`
-	Loading   bool           `json:"loading,omitempty"`
-	Questions []*Question    `json:"questions,omitempty"`
+	Policy   *Policy        `json:"policy,omitempty"`
+	Plan     signalbox.Hash `json:"plan,omitzero"`
+	PlanName string         `json:"plan_name,omitempty"`
+	// PlanID is the id of the plan that was loaded last, and Plans lists all of them in the order of their first load.
+	PlanID    string       `json:"plan_id,omitempty"`
+	Plans     []PlanRecord `json:"plans,omitempty"`
+	Loading   bool         `json:"loading,omitempty"`
+	Questions []*Question  `json:"questions,omitempty"`
 	// Experts are the registered experts. Those of the policy come before them.
 	Experts []Expert    `json:"experts,omitempty"`
 	Limited []RoleLimit `json:"limited,omitempty"`

@@ -18,6 +18,11 @@ type PlanOpened struct {
 	Plan  signalbox.Hash `json:"plan"`
 	Name  string         `json:"name,omitempty"`
 	Tasks int            `json:"tasks"`
+	// ID identifies the plan in this box, and Source outside of it. Both are empty for the only plan of a box before rules version 3.
+	ID     string `json:"id,omitempty"`
+	Source string `json:"source,omitempty"`
+	// Adopts means that the tasks without a plan belong to this one.
+	Adopts bool `json:"adopts,omitempty"`
 }
 
 // TaskPlanned adds a work item for the delivery loop: a task or sub-task, a remediation, a request to an expert, or a
@@ -33,9 +38,12 @@ type TaskPlanned struct {
 	Text     signalbox.Hash  `json:"text,omitzero"`
 	Parent   string          `json:"parent,omitempty"`
 	Budget   Budget          `json:"budget,omitzero"`
-	Asker    string          `json:"asker,omitempty"`
-	Asked    uint64          `json:"asked,omitempty"`
-	Expert   string          `json:"expert,omitempty"`
+	Plan     string          `json:"plan,omitempty"`
+	// Name is the id of the task in its plan, if the work has another because another plan uses it too.
+	Name   string `json:"name,omitempty"`
+	Asker  string `json:"asker,omitempty"`
+	Asked  uint64 `json:"asked,omitempty"`
+	Expert string `json:"expert,omitempty"`
 }
 
 // TaskReplanned records that an updated plan describes a task differently.

@@ -18,13 +18,14 @@ import (
 // company is a crew that does right and wrong things at random, on a plan that changes at random. After every step it checks
 // what must always hold.
 type company struct {
-	t     *rapid.T
-	s     *State
-	now   time.Time
-	log   []signalbox.Event
-	tasks []PlanTask
-	plans byte
-	n     int // for ids
+	t      *rapid.T
+	s      *State
+	now    time.Time
+	log    []signalbox.Event
+	tasks  []PlanTask
+	plans  byte
+	source string // of the plan
+	n      int    // for ids
 	// chance is seeded by rapid: its own draws prefer small numbers, and a company that mostly does the first thing gets nowhere.
 	chance *rand.Rand
 	done   []Command
@@ -97,6 +98,10 @@ func (c *company) load() {
 	c.plans++
 	l := plan(c.plans, slices.Clone(c.tasks)...)
 	l.Replace = true
+	l.Source, l.ID, l.Finished = c.source, "plan", FinishedUpdate
+	if c.oneIn(4) {
+		l.Finished = FinishedRenew
+	}
 	for {
 		if a := c.try(l); a.Answer.Plan.Loaded {
 			return
@@ -327,7 +332,9 @@ func (c *company) passTime() {
 
 // replan adds, removes or changes a task.
 func (c *company) replan() {
-	switch i := c.between(0, len(c.tasks)-1); chooseOne(c, "add", "remove", "change") {
+	switch i := c.between(0, len(c.tasks)-1); chooseOne(c, "add", "remove", "change", "plan") {
+	case "plan":
+		c.source = chooseOne(c, "plan.md", "other.md")
 	case "add":
 		c.n++
 		c.tasks = append(c.tasks, c.drawTask(fmt.Sprintf("p%d", c.n)))

@@ -11,7 +11,7 @@ import (
 // sub-tasks. If the analyst is not confident, or the sub-tasks are not valid, the human is asked.
 func (d *decider) processExpansion(h report) {
 	confidence := strings.ToUpper(h.Fields.Confidence)
-	subTasks, fault := d.s.subTasks(h.w.ID, h.Fields.SubTasks)
+	subTasks, fault := d.s.subTasks(h.w, h.Fields.SubTasks)
 	if confidence != "HIGH" && confidence != "MEDIUM" {
 		fault = "the analyst's confidence is low"
 	}
@@ -24,7 +24,7 @@ func (d *decider) processExpansion(h report) {
 	for i, t := range subTasks {
 		ids = append(ids, t.ID)
 		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300), Phase: signalbox.PhaseImplementation,
-			Order: d.s.delivery.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID})
+			Order: d.s.delivery.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
 	}
 	d.recordFor(h, TaskExpanded{confidence, h.Body, ids})
 	d.move(h, signalbox.PhaseImplementation)
@@ -32,7 +32,7 @@ func (d *decider) processExpansion(h report) {
 }
 
 // subTasks returns the wanted sub-tasks with unused ids. If they are not valid, fault says why.
-func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fault string) {
+func (s *State) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fault string) {
 	if len(wanted) > maxLoaded {
 		return nil, "it has too many sub-tasks"
 	}
@@ -40,7 +40,7 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 	for _, t := range wanted {
 		id := t.ID
 		if _, taken := s.Work(id); taken || isReservedID(id) {
-			id = parent + "." + t.ID
+			id = from.ID + "." + t.ID
 		}
 		_, taken := s.Work(id)
 		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] || names[t.ID] != "" || s.differsInCase(id) {
@@ -55,12 +55,12 @@ func (s *State) subTasks(parent string, wanted []PlanTask) (tasks []PlanTask, fa
 		sub := t
 		sub.ID, sub.BlockedBy = names[t.ID], nil
 		for _, blocker := range t.BlockedBy {
-			w, known := s.Work(blocker)
+			w, known := s.taskNamed(from, blocker)
 			switch {
 			case names[blocker] != "":
 				sub.BlockedBy = appendUnique(sub.BlockedBy, names[blocker])
-			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != parent && !s.waitsFor(w, parent):
-				sub.BlockedBy = appendUnique(sub.BlockedBy, blocker)
+			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != from.ID && !s.waitsFor(w, from.ID):
+				sub.BlockedBy = appendUnique(sub.BlockedBy, w.ID)
 			default:
 				return nil, "sub-task '" + sanitize(t.ID, 64) + "' cannot wait for '" + sanitize(blocker, 64) + "'"
 			}

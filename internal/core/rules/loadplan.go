@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -30,9 +31,29 @@ type LoadPlan struct {
 	Name  string
 	Tasks []PlanTask
 	Actor string
-	// Replace allows a plan that has no task in common with an unfinished one.
+	// Source says which plan this is: the id in the file, or its path. Loading a plan with the same source changes that plan.
+	Source string
+	// ID is the preferred id of a plan that is new in the box. If another plan has it, a number is appended.
+	ID string
+	// Replace allows a plan while another is not finished, or one that has no task in common with its unfinished tasks. The
+	// unfinished tasks are cancelled.
 	Replace bool
+	// Finished says what to do if the source is a finished plan that now has other tasks.
+	Finished FinishedPlan
 }
+
+// FinishedPlan is what LoadPlan does with a finished plan that now has other tasks.
+type FinishedPlan string
+
+const (
+	FinishedRefuse FinishedPlan = ""     // return ErrPlanFinished
+	FinishedUpdate FinishedPlan = "same" // it is the same plan: completed tasks stay completed
+	FinishedRenew  FinishedPlan = "new"  // it is a new plan with the same source
+)
+
+// ErrPlanFinished means that a plan is finished, and that its file now describes other tasks: it is not clear whether those are to be
+// done too. Ask, and set LoadPlan.Finished.
+var ErrPlanFinished = errors.New("the plan is finished, and its file now has other tasks")
 
 // PlanChange is what loading a plan changed.
 type PlanChange struct {
@@ -49,23 +70,31 @@ const (
 )
 
 func (c LoadPlan) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), c.check(d.s)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), checkText("source of the plan", c.Source),
+		c.check(d.s)); err != nil {
+		return err
+	}
+	target, err := c.target(d.s)
+	if err != nil {
 		return err
 	}
 	change := &PlanChange{}
 	d.answer.Plan = change
-	if d.s.delivery.Plan == c.Plan && !d.s.delivery.Loading {
+	opened := !target.isNew && d.s.delivery.PlanID == target.id && d.s.delivery.Plan == c.Plan
+	if opened && !d.s.delivery.Loading {
 		change.Loaded, d.answer.Repeated = true, true
 		return nil
 	}
-	if d.s.delivery.Plan != c.Plan {
-		d.answer.Seq = d.record("", "", c.Actor, PlanOpened{c.Plan, c.Name, len(c.Tasks)})
+	if !opened {
+		d.answer.Seq = d.record("", "", c.Actor, PlanOpened{Plan: c.Plan, Name: c.Name, Tasks: len(c.Tasks), ID: target.id, Source: c.Source,
+			Adopts: target.adopts})
 	}
+	ids := d.s.workIDs(target, c.Tasks)
 	wanted := map[string]bool{}
 	for order, t := range c.Tasks {
-		wanted[t.ID] = true
+		wanted[ids[t.ID]] = true
 		if !d.loadFull(change) {
-			c.load(d, change, order, t)
+			c.load(d, change, order, target.id, t, ids)
 		}
 	}
 	for w := range d.s.Works() {
@@ -113,19 +142,27 @@ func (s *State) belongsTo(w *Work, wanted map[string]bool) bool {
 }
 
 // load adds a task, or changes it if the plan describes it differently.
-func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
-	w, exists := d.s.Work(t.ID)
+func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t PlanTask, ids map[string]string) {
+	id, name := ids[t.ID], t.ID
+	if id == name {
+		name = ""
+	}
+	var blockers []string
+	for _, blocker := range t.BlockedBy {
+		blockers = append(blockers, cmp.Or(ids[blocker], blocker))
+	}
+	w, exists := d.s.Work(id)
 	phase := signalbox.PhaseImplementation
 	if t.Draft {
 		phase = signalbox.PhaseDraft
 	}
 	if !exists {
-		d.record(t.ID, "", c.Actor, TaskPlanned{Kind: KindTask, Title: t.Title, Phase: phase, Order: order, Priority: t.Priority,
-			Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Budget: t.Budget})
-		change.Added = append(change.Added, t.ID)
+		d.record(id, "", c.Actor, TaskPlanned{Kind: KindTask, Title: t.Title, Phase: phase, Order: order, Priority: t.Priority,
+			Blockers: blockers, Files: lockOrder(t.Files), Text: t.Text, Budget: t.Budget, Plan: plan, Name: name})
+		change.Added = append(change.Added, id)
 		return
 	}
-	replanned := TaskReplanned{t.Title, order, t.Priority, t.BlockedBy, lockOrder(t.Files), t.Text, t.Budget}
+	replanned := TaskReplanned{t.Title, order, t.Priority, blockers, lockOrder(t.Files), t.Text, t.Budget}
 	now := TaskReplanned{w.Title, w.Task.Order, w.Task.Priority, w.Task.Blockers, w.Task.Files, w.Task.Text, w.Task.Budget}
 	same := string(marshal(replanned)) == string(marshal(now))
 	now.Order = order
@@ -133,7 +170,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 	readded := w.Task.Cancelled == removedFromPlan
 	switch {
 	case w.Phase == signalbox.PhaseCompleted && w.Task.Text != t.Text:
-		change.Stale = append(change.Stale, t.ID)
+		change.Stale = append(change.Stale, id)
 		return
 	case w.Phase == signalbox.PhaseCompleted || same && !readded:
 		return
@@ -146,7 +183,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, t PlanTask) {
 		d.restart(w, c.Actor)
 	}
 	if !sameButOrder || readded { // a new position alone is not reported as a change
-		change.Changed = append(change.Changed, t.ID)
+		change.Changed = append(change.Changed, id)
 	}
 }
 
@@ -190,7 +227,7 @@ func (c LoadPlan) check(s *State) error {
 	if s.delivery.Policy == nil || c.Plan == (signalbox.Hash{}) {
 		return refusef(signalbox.CodeUsage, "send Configure first, and the digest of the plan", "the box has no policy, or the plan has no digest")
 	}
-	ids, common, unfinished := map[string]bool{}, false, []string(nil)
+	ids := map[string]bool{}
 	for _, t := range c.Tasks {
 		if err := cmp.Or(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
 			return err
@@ -199,20 +236,9 @@ func (c LoadPlan) check(s *State) error {
 			return refusef(signalbox.CodeUsage, "give each task a unique id, other than R-1, X-1, B-1 or Q-1", "task id '%s' is a duplicate or reserved", t.ID)
 		}
 		ids[t.ID] = true
-		w, exists := s.Work(t.ID)
-		if exists && (w.Task == nil || w.Task.Kind != KindTask) {
+		if w, exists := s.Work(t.ID); exists && (w.Task == nil || w.Task.Kind != KindTask) {
 			return refusef(signalbox.CodeConflict, "give the task another id in the plan", "work '%s' already exists, and does not belong to a plan", t.ID)
 		}
-		common = common || exists && !w.Done()
-	}
-	for w := range s.Works() {
-		if w.Task != nil && w.Task.Kind == KindTask && !w.Done() {
-			unfinished = append(unfinished, w.ID)
-		}
-	}
-	if len(unfinished) > 0 && !common && !c.Replace {
-		return refusef(signalbox.CodeConflict, "finish that plan first, use another box, or add --replace to cancel it",
-			"another plan is not finished (%s), and this one has no task in common with it", joinSome(unfinished))
 	}
 	return nil
 }
@@ -242,7 +268,7 @@ func (s *State) applyPlan(e *signalbox.Event, body body) {
 		s.delivery.Policy = &b.Policy
 		s.refreshAll()
 	case PlanOpened:
-		s.delivery.Plan, s.delivery.PlanName, s.delivery.Loading = b.Plan, b.Name, true
+		s.openPlan(b)
 	case PlanLoaded:
 		s.delivery.Loading = false
 		s.removeCircularWaits()
@@ -271,7 +297,7 @@ func (s *State) removeCircularWaits() {
 
 func (s *State) addTask(e *signalbox.Event, b TaskPlanned) {
 	t := &Task{Kind: b.Kind, Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files, Text: b.Text, Parent: b.Parent,
-		Budget: b.Budget, Asker: b.Asker, Asked: b.Asked, Expert: b.Expert}
+		Budget: b.Budget, Plan: b.Plan, Name: b.Name, Asker: b.Asker, Asked: b.Asked, Expert: b.Expert}
 	switch b.Kind {
 	case KindRemediation:
 		s.delivery.Remediations++

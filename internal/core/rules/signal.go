@@ -156,7 +156,7 @@ func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 		return ""
 	case !h.role.MaySend(h.Signal):
 		return signalbox.ReasonOutOfRole
-	case row.Argument == signalbox.TaskArgument && h.Named != h.w.ID:
+	case row.Argument == signalbox.TaskArgument && h.Named != h.w.ID && h.Named != h.w.Name():
 		return signalbox.ReasonWrongWork
 	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest || h.Signal == signalbox.NameFileConflict):
 		return signalbox.ReasonDuplicate // a parked session already waits for something
@@ -326,9 +326,9 @@ func ordinal(n int) string {
 func (s *State) validBlockers(w *Work, ids []string) []string {
 	var valid []string
 	for _, id := range ids {
-		b, known := s.Work(id)
-		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && id != w.ID && !s.waitsFor(b, w.ID) {
-			valid = appendUnique(valid, id)
+		b, known := s.taskNamed(w, id)
+		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && b.ID != w.ID && !s.waitsFor(b, w.ID) {
+			valid = appendUnique(valid, b.ID)
 		}
 	}
 	return valid

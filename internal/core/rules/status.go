@@ -49,7 +49,7 @@ func (s *State) Status(now time.Time) Status {
 		if w.Lease != nil {
 			st.Running++
 		}
-		if w.Task.Kind == KindTask && w.Task.Cancelled == "" {
+		if w.Task.Kind == KindTask && w.Task.Cancelled == "" && s.InPlan(w) {
 			st.Tasks++
 			if w.Phase == signalbox.PhaseCompleted {
 				st.Completed++
@@ -136,6 +136,7 @@ func (s *State) reasons() []string {
 	for _, w := range s.works {
 		switch {
 		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
+		case w.Done() && !s.InPlan(w):
 		case w.Done():
 			cancelled = append(cancelled, s.Reason(w))
 		case len(s.OpenBlockers(w)) > 0 && !w.onHold() && s.causeIsNamed(w):

@@ -31,6 +31,9 @@ type Task struct {
 	Text   signalbox.Hash `json:"text,omitzero"`
 	Parent string         `json:"parent,omitempty"`
 	Budget Budget         `json:"budget,omitzero"`
+	// Plan is the id of the plan that the task belongs to, and Name its id there if the work has another. See Work.Name.
+	Plan string `json:"plan,omitempty"`
+	Name string `json:"name,omitempty"`
 	// Specification is the business analyst's specification of the task.
 	Specification signalbox.Hash `json:"specification,omitzero"`
 

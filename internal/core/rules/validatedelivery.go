@@ -23,6 +23,9 @@ func (s *State) planFault(e *signalbox.Event, b TaskPlanned) string {
 		if b.Phase != signalbox.PhaseDraft && b.Phase != signalbox.PhaseImplementation || isReservedID(e.Work) {
 			return "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"
 		}
+		if b.Plan != s.delivery.PlanID && b.Parent == "" {
+			return fmt.Sprintf("plan %q is not being loaded", b.Plan)
+		}
 	case KindRemediation, KindExpert, KindBaseline:
 		if e.Work != want[b.Kind] || b.Phase != first[b.Kind] {
 			return fmt.Sprintf("the next %s is %s and starts in %s", b.Kind, want[b.Kind], first[b.Kind])
@@ -45,8 +48,13 @@ func (s *State) runFault(body body) string {
 	case PolicySet:
 		return policyFault(&b.Policy)
 	case PlanOpened:
-		if s.delivery.Policy == nil {
+		switch {
+		case s.delivery.Policy == nil:
 			return "the box has no policy"
+		case b.ID == "" && (b.Source != "" || b.Adopts || s.delivery.PlanID != ""):
+			return "the plan has no id"
+		case b.ID != "":
+			return idFault(b.ID)
 		}
 	case PlanLoaded:
 		if b.Plan != s.delivery.Plan || !s.delivery.Loading {

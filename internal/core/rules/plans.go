@@ -1,0 +1,258 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// PlanRecord is a plan that was loaded into the box.
+type PlanRecord struct {
+	// ID identifies the plan in this box.
+	ID string `json:"id"`
+	// Source identifies it outside: the id in its file, or the path of the file. Of several plans with one source, the last counts.
+	Source string `json:"source"`
+	Name   string `json:"name,omitempty"`
+}
+
+// loadTarget is the plan that a LoadPlan changes.
+type loadTarget struct {
+	id string
+	// isNew means that the box does not have the plan yet. adopts means that it takes over the tasks without a plan.
+	isNew, adopts bool
+}
+
+// has reports whether a task belongs to the plan.
+func (t loadTarget) has(w *Work) bool {
+	switch {
+	case w.Task == nil || w.Task.Kind != KindTask:
+		return false
+	case t.adopts:
+		return w.Task.Plan == ""
+	}
+	return !t.isNew && w.Task.Plan == t.id
+}
+
+// target returns the plan that the command is about, or an error if the plan must not be loaded now.
+func (c LoadPlan) target(s *State) (loadTarget, error) {
+	target := loadTarget{isNew: true}
+	known := slices.Clone(s.delivery.Plans)
+	slices.Reverse(known)
+	switch i := slices.IndexFunc(known, func(p PlanRecord) bool { return p.Source == c.Source }); {
+	case i >= 0:
+		target = loadTarget{id: known[i].ID}
+	case c.Source == "" && s.delivery.PlanID == "":
+		target = loadTarget{}
+	case s.isUnnamedPlan(c):
+		target.adopts = true
+	}
+	if s.hasOtherTasks(target, c.Tasks) {
+		switch c.Finished {
+		case FinishedRefuse:
+			return target, &signalbox.Error{Code: signalbox.CodeConflict, Err: ErrPlanFinished,
+				Hint: "run it with --new-plan if the tasks are new work, or with --same-plan to leave completed tasks as they are"}
+		case FinishedRenew:
+			target = loadTarget{isNew: true}
+		}
+	}
+	if target.isNew {
+		target.id = s.unusedPlanID(c.ID)
+	}
+	return target, c.checkUnfinished(s, target)
+}
+
+// isUnnamedPlan reports whether c is the plan that was loaded when plans had no ids.
+func (s *State) isUnnamedPlan(c LoadPlan) bool {
+	if s.delivery.PlanID != "" || s.delivery.Plan == (signalbox.Hash{}) {
+		return false
+	}
+	return s.delivery.Plan == c.Plan || s.delivery.PlanName == c.Name || slices.ContainsFunc(c.Tasks, func(t PlanTask) bool {
+		w, known := s.Work(t.ID)
+		return known && loadTarget{adopts: true}.has(w) && !w.Done()
+	})
+}
+
+// hasOtherTasks reports whether a plan is finished and the tasks are not those of the plan: a completed one is described differently,
+// or none is left. Adding tasks to a finished plan is an ordinary change.
+func (s *State) hasOtherTasks(plan loadTarget, tasks []PlanTask) bool {
+	completed, same := map[string]signalbox.Hash{}, false
+	wanted := map[string]bool{}
+	for _, t := range tasks {
+		wanted[t.ID] = true
+	}
+	for _, w := range s.works {
+		switch {
+		case !plan.has(w) || w.Task.Parent != "":
+		case w.Phase == signalbox.PhaseCompleted:
+			completed[w.Name()] = w.Task.Text
+		case !w.Done() || wanted[w.Name()]:
+			return false
+		}
+	}
+	for _, t := range tasks {
+		text, done := completed[t.ID]
+		if done && text != t.Text {
+			return true
+		}
+		same = same || done
+	}
+	return len(completed) > 0 && !same
+}
+
+// checkUnfinished refuses a plan that would cancel the unfinished tasks of another, or all of its own.
+func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
+	var own, others []string
+	common, wanted := false, map[string]bool{}
+	for _, t := range c.Tasks {
+		wanted[t.ID] = true
+	}
+	for _, w := range s.works {
+		switch {
+		case w.Task == nil || w.Task.Kind != KindTask || w.Done():
+		case target.has(w):
+			own = append(own, w.ID)
+			common = common || wanted[w.Name()]
+		default:
+			others = append(others, w.ID)
+		}
+	}
+	const hint = "finish that plan first, use another box, or add --replace to cancel it"
+	switch {
+	case c.Replace:
+	case len(others) > 0:
+		return refusef(signalbox.CodeConflict, hint, "another plan is not finished: %s", joinSome(others))
+	case len(own) > 0 && !common:
+		return refusef(signalbox.CodeConflict, hint, "another plan is not finished (%s), and this one has no task in common with it", joinSome(own))
+	}
+	return nil
+}
+
+// unusedPlanID returns the preferred id for a new plan, with a number if another plan has it.
+func (s *State) unusedPlanID(preferred string) string {
+	return unused(preferred, func(id string) bool {
+		return slices.ContainsFunc(s.delivery.Plans, func(p PlanRecord) bool { return strings.EqualFold(p.ID, id) })
+	})
+}
+
+// workIDs returns the ids of the works of a plan by the ids of its tasks. A task has the id that it has in the plan, unless another
+// work has it already: then the id of the plan precedes it.
+func (s *State) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
+	ids, used := map[string]string{}, map[string]bool{}
+	for _, w := range s.works {
+		used[strings.ToLower(w.ID)] = true
+		if plan.has(w) {
+			ids[w.Name()] = w.ID
+		}
+	}
+	for _, t := range tasks {
+		if ids[t.ID] != "" {
+			continue
+		}
+		id := t.ID
+		if used[strings.ToLower(id)] {
+			id = unused(plan.id+"."+t.ID, func(id string) bool { return used[strings.ToLower(id)] })
+		}
+		ids[t.ID], used[strings.ToLower(id)] = id, true
+	}
+	return ids
+}
+
+// maxIDBytes is the size limit of an id.
+const maxIDBytes = 64
+
+// unused returns id, shortened if it is too long, and with a number appended if it is in use.
+func unused(id string, inUse func(string) bool) string {
+	if len(id) <= maxIDBytes && !inUse(id) {
+		return id
+	}
+	for n := 2; ; n++ {
+		number := fmt.Sprintf("-%d", n)
+		if numbered := id[:min(len(id), maxIDBytes-len(number))] + number; !inUse(numbered) {
+			return numbered
+		}
+	}
+}
+
+func (s *State) openPlan(b PlanOpened) {
+	s.delivery.Plan, s.delivery.PlanName, s.delivery.PlanID, s.delivery.Loading = b.Plan, b.Name, b.ID, true
+	record := PlanRecord{b.ID, b.Source, b.Name}
+	i := slices.IndexFunc(s.delivery.Plans, func(p PlanRecord) bool { return p.ID == b.ID })
+	switch {
+	case b.ID == "":
+	case i >= 0:
+		s.delivery.Plans = slices.Clone(s.delivery.Plans)
+		s.delivery.Plans[i] = record
+	default:
+		s.delivery.Plans = append(slices.Clip(s.delivery.Plans), record)
+		if !b.Adopts {
+			s.delivery.Granted = s.delivery.Spent // the budget of the run is for this plan
+		}
+	}
+	if !b.Adopts {
+		return
+	}
+	for _, w := range s.works {
+		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == "" {
+			s.changeTask(w.ID, func(_ *Work, t *Task) { t.Plan = b.ID })
+		}
+	}
+}
+
+// Plans returns the plans that were loaded, in the order of their first load. Boxes of earlier versions have tasks without a plan.
+func (s *State) Plans() []PlanRecord { return slices.Clone(s.delivery.Plans) }
+
+// Name returns the id of a task in its plan. It is the id of the work unless another work had that id already.
+func (w *Work) Name() string {
+	if w.Task == nil || w.Task.Name == "" {
+		return w.ID
+	}
+	return w.Task.Name
+}
+
+// InPlan reports whether a work item concerns the plan that was loaded last: it is part of it, or it is not done.
+func (s *State) InPlan(w *Work) bool {
+	return w.Task != nil && (w.Task.Kind != KindTask || w.Task.Plan == s.delivery.PlanID || !w.Done())
+}
+
+// taskNamed returns the task that an agent means that works on another task of the same plan.
+func (s *State) taskNamed(from *Work, name string) (*Work, bool) {
+	for _, w := range s.works {
+		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == from.Task.Plan && w.Name() == name {
+			return w, true
+		}
+	}
+	return s.Work(name)
+}
+
+// Find returns the work item that a person means: by its id, by the id of a task in its plan, or by "PLAN/TASK". It refuses an id
+// that several plans use.
+func (s *State) Find(name string) (*Work, error) {
+	plan, task, qualified := strings.Cut(name, "/")
+	if !qualified {
+		task = name
+	}
+	var found []*Work
+	for _, w := range s.works {
+		matches := w.ID == task && !qualified || w.Name() == task
+		if matches && (!qualified || w.Task != nil && w.Task.Plan == plan) {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, refusef(signalbox.CodeNotFound, "signalbox work list shows all work", "there is no work '%s'", sanitize(name, 200))
+	case 1:
+		return found[0], nil
+	}
+	var names []string
+	for _, w := range found {
+		if w.Task == nil || w.Task.Plan == "" {
+			names = append(names, w.ID)
+			continue
+		}
+		names = append(names, w.Task.Plan+"/"+w.Name())
+	}
+	return nil, refusef(signalbox.CodeUsage, "write the plan too: "+strings.Join(names, " or "), "several plans have a task '%s'", sanitize(name, 200))
+}
