@@ -72,7 +72,11 @@ func (c *workClaimCommand) Run(p *program) error {
 		if c.TTL == 0 {
 			c.TTL = b.Config.Lease.TTL
 		}
-		claim := rules.Claim{Work: c.ID, Role: c.Role, Session: string(c.Session), Actor: p.actor(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
+		id, err := findWork(b, c.ID)
+		if err != nil {
+			return err
+		}
+		claim := rules.Claim{Work: id, Role: c.Role, Session: string(c.Session), Actor: p.actor(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
 		do := b.Engine.Do
 		if c.Wait {
 			do = b.Engine.DoWhenPossible
@@ -116,7 +120,11 @@ func (c *workRenewCommand) Run(p *program) error {
 		if c.TTL == 0 {
 			c.TTL = b.Config.Lease.TTL
 		}
-		answer, err := b.Engine.Do(ctx, rules.Renew{Work: c.ID, Session: session, Epoch: c.Epoch, TTL: c.TTL})
+		id, err := findWork(b, c.ID)
+		if err != nil {
+			return err
+		}
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL})
 		if err != nil {
 			return err
 		}
@@ -144,7 +152,7 @@ Examples:
 }
 
 func (c *workReleaseCommand) Run(p *program) error {
-	release := rules.Release{Work: c.ID, Epoch: c.Epoch, Reason: c.Reason}
+	release := rules.Release{Epoch: c.Epoch, Reason: c.Reason}
 	if c.Session == "" && p.getenv(sessionVariable) == "" {
 		if c.Reason == "" {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
@@ -162,5 +170,8 @@ func (c *workReleaseCommand) Run(p *program) error {
 		}
 		release.Session = session
 	}
-	return p.order(c.boxFlag, release, func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
+	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command {
+		release.Work = id
+		return release
+	}, func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }

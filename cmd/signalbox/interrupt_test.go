@@ -15,9 +15,8 @@ import (
 // them.
 func interrupted(t *testing.T, p *program) (status int) {
 	t.Helper()
-	caught := make(chan os.Signal, 1) // otherwise the first one could kill the test
-	signal.Notify(caught, os.Interrupt)
-	defer signal.Stop(caught)
+	// Otherwise the first interrupt could kill the tests. It is never stopped, because the last one may arrive much later.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	ended := make(chan int)
 	go func() { ended <- p.run() }()
 	again := time.NewTicker(10 * time.Millisecond)

@@ -33,8 +33,10 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	if err := p.operatorOnly(string(what)); err != nil {
 		return err
 	}
-	command := rules.Order{What: what, Work: task, Reason: f.Reason, Actor: p.actor(f.Actor)}
-	return p.order(f.boxFlag, command, func(a rules.Answer) error {
+	build := func(id string) rules.Command {
+		return rules.Order{What: what, Work: id, Reason: f.Reason, Actor: p.actor(f.Actor)}
+	}
+	return p.orderWork(f.boxFlag, task, build, func(a rules.Answer) error {
 		if a.Again { // there are more events than fit into one append
 			return f.order(p, what, task)
 		}
@@ -58,7 +60,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 
 type pauseCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
+	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
 func (pauseCommand) Help() string {
@@ -74,7 +76,7 @@ func (c *pauseCommand) Run(p *program) error { return c.order(p, rules.OrderPaus
 
 type resumeCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
+	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
 func (resumeCommand) Help() string {
@@ -90,7 +92,7 @@ func (c *resumeCommand) Run(p *program) error { return c.order(p, rules.OrderRes
 
 type cancelCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task. Default: the whole run."`
+	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
 func (cancelCommand) Help() string {
@@ -106,7 +108,7 @@ func (c *cancelCommand) Run(p *program) error { return c.order(p, rules.OrderCan
 
 type retryCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task. Default: all blocked tasks, and a run that was cancelled or paused."`
+	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: all blocked tasks, and a run that was cancelled or paused."`
 }
 
 func (retryCommand) Help() string {
@@ -122,7 +124,7 @@ func (c *retryCommand) Run(p *program) error { return c.order(p, rules.OrderRetr
 
 type approveCommand struct {
 	orderFlags
-	Task string `arg:"" help:"The task."`
+	Task string `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
 
 func (approveCommand) Help() string {

@@ -12,7 +12,7 @@ type promptCommand struct {
 	boxFlag
 	rawFlag
 	Role signalbox.Role `arg:"" help:"The role: developer, critic, auditor, business-analyst, remediation, health-auditor, expert or expert-creator."`
-	Task string         `arg:"" help:"The task."`
+	Task string         `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
 
 func (promptCommand) Help() string {
@@ -28,7 +28,11 @@ Examples:
 
 func (c *promptCommand) Run(p *program) error {
 	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		text, err := crew.Prompt(ctx, b, c.Role, c.Task)
+		task, err := findWork(b, c.Task)
+		if err != nil {
+			return err
+		}
+		text, err := crew.Prompt(ctx, b, c.Role, task)
 		if err != nil {
 			return err
 		}

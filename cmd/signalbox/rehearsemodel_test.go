@@ -18,9 +18,7 @@ import (
 
 // The model answers over HTTP in each protocol, prints each request, and stops on an interrupt even while an answer hangs.
 func TestRehearseModelServes(t *testing.T) {
-	caught := make(chan os.Signal, 1) // otherwise a late interrupt could kill the test
-	signal.Notify(caught, os.Interrupt)
-	defer signal.Stop(caught)
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // and never stopped: a late interrupt would kill the tests
 
 	dir := t.TempDir()
 	script, log := filepath.Join(dir, "model.yaml"), filepath.Join(dir, "requests.jsonl")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,9 +26,11 @@ import (
 type runCommand struct {
 	boxFlag
 	runFlags
-	File    string `arg:"" name:"plan" help:"The plan, a Markdown file."`
-	Replace bool   `help:"Replace an unfinished plan that has no task in common with this one."`
-	NoWait  bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
+	File     string `arg:"" name:"plan" help:"The plan, a Markdown file."`
+	Replace  bool   `help:"Replace an unfinished plan: cancel its tasks that are not in this one."`
+	NewPlan  bool   `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
+	SamePlan bool   `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
+	NoWait   bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
 }
 
 // runFlags are the flags for the output of a run.
@@ -61,11 +65,22 @@ func (c *runCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, options: crew.Options{LeaveQuestions: c.NoWait}}
+	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait}}
 	if err := r.prepare(p, c.boxFlag); err != nil {
 		return err
 	}
 	return r.run(p)
+}
+
+// finished returns what to do with a finished plan that now has other tasks.
+func (c *runCommand) finished() rules.FinishedPlan {
+	switch {
+	case c.NewPlan:
+		return rules.FinishedRenew
+	case c.SamePlan:
+		return rules.FinishedUpdate
+	}
+	return rules.FinishedRefuse
 }
 
 // run is one run of a plan.
@@ -74,6 +89,7 @@ type run struct {
 	name       string
 	text       []byte
 	replace    bool
+	finished   rules.FinishedPlan
 	options    crew.Options
 	background []func(context.Context, *box.Box) // run during the work, until their context is done
 
@@ -155,21 +171,49 @@ func (r *run) run(p *program) error {
 	}
 	defer b.Close()
 	from := b.Engine.Tail().Seq
-	change, err := crew.Load(ctx, b, r.plan, r.text, p.actor(""), r.project.Repo == nil, r.replace)
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
+	load.Source, load.ID = crew.Identify(r.plan, r.name, r.root)
+	change, err := crew.Load(ctx, b, r.plan, r.text, load)
+	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && isTerminal(p.stdin) && r.name != "-" {
+		if load.Finished, err = p.askFinished(r.name); err == nil {
+			change, err = crew.Load(ctx, b, r.plan, r.text, load)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	p.printPlanChange(change)
+	p.printPlanChange(b, change)
 	if !r.flags.JSON { // printPlanChange has shown these events
 		from = b.Engine.Tail().Seq
 	}
 	return p.work(ctx, stop, b, job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.background})
 }
 
-// printPlanChange prints what is different in a changed plan.
-func (p *program) printPlanChange(c rules.PlanChange) {
-	if len(c.Changed) == 0 && len(c.Removed) == 0 && len(c.Stale) == 0 {
-		return
+// askFinished asks what to do with a finished plan that now has other tasks.
+func (p *program) askFinished(file string) (rules.FinishedPlan, error) {
+	fmt.Fprintf(p.stderr, "%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", printable(file))
+	line, err := bufio.NewReader(p.stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "n":
+		return rules.FinishedRenew, nil
+	case "s":
+		return rules.FinishedUpdate, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: rules.ErrPlanFinished, Hint: "run it with --new-plan or --same-plan"}
+	}
+	return rules.FinishedRefuse, err
+}
+
+// printPlanChange prints what is different in a changed plan, and the id of a new one if the box has others.
+func (p *program) printPlanChange(b *box.Box, c rules.PlanChange) {
+	if c.New {
+		plans := 0
+		b.Engine.View(func(s *rules.State) { plans = len(s.Plans()) })
+		if plans > 1 {
+			p.notef("plan %s is new in this box; if another plan has a task T1, write %s/T1 for the one of this plan", c.ID, c.ID)
+		}
+		c.Added = nil // everything
 	}
 	for _, part := range []struct {
 		what string

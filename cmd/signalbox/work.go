@@ -83,18 +83,42 @@ func (c *workUnblockCommand) Run(p *program) error {
 	if err := p.operatorOnly("unblock work"); err != nil {
 		return err
 	}
-	return p.order(c.boxFlag, rules.Unblock{Work: c.ID, Note: c.Note, Actor: p.actor(c.Actor)},
+	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: c.Note, Actor: p.actor(c.Actor)} },
 		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 
 // order executes a command of the rules and calls show with the answer.
 func (p *program) order(f boxFlag, command rules.Command, show func(rules.Answer) error) error {
+	return p.orderWork(f, "", func(string) rules.Command { return command }, show)
+}
+
+// orderWork executes a command about the work item that the user named.
+func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
 	ctx := context.Background()
 	return p.withBox(ctx, f, func(b *box.Box) error {
+		id, err := findWork(b, name)
+		if err != nil {
+			return err
+		}
+		command := build(id)
 		answer, err := b.Engine.Do(ctx, command)
 		if err != nil {
 			return err
 		}
 		return show(answer)
 	})
+}
+
+// findWork returns the id of the work item that the user named, with its plan (PLAN/TASK) or without; "" stays "".
+func findWork(b *box.Box, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	var w *rules.Work
+	var err error
+	b.Engine.View(func(s *rules.State) { w, err = s.Find(name) })
+	if err != nil {
+		return "", err
+	}
+	return w.ID, nil
 }

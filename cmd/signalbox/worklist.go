@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -81,11 +80,10 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 func (c *workShowCommand) Run(p *program) error {
 	return p.withReadOnlyBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
 		var w *rules.Work
-		known := false
-		b.Engine.View(func(s *rules.State) { w, known = s.Work(c.ID) })
-		if !known {
-			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", c.ID),
-				Hint: "list the work with signalbox work list"}
+		var err error
+		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
+		if err != nil {
+			return err
 		}
 		view := w.View(time.Now())
 		if c.JSON {

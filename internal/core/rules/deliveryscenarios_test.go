@@ -17,6 +17,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-files", "Tasks in a shared workspace lock files, wait for them, and give way to each other.", files},
 	{"delivery-overlaps", "Tasks in workspaces of their own change the same file, and are told.", overlaps},
 	{"delivery-plan-changes", "A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
+	{"delivery-two-plans", "A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -185,6 +186,21 @@ func planChanges(b *box) {
 	b.do(plan(2, todo("t3"), withFiles(todo("t2"), "x.go"), todo("t4", "t2")))
 	b.do(plan(3, todo("t3"), unspecified("t1"), withFiles(todo("t2"), "x.go"), todo("t4", "t2")))
 	b.bring("t2", signalbox.PhaseReadyForReview)
+}
+
+func twoPlans(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(planOf("plan.md", 1, todo("T1"), todo("T2", "T1")))
+	b.baseline()
+	b.bring("T1", signalbox.PhaseCompleted)
+	b.bring("T2", signalbox.PhaseCompleted)
+	b.do(planOf("sprint2.md", 2, todo("T1"), todo("U2", "T1")))
+	b.bring("sprint2.T1", signalbox.PhaseCompleted)
+	b.bring("U2", signalbox.PhaseCompleted)
+	again := planOf("plan.md", 3, todo("T1"))
+	again.Finished = FinishedRenew
+	b.do(again)
+	b.bring("plan-2.T1", signalbox.PhaseReadyForReview)
 }
 
 func orders(b *box) {

@@ -58,6 +58,9 @@ var ErrPlanFinished = errors.New("the plan is finished, and its file now has oth
 // PlanChange is what loading a plan changed.
 type PlanChange struct {
 	Loaded bool
+	// ID is the plan. New means that it was not in the box before.
+	ID  string
+	New bool
 	// Stale are completed tasks that the plan now describes differently. They are not done again.
 	Added, Changed, Removed, Stale []string
 }
@@ -78,7 +81,7 @@ func (c LoadPlan) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	change := &PlanChange{}
+	change := &PlanChange{ID: target.id, New: target.isNew && !target.adopts}
 	d.answer.Plan = change
 	opened := !target.isNew && d.s.delivery.PlanID == target.id && d.s.delivery.Plan == c.Plan
 	if opened && !d.s.delivery.Loading {

@@ -74,31 +74,29 @@ func (s *State) isUnnamedPlan(c LoadPlan) bool {
 	})
 }
 
-// hasOtherTasks reports whether a plan is finished and the tasks are not those of the plan: a completed one is described differently,
-// or none is left. Adding tasks to a finished plan is an ordinary change.
+// hasOtherTasks reports whether a plan is finished and the tasks are not those of the plan: no completed one is described as it was.
+// If one is, the plan has only changed.
 func (s *State) hasOtherTasks(plan loadTarget, tasks []PlanTask) bool {
-	completed, same := map[string]signalbox.Hash{}, false
-	wanted := map[string]bool{}
+	texts := map[string]signalbox.Hash{}
 	for _, t := range tasks {
-		wanted[t.ID] = true
+		texts[t.ID] = t.Text
 	}
+	completed := false
 	for _, w := range s.works {
+		if !plan.has(w) || w.Task.Parent != "" {
+			continue
+		}
+		text, wanted := texts[w.Name()]
 		switch {
-		case !plan.has(w) || w.Task.Parent != "":
+		case w.Phase == signalbox.PhaseCompleted && wanted && text == w.Task.Text:
+			return false
 		case w.Phase == signalbox.PhaseCompleted:
-			completed[w.Name()] = w.Task.Text
-		case !w.Done() || wanted[w.Name()]:
+			completed = true
+		case !w.Done() || wanted: // the plan is not finished
 			return false
 		}
 	}
-	for _, t := range tasks {
-		text, done := completed[t.ID]
-		if done && text != t.Text {
-			return true
-		}
-		same = same || done
-	}
-	return len(completed) > 0 && !same
+	return completed
 }
 
 // checkUnfinished refuses a plan that would cancel the unfinished tasks of another, or all of its own.
@@ -200,6 +198,9 @@ func (s *State) openPlan(b PlanOpened) {
 	}
 }
 
+// PlanID returns the id of the plan that was loaded last.
+func (s *State) PlanID() string { return s.delivery.PlanID }
+
 // Plans returns the plans that were loaded, in the order of their first load. Boxes of earlier versions have tasks without a plan.
 func (s *State) Plans() []PlanRecord { return slices.Clone(s.delivery.Plans) }
 
@@ -242,7 +243,7 @@ func (s *State) Find(name string) (*Work, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, refusef(signalbox.CodeNotFound, "signalbox work list shows all work", "there is no work '%s'", sanitize(name, 200))
+		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list", "there is no work '%s'", sanitize(name, 200))
 	case 1:
 		return found[0], nil
 	}

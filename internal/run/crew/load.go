@@ -5,6 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -13,10 +17,69 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-// Load replaces the box's tasks with those of a plan, under the box's configuration. It may be called again at any time.
-func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, actor string, shared, replace bool) (rules.PlanChange, error) {
+// LoadOptions configure Load.
+type LoadOptions struct {
+	Actor string
+	// Source and ID identify the plan; see Identify.
+	Source, ID string
+	// Shared means that all tasks work in one folder.
+	Shared bool
+	// Replace and Finished are those of rules.LoadPlan.
+	Replace  bool
+	Finished rules.FinishedPlan
+}
+
+// Identify returns what identifies a plan: its own id, or else the path of its file below the root of the project. The id is the
+// preferred one for the box. A plan from standard input, "-", is identified by its name.
+func Identify(p *plan.Plan, file, root string) (source, id string) {
+	if p.ID != "" {
+		return "id:" + p.ID, p.ID
+	}
+	if file == "-" {
+		return "stdin:" + p.Name, idFrom(p.Name)
+	}
+	source = realPath(file)
+	if below, err := filepath.Rel(realPath(root), source); err == nil && filepath.IsLocal(below) {
+		source = filepath.ToSlash(below)
+	}
+	base := filepath.Base(file)
+	return source, idFrom(strings.TrimSuffix(base, filepath.Ext(base)))
+}
+
+// realPath returns a path without symbolic links, so that a file has one path.
+func realPath(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	return abs
+}
+
+// maxPlanID leaves room for the id of a task after it.
+const maxPlanID = 24
+
+// idFrom makes an id of a name.
+func idFrom(name string) string {
+	id := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_') {
+			return r
+		}
+		return '-'
+	}, name)
+	id = strings.Trim(id[:min(len(id), maxPlanID)], "-_")
+	if id == "" {
+		return "plan"
+	}
+	return id
+}
+
+// Load replaces the tasks of a plan in the box, under the box's configuration. It may be called again at any time.
+func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o LoadOptions) (rules.PlanChange, error) {
 	var all rules.PlanChange
-	if _, err := b.Engine.Do(ctx, rules.Configure{Policy: PolicyOf(b.Config, shared), Actor: actor}); err != nil {
+	if _, err := b.Engine.Do(ctx, rules.Configure{Policy: PolicyOf(b.Config, o.Shared), Actor: o.Actor}); err != nil {
 		return all, err
 	}
 	digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(text))
@@ -28,14 +91,15 @@ func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, actor stri
 		return all, err
 	}
 	for !all.Loaded {
-		answer, err := b.Engine.Do(ctx, rules.LoadPlan{Plan: digest, Name: p.Name, Tasks: tasks, Actor: actor, Replace: replace})
+		answer, err := b.Engine.Do(ctx, rules.LoadPlan{Plan: digest, Name: p.Name, Tasks: tasks, Actor: o.Actor,
+			Source: o.Source, ID: o.ID, Replace: o.Replace, Finished: o.Finished})
 		if err != nil {
 			return all, err
 		}
 		part := answer.Plan
-		all.Loaded, all.Stale = part.Loaded, part.Stale
+		all.Loaded, all.Stale, all.ID, all.New = part.Loaded, part.Stale, part.ID, all.New || part.New
 		all.Added, all.Changed, all.Removed = append(all.Added, part.Added...), append(all.Changed, part.Changed...), append(all.Removed, part.Removed...)
-		replace = true // the first part was accepted
+		o.Replace = true // the first part was accepted
 	}
 	return all, nil
 }

@@ -197,16 +197,17 @@ on developer T1 attempt 1:
 func TestPlanChanged(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1")})
 	s.run()
-	change := s.load(strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T3", "**Blocked By**: T1"))
+	changed := strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T2", "**Blocked By**: T1") + task("T3", "**Blocked By**: T1")
+	change := s.load(changed)
 	if strings.Join(change.Added, " ") != "T3" || strings.Join(change.Stale, " ") != "T1" || len(change.Changed) > 0 {
 		t.Errorf("change: %+v", change)
 	}
 	s.run()
-	s.wantCompleted("T1", "T3")
+	s.wantCompleted("T1", "T2", "T3")
 	if n := len(s.prompts("T1", "developer")); n != 1 {
 		t.Errorf("T1 was done %d times", n)
 	}
-	if again := s.load(strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T3", "**Blocked By**: T1")); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
+	if again := s.load(changed); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
 		t.Errorf("loading the same plan changed something: %+v", again)
 	}
 }

@@ -296,7 +296,7 @@ func (s *stage) load(text string) rules.PlanChange {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	change, err := Load(s.t.Context(), s.box, p, []byte(text), "me", s.project.Repo == nil, false)
+	change, err := Load(s.t.Context(), s.box, p, []byte(text), LoadOptions{Actor: "me", Source: "plan.md", ID: "plan", Shared: s.project.Repo == nil})
 	if err != nil {
 		s.t.Fatal(err)
 	}

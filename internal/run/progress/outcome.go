@@ -78,7 +78,7 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 	var works []*rules.Work
 	done := 0
 	for w := range s.Works() {
-		if w.Task != nil && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) {
+		if s.InPlan(w) && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) {
 			works = append(works, w)
 		}
 	}

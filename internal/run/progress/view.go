@@ -91,7 +91,7 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 	policy, _ := s.Policy()
 	v.slots = policy.Slots
 	for w := range s.Works() {
-		if w.Task == nil || w.Task.Kind != rules.KindTask && w.Done() {
+		if !s.InPlan(w) || w.Task.Kind != rules.KindTask && w.Done() {
 			continue
 		}
 		l := laneOf(s, w, live)
