@@ -65,8 +65,13 @@ type Spec struct {
 	// concurrently. After a failed Write the output is discarded, and Exit.Err reports the error. A Write that blocks blocks the
 	// program and Wait.
 	Stdout, Stderr io.Writer
+	// Speaks reports that what the program writes is taken for its own words. Another process cannot write in its name: the output,
+	// and the input of an interactive program, are sockets, which unlike pipes cannot be opened through /proc/PID/fd. For the
+	// same reason the program cannot open /dev/stdout. The output ends when the program does, even if it left behind processes
+	// that could still write.
+	Speaks bool
 	// Grace is the time between SIGTERM and SIGKILL for processes that the program leaves behind when it ends, and how long
-	// output of escaped processes is still read; zero means five seconds.
+	// output of escaped processes is still read unless Speaks is set; zero means five seconds.
 	Grace time.Duration
 }
 
@@ -83,6 +88,8 @@ type Exit struct {
 	Code int
 	// Signal is the name of the signal that ended it, such as SIGKILL, or "".
 	Signal string
+	// Stopped reports that Stop was called before it ended.
+	Stopped bool
 	// Err reports that output could not be written or that the exit status is unknown.
 	Err error
 }

@@ -27,6 +27,7 @@ type Process struct {
 	id      ID
 	session string
 	grace   time.Duration
+	speaks  bool // see Spec
 	cmd     *exec.Cmd
 	in      *inputQueue // nil without input
 	out     []*outputCopier
@@ -54,7 +55,7 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{session: lookup(spec.Env, SessionVariable), grace: spec.Grace, done: make(chan struct{})}
+	p := &Process{session: lookup(spec.Env, SessionVariable), grace: spec.Grace, speaks: spec.Speaks, done: make(chan struct{})}
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
@@ -100,36 +101,32 @@ func (p *Process) startGate(spec Spec) (opener *os.File, err error) {
 			closeAll(ours)
 		}
 	}()
-	pipe := func() (r, w *os.File) {
-		if err != nil {
-			return nil, nil
+	open := func(d direction, socket bool) (our, their *os.File) {
+		if err == nil {
+			our, their, err = connect(d, socket)
+			ours, theirs = append(ours, our), append(theirs, their)
 		}
-		r, w, err = os.Pipe()
-		return r, w
+		return our, their
 	}
 	if spec.Stdin != nil || spec.Interactive {
-		r, w := pipe()
-		p.cmd.Stdin, p.in = r, newInputQueue(w, spec.Stdin, spec.Interactive)
-		theirs, ours = append(theirs, r), append(ours, w)
+		our, their := open(toProgram, spec.Speaks && spec.Interactive)
+		p.cmd.Stdin, p.in = their, newInputQueue(our, spec.Stdin, spec.Interactive)
 	}
 	if spec.Stdout != nil {
-		r, w := pipe()
-		p.cmd.Stdout = w
-		p.out = append(p.out, newOutputCopier(r, spec.Stdout))
-		theirs, ours = append(theirs, w), append(ours, r)
+		our, their := open(fromProgram, spec.Speaks)
+		p.cmd.Stdout = their
+		p.out = append(p.out, newOutputCopier(our, spec.Stdout))
 	}
 	switch {
 	case spec.Stderr == nil:
 	case sameWriter(spec.Stdout, spec.Stderr):
 		p.cmd.Stderr = p.cmd.Stdout
 	default:
-		r, w := pipe()
-		p.cmd.Stderr = w
-		p.out = append(p.out, newOutputCopier(r, spec.Stderr))
-		theirs, ours = append(theirs, w), append(ours, r)
+		our, their := open(fromProgram, spec.Speaks)
+		p.cmd.Stderr = their
+		p.out = append(p.out, newOutputCopier(our, spec.Stderr))
 	}
-	waiting, opener := pipe()
-	theirs, ours = append(theirs, waiting), append(ours, opener)
+	opener, waiting := open(toProgram, false)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
@@ -230,9 +227,17 @@ func (p *Process) Wait() Exit {
 func (p *Process) reap() {
 	// Until it is reaped, the system cannot reuse its pid, nor the id of its group.
 	waitForExit(p.id.PID)
+	p.mu.Lock()
+	stopped := p.stopping
+	p.mu.Unlock()
+	atMost := p.grace
+	if p.speaks {
+		atMost = 0
+		waitForOutput(p.out, atMost) // before what was left behind can write more
+	}
 	endAll(p.members, p.signal, p.grace)
 	p.in.close()
-	outputs := errors.Join(waitForOutput(p.out, p.grace)...)
+	outputs := errors.Join(waitForOutput(p.out, atMost)...)
 
 	p.mu.Lock()
 	if p.killer != nil {
@@ -243,7 +248,7 @@ func (p *Process) reap() {
 	p.mu.Unlock()
 
 	p.exit = exitOf(p.cmd.ProcessState, err)
-	p.exit.Err = errors.Join(p.exit.Err, outputs)
+	p.exit.Stopped, p.exit.Err = stopped, errors.Join(p.exit.Err, outputs)
 	close(p.done)
 }
 

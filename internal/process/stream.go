@@ -107,9 +107,7 @@ func (c *outputCopier) run() {
 	defer c.pipe.Close()
 	err := c.copy(c.pipe)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if err = c.pipe.SetReadDeadline(time.Time{}); err == nil {
-			err = c.copy(io.LimitReader(c.pipe, inPipe(c.pipe)))
-		}
+		err = c.copy(io.LimitReader(available{c.pipe}, unread(c.pipe)))
 	}
 	if err != nil && c.err == nil {
 		c.err = fmt.Errorf("read the output: %w", err)
@@ -135,17 +133,40 @@ func (c *outputCopier) copy(from io.Reader) error {
 	}
 }
 
-// inPipe returns the number of bytes in a pipe.
-func inPipe(pipe *os.File) (bytes int64) {
+// unread returns the number of bytes in a pipe.
+func unread(pipe *os.File) (bytes int64) {
 	conn, err := pipe.SyscallConn()
 	if err != nil {
 		return 0
 	}
 	_ = conn.Control(func(fd uintptr) {
-		n, _ := unix.IoctlGetInt(int(fd), bytesInPipe)
+		n, _ := unix.IoctlGetInt(int(fd), bytesUnread)
 		bytes = int64(n)
 	})
 	return bytes
+}
+
+// available reads what is in a pipe without waiting for more, and ignores the deadline.
+type available struct{ pipe *os.File }
+
+func (a available) Read(p []byte) (n int, err error) {
+	conn, err := a.pipe.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := conn.Control(func(fd uintptr) {
+		for n, err = unix.Read(int(fd), p); errors.Is(err, unix.EINTR); n, err = unix.Read(int(fd), p) {
+		}
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case errors.Is(err, unix.EAGAIN), err == nil && n == 0:
+		return 0, io.EOF
+	case err != nil:
+		return 0, err
+	}
+	return n, nil
 }
 
 // waitForOutput waits until all output is copied, at most for atMost, because an escaped process may keep a pipe open.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bytesInPipe is the ioctl that returns the number of bytes in a pipe: FIONREAD.
-const bytesInPipe = 0x4004667f
+// bytesUnread is the ioctl that returns the number of bytes in a pipe or a socket: FIONREAD.
+const bytesUnread = 0x4004667f
 
 // zombie is the state of a process that has ended but was not reaped: SZOMB.
 const zombie = 5

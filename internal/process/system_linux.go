@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bytesInPipe is the ioctl that returns the number of bytes in a pipe.
-const bytesInPipe = unix.TIOCINQ
+// bytesUnread is the ioctl that returns the number of bytes in a pipe or a socket.
+const bytesUnread = unix.TIOCINQ
 
 // A program takes some microseconds to set up its environment; on a busy machine it may have to wait for a core first.
 const (

@@ -71,7 +71,7 @@ func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err er
 	if err := c.validate(); err != nil {
 		return process.Spec{}, cleanup, err
 	}
-	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ()}
+	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ(), Speaks: true}
 	if values.Session != "" {
 		spec.Env = append(spec.Env, process.SessionVariable+"="+values.Session)
 	}

@@ -41,6 +41,7 @@ type listener struct {
 	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
 	closed        bool              // the output is complete
 	stream        signalbox.StreamReport
+	turns         int  // how often the stream reported the end of a turn
 	parked        bool // the agent asked for something that it must wait for
 
 	errors bytes.Buffer // the end of standard error
@@ -89,7 +90,11 @@ func (l *listener) Write(p []byte) (int, error) {
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
 		l.handlePartial(partial)
 	}
-	if l.stream = l.scanner.Report(); l.stream.Ended || l.interactive && l.expectsAnswer() {
+	ended := l.stream.Ended
+	if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
+		l.turns++
+	}
+	if l.stream.Ended || l.interactive && l.expectsAnswer() {
 		trySend(l.turnEnded)
 	}
 	l.publish(p)
@@ -175,6 +180,20 @@ func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
 	l.answered = len(l.signals)
 	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: string(l.head), Advice: resolved.Detail}
+}
+
+// turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.
+func (l *listener) turnOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stream.Ended || l.interactive
+}
+
+// turn returns the number of the last turn that ended, from 1.
+func (l *listener) turn() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.turns, 1) // a plain stream does not report the end of a turn
 }
 
 // trySend sends on c unless its buffer is full, in which case the receiver will wake up anyway.

@@ -109,11 +109,12 @@ on developer T1 attempt 2:
     signal-kill
 on critic T1 attempt 1:
     crash
-on developer T1 attempt 3:
+on critic T1 attempt 2:
     exit-code 5
-    signal READY_FOR_REVIEW: {task}
+    signal REVIEW_FAILED: {task}
+        Issues Found: all of them
 `})
-	s.run() // an exit status with a verdict is not a crash
+	s.run() // a failing verdict counts whatever the exit status is
 	s.wantCompleted("T1")
 	var failed []string
 	for _, f := range all[rules.AgentFailed](s, "T1") {
@@ -227,20 +228,27 @@ on critic T1 attempt 1:
 	}
 }
 
-// A verdict counts even if the service reports a rate limit in the same turn.
+// A failing verdict counts even if the service refuses requests afterwards. A passing one does not: the turn was cut short.
 func TestVerdictWithRateLimit(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {critic: {agent: as-claude}}\n",
 		script: `
-on critic T1:
-    signal REVIEW_PASSED: {task}
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
     ratelimit 1h
+on critic T1 attempt 2:
+    signal REVIEW_PASSED: {task}
+    ratelimit 1s
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if limited := all[rules.RoleLimited](s, ""); len(limited) > 0 {
-		t.Errorf("limited: %+v", limited)
+	if n := len(all[rules.ReworkOrdered](s, "T1")); n != 1 {
+		t.Errorf("%d failed reviews, want one", n)
+	}
+	only[rules.RoleLimited](s, "")
+	if n := len(s.prompts("T1", "critic")); n != 3 {
+		t.Errorf("%d critics, want three", n)
 	}
 }
 

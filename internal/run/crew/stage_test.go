@@ -238,8 +238,12 @@ func (s *stage) settings() string {
 	}
 	var b strings.Builder
 	agent := func(name, format, more string) {
+		written := format
+		if format == "auto" {
+			written = "plain"
+		}
 		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q%s}\n",
-			name, program, format, scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, format, os.DevNull, more)
+			name, program, format, scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, more)
 	}
 	b.WriteString("agents:\n")
 	agent("player", "plain", "")
@@ -248,6 +252,7 @@ func (s *stage) settings() string {
 	agent("talker-claude", "claude", ", "+interactiveVariable+": 1")
 	b.WriteString("    interactive: true\n")
 	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n")
+	agent("as-auto", "auto", "")
 	for _, format := range signalbox.Formats()[1:] {
 		agent("as-"+string(format), string(format), "")
 	}

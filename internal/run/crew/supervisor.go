@@ -31,6 +31,8 @@ type supervisor struct {
 	exited   chan struct{} // closed when the program has ended
 
 	lingerOver <-chan time.Time // when it fires, the program is ended, and that is not a failure
+	turn       int              // the turn after which the program lingers; 0 if it does not
+	lingered   bool             // the program was ended because it kept running after its turn
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 }
 
@@ -78,8 +80,13 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
-			sup.lingerOver = time.After(sup.session.crew.opts.delays.park)
+			sup.lingerOver, sup.turn = time.After(sup.session.crew.opts.delays.park), 0
 		case <-sup.lingerOver:
+			if sup.turn > 0 && !sup.listener.turnOver() { // it continued
+				sup.lingerOver, sup.turn = nil, 0
+				continue
+			}
+			sup.lingered = sup.turn > 0
 			sup.program.Stop(config.Grace)
 			return ""
 		}
@@ -95,8 +102,10 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 		}
 		sup.program.CloseInput()
 	}
-	if sup.linger > 0 && sup.lingerOver == nil {
-		sup.lingerOver = time.After(sup.linger)
+	// The time starts again if the program continued and ended another turn, but not if it must wait.
+	turn := sup.listener.turn()
+	if sup.linger > 0 && (sup.lingerOver == nil || sup.turn > 0 && sup.turn != turn) {
+		sup.lingerOver, sup.turn = time.After(sup.linger), turn
 	}
 	return ""
 }

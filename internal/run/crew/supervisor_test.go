@@ -185,11 +185,39 @@ func TestCheckpointsDoNotExtendTheTimeout(t *testing.T) {
 func TestLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{}, 15*time.Second)
-		for at := range 3 { // a later end of turn does not extend the time
-			time.AfterFunc(time.Minute+time.Duration(at)*10*time.Second, func() { trySend(s.listener.turnEnded) })
+		for at := range 3 { // more output after the end of the turn does not extend the time
+			time.AfterFunc(time.Minute+time.Duration(at)*10*time.Second, func() { s.listener.reportEnd(1) })
 		}
 		s.want(t, t.Context(), time.Hour, 75*time.Second, "")
+		if !s.lingered {
+			t.Error("it was not stopped because it lingered")
+		}
 	})
+}
+
+// A program that continues after something that looked like the end of its turn is not stopped.
+func TestNoLingerWhileTheTurnContinues(t *testing.T) {
+	for name, resume := range map[string]time.Duration{"before the time is over": 10 * time.Minute, "just when it is over": time.Minute + 14*time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := supervise(config.Role{}, 15*time.Second)
+				time.AfterFunc(time.Minute, func() { s.listener.reportEnd(1) })
+				time.AfterFunc(time.Minute+time.Second, func() { s.listener.reportEnd(0) })
+				time.AfterFunc(resume, func() { s.listener.reportEnd(2) })
+				s.want(t, t.Context(), time.Hour, resume+15*time.Second, "")
+			})
+		})
+	}
+}
+
+// reportEnd sets what the stream has reported: the end of a turn, or with 0 that the turn continues.
+func (l *listener) reportEnd(turn int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream.Ended = turn > 0; l.stream.Ended {
+		l.turns = turn
+		trySend(l.turnEnded)
+	}
 }
 
 // An agent that must wait gets its input closed, and 10 seconds to end.

@@ -30,6 +30,8 @@ type lastTurn struct {
 type turn struct {
 	exit  process.Exit
 	cause rules.FailCause // why signalbox ended the program; "" if it ended by itself
+	// lingered reports that signalbox ended the program after the end of its turn. Its exit status means nothing then.
+	lingered bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp   bool
 	signal   signalbox.Signal // what the turn says
@@ -120,6 +122,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, values 
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining), gaveUp: sup.gaveUp}
 	t.exit = running.Wait()
+	t.lingered = sup.lingered && t.exit.Stopped
 	s.crew.owner.Remove(s.id)
 	t.took = time.Since(began)
 	if errors.Is(context.Cause(ctx), errInterrupted) {
@@ -164,7 +167,9 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	refusals := l.refusals()
 	name := t.signal.Name
 	until, limited := l.rateLimit(time.Now())
-	hasVerdict := t.cause == "" && name != signalbox.NameUnknown
+	failure := t.failure()
+	crashed := failure != "" && !t.gaveUp && (name == signalbox.NameUnknown || t.signal.Passing())
+	hasVerdict := t.cause == "" && name != signalbox.NameUnknown && !crashed
 	fail := func(f rules.ReportFailure) (rules.Answer, error) {
 		f.Session, f.Epoch, f.Turn = s.id, s.epoch, ended
 		_, err := s.submit(f)
@@ -181,8 +186,8 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
 	case t.cause != "":
 		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
-	case name == signalbox.NameUnknown && !t.gaveUp && (t.exit.Code != 0 || t.exit.Signal != ""):
-		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.crash()})
+	case crashed:
+		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.describeCrash(failure)})
 	case name == signalbox.NameUnknown:
 		return s.reportUnknown(report, t)
 	case t.signal.Dialect == signalbox.DialectExit:
@@ -232,18 +237,40 @@ func (c *Crew) put(text []byte) (signalbox.Hash, error) {
 	return c.box.Engine.PutBlob(ctx, bytes.NewReader(text))
 }
 
-// crash describes for people how the program ended.
-func (t *turn) crash() string {
-	msg := fmt.Sprintf("exit status %d", t.exit.Code)
-	if t.exit.Signal != "" {
-		msg = "ended by " + t.exit.Signal
+// failure returns how the turn failed, or "" if it did not. A failed turn has no passing verdict: whatever ended the agent may have
+// written the verdict in its name. A failing verdict still counts, because the worst that a false one does is to cost another attempt.
+func (t *turn) failure() string {
+	stream := &t.listener.stream
+	switch {
+	case t.exit.Signal != "" && !t.lingered:
+		return "ended by " + t.exit.Signal
+	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive: // an interactive program ends when its input does, in any way
+		return fmt.Sprintf("exit status %d", t.exit.Code)
+	case t.exit.Err != nil:
+		return t.exit.Err.Error()
+	case stream.Failed:
+		return "reported a failure"
+	case t.signal.Passing() && stream.Format != signalbox.FormatPlain && !stream.Ended: // a plain turn ends with the stream
+		return "did not report the end of its turn"
+	}
+	return ""
+}
+
+// describeCrash describes a failure for people: the verdict that does not count because of it, and what the program said about it.
+func (t *turn) describeCrash(failure string) string {
+	if t.signal.Passing() {
+		said := "an exit signal"
+		if row, known := signalbox.LineSignalNamed(t.signal.Name); known {
+			said = row.Text
+		}
+		failure += " after " + said
 	}
 	if t.listener.stream.Error != "" {
-		msg += ": " + t.listener.stream.Error
+		failure += ": " + t.listener.stream.Error
 	} else if t.listener.errors.Len() > 0 {
-		msg += ": " + lastLine(t.listener.errors.String())
+		failure += ": " + lastLine(t.listener.errors.String())
 	}
-	return msg
+	return failure
 }
 
 // resolve picks the signal that decides the turn. Urgent signals, such as checkpoints, are reported while the agent runs and
