@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +269,40 @@ func TestLargeReplies(t *testing.T) {
 				t.Errorf("the blackboard had %d of %d calls", n, len(c.calls))
 			}
 		})
+	}
+}
+
+// A reply of a server with far too many calls is cut, and people and the model are told.
+func TestFloodOfCalls(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	asked := 0
+	server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if asked++; asked > 1 {
+			fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\ndata: [DONE]\n\n", "Well."+enough)
+			return
+		}
+		for i := range n {
+			fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"look\",\"arguments\":\"{\\\"query\\\":\\\"%d\\\"}\"}}]}}]}\n\n", i, i, i)
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	})
+	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil), Tools: []toolbox.Tool{finds("look", "found")}})
+	_, h := asks(t, o, newSession(t), question, "context_sufficient")
+	results := of[chunk.ToolResult](h.chunks)
+	refused := 0
+	for _, r := range results {
+		if r.Text == "not made: a reply may have 64 calls" {
+			refused++
+		}
+	}
+	if len(results) != model.MaxCalls || refused != model.MaxCalls-64 {
+		t.Errorf("%d results, %d refused", len(results), refused)
+	}
+	want := fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", n, model.MaxCalls)
+	if notes := of[chunk.System](h.chunks); !slices.ContainsFunc(notes, func(s chunk.System) bool { return s.Name == chunk.CallsDropped && s.Text == want }) {
+		t.Errorf("nobody is told that calls were dropped: %+v", notes)
 	}
 }
 

@@ -40,6 +40,7 @@ type turnReply struct {
 	HasText bool        `json:"has_text"`
 	Calls   []any       `json:"calls,omitempty"`
 	Made    int         `json:"made"` // the number of calls
+	Dropped int         `json:"dropped,omitempty"`
 	NoTools bool        `json:"no_tools,omitempty"`
 	Usage   model.Usage `json:"usage"`
 	Millis  int64       `json:"millis"`
@@ -109,7 +110,7 @@ func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result
 	}
 	content := transcript.Content(reply.Text)
 	result := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
-		NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(start).Milliseconds(), Stop: reply.Stop}
+		Dropped: reply.Dropped, NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(start).Milliseconds(), Stop: reply.Stop}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(result)}}
 }
 
@@ -159,7 +160,7 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		}
 		return nil, err
 	}
-	reply.Calls = withUniqueIDs(reply.Calls[:min(len(reply.Calls), maxReplyCalls)])
+	reply.Calls = withUniqueIDs(reply.Calls)
 	return reply, v.abort(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(start).Milliseconds()}, true))
 }
 
@@ -244,9 +245,6 @@ func (r *replyReader) end() {
 	r.show(r.content.Close())
 }
 
-// maxReplyCalls is how many calls of a reply are kept. A working model never makes so many, and each needs a result.
-const maxReplyCalls = 1000
-
 // withUniqueIDs replaces missing and repeated ids of calls. Some servers send them.
 func withUniqueIDs(calls []model.Call) []model.Call {
 	seen := map[string]bool{}
@@ -282,6 +280,10 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 			model.StopLength:  "the reply was cut at its maximum length: to allow more, raise max_tokens of the model",
 			model.StopRefusal: "the model, or a filter of its server, refused to continue"}
 		err = c.Emit(topicSystem, map[string]any{"name": chunk.ReplyStopped(string(r.Stop)), "level": chunk.Warning, "text": message[r.Stop]})
+	}
+	if err == nil && r.Dropped > 0 {
+		err = c.Emit(topicSystem, map[string]any{"name": chunk.CallsDropped, "level": chunk.Warning,
+			"text": fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", r.Made+r.Dropped, r.Made)})
 	}
 	if err != nil {
 		return c.Fail("%v", err)

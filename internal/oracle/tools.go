@@ -125,7 +125,7 @@ func (v *conversation) prepareRound(c *tree.Call) (any, error) {
 		return toValue(round{}), nil
 	}
 	history := repeats(c)
-	for _, call := range v.calls(r.Turn) { // at most maxReplyCalls
+	for _, call := range v.calls(r.Turn) { // at most model.MaxCalls
 		var verdict decide.Verdict
 		history, verdict = history.Next(call.Name, []byte(call.Arguments))
 		r.Verdicts = append(r.Verdicts, verdict)

@@ -104,6 +104,8 @@ const (
 	// ReplyRestarted and ReplyCut withdraw the content of the turn so far.
 	ReplyRestarted = "reply_restarted" // the reply starts again
 	ReplyCut       = "reply_cut"       // the reply failed
+	// CallsDropped means that a reply has more tool calls than a working model makes.
+	CallsDropped = "calls_dropped"
 	// Retry may come in the middle of a turn and does not affect it.
 	Retry = "retry"
 	// Resumed begins a stream that repeats what happened before the interruption.

@@ -14,7 +14,9 @@ type replyBuilder struct {
 
 	text, reasoning strings.Builder
 	calls           []*callBuilder
-	size            int // of text, reasoning and calls, in bytes
+	byIndex         map[int64]*callBuilder // the newest call with each index; nil if that was one too many
+	dropped         int                    // calls after the first MaxCalls
+	size            int                    // of text, reasoning and calls, in bytes
 	stop            Stop
 	refused         bool
 	finished        bool // the server sent a reason to stop; only the usage may follow
@@ -24,9 +26,9 @@ type replyBuilder struct {
 
 // callBuilder is a tool call whose arguments may still be incomplete.
 type callBuilder struct {
-	index     int64
-	id, name  string
-	arguments strings.Builder
+	index           int64
+	id              string
+	name, arguments strings.Builder
 }
 
 func (b *replyBuilder) addText(text string) {
@@ -45,26 +47,39 @@ func (b *replyBuilder) addReasoning(text string) {
 	}
 }
 
-// call returns the newest call with an index, or nil.
-func (b *replyBuilder) call(index int64) *callBuilder {
-	for _, p := range slices.Backward(b.calls) {
-		if p.index == index {
-			return p
-		}
-	}
-	return nil
-}
-
+// addCall adds a call. It returns nil if there are too many.
 func (b *replyBuilder) addCall(index int64, id, name string) *callBuilder {
-	b.size += len(id) + len(name)
-	p := &callBuilder{index: index, id: id, name: name}
+	if len(b.calls) == MaxCalls {
+		if id != "" || name != "" { // otherwise it is a fragment of a call that was dropped before
+			b.dropped++
+		}
+		if _, known := b.byIndex[index]; known {
+			b.byIndex[index] = nil // the fragments that follow belong to the dropped call
+		}
+		return nil
+	}
+	b.size += len(id)
+	p := &callBuilder{index: index, id: id}
+	b.appendName(p, name)
 	b.calls = append(b.calls, p)
+	if b.byIndex == nil {
+		b.byIndex = map[int64]*callBuilder{}
+	}
+	b.byIndex[index] = p
 	return p
 }
 
+func (b *replyBuilder) appendName(p *callBuilder, text string) {
+	b.size += len(text)
+	p.name.WriteString(text)
+}
+
+// appendArguments appends to the arguments of a call, if it was not dropped.
 func (b *replyBuilder) appendArguments(p *callBuilder, text string) {
 	b.size += len(text)
-	p.arguments.WriteString(text)
+	if p != nil {
+		p.arguments.WriteString(text)
+	}
 }
 
 // end notes that the stream is complete, whether or not the server sent a reason to stop.
@@ -75,7 +90,7 @@ func (b *replyBuilder) end() {
 }
 
 func (b *replyBuilder) reply() *Reply {
-	r := &Reply{Text: b.text.String(), Reasoning: b.reasoning.String(), Stop: b.stop, Usage: b.usage, Model: b.model}
+	r := &Reply{Text: b.text.String(), Reasoning: b.reasoning.String(), Stop: b.stop, Dropped: b.dropped, Usage: b.usage, Model: b.model}
 	slices.SortStableFunc(b.calls, func(x, y *callBuilder) int { return cmp.Compare(x.index, y.index) })
 	taken := map[string]bool{}
 	for i, p := range b.calls {
@@ -85,7 +100,7 @@ func (b *replyBuilder) reply() *Reply {
 			id = fmt.Sprintf("call_%d_%d", b.turn, i)
 		}
 		taken[id] = true
-		r.Calls = append(r.Calls, Call{ID: id, Name: p.name, Arguments: cmp.Or(p.arguments.String(), "{}")})
+		r.Calls = append(r.Calls, Call{ID: id, Name: p.name.String(), Arguments: cmp.Or(p.arguments.String(), "{}")})
 	}
 	switch {
 	case b.refused:

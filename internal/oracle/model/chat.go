@@ -196,17 +196,17 @@ func (c *chatChoice) addTo(b *replyBuilder) {
 }
 
 func (f *chatFragment) addTo(b *replyBuilder) {
-	p := b.call(f.Index)
+	p, known := b.byIndex[f.Index]
 	switch {
+	case known && p == nil && f.ID == "": // of a call that was dropped
 	case p == nil || f.ID != "" && p.id != "" && f.ID != p.id: // some servers give every call the index 0
 		p = b.addCall(f.Index, f.ID, f.Function.Name)
 	case f.ID == "":
-		b.size += len(f.Function.Name)
-		p.name += f.Function.Name
+		b.appendName(p, f.Function.Name)
 	default:
 		p.id = f.ID
-		if p.name == "" {
-			p.name = f.Function.Name // some servers repeat id and name in every fragment
+		if p.name.Len() == 0 {
+			b.appendName(p, f.Function.Name) // some servers repeat id and name in every fragment
 		}
 	}
 	b.appendArguments(p, f.Function.Arguments)

@@ -188,9 +188,7 @@ func (messages) decode(b *replyBuilder, name string, data []byte) (last bool, er
 	case "content_block_delta":
 		b.addText(e.Delta.Text)
 		b.addReasoning(e.Delta.Thinking)
-		if p := b.call(e.Index); p != nil {
-			b.appendArguments(p, e.Delta.PartialJSON)
-		}
+		b.appendArguments(b.byIndex[e.Index], e.Delta.PartialJSON)
 	case "message_delta":
 		e.finish(b)
 	case "message_stop":

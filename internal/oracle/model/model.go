@@ -123,13 +123,18 @@ type Reply struct {
 	Reasoning string `json:"reasoning,omitempty"`
 	// Calls are in the model's order and have distinct ids. With StopLength the last one may be cut.
 	Calls []Call `json:"calls,omitempty"`
-	Stop  Stop   `json:"stop"`
-	Usage Usage  `json:"usage"`
+	// Dropped is the number of calls that were left out because there were more than MaxCalls.
+	Dropped int   `json:"dropped,omitempty"`
+	Stop    Stop  `json:"stop"`
+	Usage   Usage `json:"usage"`
 	// Model is the name of the model that answered, as the server reports it.
 	Model string `json:"model,omitempty"`
 	// Tries is the number of attempts, 1 if the first succeeded.
 	Tries int `json:"tries"`
 }
+
+// MaxCalls is the most tool calls of a reply. A working model never makes so many.
+const MaxCalls = 128
 
 // ErrorKind classifies an Error.
 type ErrorKind string

@@ -103,6 +103,9 @@ func (c *Client) try(ctx context.Context, body []byte, b *replyBuilder) *failure
 	}
 	for {
 		name, data, err := events.next()
+		if ctx.Err() != nil { // what was read before the cancellation does not count
+			return cancelled(ctx, ctx.Err())
+		}
 		if err != nil {
 			if b.finished && ctx.Err() == nil {
 				return nil // the stream ended, or broke, after the reply
