@@ -98,7 +98,16 @@ type Server struct {
 	Headers map[string]string `yaml:"headers"`
 	// Tools are the tools that may be used. Empty means all.
 	Tools   []string      `yaml:"tools"`
+	Limits  ServerLimits  `yaml:"limits"`
 	Timeout time.Duration `yaml:"timeout"`
+}
+
+// ServerLimits bound what the tools of a server add to every request to a model. The lengths are in bytes.
+type ServerLimits struct {
+	Tools       int `yaml:"tools"`
+	Description int `yaml:"description"`
+	Schema      int `yaml:"schema"`
+	Total       int `yaml:"total"`
 }
 
 // CommandTool is a shell command that the model may call.
@@ -147,7 +156,12 @@ func (c *Config) fillOracle(set places) {
 		c.Models[name] = m
 	}
 	for name, s := range c.Oracle.Servers {
-		setUnless(set, setting("oracle", "servers", name, "timeout"), &s.Timeout, c.Oracle.ToolTimeout)
+		at := setting("oracle", "servers", name)
+		setUnless(set, at.field("timeout"), &s.Timeout, c.Oracle.ToolTimeout)
+		setUnless(set, at.field("limits").field("tools"), &s.Limits.Tools, 100)
+		setUnless(set, at.field("limits").field("description"), &s.Limits.Description, 2<<10)
+		setUnless(set, at.field("limits").field("schema"), &s.Limits.Schema, 16<<10)
+		setUnless(set, at.field("limits").field("total"), &s.Limits.Total, 64<<10)
 		c.Oracle.Servers[name] = s
 	}
 	for name, t := range c.Oracle.Tools {

@@ -61,7 +61,7 @@ oracle:
   limits: {tokens: 200_000, cost: 1.50, time: 10m}
   tool_timeout: 30s
   servers:
-    files: {command: [npx, -y, 1.10], env: {A: "${A}$B"}, tools: [read, 2], timeout: 5s}
+    files: {command: [npx, -y, 1.10], env: {A: "${A}$B"}, tools: [read, 2], limits: {tools: 7}, timeout: 5s}
     wiki: {url: https://example.org/mcp, headers: {Authorization: "Bearer ${TOKEN}"}}
   tools:
     bare: {command: make, description: makes}
@@ -83,8 +83,8 @@ oracle:
 		Limits:      OracleLimits{Turns: 30, Tokens: 200_000, CostMicros: 1_500_000, Time: 10 * time.Minute},
 		ToolTimeout: 30 * time.Second,
 		Servers: map[string]Server{
-			"files": {Command: []string{"npx", "-y", "1.10"}, Env: map[string]string{"A": "${A}$B"}, Tools: []string{"read", "2"}, Timeout: 5 * time.Second},
-			"wiki":  {URL: "https://example.org/mcp", Headers: map[string]string{"Authorization": "Bearer ${TOKEN}"}, Timeout: 30 * time.Second},
+			"files": {Command: []string{"npx", "-y", "1.10"}, Env: map[string]string{"A": "${A}$B"}, Tools: []string{"read", "2"}, Limits: ServerLimits{7, 2048, 16384, 65536}, Timeout: 5 * time.Second},
+			"wiki":  {URL: "https://example.org/mcp", Headers: map[string]string{"Authorization": "Bearer ${TOKEN}"}, Limits: ServerLimits{100, 2048, 16384, 65536}, Timeout: 30 * time.Second},
 		},
 		Tools: map[string]CommandTool{
 			"bare": {Command: "make", Description: "makes", Parameters: json.RawMessage(`{"type":"object","properties":{}}`), Timeout: 30 * time.Second},

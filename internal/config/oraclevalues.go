@@ -222,8 +222,19 @@ func (s Server) check(at settingPath, f *faults) {
 			f.add(&settingError{at: at, fault: fmt.Sprintf("%q is named twice", tool), hint: "keep one of them"})
 		}
 	}
+	limits := at.field("limits")
+	f.add(checkNumber(limits.field("tools"), s.Limits.Tools, maxServerTools))
+	f.add(checkNumber(limits.field("description"), s.Limits.Description, maxServerText))
+	f.add(checkNumber(limits.field("schema"), s.Limits.Schema, maxServerText))
+	f.add(checkNumber(limits.field("total"), s.Limits.Total, maxServerText))
 	f.add(checkTime(at.field("timeout"), s.Timeout))
 }
+
+// The most that the limits of a server may allow.
+const (
+	maxServerTools = 2000
+	maxServerText  = 4 << 20
+)
 
 func checkHeaders(at settingPath, headers map[string]string, f *faults) {
 	for _, name := range sortedKeys(headers) {

@@ -57,6 +57,17 @@ func OneLine(s string) string {
 	}), " ")
 }
 
+// Visible replaces what a person would not see in s, but a program or a model would read, by U+FFFD: control characters except
+// line ends and tabs, text direction marks, invisible characters, and invalid UTF-8.
+func Visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if isUnsafe(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
 // Count returns a number with its noun: "1 task", "2 tasks".
 func Count(n int, noun string) string { return fmt.Sprintf("%d %s%s", n, noun, Plural(n)) }
 

@@ -68,9 +68,9 @@ func TestTruncate(t *testing.T) {
 
 func TestFullNames(t *testing.T) {
 	long := strings.Repeat("x", 100)
-	tools := func(names ...string) (all []*mcp.Tool) {
+	tools := func(names ...string) (all []listedTool) {
 		for _, name := range names {
-			all = append(all, &mcp.Tool{Name: name})
+			all = append(all, listedTool{name: name})
 		}
 		return all
 	}
@@ -107,8 +107,8 @@ func TestFullNames(t *testing.T) {
 }
 
 func TestSchemaBounds(t *testing.T) {
-	for _, bad := range []any{"x", []any{}, map[string]any{"type": "string"}, map[string]any{"description": strings.Repeat("x", maxSchema)}} {
-		if _, err := schemaOf(bad); err == nil {
+	for _, bad := range []any{"x", []any{}, map[string]any{"type": "string"}, map[string]any{"description": strings.Repeat("x", 1000)}} {
+		if _, err := schemaOf(bad, 1000); err == nil {
 			t.Errorf("%.40v passes", bad)
 		}
 	}

@@ -46,6 +46,8 @@ type Server struct {
 	Headers map[string]string
 	// Tools lists the tools that may be called, by the server's own names. Nil means all.
 	Tools []string
+	// Limits bound what the tools add to every request to a model.
+	Limits Limits
 	// Timeout is how long a call may take. Zero means toolbox.DefaultTimeout.
 	Timeout time.Duration
 	// Stderr receives the standard error of the program. Nil discards it; errors quote its end in either case. If Stderr
@@ -119,6 +121,7 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 	if c.server.Timeout <= 0 {
 		c.server.Timeout = toolbox.DefaultTimeout
 	}
+	c.server.Limits = server.Limits.withDefaults()
 	if err := server.validate(); err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("mcp server %q: %w", server.Name, err),
 			Hint: "correct the server's configuration"}
@@ -166,7 +169,7 @@ func (c *Client) Tools() []toolbox.Tool {
 	return slices.Clone(c.tools)
 }
 
-// Notes returns messages for people about tools that are left out, and why.
+// Notes returns messages for people about tools that are left out or cut, and why.
 func (c *Client) Notes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ func (c *Client) connect(ctx context.Context) (*session, []toolbox.Tool, []strin
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	listed, notes, err := list(ctx, s.client)
+	listed, notes, err := c.list(ctx, s.client)
 	if err != nil {
 		s.discard(c)
 		return nil, nil, nil, c.startError(ctx, s, fmt.Errorf("it did not list its tools: %w", err))
@@ -133,7 +133,7 @@ func (c *Client) refresh(s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.StartTimeout)
 	defer cancel()
 	defer cancelOnClose(s.stopping, cancel)()
-	listed, notes, err := list(ctx, s.client)
+	listed, notes, err := c.list(ctx, s.client)
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,91 +13,173 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/text"
 )
 
-// Bounds of what a server may list.
+// Limits bound what the tools of a server add to every request to a model. A field that is zero has its default.
+type Limits struct {
+	// Tools is the number of tools. The default is 100.
+	Tools int
+	// Description is the length of a tool's description, in bytes. A longer one is cut. The default is 2 KiB.
+	Description int
+	// Schema is the length of the schema of a tool's arguments, in bytes. A tool with a longer one is left out. The default is 16 KiB.
+	Schema int
+	// Total is the length of all names, descriptions and schemas, in bytes. Tools for which there is no room are left out. The
+	// default is 64 KiB.
+	Total int
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{cmp.Or(l.Tools, 100), cmp.Or(l.Description, 2<<10), cmp.Or(l.Schema, 16<<10), cmp.Or(l.Total, 64<<10)}
+}
+
+// Bounds of what is read of a server's list. They leave room for the tools that the configuration names.
 const (
-	maxPages       = 100
-	maxTools       = 500
-	maxDescription = 4 << 10
-	maxSchema      = 64 << 10
-	maxName        = 64 // of a tool, as models have it
+	maxPages   = 100
+	maxListed  = 2000
+	maxRawName = 256 // of a tool, as the server has it
+	maxName    = 64  // of a tool, as models have it
 )
+
+// listedTool is a tool of a server's list, within the limits.
+type listedTool struct {
+	name        string
+	description string
+	cutFrom     int // the length of a description that was cut, or 0
+	schema      json.RawMessage
+	fault       error // why it cannot be offered
+	readOnly    bool
+}
 
 // list requests all pages of the server's tool list.
-func list(ctx context.Context, cs *mcp.ClientSession) (all []*mcp.Tool, notes []string, err error) {
+func (c *Client) list(ctx context.Context, cs *mcp.ClientSession) (all []listedTool, notes []string, err error) {
 	if init := cs.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Tools == nil {
 		return nil, []string{"it has no tools"}, nil
 	}
 	params := &mcp.ListToolsParams{}
 	for page := 0; ; page++ {
-		if page == maxPages || len(all) >= maxTools {
+		if page == maxPages || len(all) >= maxListed {
 			return all, []string{fmt.Sprintf("it has more than %d tools: the rest is left out", len(all))}, nil
 		}
 		answer, err := cs.ListTools(ctx, params)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, answer.Tools...)
-		if answer.NextCursor == "" {
+		for _, tool := range answer.Tools[:min(len(answer.Tools), maxListed-len(all))] {
+			all = append(all, c.read(tool))
+		}
+		if answer.NextCursor == "" && len(all) < maxListed {
 			return all, nil, nil
 		}
 		params = &mcp.ListToolsParams{Cursor: answer.NextCursor}
 	}
 }
 
-// makeTools converts the tools that a server listed. It adds a note for each one that cannot be offered.
-func (c *Client) makeTools(listed []*mcp.Tool, notes []string) ([]toolbox.Tool, []string) {
+// read returns a tool within the limits. What a server sends beyond them is not kept.
+func (c *Client) read(tool *mcp.Tool) listedTool {
+	t := listedTool{name: strings.Clone(tool.Name), readOnly: isReadOnly(tool)}
+	if len(tool.Name) > maxRawName {
+		t.name, t.fault = strings.Clone(text.Truncate(tool.Name, maxName)), fmt.Errorf("its name has %s", byteCount(len(tool.Name)))
+		return t
+	}
+	t.description, t.cutFrom = describe(tool, c.server.Limits.Description)
+	t.schema, t.fault = schemaOf(tool.InputSchema, c.server.Limits.Schema)
+	return t
+}
+
+// makeTools converts the tools that a server listed. It adds notes about those that cannot be offered, and about what was cut.
+func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool, []string) {
 	var tools []toolbox.Tool
 	listed, missing := allowed(listed, c.server.Tools)
+	names := fullNames(c.server.Name, listed)
+	limits := c.server.Limits
+	var cut, tooMany, tooLong, faults []string
+	total := 0
+	for i, tool := range listed {
+		shown := oneLine(tool.name, maxName)
+		size := len(names[i]) + len(tool.description) + len(tool.schema)
+		switch {
+		case names[i] == "":
+			faults = append(faults, fmt.Sprintf("tool %q is left out: its name is empty or a duplicate", shown))
+			continue
+		case tool.fault != nil:
+			faults = append(faults, fmt.Sprintf("tool %s is left out: %v", shown, tool.fault))
+			continue
+		case len(tools) == limits.Tools:
+			tooMany = append(tooMany, shown)
+			continue
+		case total+size > limits.Total:
+			tooLong = append(tooLong, shown)
+			continue
+		}
+		offered := c.offer(tool, names[i])
+		if err := toolbox.Check([]toolbox.Tool{offered}); err != nil {
+			faults = append(faults, fmt.Sprintf("tool %s is left out: %s", shown, oneLine(err.Error(), maxQuoted)))
+			continue
+		}
+		if tool.cutFrom > 0 {
+			cut = append(cut, fmt.Sprintf("%s (%s)", shown, byteCount(tool.cutFrom)))
+		}
+		total += size
+		tools = append(tools, offered)
+	}
+	const advice = ": name the tools that you need under tools, or raise "
+	for _, group := range []struct {
+		names []string
+		note  string
+	}{
+		{tooMany, fmt.Sprintf("left out, because a server may have %d tools%slimits.tools", limits.Tools, advice)},
+		{tooLong, fmt.Sprintf("left out, because the descriptions and schemas of its tools have more than %s together%slimits.total", byteCount(limits.Total), advice)},
+		{cut, fmt.Sprintf("with a description of more than %s, which is cut: limits.description allows more", byteCount(limits.Description))},
+	} {
+		if n := len(group.names); n > 0 {
+			notes = append(notes, fmt.Sprintf("%s (%s) %s", text.Count(n, "tool"), someOf(group.names), group.note))
+		}
+	}
 	for _, name := range missing {
 		notes = append(notes, fmt.Sprintf("it has no tool %s", oneLine(name, maxName)))
 	}
-	names := fullNames(c.server.Name, listed)
-	for i, tool := range listed {
-		schema, err := schemaOf(tool.InputSchema)
-		switch {
-		case names[i] == "":
-			notes = append(notes, fmt.Sprintf("tool %q is left out: its name is empty or a duplicate", oneLine(tool.Name, maxName)))
-			continue
-		case err != nil:
-			notes = append(notes, fmt.Sprintf("tool %s is left out: %v", oneLine(tool.Name, maxName), err))
-			continue
-		}
-		raw, full, readOnly := tool.Name, names[i], isReadOnly(tool)
-		offered := toolbox.Tool{
-			Name: full, Description: describe(tool), Kind: "other", Schema: schema, ReadOnly: readOnly, Timeout: c.server.Timeout,
-			Use: func(ctx context.Context, call toolbox.Call) (toolbox.Result, error) {
-				if readOnly {
-					call.Key = "" // a call that changes nothing need not be stopped later
-				}
-				return c.call(ctx, raw, full, call)
-			},
-		}
-		if c.server.URL == "" {
-			offered.End = c.endCall
-		}
-		if err := toolbox.Check([]toolbox.Tool{offered}); err != nil {
-			notes = append(notes, fmt.Sprintf("tool %s is left out: %s", oneLine(tool.Name, maxName), oneLine(err.Error(), maxQuoted)))
-			continue
-		}
-		tools = append(tools, offered)
+	return tools, append(notes, faults...)
+}
+
+// someOf lists the first names, and how many more there are.
+func someOf(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
 	}
-	return tools, notes
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// offer returns a tool in the form that the oracle uses.
+func (c *Client) offer(tool listedTool, full string) toolbox.Tool {
+	offered := toolbox.Tool{
+		Name: full, Description: tool.description, Kind: "other", Schema: tool.schema, ReadOnly: tool.readOnly, Timeout: c.server.Timeout,
+		Use: func(ctx context.Context, call toolbox.Call) (toolbox.Result, error) {
+			if tool.readOnly {
+				call.Key = "" // a call that changes nothing need not be stopped later
+			}
+			return c.call(ctx, tool.name, full, call)
+		},
+	}
+	if c.server.URL == "" {
+		offered.End = c.endCall
+	}
+	return offered
 }
 
 // allowed returns the tools with the given names, in the server's order, and the names that no tool has. Nil names means all.
-func allowed(listed []*mcp.Tool, names []string) (kept []*mcp.Tool, missing []string) {
+func allowed(listed []listedTool, names []string) (kept []listedTool, missing []string) {
 	if names == nil {
 		return listed, nil
 	}
 	for _, tool := range listed {
-		if slices.Contains(names, tool.Name) {
+		if slices.Contains(names, tool.name) {
 			kept = append(kept, tool)
 		}
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(kept, func(t *mcp.Tool) bool { return t.Name == name }) {
+		if !slices.ContainsFunc(kept, func(t listedTool) bool { return t.name == name }) {
 			missing = append(missing, name)
 		}
 	}
@@ -105,20 +188,20 @@ func allowed(listed []*mcp.Tool, names []string) (kept []*mcp.Tool, missing []st
 
 // fullNames returns a unique name for each tool that models accept, or "" for duplicates and tools without a name. A name
 // depends on the set of tools but not on their order, so that a conversation can be resumed.
-func fullNames(server string, listed []*mcp.Tool) []string {
+func fullNames(server string, listed []listedTool) []string {
 	names := make([]string, len(listed))
 	wanted := make(map[string]int)
 	seen := make(map[string]bool)
 	for i, tool := range listed {
-		if tool.Name == "" || seen[tool.Name] {
+		if tool.name == "" || seen[tool.name] {
 			continue
 		}
-		seen[tool.Name] = true
-		names[i] = server + "__" + strings.Map(validRune, tool.Name)
+		seen[tool.name] = true
+		names[i] = server + "__" + strings.Map(validRune, tool.name)
 		wanted[names[i]]++
 	}
 	for i, tool := range listed {
-		full := server + "__" + tool.Name
+		full := server + "__" + tool.name
 		if len(names[i]) > maxName || wanted[names[i]] > 1 && names[i] != full {
 			// The digest makes names different that differ only in replaced or cut-off characters.
 			digest := sha256.Sum256([]byte(full))
@@ -138,12 +221,22 @@ func validRune(r rune) rune {
 	return '_'
 }
 
-func describe(tool *mcp.Tool) string {
-	text := strings.ToValidUTF8(tool.Description, "\uFFFD")
-	if strings.TrimSpace(text) == "" {
-		text = strings.ToValidUTF8(tool.Title, "\uFFFD")
+// describe returns the description of a tool, cut to a limit, and its length if it was cut. Characters that people would not see, but a
+// model would read, are replaced.
+func describe(tool *mcp.Tool, limit int) (description string, cutFrom int) {
+	given := tool.Description
+	if strings.TrimSpace(given) == "" {
+		given = tool.Title
 	}
-	return truncate(text, maxDescription, " …")
+	if len(given) > limit {
+		cutFrom = len(given)
+		given = text.Truncate(given, limit)
+	}
+	description = strings.Clone(text.Visible(given))
+	if cutFrom > 0 || len(description) > limit {
+		description = truncate(description+" …", limit, " …")
+	}
+	return description, cutFrom
 }
 
 // isReadOnly reports whether the server declares that calling the tool changes nothing. The idempotent hint is not enough:
@@ -154,7 +247,7 @@ func isReadOnly(tool *mcp.Tool) bool {
 
 // schemaOf encodes a tool's input schema, which must describe an object. A missing schema allows any object. Properties that
 // are an empty list become an empty object: servers in some languages cannot tell the two apart.
-func schemaOf(given any) (json.RawMessage, error) {
+func schemaOf(given any, limit int) (json.RawMessage, error) {
 	if given == nil {
 		return json.RawMessage(`{"type":"object"}`), nil
 	}
@@ -171,12 +264,31 @@ func schemaOf(given any) (json.RawMessage, error) {
 	if list, isList := schema["properties"].([]any); isList && len(list) == 0 {
 		schema["properties"] = map[string]any{}
 	}
-	text, err := json.Marshal(schema)
+	encoded, err := json.Marshal(visible(schema))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxSchema {
-		return nil, fmt.Errorf("its schema has %s, more than %s", byteCount(len(text)), byteCount(maxSchema))
+	if len(encoded) > limit {
+		return nil, fmt.Errorf("its schema has %s, more than %s", byteCount(len(encoded)), byteCount(limit))
 	}
-	return text, nil
+	return encoded, nil
+}
+
+// visible replaces the characters in all texts of a schema that people would not see.
+func visible(value any) any {
+	switch value := value.(type) {
+	case string:
+		return text.Visible(value)
+	case []any:
+		for i := range value {
+			value[i] = visible(value[i])
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(value))
+		for key, v := range value {
+			clean[text.Visible(key)] = visible(v)
+		}
+		return clean
+	}
+	return value
 }

@@ -101,8 +101,8 @@ func TestCancelledWhileReading(t *testing.T) {
 // Neither numbers nor nesting of a hostile server break the reader.
 func TestOddCalls(t *testing.T) {
 	for name, event := range map[string]string{
-		"huge index":  `{"choices":[{"delta":{"tool_calls":[{"index":9223372036854775807,"id":"a","function":{"name":"look","arguments":"{}"}}]}}]}`,
-		"no index": `{"choices":[{"delta":{"tool_calls":[{"index":1e300,"id":"a","function":{"name":"look","arguments":"{}"}}]}}]}`,
+		"huge index": `{"choices":[{"delta":{"tool_calls":[{"index":9223372036854775807,"id":"a","function":{"name":"look","arguments":"{}"}}]}}]}`,
+		"no index":   `{"choices":[{"delta":{"tool_calls":[{"index":1e300,"id":"a","function":{"name":"look","arguments":"{}"}}]}}]}`,
 	} {
 		client, _ := serve(t, OpenAI, sse(data(event, "[DONE]")...), nil)
 		if r, _ := reply(t, client, ask("hello")); len(r.Calls) != 1 || r.Calls[0].Name != "look" {

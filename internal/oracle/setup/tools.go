@@ -184,7 +184,13 @@ func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool
 		}
 		b.started[name] = true
 		b.setup.closers = append(b.setup.closers, client.Close)
-		tools = append(tools, client.Tools()...)
+		for _, tool := range client.Tools() {
+			if owner := b.serverOf(tool.Name); owner != name { // or a server could take the place of another's tool
+				b.note("mcp server %s: tool %s is left out: it would belong to server %s", name, tool.Name, owner)
+				continue
+			}
+			tools = append(tools, tool)
+		}
 		b.noteAll(name, client.Notes())
 	}
 	for _, err := range errs {
@@ -238,5 +244,5 @@ func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Clie
 		o.CallDir = filepath.Join(b.Logs, "calls")
 	}
 	return mcpclient.Start(ctx, mcpclient.Server{Name: name, Command: s.Command, Env: s.Env, Dir: dir, URL: s.URL, Headers: s.Headers,
-		Tools: s.Tools, Timeout: s.Timeout}, o)
+		Tools: s.Tools, Limits: mcpclient.Limits(s.Limits), Timeout: s.Timeout}, o)
 }

@@ -84,7 +84,7 @@ func TestServerProblemsAreNotes(t *testing.T) {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	notes := strings.Join(s.Notes, "\n")
-	for _, part := range []string{"mcp server a: tool bad is left out: ", "mcp server a__b: it has no tool missing", "tool a__b__c of an mcp server is left out because another tool has its name",
+	for _, part := range []string{"mcp server a: tool bad is left out: ", "mcp server a__b: it has no tool missing", "mcp server a: tool a__b__c is left out: it would belong to server a__b",
 		"mcp server gone: ", "its tools are missing (check its address", "mcp server lost: "} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no %q in the notes:\n%s", part, notes)
@@ -103,6 +103,67 @@ func TestServerProblemsAreNotes(t *testing.T) {
 	}
 	if n := len(s.Notes); n != 6 || s.Notes[5] != "mcp server m: and 15 more like these" {
 		t.Errorf("notes:\n%s", strings.Join(s.Notes, "\n"))
+	}
+}
+
+// TestServerLimits checks that a server cannot make every question expensive, and that the notes name what was cut.
+func TestServerLimits(t *testing.T) {
+	flood := make([]string, 300)
+	for i := range flood {
+		flood[i] = fmt.Sprintf(`{"name":"t%d","description":%q,"inputSchema":{"type":"object"}}`, i, strings.Repeat("useful ", 2000))
+	}
+	url, _ := mcpServer(t, nil, flood...)
+	hidden, _ := mcpServer(t, nil, `{"name":"h\u001b[2J","description":"look\nhere\u202e\udb40\udc41\u0007","inputSchema":{"type":"object","properties":{"a":{"description":"\udb40\udc41"}}}}`,
+		listed("big", `{"type":"object","description":"`+strings.Repeat("x", 20_000)+`"}`), listed(strings.Repeat("n", 300), object))
+	for name, test := range map[string]struct {
+		limits       string
+		tools, bytes int
+		notes        []string
+	}{
+		"default": {"", 31, 64 << 10, []string{
+			"mcp server m: 269 tools (t31, t32, t33 and 266 more) left out, because the descriptions and schemas of its tools have more than 65,536 bytes together: name the tools that you need under tools, or raise limits.total",
+			"mcp server m: 31 tools (t0 (14,000 bytes), t1 (14,000 bytes), t2 (14,000 bytes) and 28 more) with a description of more than 2,048 bytes, which is cut: limits.description allows more"}},
+		"short":   {"{description: 20}", 100, 64 << 10, []string{"mcp server m: 200 tools (t100, t101, t102 and 197 more) left out, because a server may have 100 tools: name the tools that you need under tools, or raise limits.tools"}},
+		"all":     {"{tools: 300, total: 4194304, description: 13000}", 300, 4_194_304, []string{"300 tools"}},
+		"nothing": {"{total: 1}", 0, 0, []string{"mcp server m: 300 tools (t0, t1, t2 and 297 more) left out"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := ""
+			if test.limits != "" {
+				limits = ", limits: " + test.limits
+			}
+			s, err := opened(t, local+fmt.Sprintf("oracle: {servers: {m: {url: %q%s}}}", url, limits), "", nil, map[string]string{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools, size := 0, 0
+			for _, tool := range s.Tools {
+				if strings.HasPrefix(tool.Name, "m__") {
+					tools, size = tools+1, size+len(tool.Name)+len(tool.Description)+len(tool.Schema)
+				}
+			}
+			if tools != test.tools || size > test.bytes {
+				t.Errorf("%d tools with %d bytes, want %d with at most %d", tools, size, test.tools, test.bytes)
+			}
+			notes := strings.Join(s.Notes, "\n")
+			for _, note := range test.notes {
+				if !strings.Contains(notes, note) {
+					t.Errorf("no %q in the notes:\n%s", note, notes)
+				}
+			}
+		})
+	}
+	s, err := opened(t, local+fmt.Sprintf("oracle: {servers: {m: {url: %q}}}", hidden), "", nil, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := s.Tools[slices.IndexFunc(s.Tools, func(t toolbox.Tool) bool { return strings.HasPrefix(t.Name, "m__h") })]
+	if tool.Name != "m__h__2J" || tool.Description != "look\nhere\ufffd\ufffd\ufffd" || strings.Contains(string(tool.Schema), "\U000e0041") {
+		t.Errorf("hidden characters: %q %q %s", tool.Name, tool.Description, tool.Schema)
+	}
+	notes := strings.Join(s.Notes, "\n")
+	if len(s.Notes) != 2 || !strings.Contains(notes, "tool big is left out: its schema has 20,0") || !strings.Contains(notes, "nnn is left out: its name has 300 bytes") {
+		t.Errorf("notes:\n%s", notes)
 	}
 }
 
