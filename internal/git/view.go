@@ -23,7 +23,7 @@ const (
 )
 
 // UseView makes dir the view of the repository. It creates dir if it does not exist. Agents must not be able to write to it. Several
-// processes may use the same view.
+// processes may use the same view. It does not change the repository.
 func (r *Repository) UseView(dir string) error {
 	r.view = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -66,6 +66,12 @@ func (r *Repository) links() []string {
 	return linked
 }
 
+// CreateFolders creates the folders for logs and worktrees in the common folder, if they do not exist. Git creates them when it needs
+// them, but cannot do that through a view.
+func (r *Repository) CreateFolders() error {
+	return errors.Join(os.MkdirAll(filepath.Join(r.Common, "logs"), 0o777), os.MkdirAll(filepath.Join(r.Common, "worktrees"), 0o777))
+}
+
 // repairView makes the view what it should be, and removes everything else from it.
 func (r *Repository) repairView() error {
 	if r.view == "" {
@@ -98,11 +104,6 @@ func (r *Repository) repairView() error {
 
 func (r *Repository) link(name string) error {
 	link, target := filepath.Join(r.view, name), filepath.Join(r.Common, name)
-	if name == "logs" || name == "worktrees" { // git creates these in the common folder, but not behind a link
-		if err := os.Mkdir(target, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
 	if at, err := os.Readlink(link); err == nil && at == target {
 		return nil
 	}

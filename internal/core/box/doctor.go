@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/durable"
+	"signalbox/internal/git"
 	"signalbox/internal/text"
 	"signalbox/ledger"
 )
@@ -138,8 +139,13 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	ctx, cancel := context.WithTimeout(ctx, d.sys.runTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C") // change nothing, and print English
-	cmd.WaitDelay = 100 * time.Millisecond                             // for child processes that keep its output open
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // print English
+	return d.firstLine(ctx, cmd)
+}
+
+// firstLine runs a command and returns the first line of its output.
+func (d *doctor) firstLine(ctx context.Context, cmd *exec.Cmd) (string, error) {
+	cmd.WaitDelay = 100 * time.Millisecond // for child processes that keep its output open
 	killGroup(cmd)
 	output, err := cmd.Output()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
@@ -179,29 +185,41 @@ func (d *doctor) checkGit(ctx context.Context) bool {
 	return true
 }
 
-func (d *doctor) git(ctx context.Context, args ...string) (string, error) {
-	if d.Project != "" {
-		args = append([]string{"-C", d.Project}, args...)
-	}
-	return d.run(ctx, "git", args...)
-}
-
+// checkRepository looks at the repository through a view, as agents may have written to it.
 func (d *doctor) checkRepository(ctx context.Context) {
-	top, err := d.git(ctx, "rev-parse", "--show-toplevel")
-	if err != nil || top == "" {
+	ctx, cancel := context.WithTimeout(ctx, d.sys.runTimeout)
+	defer cancel()
+	repository, err := git.Locate(ctx, cmp.Or(d.Project, "."))
+	if err != nil {
 		d.add(Warning, "repository", "run git init, or change to the project's folder; only agents need a repository", "this folder is not in a git repository")
 		return
 	}
-	d.ok("repository", "%s", top)
-	branch, err := d.git(ctx, "symbolic-ref", "--short", "HEAD")
+	d.ok("repository", "%s", repository.Root)
+	view, err := os.MkdirTemp("", "signalbox-git-")
+	if err == nil {
+		defer os.RemoveAll(view)
+		err = repository.UseView(view)
+	}
+	if err != nil {
+		d.add(Warning, "changes", "check the folder for temporary files", "cannot run git: %v", err)
+		return
+	}
+	run := func(args ...string) (string, error) {
+		cmd, err := repository.Command(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: args})
+		if err != nil {
+			return "", err
+		}
+		return d.firstLine(ctx, cmd)
+	}
+	branch, err := run("symbolic-ref", "--short", "HEAD")
 	if err != nil {
 		d.add(Warning, "branch", "check out the branch to merge finished work into", "no branch is checked out")
-	} else if _, err := d.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD"); err != nil {
+	} else if _, err := run("rev-parse", "--verify", "--quiet", "HEAD"); err != nil {
 		d.add(Warning, "branch", "make a first commit: agents start from the last commit", "the branch %s has no commit yet", branch)
 	} else {
 		d.ok("branch", "%s", branch)
 	}
-	switch changed, err := d.git(ctx, "status", "--porcelain"); {
+	switch changed, err := run("status", "--porcelain", "--ignore-submodules=all"); {
 	case err != nil:
 		d.add(Warning, "changes", "run git status to see why", "git status failed: %v", err)
 	case changed != "":

@@ -227,9 +227,6 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 		delays.retry[i] = time.Millisecond
 	}
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
-	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
-		t.Fatal(err)
-	}
 	s.write("project/.git/worktrees", "in the way") // git needs a folder here
 	r := s.begin()
 	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "retrying"); runtime.Gosched() {

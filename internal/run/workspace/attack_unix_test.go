@@ -161,7 +161,7 @@ func (a *attack) plantIn(dir string) {
 	}
 	write(t, sub, map[string]string{".git/info/attributes": evilAttributes, "s.txt": "2\n", "new.txt": "new\n"})
 	write(t, dir, map[string]string{".gitattributes": evilAttributes, "a.txt": "changed\n", "c.txt": "new\n", "d.bin": "new\n",
-		".gitmodules": "[submodule \"sub\"]\n\tpath = sub\n\turl = ext::" + a.command("gitmodules url") + "\n\tfetchRecurseSubmodules = true\n\tignore = none\n",
+		".gitmodules":   "[submodule \"sub\"]\n\tpath = sub\n\turl = ext::" + a.command("gitmodules url") + "\n\tfetchRecurseSubmodules = true\n\tignore = none\n",
 		"bare.git/HEAD": "ref: refs/heads/main\n", "bare.git/config": a.evilConfig("bare"), "bare.git/objects/x": "x", "bare.git/refs/x": "x", "hidden": "x\n"})
 	for _, name := range []string{"git", "sh", "git-remote-ext", "git-lfs", "cat", "less"} {
 		a.script(filepath.Join(dir, name), "program "+name)
@@ -218,11 +218,12 @@ func TestPlantedCommands(t *testing.T) {
 	}{
 		{"find", func() error {
 			repo, err := Find(ctx, a.dir, a.folder)
-			if err == nil {
-				a.Repo = repo
-				a.record(repo)
+			if err != nil {
+				return err
 			}
-			return err
+			a.Repo = repo
+			a.record(repo)
+			return repo.inspect(ctx)
 		}},
 		{"base commit", func() error { _, err := a.BaseCommit(ctx); return err }},
 		{"tasks", func() error { _, err := a.Tasks(ctx); return err }},
@@ -355,4 +356,34 @@ func gitCommands(t *testing.T) []string {
 		})
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// A merge does not write to a folder that an agent has registered as the checkout of the base branch.
+func TestPlantedCheckout(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.work("T1", map[string]string{".profile": "evil\n"})
+	gitRun(t, k.dir, "checkout", "--quiet", "--detach")
+	home := filepath.Join(filepath.Dir(k.dir), "home")
+	gitRun(t, filepath.Dir(k.dir), "init", "--quiet", "--template=", home)
+	write(t, k.dir, map[string]string{".git/worktrees/evil/gitdir": filepath.Join(home, ".git") + "\n", ".git/worktrees/evil/commondir": "../..\n",
+		".git/worktrees/evil/HEAD": "ref: refs/heads/main\n"})
+	if found, err := k.refs(t.Context(), "main"); err != nil || found["main"].checkout != home {
+		t.Fatalf("the attack does not work: %+v, %v", found, err)
+	}
+	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
+		t.Error(err)
+	}
+	wantFiles(t, home, map[string]string{})
+}
+
+// A repository whose files need a filter is refused, because git would commit them without it.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "secrets/key": "1\n", ".gitattributes": "secrets/** filter=crypt\n"})
+	k.find() // nothing defines the filter, so the user's git does not run it either
+	gitRun(t, k.dir, "config", "filter.crypt.clean", "cat")
+	_, err := Find(t.Context(), k.dir, k.folder)
+	mustRefuse(t, err, "secrets/key in "+k.dir+" needs the git filter crypt; signalbox runs no filters, because an agent could replace them",
+		"remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml")
 }

@@ -90,6 +90,9 @@ func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (git
 		return "", err
 	}
 	defer held.release()
+	if err := r.repository.CreateFolders(); err != nil {
+		return "", err
+	}
 	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
 	args = append([]string{"worktree", "add", "--quiet", "--force", "--force", "--no-checkout", "--lock", "--reason", initializing}, args...)
 	if _, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true, helpers: true}); err != nil {

@@ -32,6 +32,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -177,6 +178,29 @@ func (r *Repo) inspect(ctx context.Context) error {
 		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash", "there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
 	}
 	r.Base = state.branch
+	return r.checkFilters(ctx)
+}
+
+// checkFilters refuses a repository with files that the user's git converts with a filter, such as those of Git LFS and git-crypt. Our
+// git runs no filters, so it would commit such a file as it is in the folder: a large file, or a secret.
+func (r *Repo) checkFilters(ctx context.Context) error {
+	if len(r.repository.Filters) == 0 {
+		return nil
+	}
+	files, err := r.git(ctx, r.Root, "ls-files", "-z")
+	if err != nil {
+		return err
+	}
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(files), args: []string{"check-attr", "--cached", "--stdin", "-z", "filter"}})
+	if err != nil {
+		return err
+	}
+	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] { // path, filter, value
+		if slices.Contains(r.repository.Filters, fields[2]) {
+			return refusal(signalbox.CodeFailed, "remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml",
+				"%s in %s needs the git filter %s; signalbox runs no filters, because an agent could replace them", fields[0], r.Root, fields[2])
+		}
+	}
 	return nil
 }
 

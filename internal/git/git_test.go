@@ -1,0 +1,192 @@
+//go:build !windows
+
+package git
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// user runs git as a user would, not through the package.
+func user(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newRepository returns a folder with a repository, and an empty home folder.
+func newRepository(t *testing.T) (dir string) {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", filepath.Join(top, "home"))
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(top, "home", ".config"))
+	dir = filepath.Join(top, "project")
+	user(t, top, "init", "--quiet", "--template=", "-b", "main", dir)
+	write(t, filepath.Join(dir, "a"), "1\n")
+	user(t, dir, "add", "a")
+	user(t, dir, "commit", "--quiet", "-m", "start")
+	return dir
+}
+
+func locate(t *testing.T, dir string) *Repository {
+	t.Helper()
+	r, err := Locate(t.Context(), dir)
+	if err == nil {
+		err = r.UseView(filepath.Join(filepath.Dir(dir), "view"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Repository) output(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd, err := r.Command(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// An agent cannot make us take another folder for the worktree, or another repository for this one.
+func TestLocateRefusesOtherFolders(t *testing.T) {
+	for name, attack := range map[string]func(t *testing.T, dir, other string){
+		"core.worktree": func(t *testing.T, dir, other string) { user(t, dir, "config", "core.worktree", other) },
+		"core.worktree of a repository": func(t *testing.T, dir, other string) {
+			user(t, other, "init", "--quiet", "--template=")
+			user(t, dir, "config", "core.worktree", other)
+		},
+		"commondir": func(t *testing.T, dir, other string) {
+			user(t, dir, "clone", "--quiet", "--template=", ".", other)
+			write(t, filepath.Join(dir, ".git", "commondir"), filepath.Join(other, ".git")+"\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newRepository(t)
+			other := filepath.Join(filepath.Dir(dir), "other")
+			if err := os.Mkdir(other, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			attack(t, dir, other)
+			if r, err := Locate(t.Context(), dir); err == nil {
+				t.Errorf("found %+v", r)
+			}
+		})
+	}
+}
+
+// Git gets the user's settings for names and line ends, and none that runs a command.
+func TestSettings(t *testing.T) {
+	dir := newRepository(t)
+	write(t, filepath.Join(os.Getenv("HOME"), ".gitconfig"), `
+[user]
+	name = Ada
+[core]
+	autocrlf = input
+	fsmonitor = evil
+	excludesFile = ~/ignored
+	symlinks = false
+[filter "lfs"]
+	clean = evil
+[include]
+	path = more
+`)
+	write(t, filepath.Join(os.Getenv("HOME"), "more"), "[core]\n\teol = lf\n\tpager = evil\n")
+	user(t, dir, "config", "user.email", "ada@localhost")
+	user(t, dir, "config", "core.autocrlf", "true")
+	user(t, dir, "config", "core.attributesFile", "evil")
+	user(t, dir, "config", "filter.own.process", "evil")
+	r := locate(t, dir)
+	slices.Sort(r.Settings)
+	if diff := cmp.Diff([]string{"core.autocrlf=input", "core.eol=lf", "core.excludesfile=~/ignored", "core.filemode=true", "user.email=ada@localhost", "user.name=Ada"}, r.Settings); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"lfs", "own"}, r.Filters); diff != "" || !r.Identity {
+		t.Errorf("identity %v, filters (-want +got):\n%s", r.Identity, diff)
+	}
+	out, err := r.output(t, "config", "--list")
+	if err != nil || strings.Contains(out, "evil") || strings.Contains(out, "symlinks") {
+		t.Errorf("git's configuration: %v\n%s", err, out)
+	}
+}
+
+// What somebody adds to the view, or changes in it, has no effect.
+func TestViewIsRepaired(t *testing.T) {
+	dir := newRepository(t)
+	r := locate(t, dir)
+	view := filepath.Join(filepath.Dir(dir), "view")
+	mark := filepath.Join(filepath.Dir(dir), "mark")
+	write(t, filepath.Join(view, "config"), "[core]\n\tbare = false\n[filter \"x\"]\n\tclean = \": > "+mark+"; /bin/cat\"\n")
+	write(t, filepath.Join(view, "info", "attributes"), "* filter=x\n")
+	if err := os.Remove(filepath.Join(view, "refs")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(view, "refs", "heads", "main"), "evil\n")
+	write(t, filepath.Join(dir, "a"), "2\n")
+	if out, err := r.output(t, "status", "--porcelain"); out != " M a\n" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("git ran the command in the view")
+	}
+	entries, err := os.ReadDir(view)
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if diff := cmp.Diff([]string{"HEAD", "config", "logs", "objects", "packed-refs", "refs", "shallow", "worktrees"}, names); diff != "" || err != nil {
+		t.Errorf("%v, view (-want +got):\n%s", err, diff)
+	}
+}
+
+// Even a git command that looks into submodules cannot start another git there.
+func TestNoHelpers(t *testing.T) {
+	dir := newRepository(t)
+	sub, mark := filepath.Join(dir, "sub"), filepath.Join(filepath.Dir(dir), "mark")
+	user(t, dir, "init", "--quiet", "--template=", sub)
+	write(t, filepath.Join(sub, "s"), "1\n")
+	user(t, sub, "add", "s")
+	user(t, sub, "commit", "--quiet", "-m", "sub")
+	user(t, dir, "-c", "advice.addEmbeddedRepo=false", "add", "sub")
+	user(t, dir, "commit", "--quiet", "-m", "sub")
+	write(t, filepath.Join(sub, ".git", "info", "attributes"), "* filter=x\n")
+	user(t, sub, "config", "filter.x.clean", ": > "+mark+"; /bin/cat")
+	write(t, filepath.Join(sub, "s"), "2\n")
+	r := locate(t, dir)
+	if out, err := r.output(t, "status", "--porcelain", "--ignore-submodules=none"); err == nil {
+		t.Errorf("git looked into the submodule: %s", out)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("git ran the submodule's command")
+	}
+	user(t, dir, "status")
+	if _, err := os.Stat(mark); err != nil {
+		t.Error("the attack does not work")
+	}
+}
