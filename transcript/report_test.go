@@ -45,6 +45,57 @@ func TestReport(t *testing.T) {
 			`{"type":"result","subtype":"success","is_error":true,"result":"x"}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Failed: true, Error: "x"}},
+		{"claude continues with a tool after a result", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":false,"result":"x"}`,
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude}},
+		{"the last result of claude is the end of the turn", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"error_during_execution","is_error":false,"result":"x"}`,
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"a"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
+		{"claude fails with another subtype than success", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"error_during_execution","is_error":false,"result":"x"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "x"}},
+		{"claude fails if is_error is not a boolean", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":{},"result":"x"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "x"}},
+		{"foreign lines of claude end and report nothing", signalbox.FormatClaude, []string{
+			`{"type":"system","subtype":"init","session_id":"a"}`,
+			`{"type":"result","subtype":"success","is_error":true,"result":"x","session_id":"b","total_cost_usd":5}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x"}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","session_id":"a","session_id":"a"}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","session_id":"a","parent_tool_use_id":"t"}`,
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","session_id":"a","isReplay":true}`,
+			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794744000},"session_id":"b"}`,
+			`{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":1,"output_tokens":1}},"parent_tool_use_id":null,"session_id":"b"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude}},
+		{"a foreign line does not continue a turn of claude", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":false,"result":"x","session_id":"a"}`,
+			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null,"session_id":"b"}`,
+			`{"type":"user","message":{"content":"a"},"parent_tool_use_id":null}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
+		{"another thread of codex ends nothing", signalbox.FormatCodex, []string{
+			`{"type":"thread.started","thread_id":"a"}`, `{"type":"thread.started","thread_id":"b"}`, `{"type":"turn.completed","usage":{"input_tokens":20}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex}},
+		{"codex continues with an item", signalbox.FormatCodex, []string{
+			`{"type":"turn.completed","usage":{}}`, `{"type":"item.started","item":{"id":"item_1","type":"command_execution"}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex}},
+		{"another session of gemini ends nothing", signalbox.FormatGemini, []string{
+			`{"type":"init","session_id":"a","model":"m"}`, `{"type":"init","session_id":"b","model":"m"}`, `{"type":"result","status":"success","stats":{}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatGemini}},
+		{"gemini fails unless it says success", signalbox.FormatGemini, []string{`{"type":"result","stats":{}}`},
+			signalbox.StreamReport{Format: signalbox.FormatGemini, Ended: true, Failed: true}},
+		{"foreign lines of opencode end nothing", signalbox.FormatOpencode, []string{
+			`{"type":"step_start","sessionID":"s","part":{"sessionID":"s"}}`,
+			`{"type":"step_finish","sessionID":"t","part":{"reason":"stop"}}`, `{"type":"step_finish","part":{"reason":"stop"}}`,
+			`{"type":"step_finish","sessionID":"s","part":{"reason":"stop","sessionID":"t"}}`,
+			`{"type":"error","sessionID":"t","error":{"name":"APIError"}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode}},
+		{"plain never ends", signalbox.FormatPlain, []string{"AUDIT_PASSED: t1"}, signalbox.StreamReport{Format: signalbox.FormatPlain}},
+		{"text after JSON lines", signalbox.FormatAuto, []string{"", `{"type":"turn.started"}`, "Hello."},
+			signalbox.StreamReport{Format: signalbox.FormatCodex, Noise: 1,
+				Mixed: "the output was detected as codex, but its line 3 is not JSON; name the format to be certain"}},
 		{"noise is counted, blank lines are not", signalbox.FormatCodex, []string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex, Noise: 2}},
 		{"codex retries, then fails", signalbox.FormatCodex, []string{

@@ -83,10 +83,9 @@ func (p *player) flood(ctx context.Context, size int64, oneLine bool) error {
 		return p.floodLine(ctx, size, strings.ReplaceAll(block, "\n", " "))
 	}
 	p.ended = false
-	p.enc.message(block)
-	event := p.enc.take()
 	for ; size >= int64(len(block)); size -= int64(len(block)) {
-		if err := p.pour(ctx, event); err != nil {
+		p.enc.message(block) // each time with new ids, because a repeated event is a replay
+		if err := p.pour(ctx, p.enc.take()); err != nil {
 			return err
 		}
 	}

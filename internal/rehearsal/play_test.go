@@ -67,6 +67,9 @@ func TestSignals(t *testing.T) {
 				if format == signalbox.FormatPlain && test.refused == nil {
 					got = slices.DeleteFunc(got, func(r string) bool { return r == "fenced" })
 				}
+				if format == signalbox.FormatOpencode { // its sub-agents have sessions of their own
+					got = slices.DeleteFunc(got, func(r string) bool { return r == string(signalbox.ReasonForeignSession) })
+				}
 				want := []string{}
 				for _, reason := range test.refused {
 					want = append(want, string(reason))

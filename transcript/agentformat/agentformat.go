@@ -13,6 +13,8 @@ const (
 	ClaudeStreamEvent = "stream_event"
 	ClaudeRateLimit   = "rate_limit_event"
 
+	ClaudeSuccess = "success" // the subtype of a result
+
 	ClaudeText       = "text"
 	ClaudeThinking   = "thinking"
 	ClaudeToolUse    = "tool_use"

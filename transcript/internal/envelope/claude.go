@@ -14,6 +14,7 @@ func claudeFormat() *format {
 	return &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "subtype": fieldSubtype, "parent_tool_use_id": fieldParent,
+			"session_id": fieldSession, "uuid": fieldUUID, "isReplay": fieldReplay,
 			"message.id": fieldMessageID, "message.content[]": fieldPart,
 			"message.content[].type": fieldPartType, "message.content[].text": fieldText,
 			"message.usage.input_tokens":            fieldMessageInput,
@@ -24,7 +25,7 @@ func claudeFormat() *format {
 			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
 			"rate_limit_info.status": fieldLimitStatus, "rate_limit_info.resetsAt": fieldLimitReset,
 		}, []string{"message.content[].text", "result"}, `
-			uuid session_id event error timestamp isReplay isSynthetic tool_use_result request_id
+			event error timestamp isSynthetic tool_use_result request_id
 			cwd tools mcp_servers model permissionMode slash_commands apiKeySource output_style agents skills plugins
 			claude_code_version betas fast_mode_state memory_paths
 			hook_id hook_name hook_event stdout stderr output exit_code outcome
@@ -47,10 +48,13 @@ func claudeFormat() *format {
 		},
 		isOwn: func(d *decoder) bool {
 			if d.is(fieldType, agentformat.ClaudeResult) {
-				return !d.hasSpoken && !d.is(fieldIsError, "true")
+				return !d.hasSpoken && d.hasSucceeded()
 			}
 			return d.is(fieldType, agentformat.ClaudeAssistant) && !d.isNot(fieldParent, "null")
 		},
+		session: sessionInEveryLine,
+		speaks:  set(agentformat.ClaudeAssistant, agentformat.ClaudeResult),
+		refuse:  refuseClaude,
 		continuesMessage: func(d *decoder) bool {
 			id := d.values[fieldMessageID]
 			return !id.set && !d.complete || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
@@ -58,6 +62,35 @@ func claudeFormat() *format {
 		mayBeError: func(_ *decoder, id fieldID) bool { return id == fieldResult },
 		handle:     handleClaude,
 	}
+}
+
+// refuseClaude returns why a line of the agent's session is not its own. Sub-agents write into the same session; their lines
+// have the tool call that started them as parent.
+func refuseClaude(d *decoder) signalbox.Reason {
+	typ := string(d.values[fieldType].value)
+	names := d.values[fieldParent].set
+	fromParent := names && !d.isLiteral(fieldParent, "null")
+	switch typ {
+	case agentformat.ClaudeAssistant, agentformat.ClaudeUser:
+		fromParent = fromParent || !names && d.seenParent
+		d.seenParent = d.seenParent || names
+	}
+	switch {
+	case fromParent:
+		return signalbox.ReasonSubAgent
+	case d.values[fieldReplay].set && !d.isLiteral(fieldReplay, "false") && !d.isLiteral(fieldReplay, "null"):
+		return signalbox.ReasonReplayed
+	}
+	if id := d.values[fieldUUID]; typ == agentformat.ClaudeAssistant && d.notBlank && id.set && d.texts.isRepeated(id.value) {
+		return signalbox.ReasonReplayed
+	}
+	return ""
+}
+
+// hasSucceeded reports whether a result is one of success. A failed turn may have the subtype success too.
+func (d *decoder) hasSucceeded() bool {
+	failed := d.values[fieldIsError].set && !d.isLiteral(fieldIsError, "false")
+	return d.is(fieldSubtype, agentformat.ClaudeSuccess) && d.values[fieldSubtype].quoted && !failed
 }
 
 func handleClaude(d *decoder) {
@@ -69,9 +102,10 @@ func handleClaude(d *decoder) {
 		}
 		d.usage.countMessage(id.value, signalbox.Usage{InputTokens: d.count(fieldMessageInput),
 			CachedInputTokens: d.count(fieldMessageCached), OutputTokens: d.count(fieldMessageOutput)})
-		if d.isNot(fieldParent, "null") {
+		if d.refused != "" {
 			break
 		}
+		d.report.Ended = false
 		if d.committed {
 			d.messageID = append(d.messageID[:0], id.value...)
 		} else if !bytes.Equal(id.value, d.messageID) {
@@ -81,10 +115,14 @@ func handleClaude(d *decoder) {
 			d.out.Pause()
 		}
 	case agentformat.ClaudeUser:
-		if !d.isNot(fieldParent, "null") {
+		if d.refused == "" {
+			d.report.Ended = false
 			d.out.Pause()
 		}
 	case agentformat.ClaudeResult:
+		if d.refused != "" {
+			break
+		}
 		if d.values[fieldInput].set || d.values[fieldOutput].set {
 			d.usage.turn = d.tokens()
 		}
@@ -94,7 +132,7 @@ func handleClaude(d *decoder) {
 		if len(message) == 0 && d.values[fieldSubtype].set {
 			message = d.values[fieldSubtype].value
 		}
-		d.endTurn(d.is(fieldIsError, "true"), message)
+		d.endTurn(!d.hasSucceeded(), message)
 	case agentformat.ClaudeRateLimit:
 		d.rateLimited()
 	}

@@ -10,15 +10,18 @@ func codexFormat() *format {
 	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
-			"type": fieldType, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
+			"type": fieldType, "thread_id": fieldSession, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
 			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
-		}, []string{"item.text"}, "thread_id message"),
+		}, []string{"item.text"}, "message"),
 		types: set(agentformat.CodexThreadStarted, agentformat.CodexTurnStarted, agentformat.CodexTurnCompleted,
 			agentformat.CodexTurnFailed, agentformat.CodexItemStarted, agentformat.CodexItemUpdated,
 			agentformat.CodexItemCompleted, agentformat.CodexError),
 		parts: set(agentformat.CodexAgentMessage, agentformat.CodexReasoning, agentformat.CodexCommand,
 			agentformat.CodexFileChange, agentformat.CodexMCPToolCall, agentformat.CodexCollabCall,
 			agentformat.CodexWebSearch, "todo_list", agentformat.CodexError),
+		session:   sessionAnnounced,
+		announces: func(d *decoder) bool { return d.is(fieldType, agentformat.CodexThreadStarted) },
+		speaks:    set(agentformat.CodexItemCompleted, agentformat.CodexTurnCompleted, agentformat.CodexTurnFailed),
 		mayBeOwn: func(d *decoder, _ fieldID) bool {
 			return !d.isNot(fieldType, agentformat.CodexItemCompleted) && !d.isNot(fieldPartType, agentformat.CodexAgentMessage)
 		},
@@ -30,7 +33,7 @@ func codexFormat() *format {
 			}
 			d.endMessage()
 			switch string(d.values[fieldType].value) {
-			case agentformat.CodexTurnStarted:
+			case agentformat.CodexTurnStarted, agentformat.CodexItemStarted, agentformat.CodexItemUpdated, agentformat.CodexItemCompleted:
 				d.report.Ended = false
 			case agentformat.CodexTurnCompleted:
 				d.usage.turn = d.tokens()

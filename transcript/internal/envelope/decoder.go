@@ -29,7 +29,9 @@ type decoder struct {
 	noise    bool   // it is not JSON
 	head     []byte // its first bytes, to show if it is broken
 	values   [fieldCount]fieldValue
-	unknown  []string // its members that its format does not have and another has, if detected
+	repeated string           // a member that it has twice
+	refused  signalbox.Reason // why it is not the agent's own
+	unknown  []string         // its members that its format does not have and another has, if detected
 	drifts   []remark
 
 	// The text of the line.
@@ -52,8 +54,14 @@ type decoder struct {
 	messageID   []byte // of that message
 	hasSpoken   bool   // the turn has text of the agent's own
 	high        rune   // half of a UTF-16 pair at the end of a delta
-	session     []byte // opencode's first session; others belong to sub-agents
 	seenDrift   map[string]bool
+
+	// Which lines are the agent's.
+	session      []byte // the first session of the stream; others belong to somebody else
+	elsewhere    bool   // the last session that was announced is another one
+	seenParent   bool   // lines of the stream name their parent, so that one without is not the agent's
+	texts        recentTexts
+	seenRefusals map[signalbox.Reason]bool
 
 	// An oracle may withdraw a reply until it is complete, and reports errors before the end of the turn.
 	restoreMessage func()   // withdraws the text of the message; nil if there is none to withdraw
@@ -75,8 +83,8 @@ const (
 )
 
 func newDecoder(name signalbox.Format, out Sink) *decoder {
-	d := &decoder{name: name, format: formats[name], out: out, number: 1, seenDrift: map[string]bool{}}
-	d.json.schema, d.json.on = d.format.schema, d
+	d := &decoder{name: name, format: formats[name], out: out, number: 1, seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
+	d.json = *newJSONLine(d.format.schema, d)
 	return d
 }
 
@@ -122,6 +130,11 @@ func (d *decoder) endLine() {
 	case d.noise:
 		d.report.Noise++
 		d.mix("not JSON")
+	case d.json.complete() && d.repeated != "":
+		d.discard()
+		d.mix("not a clear JSON object")
+		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
+			fmt.Sprintf("line %d of the stream has the member %q twice, or in another case", d.number, d.repeated)})
 	case d.json.complete():
 		d.complete = true
 		d.handleLine()
@@ -138,7 +151,7 @@ func (d *decoder) endLine() {
 	d.drifts = d.drifts[:0]
 	d.number++
 	d.started, d.noise, d.hasTool, d.committed = false, false, false, false
-	d.head, d.result, d.unknown = d.head[:0], d.result[:0], d.unknown[:0]
+	d.head, d.result, d.unknown, d.repeated = d.head[:0], d.result[:0], d.unknown[:0], ""
 	for i := range d.values {
 		d.values[i].set, d.values[i].value = false, d.values[i].value[:0]
 	}
@@ -159,12 +172,17 @@ func (d *decoder) handleLine() {
 			d.mix("an event of " + string(other))
 		}
 	}
-	if d.hasText && d.format.isOwn(d) {
+	if d.refused = d.refusal(); d.refused != "" {
+		d.reportRefusal()
+	}
+	if d.hasText && d.refused == "" && d.format.isOwn(d) {
 		d.commit()
 	} else {
 		d.discard()
 	}
-	d.format.handle(d)
+	if d.refused == "" || d.refused == signalbox.ReasonSubAgent {
+		d.format.handle(d)
+	}
 }
 
 func (d *decoder) Close() {
@@ -210,6 +228,11 @@ func (d *decoder) is(id fieldID, value string) bool {
 	return d.values[id].set && string(d.values[id].value) == value
 }
 
+// isLiteral reports whether a field is a literal such as true, and not a string.
+func (d *decoder) isLiteral(id fieldID, value string) bool {
+	return d.is(id, value) && !d.values[id].quoted
+}
+
 // isNot reports whether a field is set and has another value.
 func (d *decoder) isNot(id fieldID, value string) bool {
 	return d.values[id].set && string(d.values[id].value) != value
@@ -242,6 +265,9 @@ func (d *decoder) textPart(b []byte) {
 		return
 	}
 	d.notBlank = d.notBlank || !lines.Blank(b)
+	if d.format.refuse != nil {
+		d.texts.add(b)
+	}
 	if d.text = append(d.text, b...); len(d.text) >= maxHeldText {
 		d.flush()
 	}
@@ -270,6 +296,13 @@ func (d *decoder) objectEnd(fieldID) {
 		}
 	}
 	kind.set, d.partHasText, d.restorePart = false, false, nil
+}
+
+// repeatedField implements jsonHandler.
+func (d *decoder) repeatedField(key []byte) {
+	if d.repeated == "" {
+		d.repeated = lines.Excerpt(key)
+	}
 }
 
 // unknownField implements jsonHandler.
@@ -321,6 +354,7 @@ func (d *decoder) discard() {
 func (d *decoder) resetText() {
 	d.text, d.partStart = d.text[:0], 0
 	d.hasText, d.notBlank, d.partHasText, d.restoreLine, d.restorePart = false, false, false, nil, nil
+	d.texts.reset()
 }
 
 func (d *decoder) startMessage() {

@@ -10,12 +10,15 @@ func geminiFormat() *format {
 	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
-			"type": fieldType, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
+			"type": fieldType, "session_id": fieldSession, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
 			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
 			"stats.output_tokens": fieldOutput,
-		}, []string{"content"}, "timestamp session_id model tool_name tool_id parameters output severity message"),
+		}, []string{"content"}, "timestamp model tool_name tool_id parameters output severity message"),
 		types: set(agentformat.GeminiInit, agentformat.GeminiMessage, agentformat.GeminiToolUse,
 			agentformat.GeminiToolResult, agentformat.GeminiError, agentformat.GeminiResult),
+		session:   sessionAnnounced,
+		announces: func(d *decoder) bool { return d.is(fieldType, agentformat.GeminiInit) },
+		speaks:    set(agentformat.GeminiMessage, agentformat.GeminiResult),
 		mayBeOwn: func(d *decoder, _ fieldID) bool {
 			return !d.isNot(fieldType, agentformat.GeminiMessage) && !d.isNot(fieldRole, agentformat.GeminiAssistant)
 		},
@@ -26,9 +29,12 @@ func geminiFormat() *format {
 				return
 			}
 			d.endMessage()
-			if d.is(fieldType, agentformat.GeminiResult) {
+			switch string(d.values[fieldType].value) {
+			case agentformat.GeminiToolUse, agentformat.GeminiToolResult:
+				d.report.Ended = false
+			case agentformat.GeminiResult:
 				d.usage.turn = d.tokens()
-				d.endTurn(d.is(fieldStatus, agentformat.GeminiStatusError), d.values[fieldError].value)
+				d.endTurn(!d.is(fieldStatus, agentformat.GeminiStatusSuccess), d.values[fieldError].value)
 			}
 		},
 	}

@@ -14,9 +14,11 @@ type jsonLine struct {
 	schema *schema
 	on     jsonHandler
 
-	expect expectation
-	stack  []container
-	key    int // the node of the member whose value is expected or being read
+	expect  expectation
+	stack   []container
+	key     int      // the node of the member whose value is expected or being read
+	objects uint64   // how many objects have been opened
+	seen    []uint64 // by node: the last object that has a member there
 
 	str     stringMode
 	escape  []byte // the start of an escape sequence that continues in the next piece
@@ -28,7 +30,8 @@ type jsonLine struct {
 
 // jsonHandler receives the values in the schema, in the order of the input.
 type jsonHandler interface {
-	// field is called for a complete value: the text of a string, or a literal as written with quoted false.
+	// field is called for a complete value: the text of a string, or, with quoted false, a literal as written, "{" for an
+	// object and "[" for an array.
 	field(id fieldID, value []byte, quoted bool)
 	// textBegin is called at the start of a streamed string. If it returns true, textPart is called with the parts of the
 	// string, then textEnd.
@@ -39,6 +42,9 @@ type jsonHandler interface {
 	objectEnd(id fieldID)
 	// unknownField is called for a top-level member that is not in the schema.
 	unknownField(key []byte)
+	// repeatedField is called for a member of the schema that its object already has, and for one whose name differs from a
+	// member of the schema in case only. Other readers of the line may see another value there.
+	repeatedField(key []byte)
 }
 
 type expectation uint8
@@ -67,14 +73,19 @@ const (
 )
 
 type container struct {
-	array bool
-	node  int
+	array  bool
+	node   int
+	object uint64 // its number, for an object
 }
 
 const (
 	maxDepth   = 10_000
 	maxScratch = 4 << 10
 )
+
+func newJSONLine(s *schema, on jsonHandler) *jsonLine {
+	return &jsonLine{schema: s, on: on, seen: make([]uint64, len(s.nodes))}
+}
 
 func (j *jsonLine) reset() {
 	j.expect, j.stack, j.key = expectStart, j.stack[:0], 0
@@ -157,10 +168,21 @@ func (j *jsonLine) open(array bool) {
 		j.expect = notJSON
 		return
 	}
-	j.stack = append(j.stack, container{array, node})
+	if id := j.schema.field(node); id != 0 && (array || !j.schema.isObject(node)) {
+		j.on.field(id, []byte{bracket(array)}, false)
+	}
+	j.objects++
+	j.stack = append(j.stack, container{array, node, j.objects})
 	if j.expect = expectKeyOrEnd; array {
 		j.expect, j.key = expectValueOrEnd, j.schema.elements(node)
 	}
+}
+
+func bracket(array bool) byte {
+	if array {
+		return '['
+	}
+	return '{'
 }
 
 func (j *jsonLine) close(array bool) {
@@ -174,8 +196,8 @@ func (j *jsonLine) close(array bool) {
 		j.expect = notJSON
 		return
 	}
-	if id := j.schema.field(j.top().node); !array && id != 0 {
-		j.on.objectEnd(id)
+	if node := j.top().node; !array && j.schema.field(node) != 0 && j.schema.isObject(node) {
+		j.on.objectEnd(j.schema.field(node))
 	}
 	j.stack = j.stack[:len(j.stack)-1]
 	j.valueEnd()
@@ -216,10 +238,7 @@ func (j *jsonLine) endString() {
 	if j.key == keyPending {
 		j.key = 0
 		if j.str == stringKey {
-			j.key = j.schema.child(j.top().node, j.scratch)
-			if j.key == 0 && len(j.stack) == 1 {
-				j.on.unknownField(j.scratch)
-			}
+			j.member(j.top())
 		}
 		j.expect = expectColon
 		return
@@ -231,6 +250,23 @@ func (j *jsonLine) endString() {
 		j.on.textEnd(j.schema.field(j.key))
 	}
 	j.valueEnd()
+}
+
+// member finds the node of the member whose key has been read.
+func (j *jsonLine) member(object container) {
+	j.key = j.schema.child(object.node, j.scratch)
+	switch {
+	case j.key == 0 && j.schema.hasFolded(object.node, j.scratch):
+		j.on.repeatedField(j.scratch)
+	case j.key == 0:
+		if len(j.stack) == 1 {
+			j.on.unknownField(j.scratch)
+		}
+	case j.seen[j.key] == object.object:
+		j.on.repeatedField(j.scratch)
+	default:
+		j.seen[j.key] = object.object
+	}
 }
 
 // literal reads a number, true, false or null.

@@ -14,9 +14,10 @@ import (
 
 // recorder records the calls of a jsonLine.
 type recorder struct {
-	line   *jsonLine
-	fields map[fieldID]string
-	text   strings.Builder
+	line     *jsonLine
+	fields   map[fieldID]string
+	text     strings.Builder
+	repeated []string
 }
 
 func (r *recorder) field(id fieldID, value []byte, _ bool) { r.fields[id] = string(value) }
@@ -24,12 +25,13 @@ func (r *recorder) textBegin(fieldID) bool                 { return true }
 func (r *recorder) textPart(part []byte)                   { r.text.Write(part) }
 func (r *recorder) textEnd(fieldID)                        { r.line.flushHigh() }
 func (r *recorder) objectEnd(fieldID)                      {}
+func (r *recorder) repeatedField(key []byte)               { r.repeated = append(r.repeated, string(key)) }
 func (r *recorder) unknownField([]byte)                    {}
 
 func newRecorder() (*jsonLine, *recorder) {
 	r := &recorder{fields: map[fieldID]string{}}
 	paths := map[string]fieldID{"type": fieldType, "content": fieldText, "message.id": fieldMessageID}
-	r.line = &jsonLine{schema: newSchema(paths, []string{"content"}, ""), on: r}
+	r.line = newJSONLine(newSchema(paths, []string{"content"}, ""), r)
 	return r.line, r
 }
 
@@ -180,5 +182,50 @@ func checkText(t *testing.T, line []byte, got string) {
 	}
 	if shown := string([]rune(got)); shown != want {
 		t.Errorf("%q: text %q, want %q", line, shown, want)
+	}
+}
+
+// A member that is there twice, or in another case, is one that two readers may read differently.
+func TestJSONLineReportsRepeatedMembers(t *testing.T) {
+	for line, want := range map[string][]string{
+		`{"type":"a","content":"b","message":{"id":"c"}}`:             nil,
+		`{"type":"a","type":"a"}`:                                     {"type"},
+		`{"type":"a","ty\u0070e":"b"}`:                                {"type"},
+		`{"type":{"x":1},"type":null}`:                                {"type"},
+		`{"Type":"a"}`:                                                {"Type"},
+		`{"TYPE":"a","type":"b","tYpe":"c"}`:                          {"TYPE", "tYpe"},
+		`{"me\u017f\u017fage":{}}`:                                    {"me\u017f\u017fage"},
+		`{"message":{"id":"a"},"message":{"id":"b"}}`:                 {"message"},
+		`{"message":{"id":"a","id":"b"}}`:                             {"id"},
+		`{"message":{"ID":"a"}}`:                                      {"ID"},
+		`{"id":"a","message":{"id":"b","type":"c"},"ID":"d"}`:         nil, // not in the schema at that place
+		`{"other":{"type":"a","type":"b"},"x":[{"id":1},{"id":2}]}`:   nil,
+		`{"content":["a"],"content":"b"}`:                             {"content"},
+		`{"message":[{"id":"a"},{"id":"b"}],"type":"message"}`:        nil,
+		`{"[]":1,"[]":2,"message":{"[]":{"id":"a"},"[]":{"id":"b"}}}`: nil,
+	} {
+		for n := 1; n <= len(line); n++ {
+			j, got := newRecorder()
+			for i := 0; i < len(line); i += n {
+				j.feed([]byte(line[i:min(i+n, len(line))]))
+			}
+			if diff := cmp.Diff(want, got.repeated); diff != "" || !j.complete() {
+				t.Errorf("%s in pieces of %d, complete: %v (-want +got):\n%s", line, n, j.complete(), diff)
+			}
+		}
+	}
+}
+
+// An object or array where a simple value is expected is a value, too.
+func TestJSONLineReportsCompoundValues(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"type":{}}`: "{", `{"type":[]}`: "[", `{"type":{"type":"a"}}`: "{", `{"type":["a"]}`: "[",
+		`{"message":{"id":{"id":"x"}}}`: "", `{"message":{"type":"x"}}`: "",
+	} {
+		j, got := newRecorder()
+		j.feed([]byte(line))
+		if got.fields[fieldType] != want || !j.complete() {
+			t.Errorf("%s: %q, want %q", line, got.fields[fieldType], want)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package envelope
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // fieldID identifies a value that a decoder reads. 0 is none.
 type fieldID uint8
@@ -12,7 +15,10 @@ const (
 	fieldStatus
 	fieldDelta
 	fieldParent
-	fieldSession
+	fieldSession     // identifies the session; format.session says in which lines
+	fieldPartSession // opencode repeats it in the part
+	fieldReplay
+	fieldUUID
 	fieldMessageID
 	fieldPartType // the type of a content block, an item or a part
 	fieldPart     // the content block as a whole
@@ -73,6 +79,9 @@ func (s *schema) add(path string) int {
 	node := rootNode
 	for key := range strings.SplitSeq(strings.ReplaceAll(path, element, "."+element), ".") {
 		next := s.child(node, []byte(key))
+		if key == element {
+			next = s.elements(node)
+		}
 		if next == 0 {
 			next = len(s.nodes)
 			s.nodes = append(s.nodes, schemaNode{})
@@ -86,13 +95,24 @@ func (s *schema) add(path string) int {
 // element is the key of the elements of an array.
 const element = "[]"
 
+// child returns the node of a member, 0 if the schema does not have it.
 func (s *schema) child(node int, key []byte) int {
 	for _, c := range s.nodes[node].children {
-		if c.key == string(key) {
+		if c.key == string(key) && c.key != element {
 			return c.node
 		}
 	}
 	return 0
+}
+
+// hasFolded reports whether the schema has a member that differs from key in case only, as encoding/json compares them.
+func (s *schema) hasFolded(node int, key []byte) bool {
+	for _, c := range s.nodes[node].children {
+		if c.key != element && bytes.EqualFold([]byte(c.key), key) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *schema) elements(node int) int {
@@ -106,3 +126,6 @@ func (s *schema) elements(node int) int {
 
 func (s *schema) field(node int) fieldID { return s.nodes[node].field }
 func (s *schema) isText(node int) bool   { return s.nodes[node].text }
+
+// isObject reports whether the schema has members of the value.
+func (s *schema) isObject(node int) bool { return len(s.nodes[node].children) > 0 }
