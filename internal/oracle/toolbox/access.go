@@ -3,7 +3,6 @@ package toolbox
 import (
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,32 +11,18 @@ import (
 // closedNames are names of files and folders that tools never read: a box holds its key, the others may hold passwords.
 func closedNames() []string { return []string{".signalbox", ".git", ".hg", ".svn"} }
 
-// secretNames are patterns for names of files and folders that usually hold passwords or keys. Tools never read them, because
-// what a tool finds is sent to a model's server.
-func secretNames() []string {
-	return []string{".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
-		".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", ".ssh", ".gnupg", ".aws"}
-}
-
-// plainNames are patterns for names that match secretNames but hold no secrets.
-func plainNames() []string {
-	return []string{".env.example", ".env.sample", ".env.template", ".env.dist", "id_*.pub"}
-}
-
-// isSecret reports whether a name, without folders, usually holds secrets.
-func isSecret(name string) bool {
-	name = strings.ToLower(name)
-	is := func(pattern string) bool { matched, _ := path.Match(pattern, name); return matched }
-	return slices.ContainsFunc(secretNames(), is) && !slices.ContainsFunc(plainNames(), is)
-}
+func isClosed(name string) bool { return slices.Contains(closedNames(), fold(name)) }
 
 // allowed returns an error if tools must not read a relative path because of a name in it.
 func allowed(name, local string) error {
+	parent := ""
 	for part := range strings.SplitSeq(filepath.ToSlash(local), "/") {
-		if isOneOf(closedNames(), part) {
+		if isClosed(part) {
 			return fmt.Errorf("%.200q is not accessible to tools: nothing in %s can be read", name, part)
 		}
-		if isSecret(part) {
+		secret := isSecret(parent, part)
+		parent = part
+		if secret {
 			return fmt.Errorf("%.200q is not accessible to tools: %.100s may hold passwords or keys; continue without it", name, part)
 		}
 	}

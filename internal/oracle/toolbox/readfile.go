@@ -213,7 +213,7 @@ func list(root *os.Root, name string) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isOneOf(closedNames(), e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isClosed(e.Name()) })
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	ignoring := rulesAbove(root, name).below(root, name)
 	var out strings.Builder
@@ -228,7 +228,7 @@ func list(root *os.Root, name string) (Result, error) {
 		case err == nil && entry.Type().IsRegular():
 			line += fmt.Sprintf(" (%s)", text.Count(int(info.Size()), "byte"))
 		}
-		if isSecret(entry.Name()) || ignoring.exclude(join(name, entry.Name()), entry.Name(), entry.IsDir()) {
+		if isSecret(path.Base(name), entry.Name()) || ignoring.exclude(join(name, entry.Name()), entry.Name(), entry.IsDir()) {
 			line += " (not accessible to tools)"
 		}
 		if i == maxListed || out.Len()+len(line) > maxReadText {

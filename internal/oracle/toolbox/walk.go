@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -181,7 +182,7 @@ func (w *walker) readDir(t task) task {
 		name := entry.Name()
 		full := join(t.dir, name)
 		switch {
-		case isOneOf(closedNames(), name), isSecret(name):
+		case isClosed(name), isSecret(path.Base(t.dir), name):
 		case entry.IsDir():
 			if !isOneOf(skippedNames(), name) && !t.rules.exclude(full, name, true) {
 				more = append(more, task{dir: full, rules: t.rules})
