@@ -50,17 +50,29 @@ func TestNoPassingVerdictOfAFailedTurn(t *testing.T) {
 
 // A turn whose failure the program reports has no passing verdict, although its exit status is 0.
 func TestNoPassingVerdictWithAReportedFailure(t *testing.T) {
-	for format, failure := range map[signalbox.Format]string{
-		signalbox.FormatClaude:   `{"type":"result","subtype":"success","is_error":true,"result":"out of credit"}`,
-		signalbox.FormatCodex:    `{"type":"turn.failed","error":{"message":"out of credit"}}`,
-		signalbox.FormatGemini:   `{"type":"result","status":"error","error":{"message":"out of credit"},"stats":{}}`,
-		signalbox.FormatOpencode: `{"type":"error","error":{"name":"APIError","data":{"message":"out of credit"}}}`,
+	for format, lines := range map[signalbox.Format][]string{
+		signalbox.FormatClaude: {
+			`{"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"s-1"}`,
+			`{"type":"result","subtype":"success","is_error":true,"result":"out of credit","session_id":"s-1"}`,
+		},
+		signalbox.FormatCodex: {
+			`{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"REVIEW_PASSED: T1"}}`,
+			`{"type":"turn.failed","error":{"message":"out of credit"}}`,
+		},
+		signalbox.FormatGemini: {
+			`{"type":"message","role":"assistant","content":"REVIEW_PASSED: T1"}`,
+			`{"type":"result","status":"error","error":{"message":"out of credit"},"stats":{}}`,
+		},
+		signalbox.FormatOpencode: {
+			`{"type":"text","sessionID":"s-1","part":{"text":"REVIEW_PASSED: T1"}}`,
+			`{"type":"error","sessionID":"s-1","error":{"name":"APIError","data":{"message":"out of credit"}}}`,
+		},
 	} {
 		t.Run(string(format), func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
-				settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
-				script:   "on critic T1 attempt 1:\n    signal REVIEW_PASSED: {task}\n    raw " + failure + "\n    crash 0\n",
+				settings: "roles: {critic: {agent: as-auto}}\n",
+				script:   "on critic T1 attempt 1:\n    raw " + strings.Join(lines, "\n    raw ") + "\n    crash 0\n",
 			})
 			s.run()
 			s.wantCompleted("T1")
@@ -84,7 +96,7 @@ on critic T1 attempt 1:
     raw {"type":"system","subtype":"init","session_id":"s-1"}
     raw {"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"s-1"}
     say Goodbye.
-    raw {"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1"}
+    raw {"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1","session_id":"s-1"}
 on critic T1 attempt 2:
     expect "detected as claude, but its line 3 is not JSON"
     signal REVIEW_PASSED: {task}
