@@ -59,12 +59,13 @@ func Faults(err error) []Fault {
 
 // Tree is a compiled definition. It is immutable, and any number of runs may share it.
 type Tree struct {
-	def    *Definition
-	nodes  []node
-	meta   []meta
-	params []params
-	leaves []leaf
-	layout *blackboard.Layout
+	def      *Definition
+	nodes    []node
+	meta     []meta
+	params   []params
+	leaves   []leaf
+	reactive []int32 // the reactive nodes
+	layout   *blackboard.Layout
 
 	// shape is the result of Shape, computed on first use.
 	shape struct {
@@ -317,6 +318,9 @@ func (c *compiler) add(n *Node, parent int32, depth, nth int, scope blackboard.S
 		c.fault(n.At, "at most 100 printable characters, without '/' and '#'", "%q is not a valid name for a node", n.Name)
 	}
 	i := int32(len(t.nodes))
+	if n.Kind.isReactive() {
+		t.reactive = append(t.reactive, int32(len(t.nodes)))
+	}
 	t.nodes = append(t.nodes, node{kind: n.Kind, aux: -1})
 	t.meta = append(t.meta, meta{n, parent, int32(depth), int32(nth)})
 	c.checkChildCount(n)

@@ -71,3 +71,6 @@ func (k Kind) IsDecorator() bool { return k >= Timeout && k <= AlwaysFail }
 
 // IsLeaf reports whether nodes of the kind have no children in a definition. A subtree gets a child when it is compiled.
 func (k Kind) IsLeaf() bool { return k >= Action && k <= Tool }
+
+// isReactive reports whether nodes of the kind check their first children again in each tick.
+func (k Kind) isReactive() bool { return k == ReactiveSequence || k == ReactiveSelector || k == Guard }

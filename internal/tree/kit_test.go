@@ -297,7 +297,7 @@ func (r *Run) Halt() {
 
 // dump returns everything that a run remembers between two ticks, except for results that no tick has taken.
 func dump(r *Run) string {
-	return fmt.Sprintf("%s %d %d %d %d %s %v %d\n%+v\n%s\n%s %s %q", r.id, r.ticks, r.step, r.now, r.wake, r.status, r.topics, r.emits,
+	return fmt.Sprintf("%s %d %d %d %d %s %t %v %d\n%+v\n%s\n%s %s %q", r.id, r.ticks, r.step, r.now, r.wake, r.status, r.followed, r.topics, r.emits,
 		r.state, FormatValue(r.board.Snapshot()), format(r.lists), format(r.payloads), r.errs)
 }
 

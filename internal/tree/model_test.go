@@ -74,6 +74,9 @@ type model struct {
 	halted  []int
 	emitted []string
 	changed bool // the last tick made progress
+	writers []*modelNode
+	// followed means that the last tick asked for another at once because of a write.
+	followed bool
 }
 
 func newModel(seed uint64, def *Definition, compiled *Tree) *model {
@@ -135,6 +138,7 @@ func (m *model) tickAt(now int64) {
 	m.begin()
 	m.now = max(m.now, now)
 	m.status = m.tick(m.nodes[0])
+	m.follow()
 }
 
 func (m *model) haltTree() {
@@ -144,7 +148,35 @@ func (m *model) haltTree() {
 }
 
 func (m *model) begin() {
-	m.wake, m.started, m.halted, m.emitted, m.changed = never, nil, nil, nil, false
+	m.wake, m.started, m.halted, m.emitted, m.changed, m.writers = never, nil, nil, nil, false, nil
+}
+
+// follow asks for a tick at once after a write while a reactive node runs. If the last tick was asked for in the same way, writes of
+// leaves that are ticked in each tick do not count.
+func (m *model) follow() {
+	var repeated func(n *modelNode, below bool) []*modelNode
+	repeated = func(n *modelNode, below bool) (leaves []*modelNode) {
+		if below || n.memory != nil {
+			leaves = append(leaves, n)
+		}
+		last := len(n.kids)
+		if slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard}, n.def.Kind) && n.memory != nil {
+			last = slices.IndexFunc(n.kids, func(kid *modelNode) bool { return kid.memory != nil })
+		}
+		for i, kid := range n.kids {
+			leaves = append(leaves, repeated(kid, below || last < len(n.kids) && i < last)...)
+		}
+		return leaves
+	}
+	again := repeated(m.nodes[0], false)
+	reacts := slices.ContainsFunc(m.nodes, func(n *modelNode) bool {
+		return n.memory != nil && slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard}, n.def.Kind)
+	})
+	once := m.followed
+	m.followed = m.status == Running && reacts && slices.ContainsFunc(m.writers, func(n *modelNode) bool { return !once || !slices.Contains(again, n) })
+	if m.followed {
+		m.wake = m.now
+	}
 }
 
 func (m *model) tick(n *modelNode) Status {
@@ -412,7 +444,7 @@ func (m *model) repeat(n *modelNode, memory *modelMemory) Status {
 func (m *model) leaf(n *modelNode) Status {
 	d := deedOf(m.seed, n.index, n.visits)
 	if d.key != "" {
-		m.set(n.env, d.key, d.value)
+		m.set(n, d.key, d.value)
 	}
 	if d.emit != "" {
 		m.emitted = append(m.emitted, fmt.Sprintf("%d %s", n.index, d.emit))
@@ -436,8 +468,8 @@ func (m *model) leaf(n *modelNode) Status {
 }
 
 // set writes a key as a leaf does. A write that fails changes nothing.
-func (m *model) set(env modelEnv, key string, v any) bool {
-	cell := env[key]
+func (m *model) set(n *modelNode, key string, v any) bool {
+	cell := n.env[key]
 	if cell == nil {
 		if !strings.HasPrefix(key, "_") {
 			return false
@@ -445,7 +477,7 @@ func (m *model) set(env modelEnv, key string, v any) bool {
 		if delete(m.hidden, key); v != nil {
 			m.hidden[key] = v
 		}
-		m.changed = true
+		m.changed, m.writers = true, append(m.writers, n)
 		return true
 	}
 	_, isInt := v.(int64)
@@ -454,7 +486,7 @@ func (m *model) set(env modelEnv, key string, v any) bool {
 		return false
 	}
 	cell.value = v
-	m.changed = true
+	m.changed, m.writers = true, append(m.writers, n)
 	return true
 }
 
@@ -483,7 +515,7 @@ func (m *model) job(n *modelNode, memory *modelMemory, fresh bool) Status {
 		return Running
 	}
 	for _, key := range sortedKeys(memory.result.Writes) {
-		if !m.set(n.env, key, memory.result.Writes[key]) {
+		if !m.set(n, key, memory.result.Writes[key]) {
 			n.err = "refused"
 			return Failure
 		}

@@ -106,6 +106,9 @@ func (t *tickRecord) clear() {
 
 func (r *Run) recordWrite(i int32, key string, before, v any) {
 	r.changed = true
+	if len(r.tree.reactive) > 0 {
+		r.writers = append(r.writers, i)
+	}
 	r.written += blackboard.Size(v) + len(key)
 	if !r.record {
 		return

@@ -57,6 +57,7 @@ func (r *Run) Replay(rec *Record) error {
 	defer func() { r.replay = nil }()
 	r.begin(max(rec.At, r.now))
 	r.status = r.visit(0)
+	r.followUp()
 	return r.compare(rec)
 }
 

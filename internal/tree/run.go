@@ -30,12 +30,15 @@ type Run struct {
 	// emits is the number of values published in the run, topics the number for each topic.
 	emits  int
 	topics map[string]int
+	// followed means that the last tick asked for this one because keys were written; see followUp.
+	followed bool
 
 	// The fields below belong to the last tick.
 	call     Call
 	wake     int64
 	changed  bool
-	written  int // bytes written and published
+	written  int     // bytes written and published
+	writers  []int32 // the leaves that wrote keys, if the tree has reactive nodes
 	starts   []int32
 	halts    []int32
 	emitted  []Emit

@@ -14,14 +14,54 @@ import (
 func (r *Run) Tick(now time.Time) Status {
 	r.begin(max(now.UnixNano(), r.now))
 	r.status = r.visit(0)
+	r.followUp()
 	return r.status
 }
 
 func (r *Run) begin(now int64) {
 	r.ticks++
 	r.now, r.wake, r.changed, r.written = now, never, false, 0
-	r.starts, r.halts, r.emitted, r.moves = r.starts[:0], r.halts[:0], r.emitted[:0], r.moves[:0]
+	r.starts, r.halts, r.emitted, r.moves, r.writers = r.starts[:0], r.halts[:0], r.emitted[:0], r.moves[:0], r.writers[:0]
 	r.tick.clear()
+}
+
+// followUp asks for another tick at once if a key was written while a reactive node is running, because its conditions may answer
+// differently now. A leaf that each tick visits anew and that writes each time causes only one more tick.
+func (r *Run) followUp() {
+	followed := r.followed
+	r.followed = false
+	if r.status != Running || len(r.writers) == 0 || !r.isReacting() {
+		return
+	}
+	for _, i := range r.writers {
+		if !followed || !r.isRepeated(i) {
+			r.followed, r.wake = true, r.now
+			return
+		}
+	}
+}
+
+// isReacting reports whether a reactive node is running.
+func (r *Run) isReacting() bool {
+	for _, i := range r.tree.reactive {
+		if r.state[i].status == Running {
+			return true
+		}
+	}
+	return false
+}
+
+// isRepeated reports whether the next tick visits a leaf again: it is running, or a running reactive node checks it in each tick.
+func (r *Run) isRepeated(i int32) bool {
+	if r.state[i].status == Running {
+		return true
+	}
+	for p := r.tree.meta[i].parent; p >= 0; i, p = p, r.tree.meta[p].parent {
+		if r.nodes[p].kind.isReactive() && r.state[p].status == Running && i < r.state[p].cursor {
+			return true
+		}
+	}
+	return false
 }
 
 // visit ticks one node. docs/trees-reference.md specifies each kind, and the tests compare visit with a simple model.

@@ -242,6 +242,13 @@ func (c *stopCase) resume(t *testing.T, name string, reference *course, n int, t
 		t.Errorf("%s: it ended as %s", where, got.status)
 	}
 	starts, emits := slices.Clone(reference.pending[ticks]), []tree.Emit(nil)
+	if n < len(all) {
+		if next, due := position(t, all[:n+1]); next > ticks && due.Equal(at) { // jobs that it halts are not started
+			starts = slices.DeleteFunc(starts, func(s tree.Request) bool {
+				return !slices.ContainsFunc(reference.pending[next], func(p tree.Request) bool { return p.Key == s.Key })
+			})
+		}
+	}
 	for tick := range slices.Max(slices.Collect(maps.Keys(reference.pending))) + 1 {
 		if tick > ticks {
 			starts = append(starts, reference.begun[tick]...)

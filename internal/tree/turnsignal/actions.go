@@ -47,11 +47,16 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 }
 
 // UpdateSignalState appends last_signal to signals_emitted, and counts consecutive requests for another turn with the same
-// reason. A turn without a signal changes nothing and does not reset the count.
+// reason. A turn without a signal sets the count to 0.
 func UpdateSignalState(c *tree.Call) tree.Status {
 	signal, ok := last(c)
-	if !ok || isTrue(c, counted) {
+	switch {
+	case isTrue(c, counted):
 		return tree.Success
+	case !ok && (get(c, sameReason) == nil || get(c, sameReason) == int64(0)):
+		return tree.Success
+	case !ok:
+		return failed(c, c.Set(sameReason, int64(0)))
 	}
 	list, _ := get(c, emitted).([]any)
 	consecutive := int64(1)

@@ -171,7 +171,8 @@ func TestUpdateSignalState(t *testing.T) {
 		return tree.Change{Key: "consecutive_same_reason", From: from, To: to}
 	}
 	testAction(t, UpdateSignalState, []actionTest{
-		{"no signal", values{"signals_emitted": []any{need("look")}, "consecutive_same_reason": 2}, nil},
+		{"no signal", values{"signals_emitted": []any{need("look")}, "consecutive_same_reason": 2}, []tree.Change{row(2, 0)}},
+		{"no signal before", values{"signals_emitted": []any{need("look")}}, nil},
 		{"first", values{"last_signal": need("look")}, []tree.Change{isCounted, row(0, 1), added([]any{}, need("look"))}},
 		{"same reason", values{"last_signal": need("LOOK "), "signals_emitted": []any{need("look")}, "consecutive_same_reason": 2},
 			[]tree.Change{isCounted, row(2, 3), added([]any{need("look")}, need("LOOK "))}},

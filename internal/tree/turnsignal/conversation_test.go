@@ -102,8 +102,8 @@ func TestConversation(t *testing.T) {
 		{"Hm.", "", 0, 2, 0, "Hm."},
 		{need("look"), "need_turn", 1, 0, 1, "Text."},
 		{need(" LOOK\n"), "need_turn", 2, 0, 2, "Text."},
-		{"Silence does not break the row.", "", 2, 1, 2, "Silence does not break the row."},
-		{need("Look"), "need_turn", 3, 0, 3, "Text."},
+		{"Silence ends the row.", "", 0, 1, 2, "Silence ends the row."},
+		{need("Look"), "need_turn", 1, 0, 3, "Text."},
 		{stuck, "stuck", 1, 0, 4, ""},
 		{need("look"), "need_turn", 1, 0, 5, "Text."},
 		{need("look") + stuck, "need_turn", 2, 0, 6, "Text."},
@@ -133,7 +133,7 @@ func TestActionsRunOncePerTurn(t *testing.T) {
 	}
 	list, _ := twice.get(t, "signals_emitted").([]any)
 	got := []any{len(list), len(twice.heard), twice.get(t, "consecutive_same_reason"), twice.get(t, "turns_without_signal")}
-	if diff := cmp.Diff([]any{2, 2, int64(2), int64(1)}, got); diff != "" {
+	if diff := cmp.Diff([]any{2, 2, int64(0), int64(1)}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -177,6 +177,7 @@ func TestCountersInRandomConversations(t *testing.T) {
 			case kind == "stuck":
 				previous, same, without, emitted = "stuck", 1, 0, emitted+1
 			default:
+				same = 0
 				without++
 			}
 			list, _ := conv.get(t, "signals_emitted").([]any)
