@@ -162,7 +162,7 @@ func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Si
 
 // matchLine returns the parts of a line that is a signal.
 func matchLine(line []byte, key string) (lineMatch, bool) {
-	line = bytes.TrimRight(line, " \t\r")
+	line = bytes.TrimRight(line, blanks+"\r")
 	if len(line) == 0 {
 		return lineMatch{}, false
 	}
@@ -181,7 +181,7 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 				return m, true
 			}
 			word, after := token(rest)
-			if key != "" && lines.IsSpace(rest[0]) && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
+			if key != "" && strings.IndexByte(blanks, rest[0]) >= 0 && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
 				m.hasKey = string(word[len("key:"):]) == key
 				return m, true
 			}
@@ -190,7 +190,7 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 		if len(rest) == 0 || rest[0] != ':' {
 			continue
 		}
-		if m.argument, m.title = argument(*row, rest[1:]); len(m.argument) == 0 {
+		if m.argument, m.title, ok = argument(*row, rest[1:]); !ok {
 			continue
 		}
 		if word, after := token(m.title); key != "" && string(word) == "key:"+key {
@@ -201,24 +201,26 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 	return lineMatch{}, false
 }
 
-// argument splits the text after a signal's colon into the argument and the title.
-func argument(row signalbox.LineSignal, b []byte) (arg, title []byte) {
+// blanks separate the words of a line signal. Other white space, such as a no-break space, looks the same and does not
+// separate words for every reader, so that a line with it there is not a signal.
+const blanks = " \t"
+
+// argument splits the text after a signal's colon into the argument and the title. It returns false if there is no valid
+// argument.
+func argument(row signalbox.LineSignal, b []byte) (arg, title []byte, ok bool) {
 	arg, title = token(b)
 	if row.Argument == signalbox.PathArgument && len(arg) > 0 && arg[0] == '"' {
-		path, after, closed := bytes.Cut(bytes.TrimLeftFunc(b, unicode.IsSpace)[1:], []byte{'"'})
-		if !closed || lines.Blank(path) {
-			return nil, nil
-		}
-		return path, bytes.TrimSpace(after)
+		path, after, closed := bytes.Cut(bytes.TrimLeft(b, blanks)[1:], []byte{'"'})
+		return path, bytes.Trim(after, blanks), closed && !lines.Blank(path)
 	}
-	return arg, title
+	return arg, title, len(arg) > 0 && !bytes.ContainsFunc(arg, unicode.IsSpace)
 }
 
 // token returns the first word of b and the rest.
 func token(b []byte) (word, rest []byte) {
-	b = bytes.TrimLeftFunc(b, unicode.IsSpace)
-	if i := bytes.IndexFunc(b, unicode.IsSpace); i >= 0 {
-		return b[:i], bytes.TrimSpace(b[i:])
+	b = bytes.TrimLeft(b, blanks)
+	if i := bytes.IndexAny(b, blanks); i >= 0 {
+		return b[:i], bytes.Trim(b[i:], blanks)
 	}
 	return b, nil
 }
@@ -245,7 +247,7 @@ func nearMissSignal(line []byte, key string) (signalbox.Signal, bool) {
 // matchNearMiss returns the signal that a line would be without decoration before it, or with another case, other
 // separators, another argument or other text after it.
 func matchNearMiss(line []byte) (nearMiss, bool) {
-	line = lines.TrimEnd(line)
+	line = bytes.TrimRight(line, blanks+"\r")
 	start := decorationLen(line)
 	if start == len(line) || classes[line[start]] != initial {
 		return nearMiss{}, false
@@ -269,7 +271,7 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 		if verdict, ok := strings.CutPrefix(row.Text, name+": "); ok && !strings.EqualFold(string(word), verdict) {
 			continue
 		}
-		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row, word)}
+		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row, word, rest)}
 		switch row.Argument {
 		case signalbox.NoArgument:
 		case signalbox.PathArgument:
@@ -311,7 +313,10 @@ func isWordByte(c byte) bool {
 
 // nearArgument guesses the argument of a near miss from the text after its name.
 func nearArgument(after []byte) []byte {
-	word, _ := token(bytes.TrimLeft(after, " \t\u00a0:=-–—>*_`\"'“‘«"))
+	word := bytes.TrimLeftFunc(after, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(":=-–—>*_`\"'“‘«", r) })
+	if i := bytes.IndexFunc(word, unicode.IsSpace); i >= 0 {
+		word = word[:i]
+	}
 	return bytes.TrimRight(word, "*_`\"'”’».,:;!")
 }
 
@@ -324,8 +329,8 @@ func nearPath(after []byte) []byte {
 	return nearArgument(after)
 }
 
-// whyNear returns how a near miss differs from a signal.
-func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word []byte) string {
+// whyNear returns how a near miss differs from a signal. rest is the text after its name.
+func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word, rest []byte) string {
 	switch {
 	case bytes.ContainsAny(decoration, "*_"):
 		return "emphasis or a bullet before it"
@@ -339,6 +344,8 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 		return "indented"
 	case !exact:
 		return "other spelling"
+	case hasOtherSpace(rest):
+		return "white space that is not a space or tab"
 	case row.Argument == signalbox.NoArgument:
 		return "text after the signal, or another case"
 	case len(word) == 0:
@@ -347,6 +354,16 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 		return "no colon after the name"
 	}
 	return "not in the form of the signal"
+}
+
+// hasOtherSpace reports whether the text after a name has white space, up to the end of its first word, that is not a blank.
+func hasOtherSpace(rest []byte) bool {
+	for _, r := range string(bytes.TrimLeft(rest, ":"+blanks)) {
+		if unicode.IsSpace(r) {
+			return !strings.ContainsRune(blanks, r)
+		}
+	}
+	return false
 }
 
 // detail returns how the line differs from a signal, and the line to send instead.
