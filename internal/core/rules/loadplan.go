@@ -72,8 +72,28 @@ const (
 	maxLoadEvents = 800
 )
 
+// CheckPlanName returns the error of LoadPlan about the name of a plan, nil if it accepts it.
+func CheckPlanName(name string) error { return checkText("name of the plan", name) }
+
+// CheckPlanSource returns the error of LoadPlan about the source of a plan, nil if it accepts it.
+func CheckPlanSource(source string) error { return checkText("source of the plan", source) }
+
+// CheckText returns the error of LoadPlan about the title, the blockers and the files of a task, nil if it accepts them.
+func (t PlanTask) CheckText() error {
+	if err := checkText("title", t.Title); err != nil {
+		return err
+	}
+	if size := len(marshal(TaskReplanned{Title: t.Title, Blockers: t.BlockedBy, Files: lockOrder(t.Files)})); size > maxTaskBytes {
+		return refusef(signalbox.CodeUsage, "name folders instead of files, or split the task", "the blockers and target files of the task have %d bytes, limit %d", size, maxTaskBytes)
+	}
+	return nil
+}
+
+// maxTaskBytes leaves room in an event, whose size is limited, for the ids that blockers have in the box.
+const maxTaskBytes = 128 << 10
+
 func (c LoadPlan) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("name of the plan", c.Name), checkText("source of the plan", c.Source),
+	if err := cmp.Or(checkIDs("actor", c.Actor), CheckPlanName(c.Name), CheckPlanSource(c.Source),
 		c.check(d.s)); err != nil {
 		return err
 	}
@@ -232,7 +252,7 @@ func (c LoadPlan) check(s *State) error {
 	}
 	ids := map[string]bool{}
 	for _, t := range c.Tasks {
-		if err := cmp.Or(checkIDs("task", t.ID), checkText("title", t.Title)); err != nil {
+		if err := cmp.Or(checkIDs("task", t.ID), t.CheckText()); err != nil {
 			return err
 		}
 		if ids[t.ID] || isReservedID(t.ID) {

@@ -27,6 +27,15 @@ func faultsOf(t *testing.T, text string, opts *Options) []Fault {
 	return wrong.Faults
 }
 
+// manyFiles returns n different paths, each after a comma.
+func manyFiles(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ", %s%d", strings.Repeat("f", 150), i)
+	}
+	return b.String()
+}
+
 func TestFaults(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
@@ -57,6 +66,13 @@ func TestFaults(t *testing.T) {
 			[]string{`1: the heading "Two things" looks like a task, but does not begin with Task | write "#### Task ID: Two things"`}},
 		{"task without the word, sections in a list", "#### Task T1: one" + good + "### T2: two\n\n- **Work**: x\n- **Acceptance Criteria**: y\n",
 			[]string{`4: the heading "T2: two" looks like a task, but does not begin with Task | write "#### Task T2: two"`}},
+		{"control character in a title", "\n\n#### Task T1: one\x1b[2J" + good,
+			[]string{"3: invalid title: must not contain control characters | shorten it or write it as plain text"}},
+		{"control character in the name", "text\n\n# Plan\u009b2J\n\n#### Task T1: one" + good,
+			[]string{"3: invalid name of the plan: must not contain control characters | shorten it or write it as plain text"}},
+		{"long title", "#### Task T1: " + strings.Repeat("x", 5000) + good, []string{"1: invalid title: 5000 bytes, limit 4096 | shorten it or write it as plain text"}},
+		{"too many files", "#### Task T1: one\n\n**Target Files**: " + strings.Repeat("a", 200) + manyFiles(1000) + "\n" + good,
+			[]string{"1: the blockers and target files of the task have 156128 bytes, limit 131072 | name folders instead of files, or split the task"}},
 		{"id of the plan", "---\ntitle: x\nid: a b\n---\n#### Task T1: one" + good,
 			[]string{`3: the id of the plan is not valid: id "a b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit | write "id: sprint-2"`}},
 		{"no task", "# Plan\n\nSome text.\n", []string{`1: the plan has no task | begin each task with a heading such as "#### Task T1: title"`}},

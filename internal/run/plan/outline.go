@@ -18,6 +18,7 @@ type outline struct {
 	*document
 	id     string // from the heading of the plan, "" if it has none
 	name   string
+	nameAt int // the line of the name, 0 if it has none
 	tasks  []rawTask
 	faults []Fault
 
@@ -137,6 +138,7 @@ func (o *outline) heading(n *ast.Heading) {
 	}
 	if o.name == "" && n.Level <= 2 {
 		o.id, o.name = planHeading(plain)
+		o.nameAt = o.line(n.Pos())
 	}
 	if o.inTask && n.Level > o.taskLevel {
 		o.headingInTask(n, plain)

@@ -19,7 +19,7 @@
 // note if a Work section follows. Headings and labels inside code blocks, quotes and HTML comments are ignored.
 //
 // A plan that is ambiguous is refused, because running a plan that was misread costs more than correcting it. All errors are
-// reported at once. The package does no I/O. Texts are kept verbatim; the output of Text, SVG and the errors is safe for a
+// reported at once, including those for which a box would refuse the plan. The package does no I/O. Texts are kept verbatim; the output of Text, SVG and the errors is safe for a
 // terminal and a browser.
 package plan
 
@@ -34,6 +34,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 )
 
@@ -164,7 +165,7 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	if plan.Name == "" {
 		plan.Name = filepath.Base(name)
 	}
-	faults := out.faults
+	faults := append(out.faults, checkNames(plan, name, out.nameAt)...)
 	graph := graphCheck{}
 	for _, raw := range out.tasks {
 		r := taskReader{md: md, task: Task{ID: raw.id, Title: raw.title, Phase: raw.phase, Line: raw.line}}
@@ -182,6 +183,23 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 			"split the plan into several files"}}
 	}
 	return plan, append(faults, graph.faults()...)
+}
+
+// checkNames reports a name of the plan or of its file that a box does not accept.
+func checkNames(p *Plan, file string, line int) []Fault {
+	err := rules.CheckPlanName(p.Name)
+	if err == nil && p.ID == "" { // a box identifies the plan by its file
+		err = rules.CheckPlanSource(file)
+	}
+	if err == nil {
+		return nil
+	}
+	return []Fault{faultOf(max(line, 1), err)}
+}
+
+// faultOf returns an error of the rules as a fault.
+func faultOf(line int, err error) Fault {
+	return Fault{line, text.Printable(err.Error()), signalbox.HintOf(err)}
 }
 
 // checkText reports a text that must not be parsed.

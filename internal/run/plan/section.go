@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 )
 
@@ -54,6 +55,9 @@ func (r *taskReader) read(sections []section, opts Options) {
 		r.task.Work = intro
 	case intro != "":
 		notes = slices.Insert(notes, 0, intro)
+	}
+	if err := (rules.PlanTask{Title: r.task.Title, BlockedBy: r.task.BlockedBy, Files: r.task.Files}).CheckText(); err != nil {
+		r.faults = append(r.faults, faultOf(r.task.Line, err))
 	}
 	r.task.Notes = strings.Join(notes, "\n\n")
 	r.task.Draft = len(r.task.Criteria) == 0
