@@ -30,6 +30,7 @@ type runCommand struct {
 	Replace  bool   `help:"Replace an unfinished plan: cancel its tasks that are not in this one."`
 	NewPlan  bool   `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
 	SamePlan bool   `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
+	Keyed    bool   `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
 	NoWait   bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
 }
 
@@ -65,7 +66,7 @@ func (c *runCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait}}
+	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed}}
 	if err := r.prepare(p, c.boxFlag); err != nil {
 		return err
 	}
@@ -126,6 +127,9 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
+	}
+	if err == nil && (settings.Keyed || r.options.Keyed) {
+		err = crew.CheckKeyed(settings, rules.DispatchRoles())
 	}
 	if err != nil {
 		if create { // leave nothing behind

@@ -43,10 +43,12 @@ type Config struct {
 	// Workspace is WorkspaceWorktree or WorkspaceShared. Empty means worktrees if there is a git repository.
 	Workspace string `yaml:"workspace"`
 	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
-	Approve string  `yaml:"approve"`
-	Budget  Budgets `yaml:"budget"`
-	Limits  Limits  `yaml:"limits"`
-	Notify  Notify  `yaml:"notify"`
+	Approve string `yaml:"approve"`
+	// Keyed gives each agent a key that its signals must have.
+	Keyed  bool    `yaml:"keyed"`
+	Budget Budgets `yaml:"budget"`
+	Limits Limits  `yaml:"limits"`
+	Notify Notify  `yaml:"notify"`
 	// Grace is how long an agent may take to exit before it is killed.
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`

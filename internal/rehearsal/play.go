@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type player struct {
 	Options
 	script string
 	prompt string
+	key    string // that the prompt tells the agent to add to its signals; "" if none
 	stdin  *bufio.Reader
 	enc    encoder
 	heard  string // the last line that listen accepted
@@ -42,6 +44,9 @@ func (s *Script) Play(ctx context.Context, opts Options) error {
 	p := &player{Options: opts, script: s.Name, stdin: bufio.NewReader(opts.Stdin)}
 	if err := p.readPrompt(); err != nil {
 		return err
+	}
+	if found := keys.FindAllStringSubmatch(p.prompt, -1); found != nil {
+		p.key = found[len(found)-1][1] // the instructions are at the end of a prompt
 	}
 	p.enc = newEncoder(agentInfo{opts.Session, opts.Dir, p.prompt, opts.Now}, opts.Format)
 	p.enc.begin()
@@ -120,18 +125,21 @@ func (p *player) readPrompt() error {
 	return nil
 }
 
+// keys finds the key of a turn in a prompt. Without keys, a prompt contains nothing like it.
+var keys = regexp.MustCompile(`\bkey:([a-z2-7]{16})\b`)
+
 // fill replaces the placeholders by their values.
 func (p *player) fill(t text) string {
 	if t.verbatim || !strings.Contains(t.value, "{") {
 		return t.value
 	}
 	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
-		"{session}", p.Session, "{heard}", p.heard).Replace(t.value)
+		"{session}", p.Session, "{heard}", p.heard, "{key}", p.key).Replace(t.value)
 }
 
 // sample fills in arbitrary values, for a scanner to check the text.
 func sample(t text) string {
-	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h"}
+	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h", key: "k"}
 	return p.fill(t)
 }
 

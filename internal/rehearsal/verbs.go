@@ -160,18 +160,38 @@ func parseSignal(c call) (action, error) {
 	if err != nil {
 		return nil, err
 	}
-	if beginsWithSignal(sample(said)) {
-		return func(ctx context.Context, p *player) error { return p.say(ctx, p.fill(said)) }, nil
+	if _, ok := firstSignal(sample(said)); ok {
+		return func(ctx context.Context, p *player) error { return p.say(ctx, withKey(p.fill(said), p.key)) }, nil
 	}
 	first, _, _ := strings.Cut(said.value, "\n")
 	return nil, &hintError{fmt.Errorf("%q is not a signal", first),
 		"write a signal from docs/signals.md, such as READY_FOR_REVIEW: {task}; to send an invalid one, use say"}
 }
 
-func beginsWithSignal(said string) bool {
-	counts := func(s signalbox.Signal) bool { return s.Taken() && s.Line == 1 }
+// firstSignal returns the signal that a text begins with.
+func firstSignal(said string) (signalbox.Signal, bool) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
-	return slices.ContainsFunc(scanner.Push([]byte(said)), counts) || slices.ContainsFunc(scanner.Close(), counts)
+	for _, s := range append(slices.Clone(scanner.Push([]byte(said))), scanner.Close()...) {
+		if s.Taken() && s.Line == 1 {
+			return s, true
+		}
+	}
+	return signalbox.Signal{}, false
+}
+
+// withKey adds a key, unless it is "", to a text that begins with a line signal: after the argument, before the title.
+func withKey(said, key string) string {
+	sig, ok := firstSignal(said)
+	if key == "" || !ok || sig.Dialect != signalbox.DialectLine {
+		return said
+	}
+	first, rest, more := strings.Cut(said, "\n")
+	signal, _ := strings.CutSuffix(strings.TrimRight(first, " \t\r"), sig.Title)
+	first = strings.TrimRight(strings.TrimRight(signal, " \t")+" key:"+key+" "+sig.Title, " ")
+	if more {
+		return first + "\n" + rest
+	}
+	return first
 }
 
 func parseExit(c call) (action, error) {

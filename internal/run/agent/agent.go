@@ -78,7 +78,7 @@ func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err er
 	spec.Env = append(spec.Env, values.Env...)
 
 	var prompt, file string
-	delivery := c.delivery()
+	delivery := c.Delivery()
 	switch {
 	case delivery == DeliverStdin:
 		spec.Stdin = input(values.Prompt, c.Interactive)
@@ -155,7 +155,8 @@ func (c Command) environ() []string {
 	return env
 }
 
-func (c Command) delivery() Delivery {
+// Delivery returns how the prompt reaches the program.
+func (c Command) Delivery() Delivery {
 	switch {
 	case c.Prompt != "":
 		return c.Prompt
@@ -176,7 +177,7 @@ func (c Command) validate() error {
 	invalid := func(hint, format string, args ...any) error {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...), Hint: hint}
 	}
-	delivery := c.delivery()
+	delivery := c.Delivery()
 	switch {
 	case len(c.Argv) == 0 || c.Argv[0] == "":
 		return invalid("name a program, or one of "+strings.Join(Presets(), ", "), "an agent has no command")

@@ -34,6 +34,8 @@ type Options struct {
 	// LeaveQuestions makes Run return when no work can continue without an answer or an order from a human. Otherwise it waits
 	// for one.
 	LeaveQuestions bool
+	// Keyed gives each agent a key that its signals must have, even if the configuration does not.
+	Keyed bool
 	// ExitSignals enables the agent exit protocol. Otherwise exit signals are refused.
 	ExitSignals bool
 	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
@@ -143,6 +145,11 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	}
 	if err := c.validateTemplates(); err != nil {
 		return nil, err
+	}
+	if c.keyed() {
+		if err := CheckKeyed(b.Config, c.opts.Roles); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.reapOrphans(ctx); err != nil {
 		return nil, err

@@ -178,7 +178,7 @@ func TestLiveObjects(t *testing.T) {
 	} {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		h, err := newListener(&session{crew: crew}, test.format, false)
+		h, err := newListener(&session{crew: crew}, test.format, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}

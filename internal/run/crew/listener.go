@@ -25,6 +25,7 @@ type listener struct {
 	session     *session
 	format      signalbox.Format
 	interactive bool
+	key         string // that signals must have; "" if they need none
 
 	mu      sync.Mutex // guards the fields below, which the supervisor reads while the program writes
 	scanner *transcript.Scanner
@@ -49,7 +50,7 @@ type listener struct {
 	checkpointed, turnEnded, mustPark chan struct{} // capacity 1 each
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool) (*listener, error) {
+func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
 	dir := s.crew.file("tmp")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -60,7 +61,8 @@ func newListener(s *session, format signalbox.Format, interactive bool) (*listen
 	}
 	os.Remove(file.Name()) // so that nothing is left behind even if this process is killed
 	return &listener{
-		session: s, format: format, scanner: transcript.NewScanner(&transcript.Options{Format: format}), file: file, partial: -1, interactive: interactive,
+		session: s, format: format, interactive: interactive, key: key,
+		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1),
 	}, nil
 }
@@ -88,7 +90,7 @@ func (l *listener) Write(p []byte) (int, error) {
 	}
 	l.collect(l.scanner.Push(p))
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
-		l.handlePartial(partial)
+		l.handlePartial(hideKeyInSignal(partial, l.key))
 	}
 	ended := l.stream.Ended
 	if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
@@ -144,9 +146,10 @@ func (l *listener) withBody(sig signalbox.Signal) signalbox.Signal {
 	if int64(len(tail)) < l.bytes { // it starts within a line
 		tail = tail[bytes.IndexByte(tail, '\n')+1:]
 	}
-	scanner := transcript.NewScanner(&transcript.Options{Format: l.format})
-	for _, found := range slices.Backward(slices.Concat(scanner.Push(tail), scanner.Close())) {
+	scanner := transcript.NewScanner(&transcript.Options{Format: l.format, Key: l.key})
+	for _, found := range slices.Backward(append(slices.Clone(scanner.Push(tail)), scanner.Close()...)) {
 		if found.Name == sig.Name && found.TaskID == sig.TaskID && found.Taken() {
+			found = hideKeyInSignal(found, l.key)
 			sig.Title, sig.Body = found.Title, found.Body
 			break
 		}
@@ -161,7 +164,7 @@ func (l *listener) expectsAnswer() bool {
 		return true
 	}
 	return slices.ContainsFunc(l.signals[l.answered:], func(sig signalbox.Signal) bool {
-		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss || sig.Refused == signalbox.ReasonMalformed
+		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss || sig.Refused == signalbox.ReasonMalformed || sig.Refused == signalbox.ReasonWrongKey
 	})
 }
 
@@ -179,7 +182,7 @@ func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
 	}
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
 	l.answered = len(l.signals)
-	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: string(l.head), Advice: resolved.Detail}
+	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: hideKey(string(l.head), l.key), Advice: resolved.Detail}
 }
 
 // turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.
@@ -207,6 +210,7 @@ func trySend(c chan struct{}) {
 // collect keeps signals for the end of the turn, and reports the urgent ones at once. The caller holds mu.
 func (l *listener) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
+		sig = hideKeyInSignal(sig, l.key)
 		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
 			sig.Refused, sig.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
 		}
@@ -276,7 +280,7 @@ func (l *listener) publish(p []byte) {
 		text = l.lastObject(p)
 	}
 	if text != "" {
-		live(Activity{l.session.work, l.session.id, l.session.role, text})
+		live(Activity{l.session.work, l.session.id, l.session.role, hideKey(text, l.key)})
 	}
 }
 
@@ -338,8 +342,8 @@ func (l *listener) finish(t *turn) error {
 	}
 	t.signal = resolve(l.signals, l.session.role, l.session.work)
 	t.advice = t.signal.Detail
-	t.head = string(l.head)
-	t.tail = strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd")
+	t.head = hideKey(string(l.head), l.key)
+	t.tail = hideKey(strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd"), l.key)
 	if t.cause != "" && t.advice == "" {
 		t.advice = lastLine(t.tail)
 	}

@@ -29,7 +29,11 @@ func Prompt(ctx context.Context, b *box.Box, role signalbox.Role, work string) (
 	} else if role != signalbox.RoleDeveloper && role != signalbox.RoleRemediation {
 		dir = "a copy of " + dir // its name is different each time
 	}
-	return c.prompt(ctx, role, work, dir, lastTurn{})
+	key := ""
+	if c.keyed() {
+		key = keyPlaceholder // each turn has its own
+	}
+	return c.prompt(ctx, role, work, dir, key, lastTurn{})
 }
 
 // checkRole refuses a role that never works on this kind of work. Unknown work is refused later.
@@ -55,12 +59,13 @@ func (c *Crew) checkRole(role signalbox.Role, work string) error {
 }
 
 // prompt renders the prompt for a turn. A custom template is read for every turn, so that edits take effect.
-func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir string, last lastTurn) ([]byte, error) {
+func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn) ([]byte, error) {
 	data, err := c.promptData(ctx, role, work)
 	if err != nil {
 		return nil, err
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
+	data.Signals, data.Key = prompts.SignalsFor(role, work, key), key
 	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
 	custom, err := c.customTemplate(role)
 	if err != nil {
@@ -91,7 +96,7 @@ func (c *Crew) validateTemplates() error {
 	for _, role := range config.AgentRoles() {
 		custom, err := c.customTemplate(role)
 		if err == nil && custom != "" {
-			err = prompts.Validate(role, custom)
+			err = prompts.Validate(role, custom, c.keyed())
 		}
 		if err != nil {
 			return err
@@ -116,7 +121,7 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	}
 	t := w.Task
 	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: c.box.Config.Protected,
-		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Signals: prompts.SignalsFor(role, work), Asker: t.Asker, Expert: t.Expert}
+		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Asker: t.Asker, Expert: t.Expert}
 	for _, check := range c.box.Config.Checks {
 		d.Checks = append(d.Checks, prompts.Check{Name: check.Name, Command: check.Command})
 	}

@@ -33,7 +33,7 @@ func TestSubTasksAreQuoted(t *testing.T) {
 	about := *sub.Task
 	about.Text, about.Parent, sub.Task = digest, "T0", &about
 	for _, role := range config.AgentRoles() {
-		b := &prompts.Data{Role: role, Work: "T1", Title: evil, Signals: prompts.SignalsFor(role, "T1")}
+		b := &prompts.Data{Role: role, Work: "T1", Title: evil, Signals: prompts.SignalsFor(role, "T1", "")}
 		work, asker := &sub, (*rules.Work)(nil)
 		if role == signalbox.RoleExpert {
 			work, asker = s.work("T1"), &sub

@@ -3,7 +3,6 @@ package crew
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -127,7 +126,14 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed
 	}
-	if sup.program.WriteLine(fmt.Sprintf("Your output has no valid signal. Send this line now, alone, at column 0: CHECKPOINT: %s", s.work)) != nil {
+	var lines []string
+	checkpoint := ""
+	for _, sig := range prompts.SignalsFor(s.role, s.work, sup.listener.key) {
+		if lines = append(lines, sig.Line); sig.Name == signalbox.NameCheckpoint {
+			checkpoint = sig.Line
+		}
+	}
+	if sup.program.WriteLine("Your output has no valid signal. Send this line now, alone, at column 0: "+checkpoint) != nil {
 		return ""
 	}
 	select {
@@ -138,10 +144,6 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 		return ""
 	case <-time.After(s.crew.box.Config.Limits.CheckpointAnswer):
 		return rules.FailTimeout
-	}
-	var lines []string
-	for _, sig := range prompts.SignalsFor(s.role, s.work) {
-		lines = append(lines, sig.Line)
 	}
 	sup.program.WriteLine(strings.TrimSpace(fields.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
 	return ""

@@ -90,7 +90,7 @@ func TestCheckpointInTheOutput(t *testing.T) {
 		"READY_FOR_REVIEW: T1\n":  0,
 	} {
 		c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestPartialExpertRequest(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		c := &Crew{opts: Options{delays: &delays{quiet: time.Second}}, box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, true)
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, true, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestPartialExpertRequest(t *testing.T) {
 func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		c := &Crew{opts: Options{delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
 	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false)
+	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
 	if err != nil {
 		t.Fatal(err)
 	}

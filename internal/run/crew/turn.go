@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -45,11 +46,12 @@ type turn struct {
 
 // runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
-	prompt, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, last)
+	key := s.crew.newKey()
+	prompt, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, key, last)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	digest, err := s.crew.box.Engine.PutBlob(ctx, bytes.NewReader(prompt))
+	digest, err := s.crew.box.Engine.PutBlob(ctx, strings.NewReader(hideKey(string(prompt), key)))
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
@@ -63,7 +65,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
-	t, err := s.runProgram(ctx, command, agent.Values{
+	t, err := s.runProgram(ctx, command, key, agent.Values{
 		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
 		ScratchDir: s.crew.file("tmp"), Env: s.environment(started.Attempt),
 	}, remaining)
@@ -96,7 +98,7 @@ func (s *session) environment(attempt int) []string {
 }
 
 // runProgram starts the program, listens to it, and returns when it has ended.
-func (s *session) runProgram(ctx context.Context, command agent.Command, values agent.Values, remaining time.Duration) (*turn, error) {
+func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, remaining time.Duration) (*turn, error) {
 	if command.Interactive {
 		values.Prompt = dotTerminated(values.Prompt)
 	}
@@ -105,7 +107,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, values 
 	if err != nil {
 		return nil, err
 	}
-	l, err := newListener(s, command.Format, command.Interactive)
+	l, err := newListener(s, command.Format, command.Interactive, key)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +272,7 @@ func (t *turn) describeCrash(failure string) string {
 	} else if t.listener.errors.Len() > 0 {
 		failure += ": " + lastLine(t.listener.errors.String())
 	}
-	return failure
+	return hideKey(failure, t.listener.key)
 }
 
 // resolve picks the signal that decides the turn. Urgent signals, such as checkpoints, are reported while the agent runs and

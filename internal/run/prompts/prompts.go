@@ -47,8 +47,10 @@ type Data struct {
 	Issues []Finding
 	// Request is the question to an expert, and Asker the task that asks it.
 	Request, Asker, Expert, Instructions string
-	// Signals are the signals that this role may send, with the work filled in.
+	// Signals are the signals that this role may send, with the work and the key filled in.
 	Signals []Signal
+	// Key is the key that every signal must have, or "" if they need none.
+	Key string
 	// Again reports that the previous turn had no valid signal. Output is the end of that turn, and Wrong the mistake.
 	Again         bool
 	Output, Wrong string
@@ -61,8 +63,8 @@ type (
 	Answer  struct{ Question, Answer string }
 	Advice  struct{ Expert, Text string }
 	Signal  struct {
-		Line, When string
-		Labels     []string
+		Name, Line, When string
+		Labels           []string
 	}
 )
 
@@ -80,9 +82,14 @@ func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 }
 
 // Validate reports what is wrong with a custom template, before any agent is started. It renders the template with a value
-// in every field, so that every branch is executed.
-func Validate(role signalbox.Role, custom string) error {
-	_, err := Render(role, custom, sample(role))
+// in every field, so that every branch is executed. If keyed is set, the prompt must contain the key.
+func Validate(role signalbox.Role, custom string, keyed bool) error {
+	data := sample(role)
+	text, err := Render(role, custom, data)
+	if err == nil && keyed && !bytes.Contains(text, []byte(data.Key)) {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: it does not show the key that signals need", role),
+			Hint: `use {{template "signals" .}}, .Signals or .Key in it`}
+	}
 	return err
 }
 
@@ -114,13 +121,14 @@ func templateError(role signalbox.Role, err error) error {
 func sample(role signalbox.Role) *Data {
 	text := []string{"text"}
 	finding := []Finding{{"review", "T0", "text", "text"}}
+	const key = "sample-key"
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
 		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Results: text, Differs: text, Issues: finding,
-		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1"), Again: true, Output: "text", Wrong: "text"}
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")

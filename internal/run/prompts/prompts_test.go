@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/transcript"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -37,7 +38,7 @@ func fullData(role signalbox.Role) *Data {
 		Overlaps: []string{"counter.go (also T2)"}, Conflicts: []string{"counter.go"}, Context: "exit status 7",
 		Results: []string{"lint|local"}, Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
-		Signals: SignalsFor(role, work), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
+		Signals: SignalsFor(role, work, ""), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
 	}
 }
 
@@ -48,7 +49,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sparse := &Data{Role: role, Work: "T1", Title: "Count", Dir: "/trees/T1", Task: plan.Task{ID: "T1"}, Signals: SignalsFor(role, "T1")}
+			sparse := &Data{Role: role, Work: "T1", Title: "Count", Dir: "/trees/T1", Task: plan.Task{ID: "T1"}, Signals: SignalsFor(role, "T1", "")}
 			bare, err := Render(role, "", sparse)
 			if err != nil {
 				t.Fatal(err)
@@ -77,7 +78,7 @@ func TestGolden(t *testing.T) {
 // The prompt of each role lists the signals that the role may send, with the id filled in, and no others.
 func TestPromptsListTheSignals(t *testing.T) {
 	for _, role := range config.AgentRoles() {
-		text, err := Render(role, "", &Data{Role: role, Work: "T1-x", Signals: SignalsFor(role, "T1-x")})
+		text, err := Render(role, "", &Data{Role: role, Work: "T1-x", Signals: SignalsFor(role, "T1-x", "")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestHostileTextIsIndented(t *testing.T) {
 	for _, role := range config.AgentRoles() {
 		b := &Data{Role: role, Work: "T1", Specification: evil, Findings: []Finding{{"review", "", evil, evil}}, Answers: []Answer{{evil, "ok"}},
 			Advice: []Advice{{"database", evil}}, Context: evil, Issues: []Finding{{"", "T1", evil, evil}}, Request: evil,
-			Experts: []rules.Expert{{Name: "poet", Gap: evil}}, Again: true, Output: evil, Wrong: evil, Signals: SignalsFor(role, "T1")}
+			Experts: []rules.Expert{{Name: "poet", Gap: evil}}, Again: true, Output: evil, Wrong: evil, Signals: SignalsFor(role, "T1", "")}
 		text, err := Render(role, "", b)
 		if err != nil {
 			t.Fatal(err)
@@ -118,6 +119,34 @@ func TestHostileTextIsIndented(t *testing.T) {
 					t.Errorf("%s: %q", role, part)
 				}
 			}
+		}
+	}
+}
+
+// With a key, each signal that a prompt shows counts exactly as shown, and not without the key.
+func TestPromptsShowTheKey(t *testing.T) {
+	const key = "q6fdgdy5l3tx7m2a"
+	for _, role := range config.AgentRoles() {
+		for _, sig := range SignalsFor(role, "T1", key) {
+			for _, line := range []string{sig.Line, strings.ReplaceAll(sig.Line, key, "aaaa"), strings.ReplaceAll(sig.Line, " key:"+key, "")} {
+				taken := false
+				for found := range transcript.Signals(strings.NewReader(line+"\n"), &transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
+					taken = taken || found.Taken() && found.Name == sig.Name
+				}
+				if want := line == sig.Line; taken != want {
+					t.Errorf("%s: %q counts: %v", role, line, taken)
+				}
+			}
+		}
+		text, err := Render(role, "", &Data{Role: role, Work: "T1", Signals: SignalsFor(role, "T1", key), Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "Every signal needs your key, exactly as shown: `key:"+key+"`.") {
+			t.Errorf("%s: the prompt does not explain the key:\n%s", role, text)
+		}
+		if err := Validate(role, "", true); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -133,7 +162,7 @@ func TestCustomTemplate(t *testing.T) {
 			t.Errorf("the prompt does not contain %q:\n%s", want, got)
 		}
 	}
-	if err := Validate(signalbox.RoleCritic, custom); err != nil {
+	if err := Validate(signalbox.RoleCritic, custom, false); err != nil {
 		t.Error(err)
 	}
 	for template, want := range map[string]string{
@@ -145,7 +174,7 @@ func TestCustomTemplate(t *testing.T) {
 		"{{with .Task.Budget}}{{.Pounds}}{{end}}": "can't evaluate field Pounds",
 	} {
 		classed := (*signalbox.Error)(nil)
-		if err := Validate(signalbox.RoleCritic, template); !errors.As(err, &classed) || classed.Hint == "" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "critic") {
+		if err := Validate(signalbox.RoleCritic, template, false); !errors.As(err, &classed) || classed.Hint == "" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "critic") {
 			t.Errorf("%s: error %v, want %q", template, err, want)
 		}
 	}
@@ -180,7 +209,7 @@ func TestPromptsAreDocumented(t *testing.T) {
 	if !found {
 		t.Fatal("docs/prompts.md has no example")
 	}
-	if err := Validate(signalbox.RoleCritic, "You are a critic. Review"+example); err != nil {
+	if err := Validate(signalbox.RoleCritic, "You are a critic. Review"+example, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@ package prompts
 
 import "signalbox"
 
-// SignalsFor returns the signals that a role may send, with the work filled in.
-func SignalsFor(role signalbox.Role, work string) (signals []Signal) {
+// SignalsFor returns the signals that a role may send, with the work filled in, and the key that they must have unless it is "".
+func SignalsFor(role signalbox.Role, work, key string) (signals []Signal) {
 	for _, row := range signalbox.LineSignals() {
 		if !role.MaySend(row.Name) {
 			continue
@@ -17,8 +17,11 @@ func SignalsFor(role signalbox.Role, work string) (signals []Signal) {
 		case signalbox.PathArgument:
 			line += ": PATH"
 		}
+		if key != "" {
+			line += " key:" + key
+		}
 		help := signalHelp[row.Name]
-		signals = append(signals, Signal{line, help.when, help.labels})
+		signals = append(signals, Signal{row.Name, line, help.when, help.labels})
 	}
 	return signals
 }
