@@ -5,16 +5,47 @@ import (
 	"strings"
 )
 
-// Protects reports whether a path, with slashes and relative to the top of the repository, is protected.
+// Protects reports whether a path, with slashes and relative to the top of the repository, is protected. A pattern that matches a
+// folder protects everything in it. Case is ignored, because on some systems two names that differ only in case are one file.
 func (c *Config) Protects(name string) bool {
-	segments := strings.Split(name, "/")
+	return c.anyPattern(name, func(pattern, segments []string) bool {
+		for i := range segments {
+			if matches(pattern, segments[:i+1]) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// ProtectsBelow reports whether some path below this one could be protected.
+func (c *Config) ProtectsBelow(name string) bool {
+	return c.anyPattern(name, func(pattern, segments []string) bool {
+		for i, segment := range pattern {
+			if i == len(segments) || segment == anyDepth {
+				return true
+			}
+			if ok, err := path.Match(segment, segments[i]); !ok || err != nil {
+				return false
+			}
+		}
+		return true // the pattern matches this path, or a folder that contains it
+	})
+}
+
+// anyPattern reports whether a pattern matches a path as they are, or in lower case.
+func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {
 	for _, pattern := range c.Protected {
-		if matches(strings.Split(pattern, "/"), segments) {
+		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) || match(strings.Split(fold(pattern), "/"), strings.Split(fold(name), "/")) {
 			return true
 		}
 	}
 	return false
 }
+
+// fold returns one text for all that differ only in case. Some letters, such as the long s, have an upper case but are not the lower
+// case of it.
+func fold(text string) string { return strings.ToLower(strings.ToUpper(text)) }
 
 // anyDepth is the segment of a pattern that matches any number of segments.
 const anyDepth = "**"

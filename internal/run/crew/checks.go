@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,9 +49,24 @@ func (s *session) check(ctx context.Context) (err error) {
 			command.Differs = append(command.Differs, "it was reported ready, but the branch changes nothing")
 		}
 	}
-	command.Protected = slices.DeleteFunc(changed, func(file string) bool { return !s.crew.box.Config.Protects(file) })
+	if command.Protected, err = s.protectedEdits(ctx, commit); err != nil {
+		return err
+	}
 	_, err = s.submit(command)
 	return asLeaseLost(err)
+}
+
+// protectedEdits returns the protected files that a commit edits.
+func (s *session) protectedEdits(ctx context.Context, commit string) ([]string, error) {
+	repo, c := s.crew.project.Repo, s.crew.box.Config
+	if commit == "" || len(c.Protected) == 0 {
+		return nil, nil
+	}
+	base, err := repo.BaseCommit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return repo.ProtectedEdits(ctx, base, commit, c)
 }
 
 // commitToCheck saves the task's worktree, merges the base branch into it, and returns the commit with the files it changes.

@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/config"
 )
 
 // attack plants a command in every place where git looks for one. Each leaves a mark of its own.
@@ -248,6 +250,10 @@ func TestPlantedCommands(t *testing.T) {
 		}},
 		{"commit", func() error { _, err := tree.Commit(ctx); return err }},
 		{"changed", func() error { _, err := tree.Changed(ctx); return err }},
+		{"protected edits", func() error {
+			_, err := a.ProtectedEdits(ctx, start, saved, &config.Config{Protected: []string{"**"}})
+			return err
+		}},
 		{"branch commit", func() error { _, err := a.BranchCommit(ctx, "T1"); return err }},
 		{"scratch", func() error {
 			scratch, err := a.OpenScratch(ctx, "T1", saved)

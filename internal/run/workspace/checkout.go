@@ -109,21 +109,16 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string, kille
 
 // differences returns the files that differ between two commits, with their version in the index.
 func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference, error) {
-	out, err := r.gitIn(ctx, c, nil, "diff-tree", "-r", "-z", "--no-renames", "--full-index", from, to)
+	changes, err := r.compareTrees(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	var changes []*difference
 	byPath := map[string]*difference{}
-	for fields := strings.Split(out, "\x00"); len(fields) > 1; fields = fields[2:] {
-		raw := strings.Fields(strings.TrimPrefix(fields[0], ":"))
-		if len(raw) < 4 {
-			return nil, fmt.Errorf("git diff-tree: unexpected %q", fields[0])
-		}
-		d := &difference{path: fields[1], from: newVersion(raw[0], raw[2]), to: newVersion(raw[1], raw[3])}
-		changes, byPath[d.path] = append(changes, d), d
+	for _, d := range changes {
+		byPath[d.path] = d
 	}
-	if out, err = r.gitIn(ctx, c, nil, "ls-files", "--stage", "-z"); err != nil {
+	out, err := r.gitIn(ctx, c, nil, "ls-files", "--stage", "-z")
+	if err != nil {
 		return nil, err
 	}
 	for entry := range strings.SplitSeq(out, "\x00") {

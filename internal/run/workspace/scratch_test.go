@@ -140,7 +140,7 @@ func TestProcesses(t *testing.T) {
 		}
 		return scratch.Close()
 	})
-	count("changed", 1, func() error { _, err := tree.Changed(t.Context()); return err })
+	count("changed", 2, func() error { _, err := tree.Changed(t.Context()); return err })
 	count("merge", 9, func() error { _, err := k.Merge(t.Context(), "T1", "", noCheck); return err })
 	count("landed", 2, func() error { _, _, err := k.Landed(t.Context(), "T1"); return err })
 	count("close", 3, func() error { return k.Close(t.Context(), "T1") })

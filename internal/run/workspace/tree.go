@@ -155,14 +155,7 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 // Changed returns the files that the branch changes relative to its merge base with the base branch, sorted. A renamed file is listed
 // under both names.
 func (t *Tree) Changed(ctx context.Context) ([]string, error) {
-	out, err := t.repo.git(ctx, t.Dir, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z",
-		headsPrefix+t.repo.Base+"..."+headsPrefix+t.Branch)
-	if err != nil || out == "" {
-		return nil, err
-	}
-	files := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	slices.Sort(files)
-	return files, nil
+	return t.repo.changedFiles(ctx, headsPrefix+t.repo.Base, headsPrefix+t.Branch)
 }
 
 // Refresh merges the base branch into the task's branch if the base branch has moved. If they conflict, it returns the files and

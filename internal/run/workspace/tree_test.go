@@ -162,6 +162,26 @@ func TestSave(t *testing.T) {
 	}
 }
 
+// A file can take the place of a folder, and the other way round.
+func TestSaveFilesAndFolders(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"file": "1\n", "folder/a": "1\n", "folder/b/c": "1\n", "gone/a": "1\n"})
+	tree := k.open("T1")
+	if err := errors.Join(os.RemoveAll(filepath.Join(tree.Dir, "folder")), os.Remove(filepath.Join(tree.Dir, "file")), os.RemoveAll(filepath.Join(tree.Dir, "gone"))); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"folder": "2\n", "file/a": "2\n", "file/b/c": "2\n"}
+	write(t, tree.Dir, want)
+	commit, _, err := tree.Save(t.Context(), "swapped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.wantScratch("T1", commit, want)
+	if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
+		t.Errorf("there is still something to commit: %v", err)
+	}
+}
+
 // Save handles every state in which an agent can leave the worktree.
 func TestSaveUnusualStates(t *testing.T) {
 	t.Parallel()

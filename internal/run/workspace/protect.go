@@ -1,0 +1,229 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Protection defines which files a task must not edit. Paths have slashes and are relative to the top of the repository.
+type Protection interface {
+	// Protects reports whether a path is protected.
+	Protects(path string) bool
+	// ProtectsBelow reports whether a path below this one could be protected.
+	ProtectsBelow(path string) bool
+}
+
+// ProtectedEdits returns the protected files that a commit edits relative to its merge base with another commit, sorted. It compares
+// modes and object ids, so nothing that an agent writes hides an edit. These are edits too:
+//
+//   - A new or changed link or submodule, if a protected file could be below it.
+//   - A change of a file that a protected path leads to through links.
+//   - A change of the attributes of a protected file, because they change what git writes when it checks out the file.
+func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protection) ([]string, error) {
+	bases, err := r.mergeBases(ctx, base, commit)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.listTree(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	links, err := r.readLinks(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	edited := map[string]bool{}
+	for _, base := range bases {
+		changes, err := r.compareTrees(ctx, base, commit)
+		if err != nil {
+			return nil, err
+		}
+		attributes := false
+		for _, d := range changes {
+			leads := d.to.mode == modeLink || d.to.mode == modeSubmodule
+			if slices.ContainsFunc(aliases(d.path, links), p.Protects) || leads && p.ProtectsBelow(d.path) {
+				edited[d.path] = true
+			}
+			attributes = attributes || strings.EqualFold(path.Base(d.path), ".gitattributes")
+		}
+		if !attributes {
+			continue
+		}
+		changed, err := r.attributeChanges(ctx, base, commit, slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return !p.Protects(name) }))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range changed {
+			edited[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(edited)), nil
+}
+
+// mergeBases returns the merge bases of two commits. If they have none, everything that differs from base counts as a change.
+func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
+	out, err := r.git(ctx, r.Root, "merge-base", "--all", base, commit)
+	if status(err) == 1 {
+		return []string{base}, nil
+	}
+	return strings.Fields(out), err
+}
+
+// changedFiles returns the files that a commit changes relative to its merge base with another, sorted. A renamed file is listed under
+// both names.
+func (r *Repo) changedFiles(ctx context.Context, base, commit string) ([]string, error) {
+	bases, err := r.mergeBases(ctx, base, commit)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, base := range bases {
+		changes, err := r.compareTrees(ctx, base, commit)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range changes {
+			names = append(names, d.path)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// compareTrees returns the files, links and submodules that differ between two commits. Without its options, diff-tree would omit
+// submodules that .gitmodules says to ignore.
+func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
+	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--full-index", from, to)
+	if err != nil {
+		return nil, err
+	}
+	var changes []*difference
+	for fields := strings.Split(out, "\x00"); len(fields) > 1; fields = fields[2:] {
+		raw := strings.Fields(strings.TrimPrefix(fields[0], ":"))
+		if len(raw) < 4 {
+			return nil, fmt.Errorf("git diff-tree: unexpected %q", fields[0])
+		}
+		changes = append(changes, &difference{path: fields[1], from: newVersion(raw[0], raw[2]), to: newVersion(raw[1], raw[3])})
+	}
+	return changes, nil
+}
+
+// listTree returns everything in a commit.
+func (r *Repo) listTree(ctx context.Context, commit string) (map[string]version, error) {
+	out, err := r.git(ctx, r.Root, "ls-tree", "-r", "-z", "--full-tree", commit)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]version{}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		about, name, _ := strings.Cut(entry, "\t")
+		if fields := strings.Fields(about); len(fields) == 3 { // mode, type, hash
+			files[name] = version{fields[0], fields[2]}
+		}
+	}
+	return files, nil
+}
+
+// readLinks returns the targets of the symbolic links, relative to the top of the repository. Links to other places are omitted.
+func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[string]string, error) {
+	var names []string
+	var hashes bytes.Buffer
+	for name, v := range files {
+		if v.mode == modeLink {
+			names = append(names, name)
+			hashes.WriteString(v.hash + "\n")
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	out, err := r.run(ctx, call{dir: r.Root, stdin: hashes.Bytes(), args: []string{"cat-file", "--batch"}})
+	if err != nil {
+		return nil, err
+	}
+	links := map[string]string{}
+	for _, name := range names { // HASH blob SIZE, newline, content, newline
+		about, rest, _ := strings.Cut(out, "\n")
+		fields := strings.Fields(about)
+		size, err := strconv.Atoi(fields[max(len(fields)-1, 0)])
+		if err != nil || size >= len(rest) {
+			return nil, fmt.Errorf("git cat-file: unexpected %q", about)
+		}
+		target := path.Join(path.Dir(name), rest[:size])
+		if !path.IsAbs(rest[:size]) && target != ".." && !strings.HasPrefix(target, "../") {
+			links[name] = target
+		}
+		out = rest[size+1:]
+	}
+	return links, nil
+}
+
+// maxAliases bounds the paths that links can make of one path, which is unlimited if links form a circle.
+const maxAliases = 1000
+
+// aliases returns a path and the other paths that lead to it through links.
+func aliases(name string, links map[string]string) []string {
+	found := []string{name}
+	for i := 0; i < len(found) && len(found) < maxAliases; i++ {
+		for link, target := range links {
+			rest, below := found[i], target == "."
+			if !below {
+				rest, below = strings.CutPrefix(found[i]+"/", target+"/")
+			}
+			if alias := path.Join(link, rest); below && !slices.Contains(found, alias) {
+				found = append(found, alias)
+			}
+		}
+	}
+	return found
+}
+
+// attributeChanges returns the files whose attributes differ between two commits.
+func (r *Repo) attributeChanges(ctx context.Context, from, to string, files []string) ([]string, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	before, err := r.attributes(ctx, from, files)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.attributes(ctx, to, files)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return maps.Equal(before[name], after[name]) }), nil
+}
+
+// attributes returns the attributes that files have in a commit. They need not exist in it. It uses an index of its own: git 2.39
+// cannot read attributes from a commit.
+func (r *Repo) attributes(ctx context.Context, commit string, files []string) (map[string]map[string]string, error) {
+	dir, err := os.MkdirTemp("", "signalbox-index-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	c := checkout{dir: r.Root, index: filepath.Join(dir, "index")}
+	if _, err := r.gitIn(ctx, c, nil, "read-tree", commit); err != nil {
+		return nil, err
+	}
+	out, err := r.gitIn(ctx, c, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin", "-z")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]map[string]string{}
+	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] { // path, attribute, value
+		if found[fields[0]] == nil {
+			found[fields[0]] = map[string]string{}
+		}
+		found[fields[0]][fields[1]] = fields[2]
+	}
+	return found, nil
+}

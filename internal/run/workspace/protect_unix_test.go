@@ -1,0 +1,185 @@
+//go:build !windows
+
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/config"
+)
+
+// protectedKit returns a repository with protected files, a submodule and links.
+func protectedKit(t *testing.T) (*kit, *config.Config) {
+	t.Helper()
+	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n", "scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n"})
+	for link, target := range map[string]string{"check": "scripts/check.sh", "tools": "./scripts/lib", "alias": "tools"} {
+		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gitRun(t, k.dir, "update-index", "--add", "--cacheinfo", "160000,"+k.base()+",vendor/sub")
+	gitRun(t, k.dir, "add", "-A", ":!vendor")
+	gitRun(t, k.dir, "commit", "--quiet", "-m", "links")
+	k.find()
+	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*", "hooks/**"}}
+}
+
+func TestProtectedEdits(t *testing.T) {
+	t.Parallel()
+	shell := func(t *testing.T, dir, script string) {
+		t.Helper()
+		gitRun(t, dir, "-c", "alias.sh=!sh -ec '"+script+"' 2>&1", "sh")
+	}
+	commit := func(t *testing.T, dir string) {
+		t.Helper()
+		gitRun(t, dir, "add", "-A")
+		gitRun(t, dir, "commit", "--quiet", "-m", "mine")
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(t *testing.T, k *kit, dir string)
+		want string
+	}{
+		{"nothing", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"other.sh": "mine\n"}) }, ""},
+		{"content", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"test.sh": "mine\n", "ci/deep/x": "mine\n"})
+		}, "ci/deep/x test.sh"},
+		{"mode", func(t *testing.T, k *kit, dir string) { shell(t, dir, "chmod +x test.sh") }, "test.sh"},
+		{"deleted", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"test.sh": ""}) }, "test.sh"},
+		{"renamed", func(t *testing.T, k *kit, dir string) { shell(t, dir, "git mv test.sh more.sh") }, "test.sh"},
+		{"new", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"ci/new": "mine\n"}) }, "ci/new"},
+		{"replaced by a link", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf other.sh test.sh") }, "test.sh"},
+		{"link changed", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf ../other.sh check") }, "check"},
+		{"folder replaced by a link", func(t *testing.T, k *kit, dir string) { shell(t, dir, "rm -r ci; ln -s scripts ci") }, "ci ci/deep/x ci/run.sh"},
+		{"folder replaced by a submodule", func(t *testing.T, k *kit, dir string) {
+			shell(t, dir, "rm -r ci; git rm -q -r --cached ci; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),ci; git commit -q -m mine; mkdir ci")
+		}, "ci ci/deep/x ci/run.sh"},
+		{"link above a protected path", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -s scripts hooks") }, "hooks"},
+		{"behind a link", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"scripts/check.sh": "mine\n"})
+		}, "scripts/check.sh"},
+		{"behind two links", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"scripts/lib/a": "mine\n"}) }, "scripts/lib/a"},
+		{"another case", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"TEST.sh": "mine\n", "Ci/x": "mine\n"})
+		}, "Ci/x TEST.sh"},
+		{"ignored submodule", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitmodules": "[submodule \"sub\"]\n\tpath = vendor/sub\n\turl = x\n\tignore = all\n"})
+			shell(t, dir, "git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; git add .gitmodules; git update-index --cacheinfo 160000,$(git rev-parse HEAD^{commit}),vendor/sub; git commit -q -m mine")
+		}, "vendor/sub"},
+		{"end of line", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitattributes": "*.sh text eol=crlf\n"})
+		}, "ci/run.sh test.sh"},
+		{"encoding", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitattributes": "/test.sh working-tree-encoding=UTF-16\n", "test.sh": "\xff\xfet\x00e\x00s\x00t\x00\n\x00"})
+		}, "test.sh"},
+		{"filter", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitattributes": "test.* filter=x\n"})
+		}, "test.sh"},
+		{"ident", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"ci/.gitattributes": "run.sh ident\n"})
+		}, "ci/.gitattributes ci/run.sh"},
+		{"macro", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitattributes": "[attr]mine eol=crlf\ntest.sh mine\n"})
+		}, "test.sh"},
+		{"attributes of other files", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{".gitattributes": "*.md text\nother.sh eol=crlf\n"})
+		}, ""},
+		{"skip-worktree", func(t *testing.T, k *kit, dir string) {
+			shell(t, dir, "git update-index --skip-worktree test.sh; echo mine >test.sh")
+		}, "test.sh"},
+		{"assume-unchanged", func(t *testing.T, k *kit, dir string) {
+			shell(t, dir, "git update-index --assume-unchanged test.sh; echo mine >test.sh")
+		}, "test.sh"},
+		{"sparse checkout", func(t *testing.T, k *kit, dir string) {
+			shell(t, dir, "git sparse-checkout set --no-cone /other.sh; echo mine >test.sh")
+		}, "test.sh"},
+		{"excluded", func(t *testing.T, k *kit, dir string) {
+			write(t, k.dir, map[string]string{".git/info/exclude": "ci/*\n"})
+			write(t, dir, map[string]string{"ci/new": "mine\n"})
+		}, "ci/new"},
+		{"replaced commit", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"test.sh": "mine\n"})
+			commit(t, dir)
+			shell(t, dir, "git replace HEAD HEAD^; git replace HEAD^{tree} HEAD^^{tree} || true")
+		}, "test.sh"},
+		{"grafted", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"test.sh": "mine\n"})
+			commit(t, dir)
+			tip := gitRun(t, dir, "rev-parse", "HEAD")
+			write(t, k.dir, map[string]string{".git/info/grafts": k.base() + " " + tip + "\n"})
+		}, "test.sh"},
+		{"no common history", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"test.sh": "mine\n"})
+			shell(t, dir, "git checkout -q --orphan alone; git add -A; git commit -q -m alone; git update-ref refs/heads/signalbox/T1 HEAD; git symbolic-ref HEAD refs/heads/signalbox/T1")
+		}, "test.sh"},
+		{"undone", func(t *testing.T, k *kit, dir string) {
+			write(t, dir, map[string]string{"test.sh": "mine\n"})
+			commit(t, dir)
+			write(t, dir, map[string]string{"test.sh": "test\n", "other.sh": "mine\n"})
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k, protection := protectedKit(t)
+			for name, value := range map[string]string{"user.name": "somebody", "user.email": "somebody@localhost", "advice.graftFileDeprecated": "false"} {
+				gitRun(t, k.dir, "config", name, value)
+			}
+			base, tree := k.base(), k.open("T1")
+			tt.edit(t, k, tree.Dir)
+			saved, _, err := tree.Save(t.Context(), "mine")
+			if err != nil {
+				t.Fatal(err)
+			}
+			edits, err := k.ProtectedEdits(t.Context(), base, saved, protection)
+			if diff := cmp.Diff(tt.want, strings.Join(edits, " ")); diff != "" || err != nil {
+				t.Errorf("%v, edits (-want +got):\n%s", err, diff)
+			}
+			changed, err := tree.Changed(t.Context())
+			if tt.want != "" && (err != nil || len(changed) == 0) {
+				t.Errorf("changed %v, %v", changed, err)
+			}
+		})
+	}
+}
+
+// Links that form a circle have a limited number of aliases.
+func TestAliases(t *testing.T) {
+	links := map[string]string{"a": "b", "b": "a", "top": ".", "c/d": "e/f"}
+	for name, want := range map[string]string{"e/f": "c/d", "e/f/g": "c/d/g", "e": "top/e", "b/x": "a/x", "e/fg": "top/e/fg"} {
+		found := aliases(name, links)
+		if !slices.Contains(found, want) || slices.Contains(found, "c/dg") || len(found) > maxAliases+len(links) {
+			t.Errorf("%s: %d aliases, want %s", name, len(found), want)
+		}
+	}
+}
+
+// A scratch worktree has the line ends of the commit, whatever the repository's own configuration says.
+func TestScratchIgnoresConversions(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"test.sh": "test\n"})
+	link := filepath.Join(k.dir, "link")
+	if err := errors.Join(os.Symlink("test.sh", link)); err != nil {
+		t.Fatal(err)
+	}
+	commit := k.commit("link")
+	for name, value := range map[string]string{"core.autocrlf": "true", "core.eol": "crlf", "core.symlinks": "false"} {
+		gitRun(t, k.dir, "config", name, value)
+	}
+	write(t, k.dir, map[string]string{".git/info/attributes": "* eol=crlf\n"})
+	k.find()
+	scratch, err := k.OpenScratch(t.Context(), "T1", commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, scratch.Dir, map[string]string{"test.sh": "test\n", "link": "test\n"})
+	if err := scratch.Close(); err != nil {
+		t.Error(err)
+	}
+}
