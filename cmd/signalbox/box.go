@@ -16,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 )
 
 // Environment variables of commands that use a box.
@@ -24,6 +25,7 @@ const (
 	keyVariable     = "SIGNALBOX_KEY"
 	actorVariable   = "SIGNALBOX_ACTOR"
 	sessionVariable = "SIGNALBOX_SESSION"
+	secretVariable  = "SIGNALBOX_SECRET" // of the session's lease; not a flag, because flags are visible in lists of processes
 )
 
 // boxFlag is the flag of every command that uses a box.
@@ -193,6 +195,14 @@ func (p *program) session(flag nonEmpty) (string, error) {
 		return string(own), nil
 	}
 	return "", insideSession(string(own), "act for session '"+string(flag)+"'")
+}
+
+// caller returns who uses a lease: nil for an operator, who needs no secret.
+func (p *program) caller() *rules.Caller {
+	if p.getenv(sessionVariable) == "" {
+		return nil
+	}
+	return &rules.Caller{Secret: rules.HashSecret(p.getenv(secretVariable))}
 }
 
 // operatorOnly returns an error in an agent's process. It is a guard rail against accidents; docs/security.md explains what it does not stop.

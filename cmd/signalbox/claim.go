@@ -40,6 +40,8 @@ type claimed struct {
 	Phase   signalbox.Phase `json:"phase"`
 	Lease   claimedLease    `json:"lease"`
 	Session string          `json:"session"`
+	// Secret is empty unless the lease is new.
+	Secret string `json:"secret,omitempty"`
 }
 
 type claimedLease struct {
@@ -49,7 +51,7 @@ type claimedLease struct {
 }
 
 func claimedFrom(a rules.Answer) claimed {
-	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, a.Session}
+	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, a.Session, ""}
 }
 
 func (c *workClaimCommand) Run(p *program) error {
@@ -77,6 +79,8 @@ func (c *workClaimCommand) Run(p *program) error {
 			return err
 		}
 		claim := rules.Claim{Work: id, Role: c.Role, Session: string(c.Session), Actor: p.actor(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
+		secret := box.NewSecret()
+		claim.Secret = rules.HashSecret(secret)
 		do := b.Engine.Do
 		if c.Wait {
 			do = b.Engine.DoWhenPossible
@@ -85,7 +89,11 @@ func (c *workClaimCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, claimedFrom(answer))
+		claimed := claimedFrom(answer)
+		if answer.Lease.ID == claim.Lease {
+			claimed.Secret = secret
+		}
+		return c.print(p, claimed)
 	})
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted while waiting for work")
@@ -124,7 +132,7 @@ func (c *workRenewCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL})
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: p.caller()})
 		if err != nil {
 			return err
 		}
@@ -152,7 +160,7 @@ Examples:
 }
 
 func (c *workReleaseCommand) Run(p *program) error {
-	release := rules.Release{Epoch: c.Epoch, Reason: c.Reason}
+	release := rules.Release{Epoch: c.Epoch, Reason: c.Reason, Caller: p.caller()}
 	if c.Session == "" && p.getenv(sessionVariable) == "" {
 		if c.Reason == "" {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),

@@ -53,8 +53,11 @@ func TestTailFollows(t *testing.T) {
 func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
-	b.must("work", "claim", "t1", "--role=developer", "--session=dev")
-	b.env[sessionVariable] = "dev" // an agent does not sign
+	var claim claimed
+	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer", "--session=dev")), &claim); err != nil {
+		t.Fatal(err)
+	}
+	b.env[sessionVariable], b.env[secretVariable] = "dev", claim.Secret // an agent does not sign
 	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
 	screen := new(bytes.Buffer)
 	p, _, _ := b.program("ledger", "verify")

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/serve/mcpserver"
 	"signalbox/internal/text"
 )
@@ -19,21 +22,26 @@ const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 
 type mcpCommand struct {
 	boxFlag
-	Portfolio nonEmpty `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
-	HTTP      nonEmpty `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
-	Hosts     []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
+	Portfolio nonEmpty         `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
+	HTTP      nonEmpty         `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
+	Roles     []signalbox.Role `placeholder:"R,R" help:"The roles in which the client may claim work: business-analyst, developer, critic, auditor. Default: developer."`
+	Actor     nonEmpty         `placeholder:"A" help:"The name of the client on the ledger, which is its identity. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Hosts     []string         `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
 }
 
 func (mcpCommand) Help() string {
 	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md explains how to connect agents.
 
-By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session.
+By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session, with the secret in SIGNALBOX_SECRET.
 
-With --http it serves streamable HTTP at the path /mcp. Callers need a token, even on the loopback, because the shell of an agent can reach it. SIGNALBOX_MCP_TOKEN sets the token; otherwise one is generated and printed. The connection is not encrypted: to serve other machines, put the server behind a proxy with TLS.
+The client claims work only in its --roles, and cannot review or audit work that it developed, even after it has reconnected: --actor is its identity. To connect a developer and a reviewer, start two servers with different names and roles. The roles ci and merger are signalbox itself and cannot be claimed here. A claim returns a secret, which renewals and signals need.
+
+With --http it serves streamable HTTP at the path /mcp. Callers need a token, even on the loopback, because the shell of an agent can reach it. SIGNALBOX_MCP_TOKEN sets the token; otherwise one is generated and printed. Everyone who sends it is one client, with --actor and --roles. More clients, each with a token, a name and roles of its own, are in the configuration: mcp.clients. The connection is not encrypted: to serve other machines, put the server behind a proxy with TLS.
 
 Examples:
 
     signalbox mcp
+    signalbox mcp --actor reviewer --roles critic,auditor
     signalbox mcp --portfolio ~/money
     SIGNALBOX_MCP_TOKEN=$(cat token) signalbox mcp --http 127.0.0.1:7700`
 }
@@ -50,10 +58,18 @@ func (c *mcpCommand) Run(p *program) error {
 		}
 		token = hex.EncodeToString(random)
 	}
+	var clients []mcpserver.Client
+	if c.HTTP != "" {
+		var err error
+		if clients, err = p.mcpClients(c.boxFlag); err != nil {
+			return err
+		}
+	}
 	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
-		Version: currentBuild().Version, Box: p.boxOptions(), Session: p.getenv(sessionVariable),
-		Crew:  p.getenv(attemptVariable) != "", // only set by a crew
-		Actor: p.actor(""), ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Token: token, Hosts: c.Hosts,
+		Version: currentBuild().Version, Box: p.boxOptions(), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
+		Crew:   p.getenv(attemptVariable) != "", // only set by a crew
+		Client: mcpserver.Client{Name: p.actor(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
+		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Hosts: c.Hosts,
 		Log: slog.New(warnings{p}),
 	})
 	if err != nil {
@@ -68,6 +84,32 @@ func (c *mcpCommand) Run(p *program) error {
 		err = c.serveHTTP(ctx, p, server, token, generated)
 	}
 	return errors.Join(ignoreInterrupt(err), server.Close())
+}
+
+// mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box there are none.
+func (p *program) mcpClients(f boxFlag) ([]mcpserver.Client, error) {
+	dir, err := p.findBox(f)
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	conf, err := config.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	var clients []mcpserver.Client
+	for _, name := range slices.Sorted(maps.Keys(conf.MCP.Clients)) {
+		configured := conf.MCP.Clients[name]
+		token := p.getenv(configured.TokenEnv)
+		if token == "" {
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name, configured.TokenEnv),
+				Hint: "set the variable to a long random text that only this client knows, or remove the client from mcp.clients in " + config.FileName}
+		}
+		clients = append(clients, mcpserver.Client{Name: name, Roles: configured.Roles, Token: token})
+	}
+	return clients, nil
 }
 
 // ignoreInterrupt returns nil for an interrupt, which is how a server is stopped.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
+			"keep":    keepMatch,
 			"blobs":   countBlobs,
 			"bytes":   writeBytes,
 			"machine": machine,
@@ -155,6 +157,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// keepMatch sets a variable to what the group of an expression matches in the last standard output: keep SESSION '"session":"([^"]+)"'
+func keepMatch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: keep variable expression")
+	}
+	match := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(match) != 2 {
+		ts.Fatalf("%s does not match", args[1])
+	}
+	ts.Setenv(args[0], match[1])
 }
 
 // writeBytes writes a file from Go string literals, for content that a text archive cannot have. An argument *N repeats

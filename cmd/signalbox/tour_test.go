@@ -30,6 +30,7 @@ var varies = []struct {
 	{regexp.MustCompile(`\d+ tokens, rehearsal, session O-[0-9a-f]{12}`), "COST and SESSION"},
 	{regexp.MustCompile(`\+[0-9a-f]{8}\+\S{44}`), "+KEY"},
 	{regexp.MustCompile(`box-[0-9a-f]{12}`), "BOX"},
+	{regexp.MustCompile(`secret-[A-Z2-7]{52}`), "SECRET"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "HASH"},
 	{regexp.MustCompile(`signing key: .*/signalbox/keys/`), "signing key: HOME/"},
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "CLOCK "},

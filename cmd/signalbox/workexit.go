@@ -49,7 +49,7 @@ func (c *workExitCommand) Run(p *program) error {
 	}
 	ctx := context.Background()
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, session, c.Epoch, data)
+		answer, err := crew.SubmitExit(ctx, b, session, c.Epoch, data, p.caller())
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
 			if _, invalid := transcript.ParseExit(data); invalid != nil {
 				return invalidExit(invalid, data)

@@ -53,6 +53,7 @@ type Config struct {
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`
 	Checkpoint Checkpoint    `yaml:"checkpoint"`
+	MCP        MCP           `yaml:"mcp"`
 	// Models are the models for the oracle and for agents with a tree, by name. OracleModel resolves a name.
 	Models map[string]Model `yaml:"models"`
 	Oracle Oracle           `yaml:"oracle"`

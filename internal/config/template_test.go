@@ -140,10 +140,10 @@ func settings(group reflect.Type, prefix string) []string {
 func general(at settingPath) string {
 	names := strings.Split(at.String(), ".")
 	chosen := 1
-	if names[0] == "oracle" {
+	if names[0] == "oracle" || names[0] == "mcp" {
 		chosen = 2
 	}
-	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "oracle.servers", "oracle.tools", "oracle.subagents"},
+	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "oracle.servers", "oracle.tools", "oracle.subagents", "mcp.clients"},
 		strings.Join(names[:chosen], ".")) {
 		names[chosen] = "NAME"
 	}

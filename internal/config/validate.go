@@ -28,6 +28,7 @@ func (c *Config) validate(f *faults) {
 	c.checkBudgets(f)
 	c.Limits.check(f)
 	c.checkTimes(f)
+	c.checkMCP(f)
 	c.checkModels(f)
 	c.checkOracle(f)
 	for _, out := range []struct {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// calls has one call of each tool, in an order in which each finds the data it needs. The flag is that of the answer; "" means success.
+// calls has one call of each tool, in an order in which each finds the data it needs. SECRET is the secret that claim_work returned. The flag
+// is that of the answer; "" means success.
 var calls = []struct {
 	tool string
 	args []string
@@ -17,10 +18,10 @@ var calls = []struct {
 	{"list_work", []string{"claimable_by=developer"}, ""},
 	{"claim_work", []string{"work=task-1", "role=developer", "session=s-1", "ttl_seconds=60"}, ""},
 	{"get_work", []string{"work=task-1"}, ""},
-	{"renew_lease", []string{"work=task-1", "session=s-1", "epoch=3", "ttl_seconds=600"}, ""},
+	{"renew_lease", []string{"work=task-1", "session=s-1", "secret=SECRET", "epoch=3", "ttl_seconds=600"}, ""},
 	{"emit_signal", []string{"session=s-1", "signal=checkpoint", "percent=50"}, "not_planned"},
 	{"ask_human", []string{"session=s-1", "question=Red or green?"}, "not_planned"},
-	{"submit_exit", []string{"session=s-1", "phase_completed=IMPLEMENTATION", "exit_reason=completed"}, ""},
+	{"submit_exit", []string{"session=s-1", "secret=SECRET", "phase_completed=IMPLEMENTATION", "exit_reason=completed"}, ""},
 	{"scan_transcript", []string{"text=READY_FOR_REVIEW: task-1"}, ""},
 	{"verify_ledger", nil, ""},
 	{"prove_event", []string{"seq=1"}, ""},
@@ -52,19 +53,24 @@ func TestInspector(t *testing.T) {
 			if len(listed.Tools) != len(calls) {
 				t.Errorf("%d tools are listed, %d are called", len(listed.Tools), len(calls))
 			}
+			secret := ""
 			for _, call := range calls {
 				args := []string{"--method", "tools/call", "--tool-name", call.tool}
 				for _, arg := range call.args {
-					args = append(args, "--tool-arg", arg)
+					args = append(args, "--tool-arg", strings.Replace(arg, "SECRET", secret, 1))
 				}
 				var result struct {
 					IsError           bool
 					StructuredContent struct {
-						Status string
-						Flags  []struct{ Flag string }
+						Status   string
+						Snapshot struct{ Secret string }
+						Flags    []struct{ Flag string }
 					}
 				}
 				inspect(&result, args...)
+				if call.tool == "claim_work" {
+					secret = result.StructuredContent.Snapshot.Secret
+				}
 				got := ""
 				if answer := result.StructuredContent; answer.Status != "success" && len(answer.Flags) > 0 {
 					got = answer.Flags[0].Flag

@@ -105,6 +105,9 @@ func boxExists(dir string) error {
 // origin returns the name of a box's log in checkpoints and keys.
 func origin(id string) string { return "signalbox/" + id }
 
+// NewSecret returns a new random secret for a lease. The ledger records only its hash.
+func NewSecret() string { return "secret-" + rand.Text() + rand.Text() }
+
 // NewID returns a new random id, such as s-5f0c2a91b7d3.
 func NewID(prefix string) string {
 	var b [6]byte

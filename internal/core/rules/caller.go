@@ -84,7 +84,7 @@ func (d *decider) checkCaller(c *Caller, session *Session, r refusal) error {
 	r.reason, r.actor = signalbox.ReasonWrongSecret, cmp.Or(c.Identity, "unknown")
 	r.detail = fmt.Sprintf("wrong secret: session '%s' acts only for who has the secret that its claim returned", session.ID)
 	d.answer.Session = session.ID
-	return d.refuse(session, leases[0].Work, r, signalbox.CodeFailed, "send the secret that the claim returned, or claim other work")
+	return d.refuse(session, leases[0].Work, r, signalbox.CodeFailed, "send the secret that the claim returned; an agent's process has it in SIGNALBOX_SECRET")
 }
 
 // checkSession refuses a claim for a session that is not the caller's.
@@ -102,7 +102,10 @@ func (c Claim) reviewsItself(w *Work) bool {
 	if c.SelfReview || c.Caller.identity() == "" || c.Role != signalbox.RoleCritic && c.Role != signalbox.RoleAuditor {
 		return false
 	}
-	return slices.ContainsFunc(w.Tenures(), func(t Tenure) bool {
-		return t.Role == signalbox.RoleDeveloper && t.Identity == c.Caller.Identity
-	})
+	return w.DevelopedBy(c.Caller.Identity)
+}
+
+// DevelopedBy reports whether a caller ever held the work as a developer, whether or not it handed something in.
+func (w *Work) DevelopedBy(identity string) bool {
+	return slices.ContainsFunc(w.Tenures(), func(t Tenure) bool { return t.Role == signalbox.RoleDeveloper && t.Identity == identity })
 }

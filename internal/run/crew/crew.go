@@ -276,15 +276,16 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		if !possible {
 			return nil
 		}
+		secret := box.NewSecret()
 		answer, err := c.box.Engine.Do(ctx, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
-			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL})
+			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret)})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		c.startSession(ctx, answer)
+		c.startSession(ctx, answer, secret)
 	}
 	return ctx.Err()
 }
@@ -296,11 +297,11 @@ func (c *Crew) newSession() string {
 	return fmt.Sprintf("%s.%d", c.owner.ID(), c.number)
 }
 
-// startSession runs a session in the background.
-func (c *Crew) startSession(ctx context.Context, granted rules.Answer) {
+// startSession runs a session in the background. The secret of its lease is for its agent.
+func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{crew: c, work: granted.Work, id: granted.Session, role: granted.Lease.Role, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, cancel: cancel, wake: make(chan struct{}, 1)}
+		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()

@@ -210,12 +210,12 @@ on critic T1:
 	env := s.file("developer.env")
 	started := all[rules.AgentStarted](s, "T1")
 	wantIn(t, env, "SIGNALBOX_SESSION="+started[0].Session+"\n", "SIGNALBOX_ROLE=developer\n", "SIGNALBOX_WORK=T1\n", "SIGNALBOX_ATTEMPT=1\n",
-		"SIGNALBOX_EPOCH=", "SIGNALBOX_BOX="+filepath.Join(s.root, ".signalbox")+"\n")
+		"SIGNALBOX_EPOCH=", "SIGNALBOX_SECRET=secret-", "SIGNALBOX_BOX="+filepath.Join(s.root, ".signalbox")+"\n")
 	wantIn(t, s.file("critic.env"), "SIGNALBOX_ATTEMPT=2\n", "SIGNALBOX_ROLE=critic\n")
 	for line := range strings.Lines(env) {
 		name, _, _ := strings.Cut(line, "=")
 		switch name {
-		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_BOX":
+		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_SECRET", "SIGNALBOX_BOX":
 		default:
 			if strings.HasPrefix(name, "SIGNALBOX_") {
 				t.Errorf("unexpected variable %s", line)

@@ -34,6 +34,7 @@ type session struct {
 	role    signalbox.Role
 	epoch   uint64
 	expires time.Time
+	secret  string // of the lease, for the programs of the agent
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
 	started bool          // an agent was started

@@ -93,7 +93,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 func (s *session) environment(attempt int) []string {
 	return []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
-		"SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
+		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
 	}
 }
 

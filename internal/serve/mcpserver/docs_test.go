@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/config"
 )
 
 func readDocument(t *testing.T, name string) string {
@@ -79,7 +81,7 @@ func TestDocumentedTools(t *testing.T) {
 func TestDocumentedVerdicts(t *testing.T) {
 	varies := regexp.MustCompile(`s-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:]+Z`)
 	mask := func(text string) string { return varies.ReplaceAllString(text, "X") }
-	c := newCaller(t, newServer(t, newBox(t), nil))
+	c := newCaller(t, newServer(t, newBox(t), &Options{Client: Client{Roles: config.DefaultClientRoles()}}))
 	c.ok("open_work", args{"work": "task-1"})
 	for _, shown := range []struct{ tool, document string }{{"get_status", "mcp.md"}, {"claim_work", "mcp-reference.md"}} {
 		given := args{}

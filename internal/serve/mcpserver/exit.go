@@ -17,6 +17,7 @@ import (
 
 type exitInput struct {
 	Session string `json:"session"`
+	Secret  string `json:"secret"`
 	Epoch   uint64 `json:"epoch"`
 	exitFields
 }
@@ -70,10 +71,11 @@ func (s *Server) addSubmitExit() {
 	add(s, definition{
 		name: "submit_exit", title: "Submit an exit signal", destructive: true, idempotent: true,
 		description: "Ends a phase of work under the lease of the session: if it is accepted, the work moves to its next phase and the lease ends. " +
-			"A repeated call returns the same answer. For work outside a plan; the operator must have enabled exit signals.",
+			"For work outside a plan, if exit signals are enabled.",
 		input: schema.Object(
 			sessionArgument(),
-			schema.Sequence("epoch", "The epoch of the lease. Default: the only live one."),
+			secretArgument(),
+			schema.Sequence("epoch", "Default: the only live lease."),
 			schema.Choice("phase_completed", signalbox.Phases(), "The current phase of the work.").Require(),
 			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Require(),
 			schema.Text("pr_url", 2048, "The https:// URL of the pull request."),
@@ -102,7 +104,10 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		return moved, nil, sayAtEndOfTurn("the exit signal as one JSON object")
 	}
 	err = s.withBox(ctx, func(b *box.Box) (err error) {
-		answer, err := crew.SubmitExit(ctx, b, session, in.Epoch, data)
+		if err := s.checkSession(ctx, b, session); err != nil {
+			return err
+		}
+		answer, err := crew.SubmitExit(ctx, b, session, in.Epoch, data, s.caller(ctx, in.Secret))
 		moved.fill(answer)
 		if answer.Completed != nil {
 			moved.NextPhase = answer.Completed.NextPhase

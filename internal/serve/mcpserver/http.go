@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox/internal/serve/mcpserver/auth"
@@ -31,7 +32,15 @@ func (s *Server) Handler() (http.Handler, error) {
 	single := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
 		Stateless: true, MaxRequestBodyBytes: maxMessage, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
 	})
-	return auth.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	// The SDK passes the client on to the tools, and refuses its session to others.
+	identify := sdkauth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*sdkauth.TokenInfo, error) {
+		return &sdkauth.TokenInfo{UserID: auth.ClientFrom(ctx)}, nil
+	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	var clients []auth.Client
+	for _, client := range s.clients() {
+		clients = append(clients, auth.Client{Name: client.Name, Token: client.Token})
+	}
+	return auth.New(identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") != "":
 			sessions.ServeHTTP(w, r)
@@ -40,7 +49,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		default:
 			s.startSession(w, r, sessions)
 		}
-	}), s.opts.Token, &auth.Options{Hosts: s.opts.Hosts, MaxBody: maxMessage})
+	})), clients, &auth.Options{Hosts: s.opts.Hosts, MaxBody: maxMessage})
 }
 
 // startSession starts sessions one at a time, so that their number never exceeds MaxSessions.

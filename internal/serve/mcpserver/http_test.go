@@ -25,7 +25,7 @@ func served(t *testing.T, opts *Options) (address string) {
 	if opts != nil {
 		o = *opts
 	}
-	o.Token = token
+	o.Client.Token = token
 	s := newServer(t, newBox(t), &o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -182,7 +182,7 @@ func TestHTTPLimits(t *testing.T) {
 
 func TestHTTPRequiresToken(t *testing.T) {
 	for _, none := range []string{"", " "} {
-		s := newServer(t, newBox(t), &Options{Token: none})
+		s := newServer(t, newBox(t), &Options{Client: Client{Token: none}})
 		if _, err := s.Handler(); err == nil {
 			t.Errorf("a handler without a token %q", none)
 		}

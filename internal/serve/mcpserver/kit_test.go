@@ -1,19 +1,22 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -29,7 +32,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	s, err := New(func() (string, error) { return dir, nil }, &Options{Box: &box.Options{KeyFile: keyOf(dir)}, Session: os.Getenv(sessionVariable), ExitFlag: "true"})
+	s, err := New(func() (string, error) { return dir, nil }, &Options{Box: &box.Options{KeyFile: keyOf(dir)}, Session: os.Getenv(sessionVariable), Secret: testSecret, ExitFlag: "true"})
 	if err == nil {
 		err = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
 		s.Close()
@@ -39,6 +42,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// testSecret is the secret of leases that the tests claim as operators.
+const testSecret = "secret-of-tests"
 
 func keyOf(dir string) string { return filepath.Join(filepath.Dir(dir), "box.key") }
 
@@ -52,7 +58,8 @@ func newBox(t testing.TB) string {
 	return dir
 }
 
-// newServer returns a server for a box. Exit signals are enabled by default.
+// newServer returns a server for a box. By default exit signals are enabled, its client may have every role, and it knows testSecret if
+// it has a session.
 func newServer(t testing.TB, dir string, opts *Options) *Server {
 	t.Helper()
 	var o Options
@@ -60,6 +67,12 @@ func newServer(t testing.TB, dir string, opts *Options) *Server {
 		o = *opts
 	}
 	o.Box = &box.Options{KeyFile: keyOf(dir)}
+	if o.Session != "" && o.Secret == "" {
+		o.Secret = testSecret
+	}
+	if o.Client.Roles == nil {
+		o.Client.Roles = config.ClientRoles()
+	}
 	if o.ExitFlag == "" {
 		o.ExitFlag = "true"
 	}
@@ -81,6 +94,7 @@ type caller struct {
 	session *mcp.ClientSession
 	tools   map[string]*mcp.Tool
 	outputs map[string]*jsonschema.Resolved
+	secrets map[string]string // that claims returned, by session
 }
 
 func newCaller(t testing.TB, s *Server) *caller {
@@ -100,7 +114,7 @@ func callerOver(t testing.TB, transport mcp.Transport) *caller {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { session.Close() })
-	c := &caller{t: t, session: session, tools: map[string]*mcp.Tool{}, outputs: map[string]*jsonschema.Resolved{}}
+	c := &caller{t: t, session: session, tools: map[string]*mcp.Tool{}, outputs: map[string]*jsonschema.Resolved{}, secrets: map[string]string{}}
 	for tool, err := range session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -161,14 +175,37 @@ func (a *response) string(key string) string {
 	return s
 }
 
-// call calls a tool and checks the invariants of all answers.
+// call calls a tool and checks the invariants of all answers. It keeps the secrets that claims return, and sends the one of the session that
+// the call names, unless the call has a secret of its own.
 func (c *caller) call(tool string, arguments any) *response {
 	c.t.Helper()
+	if named, ok := arguments.(args); ok && named["session"] != nil && c.takes(tool, "secret") {
+		session, _ := named["session"].(string)
+		arguments = with(args{"secret": cmp.Or(c.secrets[session], testSecret)}, named)
+	}
 	result, err := c.session.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		c.t.Fatalf("%s: %v", tool, err)
 	}
-	return c.checked(tool, result)
+	a := c.checked(tool, result)
+	if tool == "claim_work" && !a.failed && a.string("secret") != "" {
+		c.secrets[a.string("session")] = a.string("secret")
+	}
+	return a
+}
+
+// takes reports whether a tool has an argument.
+func (c *caller) takes(tool, argument string) bool {
+	input, _ := c.tools[tool].InputSchema.(map[string]any)
+	properties, _ := input["properties"].(map[string]any)
+	return properties[argument] != nil
+}
+
+// with returns the arguments with more.
+func with(arguments, more args) args {
+	all := maps.Clone(arguments)
+	maps.Copy(all, more)
+	return all
 }
 
 func (c *caller) checked(tool string, result *mcp.CallToolResult) *response {
@@ -201,7 +238,7 @@ func (c *caller) checked(tool string, result *mcp.CallToolResult) *response {
 
 func equalJSON(a, b []byte) bool {
 	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && cmp.Equal(x, y)
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && gocmp.Equal(x, y)
 }
 
 func readAnswer(result *mcp.CallToolResult) (*response, error) {
@@ -261,12 +298,16 @@ func withBox(t testing.TB, dir string, f func(*box.Box)) {
 	f(b)
 }
 
-// order executes commands on the box.
+// order executes commands on the box. Leases that it claims have testSecret.
 func order(t testing.TB, dir string, commands ...rules.Command) (last rules.Answer) {
 	t.Helper()
 	withBox(t, dir, func(b *box.Box) {
 		for _, c := range commands {
 			var err error
+			if claim, ok := c.(rules.Claim); ok {
+				claim.Secret = rules.HashSecret(testSecret)
+				c = claim
+			}
 			if last, err = b.Engine.Do(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}

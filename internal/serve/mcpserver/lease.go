@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/mcpserver/files"
@@ -31,12 +32,18 @@ func (s *leaseSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Repeated {
-		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session already held it"})
+		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session already held it: use the secret of the first claim"})
 	}
 	if !s.Planned && !s.Exits {
 		flags = append(flags, exitWarning())
 	}
 	return flags
+}
+
+// claimSnapshot is a lease that was claimed. No other answer has the secret.
+type claimSnapshot struct {
+	leaseSnapshot
+	Secret string `json:"secret" jsonschema:"of a new lease: pass it too"`
 }
 
 func (s *leaseSnapshot) fill(a rules.Answer) {
@@ -47,6 +54,7 @@ type claimInput struct {
 	Work    string         `json:"work"`
 	Role    signalbox.Role `json:"role"`
 	Session string         `json:"session"`
+	Secret  string         `json:"secret"`
 	Actor   string         `json:"actor"`
 	TTL     int            `json:"ttl_seconds"`
 }
@@ -54,30 +62,41 @@ type claimInput struct {
 // ttlArgument is an argument of claims and renewals.
 func ttlArgument() schema.Property {
 	return schema.Integer("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
-		"Duration of the lease from now. Default: as configured, usually 900.")
+		"Duration of the lease from now. Default: usually 900.")
 }
 
 func (s *Server) addClaimWork() {
 	add(s, definition{
 		name: "claim_work", title: "Claim work",
 		description: "Takes the lease of a work item, or of the next one for the role if work is not given. Only one session at a time holds a work item. Keep the " +
-			"session and epoch of the answer. Claiming again what the session already holds returns the same lease. Only for operators.",
+			"session, epoch and secret of the answer. You cannot review or audit what you developed.",
 		input: schema.Object(
 			schema.ID("work", "The work item. Default: the next one for the role."),
-			schema.Choice("role", claimRoles(), "Your role. The phase determines which role may claim.").Require(),
+			schema.Choice("role", config.ClientRoles(), "Your role. The phase determines which role may claim.").Require(),
 			schema.ID("session", "A session id. Default: a new one."),
-			schema.ID("actor", "Who claims it. Default: the actor of the server."),
+			schema.Text("secret", secretLimit, "Of an existing session."),
+			schema.ID("actor", "Your name."),
 			ttlArgument(),
 		),
 	}, s.claim)
 }
 
-func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapshot, _ *files.Attachment, err error) {
+func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapshot, _ *files.Attachment, err error) {
 	claimed.Exits = s.exitEnabled()
 	if err := s.operatorOnly("claim work"); err != nil {
 		return claimed, nil, err
 	}
-	claim := rules.Claim{Work: in.Work, Role: in.Role, Session: in.Session, Actor: s.actor(in.Actor), Lease: box.NewID("l"), TTL: time.Duration(in.TTL) * time.Second}
+	client := clientFrom(ctx)
+	actor, err := client.actor(in.Actor)
+	if err == nil {
+		err = client.checkRole(in.Role)
+	}
+	if err != nil {
+		return claimed, nil, err
+	}
+	secret := box.NewSecret()
+	claim := rules.Claim{Work: in.Work, Role: in.Role, Session: in.Session, Actor: actor, Lease: box.NewID("l"), TTL: time.Duration(in.TTL) * time.Second,
+		Secret: rules.HashSecret(secret), Caller: s.caller(ctx, in.Secret)}
 	if claim.Session == "" {
 		claim.Session = box.NewID("s")
 	}
@@ -85,6 +104,7 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 		if claim.TTL == 0 {
 			claim.TTL = b.Config.Lease.TTL
 		}
+		claim.SelfReview = b.Config.MCP.AllowSelfReview
 		answer, err := b.Engine.Do(ctx, claim)
 		claimed.fill(answer)
 		claimed.Planned = isPlanned(b, claimed.Work)
@@ -100,8 +120,11 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed leaseSnapsho
 		claimed.Session = ""
 		return claimed, nil, err
 	}
+	if claimed.Lease.ID == claim.Lease {
+		claimed.Secret = secret
+	}
 	s.rememberClaim(ctx, claimed.Session)
-	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: work on it, %s",
+	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: keep the secret, work on it, %s",
 		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch, claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
 	return claimed, nil, nil
 }
@@ -118,22 +141,32 @@ func isPlanned(b *box.Box, work string) (planned bool) {
 type renewInput struct {
 	Work    string `json:"work"`
 	Session string `json:"session"`
+	Secret  string `json:"secret"`
 	Epoch   uint64 `json:"epoch"`
 	TTL     int    `json:"ttl_seconds"`
 }
 
 // sessionArgument is the session argument of tools that act for a session.
 func sessionArgument() schema.Property {
-	return schema.ID("session", "The session that claim_work returned. Not needed in a server that acts for one session.")
+	return schema.ID("session", "From claim_work.")
+}
+
+// secretLimit is the maximum length of a secret in a call.
+const secretLimit = 99
+
+// secretArgument is the secret argument of tools that act for a session.
+func secretArgument() schema.Property {
+	return schema.Text("secret", secretLimit, "From claim_work.")
 }
 
 func (s *Server) addRenewLease() {
 	add(s, definition{
 		name: "renew_lease", title: "Renew a lease",
-		description: "Extends the lease of a session that holds work; it never shortens it. A lease that has ended cannot be renewed: stop the work.",
+		description: "Extends the lease of a session that holds work; it never shortens it. If the lease has ended, stop.",
 		input: schema.Object(
 			schema.ID("work", "The work item.").Require(),
 			sessionArgument(),
+			secretArgument(),
 			schema.Sequence("epoch", "The epoch of the lease.").Require(),
 			ttlArgument(),
 		),
@@ -144,7 +177,10 @@ func (s *Server) addRenewLease() {
 			return renewed, nil, err
 		}
 		err = s.withBox(ctx, func(b *box.Box) error {
-			renew := rules.Renew{Work: in.Work, Session: session, Epoch: in.Epoch, TTL: time.Duration(in.TTL) * time.Second}
+			if err := s.checkSession(ctx, b, session); err != nil {
+				return err
+			}
+			renew := rules.Renew{Work: in.Work, Session: session, Epoch: in.Epoch, TTL: time.Duration(in.TTL) * time.Second, Caller: s.caller(ctx, in.Secret)}
 			if renew.TTL == 0 {
 				renew.TTL = b.Config.Lease.TTL
 			}

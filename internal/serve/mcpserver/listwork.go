@@ -27,7 +27,7 @@ type listSnapshot struct {
 	Total     int                     `json:"total"`
 	Matching  int                     `json:"matching"`
 	Shown     int                     `json:"shown" jsonschema:"the file has the rest"`
-	Claimable int                     `json:"claimable"`
+	Claimable int                     `json:"claimable" jsonschema:"by you"`
 	Phases    phaseCounts             `json:"phases"`
 	Work      schema.List[listedWork] `json:"work" jsonschema:"at most 10"`
 }
@@ -56,7 +56,7 @@ func (s *listSnapshot) flags() (flags []brief.Flag) {
 func (s *Server) addListWork() {
 	add(s, definition{
 		name: "list_work", title: "List work", readOnly: true,
-		description: "Lists work items, claimable ones first, otherwise in the order they were opened. Shows at most 10; the file has all of them.",
+		description: "Lists work items, those that you may claim first, otherwise in the order they were opened. Shows at most 10; the file has all of them.",
 		input: schema.Object(
 			schema.Choice("phase", signalbox.Phases(), "Only work in this phase."),
 			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
@@ -65,7 +65,10 @@ func (s *Server) addListWork() {
 	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Attachment, err error) {
 		now := s.opts.Now()
 		var all []rules.WorkView
-		err = s.view(ctx, func(_ *box.Box, state *rules.State) { found, all = in.find(state, now) })
+		client := clientFrom(ctx)
+		err = s.view(ctx, func(b *box.Box, state *rules.State) {
+			found, all = in.find(state, now, func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
+		})
 		if err == nil && found.Shown < found.Matching {
 			rest = &files.Attachment{Prefix: "work", Result: all}
 		}
@@ -85,8 +88,8 @@ func claimRoles() (roles []signalbox.Role) {
 	return roles
 }
 
-// find returns the snapshot and the full list.
-func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot, all []rules.WorkView) {
+// find returns the snapshot and the full list. mayClaim reports whether the caller may claim work that is not held.
+func (in listInput) find(state *rules.State, now time.Time, mayClaim func(*rules.Work) bool) (found listSnapshot, all []rules.WorkView) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		found.Total++
@@ -103,7 +106,7 @@ func (in listInput) find(state *rules.State, now time.Time) (found listSnapshot,
 		found.Matching++
 		found.Phases.count(w.Phase)
 		all = append(all, w.View(now))
-		if listed.Claimable != "" {
+		if listed.HeldBy == nil && mayClaim(w) {
 			found.Claimable++
 			free = append(free, listed)
 		} else if len(others) < maxListed {
@@ -129,5 +132,5 @@ func (s *listSnapshot) verdict(in listInput) string {
 	case in.Held != "":
 		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, text.Plural(s.Matching))
 	}
-	return fmt.Sprintf("%d work item%s, none can be claimed now: try again later", s.Matching, text.Plural(s.Matching))
+	return fmt.Sprintf("%d work item%s, none that you can claim now: try again later", s.Matching, text.Plural(s.Matching))
 }

@@ -5,6 +5,8 @@
 //   - Every answer is a brief: a status, a snapshot with a verdict that says what to do next, flags, and the path of a file. A
 //     snapshot has the same keys whether the tool succeeded or failed, and an agent brief has at most 4 KB.
 //   - Errors are briefs too, with a flag for the kind of error. They are never protocol errors.
+//   - A connection is one client ([Client]), which claims only in its roles and does not review what it developed. What it does under
+//     a lease needs the secret that the claim returned, which is in no other answer.
 //   - A server with its own session ([Options.Session]) acts only for that session, as the commands do.
 //   - What does not fit into an answer is in a file. resources/read returns only files that this server wrote, and only while
 //     they are unchanged.
@@ -20,6 +22,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,26 +35,27 @@ import (
 	"signalbox/internal/serve/mcpserver/stdio"
 )
 
-// Options configures a Server. The zero value serves an operator over stdio, without a portfolio.
+// Options configures a Server. The zero value serves a developer over stdio, without a portfolio.
 type Options struct {
 	// Version is the version of the program. Empty means "devel".
 	Version string
 	// Box has the options for opening the box. Nil means the zero value.
 	Box *box.Options
-	// Session is the session that the server acts for, from SIGNALBOX_SESSION. Empty means that an operator started the server,
-	// who may open and claim work and use any session.
-	Session string
+	// Session is the session that the server acts for, from SIGNALBOX_SESSION. Empty means that its clients open and claim work
+	// themselves. Secret is the secret of the session's lease, from SIGNALBOX_SECRET.
+	Session, Secret string
 	// Crew means that a crew runs the agent that uses this server. The crew reads the signal at the end of the agent's turn, after
 	// it has saved the agent's work. So signals that end a turn are rejected here.
 	Crew bool
-	// Actor is the default actor of calls that open or claim work. Empty means "mcp".
-	Actor string
+	// Client is the client over stdio, and over HTTP the one that sends its token. HTTP cannot be served without a token. An empty
+	// name means "mcp".
+	Client Client
+	// Clients are further clients over HTTP. Nil means none.
+	Clients []Client
 	// ExitFlag is the value of the environment variable signalbox.ExitFlag, which enables exit signals.
 	ExitFlag string
 	// Portfolio answers the two portfolio tools. Nil means that they answer no_portfolio.
 	Portfolio Portfolio
-	// Token is the bearer token of HTTP clients. HTTP cannot be served without one.
-	Token string
 	// Hosts are names and addresses, without a port, that HTTP clients may use in addition to loopback names. Nil means none.
 	Hosts []string
 	// MaxSessions is the maximum number of HTTP sessions, and of concurrent requests without a session. 0 means 64.
@@ -83,7 +87,7 @@ type Server struct {
 }
 
 const instructions = `signalbox manages work, leases and a tamper-evident ledger for agents. Call get_status first: its verdict says what to do next. ` +
-	`Usual sequence: list_work, claim_work (keep the session and epoch of its answer), renew_lease before the lease expires, then submit_exit, or ` +
+	`Usual sequence: list_work, claim_work (keep the session, epoch and secret of its answer: later calls need them), renew_lease before the lease expires, then submit_exit, or ` +
 	`emit_signal if the work belongs to a plan. ask_human asks a person a question about work of a plan. Two tools are about a portfolio and need no work: ` +
 	`check_exit_signals reports whether to sell a position, suggest_tax_loss_harvest which losses could be harvested for taxes. Every answer has a verdict ` +
 	`to act on and flags (flag; severity: error, warning, info or success; message). Details that do not fit are in the file at file_path.`
@@ -99,7 +103,15 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 		s.opts = *opts
 	}
 	s.opts.Version = cmp.Or(s.opts.Version, "devel")
-	s.opts.Actor = cmp.Or(s.opts.Actor, "mcp")
+	s.opts.Client.Name, s.opts.Clients = cmp.Or(s.opts.Client.Name, "mcp"), slices.Clone(s.opts.Clients)
+	if err := s.opts.Client.validate(); err != nil {
+		return nil, err
+	}
+	for i := range s.opts.Clients {
+		if err := s.opts.Clients[i].validate(); err != nil {
+			return nil, err
+		}
+	}
 	if s.opts.MaxSessions <= 0 {
 		s.opts.MaxSessions = 64
 	}

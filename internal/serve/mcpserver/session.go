@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -91,8 +90,6 @@ func (s *Server) callerSessions(ctx context.Context, named string) (callerSessio
 func callerSessionArgument() schema.Property {
 	return schema.ID("session", "Your session. Default: the sessions claimed over this connection.")
 }
-
-func (s *Server) actor(named string) string { return cmp.Or(named, s.opts.Actor) }
 
 // heldLease is the lease under which a call acts.
 type heldLease struct {

@@ -18,6 +18,7 @@ import (
 // signalInput is a line signal. Its fields correspond to the labelled lines that follow a signal in an agent's text.
 type signalInput struct {
 	Session    string            `json:"session"`
+	Secret     string            `json:"secret"`
 	Epoch      uint64            `json:"epoch"`
 	Signal     string            `json:"signal"`
 	Work       string            `json:"work"`
@@ -61,7 +62,8 @@ func (s *Server) addEmitSignal() {
 			"checkpoint reports progress. The role of the session must allow the signal. Work outside a plan ends with submit_exit.",
 		input: schema.Object(
 			sessionArgument(),
-			schema.Sequence("epoch", "The epoch of the lease. Default: the only live one."),
+			secretArgument(),
+			schema.Sequence("epoch", "Default: the only live lease."),
 			schema.Choice("signal", signalNames(), "The signal.").Require(),
 			schema.ID("work", "The work item. Default: the one that the session holds."),
 			schema.Text("summary", 4000, "What was done, found, or is needed."),
@@ -116,6 +118,9 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved signalSnapshot
 		}
 		var h heldLease
 		b.Engine.View(func(state *rules.State) { h, err = leaseOf(state, session, in.Epoch, s.opts.Now()) })
+		if err == nil {
+			err = s.checkSession(ctx, b, session)
+		}
 		if err == nil && h.work != "" && !h.planned {
 			moved.Work, moved.Session = h.work, session
 			advice := "call submit_exit, with exit_reason blocked if you cannot continue"
@@ -127,7 +132,7 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved signalSnapshot
 		if err != nil {
 			return err
 		}
-		command, err := in.command(ctx, b, row, h)
+		command, err := in.command(ctx, b, row, h, s.caller(ctx, in.Secret))
 		if err != nil {
 			return err
 		}
@@ -181,8 +186,8 @@ func (in *signalInput) written(row signalbox.LineSignal) string {
 }
 
 // command returns the command for the signal, and stores its full text as a blob.
-func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal, h heldLease) (rules.ReportSignal, error) {
-	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.fields()}
+func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal, h heldLease, caller *rules.Caller) (rules.ReportSignal, error) {
+	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.fields(), Caller: caller}
 	switch row.Argument {
 	case signalbox.TaskArgument:
 		c.Named = in.Work
@@ -282,6 +287,7 @@ func (t *subTask) put(ctx context.Context, b *box.Box) (rules.PlanTask, error) {
 
 type askInput struct {
 	Session  string   `json:"session"`
+	Secret   string   `json:"secret"`
 	Epoch    uint64   `json:"epoch"`
 	Question string   `json:"question"`
 	Context  string   `json:"context"`
@@ -295,7 +301,8 @@ func (s *Server) addAskHuman() {
 			"again, with the answer. Ask only what you need to continue. get_work shows the answer.",
 		input: schema.Object(
 			sessionArgument(),
-			schema.Sequence("epoch", "The epoch of the lease. Default: the only live one."),
+			secretArgument(),
+			schema.Sequence("epoch", "Default: the only live lease."),
 			schema.Text("question", 2000, "The question, in one or two sentences.").MinLength(1).Require(),
 			schema.Text("context", 4000, "What the human must know to answer."),
 			schema.TextList("options", 10, 500, "Answers that you considered."),
@@ -311,7 +318,7 @@ func (s *Server) addAskHuman() {
 		if len(in.Options) > 0 {
 			details["Options Considered"] = strings.Join(in.Options, "\n")
 		}
-		moved, err := s.emit(ctx, signalInput{Session: in.Session, Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question, Details: details})
+		moved, err := s.emit(ctx, signalInput{Session: in.Session, Secret: in.Secret, Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question, Details: details})
 		return moved, nil, err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -27,13 +28,15 @@ const (
 type statusSnapshot struct {
 	head
 	Box       string                `json:"box"`
+	Client    string                `json:"client" jsonschema:"your name"`
+	Roles     schema.List[string]   `json:"roles" jsonschema:"yours"`
 	Session   *string               `json:"session" jsonschema:"the server's own or the given one"`
 	Standing  rules.Standing        `json:"standing" jsonschema:"empty, by_hand (work and no plan), working, asking, limited, paused, stuck, complete"`
 	Events    uint64                `json:"events"`
 	Work      int                   `json:"work" jsonschema:"work items"`
 	ByHand    int                   `json:"by_hand" jsonschema:"not in a plan, not completed"`
 	Held      int                   `json:"held"`
-	Claimable int                   `json:"claimable"`
+	Claimable int                   `json:"claimable" jsonschema:"by you"`
 	Tasks     int                   `json:"tasks" jsonschema:"of the plan"`
 	Completed int                   `json:"completed" jsonschema:"of these tasks"`
 	Phases    phaseCounts           `json:"phases"`
@@ -147,17 +150,20 @@ func (s *Server) addStatus() {
 		now, unknown := s.opts.Now(), error(nil)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
 			if unknown = caller.check(s, state); unknown == nil {
-				status = s.status(b, state, caller, now)
+				status = s.status(b, state, clientFrom(ctx), caller, now)
 			}
 		})
 		return status, nil, cmp.Or(err, unknown)
 	})
 }
 
-func (s *Server) status(b *box.Box, state *rules.State, caller callerSessions, now time.Time) statusSnapshot {
+func (s *Server) status(b *box.Box, state *rules.State, client Client, caller callerSessions, now time.Time) statusSnapshot {
 	run := state.Status(now)
 	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: state.Seq(), Tasks: run.Tasks, Completed: run.Completed,
-		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled()}
+		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled(), Client: client.Name}
+	for _, role := range client.Roles {
+		status.Roles = append(status.Roles, string(role))
+	}
 	if caller.named != "" {
 		status.Session = &caller.named
 	}
@@ -170,7 +176,7 @@ func (s *Server) status(b *box.Box, state *rules.State, caller callerSessions, n
 		}
 		lease := w.LiveLease(now)
 		switch {
-		case lease == nil && claimable(state, w, now) != "":
+		case lease == nil && client.mayClaim(b, state, w, now):
 			status.Claimable++
 		case lease != nil:
 			status.Held++
@@ -213,7 +219,7 @@ func (s *statusSnapshot) verdict() string {
 	case s.Session != nil:
 		return fmt.Sprintf("Session %s holds no work: stop, its signals have no effect", *s.Session)
 	case s.Claimable > 0:
-		return fmt.Sprintf("%d of %d work items can be claimed: call claim_work with your role", s.Claimable, s.Work)
+		return fmt.Sprintf("%d of %d work items can be claimed: call claim_work with your role (%s)", s.Claimable, s.Work, strings.Join(s.Roles, ", "))
 	case s.Questions > 0 || s.Approvals > 0:
 		return "Nothing can be claimed until the human answers: wait"
 	case s.Work == 0:
@@ -223,7 +229,7 @@ func (s *statusSnapshot) verdict() string {
 	case s.Phases.Completed == s.Work:
 		return "All work is completed: there is nothing to do"
 	}
-	return "Nothing can be claimed now: waiting_for says why"
+	return fmt.Sprintf("Nothing can be claimed now as %s: waiting_for says why", strings.Join(s.Roles, ", "))
 }
 
 // claimable returns the role that may claim work that is not held, or "" if it cannot be claimed now. It is for lists: the rules decide

@@ -124,7 +124,11 @@ func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessag
 	}
 	s.mcp.AddTool(d.tool(), func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		checked, err := arguments.Check(request.Params.Arguments)
-		r := handle(withConnection(ctx, request.Session), checked, err)
+		client, unknown := s.clientOf(request)
+		if unknown != nil {
+			err = unknown
+		}
+		r := handle(withConnection(withClient(ctx, client), request.Session), checked, err)
 		result := &mcp.CallToolResult{StructuredContent: r.text, IsError: r.failed}
 		text, link := s.content(d.name, r)
 		result.Content = append(result.Content, &mcp.TextContent{Text: text})

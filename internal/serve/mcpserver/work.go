@@ -110,10 +110,11 @@ func (s *Server) addGetWork() {
 		}
 		now, unknown := s.opts.Now(), error(nil)
 		var full *fullWork
-		err = s.view(ctx, func(_ *box.Box, state *rules.State) {
+		client := clientFrom(ctx)
+		err = s.view(ctx, func(b *box.Box, state *rules.State) {
 			unknown = caller.check(s, state)
 			if w, known := state.Work(in.Work); known && unknown == nil {
-				found, full = s.workFrom(state, w, caller, now)
+				found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
 			}
 		})
 		switch err = cmp.Or(err, unknown); {
@@ -132,7 +133,7 @@ func unknownWork(work string) error {
 }
 
 // workFrom returns the snapshot and the full form of a work item.
-func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessions, now time.Time) (workSnapshot, *fullWork) {
+func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessions, mayClaim bool, now time.Time) (workSnapshot, *fullWork) {
 	full := &fullWork{WorkView: w.View(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
 	short := workSnapshot{ID: w.ID, Title: oneLine(w.Title, 3*maxTitle), Phase: w.Phase, Lease: newLeaseView(full.Lease), Sessions: len(full.Sessions)}
 	short.LeftOut = short.Title != w.Title || w.Task != nil
@@ -155,7 +156,7 @@ func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessio
 		short.addTask(state, w, full)
 	}
 	full.WaitsFor = short.WaitsFor
-	short.Verdict = s.workVerdict(&short, caller, w.Task != nil)
+	short.Verdict = s.workVerdict(&short, caller, mayClaim, w.Task != nil)
 	return short, full
 }
 
@@ -192,15 +193,17 @@ func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork
 	}
 }
 
-func (s *Server) workVerdict(w *workSnapshot, caller callerSessions, planned bool) string {
+func (s *Server) workVerdict(w *workSnapshot, caller callerSessions, mayClaim, planned bool) string {
 	switch {
 	case w.Lease != nil && caller.owns(w.Lease.Session):
 		return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s: work on it, %s", w.ID, w.Phase, w.Lease.Session, w.Lease.Epoch,
 			w.Lease.Expires.Format(time.RFC3339), s.howToEnd(planned))
 	case w.Lease != nil:
 		return fmt.Sprintf("%s is in %s, held by session %s until %s: leave it", w.ID, w.Phase, w.Lease.Session, w.Lease.Expires.Format(time.RFC3339))
-	case w.Claimable != "":
+	case w.Claimable != "" && mayClaim:
 		return fmt.Sprintf("%s is in %s and free: claim it as %s", w.ID, w.Phase, w.Claimable)
+	case w.Claimable != "":
+		return fmt.Sprintf("%s is in %s and free, but not for you: it waits for another %s", w.ID, w.Phase, w.Claimable)
 	case w.Phase == signalbox.PhaseCompleted:
 		return fmt.Sprintf("%s is completed: there is nothing to do", w.ID)
 	case w.WaitsFor != nil:
@@ -227,18 +230,22 @@ type openSnapshot struct {
 func (s *Server) addOpenWork() {
 	add(s, definition{
 		name: "open_work", title: "Add a work item", idempotent: true,
-		description: "Adds a work item outside any plan. An id that already exists is rejected, so that a repeated call adds nothing. Only for operators.",
+		description: "Adds a work item outside any plan. An id that already exists is rejected, so that a repeated call adds nothing. Later phases are reached by doing the work.",
 		input: schema.Object(
 			schema.ID("work", "A new id: letters, digits, '.', '_' and '-'.").Require(),
 			schema.Text("title", 1000, "One line about the work."),
-			schema.Choice("phase", openPhases(), "The first phase.").Default(signalbox.PhaseImplementation),
-			schema.ID("actor", "Who adds it. Default: the actor of the server."),
+			schema.Choice("phase", []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation}, "The first phase.").Default(signalbox.PhaseImplementation),
+			schema.ID("actor", "Your name."),
 		),
 	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Attachment, err error) {
 		if err := s.operatorOnly("open work"); err != nil {
 			return opened, nil, err
 		}
-		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: s.actor(in.Actor)})
+		actor, err := clientFrom(ctx).actor(in.Actor)
+		if err != nil {
+			return opened, nil, err
+		}
+		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: actor})
 		opened.Work, opened.Phase, opened.Seq = in.Work, answer.Phase, answer.Seq
 		if hasCode(err, signalbox.CodeConflict) {
 			err = &problem{"work_exists", err, "claim it, or choose another id"}
@@ -246,14 +253,4 @@ func (s *Server) addOpenWork() {
 		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase, answer.Phase.ClaimableBy())
 		return opened, nil, err
 	})
-}
-
-// openPhases returns the phases in which work can start.
-func openPhases() (phases []signalbox.Phase) {
-	for _, phase := range signalbox.Phases() {
-		if phase.ClaimableBy() != "" {
-			phases = append(phases, phase)
-		}
-	}
-	return phases
 }

@@ -1,9 +1,10 @@
 // Package auth restricts access to an HTTP handler: it checks the Host, the Origin and the bearer token of each request, and reads its
-// body within a time and size limit. All errors are JSON.
+// body within a time and size limit. The token identifies the client. All errors are JSON.
 package auth
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"signalbox/internal/text"
 )
@@ -32,20 +34,39 @@ type Options struct {
 // bodyTimeout is how long a client may take to send the body.
 const bodyTimeout = 30 * time.Second
 
+// Client is a client of the handler.
+type Client struct{ Name, Token string }
+
 type handler struct {
 	next    http.Handler
-	token   [sha256.Size]byte
+	names   []string
+	tokens  [][sha256.Size]byte // of the client at the same index of names
 	hosts   []string
 	maxBody int64
 }
 
-// New returns a handler that passes a request to next only if it has the token, names this host, and does not come from a page of
-// another origin. The body has then been read completely.
-func New(next http.Handler, token string, opts *Options) (http.Handler, error) {
-	if strings.TrimSpace(token) == "" {
-		return nil, errors.New("no token: HTTP clients need one, even on loopback, because an agent's own shell can connect")
+// New returns a handler that passes a request to next only if it has the token of a client, names this host, and does not come from a
+// page of another origin. The body has then been read completely, and ClientFrom returns the name of the client. Each client must have
+// a name and a token of its own.
+func New(next http.Handler, clients []Client, opts *Options) (http.Handler, error) {
+	h := &handler{next: next}
+	for _, c := range clients {
+		digest := sha256.Sum256([]byte(c.Token))
+		switch {
+		case strings.TrimSpace(c.Token) == "":
+			return nil, fmt.Errorf("no token for client '%s': HTTP clients need one, even on loopback, because an agent's own shell can connect", c.Name)
+		case strings.ContainsFunc(c.Token, unicode.IsSpace):
+			return nil, fmt.Errorf("the token of client '%s' contains a space", c.Name)
+		case c.Name == "" || slices.Contains(h.names, c.Name):
+			return nil, fmt.Errorf("two clients have the name '%s'", c.Name)
+		case slices.Contains(h.tokens, digest):
+			return nil, fmt.Errorf("client '%s' has the token of another client", c.Name)
+		}
+		h.names, h.tokens = append(h.names, c.Name), append(h.tokens, digest)
 	}
-	h := &handler{next: next, token: sha256.Sum256([]byte(token))}
+	if len(h.names) == 0 {
+		return nil, errors.New("no clients")
+	}
 	if opts != nil {
 		h.hosts, h.maxBody = slices.Clone(opts.Hosts), opts.MaxBody
 	}
@@ -55,13 +76,13 @@ func New(next http.Handler, token string, opts *Options) (http.Handler, error) {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	status, message := h.authorize(r)
+	client, status, message := h.authorize(r)
 	if status == http.StatusOK {
 		status, message = h.readBody(w, r)
 	}
 	switch status {
 	case http.StatusOK:
-		h.next.ServeHTTP(w, r)
+		h.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
 		return
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="signalbox"`)
@@ -72,21 +93,34 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, message, status)
 }
 
-// authorize returns StatusOK if a request is allowed, and otherwise an error status and message.
-func (h *handler) authorize(r *http.Request) (status int, message string) {
+type clientKey struct{}
+
+// ClientFrom returns the name of the client that made a request, from the context of the request.
+func ClientFrom(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
+}
+
+// authorize returns the client and StatusOK if a request is allowed, and otherwise an error status and message.
+func (h *handler) authorize(r *http.Request) (client string, status int, message string) {
 	if !h.isThisHost(r.Host) {
-		return http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host"
+		return "", http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && !sameHost(origin, r.Host) {
-		return http.StatusForbidden, "requests from pages of another Origin are not allowed"
+		return "", http.StatusForbidden, "requests from pages of another Origin are not allowed"
 	}
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Digests have the same length, so that the time of the comparison does not even reveal the length of the token.
 	digest := sha256.Sum256([]byte(strings.TrimSpace(shown)))
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(digest[:], h.token[:]) != 1 {
-		return http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN"
+	for i := range h.tokens {
+		if subtle.ConstantTimeCompare(digest[:], h.tokens[i][:]) == 1 {
+			client = h.names[i]
+		}
 	}
-	return http.StatusOK, ""
+	if client == "" || !strings.EqualFold(scheme, "Bearer") {
+		return "", http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN"
+	}
+	return client, http.StatusOK, ""
 }
 
 // isThisHost reports whether a Host header names this server, by a loopback name or a configured one. A web page cannot make a browser
