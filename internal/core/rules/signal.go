@@ -56,6 +56,11 @@ const (
 	CauseOther          Cause = "other"
 )
 
+// Causes returns all causes.
+func Causes() []Cause {
+	return []Cause{CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther}
+}
+
 // RefusedSignal is a signal that was refused before it reached the rules.
 type RefusedSignal struct {
 	Signal string

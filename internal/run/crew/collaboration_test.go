@@ -190,6 +190,7 @@ on developer T1 attempt 1:
         Blocked By: T2
 on developer T1 attempt 2:
     signal TASK_INCOMPLETE: {task}
+        Cause: missing_information
         Blocker: it is unclear which one is meant
 on developer T1 attempt 3:
     expect "the other one"

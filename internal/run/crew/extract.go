@@ -2,7 +2,7 @@ package crew
 
 import (
 	"encoding/json"
-	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -152,25 +152,15 @@ func (b body) ids(label string) (ids []string) {
 	return ids
 }
 
-var causes = []struct {
-	cause rules.Cause
-	words *regexp.Regexp
-}{
-	{rules.CauseInfrastructure, regexp.MustCompile(`(?i)\b(infrastructure|environment|network|docker|container|toolchain|disk|permission denied|connection refused|service|credentials?|not installed|command not found)\b`)},
-	{rules.CauseScope, regexp.MustCompile(`(?i)\b(out of scope|outside (of )?(the|my) scope|beyond the scope|scope)\b`)},
-	{rules.CauseInformation, regexp.MustCompile(`(?i)\b(missing information|information|unclear|unspecified|not specified|ambiguous|clarification|clarify|undefined requirement|need to know|decision|which of)\b`)},
-}
-
-// causeOf classifies why a developer could not finish.
+// causeOf returns why a developer could not finish: the value of Cause, which the prompt offers. Without it the ids in Blocked By
+// decide; other text does not, because the same words can mean anything.
 func causeOf(b body, blockedBy []string) rules.Cause {
-	if len(blockedBy) > 0 {
+	cause := rules.Cause(strings.ToLower(firstWord(b.first("Cause"))))
+	switch {
+	case slices.Contains(rules.Causes(), cause):
+		return cause
+	case len(blockedBy) > 0:
 		return rules.CauseWaiting
-	}
-	text := b.join("Blocker", "Needed", "text")
-	for _, c := range causes {
-		if c.words.MatchString(text) {
-			return c.cause
-		}
 	}
 	return rules.CauseOther
 }

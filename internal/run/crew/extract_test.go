@@ -72,16 +72,19 @@ func TestExtract(t *testing.T) {
 
 func TestCauses(t *testing.T) {
 	for text, want := range map[string]rules.Cause{
-		"Blocker: the docker daemon does not run":            rules.CauseInfrastructure,
-		"Blocker: Connection refused by port 5432":           rules.CauseInfrastructure,
-		"Blocker: go: command not found":                     rules.CauseInfrastructure,
-		"Blocker: that is out of scope of this task":         rules.CauseScope,
-		"Blocker: the requirement is ambiguous":              rules.CauseInformation,
-		"Needed: a decision on the colour":                   rules.CauseInformation,
-		"Blocker: not enough time\nBlocked By: none":         rules.CauseOther,
-		"Blocker: too hard\nBlocked By: None (all is there)": rules.CauseOther,
-		"Blocker: the parser\nBlocked By: T7":                rules.CauseWaiting,
-		"Blocker: the docker image\nBlocked By:\n- T7":       rules.CauseWaiting,
+		"Cause: missing_information":                               rules.CauseInformation,
+		"Cause: out_of_scope\nBlocker: docker":                     rules.CauseScope,
+		"Cause: Infrastructure.":                                   rules.CauseInfrastructure,
+		"Cause: waiting\nBlocked By: T7":                           rules.CauseWaiting,
+		"Cause: other\nBlocker: the service is down":               rules.CauseOther,
+		"Cause: other\nBlocked By: T7":                             rules.CauseOther,
+		"Cause: the network service, credentials\nBlocker: docker": rules.CauseOther,
+		"Blocker: the docker daemon does not run":                  rules.CauseOther,
+		"Blocker: the requirement is ambiguous":                    rules.CauseOther,
+		"Blocker: not enough time\nBlocked By: none":               rules.CauseOther,
+		"Blocker: too hard\nBlocked By: None (all is there)":       rules.CauseOther,
+		"Blocker: the parser\nBlocked By: T7":                      rules.CauseWaiting,
+		"Blocker: the docker image\nBlocked By:\n- T7":             rules.CauseWaiting,
 	} {
 		got, err := (&Crew{}).extract(parseSignal(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
 		if err != nil || got.Cause != want {

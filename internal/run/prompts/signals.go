@@ -31,7 +31,7 @@ var signalHelp = map[string]struct {
 	labels []string
 }{
 	signalbox.NameReadyForReview:      {"when the whole task is done and the checks pass", []string{"Summary", "Files Modified", "Tests Written", "Environment Verification Matrix"}},
-	signalbox.NameTaskIncomplete:      {"when you cannot finish", []string{"Blocker", "Attempted", "Needed", "Progress", "Blocked By"}},
+	signalbox.NameTaskIncomplete:      {"when you cannot finish", []string{"Cause (missing_information, out_of_scope, infrastructure, waiting or other)", "Blocker", "Attempted", "Needed", "Progress", "Blocked By"}},
 	signalbox.NameInfraBlocked:        {"when something outside the task is broken: tools, the environment, or checks that fail without your change", []string{"Issue", "Command", "Output", "Environment"}},
 	signalbox.NameReviewPassed:        {"when the change is good", []string{"Files Reviewed", "Quality Assessment"}},
 	signalbox.NameReviewFailed:        {"when something must be fixed", []string{"Files Reviewed", "Issues Found", "Required Fixes", "Priority"}},
