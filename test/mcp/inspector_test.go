@@ -35,21 +35,32 @@ func TestInspector(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			dir := newBox(t)
-			var env, target []string
+			var target []string
 			if transport == "http" {
 				target = []string{startHTTP(t, dir), "--transport", "http", "--header", "Authorization: Bearer " + token}
 			} else {
-				target, env = server(t, dir)
+				// The inspector does not pass its own environment on.
+				command, env := server(t, dir)
+				target = command
+				for _, variable := range env {
+					if !strings.HasSuffix(variable, "=") {
+						target = append(target, "-e", variable)
+					}
+				}
 			}
 			inspect := func(into any, args ...string) {
 				t.Helper()
-				out, stderr, err := k.run(t, env, append(append([]string{inspector}, target...), args...)...)
+				out, stderr, err := k.run(t, nil, append(append([]string{inspector}, target...), args...)...)
 				if jsonErr := json.Unmarshal([]byte(out), into); jsonErr != nil {
 					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, stderr)
 				}
 			}
 			var listed struct{ Tools []struct{ Name string } }
 			inspect(&listed, "--method", "tools/list")
+			// In strict mode the inspector fails if a schema has something that clients are known to refuse.
+			if _, stderr, err := k.run(t, nil, append(append([]string{inspector}, target...), "--method", "tools/list", "--strict")...); err != nil {
+				t.Errorf("the strict mode of the inspector: %v\n%s", err, stderr)
+			}
 			if len(listed.Tools) != len(calls) {
 				t.Errorf("%d tools are listed, %d are called", len(listed.Tools), len(calls))
 			}

@@ -17,7 +17,7 @@ type kit struct{ dir, node string }
 // The programs in the folder of the kit. The inspector's launcher runs this one for --cli.
 var (
 	suite     = filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
-	inspector = filepath.Join("node_modules", "@modelcontextprotocol", "inspector", "cli", "build", "index.js")
+	inspector = filepath.Join("node_modules", "@modelcontextprotocol", "inspector", "clients", "cli", "build", "index.js")
 )
 
 // The kit is installed once for all tests; TestMain removes it.

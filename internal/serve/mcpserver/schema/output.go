@@ -41,7 +41,8 @@ func Brief[S any]() *jsonschema.Schema {
 func AnyFormat() *jsonschema.Schema {
 	agent := briefOf(&jsonschema.Schema{Required: []string{"status", "verdict", "error_kind"}})
 	report := object(map[string]*jsonschema.Schema{"format": constant(brief.FormatReport)}, "format", "report", "file_path")
-	result := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"format": never()}}
+	// Not {"format": false}: some clients refuse a boolean as the schema of a property.
+	result := &jsonschema.Schema{Not: &jsonschema.Schema{Required: []string{"format"}}}
 	s := object(map[string]*jsonschema.Schema{"status": agent.Properties["status"], "file_path": agent.Properties["file_path"]}, "status")
 	// The common part is stated once.
 	delete(agent.Properties, "status")
