@@ -129,6 +129,8 @@ func TestAnswerInEveryFormat(t *testing.T) {
 		{"agent with a file", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{Path: "/z/f.json"},
 			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":"/z/f.json"}`},
 		{"agent without the file", animal{Name: "cow"}, brief.FormatAgent, lost,
+			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
+		{"agent without a required file", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{Err: lost.Err, Required: true},
 			`{"status":"error","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
 		{"agent, failed", animal{}, brief.FormatAgent, brief.Saved{},
 			`{"status":"error","format":"agent","snapshot":{"status":"gone","verdict":"no animal"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"no animal"}],"file_path":null}`},
@@ -138,7 +140,7 @@ func TestAnswerInEveryFormat(t *testing.T) {
 		{"full with a file", animal{Name: "cow", Weight: 1.5}, brief.FormatFull, brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"}`},
 		{"full without the file", animal{Name: "cow"}, brief.FormatFull, lost, `{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `]}`},
 		{"report", animal{Name: "cow"}, brief.FormatReport, brief.Saved{}, `{"status":"success","format":"report","report":"# cow","file_path":null}`},
-		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost, `{"status":"error","format":"report","report":"# cow","file_path":null,"flags":[` + lostFlag + `]}`},
+		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost, `{"status":"success","format":"report","report":"# cow","file_path":null,"flags":[` + lostFlag + `]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := zoo().Answer(tt.in, tt.format, tt.saved)

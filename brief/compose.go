@@ -51,17 +51,12 @@ type Tool[R, S any] struct {
 	Summary func(R) any
 	// Report returns the result as Markdown; nil means that the tool has no reports.
 	Report func(R) string
-	// WithStatus returns the result with another status; nil means that results have no status.
-	WithStatus func(R, Status) R
 }
 
 // Answer returns the answer in the given format as one JSON object: an [Answer], or the summary or the result (with file_path if
-// a file was requested), or {status, format, report, file_path}. If a requested file could not be saved, the status is error,
-// file_path is null and flags contains file_not_saved.
+// a file was requested), or {status, format, report, file_path}. If a requested file could not be saved, file_path is null and
+// flags contains file_not_saved; the status is still that of the result.
 func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
-	if saved.Err != nil && t.WithStatus != nil && (format == FormatSummary || format == FormatFull) {
-		result = t.WithStatus(result, StatusError)
-	}
 	switch format {
 	case FormatAgent:
 		return Encode(Compose(result, t.Snapshot, t.Flags, t.Status, saved))

@@ -66,7 +66,7 @@ func ExampleSave() {
 	answer, err := diskTool().Answer(result, brief.FormatAgent, saved)
 	fmt.Println(string(answer), err)
 	// Output:
-	// {"status":"error","format":"agent","snapshot":{"status":"success","verdict":"0 of 1 disks almost full","full":[]},"flags":[{"flag":"file_not_saved","severity":"error","message":"The full result could not be saved: no space left on device"}],"file_path":null} <nil>
+	// {"status":"success","format":"agent","snapshot":{"status":"success","verdict":"0 of 1 disks almost full","full":[]},"flags":[{"flag":"file_not_saved","severity":"error","message":"The full result could not be saved: no space left on device"}],"file_path":null} <nil>
 }
 
 // Answers when there is no result at all.

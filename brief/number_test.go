@@ -61,7 +61,7 @@ func TestFileName(t *testing.T) {
 		prefix, ticker, random string
 		at                     time.Time
 	}{
-		{"", "SLV", "x", at}, {"../x", "SLV", "x", at}, {"e", "slv", "x", at}, {"e", "A/B", "x", at}, {"e", "ABCDEFGHIJKLMNOPQ", "x", at},
+		{"", "SLV", "x", at}, {"../x", "SLV", "x", at}, {"e", "slv", "x", at}, {"e", "A/B", "x", at}, {"e", "ABCDEFGHIJKLMNOPQRSTUV", "x", at},
 		{"e", "A B", "x", at}, {"e", "É", "x", at}, {"e", "SLV\n", "x", at}, {"e", "SLV", "", at}, {"e", "SLV", "a.b", at}, {"e", "SLV", "a/b", at},
 		{"e", "SLV", strings.Repeat("x", 33), at}, {"e", "SLV", "x", at.AddDate(9000, 0, 0)},
 	} {

@@ -19,6 +19,16 @@ type Saver func(name string, data []byte) (path string, err error)
 type Saved struct {
 	Path string
 	Err  error
+	// Required means that the answer is of no use without the file, so that its status is error if the file was not written.
+	Required bool
+}
+
+// status returns the status of the whole answer. A file that could not be written does not change it, unless it is required.
+func (s Saved) status(of Status) Status {
+	if s.Err != nil && s.Required {
+		return StatusError
+	}
+	return of
 }
 
 // Save writes the full result as indented JSON. Call it before formatting the answer, which contains the path.
@@ -55,15 +65,6 @@ func (s Saved) filePath() *string {
 	return &s.Path
 }
 
-// status returns the status of the whole answer: error if a file was requested and not written, though the snapshot is
-// correct.
-func (s Saved) status(of Status) Status {
-	if s.Err != nil {
-		return StatusError
-	}
-	return of
-}
-
 // maxReason keeps the message of a flag short, whatever the operating system reports.
 const maxReason = 120
 
@@ -85,7 +86,7 @@ func (s Saved) flags() []Flag {
 
 // FileName returns <prefix>_<subject>_<yyyymmdd_hhmmss>-<random>.json, without the subject if that is empty. The time is
 // formatted in its own location. The prefix and random have 1 to 32 letters, digits and '_'; random distinguishes two
-// answers of the same second. The subject, such as a ticker, has 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'.
+// answers of the same second. The subject, such as a ticker, has 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'.
 func FileName(prefix, subject string, at time.Time, random string) (string, error) {
 	for _, part := range []struct{ what, text string }{{"prefix", prefix}, {"random part", random}} {
 		if !isWord(part.text) {
@@ -97,13 +98,16 @@ func FileName(prefix, subject string, at time.Time, random string) (string, erro
 	}
 	name := prefix
 	if subject != "" {
-		if len(subject) > 16 || strings.ContainsFunc(subject, notInSubject) {
-			return "", fmt.Errorf("file name: invalid subject %q: use 1 to 16 of A-Z, 0-9, '.', '^', '=' and '-'", cut(subject, 40))
+		if len(subject) > maxSubject || strings.ContainsFunc(subject, notInSubject) {
+			return "", fmt.Errorf("file name: invalid subject %q: use 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'", cut(subject, 40))
 		}
 		name += "_" + subject
 	}
 	return name + "_" + at.Format("20060102_150405") + "-" + random + ".json", nil
 }
+
+// maxSubject is the length of the symbol of an option.
+const maxSubject = 21
 
 func notInSubject(r rune) bool {
 	return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-", r))

@@ -33,6 +33,12 @@ var howToFiles = map[string]string{
 "05/20/2026","Journaled Shares","KO","COCA COLA CO","-10","","",""
 "05/21/2026","Buy","KO","COCA COLA CO","1","$70.00","","-$70.00"
 `,
+	"holdings.csv": `"Positions for account Individual ...123 as of 03:34 PM ET, 2026/06/30"
+
+"Symbol","Description","Qty (Quantity)","Price","Mkt Val (Market Value)"
+"VTI","VANGUARD TOTAL STOCK MARKET ETF","10","$300.00","$3,000.00"
+"Cash & Cash Investments","--","--","--","$99.00"
+`,
 	"twin.csv": `date,account,action,ticker,quantity,price,fees
 2026-03-02,joint,buy,TLT,30,88.90,0.01
 `,
@@ -48,7 +54,7 @@ AUDIT_FAILED: t1 data race
 // TestHowTosShowRealOutput runs the commands of how-to pages in a folder that has the examples. Every line that a page shows must be
 // in the output. A line that is only … stands for left-out lines, and a … at the end of a line for the rest of it.
 func TestHowTosShowRealOutput(t *testing.T) {
-	for document, commands := range map[string]int{"docs/portfolio.md": 9, "docs/trees.md": 4, "docs/signals.md": 1} {
+	for document, commands := range map[string]int{"docs/portfolio.md": 10, "docs/trees.md": 4, "docs/signals.md": 1} {
 		t.Run(filepath.Base(document), func(t *testing.T) {
 			text := readDocument(t, document)
 			dir := t.TempDir()

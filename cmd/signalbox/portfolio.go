@@ -205,6 +205,13 @@ func (c *portfolioLotsCommand) Run(p *program) error {
 	if err != nil {
 		return portfolioError(err)
 	}
+	warned := ""
+	for _, l := range lots {
+		if name := l.Ticker + " in " + l.Account; l.NotHeld && name != warned {
+			p.warnf("fewer shares of %s are held than its lots have; signalbox portfolio harvest names the record", name)
+			warned = name
+		}
+	}
 	if c.JSON {
 		return p.printJSON(lots, "")
 	}

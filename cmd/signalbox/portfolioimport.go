@@ -53,11 +53,12 @@ func (c *portfolioInitCommand) Run(p *program) error {
 
 type portfolioImportCommand struct {
 	dataFlag
-	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV."`
+	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV. With --positions, a CSV file of what the account holds."`
+	Holds   bool   `name:"positions" help:"The file is a list of positions. It replaces the positions of its accounts in positions.csv, with which the lots are compared."`
 	Account string `placeholder:"ID" help:"The account, for a file that does not name one."`
 	DryRun  bool   `name:"dry-run" help:"Show what would be added, but write nothing."`
 	Keep    bool   `name:"keep-twins" help:"Add rows even if they look like transactions that were imported from another format."`
-	Leave   bool   `name:"leave-out" help:"Import the rest of a file that has unrecognized records that move shares."`
+	Leave   bool   `name:"leave-out" help:"Import the rest of a file that has unrecognized records that move shares, and list these in left-out.csv."`
 	Rows    bool   `help:"Show every row."`
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
@@ -65,11 +66,14 @@ type portfolioImportCommand struct {
 func (portfolioImportCommand) Help() string {
 	return `Reads a file of transactions and writes those that the portfolio does not have yet to a new file in its transactions folder. The format is recognized by the content of the file. Importing a file twice, or one that overlaps an earlier one, adds nothing twice. If the file has a fault, it is refused with line and column, and nothing is written. To undo an import, delete the file that it wrote.
 
+With --positions, the file is a list of what an account holds, as brokers export it. Answers then report where the lots differ from it.
+
 Examples:
 
     signalbox portfolio import --dry-run --rows schwab-2026.csv --account brk
     signalbox portfolio import activity.qfx
-    signalbox portfolio import flex.xml --json`
+    signalbox portfolio import flex.xml --json
+    signalbox portfolio import --positions positions-2026-06-30.csv --account brk`
 }
 
 // importedFile is the JSON answer.
@@ -104,6 +108,9 @@ type skippedRecord struct {
 
 func (c *portfolioImportCommand) Run(p *program) error {
 	p.quiet = c.JSON
+	if c.Holds {
+		return c.importPositions(p)
+	}
 	report, err := p.desk(c.dataFlag, boxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
 	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
 		return p.importError(c.File, faults)
@@ -120,6 +127,59 @@ func (c *portfolioImportCommand) Run(p *program) error {
 		return p.printJSON(c.answer(report), "")
 	}
 	return c.print(p, report)
+}
+
+// importedPositions is the JSON answer for a list of positions.
+type importedPositions struct {
+	File      string             `json:"file"`
+	Positions []importedPosition `json:"positions"`
+	Skipped   []skippedRecord    `json:"skipped"`
+	Written   string             `json:"written,omitempty"`
+}
+
+type importedPosition struct {
+	Line     int    `json:"line"`
+	Date     string `json:"date,omitempty"`
+	Account  string `json:"account"`
+	Ticker   string `json:"ticker"`
+	Quantity string `json:"quantity"`
+}
+
+func (c *portfolioImportCommand) importPositions(p *program) error {
+	report, err := p.desk(c.dataFlag, boxFlag{}).ImportPositions(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
+	if err != nil {
+		return portfolioError(err)
+	}
+	answer := importedPositions{File: c.File, Positions: []importedPosition{}, Skipped: []skippedRecord{}, Written: report.Written}
+	for _, h := range report.Positions {
+		answer.Positions = append(answer.Positions, importedPosition{h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity.String()})
+	}
+	for _, s := range report.Skipped {
+		answer.Skipped = append(answer.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
+	}
+	if c.JSON {
+		return p.printJSON(answer, "")
+	}
+	if c.Rows {
+		t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tTICKER\tQUANTITY")
+		for _, h := range answer.Positions {
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", h.Line, h.Date, printable(h.Account), printable(h.Ticker), h.Quantity)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		for _, s := range answer.Skipped {
+			fmt.Fprintf(p.out, "skipped line %d: %s (%s)\n", s.Line, printable(s.Why), printable(s.Record))
+		}
+	}
+	fmt.Fprintf(p.out, "%s: %s, %d skipped\n", printable(c.File), text.Count(len(answer.Positions), "position"), len(answer.Skipped))
+	if report.Written == "" {
+		p.notef("nothing was written: this was a dry run")
+		return nil
+	}
+	fmt.Fprintf(p.out, "written to %s\n", report.Written)
+	return nil
 }
 
 // importError prints all faults of a file, so that you can fix them in one edit, and returns an error that summarizes them.

@@ -3,13 +3,17 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// PortfolioFile is the name of a portfolio's configuration in its folder.
-const PortfolioFile = "portfolio.yaml"
+// PortfolioFile is the name of a portfolio's configuration in its folder, and PositionsFile of its list of positions.
+const (
+	PortfolioFile = "portfolio.yaml"
+	PositionsFile = "positions.csv"
+)
 
 // Portfolio is the configuration of a portfolio. Numbers are valid decimals, kept as text because money must be exact. docs/portfolio-files.md is its reference.
 type Portfolio struct {
@@ -17,7 +21,11 @@ type Portfolio struct {
 	AsOf     string
 	Accounts []PortfolioAccount
 	// Identical are groups of substantially identical tickers.
-	Identical    [][]string
+	Identical [][]string
+	// Crypto are tickers that are not securities, so that wash-sale rules do not apply to them. Nil means those of [UsualCrypto].
+	Crypto []string
+	// Positions is the file with what the accounts hold, relative to the folder. The default is PositionsFile, which need not exist.
+	Positions    string
 	FilingStatus string
 	Realized     Realized
 	// ExitRules are in the order of the file.
@@ -79,6 +87,8 @@ type portfolioText struct {
 	AsOf         string                   `yaml:"as_of"`
 	Accounts     []PortfolioAccount       `yaml:"accounts"`
 	Identical    [][]string               `yaml:"identical"`
+	Crypto       []string                 `yaml:"crypto"`
+	Positions    string                   `yaml:"positions"`
 	FilingStatus string                   `yaml:"filing_status"`
 	Realized     Realized                 `yaml:"realized"`
 	ExitRules    map[string]exitRulesText `yaml:"exit_rules"`
@@ -108,7 +118,7 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 		return nil, err
 	}
 	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,
-		FilingStatus: written.FilingStatus, Realized: written.Realized}
+		Crypto: written.Crypto, Positions: written.Positions, FilingStatus: written.FilingStatus, Realized: written.Realized}
 	at := setting("exit_rules")
 	for _, ticker := range places.inOrder(at, sortedKeys(written.ExitRules)) {
 		rules := written.ExitRules[ticker]
@@ -120,6 +130,17 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 		p.ExitRules = append(p.ExitRules, ticker)
 	}
 	return p, nil
+}
+
+// UsualCrypto returns the pairs of the best-known cryptocurrencies with the dollar, in the three usual spellings. A name alone is not
+// among them: BTC and ETH are also the tickers of funds, which are securities.
+func UsualCrypto() []string {
+	var pairs []string
+	for _, name := range []string{"BTC", "ETH", "SOL", "XRP", "BNB", "ADA", "DOGE", "TRX", "LTC", "BCH", "DOT", "AVAX", "LINK", "XLM", "UNI", "ATOM",
+		"SHIB", "NEAR", "ALGO", "ETC", "FIL", "AAVE", "MATIC", "POL", "USDT", "USDC"} {
+		pairs = append(pairs, name+"-USD", name+".USD", name+"USD")
+	}
+	return pairs
 }
 
 // inOrder sorts the names of a group by their position in the text.
@@ -146,6 +167,9 @@ func (p *portfolioText) check(f *faults) {
 		for j, ticker := range group {
 			f.add(checkTicker(at.item(j), ticker))
 		}
+	}
+	for i, ticker := range p.Crypto {
+		f.add(checkTicker(setting("crypto").item(i), ticker))
 	}
 	f.add(oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint", "married_separate", "head"))
 	at := setting("realized")
@@ -229,9 +253,16 @@ func oneOf(at settingPath, value string, known ...string) *settingError {
 	return &settingError{at: at, fault: fmt.Sprintf("%q is not known", value), hint: suggest(value, known, "it is one of")}
 }
 
+// option matches the OCC symbol of an option, in which spaces may follow the underlying ticker.
+var option = regexp.MustCompile(`^[A-Z0-9.]{1,6} *[0-9]{6}[CP][0-9]{8}$`)
+
 func checkTicker(at settingPath, ticker string) *settingError {
 	const most = 32 // the symbol of an option has up to 21
-	wrong := strings.ContainsFunc(ticker, func(r rune) bool {
+	compact := ticker
+	if option.MatchString(ticker) {
+		compact = strings.ReplaceAll(ticker, " ", "")
+	}
+	wrong := strings.ContainsFunc(compact, func(r rune) bool {
 		return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-/", r))
 	})
 	if wrong || ticker == "" || len(ticker) > most {

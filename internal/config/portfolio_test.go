@@ -19,6 +19,8 @@ accounts:
   - {id: ira, kind: ira}
   - {id: joint, owner: spouse, lot_method: min_tax}
 identical: [[VOO, IVV], [BRK.A, BRK.B]]
+crypto: [BTC-USD, ETH/USD]
+positions: broker/positions.csv
 filing_status: married_separate
 realized: {short_term: -120.50, long_term: 0, carryover_short: 1000, carryover_long: 0}
 exit_rules:
@@ -36,6 +38,8 @@ func TestParsePortfolio(t *testing.T) {
 			{ID: "joint", Owner: "spouse", LotMethod: "min_tax"},
 		},
 		Identical:    [][]string{{"VOO", "IVV"}, {"BRK.A", "BRK.B"}},
+		Crypto:       []string{"BTC-USD", "ETH/USD"},
+		Positions:    "broker/positions.csv",
 		FilingStatus: "married_separate",
 		Realized:     Realized{ShortTerm: "-120.50", LongTerm: "0", CarryoverShort: "1000", CarryoverLong: "0"},
 		ExitRules: []ExitRules{
@@ -54,6 +58,25 @@ func TestParsePortfolio(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestParsePortfolioCrypto: without the key there is a default, and an empty list means none.
+func TestParsePortfolioCrypto(t *testing.T) {
+	for text, isNil := range map[string]bool{"accounts: [{id: a}]": true, "accounts: [{id: a}]\ncrypto: []": false} {
+		if p, err := ParsePortfolio([]byte(text)); err != nil || (p.Crypto == nil) != isNil || len(p.Crypto) > 0 {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+// TestParsePortfolioOptions: exit rules may be about an option, whose symbol may have the spaces of the OCC.
+func TestParsePortfolioOptions(t *testing.T) {
+	for ticker, ok := range map[string]bool{"AAPL260116C00150000": true, "'AAPL  260116C00150000'": true, "'AA PL'": false} {
+		_, err := ParsePortfolio([]byte("accounts: [{id: a}]\nexit_rules: {" + ticker + ": {rules: {momentum_exit: {}}}}"))
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", ticker, err)
+		}
 	}
 }
 
@@ -121,7 +144,7 @@ func TestParsePortfolioErrors(t *testing.T) {
 		{"as_of: 2026-06-30\naccounts:\n", "line 2, column 1: accounts: there are no accounts", noAccounts},
 		{a + "acounts: 3", `line 2, column 1: unknown field "acounts"`, "did you mean accounts?"},
 		{a + "colour: red", `line 2, column 1: unknown field "colour"`,
-			"the settings here are as_of, accounts, identical, filing_status, realized, exit_rules"},
+			"the settings here are as_of, accounts, identical, crypto, positions, filing_status, realized, exit_rules"},
 		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`, "did you mean kind?"},
 		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id", "add one, such as id: brk; transactions refer to it"},
 		{"accounts:\n  - id: a\n    kind: taxble", `line 3, column 11: accounts.kind: "taxble" is not known`, "did you mean taxable?"},

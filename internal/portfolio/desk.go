@@ -65,7 +65,8 @@ type Answer struct {
 	Status brief.Status
 	// FilePath is the file with the full result, if it was requested and written.
 	FilePath string
-	// Problem is the reason if the status is error, and nil otherwise.
+	// Problem is the reason if the status is error. If only the file could not be written, the status is success and the kind
+	// of the problem FileNotSaved. Otherwise it is nil.
 	Problem *Problem
 }
 
@@ -96,7 +97,7 @@ func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 	return query[answer.ExitResult, answer.ExitSnapshot]{
 		tool: answer.ExitTool(), filePrefix: answer.ExitFilePrefix, format: cmp.Or(q.Format, string(brief.FormatAgent)), output: q.Output,
 		failed: func(problem *Problem) answer.ExitResult {
-			return failedExit(answer.ExitResult{Ticker: "unknown"}, problem)
+			return failedExit(q, problem)
 		},
 		compute: func() (answer.ExitResult, string, *Problem) {
 			result := d.Exits(ctx, q)
@@ -169,7 +170,7 @@ func (q query[R, S]) answer(ctx context.Context, d *Desk) Answer {
 		return failed(NotComputable, err)
 	}
 	response := Answer{JSON: text, Status: brief.StatusSuccess, FilePath: saved.Path, Problem: problem}
-	if problem != nil {
+	if problem != nil && problem.Kind != FileNotSaved {
 		response.Status = brief.StatusError
 	}
 	return response
@@ -286,7 +287,7 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	ticker := strings.ToUpper(q.Ticker)
+	ticker := normalTicker(q.Ticker)
 	if _, known := data.account(q.Account); q.Account != "" && !known {
 		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.Account, 40))
 	}
@@ -297,6 +298,18 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	if problem != nil {
 		return nil, problem
 	}
+	held, problem := data.held(book)
+	if problem != nil {
+		return nil, problem
+	}
+	_, surplus, err := tax.Reconcile(book, held, nil)
+	if err != nil {
+		return nil, asProblem(err, NotComputable, amountsHint)
+	}
+	notHeld := make(map[tax.Position]bool)
+	for _, d := range surplus {
+		notHeld[d.Position] = true
+	}
 	lots := make([]Lot, 0, len(book.Lots))
 	for i := range book.Lots {
 		l := &book.Lots[i]
@@ -304,7 +317,8 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 			continue
 		}
 		lots = append(lots, Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(), HoldingStart: l.HoldingStart.String(),
-			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis), BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID})
+			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis), BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID,
+			NotHeld: notHeld[tax.Position{Account: l.Account, Ticker: l.Ticker}]})
 	}
 	return lots, nil
 }

@@ -16,6 +16,7 @@ func TestDocumentedFilesAreAPortfolio(t *testing.T) {
 		{"date,account,action", "transactions/own.csv"},
 		{"date,ticker,close", "prices/all.csv"},
 		{"date,from,to,rate", "fx.csv"},
+		{"date,account,ticker,quantity", "positions.csv"},
 	} {
 		block := regexp.MustCompile("(?s)```\\w+\n(" + regexp.QuoteMeta(example.begin) + ".*?)```")
 		found := block.FindStringSubmatch(text)
@@ -31,5 +32,8 @@ func TestDocumentedFilesAreAPortfolio(t *testing.T) {
 	list, err := desk(t, dir).Lots(t.Context(), LotsQuery{})
 	if err != nil || len(list) < 5 {
 		t.Errorf("%d lots, %v", len(list), err)
+	}
+	if data, problem := load(dir, ifNeeded); problem != nil || len(data.Positions) < 2 {
+		t.Errorf("positions %+v, %v", data, problem)
 	}
 }

@@ -20,23 +20,29 @@ import (
 func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
 	result, problem := d.exits(ctx, q)
 	if problem != nil {
-		return failedExit(result, problem)
+		return failedExit(q, problem)
 	}
 	return result
 }
 
-// failedExit adds a problem to what is known of a result.
-func failedExit(known answer.ExitResult, problem *Problem) answer.ExitResult {
-	known.Status, known.Error = string(brief.StatusError), problem.Text
-	known.Problem = answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}
-	return known
+// failedExit returns the result of a question that failed. It names the ticker of the question.
+func failedExit(q ExitQuery, problem *Problem) answer.ExitResult {
+	failed := answer.ExitResult{Ticker: normalTicker(q.Ticker)}
+	if answer.CheckTicker(failed.Ticker) != nil {
+		failed.Ticker = text.Shorten(text.OneLine(q.Ticker), 40)
+	}
+	if problem != nil {
+		failed.Status, failed.Error = string(brief.StatusError), problem.Text
+		failed.Problem = answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}
+	}
+	return failed
 }
 
 func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Problem) {
-	ticker := strings.ToUpper(strings.TrimSpace(q.Ticker))
-	failed := answer.ExitResult{Ticker: ticker}
+	ticker := normalTicker(q.Ticker)
+	failed := failedExit(q, nil)
 	if err := answer.CheckTicker(ticker); err != nil {
-		return answer.ExitResult{Ticker: "unknown"}, problemf(BadArgument, "name a ticker such as SLV", "%v", err)
+		return failed, problemf(BadArgument, "name a ticker such as SLV, or the symbol of an option such as AAPL260116C00150000", "%v", err)
 	}
 	var shares Decimal
 	if q.Shares != "" {
@@ -56,9 +62,16 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 	if err != nil {
 		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker, err)
 	}
-	held, err := data.holdings(ticker, day)
-	if err != nil {
+	if err := data.countShares(ticker, day); err != nil {
 		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
+	}
+	book, problem := data.build(day)
+	if problem != nil {
+		return failed, problem
+	}
+	held, problem := data.holdings(book, ticker)
+	if problem != nil {
+		return failed, problem
 	}
 	if !configured {
 		if len(data.prices[ticker]) == 0 && !data.traded(ticker) {
@@ -73,7 +86,7 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 			return failed, problem
 		}
 	}
-	input := exitrule.Input{Ticker: ticker, AsOf: midnightUTC(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
+	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
 	cut := data.addPrices(&input, day)
 	result := exitResult(exitrule.Evaluate(input), cut)
@@ -82,9 +95,12 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 			result.StalePriceDays = int(day - last.date)
 		}
 	}
-	result.IncompleteHistory, problem = data.incomplete(ticker, day)
-	if problem != nil {
-		return failed, problem
+	if records := data.incompleteRecords(book, ticker, ""); len(records) > 0 {
+		result.IncompleteHistory, result.IncompleteRecord = true, records[0]
+	}
+	result.Option = isOption(ticker)
+	if last, ok := data.latest(ticker, day); ok && result.Option {
+		result.OptionPrices = optionPrices(book, map[string]Decimal{ticker: last.close}, func(string) bool { return true })
 	}
 	return result, nil
 }
@@ -109,7 +125,22 @@ func (d *Data) addPrices(in *exitrule.Input, on tax.Date) map[string]tax.Date {
 
 // holdings returns the shares of a ticker in each account. It includes shares without a lot; a sale without a purchase
 // makes a position negative.
-func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) {
+func (d *Data) holdings(book *tax.Book, ticker string) ([]exitrule.Holding, *Problem) {
+	held, problem := d.held(book)
+	if problem != nil {
+		return nil, problem
+	}
+	var list []exitrule.Holding
+	for _, account := range slices.Sorted(slices.Values(d.accountIDs())) {
+		if shares, ok := held[tax.Position{Account: account, Ticker: ticker}]; ok {
+			list = append(list, exitrule.Holding{AccountID: account, Shares: shares.Trim(0)})
+		}
+	}
+	return list, nil
+}
+
+// countShares returns an error if the shares of a ticker are too many for a decimal.
+func (d *Data) countShares(ticker string, on tax.Date) error {
 	var rows []*tax.Transaction
 	for i := range d.transactions {
 		if t := &d.transactions[i]; t.Ticker == ticker && t.Date <= on {
@@ -118,17 +149,12 @@ func (d *Data) holdings(ticker string, on tax.Date) ([]exitrule.Holding, error) 
 	}
 	sortForTax(rows)
 	held := make(map[string]Decimal)
-	var failure error
 	for _, t := range rows {
-		if err := applyToHoldings(held, t); err != nil && failure == nil {
-			failure = err
+		if err := applyToHoldings(held, t); err != nil {
+			return err
 		}
 	}
-	var list []exitrule.Holding
-	for _, account := range slices.Sorted(maps.Keys(held)) {
-		list = append(list, exitrule.Holding{AccountID: account, Shares: held[account].Trim(0)})
-	}
-	return list, failure
+	return nil
 }
 
 // applyToHoldings changes the holdings as one transaction does.
@@ -142,7 +168,13 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 	switch t.Action {
 	case tax.Buy, tax.Reinvest, tax.GiftIn, tax.Inherit:
 		move(t.Account, t.Quantity)
-	case tax.Sell, tax.Expire, tax.Assign:
+	case tax.Expire, tax.Assign:
+		if held[t.Account].IsNeg() {
+			move(t.Account, t.Quantity) // it closes written options
+		} else {
+			move(t.Account, t.Quantity.Neg())
+		}
+	case tax.Sell:
 		move(t.Account, t.Quantity.Neg())
 	case tax.Transfer:
 		move(t.Account, t.Quantity.Neg())
@@ -168,13 +200,30 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 	return err
 }
 
-// incomplete reports whether shares of a ticker were sold or moved for which there is no purchase.
-func (d *Data) incomplete(ticker string, on tax.Date) (bool, *Problem) {
-	book, problem := d.build(on)
-	if problem != nil {
-		return false, problem
+// incompleteRecords returns the rows that need shares of a ticker which no row acquired. An empty account means all.
+func (d *Data) incompleteRecords(book *tax.Book, ticker, account string) []string {
+	var records []string
+	for i := range book.Incomplete {
+		if g := &book.Incomplete[i]; g.Ticker == ticker && (account == "" || g.Account == account) {
+			records = append(records, d.gapText(g))
+		}
 	}
-	return slices.ContainsFunc(book.Incomplete, func(g tax.Gap) bool { return g.Ticker == ticker }), nil
+	return records
+}
+
+// gapText describes a row that needs shares which no row acquired.
+func (d *Data) gapText(g *tax.Gap) string {
+	t := &d.transactions[g.Row]
+	text := fmt.Sprintf("%s: %s of %s %s", sourcePosition(t.Source), g.Why, g.Quantity, g.Ticker)
+	if t.LotID != "" && (t.Action == tax.Sell || t.Action == tax.Transfer) {
+		text += fmt.Sprintf(" (lot_id %q)", t.LotID)
+	}
+	return text
+}
+
+func isOption(ticker string) bool {
+	_, option := tax.OptionSymbol(ticker)
+	return option
 }
 
 func (d *Data) traded(ticker string) bool {
@@ -224,7 +273,7 @@ func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 	}
 	if s := r.Sizing; s != nil {
 		result.Sizing = &answer.ExitSizing{GapPP: brief.Number(s.GapPP), ThresholdPP: brief.Number(s.ThresholdPP), Fraction: amount(s.Fraction),
-			SellQuantity: amount(s.SellQuantity), Remaining: amount(s.Remaining)}
+			SellQuantity: amount(s.SellQuantity), Remaining: amount(s.Remaining), Note: s.Note}
 	}
 	for _, a := range r.Actions {
 		action := answer.ExitAction{Step: a.Step, Action: a.Action, Ticker: a.Ticker, AccountID: a.AccountID, Quantity: amount(a.Quantity),

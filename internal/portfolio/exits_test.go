@@ -111,8 +111,7 @@ func TestExitBasket(t *testing.T) {
 	}
 }
 
-// TestExitSizing checks that at least one share and at most the position is sold, fractions only if the position has them,
-// and that a stop is placed only below the market.
+// TestExitSizing checks that no more is sold than the rules say, fractions only if the position has them or is one share, and that a stop is placed only below the market.
 func TestExitSizing(t *testing.T) {
 	falling := closes(map[string][]string{"SLV": {"100", "98", "97.02", "94.1094", "84.69846"}})
 	for _, tt := range []struct {
@@ -123,8 +122,9 @@ func TestExitSizing(t *testing.T) {
 		flags               []string
 	}{
 		{"fractions", "3.333", momentum, "", "sell 2.49975 of 3.333, fraction 0.75, left 0.83325", []string{"SELL 2.49975 market"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"one share", "1", momentum + ", stop: {price: 65.0}", "", "sell 1 of 1, fraction 0.75, left 0", []string{"SELL 1 market"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"less than one share", "0.4", momentum, "", "sell 0.4 of 0.4, fraction 0.75, left 0", []string{"SELL 0.4 market"}, []string{"warning exit_signal", "info trade_recommended"}},
+		{"one share", "1", momentum + ", stop: {price: 65.0}", "", "sell 0.75 of 1, fraction 0.75, left 0.25",
+			[]string{"SELL 0.75 market", "PLACE_STOP 0.25 stop at 65 GTC"}, []string{"warning exit_signal", "info trade_recommended", "info odd_quantity"}},
+		{"less than one share", "0.4", momentum, "", "sell 0.3 of 0.4, fraction 0.75, left 0.1", []string{"SELL 0.3 market"}, []string{"warning exit_signal", "info trade_recommended"}},
 		{"two shares", "2", momentum + ", stop: {price: 65.0, time_in_force: DAY}", "", "sell 1 of 2, fraction 0.75, left 1",
 			[]string{"SELL 1 market", "PLACE_STOP 1 stop at 65 DAY"}, []string{"warning exit_signal", "info trade_recommended"}},
 		{"a part", "10", momentum + ", stop: {price: 65.0}", "4", "sell 3 of 4, fraction 0.75, left 1",
@@ -243,7 +243,7 @@ func TestHoldings(t *testing.T) {
 		{"split before the trades of its day", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,5,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,2,,,", "brk 15"},
 		{"return of capital", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,return_of_capital,SLV,,,,,,,,,,5", "brk 10"},
 		{"sell without buy", "2026-01-03,brk,sell,SLV,5,1,,,,,,,,", "brk -5"},
-		{"all sold", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,10,1,,,,,,,,", "brk 0"},
+		{"all sold", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,10,1,,,,,,,,", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data, problem := load(folder(t, exitConfigText(momentum), "-- transactions/a.csv --\n"+longHeader+tt.rows+"\n"), ifNeeded)
@@ -263,9 +263,13 @@ func holdingsText(t rapid.TB, data *Data, ticker, on string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := data.holdings(ticker, day)
-	if err != nil {
-		t.Fatal(err)
+	book, problem := data.build(day)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	list, problem := data.holdings(book, ticker)
+	if problem != nil {
+		t.Fatal(problem)
 	}
 	var parts []string
 	for _, h := range list {
@@ -308,9 +312,9 @@ func TestHoldingsAreTheLots(t *testing.T) {
 			}
 			sum[l.Account] = total
 		}
-		list, err := data.holdings("SLV", day)
-		if err != nil {
-			t.Fatal(err)
+		list, problem := data.holdings(book, "SLV")
+		if problem != nil {
+			t.Fatal(problem)
 		}
 		for _, h := range list {
 			if !h.Shares.Equal(sum[h.AccountID]) {

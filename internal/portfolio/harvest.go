@@ -11,6 +11,7 @@ import (
 	"github.com/govalues/decimal"
 
 	"signalbox/brief"
+	"signalbox/internal/config"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/tax"
 	"signalbox/internal/text"
@@ -61,11 +62,14 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 		return none, problem
 	}
 	wanted := func(account string) bool { return len(accounts) == 0 || slices.Contains(accounts, account) }
-	result, problem := realizedSales(book, wanted)
+	result, problem := data.realizedSales(book, wanted)
 	if problem != nil {
 		return none, problem
 	}
-	prices, stale, problem := data.pricesOf(book, accounts)
+	if opts.Held, problem = data.held(book); problem != nil {
+		return result, problem
+	}
+	prices, stale, problem := data.pricesOf(book, opts.Held, accounts)
 	if problem != nil {
 		return result, problem
 	}
@@ -73,11 +77,13 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	if err != nil {
 		return result, asProblem(err, NotComputable, amountsHint)
 	}
-	cover, err := tax.Cover(book, prices, accounts)
+	cover, err := tax.Cover(book, prices, opts.Held, accounts)
 	if err != nil {
 		return result, asProblem(err, NotComputable, amountsHint)
 	}
-	addCandidates(&result, found, cover, !q.SkipWashCheck)
+	addCandidates(&result, found, !q.SkipWashCheck)
+	data.addCoverage(&result, book, found, cover)
+	result.OptionPrices = optionPrices(book, prices, wanted)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
 		return result, problem
 	}
@@ -136,7 +142,15 @@ func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 
 // pricesOf returns the price of every ticker in question. A missing price is a problem, because totals without it would be
 // wrong.
-func (d *Data) pricesOf(book *tax.Book, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
+func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
+	_, notHeld, err := tax.Reconcile(book, held, accounts)
+	if err != nil {
+		return nil, nil, asProblem(err, NotComputable, amountsHint)
+	}
+	doubtful := make(map[tax.Position]bool)
+	for _, p := range notHeld {
+		doubtful[p.Position] = true
+	}
 	prices := make(map[string]Decimal)
 	var stale []answer.StalePrice
 	splits := d.splits(book.AsOf)
@@ -144,7 +158,8 @@ func (d *Data) pricesOf(book *tax.Book, accounts []string) (map[string]Decimal, 
 	var without []string
 	for i := range book.Lots {
 		l := &book.Lots[i]
-		if _, done := prices[l.Ticker]; done || !l.Taxable || len(accounts) > 0 && !slices.Contains(accounts, l.Account) {
+		if _, done := prices[l.Ticker]; done || !l.Taxable || len(accounts) > 0 && !slices.Contains(accounts, l.Account) ||
+			doubtful[tax.Position{Account: l.Account, Ticker: l.Ticker}] {
 			continue
 		}
 		q, problem := d.quote(l.Ticker, book.AsOf, splits[l.Ticker])
@@ -164,11 +179,20 @@ func (d *Data) pricesOf(book *tax.Book, accounts []string) (map[string]Decimal, 
 		return nil, nil, missingPrices(missing, without, book.AsOf)
 	}
 	// Shares without lots are not part of any total, so their prices may be missing.
-	for _, gap := range book.Incomplete {
-		if _, done := prices[gap.Ticker]; !done {
-			if q, problem := d.quote(gap.Ticker, book.AsOf, splits[gap.Ticker]); problem == nil {
-				prices[gap.Ticker] = q.Decimal
-			}
+	listed := make(map[string]Decimal)
+	for _, h := range d.Positions {
+		if h.Price.IsPos() {
+			listed[h.Ticker] = h.Price
+		}
+	}
+	for p := range held {
+		if _, done := prices[p.Ticker]; done {
+			continue
+		}
+		if q, problem := d.quote(p.Ticker, book.AsOf, splits[p.Ticker]); problem == nil {
+			prices[p.Ticker] = q.Decimal
+		} else if price, ok := listed[p.Ticker]; ok {
+			prices[p.Ticker] = price
 		}
 	}
 	slices.SortFunc(stale, func(a, b answer.StalePrice) int { return strings.Compare(a.Ticker, b.Ticker) })
@@ -295,7 +319,7 @@ func (s *sums) add(to *Decimal, d Decimal) {
 }
 
 // realizedSales returns a result with the wash sales and gaps of past sales. It needs no prices.
-func realizedSales(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
+func (d *Data) realizedSales(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
 	result := answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: book.AsOf.String()}}
 	result.RealizedWashSales = make([]answer.RealizedWashSale, 0, len(book.WashSales))
 	for _, w := range book.WashSales {
@@ -307,12 +331,14 @@ func realizedSales(book *tax.Book, wanted func(account string) bool) (answer.Har
 			DisallowedShares: amount(w.DisallowedShares), DisallowedLoss: amount(w.DisallowedLoss), PermanentLoss: amount(w.PermanentLoss),
 			Replacements: purchases(w.Replacements)})
 	}
-	for _, gap := range book.Incomplete {
+	for i := range book.Incomplete {
+		gap := &book.Incomplete[i]
 		if !wanted(gap.Account) {
 			continue
 		}
-		result.IncompleteHistory = append(result.IncompleteHistory, answer.IncompleteSale{
-			Date: gap.Date.String(), Account: gap.Account, Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why})
+		t := &d.transactions[gap.Row]
+		result.IncompleteHistory = append(result.IncompleteHistory, answer.IncompleteSale{Date: gap.Date.String(), Account: gap.Account,
+			Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why, LotID: t.LotID, Record: sourcePosition(t.Source)})
 	}
 	var problem *Problem
 	result.PermanentlyDisallowed, problem = permanentLosses(book, wanted)
@@ -320,22 +346,24 @@ func realizedSales(book *tax.Book, wanted func(account string) bool) (answer.Har
 }
 
 // addCandidates adds the lots that could be sold to the result. Losses are negative there.
-func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, cover tax.Coverage, checked bool) {
+func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, checked bool) {
 	result.Status = string(brief.StatusSuccess)
 	result.TotalHarvestableLoss, result.ShortTermLoss, result.LongTermLoss = loss(found.AllowedLoss), loss(found.ShortTermLoss), loss(found.LongTermLoss)
 	result.DisallowedLoss, result.DisallowedForGood = amount(found.DisallowedLoss), amount(found.PermanentLoss)
-	result.DataCoveragePct, result.CandidateCount = brief.Number(cover.CountPct), len(found.Candidates)
-	result.Metadata.PositionsAnalyzed, result.Metadata.PositionsWithLots = cover.Positions, cover.WithLots
-	result.Metadata.BelowMinLossCount = found.BelowMinLoss
-	if cover.Positions > 0 {
-		value := brief.Number(cover.ValuePct)
-		result.ValueCoveragePct = &value
-	}
+	result.CandidateCount, result.Metadata.BelowMinLossCount = len(found.Candidates), found.BelowMinLoss
 	sold := make(map[string]bool)
 	result.Candidates = make([]answer.HarvestCandidate, 0, len(found.Candidates))
 	for i := range found.Candidates {
 		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf, checked))
 		sold[found.Candidates[i].Ticker] = true
+		if c := &found.Candidates[i]; c.Crypto && !slices.Contains(result.Crypto, c.Ticker) {
+			result.Crypto = append(result.Crypto, c.Ticker)
+		}
+	}
+	for i := range found.NotReached {
+		c := &found.NotReached[i]
+		result.NotReached = append(result.NotReached, answer.UnreachedLot{Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(),
+			Shares: amount(c.Quantity), UnrealizedLoss: loss(c.Loss), LotMethod: string(c.Method), PlainSale: plainSale(c), Advice: advice(c)})
 	}
 	result.DoNotBuyBefore = restrictions(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
 	result.DoNotBuyNow = restrictions(found.DoNotBuyNow, func(string) bool { return true })
@@ -364,7 +392,115 @@ func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCand
 		LongTermFrom: long.String(), WashSaleRisk: !c.DisallowedShares.IsZero(), DisallowedShares: amount(c.DisallowedShares),
 		DisallowedLoss: amount(c.DisallowedLoss), PermanentLoss: amount(c.PermanentLoss), AllowedLoss: loss(allowed),
 		WashSalePurchases: purchases(c.Causes), CleanDate: clean,
+		LotMethod: string(c.Method), IdentifyLot: c.Identify, PlainSale: plainSale(c), Advice: advice(c),
+		PricePer: pricePer(c.Ticker), WashSaleRules: washSaleRules(c),
 	}
+}
+
+// pricePer returns the unit of a price.
+func pricePer(ticker string) string {
+	if isOption(ticker) {
+		return "contract"
+	}
+	return "share"
+}
+
+// washSaleRules returns why wash-sale rules do not apply to a candidate, or nothing if they do.
+func washSaleRules(c *tax.Candidate) string {
+	if c.Crypto {
+		return "do not apply: crypto is property, not a security"
+	}
+	return ""
+}
+
+func plainSale(c *tax.Candidate) *answer.PlainSale {
+	sale := &answer.PlainSale{Shares: amount(c.Plain.Quantity)}
+	if !c.Plain.Unknown {
+		gain := amount(c.Plain.Gain)
+		sale.Gain = &gain
+	}
+	return sale
+}
+
+// advice says how to sell a lot so that its loss is realized.
+func advice(c *tax.Candidate) string {
+	if !c.Identify {
+		return ""
+	}
+	method := c.Method
+	if method == tax.Specific {
+		method = tax.FIFO // as in the regulations, if no lot is identified
+	}
+	return fmt.Sprintf("identify lot %s to the broker; without that %s applies, and selling %s %s",
+		c.LotID, method, c.Plain.Quantity.String()+" "+c.Ticker, outcome(c.Plain))
+}
+
+// outcome describes what a sale realizes.
+func outcome(o tax.Outcome) string {
+	switch {
+	case o.Unknown:
+		return "may sell shares whose purchase is not known"
+	case o.Gain.IsNeg():
+		return "realizes a loss of " + answer.Dollars(amount(o.Gain))
+	}
+	return "realizes a gain of " + answer.Dollars(amount(o.Gain))
+}
+
+// addCoverage adds how much of what is held has lots, and where the lots and what is held differ.
+func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *tax.HarvestResult, cover tax.Coverage) {
+	result.Metadata.PositionsAnalyzed, result.Metadata.PositionsWithLots = cover.Positions, cover.WithLots
+	result.Metadata.PositionsFrom = "transactions"
+	if len(d.Positions) > 0 {
+		result.Metadata.PositionsFrom = cmp.Or(d.Config.Positions, config.PositionsFile)
+	}
+	pct := cover.ValuePct
+	if len(cover.NoPrice) > 0 {
+		pct = min(pct, cover.CountPct) // shares without a price must not look covered
+	} else if cover.Positions > 0 {
+		value := brief.Number(cover.ValuePct)
+		result.ValueCoveragePct = &value
+	}
+	result.DataCoveragePct = brief.Number(pct)
+	difference := func(p tax.Discrepancy) answer.PositionDifference {
+		return answer.PositionDifference{AccountID: p.Account, Ticker: p.Ticker, Held: amount(p.Held), Lots: amount(p.Lots),
+			Records: d.incompleteRecords(book, p.Ticker, p.Account)}
+	}
+	for _, p := range cover.Missing {
+		result.LotsMissing = append(result.LotsMissing, difference(p))
+	}
+	for _, p := range found.NotHeld {
+		result.LotsNotHeld = append(result.LotsNotHeld, difference(p))
+	}
+	for _, l := range d.LeftOut {
+		result.LeftOut = append(result.LeftOut, answer.SkippedRecord{File: l.File, Line: l.Line, Why: l.Why})
+	}
+}
+
+// optionPrices returns the options whose price and purchase differ so much that one of them seems to be per share and the
+// other per contract. A price near zero is left out: options do become worthless.
+func optionPrices(book *tax.Book, prices map[string]Decimal, wanted func(account string) bool) []answer.OptionPrice {
+	const least, most = 20, 1000
+	var list []answer.OptionPrice
+	seen := make(map[string]bool)
+	for i := range book.Lots {
+		l := &book.Lots[i]
+		price, ok := prices[l.Ticker]
+		if seen[l.Ticker] || !ok || !wanted(l.Account) || !isOption(l.Ticker) || !price.IsPos() {
+			continue
+		}
+		cost, err := l.Basis.Sub(l.BasisAdjustment)
+		if err == nil {
+			cost, err = cost.Quo(l.Quantity)
+		}
+		now, _ := price.Float64()
+		then, _ := cost.Float64()
+		if ratio := max(now, then) / min(now, then); err != nil || then <= 0 || ratio < least || ratio > most {
+			continue
+		}
+		seen[l.Ticker] = true
+		list = append(list, answer.OptionPrice{Ticker: l.Ticker, Price: amount(price), PurchasePrice: amount(cost.Round(2).Trim(0)), LotID: l.LotID})
+	}
+	return list
 }
 
 func sourcePosition(s tax.Source) string { return fmt.Sprintf("%s:%d", s.File, s.Line) }

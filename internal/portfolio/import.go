@@ -25,8 +25,8 @@ type ImportOptions struct {
 	// KeepTwins imports rows that look like transactions that the portfolio has from another format. Without it they are
 	// a problem, because counting a transaction twice makes all results wrong.
 	KeepTwins bool
-	// LeaveOut imports a file without the skipped records that moved shares. Without it they are a problem, because the
-	// lots would be wrong, and later answers could not warn of it.
+	// LeaveOut imports a file without the skipped records that moved shares, and lists them in left-out.csv, so that later
+	// answers can warn of them. Without it they are a problem, because the lots would be wrong.
 	LeaveOut bool
 }
 
@@ -77,7 +77,9 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	if problem := report.skippedShares(); problem != nil && len(report.New) > 0 && !opts.LeaveOut && !opts.DryRun {
+	// A file whose rows are all known was imported before, and so were its skipped records.
+	isNew := len(report.New) > 0 || report.Known == 0
+	if problem := report.skippedShares(); problem != nil && isNew && !opts.LeaveOut && !opts.DryRun {
 		return nil, problem
 	}
 	if problem := inOtherAccount(data.imports, report.New); problem != nil && !opts.KeepTwins {
@@ -89,7 +91,14 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 			"%d of the %d new rows look like transactions that the portfolio has from another format; the first is %s:%d, like %s:%d",
 			n, len(report.New), twins[0].Second.File, twins[0].Second.Line, twins[0].First.File, twins[0].First.Line)
 	}
-	if opts.DryRun || len(report.New) == 0 {
+	if opts.DryRun || !isNew {
+		return report, nil
+	}
+	// The list comes first: rows without it would look complete.
+	if err := d.saveLeftOut(data.LeftOut, name, report.Skipped); err != nil {
+		return nil, problemf(FileNotSaved, "check that you may write there", "%s cannot be written: %v", leftOutFile, withoutPath(err))
+	}
+	if len(report.New) == 0 {
 		return report, nil
 	}
 	written, err := importer.Format(report.New)

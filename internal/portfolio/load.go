@@ -47,7 +47,7 @@ func load(dir string, ids identity) (*Data, *Problem) {
 	if ids == withIDs {
 		d.ids = make(map[string]bool)
 	}
-	for _, step := range []func(string) *Problem{d.loadRates, d.loadPrices, d.loadTransactions} {
+	for _, step := range []func(string) *Problem{d.loadRates, d.loadPrices, d.loadTransactions, d.loadPositions, d.loadLeftOut} {
 		if problem := step(dir); problem != nil {
 			return nil, problem
 		}

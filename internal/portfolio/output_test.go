@@ -89,7 +89,8 @@ func TestFileOfAFailure(t *testing.T) {
 	}
 }
 
-// TestFileNotSaved checks the answer if the full result cannot be saved.
+// TestFileNotSaved checks the answer if the full result cannot be saved: the result and its status are as without a file, and a
+// flag says what happened.
 func TestFileNotSaved(t *testing.T) {
 	dir := folder(t, plain)
 	blocked := filepath.Join(t.TempDir(), "logs")
@@ -99,7 +100,7 @@ func TestFileNotSaved(t *testing.T) {
 		for tool, response := range askBoth(d, string(format)) {
 			o := decode(t, response.JSON)
 			path, there := o["file_path"]
-			if o["status"] != "error" || response.Status != brief.StatusError || !there || path != nil || response.FilePath != "" {
+			if o["status"] != "success" || response.Status != brief.StatusSuccess || !there || path != nil || response.FilePath != "" {
 				t.Errorf("%s of %s: %s", format, tool, response.JSON)
 			}
 			if response.Problem == nil || response.Problem.Kind != FileNotSaved || goText.MatchString(response.Problem.Text) {

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox/internal/config"
@@ -89,6 +90,11 @@ type Data struct {
 	// Twins are rows of two formats that look like the same transaction. Both are counted.
 	Twins []Twin
 
+	// Positions is what the accounts hold, by a list of the broker. Accounts that are not in it hold what the transactions add up to.
+	Positions []importer.Holding
+	// LeftOut are records that were left out of an import.
+	LeftOut []LeftOut
+
 	transactions []tax.Transaction
 	imports      []*importer.Import // only if rows must be compared
 	ids          map[string]bool
@@ -153,7 +159,15 @@ func brokerNames(c *config.Portfolio) map[string]string {
 }
 
 func taxRules(c *config.Portfolio) tax.Rules {
-	rules := tax.Rules{Identical: c.Identical}
+	rules := tax.Rules{Identical: c.Identical, Crypto: c.Crypto}
+	if rules.Crypto == nil {
+		rules.Crypto = config.UsualCrypto()
+	}
+	// In transactions, BTC/USD is BTC.USD.
+	rules.Crypto = slices.Clone(rules.Crypto)
+	for i, ticker := range rules.Crypto {
+		rules.Crypto[i] = strings.ReplaceAll(ticker, "/", ".")
+	}
 	for _, a := range c.Accounts {
 		rules.Accounts = append(rules.Accounts, tax.Account{
 			ID: a.ID, Kind: cmp.Or(tax.Kind(a.Kind), tax.Taxable), Owner: cmp.Or(tax.Owner(a.Owner), tax.Self), Method: cmp.Or(tax.Method(a.LotMethod), tax.FIFO)})
@@ -161,10 +175,19 @@ func taxRules(c *config.Portfolio) tax.Rules {
 	return rules
 }
 
+// normalTicker returns a ticker as it is in the portfolio: in capitals, and the symbol of an option without spaces.
+func normalTicker(ticker string) string {
+	ticker = strings.ToUpper(strings.TrimSpace(ticker))
+	if symbol, option := tax.OptionSymbol(ticker); option {
+		return symbol
+	}
+	return ticker
+}
+
 // exitConfig returns the exit rules of a ticker, if it has any.
 func exitConfig(c *config.Portfolio, ticker string) (exitrule.Config, bool, error) {
 	for _, rules := range c.ExitRules {
-		if rules.Ticker != ticker {
+		if normalTicker(rules.Ticker) != ticker {
 			continue
 		}
 		var n numbers

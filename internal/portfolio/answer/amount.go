@@ -57,6 +57,9 @@ func (a Amount) float() float64 {
 // dollars returns the absolute amount without cents, such as $1,234.
 func dollars(a Amount) string { return "$" + text.Group(a.Abs().Round(0).String()) }
 
+// Dollars returns the absolute amount with a dollar sign, with cents unless they are zero.
+func Dollars(a Amount) string { return exactDollars(a.cents()) }
+
 // exactDollars returns the absolute amount, with cents unless they are zero.
 func exactDollars(a Amount) string {
 	if a.IsInt() {

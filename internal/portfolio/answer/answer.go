@@ -27,10 +27,6 @@ func ExitTool() brief.Tool[ExitResult, ExitSnapshot] {
 		Status:   func(s ExitSnapshot) brief.Status { return brief.StatusOf(s.Status) },
 		Summary:  func(r ExitResult) any { return SummaryExit(r) },
 		Report:   ReportExit,
-		WithStatus: func(r ExitResult, status brief.Status) ExitResult {
-			r.Status = string(status)
-			return r
-		},
 	}
 }
 
@@ -42,10 +38,6 @@ func HarvestTool() brief.Tool[HarvestResult, HarvestSnapshot] {
 		Status:   func(s HarvestSnapshot) brief.Status { return brief.StatusOf(s.Status) },
 		Summary:  func(r HarvestResult) any { return SummaryHarvest(r) },
 		Report:   ReportHarvest,
-		WithStatus: func(r HarvestResult, status brief.Status) HarvestResult {
-			r.Status = string(status)
-			return r
-		},
 	}
 }
 

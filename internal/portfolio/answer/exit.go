@@ -3,8 +3,10 @@ package answer
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 
 	"signalbox/brief"
+	"signalbox/internal/text"
 )
 
 // ExitResult is the full result of check_exit_signals.
@@ -33,6 +35,12 @@ type ExitResult struct {
 	StalePriceDays int `json:"stale_price_days,omitempty"`
 	// IncompleteHistory is true if the number of shares may be wrong because transactions are missing.
 	IncompleteHistory bool `json:"incomplete_history,omitempty"`
+	// IncompleteRecord is the first row that needs shares which no row acquired, as file:line and the reason.
+	IncompleteRecord string `json:"incomplete_record,omitempty"`
+	// Option is true if the position is an option: shares are contracts, and prices are per contract.
+	Option bool `json:"option,omitempty"`
+	// OptionPrices has the option if its price and purchase seem to have different units.
+	OptionPrices []OptionPrice `json:"option_prices,omitempty"`
 }
 
 // ExitSignal is the result of one rule.
@@ -73,6 +81,8 @@ type ExitSizing struct {
 	Fraction     Amount       `json:"fraction"`
 	SellQuantity Amount       `json:"sell_quantity"`
 	Remaining    Amount       `json:"remaining"`
+	// Note says why the quantity is not a usual one.
+	Note string `json:"note,omitempty"`
 }
 
 // ExitAction is an order to place.
@@ -117,8 +127,13 @@ type ExitSnapshot struct {
 	// StalePriceDays and IncompleteHistory are the same as in the result.
 	StalePriceDays    int    `json:"stale_price_days"`
 	IncompleteHistory bool   `json:"incomplete_history"`
-	ErrorKind         string `json:"error_kind"`
-	ErrorHint         string `json:"error_hint"`
+	IncompleteRecord  string `json:"incomplete_record"`
+	// OptionPrice describes an option whose price and purchase seem to have different units.
+	OptionPrice string `json:"option_price"`
+	// SizeNote says why the quantity is not a usual one.
+	SizeNote  string `json:"size_note"`
+	ErrorKind string `json:"error_kind"`
+	ErrorHint string `json:"error_hint"`
 }
 
 // SignalSummary is a signal without its numbers.
@@ -159,7 +174,11 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
-	s.StalePriceDays, s.IncompleteHistory = r.StalePriceDays, r.IncompleteHistory
+	s.StalePriceDays, s.IncompleteHistory, s.IncompleteRecord = r.StalePriceDays, r.IncompleteHistory, text.Shorten(r.IncompleteRecord, maxNote)
+	if len(r.OptionPrices) > 0 {
+		p := r.OptionPrices[0]
+		s.OptionPrice = fmt.Sprintf("%s at %s, bought at %s", p.Ticker, p.Price, p.PurchasePrice)
+	}
 	s.SignalCount = len(r.Signals)
 	for _, signal := range first(r.Signals, maxSignals) {
 		s.Signals = append(s.Signals, SignalSummary{
@@ -175,14 +194,22 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 		})
 	}
 	if r.Sizing != nil {
-		s.SellQuantity = r.Sizing.SellQuantity
+		s.SellQuantity, s.SizeNote = r.Sizing.SellQuantity, r.Sizing.Note
 	}
 	s.StopAboveMarket, s.StopNote = r.StopAboveMarket, r.StopNote
 	s.Verdict = s.Ticker + ": " + s.OverallAssessment
 	if r.TradeEligible && len(r.RecommendedActions) > 0 {
-		s.Verdict += " — sell " + s.SellQuantity.String() + " of " + s.Shares.String() + " shares"
+		s.Verdict += " — sell " + s.SellQuantity.String() + " of " + s.Shares.String() + " " + unit(r.Option)
 	}
 	return s
+}
+
+// unit returns what a position is counted in.
+func unit(option bool) string {
+	if option {
+		return "contracts"
+	}
+	return "shares"
 }
 
 func erroredRules(signals []ExitSignal) []string {

@@ -42,9 +42,20 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 		flags = append(flags, brief.Flag{Flag: "stale_prices", Severity: brief.Warning,
 			Message: fmt.Sprintf("The last price is from %s, %d days old — check the market before trading", s.PriceDate, s.StalePriceDays)})
 	}
+	if s.OptionPrice != "" {
+		flags = append(flags, brief.Flag{Flag: "option_prices", Severity: brief.Warning,
+			Message: "Prices of options are per contract, 100 times the quote per share; check " + s.OptionPrice})
+	}
+	if s.SizeNote != "" {
+		flags = append(flags, brief.Flag{Flag: "odd_quantity", Severity: brief.Info, Message: s.SizeNote})
+	}
 	if s.IncompleteHistory {
+		record := s.IncompleteRecord
+		if record != "" {
+			record = ": " + record
+		}
 		flags = append(flags, brief.Flag{Flag: "incomplete_history", Severity: brief.Warning,
-			Message: "Transactions are missing — check the number of shares before trading"})
+			Message: "Transactions are missing — check the number of shares before trading" + record})
 	}
 	return brief.Sort(flags)
 }

@@ -22,8 +22,8 @@ type HarvestResult struct {
 	DisallowedForGood Amount             `json:"disallowed_for_good"`
 	CandidateCount    int                `json:"candidate_count"`
 	Candidates        []HarvestCandidate `json:"candidates"`
-	// DataCoveragePct is the percentage of positions that have lots, by number; ValueCoveragePct is the same by value, nil
-	// if values are not known.
+	// DataCoveragePct is the percentage, by value, of what is held whose lots are known. Without some of the prices it is the
+	// percentage by number of positions, if that is lower. ValueCoveragePct is the percentage by value alone, nil if values are not known.
 	DataCoveragePct  brief.Number      `json:"data_coverage_pct"`
 	ValueCoveragePct *brief.Number     `json:"value_coverage_pct"`
 	WashSaleWarnings []WashSaleWarning `json:"wash_sale_warnings"`
@@ -40,6 +40,18 @@ type HarvestResult struct {
 	StalePrices []StalePrice `json:"stale_prices"`
 	// NotUnderstood lists skipped records of brokers' files that moved shares.
 	NotUnderstood []SkippedRecord `json:"records_not_understood"`
+	// LeftOut lists records that moved shares and were left out of an import.
+	LeftOut []SkippedRecord `json:"records_left_out"`
+	// NotReached lists lots at a loss that are no candidates, because a sale by the account's method would sell lots at a gain first.
+	NotReached []UnreachedLot `json:"lots_not_reached"`
+	// LotsMissing lists positions with more shares than lots; LotsNotHeld those whose lots have more shares than are held. The lots
+	// of the latter are no candidates, because it is not known which of them are left.
+	LotsMissing []PositionDifference `json:"lots_missing"`
+	LotsNotHeld []PositionDifference `json:"lots_not_held"`
+	// OptionPrices lists options whose price and purchase seem to have different units.
+	OptionPrices []OptionPrice `json:"option_prices"`
+	// Crypto lists the tickers of candidates to which wash-sale rules do not apply.
+	Crypto []string `json:"crypto"`
 	// PossibleDuplicates lists rows of two formats that look like the same transaction.
 	PossibleDuplicates []TwinRows      `json:"possible_duplicates"`
 	Metadata           HarvestMetadata `json:"metadata"`
@@ -49,9 +61,11 @@ type HarvestResult struct {
 
 // HarvestMetadata describes the question and the data of a result.
 type HarvestMetadata struct {
-	AsOf                 string `json:"as_of,omitempty"`
-	PositionsAnalyzed    int    `json:"positions_analyzed"`
-	PositionsWithLots    int    `json:"positions_with_lots"`
+	AsOf              string `json:"as_of,omitempty"`
+	PositionsAnalyzed int    `json:"positions_analyzed"`
+	PositionsWithLots int    `json:"positions_with_lots"`
+	// PositionsFrom is where the positions come from: the name of a file, or transactions.
+	PositionsFrom        string `json:"positions_from,omitempty"`
 	SortBy               string `json:"sort_by,omitempty"`
 	Account              string `json:"account,omitempty"`
 	Source               string `json:"source,omitempty"`
@@ -89,6 +103,56 @@ type HarvestCandidate struct {
 	WashSalePurchases []Purchase   `json:"wash_sale_purchases,omitempty"`
 	// CleanDate is the first day on which selling the lot does not cause a wash sale.
 	CleanDate string `json:"clean_date,omitempty"`
+	// LotMethod is which lots a sale sells first. PlainSale is a sale that identifies no lot: of this lot and those that the method
+	// sells before it or, if IdentifyLot is true, of as many shares.
+	LotMethod   string     `json:"lot_method,omitempty"`
+	IdentifyLot bool       `json:"identify_lot"`
+	PlainSale   *PlainSale `json:"plain_sale,omitempty"`
+	// Advice says how to sell the lot, if it must be identified to the broker.
+	Advice string `json:"advice,omitempty"`
+	// PricePer is the unit of Price and Shares: share or contract.
+	PricePer string `json:"price_per,omitempty"`
+	// WashSaleRules says why wash-sale rules do not apply; it is empty if they do.
+	WashSaleRules string `json:"wash_sale_rules,omitempty"`
+}
+
+// PlainSale is what a sale realizes if no lot is identified to the broker.
+type PlainSale struct {
+	Shares Amount `json:"shares"`
+	// Gain is negative for a loss, and null if it is not known, because shares without a known purchase may be sold.
+	Gain *Amount `json:"gain"`
+}
+
+// UnreachedLot is a lot at a loss that a sale by the account's method would not sell first.
+type UnreachedLot struct {
+	Ticker         string     `json:"ticker"`
+	AccountID      string     `json:"account_id"`
+	LotID          string     `json:"lot_id"`
+	LotDate        string     `json:"lot_date"`
+	Shares         Amount     `json:"shares"`
+	UnrealizedLoss Amount     `json:"unrealized_loss"`
+	LotMethod      string     `json:"lot_method"`
+	PlainSale      *PlainSale `json:"plain_sale"`
+	Advice         string     `json:"advice"`
+}
+
+// PositionDifference is a position whose lots and shares held differ.
+type PositionDifference struct {
+	Ticker    string `json:"ticker"`
+	AccountID string `json:"account_id"`
+	Held      Amount `json:"held"`
+	// Lots is the number of shares that the lots have.
+	Lots Amount `json:"lots"`
+	// Records are the rows that need shares which no row acquired, as file:line and the reason.
+	Records []string `json:"records,omitempty"`
+}
+
+// OptionPrice is an option whose price and purchase differ by a factor near 100.
+type OptionPrice struct {
+	Ticker        string `json:"ticker"`
+	Price         Amount `json:"price"`
+	PurchasePrice Amount `json:"purchase_price"`
+	LotID         string `json:"lot_id"`
 }
 
 // Purchase is a purchase that causes a wash sale.
@@ -137,6 +201,10 @@ type IncompleteSale struct {
 	Ticker  string `json:"ticker"`
 	Shares  Amount `json:"shares"`
 	Why     string `json:"why,omitempty"`
+	// LotID is the lot that the row names.
+	LotID string `json:"lot_id,omitempty"`
+	// Record is the row, as file:line.
+	Record string `json:"record,omitempty"`
 }
 
 // StalePrice is the age of an old price.
@@ -166,6 +234,8 @@ func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	r.DoNotBuyNow = list(r.DoNotBuyNow)
 	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
 	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices), list(r.NotUnderstood), list(r.PossibleDuplicates)
+	r.LeftOut, r.NotReached, r.LotsMissing, r.LotsNotHeld = list(r.LeftOut), list(r.NotReached), list(r.LotsMissing), list(r.LotsNotHeld)
+	r.OptionPrices, r.Crypto = list(r.OptionPrices), list(r.Crypto)
 	r.Disclaimer = Disclaimer
 	return encode(plain(r))
 }
@@ -187,4 +257,6 @@ type Lot struct {
 	BasisTotal      Amount `json:"basis_total"`
 	BasisAdjustment Amount `json:"basis_adjustment"`
 	LotID           string `json:"lot_id"`
+	// NotHeld is true if the lots of the position have more shares than are held, so that some of them are not there any more.
+	NotHeld bool `json:"not_held,omitempty"`
 }

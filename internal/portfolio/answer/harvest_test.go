@@ -41,6 +41,7 @@ func TestSnapshotSuccess(t *testing.T) {
 			{Ticker: "TLT", TotalLoss: amount("-9259.26"), LotCount: 2, HoldingPeriods: []string{"long_term"}},
 			{Ticker: "BND", TotalLoss: amount("-3086.42"), LotCount: 1, HoldingPeriods: []string{"short_term"}},
 		},
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
 		StalePriceTickers: []string{}, WashSaleTickers: []string{}, DataCoveragePct: 83.3, PositionsAnalyzed: 12, PositionsWithLots: 10,
 		DeductionLimit: amount("3000"), NetAfterHarvest: amount("-12345.68"), Disclaimer: answer.Disclaimer,
 	}
@@ -82,6 +83,7 @@ func TestHarvestSnapshotError(t *testing.T) {
 	want := answer.HarvestSnapshot{
 		Status: "error", Verdict: "Tax harvest analysis failed: no such folder",
 		TopCandidates: []answer.TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{}, Disclaimer: answer.Disclaimer,
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
 	}
 	if diff := cmp.Diff(want, answer.SnapshotHarvest(failed)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox/brief"
@@ -29,7 +30,7 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 	}
 	var flags []brief.Flag
 	if s.CandidateCount == 0 {
-		flags = append(flags, nothingToHarvest(s))
+		flags = nothingToHarvest(s)
 	} else {
 		flags = candidateFlags(s)
 	}
@@ -46,7 +47,40 @@ func FlagsHarvest(s HarvestSnapshot) []brief.Flag {
 		flags = append(flags, brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
 			Message: "Wash sales were not checked — some of the losses may be disallowed"})
 	}
-	return brief.Sort(append(flags, dataFlags(s)...))
+	// What could make the advice wrong comes first, because a long answer is shortened at its end.
+	return brief.Sort(slices.Concat(lotFlags(s), flags, dataFlags(s)))
+}
+
+// lotFlags returns the flags about which lots a sale would sell, and under which rules.
+func lotFlags(s HarvestSnapshot) []brief.Flag {
+	var flags []brief.Flag
+	add := func(name string, severity brief.Severity, format string, args ...any) {
+		flags = append(flags, brief.Flag{Flag: name, Severity: severity, Message: fmt.Sprintf(format, args...)})
+	}
+	if n := s.LotsNotHeldCount; n > 0 {
+		add("lots_not_held", brief.Warning, "Fewer shares are held than lots of %d position%s have — these lots are not offered: %s%s",
+			n, text.Plural(n), strings.Join(s.LotsNotHeld, "; "), moreThan(n, maxDifferences))
+	}
+	if n := s.LotsMissingCount; n > 0 {
+		add("lots_missing", brief.Warning, "More shares of %d position%s are held than lots are known: %s%s", n, text.Plural(n), strings.Join(s.LotsMissing, "; "), moreThan(n, maxDifferences))
+	}
+	if n := s.LeftOutCount; n > 0 {
+		add("records_left_out", brief.Warning, "%d record%s that moved shares left out on import — add transactions for them, then remove their lines from left-out.csv", n, text.Plural(n))
+	}
+	if n := s.IdentifyCount; n > 0 {
+		add("identify_lots", brief.Warning, "%d lot%s must be named when you sell: %s%s", n, text.Plural(n), s.IdentifyAdvice, moreThan(n, 1))
+	}
+	if n := s.NotReachedCount; n > 0 {
+		add("lots_not_reached", brief.Info, "%s of losses on %d lot%s not counted, because other lots would be sold first: %s%s",
+			exactDollars(s.NotReachedLoss), n, text.Plural(n), s.NotReachedAdvice, moreThan(n, 1))
+	}
+	if len(s.Crypto) > 0 {
+		add("crypto", brief.Info, "Wash-sale rules are not applied to %s: crypto is property, not a security (section 1091, as of 2026)", strings.Join(s.Crypto, ", "))
+	}
+	if n := s.OptionPriceCount; n > 0 {
+		add("option_prices", brief.Warning, "Prices of options are per contract, 100 times the quote per share; check %s%s", strings.Join(s.OptionPrices, "; "), moreThan(n, maxDifferences))
+	}
+	return flags
 }
 
 // dataFlags returns the flags about missing or doubtful data.
@@ -59,7 +93,11 @@ func dataFlags(s HarvestSnapshot) []brief.Flag {
 		warn("stale_prices", "Prices of %d ticker%s are more than a week old: %s%s", n, text.Plural(n), strings.Join(first(s.StalePriceTickers, 3), ", "), moreThan(n, 3))
 	}
 	if n := s.IncompleteHistoryCount; n > 0 {
-		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted", n, text.Plural(n))
+		record := s.IncompleteRecord
+		if record != "" {
+			record = ": " + record + moreThan(n, 1)
+		}
+		warn("incomplete_history", "%d row%s without a matching purchase — the history is incomplete, and these shares are not counted%s", n, text.Plural(n), record)
 	}
 	if n := s.NotUnderstoodCount; n > 0 {
 		warn("records_not_understood", "%d record%s of brokers' files moved shares but could not be imported — lots may be wrong until you add transactions for them", n, text.Plural(n))
@@ -81,16 +119,19 @@ func moreThan(n, named int) string {
 	return fmt.Sprintf(" + %d more", n-named)
 }
 
-// nothingToHarvest returns the flag for no candidates: there are no lots, the losses are too small, or there are none.
-func nothingToHarvest(s HarvestSnapshot) brief.Flag {
+// nothingToHarvest returns the flag for no candidates: there are no lots, the losses are too small, or there are none. It returns no
+// flag if lots at a loss are not reached, which has a flag of its own.
+func nothingToHarvest(s HarvestSnapshot) []brief.Flag {
 	switch {
-	case s.DataCoveragePct <= 0:
-		return brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be computed"}
+	case s.NotReachedCount > 0:
+		return nil
+	case s.DataCoveragePct <= 0 && s.PositionsAnalyzed > 0:
+		return []brief.Flag{{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be computed"}}
 	case s.BelowMinLossCount > 0:
-		return brief.Flag{Flag: "below_min_loss", Severity: brief.Info, Message: "All losses are below the minimum of " + exactDollars(s.MinLoss)}
+		return []brief.Flag{{Flag: "below_min_loss", Severity: brief.Info, Message: "All losses are below the minimum of " + exactDollars(s.MinLoss)}}
 	}
-	return brief.Flag{Flag: "no_candidates", Severity: brief.Success,
-		Message: "No unrealized losses to harvest — all lots are at a gain or break-even"}
+	return []brief.Flag{{Flag: "no_candidates", Severity: brief.Success,
+		Message: "No unrealized losses to harvest — all lots are at a gain or break-even"}}
 }
 
 func candidateFlags(s HarvestSnapshot) []brief.Flag {

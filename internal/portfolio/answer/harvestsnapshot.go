@@ -44,6 +44,27 @@ type HarvestSnapshot struct {
 	StalePriceCount    int      `json:"stale_price_count"`
 	StalePriceTickers  []string `json:"stale_price_tickers"`
 	NotUnderstoodCount int      `json:"records_not_understood_count"`
+	// IncompleteRecord is the first of the rows without a purchase.
+	IncompleteRecord string `json:"incomplete_record"`
+	LeftOutCount     int    `json:"records_left_out_count"`
+	// IdentifyCount is the number of candidates that must be identified to the broker, and IdentifyAdvice how, for the first.
+	IdentifyCount  int    `json:"identify_lot_count"`
+	IdentifyAdvice string `json:"identify_lot_advice"`
+	// NotReachedCount and NotReachedLoss are for lots at a loss that a sale by the account's method would not sell first. They are in no
+	// total.
+	NotReachedCount  int    `json:"lots_not_reached_count"`
+	NotReachedLoss   Amount `json:"lots_not_reached_loss"`
+	NotReachedAdvice string `json:"lots_not_reached_advice"`
+	// The first positions whose lots and shares held differ.
+	LotsMissingCount int      `json:"lots_missing_count"`
+	LotsMissing      []string `json:"lots_missing"`
+	LotsNotHeldCount int      `json:"lots_not_held_count"`
+	LotsNotHeld      []string `json:"lots_not_held"`
+	// OptionPrices are the first options whose price and purchase seem to have different units.
+	OptionPriceCount int      `json:"option_price_count"`
+	OptionPrices     []string `json:"option_prices"`
+	// Crypto are the first candidates to which wash-sale rules do not apply.
+	Crypto []string `json:"crypto"`
 	// PossibleDuplicates is the number of rows that look like a row of another format.
 	PossibleDuplicates int    `json:"possible_duplicate_count"`
 	DuplicatesLeftOut  int    `json:"duplicates_left_out"`
@@ -59,12 +80,15 @@ type TopCandidate struct {
 	LotCount       int      `json:"lot_count"`
 	HoldingPeriods []string `json:"holding_periods"`
 	WashSaleRisk   bool     `json:"wash_sale_risk"`
+	IdentifyLots   bool     `json:"identify_lots"`
 }
 
 // Lengths of the lists in a snapshot.
 const (
 	maxCandidates  = 5
 	maxWashTickers = 5
+	maxDifferences = 2
+	maxNote        = 130 // characters of a line about one lot, row or position
 )
 
 // SnapshotHarvest returns the snapshot of a result. If losses are too large to add, it returns a failed snapshot.
@@ -93,6 +117,9 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		PossibleDuplicates: len(r.PossibleDuplicates), DuplicatesLeftOut: r.Metadata.DuplicatesLeftOut,
 		AsOf: r.Metadata.AsOf, DisallowedForGood: r.DisallowedForGood.cents(), WashSalesNotChecked: r.Metadata.WashSalesNotChecked,
 	}
+	if err := s.addDifferences(r); err != nil {
+		return failedHarvest(string(brief.StatusError), err.Error())
+	}
 	for _, stale := range first(r.StalePrices, maxWashTickers) {
 		s.StalePriceTickers = append(s.StalePriceTickers, stale.Ticker)
 	}
@@ -115,7 +142,57 @@ func failedHarvest(status, reason string) HarvestSnapshot {
 	return HarvestSnapshot{
 		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
 		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{}, Disclaimer: Disclaimer,
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
 	}
+}
+
+// addDifferences adds what a sale would not realize as the lots suggest.
+func (s *HarvestSnapshot) addDifferences(r HarvestResult) error {
+	s.LeftOutCount, s.NotReachedCount, s.LotsMissingCount, s.LotsNotHeldCount = len(r.LeftOut), len(r.NotReached), len(r.LotsMissing), len(r.LotsNotHeld)
+	s.LotsMissing, s.LotsNotHeld, s.OptionPriceCount, s.OptionPrices = []string{}, []string{}, len(r.OptionPrices), []string{}
+	s.Crypto = append([]string{}, first(r.Crypto, maxWashTickers)...)
+	if len(r.IncompleteHistory) > 0 && r.IncompleteHistory[0].Record != "" {
+		i := r.IncompleteHistory[0]
+		s.IncompleteRecord = text.Shorten(fmt.Sprintf("%s: %s %s", i.Record, i.Ticker, i.Why), maxNote)
+	}
+	for _, c := range r.Candidates {
+		if !c.IdentifyLot {
+			continue
+		}
+		if s.IdentifyCount++; s.IdentifyCount == 1 {
+			s.IdentifyAdvice = text.Shorten(c.Advice, maxNote)
+		}
+	}
+	for i, l := range r.NotReached {
+		sum, err := s.NotReachedLoss.Add(l.UnrealizedLoss.Decimal)
+		if err != nil {
+			return fmt.Errorf("the losses of %s are too large to add: check its lots: %w", l.Ticker, err)
+		}
+		s.NotReachedLoss = Amount{sum}
+		if i == 0 {
+			s.NotReachedAdvice = text.Shorten(l.Advice, maxNote)
+		}
+	}
+	s.NotReachedLoss = s.NotReachedLoss.cents()
+	for _, p := range first(r.LotsMissing, maxDifferences) {
+		s.LotsMissing = append(s.LotsMissing, p.text())
+	}
+	for _, p := range first(r.LotsNotHeld, maxDifferences) {
+		s.LotsNotHeld = append(s.LotsNotHeld, p.text())
+	}
+	for _, p := range first(r.OptionPrices, maxDifferences) {
+		s.OptionPrices = append(s.OptionPrices, fmt.Sprintf("%s at %s, bought at %s", p.Ticker, p.Price, p.PurchasePrice))
+	}
+	return nil
+}
+
+// text describes a difference in one line.
+func (p PositionDifference) text() string {
+	line := fmt.Sprintf("%s in %s: %s held, lots of %s", p.Ticker, p.AccountID, p.Held, p.Lots)
+	if len(p.Records) > 0 {
+		line += " (" + p.Records[0] + ")"
+	}
+	return text.Shorten(line, maxNote)
 }
 
 func harvestVerdict(r HarvestResult) string {
@@ -153,6 +230,7 @@ func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 		sum.TotalLoss = Amount{total}
 		sum.LotCount++
 		sum.WashSaleRisk = sum.WashSaleRisk || c.WashSaleRisk
+		sum.IdentifyLots = sum.IdentifyLots || c.IdentifyLot
 		if period := cmp.Or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods, period) {
 			sum.HoldingPeriods = append(sum.HoldingPeriods, period)
 		}

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -87,6 +88,7 @@ func ReportHarvest(r HarvestResult) string {
 		m.row("Carried into the next year", cash(n.Carryforward))
 	}
 	m.candidates(r.Candidates)
+	m.lots(r)
 	m.washSales(r)
 	m.paragraph(Disclaimer + ".")
 	return m.String()
@@ -106,6 +108,54 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 		}
 		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
 			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, cash(c.DisallowedLoss), c.CleanDate)
+	}
+	if slices.ContainsFunc(candidates, func(c HarvestCandidate) bool { return c.PricePer == "contract" }) {
+		m.paragraph("Shares of an option are contracts, and its price is per contract.")
+	}
+	m.sales(candidates)
+}
+
+// sales lists the candidates that need more than a sale of their shares.
+func (m *markdown) sales(candidates []HarvestCandidate) {
+	title := "## How to sell them"
+	for _, c := range candidates {
+		how := c.Advice
+		if !c.IdentifyLot && c.PlainSale != nil && c.PlainSale.Gain != nil && !c.PlainSale.Shares.Equal(c.Shares) {
+			how = fmt.Sprintf("%s sells other lots first: selling %s realizes %s", c.LotMethod, c.PlainSale.Shares, cash(*c.PlainSale.Gain))
+		}
+		if how == "" {
+			continue
+		}
+		if title != "" {
+			m.paragraph(title)
+			m.table("Ticker", "Account", "Bought", ">Shares", "Sale")
+			title = ""
+		}
+		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), how)
+	}
+}
+
+func (m *markdown) lots(r HarvestResult) {
+	if len(r.NotReached) > 0 {
+		m.paragraph("## Lots at a loss that a sale would not sell first")
+		m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", "To realize it")
+		for _, l := range r.NotReached {
+			m.row(l.Ticker, l.AccountID, l.LotDate, l.Shares.String(), cash(l.UnrealizedLoss), l.Advice)
+		}
+	}
+	if len(r.LotsMissing) > 0 || len(r.LotsNotHeld) > 0 {
+		m.paragraph("## Lots that do not match what is held")
+		m.table("Ticker", "Account", ">Held", ">In lots", "Records")
+		for _, p := range append(slices.Clone(r.LotsMissing), r.LotsNotHeld...) {
+			m.row(p.Ticker, p.AccountID, p.Held.String(), p.Lots.String(), strings.Join(p.Records, "; "))
+		}
+	}
+	if len(r.LeftOut) > 0 {
+		m.paragraph("## Records left out on import")
+		m.table("File", ">Line", "Why")
+		for _, s := range r.LeftOut {
+			m.row(s.File, fmt.Sprint(s.Line), s.Why)
+		}
 	}
 }
 
@@ -140,9 +190,9 @@ func (m *markdown) washSales(r HarvestResult) {
 	}
 	if len(r.IncompleteHistory) > 0 {
 		m.paragraph("## Shares without a known purchase")
-		m.table("Date", "Account", "Ticker", ">Shares", "Why")
+		m.table("Date", "Account", "Ticker", ">Shares", "Why", "Record")
 		for _, i := range r.IncompleteHistory {
-			m.row(i.Date, i.Account, i.Ticker, i.Shares.String(), i.Why)
+			m.row(i.Date, i.Account, i.Ticker, i.Shares.String(), i.Why, i.Record)
 		}
 	}
 }

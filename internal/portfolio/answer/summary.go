@@ -37,6 +37,9 @@ func SummaryHarvest(r HarvestResult) HarvestSummary {
 	r.RealizedWashSales, r.IncompleteHistory = first(r.RealizedWashSales, summaryLots), first(r.IncompleteHistory, summaryLots)
 	r.StalePrices, r.NotUnderstood = first(r.StalePrices, summaryLots), first(r.NotUnderstood, summaryLots)
 	r.PossibleDuplicates = first(r.PossibleDuplicates, summaryLots)
+	r.LeftOut, r.NotReached = first(r.LeftOut, summaryLots), first(r.NotReached, summaryLots)
+	r.LotsMissing, r.LotsNotHeld = first(r.LotsMissing, summaryLots), first(r.LotsNotHeld, summaryLots)
+	r.OptionPrices, r.Crypto = first(r.OptionPrices, summaryLots), first(r.Crypto, summaryLots)
 	s.HarvestResult = r
 	return s
 }

@@ -123,7 +123,7 @@ func TestLots(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	d := desk(fresh(t))
 	harvest := read(t, d.SuggestTaxLossHarvest(t.Context(), portfolio.HarvestQuery{Format: "agent"}))
-	const losses = "$9,756 harvestable losses across 39 lots (19% long-term), 95% data coverage, wash sale risk on 5 tickers"
+	const losses = "$9,756 harvestable losses across 39 lots (19% long-term), 100% data coverage, wash sale risk on 5 tickers"
 	if diff := cmp.Diff(losses, harvest.Snapshot.Verdict); diff != "" {
 		t.Errorf("harvest (-want +got):\n%s", diff)
 	}

@@ -37,7 +37,7 @@ func Evaluate(in Input) Result {
 	if !result.TradeEligible {
 		return result
 	}
-	if result.Sizing, err = size(primary.Gap, result.Position, in.Config.Sizing.withDefaults()); err != nil {
+	if result.Sizing, err = size(primary.Gap, result.Position, in.Config.Sizing.withDefaults(), in.Whole); err != nil {
 		return result.failed(err)
 	}
 	result.plan(in.Config.Stop.withDefaults())

@@ -129,14 +129,18 @@ func TestSizing(t *testing.T) {
 		{"over five points", "100", -0.05 - 1e-9, Sizing{}, "75", "25"},
 		{"whole shares round down", "101", -0.03, Sizing{}, "50", "51"},
 		{"whole shares with zeros", "101.000", -0.03, Sizing{}, "50", "51"},
-		{"at least one", "1", -0.03, Sizing{}, "1", "0"},
-		{"at least one of a fraction", "1.5", -0.03, Sizing{}, "1", "0.5"},
-		{"at most the position", "0.4", -0.03, Sizing{}, "0.4", "0"},
+		{"half of one share is not all of it", "1", -0.03, Sizing{}, "0.5", "0.5"},
+		{"three quarters of one share", "1", -0.08, Sizing{}, "0.75", "0.25"},
+		{"half of two shares", "2", -0.03, Sizing{}, "1", "1"},
+		{"a fraction above one share", "1.5", -0.03, Sizing{}, "0.75", "0.75"},
+		{"half a share", "0.5", -0.03, Sizing{}, "0.25", "0.25"},
+		{"a fraction below one share", "0.4", -0.03, Sizing{}, "0.2", "0.2"},
+		{"all of one share", "1", -0.06, Sizing{Max: dec("1")}, "1", "0"},
 		{"fractions stay", "10.5", -0.03, Sizing{}, "5.25", "5.25"},
 		{"fractions stay at 75 %", "10.5", -0.08, Sizing{}, "7.875", "2.625"},
 		{"six digits", "12.345678", -0.08, Sizing{}, "9.259258", "3.08642"},
 		{"as many digits as the position", "12.34567891", -0.08, Sizing{}, "9.25925918", "3.08641973"},
-		{"nineteen digits", "0.1234567890123456789", -0.08, Sizing{}, "0.1234567890123456789", "0"},
+		{"nineteen digits", "0.1234567890123456789", -0.08, Sizing{}, "0.0925925917592592592", "0.0308641972530864197"},
 		{"own parts", "100", -0.03, Sizing{Min: dec("0.2"), Max: dec("1")}, "20", "80"},
 		{"own parts, all", "100", -0.06, Sizing{Min: dec("0.2"), Max: dec("1")}, "100", "0"},
 		{"own gap", "100", -0.03, Sizing{GapPP: 2.5}, "75", "25"},
@@ -145,13 +149,34 @@ func TestSizing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := size(test.gap, Position{Shares: dec(test.shares)}, test.sizing.withDefaults())
+			got, err := size(test.gap, Position{Shares: dec(test.shares)}, test.sizing.withDefaults(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			wantDecimal(t, "sell", got.SellQuantity, test.sell)
 			wantDecimal(t, "rest", got.Remaining, test.rest)
 		})
+	}
+}
+
+// TestSizingOfContracts: contracts cannot be divided, and one contract is not sold because half of it should be.
+func TestSizingOfContracts(t *testing.T) {
+	for contracts, want := range map[string]string{"1": "0", "2": "1", "3": "1", "10": "5"} {
+		got, err := size(-0.03, Position{Shares: dec(contracts)}, Sizing{}.withDefaults(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantDecimal(t, contracts, got.SellQuantity, want)
+		if (got.Note != "") != (want == "0") {
+			t.Errorf("%s: note %q", contracts, got.Note)
+		}
+	}
+	in := hundred(momentumConfig(), monthly(t, "0.10", "0.08", "0.12", "0.05"))
+	in.Whole, in.Shares = true, dec("1")
+	in.Config.Stop = Stop{Price: dec("1")}
+	result := Evaluate(in)
+	if len(result.Actions) != 1 || result.Actions[0].Action != ActionPlaceStop || result.Actions[0].Step != 1 {
+		t.Errorf("%+v, want only a stop", result.Actions)
 	}
 }
 
@@ -264,17 +289,15 @@ func TestPropertySaleWithinThePosition(t *testing.T) {
 		gap := rapid.Float64Range(-1, 0).Draw(t, "gap")
 		part := rapid.Int64Range(1, 100).Draw(t, "min")
 		sizing := Sizing{Min: decimal.MustNew(part, 2), Max: decimal.MustNew(rapid.Int64Range(part, 100).Draw(t, "max"), 2)}
-		got, err := size(gap, Position{Shares: shares}, sizing.withDefaults())
+		got, err := size(gap, Position{Shares: shares}, sizing.withDefaults(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.SellQuantity.Cmp(shares) > 0 || !got.SellQuantity.IsPos() || got.Remaining.IsNeg() {
-			t.Fatalf("sell %s of %s, rest %s", got.SellQuantity, shares, got.Remaining)
+		most, err := shares.Mul(got.Fraction)
+		if err != nil || got.SellQuantity.Cmp(most) > 0 || got.SellQuantity.IsNeg() || got.Remaining.IsNeg() {
+			t.Fatalf("sell %s of %s, rest %s (%v)", got.SellQuantity, shares, got.Remaining, err)
 		}
-		if got.SellQuantity.Less(decimal.One) && !got.SellQuantity.Equal(shares) {
-			t.Fatalf("sell %s of %s: less than one share", got.SellQuantity, shares)
-		}
-		if shares.IsInt() && !got.SellQuantity.IsInt() {
+		if shares.IsInt() && !got.SellQuantity.IsInt() && !got.SellQuantity.Less(decimal.One) {
 			t.Fatalf("sell %s of %s: no whole number", got.SellQuantity, shares)
 		}
 		if sum, err := got.SellQuantity.Add(got.Remaining); err != nil || !sum.Equal(shares) {

@@ -26,6 +26,8 @@ type Input struct {
 	// Shares limits the question to a part of the position. Zero means all of it. If no account holds the ticker, it is
 	// the size of a position that is not in the portfolio.
 	Shares decimal.Decimal
+	// Whole means that the position cannot be divided below one, like option contracts. Other positions can, if they must.
+	Whole bool
 	// Holdings are the open positions in the ticker. Those of one account are added; short positions are negative.
 	Holdings []Holding
 	// Prices by ticker, in any order, each ticker in one currency.

@@ -111,10 +111,12 @@ type Position struct {
 type SizingResult struct {
 	GapPP       float64
 	ThresholdPP float64
-	// Fraction is the configured fraction. Because of rounding and the minimum of one share, SellQuantity may differ from it.
+	// Fraction is the configured fraction. Because of rounding, SellQuantity may differ from it.
 	Fraction     decimal.Decimal
 	SellQuantity decimal.Decimal
 	Remaining    decimal.Decimal
+	// Note says why SellQuantity is a fraction of a share, or zero.
+	Note string
 }
 
 // Action is an order to place. Actions are sorted by Step.

@@ -78,14 +78,20 @@ func listAccounts(accounts []string, held map[string]decimal.Decimal) string {
 }
 
 // size returns the quantity to sell for the gap of the primary rule.
-func size(gap float64, position Position, sizing Sizing) (*SizingResult, error) {
+func size(gap float64, position Position, sizing Sizing, whole bool) (*SizingResult, error) {
 	result := &SizingResult{GapPP: gap * 100, ThresholdPP: sizing.GapPP, Fraction: sizing.Min}
 	if math.Abs(gap) > sizing.GapPP/100+tolerance {
 		result.Fraction = sizing.Max
 	}
-	quantity, err := part(position.Shares, result.Fraction)
+	quantity, err := part(position.Shares, result.Fraction, whole)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case quantity.IsZero():
+		result.Note = fmt.Sprintf("%s of %s is less than one, and it cannot be divided: sell all or none", result.Fraction.Trim(0), position.Shares)
+	case position.Shares.IsInt() && !quantity.IsInt():
+		result.Note = fmt.Sprintf("%s of %s is less than one share: if your broker does not sell fractions, sell all or none", result.Fraction.Trim(0), position.Shares)
 	}
 	rest, err := position.Shares.Sub(quantity)
 	if err != nil {
@@ -95,27 +101,30 @@ func size(gap float64, position Position, sizing Sizing) (*SizingResult, error) 
 	return result, nil
 }
 
-// part returns a fraction of the shares, rounded down to whole shares if the position has only whole shares. It returns at
-// least one share and at most all of them.
-func part(shares, fraction decimal.Decimal) (decimal.Decimal, error) {
+// part returns a fraction of the shares, rounded down to whole shares if the position has only whole shares. If that is
+// less than one share, it returns the fraction of a share, or zero if there are only whole ones: rounding up would sell
+// more than the rules say, and all of a position of one share.
+func part(shares, fraction decimal.Decimal, whole bool) (decimal.Decimal, error) {
 	exact, err := shares.Mul(fraction)
 	if err != nil {
 		return decimal.Decimal{}, fmt.Errorf("take %s of %s shares: %w", fraction, shares, err)
 	}
 	digits := 0
-	if !shares.IsInt() {
+	if !whole && (!shares.IsInt() || exact.Cmp(decimal.One) < 0) {
 		// The remaining shares must fit into a decimal, so a huge position has fewer digits.
 		digits = min(max(shares.MinScale(), fractionDigits), decimal.MaxPrec-(shares.Prec()-shares.Scale()))
 	}
-	return exact.Floor(digits).Trim(0).Max(decimal.One).Min(shares).Trim(0), nil
+	return exact.Floor(digits).Trim(0), nil
 }
 
 // plan sets the orders of a result that has a sizing.
 func (r *Result) plan(stop Stop) {
-	r.Actions = []Action{{
-		Step: 1, Action: ActionSell, Ticker: r.Ticker, AccountID: r.Position.AccountID,
-		Quantity: r.Sizing.SellQuantity, OrderType: OrderMarket,
-	}}
+	if r.Sizing.SellQuantity.IsPos() {
+		r.Actions = []Action{{
+			Step: 1, Action: ActionSell, Ticker: r.Ticker, AccountID: r.Position.AccountID,
+			Quantity: r.Sizing.SellQuantity, OrderType: OrderMarket,
+		}}
+	}
 	switch {
 	case !stop.Price.IsPos() || !r.Sizing.Remaining.IsPos():
 	case r.Price.IsZero():
@@ -126,7 +135,7 @@ func (r *Result) plan(stop Stop) {
 			stop.Price, r.Price, dayOf(r.PriceDate))
 	default:
 		r.Actions = append(r.Actions, Action{
-			Step: 2, Action: ActionPlaceStop, Ticker: r.Ticker, AccountID: r.Position.AccountID,
+			Step: len(r.Actions) + 1, Action: ActionPlaceStop, Ticker: r.Ticker, AccountID: r.Position.AccountID,
 			Quantity: r.Sizing.Remaining, OrderType: OrderStop, StopPrice: stop.Price, TimeInForce: stop.TimeInForce,
 		})
 	}

@@ -14,7 +14,7 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Book{AsOf: asOf, accounts: p.accountByID, restricted: make(map[market]Date)}
+	b := &Book{AsOf: asOf, Held: make(map[Position]decimal.Decimal), accounts: p.accountByID, restricted: make(map[market]Date)}
 	var holdings []*holding
 	for _, g := range p.groups {
 		f := newFold(b)
@@ -26,6 +26,9 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 		for _, h := range f.holdings {
 			if len(h.openLots()) > 0 {
 				holdings = append(holdings, h)
+			}
+			if !h.net.IsZero() {
+				b.Held[Position{h.account.ID, h.ticker.name}] = h.net.Trim(0)
 			}
 		}
 	}

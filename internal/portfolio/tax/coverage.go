@@ -6,51 +6,68 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Coverage is how much of the taxable positions the book has lots for. A position is a ticker in an account with lots,
-// or with shares whose purchase is missing.
+// Coverage is how much of what the taxable accounts hold the book has lots for. A position is a ticker of which an
+// account holds shares. What was sold does not count, whether its purchase is known or not.
 type Coverage struct {
 	Positions int
-	WithLots  int
-	// CountPct is WithLots in percent of Positions. ValuePct is the value of the lots in percent of the value of all
-	// these shares. Both are zero without positions.
-	CountPct float64
+	// WithLots is the number of positions whose shares all have a lot.
+	WithLots int
+	// ValuePct is the value of the shares with lots in percent of the value of all shares held. If lots have more shares
+	// than are held, it is not known which of them are left, and none of the shares has a lot. CountPct is WithLots in
+	// percent of Positions. Both are zero without positions.
 	ValuePct float64
+	CountPct float64
+	// NoPrice is the tickers without a price, sorted. They do not count in ValuePct.
+	NoPrice []string
+	// Missing is the positions with shares that have no lot.
+	Missing []Discrepancy
 }
 
-// Cover computes the coverage of accounts. Empty means all taxable accounts; others are ignored. Tickers without a price
-// do not count in the value.
-func Cover(b *Book, prices map[string]decimal.Decimal, accounts []string) (Coverage, error) {
+// Cover computes the coverage of accounts. Empty means all taxable accounts; others are ignored. A nil held means the
+// shares that the rows add up to.
+func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal.Decimal, accounts []string) (Coverage, error) {
+	missing, surplus, err := Reconcile(b, held, accounts)
+	if err != nil {
+		return Coverage{}, err
+	}
+	if held == nil {
+		held = b.Held
+	}
 	var c calc
-	type position struct{ account, ticker string }
-	withLots := make(map[position]bool)
-	known, unknown := decimal.Zero, decimal.Zero
-	wanted := func(id string) bool {
-		return b.accounts[id].taxable() && (len(accounts) == 0 || slices.Contains(accounts, id))
+	withLots := make(map[Position]decimal.Decimal) // shares with a lot, where they are not all shares
+	for _, d := range missing {
+		withLots[d.Position] = d.Lots
 	}
-	for _, gap := range b.Incomplete {
-		if wanted(gap.Account) {
-			withLots[position{gap.Account, gap.Ticker}] = false
-			unknown = c.add(unknown, c.mul(gap.Quantity, prices[gap.Ticker]))
+	for _, d := range surplus {
+		withLots[d.Position] = decimal.Zero
+	}
+	cover := Coverage{Missing: missing}
+	known, all := decimal.Zero, decimal.Zero
+	for p, shares := range held {
+		if !shares.IsPos() || !b.accounts[p.Account].taxable() || len(accounts) > 0 && !slices.Contains(accounts, p.Account) {
+			continue
 		}
-	}
-	for i := range b.Lots {
-		if l := &b.Lots[i]; wanted(l.Account) {
-			withLots[position{l.Account, l.Ticker}] = true
-			known = c.add(known, c.mul(l.Quantity, prices[l.Ticker]))
-		}
-	}
-	cover := Coverage{Positions: len(withLots)}
-	for _, lots := range withLots {
-		if lots {
+		cover.Positions++
+		lots, incomplete := withLots[p]
+		if !incomplete {
 			cover.WithLots++
+			lots = shares
 		}
+		price, ok := prices[p.Ticker]
+		if !ok {
+			cover.NoPrice = append(cover.NoPrice, p.Ticker)
+			continue
+		}
+		known, all = c.add(known, c.mul(lots, price)), c.add(all, c.mul(shares, price))
 	}
+	slices.Sort(cover.NoPrice)
+	cover.NoPrice = slices.Compact(cover.NoPrice)
 	if cover.Positions > 0 {
 		cover.CountPct = 100 * float64(cover.WithLots) / float64(cover.Positions)
 	}
-	if all := c.add(known, unknown); all.IsPos() {
-		pct, _ := c.quo(known, all).Float64()
-		cover.ValuePct = 100 * pct
+	if all.IsPos() {
+		part, _ := c.quo(known, all).Float64()
+		cover.ValuePct = 100 * part
 	}
 	return cover, c.err
 }

@@ -44,11 +44,21 @@
 // took of a loss, and take no other loss. If HIFO or MinTax sells some lots of a call before the exercise, the look-ahead
 // assumes FIFO for them.
 //
+// Section 1091 is about stock and securities. Tickers in [Rules.Crypto] are neither: their losses are not matched, and
+// they replace nothing.
+//
+// # Harvest
+//
+// A loss is a candidate only if a sale would realize it. The method of the account decides which lots a sale takes, if
+// it names none; so a candidate is a lot that the method takes before any lot at a gain, or that can be identified to
+// the broker. What a sale would realize instead is stated with it. [Reconcile] compares the lots with the shares held: if
+// the lots of a position have more, it is not known which of them are left, and none is a candidate.
+//
 // # Limits
 //
 // Sells, transfers and splits of shares whose purchase is missing are listed in [Book.Incomplete]; Build never invents
 // a lot. For this reason short sales (section 1091(e)) are not supported: a sell without a buy is such a row, and the buy
-// that closes it is a lot. A written option is such a sell too. Closing it makes no lot, its premium does not count, and
+// that closes it is a lot, of which nothing is held. A written option is such a sell too. Closing it makes no lot, its premium does not count, and
 // the premium of an assigned put does not lower the basis of the shares. Writing a put does not count as a purchase, even
 // if its exercise is certain (Rev. Rul. 85-87).
 //

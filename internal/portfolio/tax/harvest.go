@@ -30,10 +30,13 @@ type HarvestOptions struct {
 	Accounts []string
 	// SkipWashCheck counts every loss as allowed.
 	SkipWashCheck bool
+	// Held is the shares of each position. Nil means those that the rows add up to.
+	Held map[Position]decimal.Decimal
 }
 
-// Candidate is an open lot at a loss. The wash sale figures are for selling this lot alone on the day of the harvest,
-// except for CombinedShares and CombinedLoss. Amounts are positive.
+// Candidate is an open lot at a loss that a sale by the method of its account takes before any lot at a gain, or that
+// can be identified to the broker. The wash sale figures are for selling this lot alone on the day of the harvest, except
+// for CombinedShares and CombinedLoss. Amounts are positive.
 type Candidate struct {
 	Account      string
 	Ticker       string
@@ -62,6 +65,15 @@ type Candidate struct {
 	CombinedShares decimal.Decimal
 	CombinedLoss   decimal.Decimal
 
+	// Method is the method of the account. If Identify is set, which it is for Specific, the loss is realized only if the
+	// lot is identified to the broker. Plain is a sale that names no lot: of this lot and all that the method takes before
+	// it or, if the lot must be identified, of as many shares.
+	Method   Method
+	Identify bool
+	Plain    Outcome
+	// Crypto is set if section 1091 does not apply.
+	Crypto bool
+
 	lot int // index in the book
 }
 
@@ -84,6 +96,11 @@ type HarvestResult struct {
 	DoNotBuyNow []Restriction
 	// NoPrice is the tickers of lots without a price.
 	NoPrice []string
+	// NotReached is lots at a loss that a sale by the method of the account would not take first. They are in no total.
+	NotReached []Candidate
+	// NotHeld is positions whose lots have more shares than are held. Which lots are left is not known, so none is a
+	// candidate.
+	NotHeld []Discrepancy
 }
 
 // harvest is the state of one call of Harvest.
@@ -94,6 +111,7 @@ type harvest struct {
 	prices map[string]decimal.Decimal
 	recent map[market]*recentPurchases
 	result *HarvestResult
+	sold   map[int]bool // lots that are sold together with candidates, because the method takes them first
 }
 
 // Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given prices by ticker.
@@ -117,7 +135,7 @@ func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions)
 			return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", id)
 		}
 	}
-	h := &harvest{book: b, opts: opts, prices: prices, result: &HarvestResult{AsOf: b.AsOf}}
+	h := &harvest{book: b, opts: opts, prices: prices, result: &HarvestResult{AsOf: b.AsOf}, sold: make(map[int]bool)}
 	if !opts.SkipWashCheck {
 		h.findRecent()
 	}
@@ -133,34 +151,76 @@ func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions)
 
 // findCandidates lists the lots at a loss, with the effects of selling each of them alone.
 func (h *harvest) findCandidates() {
-	r := h.result
-	for i := range h.book.Lots {
-		l := &h.book.Lots[i]
-		if !l.Taxable || len(h.opts.Accounts) > 0 && !slices.Contains(h.opts.Accounts, l.Account) {
+	r, lots := h.result, h.book.Lots
+	missing, surplus, err := Reconcile(h.book, h.opts.Held, h.opts.Accounts)
+	if err != nil && h.err == nil {
+		h.err = err
+	}
+	unknown, notHeld := make(map[Position]bool), make(map[Position]bool)
+	for _, d := range missing {
+		unknown[d.Position] = true
+	}
+	for _, d := range surplus {
+		notHeld[d.Position] = true
+	}
+	r.NotHeld = surplus
+	for from, to := 0, 0; from < len(lots); from = to { // the lots of a position are together
+		p := Position{lots[from].Account, lots[from].Ticker}
+		for to = from; to < len(lots) && lots[to].Account == p.Account && lots[to].Ticker == p.Ticker; to++ {
+		}
+		if !lots[from].Taxable || len(h.opts.Accounts) > 0 && !slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] {
 			continue
 		}
-		price, ok := h.prices[l.Ticker]
+		price, ok := h.prices[p.Ticker]
 		if !ok {
-			r.NoPrice = append(r.NoPrice, l.Ticker)
+			r.NoPrice = append(r.NoPrice, p.Ticker)
 			continue
 		}
-		value := h.mul(l.Quantity, price)
-		loss := h.sub(l.LossBasis, value)
-		switch {
-		case !loss.IsPos():
-		case loss.Cmp(h.opts.MinLoss) < 0:
-			r.BelowMinLoss++
-		default:
-			c := candidate(l, h.book.AsOf, price, value.Trim(0), loss.Trim(0))
-			c.lot = i
-			if recent := h.recent[l.ticker.market()]; recent != nil {
-				h.sellAlone(&c, l, recent)
-			}
-			r.Candidates = append(r.Candidates, c)
-		}
+		h.findInPosition(from, to, price, unknown[p])
 	}
 	slices.Sort(r.NoPrice)
 	r.NoPrice = slices.Compact(r.NoPrice)
+}
+
+// findInPosition lists the lots at a loss among the lots [from, to), which are one position.
+func (h *harvest) findInPosition(from, to int, price decimal.Decimal, unknown bool) {
+	r, order := h.result, h.newSaleOrder(from, to, price, unknown)
+	place := make(map[int]int, to-from) // of each lot in the order
+	for n, i := range order.lots {
+		place[i] = n
+	}
+	last := 0 // the last candidate in the order that a plain sale takes
+	for i := from; i < to; i++ {
+		l := &h.book.Lots[i]
+		value := h.mul(l.Quantity, price)
+		loss := h.sub(l.LossBasis, value)
+		if !loss.IsPos() {
+			continue
+		}
+		if loss.Cmp(h.opts.MinLoss) < 0 {
+			r.BelowMinLoss++
+			continue
+		}
+		c := candidate(l, h.book.AsOf, price, value.Trim(0), loss.Trim(0))
+		c.lot, c.Crypto, c.Method = i, l.ticker.crypto, h.book.accounts[l.Account].Method
+		if n := place[i]; c.Method != Specific && n < order.reached {
+			c.Plain = Outcome{Quantity: order.quantities[n+1].Trim(0), Gain: order.gains[n+1].Trim(0)}
+			last = max(last, n)
+		} else {
+			c.Identify, c.Plain = true, h.plainSale(order, l.Quantity)
+		}
+		if c.Identify && c.Method != Specific {
+			r.NotReached = append(r.NotReached, c)
+			continue
+		}
+		if recent := h.recent[l.ticker.market()]; recent != nil && !c.Crypto {
+			h.sellAlone(&c, l, recent)
+		}
+		r.Candidates = append(r.Candidates, c)
+	}
+	for _, i := range order.lots[:last] {
+		h.sold[i] = true
+	}
 }
 
 func candidate(l *Lot, asOf Date, price, value, loss decimal.Decimal) Candidate {
@@ -189,6 +249,9 @@ func (h *harvest) combine() {
 		order[i] = i
 		available[candidates[i].lot] = decimal.Zero
 	}
+	for lot := range h.sold {
+		available[lot] = decimal.Zero
+	}
 	slices.SortFunc(order, func(x, y int) int { return h.book.compareAge(candidates[x].lot, candidates[y].lot) })
 	remaining := make(map[market]*list.List)
 	for m, recent := range h.recent {
@@ -202,7 +265,7 @@ func (h *harvest) combine() {
 		c := &candidates[i]
 		l := &h.book.Lots[c.lot]
 		permanent := decimal.Zero
-		if purchases := remaining[l.ticker.market()]; purchases != nil {
+		if purchases := remaining[l.ticker.market()]; purchases != nil && !c.Crypto {
 			permanent = h.sellCombined(c, l, purchases, available)
 		}
 		allowed := h.sub(c.Loss, c.CombinedLoss)

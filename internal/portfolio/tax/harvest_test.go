@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/govalues/decimal"
 )
 
@@ -262,29 +263,40 @@ func TestCandidateFigures(t *testing.T) {
 	}
 }
 
+// TestCover: what is held counts, by value; what was sold does not, even if its purchase is missing.
 func TestCover(t *testing.T) {
 	b := build(t, `
+		2019-01-10 brk sell OLD 1000 @10
+		2019-01-10 two sell OLDER 1000 @10
 		2023-01-10 brk buy X 30 @10
-		2023-01-10 brk sell Y 10 @10
 		2023-01-10 ira sell Z 10 @10
-		2023-01-10 two sell X 10 @10
+		2023-01-10 - transfer Y 6 to=brk
 		2023-01-10 two buy Y 4 @10
 		2023-01-11 two sell Y 5 @10
 		2023-01-12 two buy Y 4 @10`)
-	prices := parsePrices(t, "X=10 Y=50 Z=1000")
+	prices := parsePrices(t, "X=10 Y=50 Z=1000 OLD=500 OLDER=500")
+	missing := []Discrepancy{{Position{"brk", "Y"}, dec(t, "6"), dec(t, "0")}}
 	for accounts, want := range map[string]Coverage{
-		"":            {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
-		"brk":         {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 800},
-		"brk two ira": {Positions: 4, WithLots: 2, CountPct: 50, ValuePct: 100 * 500.0 / 1150},
+		"":            {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750, Missing: missing},
+		"brk":         {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 600, Missing: missing},
+		"two":         {Positions: 1},
+		"brk two ira": {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750, Missing: missing},
 		"hifo":        {},
 	} {
-		got, err := Cover(b, prices, strings.Fields(accounts))
+		got, err := Cover(b, prices, nil, strings.Fields(accounts))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.ValuePct, want.ValuePct = float64(int(got.ValuePct*1e6)), float64(int(want.ValuePct*1e6))
-		if got != want {
-			t.Errorf("%q: %+v, want %+v", accounts, got, want)
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", accounts, diff)
 		}
+	}
+	// The broker's list of positions takes precedence over the rows.
+	held := map[Position]decimal.Decimal{{"brk", "X"}: dec(t, "40"), {"brk", "NEW"}: dec(t, "1")}
+	got, err := Cover(b, prices, held, nil)
+	want := Coverage{Positions: 2, ValuePct: 75, NoPrice: []string{"NEW"}, Missing: []Discrepancy{
+		{Position{"brk", "NEW"}, dec(t, "1"), dec(t, "0")}, {Position{"brk", "X"}, dec(t, "40"), dec(t, "30")}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); err != nil || diff != "" {
+		t.Errorf("with positions: %v (-want +got):\n%s", err, diff)
 	}
 }

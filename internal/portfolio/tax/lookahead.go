@@ -67,7 +67,7 @@ func (f *fold) addPurchase(r *row) {
 		}
 		f.replaceOption[t].PushBack(p)
 	}
-	if !r.ticker.option || r.ticker.call {
+	if (!r.ticker.option || r.ticker.call) && !r.ticker.crypto {
 		f.replaceShares.PushBack(p)
 	}
 	r.purchase, f.purchases = p, append(f.purchases, p)
@@ -80,6 +80,7 @@ func (f *fold) project(r *row) {
 			return
 		}
 		h := f.holding(a, r.ticker)
+		h.net = f.add(h.net, quantity)
 		h.projected = f.add(h.projected, quantity)
 		if h.projected.IsNeg() && !r.ticker.option {
 			h.projected = decimal.Zero // the history is incomplete
@@ -103,6 +104,7 @@ func (f *fold) project(r *row) {
 		if ratio, ok := f.ratios[r.index]; ok {
 			for _, h := range f.splitHoldings(r) {
 				h.projected = f.portion(h.projected, ratio.New, ratio.Old)
+				h.net = f.portion(h.net, ratio.New, ratio.Old)
 			}
 		}
 	}

@@ -28,6 +28,7 @@ type holding struct {
 
 	premiums  []*premium      // of puts that were exercised today
 	projected decimal.Decimal // look-ahead: shares held; negative for written options
+	net       decimal.Decimal // look-ahead: shares held; negative after a sell without a buy
 	contracts contracts       // look-ahead: lots of a call
 }
 

@@ -85,6 +85,11 @@ func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 		return nil, faults
 	}
 	p.groupTickers(rules.Identical)
+	for _, name := range rules.Crypto {
+		if t := p.tickerByName[name]; t != nil {
+			t.crypto = true
+		}
+	}
 	p.groupRows(all, asOf)
 	return p, nil
 }

@@ -42,6 +42,9 @@ func (h *harvest) findRecent() {
 	slices.SortFunc(lots, b.compareAge)
 	for _, i := range lots {
 		t := b.Lots[i].ticker
+		if t.crypto {
+			continue
+		}
 		if !t.option || t.call {
 			h.addRecent(market{group: t.group}, i, sharesPerUnit(t.underlying, t))
 		}

@@ -13,7 +13,9 @@ func (h *harvest) restrict() {
 	b := h.book
 	after := make(map[market]Date)
 	for i := range h.result.Candidates {
-		after[b.Lots[h.result.Candidates[i].lot].ticker.market()] = b.AsOf + washDays + 1
+		if t := b.Lots[h.result.Candidates[i].lot].ticker; !t.crypto {
+			after[t.market()] = b.AsOf + washDays + 1
+		}
 	}
 	h.result.DoNotBuy, h.result.DoNotBuyNow = restrictions(after), restrictions(b.restricted)
 }
@@ -29,7 +31,7 @@ func restrictions(until map[market]Date) []Restriction {
 			}
 		} else {
 			for _, t := range m.group.tickers {
-				if !t.option {
+				if !t.option && !t.crypto {
 					r.Tickers = append(r.Tickers, t.name)
 				}
 			}

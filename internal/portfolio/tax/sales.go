@@ -56,7 +56,7 @@ func (f *fold) realize(r *row, p *part, taken shares, proceeds decimal.Decimal) 
 	s.Gain = f.sub(s.Proceeds, s.Basis)
 	s.LongTerm = p.alwaysLong || longTerm(s.HoldingStart, r.Date)
 	f.book.Sales = append(f.book.Sales, s)
-	if s.Taxable && s.Gain.IsNeg() {
+	if s.Taxable && s.Gain.IsNeg() && !r.ticker.crypto {
 		f.recordLoss(r, p)
 	}
 }

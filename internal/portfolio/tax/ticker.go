@@ -11,6 +11,7 @@ type ticker struct {
 	name       string
 	option     bool
 	call       bool
+	crypto     bool    // not a security: it has no wash sales
 	underlying *ticker // of a stock, the ticker itself
 	group      *group
 }
@@ -36,14 +37,16 @@ func (t *ticker) market() market {
 	return market{group: t.group}
 }
 
+// optionTail is the length of an OCC symbol after the underlying ticker: date, C or P, and strike price.
+const optionTail = len("240119C00150000")
+
 // parseOption splits an OCC symbol such as AAPL240119C00150000, in which spaces may follow the underlying ticker. It
 // reports false for everything else.
 func parseOption(symbol string) (underlying string, call, ok bool) {
-	const tail = len("240119C00150000")
-	if len(symbol) <= tail {
+	if len(symbol) <= optionTail {
 		return "", false, false
 	}
-	root, rest := symbol[:len(symbol)-tail], symbol[len(symbol)-tail:]
+	root, rest := symbol[:len(symbol)-optionTail], symbol[len(symbol)-optionTail:]
 	for i := range len(rest) {
 		if i != 6 && (rest[i] < '0' || rest[i] > '9') {
 			return "", false, false
@@ -54,6 +57,12 @@ func parseOption(symbol string) (underlying string, call, ok bool) {
 	}
 	root = strings.TrimRight(root, " ")
 	return root, rest[6] == 'C', root != ""
+}
+
+// OptionSymbol returns the OCC symbol of an option without spaces. It reports false for everything else.
+func OptionSymbol(symbol string) (string, bool) {
+	root, _, ok := parseOption(symbol)
+	return root + symbol[max(0, len(symbol)-optionTail):], ok
 }
 
 // strikePrice returns the last eight digits of an option's symbol, which are thousandths of a dollar.

@@ -126,7 +126,12 @@ type Rules struct {
 	Accounts []Account
 	// Identical is groups of substantially identical tickers. Groups that share a ticker are one group.
 	Identical [][]string
+	// Crypto is tickers that are property, but not stock or securities: section 1091 does not apply to them.
+	Crypto []string
 }
+
+// Position is a ticker in an account.
+type Position struct{ Account, Ticker string }
 
 // Lot is an open lot, or the part of one that has its own basis.
 type Lot struct {
@@ -220,6 +225,9 @@ type Book struct {
 	Sales      []Sale
 	WashSales  []WashSale // by date, then by row
 	Incomplete []Gap      // by date, then by row
+	// Held is the shares of each position that the rows add up to, without those that are zero. It is negative after a
+	// sell without a buy. If it is less than the position's lots have, it is not known which of them are held.
+	Held map[Position]decimal.Decimal
 
 	accounts   map[string]*account
 	restricted map[market]Date // the first day on which a purchase no longer replaces shares that were sold

@@ -58,14 +58,14 @@ func (s *Server) addPortfolio() {
 		name: "check_exit_signals", title: "Check exit signals", readOnly: true, aliases: map[string]string{"account": "account_id"},
 		description: "Checks a position against the exit rules of the portfolio: which rules triggered, how much to sell, and where to set the stop. Not investment advice.",
 		input: schema.Object(
-			schema.Text("ticker", 16, "Ticker symbol.").Require(),
+			schema.Text("ticker", 32, "Ticker, or OCC symbol of an option.").Require(),
 			schema.Amount("shares", "Number of shares. Default: the whole position."),
 			schema.Text("account_id", 64, "Account. Required if several accounts hold the ticker."),
 			schema.Day("as_of", asOfDescription),
 			formatArgument(brief.FormatAgent), outputArgument(),
 		),
-	}, answer.ExitTool(), func(p portfolio.Problem) answer.ExitResult {
-		return answer.ExitResult{Status: string(brief.StatusError), Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+	}, answer.ExitTool(), func(p portfolio.Problem, ticker string) answer.ExitResult {
+		return answer.ExitResult{Ticker: oneLine(ticker, 40), Status: string(brief.StatusError), Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
 	}, func(ctx context.Context, desk Portfolio, in exitSignalsInput) portfolio.Answer {
 		return desk.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(), AccountID: in.Account, AsOf: in.AsOf,
 			Format: in.Format, Output: in.Output})
@@ -82,7 +82,7 @@ func (s *Server) addPortfolio() {
 			schema.Day("as_of", asOfDescription),
 			formatArgument(brief.FormatSummary), outputArgument(),
 		),
-	}, answer.HarvestTool(), func(p portfolio.Problem) answer.HarvestResult {
+	}, answer.HarvestTool(), func(p portfolio.Problem, _ string) answer.HarvestResult {
 		return answer.HarvestResult{Status: string(brief.StatusError), Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
 	}, func(ctx context.Context, desk Portfolio, in harvestInput) portfolio.Answer {
 		return desk.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy, SkipWashCheck: !in.WashCheck,
@@ -91,12 +91,12 @@ func (s *Server) addPortfolio() {
 }
 
 // addPortfolioTool adds a tool that Options.Portfolio answers. Errors that occur before the portfolio is asked have the same format:
-// failed converts a problem to a result.
-func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server, d definition, tool brief.Tool[R, S], failed func(portfolio.Problem) R,
+// failed converts a problem to a result that names the ticker.
+func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server, d definition, tool brief.Tool[R, S], failed func(p portfolio.Problem, ticker string) R,
 	ask func(context.Context, Portfolio, In) portfolio.Answer) {
 	d.output = schema.AnyFormat()
-	fail := func(p portfolio.Problem, format brief.Format, file string) reply {
-		text, err := tool.Answer(failed(p), format, brief.Saved{Path: file})
+	fail := func(p portfolio.Problem, arguments json.RawMessage, format brief.Format, file string) reply {
+		text, err := tool.Answer(failed(p, givenTicker(arguments)), format, brief.Saved{Path: file})
 		if err != nil { // cannot happen
 			text, _ = brief.Encode(brief.Failed(p.Kind, p.Text))
 		}
@@ -109,10 +109,10 @@ func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server
 		}
 		if err != nil { // the format itself may be invalid
 			flag, advice := classify(err)
-			return fail(portfolio.Problem{Kind: flag, Text: oneLine(err.Error(), 300), Hint: advice}, brief.FormatAgent, "")
+			return fail(portfolio.Problem{Kind: flag, Text: oneLine(err.Error(), 300), Hint: advice}, arguments, brief.FormatAgent, "")
 		}
 		if s.opts.Portfolio == nil {
-			return fail(portfolio.Problem{Kind: portfolio.NoPortfolio, Text: "this server has no portfolio", Hint: portfolioHint}, in.format(), "")
+			return fail(portfolio.Problem{Kind: portfolio.NoPortfolio, Text: "this server has no portfolio", Hint: portfolioHint}, arguments, in.format(), "")
 		}
 		answered := ask(ctx, s.opts.Portfolio, in)
 		if answered.FilePath != "" {
@@ -121,10 +121,21 @@ func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server
 			}
 		}
 		if answered.Problem != nil && answered.Problem.Kind == portfolio.NoPortfolio {
-			return fail(withFolder(*answered.Problem), in.format(), answered.FilePath)
+			return fail(withFolder(*answered.Problem), arguments, in.format(), answered.FilePath)
 		}
 		return reply{answered.JSON, answered.Status == brief.StatusError, answered.FilePath, func() string { return extractVerdict(tool, answered.JSON) }}
 	})
+}
+
+// givenTicker returns the ticker in arguments, which need not be valid otherwise.
+func givenTicker(arguments json.RawMessage) string {
+	var given struct {
+		Ticker string `json:"ticker"`
+	}
+	if json.Unmarshal(arguments, &given) != nil {
+		return ""
+	}
+	return given.Ticker
 }
 
 // portfolioHint is the advice for a server without a portfolio.

@@ -191,3 +191,18 @@ func TestPortfolioFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsNameTheTicker calls with wrong arguments: the answer names the ticker that was given, and options are tickers too.
+func TestErrorsNameTheTicker(t *testing.T) {
+	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
+	for _, in := range []args{
+		{"ticker": "SLV", "shares": -1}, {"ticker": "SLV", "format": "short"}, {"ticker": "SLV", "colour": "red"}, {"ticker": "SLV", "as_of": "soon"}, {"ticker": "SLV", "shares": "many"},
+	} {
+		if a := c.call("check_exit_signals", in); !strings.Contains(a.text, "Exit signal check failed for SLV: ") {
+			t.Errorf("%v: %s", in, a.text)
+		}
+	}
+	if a := c.call("check_exit_signals", args{"ticker": "AAPL  260116C00150000"}); !strings.Contains(a.text, "AAPL260116C00150000 is not in the portfolio") {
+		t.Error(a.text)
+	}
+}

@@ -124,6 +124,9 @@ func addRaw(s *Server, d definition, handle func(context.Context, json.RawMessag
 	}
 	s.mcp.AddTool(d.tool(), func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		checked, err := arguments.Check(request.Params.Arguments)
+		if err != nil {
+			checked = request.Params.Arguments // so that the answer can name what was given
+		}
 		client, unknown := s.clientOf(request)
 		if unknown != nil {
 			err = unknown

@@ -77,6 +77,7 @@ type file struct {
 // Attach saves an attachment. If a temporary file cannot be written, the answer is still valid: Attach returns a warning.
 func (f *Store) Attach(a Attachment) (brief.Saved, []brief.Flag) {
 	saved := f.Save(a)
+	saved.Required = a.Required
 	if saved.Err == nil || a.Required {
 		return saved, nil
 	}
