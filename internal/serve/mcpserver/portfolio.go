@@ -58,8 +58,8 @@ func (s *Server) addPortfolio() {
 		name: "check_exit_signals", title: "Check exit signals", readOnly: true, aliases: map[string]string{"account": "account_id"},
 		description: "Checks a position against the exit rules of the portfolio: which rules triggered, how much to sell, and where to set the stop. Not investment advice.",
 		input: schema.Object(
-			schema.Text("ticker", 32, "Ticker, or OCC symbol of an option.").Require(),
-			schema.Amount("shares", "Number of shares. Default: the whole position."),
+			schema.Text("ticker", 32, "Ticker or OCC symbol.").Require(),
+			schema.Amount("shares", "Shares. Default: the whole position."),
 			schema.Text("account_id", 64, "Account. Required if several accounts hold the ticker."),
 			schema.Day("as_of", asOfDescription),
 			formatArgument(brief.FormatAgent), outputArgument(),
