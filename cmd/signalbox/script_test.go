@@ -123,7 +123,7 @@ func tamper(ledger, statement string) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; " + statement)
+	_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; DROP TRIGGER IF EXISTS events_are_only_appended; " + statement)
 	return errors.Join(err, db.Close())
 }
 

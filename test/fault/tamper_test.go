@@ -103,6 +103,7 @@ func (s *site) tamper(t testing.TB) *tamperer {
 	m := &tamperer{t, db}
 	m.exec("DROP TRIGGER events_are_never_changed")
 	m.exec("DROP TRIGGER events_are_never_deleted")
+	m.exec("DROP TRIGGER events_are_only_appended")
 	return m
 }
 

@@ -165,7 +165,7 @@ func (l *Ledger) Events(ctx context.Context, after uint64) iter.Seq2[*signalbox.
 					return
 				}
 			}
-			if len(events) < readAtOnce {
+			if len(events) == 0 {
 				return
 			}
 			after = events[len(events)-1].Seq

@@ -176,7 +176,7 @@ func (k *kit) tamper(t *testing.T, statement string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(k.dir, "ledger.db")) // the driver comes with the journal
 	if err == nil {
-		_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted")
+		_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; DROP TRIGGER IF EXISTS events_are_only_appended")
 	}
 	if err == nil {
 		_, err = db.Exec(statement, args...)

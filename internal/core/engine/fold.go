@@ -31,7 +31,7 @@ func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 			case <-ctx.Done():
 				return
 			}
-			if err != nil || len(events) < readAtOnce {
+			if err != nil || len(events) == 0 {
 				return
 			}
 			after = events[len(events)-1].Seq
@@ -69,12 +69,10 @@ func (e *Engine) catchUp(ctx context.Context) error {
 				return e.fail(err)
 			}
 		}
-		if len(events) > 0 {
-			e.notify()
-		}
-		if len(events) < readAtOnce {
+		if len(events) == 0 {
 			return nil
 		}
+		e.notify()
 	}
 }
 

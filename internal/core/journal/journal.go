@@ -55,7 +55,9 @@ type Journal interface {
 	// expected with the log.
 	Append(ctx context.Context, expected uint64, events []signalbox.Event) error
 
-	// Read returns the next limit events after the event after, in order and without gaps; fewer only at the end of the log.
+	// Read returns at most limit events that follow the event after, in order and without gaps. It may return fewer, to bound the
+	// memory that large events need, but none only at the end of the log. An event larger than MaxEventBytes is ErrDamaged,
+	// without being read into memory.
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 	// Watch yields the events that follow the event after: first the existing ones, then each event when any process appends

@@ -1,16 +1,19 @@
 package journaltest
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 )
 
 var readTests = map[string]func(*testing.T, *log){
 	"ReadLimitsAndOffsets": testRead,
 	"ReadOfAnEmptyLog":     testReadEmpty,
 	"ReadAcrossHandles":    testReadAcross,
+	"ReadOfLargeEvents":    testReadLarge,
 }
 
 func testRead(t *testing.T, l *log) {
@@ -64,4 +67,26 @@ func testReadAcross(t *testing.T, l *log) {
 		wantEvents(t, readAll(t, reader, before), want)
 		writer, reader = reader, writer
 	}
+}
+
+// testReadLarge checks that a read of large events returns them in order, at least one at a time.
+func testReadLarge(t *testing.T, l *log) {
+	j := l.open(t)
+	var want []signalbox.Event
+	for range 40 {
+		e := l.chain.peek(1)
+		e[0].Data = bytes.Repeat([]byte("x"), journal.MaxEventBytes-1000)
+		l.chain.seal(e)
+		if err := j.Append(testContext(t), l.chain.seq, e); err != nil {
+			t.Fatal(err)
+		}
+		l.chain.follow(e)
+		want = append(want, e...)
+	}
+	got, err := j.Read(testContext(t), 0, math.MaxInt)
+	if err != nil || len(got) == 0 {
+		t.Fatalf("read %d of %d large events, %v", len(got), len(want), err)
+	}
+	wantEvents(t, got, want[:len(got)])
+	wantEvents(t, readAll(t, j, 0), want)
 }

@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-const insertQuery = "INSERT INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+// insertQuery says OR ROLLBACK because of the cost of the default, see triggers.
+const insertQuery = "INSERT OR ROLLBACK INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 // Append stores the events in one transaction, and returns when it is synced. An append of no events only compares expected
 // with the log. If COMMIT fails for another reason than a full disk, it is unknown whether the events were stored.
@@ -132,7 +133,7 @@ func validate(expected uint64, events []signalbox.Event) error {
 	}
 	for i := range events {
 		e := &events[i]
-		size := len(e.Type) + len(e.Work) + len(e.Session) + len(e.Actor) + len(e.Data)
+		size := eventBytes(e)
 		switch {
 		case e.Seq != expected+1+uint64(i):
 			return usageError("event %d is in the place of event %d", e.Seq, expected+1+uint64(i))
@@ -145,6 +146,11 @@ func validate(expected uint64, events []signalbox.Event) error {
 		}
 	}
 	return nil
+}
+
+// eventBytes returns the size of an event that journal.MaxEventBytes limits.
+func eventBytes(e *signalbox.Event) int {
+	return len(e.Type) + len(e.Work) + len(e.Session) + len(e.Actor) + len(e.Data)
 }
 
 func usageError(format string, args ...any) error {

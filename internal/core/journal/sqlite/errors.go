@@ -64,7 +64,7 @@ func explainSQLite(code int) (what, hint string) {
 		return "other processes keep the ledger locked", hintBusy
 	case sqlite3.SQLITE_IOERR:
 		return "the disk failed", hintDisk
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG:
 		return "", hintRestore
 	}
 	return "", ""

@@ -7,7 +7,10 @@ import (
 	"math"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"signalbox"
+	"signalbox/internal/core/journal"
 )
 
 // readQuery has no LIMIT, because SQLite would prepare it again for each value; the reader stops by itself.
@@ -16,12 +19,15 @@ const readQuery = "SELECT seq, time, type, work, session, actor, data, prev, has
 // ctxEvery is the number of events after which a read checks its context.
 const ctxEvery = 512
 
+// readBytes is the size at which Read ends early. A read returns at most this much and one event.
+const readBytes = 8 << 20
+
 // Read returns at most limit events that follow the event after; none if limit is 0 or less.
 func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	return j.read(ctx, after, limit, math.MaxInt)
+	return j.read(ctx, after, limit, readBytes)
 }
 
-// read is Read that also stops when the data of the events exceeds a number of bytes.
+// read is Read that stops when the events have at least a number of bytes.
 func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
 	if err := j.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read after %d: %w", after, err)
@@ -71,19 +77,28 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 		if err == nil && e.Seq != next {
 			err = fmt.Errorf("it is missing, the next one is %d", row[0])
 		}
+		size := eventBytes(&e)
+		if err == nil && size > journal.MaxEventBytes {
+			err = errTooLarge
+		}
 		if err != nil {
 			return false, damaged(fmt.Errorf("event %d: %w", next, err))
 		}
 		events = append(events, e)
 		next++
-		bytes -= len(e.Data)
+		bytes -= size
 		if len(events)%ctxEvery == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
 		}
 		return len(events) < limit && bytes > 0, nil
 	})
+	if sqliteCode(err) == sqlite3.SQLITE_TOOBIG {
+		err = damaged(fmt.Errorf("event %d: %w", next, errTooLarge))
+	}
 	return events, err
 }
+
+var errTooLarge = fmt.Errorf("it has more than %d bytes, the maximum size of an event", journal.MaxEventBytes)
 
 // scanEvent converts a row of readQuery to an event.
 func scanEvent(row *[9]driver.Value) (e signalbox.Event, err error) {

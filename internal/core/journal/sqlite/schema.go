@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"signalbox"
 	"signalbox/internal/durable"
 )
@@ -30,11 +32,46 @@ CREATE TABLE events (
 	prev    BLOB NOT NULL,
 	hash    BLOB NOT NULL
 );
-CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
-	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never changed'); END;
-CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
-	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never deleted'); END;
 `
+
+// trigger prevents a kind of change.
+type trigger struct{ name, create string }
+
+// triggers prevent changes by other programs. SQLite fires no trigger for the row that INSERT OR REPLACE deletes, so the last one
+// refuses to insert any row but the next. It rolls back, because with ABORT in any insert of a trigger or a statement, SQLite keeps
+// a journal of each inserted row, which takes four times as long as inserting it.
+var triggers = []trigger{
+	{"events_are_never_changed", `CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never changed'); END`},
+	{"events_are_never_deleted", `CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never deleted'); END`},
+	{"events_are_only_appended", `CREATE TRIGGER events_are_only_appended BEFORE INSERT ON events
+	WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM events)
+	BEGIN SELECT RAISE(ROLLBACK, 'events of a ledger are only appended'); END`},
+}
+
+// installTriggers creates the triggers that are missing, such as those that an older signalbox did not have, and replaces those
+// that were changed. Older programs can use the database with them.
+func (c *conn) installTriggers() error {
+	statements := ""
+	for _, t := range triggers {
+		stored, err := c.lookup("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = '" + t.name + "'")
+		if err != nil {
+			return err
+		}
+		if stored != t.create {
+			statements += "DROP TRIGGER IF EXISTS " + t.name + "; " + t.create + "; "
+		}
+	}
+	if statements == "" {
+		return nil
+	}
+	err := c.exec("BEGIN IMMEDIATE; " + statements + "COMMIT")
+	if sqliteCode(err) == sqlite3.SQLITE_ERROR {
+		return damaged(err) // there is no table events
+	}
+	return err
+}
 
 // findOrCreate creates the database if there is none. It is created under a temporary name and renamed when it is complete and
 // synced, so that a killed process never leaves an incomplete database.
@@ -106,6 +143,9 @@ func initialize(path string) error {
 	}
 	err = c.exec(fmt.Sprintf("PRAGMA synchronous=OFF; BEGIN; %s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
 		schema, applicationID, schemaVersion))
+	if err == nil {
+		err = c.installTriggers()
+	}
 	if err == nil {
 		err = c.useWAL()
 	}

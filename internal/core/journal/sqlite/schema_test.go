@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,8 +12,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// sql runs statements on the database of a closed journal, as another program could.
-func sql(t testing.TB, dir, statements string) error {
+// execSQL runs statements on the database of a closed journal, as another program could.
+func execSQL(t testing.TB, dir, statements string) error {
 	t.Helper()
 	c, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
 	if err != nil {
@@ -24,7 +25,7 @@ func sql(t testing.TB, dir, statements string) error {
 
 func mustSQL(t testing.TB, dir, statements string) {
 	t.Helper()
-	if err := sql(t, dir, statements); err != nil {
+	if err := execSQL(t, dir, statements); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -32,16 +33,122 @@ func mustSQL(t testing.TB, dir, statements string) {
 func TestEventsAreNeverChanged(t *testing.T) {
 	dir := closedBox(t, 3)
 	for statement, want := range map[string]string{
-		"UPDATE events SET actor = 'me' WHERE seq = 2": "events of a ledger are never changed",
-		"UPDATE events SET seq = 9 WHERE seq = 3":      "events of a ledger are never changed",
-		"DELETE FROM events WHERE seq = 3":             "events of a ledger are never deleted",
-		"DELETE FROM events":                           "events of a ledger are never deleted",
+		"UPDATE events SET actor = 'me' WHERE seq = 2":                    "events of a ledger are never changed",
+		"UPDATE events SET seq = 9 WHERE seq = 3":                         "events of a ledger are never changed",
+		"DELETE FROM events WHERE seq = 3":                                "events of a ledger are never deleted",
+		"DELETE FROM events":                                              "events of a ledger are never deleted",
+		"UPDATE OR REPLACE events SET seq = 1 WHERE seq = 2":              "events of a ledger are never changed",
+		"INSERT OR REPLACE " + forged(2):                                  "events of a ledger are only appended",
+		"REPLACE " + forged(3):                                            "events of a ledger are only appended",
+		"INSERT OR IGNORE " + forged(1):                                   "events of a ledger are only appended",
+		"INSERT " + forged(2) + " ON CONFLICT DO UPDATE SET actor = 'me'": "events of a ledger are only appended",
+		"INSERT " + forged(2) + " ON CONFLICT (seq) DO NOTHING":           "events of a ledger are only appended",
+		"INSERT " + forged(5):                                             "events of a ledger are only appended",
+		"INSERT " + forged(0):                                             "events of a ledger are only appended",
+		"INSERT " + forged(-1):                                            "events of a ledger are only appended",
+		"INSERT INTO events (time, type, work, session, actor, data, prev, hash) SELECT 0,'','','','','','',''":                                           "events of a ledger are only appended",
+		"PRAGMA recursive_triggers=OFF; REPLACE " + forged(2):                                                                                             "events of a ledger are only appended",
+		"CREATE TEMP TABLE t AS SELECT * FROM events; INSERT OR REPLACE INTO events SELECT seq, time, 'x', work, session, actor, data, prev, hash FROM t": "events of a ledger are only appended",
 	} {
-		if err := sql(t, dir, statement); err == nil || !strings.Contains(err.Error(), want) {
+		if err := execSQL(t, dir, statement); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %q", statement, err, want)
 		}
 	}
 	wantCount(t, open(t, dir, nil), 3)
+}
+
+// forged returns the rest of a statement that inserts a row.
+func forged(seq int) string {
+	return fmt.Sprintf("INTO events SELECT %d, time, 'Forged', work, session, actor, data, prev, hash FROM events WHERE seq = 1", seq)
+}
+
+// TestTriggersAreInstalled opens ledgers whose triggers are missing, such as one of an older signalbox, or were changed.
+func TestTriggersAreInstalled(t *testing.T) {
+	for name, change := range map[string]string{
+		"older":   "DROP TRIGGER events_are_only_appended",
+		"dropped": "DROP TRIGGER events_are_only_appended; DROP TRIGGER events_are_never_changed; DROP TRIGGER events_are_never_deleted",
+		"changed": `DROP TRIGGER events_are_only_appended;
+			CREATE TRIGGER events_are_only_appended BEFORE INSERT ON events BEGIN SELECT 1; END`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := closedBox(t, 3)
+			mustSQL(t, dir, change)
+			if err := withJournal(t.Context(), dir, func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range []string{"INSERT OR REPLACE " + forged(5), "UPDATE events SET actor = 'me'", "DELETE FROM events"} {
+				if err := execSQL(t, dir, statement); err == nil || !strings.Contains(err.Error(), "events of a ledger are") {
+					t.Errorf("%s: error is %v", statement, err)
+				}
+			}
+			wantCount(t, open(t, dir, nil), 5)
+		})
+	}
+}
+
+// Opening a ledger does not change its schema again, which would make all other processes prepare their statements again.
+func TestTriggersAreInstalledOnce(t *testing.T) {
+	dir := closedBox(t, 1)
+	version := func() any {
+		c, err := connect(filepath.Join(dir, ledgerFile), accessRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		version, err := c.lookup("PRAGMA schema_version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	before := version()
+	if err := withJournal(t.Context(), dir, func(*Journal) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if after := version(); after != before {
+		t.Errorf("the schema changed from version %v to %v", before, after)
+	}
+}
+
+// TestTooLargeRows reads rows that are larger than an event can be.
+func TestTooLargeRows(t *testing.T) {
+	for name, change := range map[string]string{
+		"data":     "data = zeroblob(2000000)",
+		"type":     "type = CAST(zeroblob(2000000) AS TEXT)",
+		"time":     "time = zeroblob(2000000)",
+		"hash":     "hash = zeroblob(2000000)",
+		"together": "data = zeroblob(500000), work = CAST(zeroblob(500000) AS TEXT)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := closedBox(t, 5)
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+" WHERE seq = 5")
+			j := open(t, dir, nil)
+			_, err := j.Read(t.Context(), 0, 10)
+			wantError(t, err, "event 5: it has more than 524288 bytes", journal.ErrDamaged)
+			if events, err := j.Read(t.Context(), 0, 4); err != nil || len(events) != 4 {
+				t.Errorf("read %d events before it, %v", len(events), err)
+			}
+			if name == "hash" {
+				_, err = j.Head(t.Context())
+				wantError(t, err, "too big", journal.ErrDamaged)
+			}
+		})
+	}
+}
+
+// TestReadIsBounded reads events that are as large as an event may be.
+func TestReadIsBounded(t *testing.T) {
+	j := open(t, t.TempDir(), nil)
+	for range 3 {
+		if err := grow(t.Context(), j, 10, 510<<10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, err := j.Read(t.Context(), 0, 2048)
+	if want := readBytes/(510<<10) + 1; err != nil || len(events) != want {
+		t.Errorf("one read returned %d events, %v; want %d", len(events), err, want)
+	}
+	wantCount(t, j, 30)
 }
 
 func TestForeignDatabases(t *testing.T) {
@@ -89,7 +196,7 @@ func TestMissingEvents(t *testing.T) {
 func TestRowBeforeFirstEvent(t *testing.T) {
 	for _, seq := range []string{"0", "-1"} {
 		dir := closedBox(t, 3)
-		mustSQL(t, dir, "INSERT INTO events SELECT "+seq+", time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1")
+		mustSQL(t, dir, "DROP TRIGGER events_are_only_appended; INSERT INTO events SELECT "+seq+", time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1")
 		_, err := open(t, dir, nil).Read(t.Context(), 0, 10)
 		wantError(t, err, "event 1", journal.ErrDamaged)
 	}
