@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -112,11 +114,12 @@ type ledgerVerifyCommand struct {
 	boxFlag
 	Checkpoint nonEmpty `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
 	Key        nonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
+	NoBlobs    bool     `name:"no-blobs" help:"Check only the events, not the blobs that they refer to."`
 	JSON       bool     `name:"json" help:"Print one JSON object."`
 }
 
 func (ledgerVerifyCommand) Help() string {
-	return `Reads the whole ledger and checks every sequence number, time, link and hash. With a checkpoint, it also checks that the ledger still contains exactly what was signed. It reports the first bad event and the reason. Exit status 5 means that the ledger was changed.
+	return `Reads the whole ledger and checks every sequence number, time, link and hash. With a checkpoint, it also checks that the ledger still contains exactly what was signed. It reports the first bad event and the reason. Then it reads every blob that an event refers to, such as prompts, transcripts and the output of checks, and compares its bytes with its digest. A missing blob is an error unless an event records that it was redacted. Exit status 5 means that the ledger or a blob was changed. With --no-blobs, only the events are checked.
 
 The checkpoint and the public key of the box are stored next to the ledger, and someone who can change one can change all three. So keep a checkpoint and the public key elsewhere, and name them here. Without a checkpoint, events that were cut off at the end go unnoticed.
 
@@ -124,6 +127,7 @@ Examples:
 
     signalbox ledger verify
     signalbox ledger verify --checkpoint /mnt/audit/signalbox.checkpoint --key /mnt/audit/key.pub
+    signalbox ledger verify --no-blobs
     signalbox ledger verify --json`
 }
 
@@ -134,6 +138,7 @@ type verified struct {
 	Head       signalbox.Hash      `json:"head"`
 	FirstBad   *uint64             `json:"first_bad"`
 	Reason     *string             `json:"reason"`
+	Blobs      *box.BlobReport     `json:"blobs,omitempty"`
 	Checkpoint *verifiedCheckpoint `json:"checkpoint"`
 }
 
@@ -144,7 +149,7 @@ type verifiedCheckpoint struct {
 }
 
 func (c *ledgerVerifyCommand) Run(p *program) error {
-	opts := box.VerifyOptions{Progress: p.progress("verified")}
+	opts := box.VerifyOptions{NoBlobs: c.NoBlobs, Progress: p.progress("verified")}
 	var err error
 	if opts.Checkpoint, err = readFile(c.Checkpoint); err != nil {
 		return err
@@ -164,9 +169,9 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 		return err
 	}
 	if c.JSON {
-		err = p.printJSON(verifiedFrom(report.Report), "")
+		err = p.printJSON(verifiedFrom(report), "")
 	} else if report.OK {
-		err = p.printVerified(report.Report)
+		err = p.printVerified(report)
 	}
 	if err == nil && report.NotReplayed != nil {
 		p.warnf("the hash chain is intact, but the events could not all be replayed: %v", report.NotReplayed)
@@ -179,7 +184,7 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 
 func notVerified(report box.Verified) error {
 	from, hint := "", report.Hint
-	if report.FirstBad > 0 {
+	if report.FirstBad > 0 && report.Blobs == nil {
 		from = fmt.Sprintf(" from event %d on", report.FirstBad)
 	}
 	if hint == "" {
@@ -188,8 +193,8 @@ func notVerified(report box.Verified) error {
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("not verified%s: %s", from, report.Reason), Hint: hint}
 }
 
-func verifiedFrom(r ledger.Report) verified {
-	v := verified{OK: r.OK, Events: r.Events, Head: r.Head}
+func verifiedFrom(r box.Verified) verified {
+	v := verified{OK: r.OK, Events: r.Events, Head: r.Head, Blobs: r.Blobs}
 	if !r.OK {
 		v.Reason = &r.Reason
 	}
@@ -202,22 +207,35 @@ func verifiedFrom(r ledger.Report) verified {
 	return v
 }
 
-func (p *program) printVerified(r ledger.Report) error {
-	if _, err := fmt.Fprintf(p.out, "verified %s, head %s\n", eventCount(r.Events), r.Head); err != nil {
+func (p *program) printVerified(r box.Verified) error {
+	lines := []string{fmt.Sprintf("verified %s, head %s", eventCount(r.Events), r.Head)}
+	switch {
+	case r.Checkpoint == nil:
+	case r.Checkpoint.Size == r.Events:
+		lines = append(lines, "all signed by "+r.Checkpoint.Origin)
+	default:
+		lines = append(lines, fmt.Sprintf("the first %d signed by %s", r.Checkpoint.Size, r.Checkpoint.Origin))
+	}
+	if blobs := r.Blobs; blobs != nil && blobs.Checked > 0 {
+		lines = append(lines, text.Count(int(blobs.Checked), "blob")+" intact")
+	}
+	if blobs := r.Blobs; blobs != nil && blobs.Redacted > 0 {
+		lines = append(lines, text.Count(int(blobs.Redacted), "blob")+" redacted")
+	}
+	if _, err := fmt.Fprintln(p.out, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
-	if r.Checkpoint == nil {
+	switch {
+	case r.Checkpoint == nil:
 		p.warnf("there is no checkpoint, so events may have been cut off at the end")
-		return nil
+	case r.Checkpoint.Size < r.Events:
+		p.notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(r.Events-r.Checkpoint.Size))
 	}
-	newer := r.Events - r.Checkpoint.Size
-	if newer == 0 {
-		_, err := fmt.Fprintf(p.out, "all signed by %s\n", r.Checkpoint.Origin)
-		return err
+	if blobs := r.Blobs; blobs != nil && blobs.Remaining > 0 {
+		first := blobs.List[slices.IndexFunc(blobs.List, func(found box.BlobFinding) bool { return found.Status == box.BlobRemaining })]
+		p.warnf("%s redacted but still there, first %s: repeat signalbox blob redact", text.Count(int(blobs.Remaining), "blob"), first.Blob)
 	}
-	_, err := fmt.Fprintf(p.out, "the first %d signed by %s\n", r.Checkpoint.Size, r.Checkpoint.Origin)
-	p.notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(newer))
-	return err
+	return nil
 }
 
 func eventCount(n uint64) string { return text.Count(int(n), "event") }

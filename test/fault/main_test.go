@@ -31,6 +31,8 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"claim":   claimChild,
 	"history": historyChild,
 	"load":    loadChild,
+	"peak":    peakChild,
+	"sql":     sqlChild,
 }
 
 func TestMain(m *testing.M) {

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -147,4 +148,14 @@ func reseal(events []signalbox.Event) []signalbox.Event {
 	var tail ledger.Tail
 	tail.Seal(events)
 	return events
+}
+
+// sqlChild executes a statement on a database.
+func sqlChild(ctx context.Context, args []string) error {
+	db, err := sql.Open("sqlite", args[0])
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, args[1])
+	return errors.Join(err, db.Close())
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/core/rules"
 )
 
 // A backup is a tar file with these entries, in this order and without others. docs/backup-format.md specifies it.
@@ -106,63 +105,3 @@ func readEvent(line []byte) (signalbox.Event, error) {
 	return signalbox.Event{Seq: read.Seq, Time: at, Type: read.Type, Work: read.Work, Session: read.Session, Actor: read.Actor,
 		Data: read.Data, Prev: read.Prev, Hash: read.Hash}, err
 }
-
-// blobRefs collects references to blobs in events. Which fields of events contain digests may change with the rules, so every
-// run of 64 hexadecimal digits counts as a reference.
-type blobRefs struct {
-	blobs    []signalbox.Hash // in the order of their first reference
-	seen     map[signalbox.Hash]bool
-	required map[signalbox.Hash]bool // referred to by one of blobFields
-	redacted map[signalbox.Hash]bool
-}
-
-func newBlobRefs() *blobRefs {
-	return &blobRefs{seen: map[signalbox.Hash]bool{}, required: map[signalbox.Hash]bool{}, redacted: map[signalbox.Hash]bool{}}
-}
-
-func (refs *blobRefs) add(e *signalbox.Event) {
-	if e.Type == rules.TypeBlobRedacted {
-		var redaction rules.BlobRedacted
-		if json.Unmarshal(e.Data, &redaction) == nil {
-			refs.redacted[redaction.Blob] = true
-		}
-		return
-	}
-	const digits = 2 * len(signalbox.Hash{})
-	for i := 0; i < len(e.Data); i++ {
-		start := i
-		for i < len(e.Data) && isHexDigit(e.Data[i]) {
-			i++
-		}
-		if i-start != digits {
-			continue
-		}
-		var digest signalbox.Hash
-		if digest.UnmarshalText(e.Data[start:i]) != nil {
-			continue
-		}
-		if !refs.seen[digest] {
-			refs.seen[digest] = true
-			refs.blobs = append(refs.blobs, digest)
-		}
-		if slices.Contains(blobFields, fieldBefore(e.Data[:start])) {
-			refs.required[digest] = true
-		}
-	}
-}
-
-// blobFields are the fields of events that contain the digest of a blob. A blob that another field refers to is backed up if it
-// exists.
-var blobFields = []string{"blob", "body", "output", "plan", "prompt", "text"}
-
-// fieldBefore returns the name of the field whose string value starts after data, "" if there is none.
-func fieldBefore(data []byte) string {
-	// Inside a string a quotation mark is escaped, so this cannot be part of one.
-	before, ok := bytes.CutSuffix(data, []byte(`":"`))
-	if !ok {
-		return ""
-	}
-	return string(before[bytes.LastIndexByte(before, '"')+1:])
-}
-
-func isHexDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }

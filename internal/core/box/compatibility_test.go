@@ -39,8 +39,11 @@ func TestRestoreOldBackup(t *testing.T) {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	k := &kit{dir: dir, opts: opts}
-	if report := verify(t, k, VerifyOptions{}); !report.OK || report.Events != 279 {
+	if report := verify(t, k, VerifyOptions{NoBlobs: true}); !report.OK || report.Events != 279 {
 		t.Errorf("report %+v", report)
+	}
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.Events != 279 || report.FirstBad != 270 {
+		t.Errorf("with blobs: report %+v, want that event 270 refers to a missing one", report)
 	}
 	if got := k.read(t, "prompts/developer.md"); got != "Do the work.\n" {
 		t.Errorf("the prompt is %q", got)

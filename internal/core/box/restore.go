@@ -218,7 +218,7 @@ func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, e
 			return nil, err
 		}
 	}
-	against := VerifyOptions{PublicKey: u.public}
+	against := VerifyOptions{PublicKey: u.public, NoBlobs: true} // unpack and checkComplete have checked the blobs
 	if u.signed != nil {
 		against.Checkpoint = u.signed.Signed
 	}

@@ -354,7 +354,7 @@ func (u *unpacker) readBlob(ctx context.Context, name string, r io.Reader) error
 func (u *unpacker) readMissing(text []byte) error {
 	for line := range strings.Lines(string(text)) {
 		var digest signalbox.Hash
-		if err := digest.UnmarshalText([]byte(strings.TrimSuffix(line, "\n"))); err != nil || !u.refs.required[digest] {
+		if err := digest.UnmarshalText([]byte(strings.TrimSuffix(line, "\n"))); err != nil || !u.refs.seen[digest] {
 			return badBackup("%s lists %q, which no event requires", absentEntry, line)
 		}
 		delete(u.refs.required, digest)

@@ -18,6 +18,8 @@ type VerifyOptions struct {
 	Checkpoint []byte
 	// PublicKey is the key from a trusted place; "" means the box's own key.
 	PublicKey string
+	// NoBlobs skips the blobs that events refer to.
+	NoBlobs bool
 	// Progress, if not nil, is called from time to time with the number of events verified and the total.
 	Progress func(done, total uint64)
 }
@@ -25,14 +27,17 @@ type VerifyOptions struct {
 // Verified is the result of Verify.
 type Verified struct {
 	ledger.Report
+	// Blobs is what was found about blobs, nil if they were not checked: because of NoBlobs, or because the events are not valid. If
+	// a blob is missing or altered, OK is false, FirstBad is the event that refers to the first such blob, and all Events are valid.
+	Blobs *BlobReport
 	// NotReplayed is why the rules could not be applied to all events, nil if they were.
 	NotReplayed error
 	// Hint is what to do if the problem is not an event.
 	Hint string
 }
 
-// Verify checks the whole ledger, against a checkpoint if there is one. Problems with the ledger are in the result; the error is
-// for what could not be read.
+// Verify checks the whole ledger, against a checkpoint if there is one, and the blobs that its events refer to. Problems with the
+// ledger are in the result; the error is for what could not be read.
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
@@ -46,11 +51,16 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	if err != nil {
 		return Verified{}, err
 	}
-	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: scaleProgress(opts.Progress, 0, head)}
-	report, err := ledger.Verify(ctx, head, l.readValid, verifyOpts)
+	passes := uint64(3)
+	if opts.NoBlobs {
+		passes = 2
+	}
+	redacted := &redactions{blobs: map[signalbox.Hash]bool{}}
+	verifyOpts := &ledger.VerifyOptions{Checkpoint: checkpoint, Progress: scaleProgress(opts.Progress, 0, passes, head)}
+	report, err := ledger.Verify(ctx, head, redacted.collect(l.readValid), verifyOpts)
 	v := Verified{Report: report}
 	if err == nil && report.OK {
-		err = l.replay(ctx, &v, scaleProgress(opts.Progress, head, head))
+		err = l.replay(ctx, &v, scaleProgress(opts.Progress, 1, passes, head))
 	}
 	if err == nil && v.OK && badCheckpoint == nil && opts.Checkpoint == nil {
 		err = l.checkOlder(ctx, opts.PublicKey, &v)
@@ -59,6 +69,14 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	if err == nil && v.OK && badCheckpoint != nil {
 		v.OK, v.Reason = false, badCheckpoint.Error()
 		v.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
+	}
+	if err == nil && v.OK && !opts.NoBlobs {
+		v.Blobs, err = l.verifyBlobs(ctx, report.Events, redacted, scaleProgress(opts.Progress, 2, passes, head))
+	}
+	if v.Blobs != nil && !v.Blobs.OK() {
+		first := v.Blobs.firstBad()
+		v.OK, v.FirstBad, v.Reason = false, first.Event, v.Blobs.reason(first)
+		v.Hint = "the events are valid, but what they refer to was removed or changed: keep the box unchanged for the investigation, and restore a backup elsewhere"
 	}
 	return v, err
 }
@@ -95,12 +113,12 @@ func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]sign
 	}
 }
 
-// scaleProgress converts the progress of one of two passes over the ledger to that of both.
-func scaleProgress(progress func(done, total uint64), before, head uint64) func(uint64) {
+// scaleProgress converts the progress of one of several passes over the ledger to that of all.
+func scaleProgress(progress func(done, total uint64), pass, passes, head uint64) func(uint64) {
 	if progress == nil {
 		return nil
 	}
-	return func(done uint64) { progress((before+done)/2, head) }
+	return func(done uint64) { progress((pass*head+done)/passes, head) }
 }
 
 // replay applies the rules to all events. It finds events that are chained and signed but that signalbox would not have written,

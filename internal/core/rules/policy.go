@@ -16,7 +16,7 @@ type Policy struct {
 	// Checks is how many tasks can be checked at once; 0 means 1.
 	Checks int `json:"checks,omitempty"`
 	// CheckSet is the digest of the configured checks and environments. If it changes, the checks run on the base again.
-	CheckSet signalbox.Hash `json:"check_set,omitzero"`
+	CheckSet signalbox.Hash `json:"check_set,omitzero" blob:"-"`
 	Experts  []Expert       `json:"experts,omitempty"`
 	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has its own workspace.
 	Shared bool `json:"shared,omitempty"`

@@ -21,7 +21,7 @@ import (
 var mayImport = []string{
 	"signalbox",
 	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/binary", "encoding/json", "errors", "fmt", "iter", "math", "math/bits",
-	"path", "slices", "strings", "time", "unicode", "unicode/utf8",
+	"path", "reflect", "slices", "strings", "time", "unicode", "unicode/utf8",
 }
 
 // mayUseOfTime is what the rules may use of package time: values, and no clock, timer or place on earth.

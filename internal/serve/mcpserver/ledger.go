@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
+	"signalbox/internal/text"
 	"signalbox/ledger"
 )
 
@@ -32,6 +33,9 @@ type verifySnapshot struct {
 	Signed   uint64  `json:"signed" jsonschema:"events covered by the checkpoint"`
 	Signer   *string `json:"signer"`
 	Judged   bool    `json:"judged" jsonschema:"the events were also replayed"`
+	Blobs    uint64  `json:"blobs"`
+
+	redacted uint64
 }
 
 func (s *verifySnapshot) flags() (flags []brief.Flag) {
@@ -50,14 +54,17 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 	if !s.Judged {
 		flags = append(flags, brief.Flag{Flag: "not_judged", Severity: brief.Warning, Message: "The hash chain is intact, but not all events could be replayed"})
 	}
+	if s.redacted > 0 {
+		flags = append(flags, brief.Flag{Flag: "redacted", Severity: brief.Info, Message: text.Count(int(s.redacted), "blob") + " redacted"})
+	}
 	return flags
 }
 
 func (s *Server) addVerifyLedger() {
 	add(s, definition{
 		name: "verify_ledger", title: "Verify the ledger", readOnly: true,
-		description: "Verifies the hash chain of the ledger, replays its events, and checks against a signed checkpoint that none were removed from the end. " +
-			"The box's own checkpoint is stored next to the ledger: to be sure, pass one that was kept elsewhere.",
+		description: "Verifies the hash chain of the ledger, replays its events, checks blobs, and compares with a signed checkpoint to find removed events. " +
+			"The box's own checkpoint is stored next to the ledger: to be sure, pass one kept elsewhere.",
 		input: schema.Object(
 			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint. Default: the box's own."),
 			schema.Text("key", 1024, "The public key, as printed by signalbox ledger key. Default: the box's own."),
@@ -102,11 +109,14 @@ func (s *verifySnapshot) fill(r box.Verified) {
 	if r.Checkpoint != nil {
 		s.Signed, s.Signer = r.Checkpoint.Size, &r.Checkpoint.Origin
 	}
+	if b := r.Blobs; b != nil {
+		s.Blobs, s.redacted = b.Checked, b.Redacted+b.Remaining
+	}
 }
 
 func notVerified(report box.Verified) error {
 	from := ""
-	if report.FirstBad > 0 {
+	if report.FirstBad > 0 && report.Blobs == nil {
 		from = fmt.Sprintf(" from event %d", report.FirstBad)
 	}
 	hint := report.Hint

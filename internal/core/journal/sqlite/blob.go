@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"signalbox"
@@ -120,8 +121,16 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 
 // openBlob opens a blob and verifies its digest.
 func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	// Opening a named pipe would wait for its writer.
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, damaged(fmt.Errorf("it is not a regular file but has the mode %v", info.Mode()))
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.Open(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: %w", journal.ErrNoBlob, err)}
 	}
 	if err != nil {
