@@ -93,7 +93,7 @@ type tamperer struct {
 	db *sql.DB
 }
 
-// tamper opens the box's database and drops the triggers that protect the events. The driver is the one the program uses.
+// tamper opens the box's database. The driver is the one the program uses.
 func (s *site) tamper(t testing.TB) *tamperer {
 	t.Helper()
 	name := url.URL{Scheme: "file", Path: s.file("ledger.db"), RawQuery: "_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"}
@@ -101,16 +101,18 @@ func (s *site) tamper(t testing.TB) *tamperer {
 	check(t, err)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
-	m := &tamperer{t, db}
-	m.exec("DROP TRIGGER events_are_never_changed")
-	m.exec("DROP TRIGGER events_are_never_deleted")
-	m.exec("DROP TRIGGER events_are_only_appended")
-	return m
+	return &tamperer{t, db}
 }
 
+// exec executes a statement without the triggers that protect the events. The program creates them again when it opens the box.
 func (m *tamperer) exec(query string, args ...any) {
 	m.t.Helper()
-	if _, err := m.db.ExecContext(m.t.Context(), query, args...); err != nil {
+	_, err := m.db.ExecContext(m.t.Context(), `DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted;
+		DROP TRIGGER IF EXISTS events_are_only_appended`)
+	if err == nil {
+		_, err = m.db.ExecContext(m.t.Context(), query, args...)
+	}
+	if err != nil {
 		m.t.Fatalf("%s: %v", query, err)
 	}
 }
