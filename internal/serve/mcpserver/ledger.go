@@ -63,8 +63,8 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 func (s *Server) addVerifyLedger() {
 	add(s, definition{
 		name: "verify_ledger", title: "Verify the ledger", readOnly: true,
-		description: "Verifies the hash chain of the ledger, replays its events, checks blobs, and compares with a signed checkpoint to find removed events. " +
-			"The box's own checkpoint is stored next to the ledger: to be sure, pass one kept elsewhere.",
+		description: "Verifies the ledger's hash chain, replays its events, checks blobs, and compares with a signed checkpoint to find removed events. " +
+			"The box's own checkpoint is next to the ledger: pass one kept elsewhere.",
 		input: schema.Object(
 			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint. Default: the box's own."),
 			schema.Text("key", 1024, "The public key, as printed by signalbox ledger key. Default: the box's own."),
