@@ -149,7 +149,8 @@ func TestViewIsRepaired(t *testing.T) {
 	}
 	write(t, filepath.Join(view, "refs", "heads", "main"), "evil\n")
 	write(t, filepath.Join(dir, "a"), "2\n")
-	if out, err := r.output(t, "status", "--porcelain"); out != " M a\n" || err != nil {
+	write(t, filepath.Join(dir, ".gitattributes"), "* filter=x\n")
+	if out, err := r.output(t, "status", "--porcelain", "--untracked-files=no"); out != " M a\n" || err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
 	if _, err := os.Stat(mark); err == nil {

@@ -372,6 +372,8 @@ func TestPlantedCheckout(t *testing.T) {
 	gitRun(t, k.dir, "checkout", "--quiet", "--detach")
 	home := filepath.Join(filepath.Dir(k.dir), "home")
 	gitRun(t, filepath.Dir(k.dir), "init", "--quiet", "--template=", home)
+	write(t, home, map[string]string{"mine": "mine\n"})
+	gitRun(t, home, "add", "mine")
 	write(t, k.dir, map[string]string{".git/worktrees/evil/gitdir": filepath.Join(home, ".git") + "\n", ".git/worktrees/evil/commondir": "../..\n",
 		".git/worktrees/evil/HEAD": "ref: refs/heads/main\n"})
 	if found, err := k.refs(t.Context(), "main"); err != nil || found["main"].checkout != home {
@@ -380,7 +382,7 @@ func TestPlantedCheckout(t *testing.T) {
 	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
 		t.Error(err)
 	}
-	wantFiles(t, home, map[string]string{})
+	wantFiles(t, home, map[string]string{"mine": "mine\n"})
 }
 
 // A repository whose files need a filter is refused, because git would commit them without it.

@@ -18,7 +18,8 @@ import (
 // protectedKit returns a repository with protected files, a submodule and links.
 func protectedKit(t *testing.T) (*kit, *config.Config) {
 	t.Helper()
-	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n", "scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n"})
+	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n", "scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n",
+		".gitmodules": "[submodule \"sub\"]\n\tpath = vendor/sub\n\turl = x\n\tignore = all\n"})
 	for link, target := range map[string]string{"check": "scripts/check.sh", "tools": "./scripts/lib", "alias": "tools"} {
 		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
 			t.Fatal(err)
@@ -28,7 +29,7 @@ func protectedKit(t *testing.T) (*kit, *config.Config) {
 	gitRun(t, k.dir, "add", "-A", ":!vendor")
 	gitRun(t, k.dir, "commit", "--quiet", "-m", "links")
 	k.find()
-	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*", "hooks/**"}}
+	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*", "hooks/*.sh"}}
 }
 
 func TestProtectedEdits(t *testing.T) {
@@ -70,8 +71,7 @@ func TestProtectedEdits(t *testing.T) {
 			write(t, dir, map[string]string{"TEST.sh": "mine\n", "Ci/x": "mine\n"})
 		}, "Ci/x TEST.sh"},
 		{"ignored submodule", func(t *testing.T, k *kit, dir string) {
-			write(t, dir, map[string]string{".gitmodules": "[submodule \"sub\"]\n\tpath = vendor/sub\n\turl = x\n\tignore = all\n"})
-			shell(t, dir, "git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; git add .gitmodules; git update-index --cacheinfo 160000,$(git rev-parse HEAD^{commit}),vendor/sub; git commit -q -m mine")
+			shell(t, dir, "git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; git update-index --cacheinfo 160000,$(git rev-parse HEAD^{commit}),vendor/sub; git commit -q --allow-empty -m mine")
 		}, "vendor/sub"},
 		{"end of line", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{".gitattributes": "*.sh text eol=crlf\n"})
