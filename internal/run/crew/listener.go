@@ -42,8 +42,9 @@ type listener struct {
 	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
 	closed        bool              // the output is complete
 	stream        signalbox.StreamReport
-	turns         int  // how often the stream reported the end of a turn
-	parked        bool // the agent asked for something that it must wait for
+	turns         int               // how often the stream reported the end of a turn
+	objection     *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
+	parked        bool              // the agent asked for something that it must wait for
 
 	errors bytes.Buffer // the end of standard error
 
@@ -88,19 +89,41 @@ func (l *listener) Write(p []byte) (int, error) {
 	if len(l.tail) > 2*tailSize {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailSize:]...)
 	}
-	l.collect(l.scanner.Push(p))
+	l.scan(p)
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
 		l.handlePartial(hideKeyInSignal(partial, l.key))
-	}
-	ended := l.stream.Ended
-	if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
-		l.turns++
 	}
 	if l.stream.Ended || l.interactive && l.expectsAnswer() {
 		trySend(l.turnEnded)
 	}
 	l.publish(p)
 	return len(p), nil
+}
+
+// scan finds the signals in the next piece of the output, and notes each end of a turn. The caller holds mu.
+func (l *listener) scan(p []byte) {
+	if l.format == signalbox.FormatPlain { // its turn ends with the stream
+		l.collect(l.scanner.Push(p))
+		l.stream = l.scanner.Report()
+		return
+	}
+	for line := range bytes.Lines(p) {
+		l.collect(l.scanner.Push(line))
+		ended := l.stream.Ended
+		if l.stream = l.scanner.Report(); l.stream.Ended && !ended {
+			l.endTurn()
+		}
+	}
+}
+
+// endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process that it left behind and that
+// shares its output. Therefore work does not advance by what is said after a turn that ended with an objection. The caller holds mu.
+func (l *listener) endTurn() {
+	l.turns++
+	said := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
+	if l.objection == nil && said.Name != signalbox.NameUnknown && !said.Passing() {
+		l.objection = &said
+	}
 }
 
 // handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
@@ -341,6 +364,9 @@ func (l *listener) finish(t *turn) error {
 		return err
 	}
 	t.signal = resolve(l.signals, l.session.role, l.session.work)
+	if l.objection != nil && t.signal.Passing() {
+		t.signal = *l.objection
+	}
 	t.advice = t.signal.Detail
 	t.head = hideKey(string(l.head), l.key)
 	t.tail = hideKey(strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd"), l.key)

@@ -169,8 +169,7 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	refusals := l.refusals()
 	name := t.signal.Name
 	until, limited := l.rateLimit(time.Now())
-	failure := t.failure()
-	crashed := failure != "" && !t.gaveUp && (name == signalbox.NameUnknown || t.signal.Passing())
+	failure, crashed := t.crashed()
 	hasVerdict := t.cause == "" && name != signalbox.NameUnknown && !crashed
 	fail := func(f rules.ReportFailure) (rules.Answer, error) {
 		f.Session, f.Epoch, f.Turn = s.id, s.epoch, ended
@@ -256,6 +255,13 @@ func (t *turn) failure() string {
 		return "did not report the end of its turn"
 	}
 	return ""
+}
+
+// crashed reports whether the turn failed and has no verdict that counts nevertheless, and how it failed.
+func (t *turn) crashed() (failure string, crashed bool) {
+	failure = t.failure()
+	unknown := t.signal.Name == signalbox.NameUnknown && !t.gaveUp // signalbox ends a program that it gives up
+	return failure, failure != "" && (t.signal.Passing() || unknown)
 }
 
 // describeCrash describes a failure for people: the verdict that does not count because of it, and what the program said about it.

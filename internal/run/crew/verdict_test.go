@@ -1,11 +1,17 @@
 package crew
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/rehearsal"
 )
 
 // agentFormats are the formats that scripted agents write.
@@ -105,5 +111,138 @@ on critic T1 attempt 2:
 	s.wantCompleted("T1")
 	if recovery := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.Contains(recovery.Advice, "its line 3 is not JSON") {
 		t.Errorf("recovery: %+v", recovery)
+	}
+}
+
+// A passing verdict after the end of a turn does not replace a failing one: a process that the agent left behind may have written it.
+func TestNoPassingVerdictAfterAFailingTurn(t *testing.T) {
+	for _, format := range agentFormats() {
+		t.Run(string(format), func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
+				script: `
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+        Issues Found: it leaks
+    end
+    signal REVIEW_PASSED: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			want := 1
+			if format == signalbox.FormatPlain { // its only turn ends with the stream, and agents correct themselves
+				want = 0
+			}
+			if rework := all[rules.ReworkOrdered](s, "T1"); len(rework) != want || want == 1 && rework[0].Body.Summary != "it leaks" {
+				t.Errorf("rework: %+v, want %d", rework, want)
+			}
+		})
+	}
+}
+
+// The end of a turn is noticed wherever the output is cut.
+func TestEndOfATurnWithinAPiece(t *testing.T) {
+	for _, format := range agentFormats()[1:] {
+		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
+		for _, size := range []int{len(output), 1000, 1} {
+			c := &Crew{opts: Options{delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format, false, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for piece := range slices.Chunk([]byte(output), size) {
+				l.Write(piece)
+			}
+			l.close()
+			if l.objection == nil || l.objection.Name != signalbox.NameReviewFailed || l.turns != 2 {
+				t.Errorf("%s in pieces of %d bytes: objection %+v, %d turns", format, size, l.objection, l.turns)
+			}
+		}
+	}
+}
+
+// play returns what an agent writes that carries out the steps, from the start of its output to the end of its turn.
+func play(t *testing.T, format signalbox.Format, steps string) string {
+	t.Helper()
+	script, err := rehearsal.Parse("agent", []byte("on *:\n    "+steps+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	prompt := "do it"
+	if err := script.Play(context.Background(), rehearsal.Options{Format: format, Prompt: &prompt, Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// An agent whose turn only seems to have ended, and that continues without a verdict so far, is heard to its end.
+func TestVerdictAfterTheEndOfATurn(t *testing.T) {
+	for _, format := range agentFormats() {
+		t.Run(string(format), func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
+				script: `
+on critic T1 attempt 1:
+    say I look at it.
+    end
+    say I am not done.
+    signal REVIEW_PASSED: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			if n := len(s.prompts("T1", "critic")); n != 1 {
+				t.Errorf("%d critics, want one", n)
+			}
+		})
+	}
+}
+
+func TestCrashed(t *testing.T) {
+	pass := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameReviewPassed}
+	fail := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameReviewFailed}
+	exit := func(reason signalbox.ExitReason) signalbox.Signal {
+		return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: &signalbox.ExitSignal{ExitReason: reason}}
+	}
+	unknown := signalbox.Signal{Name: signalbox.NameUnknown}
+	plain := listener{stream: signalbox.StreamReport{Format: signalbox.FormatPlain}}
+	talks := listener{stream: signalbox.StreamReport{Format: signalbox.FormatPlain}, interactive: true}
+	ended := listener{stream: signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}}
+	open := listener{stream: signalbox.StreamReport{Format: signalbox.FormatClaude}}
+	killed := process.Exit{Code: 137, Signal: "SIGKILL"}
+	stopped := process.Exit{Code: 143, Signal: "SIGTERM", Stopped: true}
+	for _, test := range []struct {
+		name string
+		turn turn
+		want string
+	}{
+		{"passed", turn{signal: pass, listener: &plain}, ""},
+		{"passed in JSON lines", turn{signal: pass, listener: &ended}, ""},
+		{"no end of turn", turn{signal: pass, listener: &open}, "did not report the end of its turn"},
+		{"status", turn{signal: pass, listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"status after the end of turn", turn{signal: pass, listener: &ended, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"killed", turn{signal: pass, listener: &ended, exit: killed}, "ended by SIGKILL"},
+		{"lingered", turn{signal: pass, listener: &ended, exit: stopped, lingered: true}, ""},
+		{"lingered but continued", turn{signal: pass, listener: &open, exit: stopped, lingered: true}, "did not report the end of its turn"},
+		{"interactive", turn{signal: pass, listener: &talks, exit: process.Exit{Code: 1}}, ""},
+		{"interactive, killed", turn{signal: pass, listener: &talks, exit: killed}, "ended by SIGKILL"},
+		{"given up", turn{signal: unknown, listener: &talks, exit: stopped, gaveUp: true}, ""},
+		{"passed after it was given up", turn{signal: pass, listener: &talks, exit: stopped, gaveUp: true}, "ended by SIGTERM"},
+		{"output lost", turn{signal: pass, listener: &plain, exit: process.Exit{Err: errors.New("read the output: it failed")}}, "read the output: it failed"},
+		{"failed review", turn{signal: fail, listener: &open, exit: killed}, ""},
+		{"completed", turn{signal: exit(signalbox.ExitCompleted), listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"blocked", turn{signal: exit(signalbox.ExitBlocked), listener: &plain, exit: process.Exit{Code: 1}}, ""},
+		{"nothing said", turn{signal: unknown, listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"nothing said, no end of turn", turn{signal: unknown, listener: &open}, ""},
+	} {
+		failure, crashed := test.turn.crashed()
+		if !crashed {
+			failure = ""
+		}
+		if failure != test.want {
+			t.Errorf("%s: %q, want %q", test.name, failure, test.want)
+		}
 	}
 }
