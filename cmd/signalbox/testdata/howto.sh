@@ -128,3 +128,9 @@ agents:
 END
 signalbox rehearse check agents.script
 signalbox run plan.md --no-wait
+{ echo '# A counter'; task T1 'Count by three' x x none; } >plan.md
+git commit -q -am 'other tasks'
+signalbox run plan.md --no-wait
+signalbox run plan.md --no-wait --new-plan
+signalbox work show T1
+true
