@@ -148,7 +148,7 @@ type answerCommand struct {
 func (answerCommand) Help() string {
 	return `Answers a question. The task is dispatched again with the question and the answer in its prompt, and earlier failures no longer count. A question can be answered only once.
 
-Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work; any other answer grants the same budget again. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt.
+Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work and grants nothing; any other answer grants the same budget again. Raising the budget in the configuration and running the plan again answers the question too. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt.
 
 Examples:
 
@@ -176,7 +176,11 @@ func (c *answerCommand) Run(p *program) error {
 		if c.JSON {
 			return p.printJSON(answer, "")
 		}
-		_, err := fmt.Fprintf(p.out, "answered %s; %s continues\n", c.Question, cmp.Or(a.Work, "the run"))
+		then := "continues"
+		if a.Paused {
+			then = "is paused"
+		}
+		_, err := fmt.Fprintf(p.out, "answered %s; %s %s\n", c.Question, cmp.Or(a.Work, "the run"), then)
 		return err
 	})
 }

@@ -145,16 +145,12 @@ func (d *decider) askBudget(h report) {
 	if t == nil {
 		return
 	}
-	budget := h.w.Task.Budget
-	if budget.IsZero() {
-		budget = p.Task
-	}
 	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
-	if what := budget.exhausted(h.w.Task.Spent.plus(t.Spent).minus(h.w.Task.Granted)); what != "" && !done && h.w.Task.Kind != KindBaseline {
-		d.ask(h.w.ID, h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of %s is spent. Continue with the same amount again?", what, h.w.ID)
+	if spent := h.w.Task.Spent.plus(t.Spent); !done && h.w.Task.Kind != KindBaseline {
+		d.askTaskBudget(h.w, spent, p, h.session, h.actor)
 	}
-	if what := p.Run.exhausted(d.s.delivery.Spent.plus(t.Spent).minus(d.s.delivery.Granted)); what != "" && !d.s.runOnHold() {
-		d.ask("", h.session, h.actor, AskedBudget, signalbox.Hash{}, "the %s budget of the run is spent. Continue with the same amount again?", what)
+	if !d.s.runOnHold() {
+		d.askRunBudget(d.s.delivery.Spent.plus(t.Spent), p, h.session, h.actor)
 	}
 }
 

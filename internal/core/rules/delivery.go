@@ -33,8 +33,10 @@ type delivery struct {
 	Orders int   `json:"orders,omitempty"`
 	Spent  Spent `json:"spent,omitzero"`
 	// Granted is what was already spent when the human last extended the budget of the run.
-	Granted   Spent  `json:"granted,omitzero"`
-	Paused    bool   `json:"paused,omitempty"`
+	Granted Spent `json:"granted,omitzero"`
+	Paused  bool  `json:"paused,omitempty"`
+	// NoBudget means that the run is paused because the human refused to extend its budget.
+	NoBudget  bool   `json:"no_budget,omitempty"`
 	Cancelled string `json:"cancelled,omitempty"`
 }
 

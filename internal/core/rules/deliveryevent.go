@@ -265,6 +265,8 @@ type QuestionAnswered struct {
 	Question  string `json:"question"`
 	Answer    string `json:"answer,omitempty"`
 	Withdrawn bool   `json:"withdrawn,omitempty"`
+	// NoGrant means that the answer to a question about a budget does not extend the budget: it was no, or the limit was raised.
+	NoGrant bool `json:"no_grant,omitempty"`
 }
 
 // FilesLocked locks files of a shared workspace for a task.
@@ -293,6 +295,8 @@ type OverlapNoted struct {
 // Paused stops the dispatch of a task, or of the whole run if the event names no work.
 type Paused struct {
 	Reason string `json:"reason,omitempty"`
+	// Budget means that the human refused to extend a budget. A higher budget in the configuration or the plan ends the pause.
+	Budget bool `json:"budget,omitempty"`
 }
 
 // Resumed ends a pause.

@@ -135,8 +135,76 @@ func TestBudgetAnswers(t *testing.T) {
 	t.Run("no", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))
 		spend(b, "task_incomplete", 150)
-		b.answer("t1", AskedBudget, "No, stop.")
+		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "150 of 100 tokens (budget.task in signalbox.yaml)") {
+			t.Errorf("the question is %q", q.Text)
+		}
+		if d := b.answer("t1", AskedBudget, "No, stop."); !d.Answer.Paused {
+			t.Error("the answer does not say that the task is paused")
+		}
 		b.wantStanding(StandingPaused)
+		// Neither resume nor retry grants anything.
+		for _, what := range []OrderKind{OrderResume, OrderRetry} {
+			b.do(Order{What: what, Work: "t1", Actor: "op"})
+			b.wantNothing(signalbox.RoleDeveloper)
+			b.question("t1", AskedBudget)
+			b.wantStanding(StandingAsking)
+		}
+		b.answer("t1", AskedBudget, "yes")
+		b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	})
+	t.Run("no for the run", func(t *testing.T) {
+		p := policy()
+		p.Run = Budget{CostMicros: 2_500_000}
+		b := deliver(t, p, todo("t1"))
+		b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 3_000_000}} })
+		if q := b.question("", AskedBudget); !strings.Contains(q.Text, "cost $3.00 of $2.50 (budget.run in signalbox.yaml)") {
+			t.Errorf("the question is %q", q.Text)
+		}
+		b.answer("", AskedBudget, "no")
+		b.wantStanding(StandingPaused)
+		for _, what := range []OrderKind{OrderResume, OrderRetry} {
+			b.do(Order{What: what, Actor: "op"})
+			b.wantNothing(signalbox.RoleDeveloper)
+			b.wantStanding(StandingAsking)
+		}
+		b.answer("", AskedBudget, "no")
+		// A higher budget in the configuration is enough.
+		p.Run.CostMicros = 4_000_000
+		b.do(Configure{p, "op"})
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 1_000_000}} })
+		b.question("", AskedBudget)
+		// Also as the answer to the open question.
+		p.Run.CostMicros = 4_100_000
+		b.do(Configure{p, "op"})
+		b.wantDispatch(signalbox.RoleDeveloper, "t1")
+		b.wantStanding(StandingWorking)
+	})
+	t.Run("raised", func(t *testing.T) {
+		for name, raise := range map[string]func(*box){
+			"in the configuration": func(b *box) {
+				b.do(Configure{Policy: func() Policy { p := p; p.Task.Tokens = 200; return p }(), Actor: "op"})
+			},
+			"in the plan": func(b *box) {
+				richer := todo("t1")
+				richer.Budget = Budget{Tokens: 200}
+				b.do(plan(2, richer))
+			},
+		} {
+			for _, answer := range []string{"", "no"} {
+				t.Run(name+" after "+answer, func(t *testing.T) {
+					b := deliver(t, p, todo("t1"))
+					spend(b, "task_incomplete", 150)
+					if answer != "" {
+						b.answer("t1", AskedBudget, answer)
+					}
+					raise(b)
+					spend(b, "task_incomplete", 49)
+					b.wantStanding(StandingWorking)
+					spend(b, "task_incomplete", 1)
+					b.question("t1", AskedBudget)
+				})
+			}
+		}
 	})
 	t.Run("as much again from here", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))

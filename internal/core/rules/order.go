@@ -50,9 +50,12 @@ func (c Order) decide(d *decider) error {
 		if pause := c.What == OrderPause; pause == w.Task.Paused {
 			d.answer.Repeated = true
 		} else if pause {
-			d.answer.Seq = d.record(w.ID, "", c.Actor, Paused{c.Reason})
+			d.answer.Seq = d.record(w.ID, "", c.Actor, Paused{Reason: c.Reason})
 		} else {
 			d.answer.Seq = d.record(w.ID, "", c.Actor, Resumed{})
+			if len(w.Task.Questions) == 0 {
+				d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
+			}
 		}
 	case OrderCancel:
 		if d.answer.Repeated = w.Task.Cancelled != ""; !d.answer.Repeated {
@@ -66,6 +69,7 @@ func (c Order) decide(d *decider) error {
 			return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
 		}
 		d.retry(w, c.Actor, c.Reason)
+		d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
 	case OrderApprove:
 		return c.approve(d, w)
 	default:
@@ -96,7 +100,7 @@ func (c Order) run(d *decider) error {
 	switch c.What {
 	case OrderPause:
 		if d.answer.Repeated = s.Paused; !s.Paused {
-			d.answer.Seq = d.record("", "", c.Actor, Paused{c.Reason})
+			d.answer.Seq = d.record("", "", c.Actor, Paused{Reason: c.Reason})
 		}
 	case OrderResume:
 		if s.Cancelled != "" {
@@ -104,6 +108,9 @@ func (c Order) run(d *decider) error {
 		}
 		if d.answer.Repeated = !s.Paused; s.Paused {
 			d.answer.Seq = d.record("", "", c.Actor, Resumed{})
+			if !d.s.runOnHold() {
+				d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+			}
 		}
 	case OrderCancel:
 		if d.answer.Repeated = s.Cancelled != ""; s.Cancelled == "" {
@@ -116,6 +123,9 @@ func (c Order) run(d *decider) error {
 		}
 	case OrderRetry:
 		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
+		if !d.s.runOnHold() {
+			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+		}
 		n := 0
 		for _, w := range d.s.works {
 			if w.Task != nil && w.Phase == signalbox.PhaseBlocked && w.Task.Cancelled == "" && w.Task.Remedy == "" {
@@ -124,6 +134,7 @@ func (c Order) run(d *decider) error {
 					break
 				}
 				d.retry(w, c.Actor, c.Reason)
+				d.askTaskBudget(w, w.Task.Spent, s.Policy, "", c.Actor)
 				n++
 			}
 		}
@@ -183,13 +194,13 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 	if e.Work == "" {
 		switch b := body.(type) {
 		case Paused:
-			s.delivery.Paused = true
+			s.delivery.Paused, s.delivery.NoBudget = true, b.Budget
 		case Resumed:
-			s.delivery.Paused = false
+			s.delivery.Paused, s.delivery.NoBudget = false, false
 		case Cancelled:
 			s.delivery.Cancelled = b.Reason
 		case Retried:
-			s.delivery.Cancelled, s.delivery.Paused, s.delivery.Limited = "", false, nil
+			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
 		}
 		return
 	}
@@ -198,14 +209,14 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 	s.changeTask(e.Work, func(w *Work, t *Task) {
 		switch b := body.(type) {
 		case Paused:
-			t.Paused = true
+			t.Paused, t.NoBudget = true, b.Budget
 		case Resumed:
-			t.Paused = false
+			t.Paused, t.NoBudget = false, false
 		case Cancelled:
 			t.Cancelled, freed, t.Locks = b.Reason, t.Locks, nil
 			asker = t.Asker
 		case Retried:
-			t.Cancelled, t.Paused = "", false
+			t.Cancelled, t.Paused, t.NoBudget = "", false, false
 			t.resetCounts()
 		case MergeApproved:
 			t.Approved = true

@@ -75,19 +75,6 @@ type Budget struct {
 // IsZero reports whether nothing is limited.
 func (b Budget) IsZero() bool { return b == Budget{} }
 
-// exhausted returns which part of the budget is used up, "" if none is.
-func (b Budget) exhausted(s Spent) string {
-	switch {
-	case b.Tokens > 0 && s.Tokens >= b.Tokens:
-		return "tokens"
-	case b.CostMicros > 0 && s.CostMicros >= b.CostMicros:
-		return "cost"
-	case b.Time > 0 && s.Time >= b.Time:
-		return "time"
-	}
-	return ""
-}
-
 // Spent is what agents have used.
 type Spent struct {
 	Tokens     int64         `json:"tokens,omitempty"`
@@ -135,6 +122,7 @@ func (c Configure) decide(d *decider) error {
 	}
 	before := d.s.delivery.Policy
 	d.answer.Seq = d.record("", "", c.Actor, PolicySet{c.Policy})
+	d.raiseBudgets(&c.Policy, c.Actor)
 	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 && d.s.open[KindBaseline] == 0 {
 		d.openBaseline(c.Actor)
 	}

@@ -78,9 +78,11 @@ func (c AnswerQuestion) decide(d *decider) error {
 		return refusef(signalbox.CodeConflict, "an answer cannot be changed; signalbox retry restarts the task", "question '%s' was already answered by %s", q.ID, q.Actor)
 	}
 	d.answer.Work = q.Work
-	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer})
-	if q.Kind == AskedBudget && isNo(c.Answer) {
-		d.record(q.Work, "", c.Actor, Paused{"no further budget: " + sanitize(c.Answer, 200)})
+	refused := q.Kind == AskedBudget && isNo(c.Answer)
+	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused})
+	if refused {
+		d.answer.Paused = true
+		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true})
 	}
 	if q.Work == "" {
 		return nil
@@ -121,7 +123,8 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 		d.closeRemediation(w, c.Actor, c.Question)
 	case "halt", "stop":
 		d.unblock(w, c.Actor, c.Question)
-		d.record("", "", c.Actor, Paused{"halted: " + sanitize(c.Answer, 200)})
+		d.answer.Paused = true
+		d.record("", "", c.Actor, Paused{Reason: "halted: " + sanitize(c.Answer, 200)})
 	default:
 		d.unblock(w, c.Actor, c.Question)
 	}
@@ -169,7 +172,9 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			s.delivery.Granted = s.delivery.Spent // questions without work are about the budget of the run
+			if !b.NoGrant {
+				s.delivery.Granted = s.delivery.Spent // questions without work are about the budget of the run
+			}
 			s.refreshAll()
 			return
 		}
@@ -178,7 +183,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			if !b.Withdrawn {
 				t.Answers = appendUnique(t.Answers, b.Question)
 				t.resetCounts()
-				if q, _ := s.Question(b.Question); q.Kind == AskedBudget {
+				if q, _ := s.Question(b.Question); q.Kind == AskedBudget && !b.NoGrant {
 					t.Granted = t.Spent
 				}
 			}

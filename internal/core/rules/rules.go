@@ -58,6 +58,8 @@ type Answer struct {
 	Attempt int
 	// Again means that the agent should be prompted again under the same lease, or the order given again.
 	Again bool
+	// Paused means that the answer paused the task or the run.
+	Paused bool
 	// Parked means that the agent must wait for an expert or a file.
 	Parked bool
 	// Questions are the ids of the questions that were asked.

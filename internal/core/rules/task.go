@@ -74,6 +74,8 @@ type Task struct {
 	Questions []string `json:"questions,omitempty"`
 	Remedy    string   `json:"remedy,omitempty"`
 	Paused    bool     `json:"paused,omitempty"`
+	// NoBudget means that it is paused because the human refused to extend its budget.
+	NoBudget bool `json:"no_budget,omitempty"`
 	// Cancelled says why the task was cancelled, "" if it was not.
 	Cancelled string `json:"cancelled,omitempty"`
 
