@@ -60,15 +60,15 @@ func server(t *testing.T, dir string) (args, env []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" + portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token, "SIGNALBOX_SESSION=",
+	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" + portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token, "SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", "SIGNALBOX_ACTOR=ann",
 		signalbox.ExitFlag + "=true"}
 }
 
-// startHTTP starts a server over HTTP and returns its address.
-func startHTTP(t *testing.T, dir string) string {
+// startHTTP starts a server over HTTP, with flags, and returns its address.
+func startHTTP(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	args, env := server(t, dir)
-	cmd := exec.Command(args[0], append(args[1:], "--http", "127.0.0.1:0")...)
+	cmd := exec.Command(args[0], append(append(args[1:], "--http", "127.0.0.1:0"), flags...)...)
 	cmd.Env = append(os.Environ(), env...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
