@@ -10,6 +10,7 @@
 //   - From the user's configuration git gets only the few settings that Locate selects. None of them names a command.
 //   - Git gets the git folder of a worktree from the caller, and does not look for one. So a file .git that an agent replaced, and a
 //     bare repository in a worktree, have no effect.
+//   - Git does not write through links in the git folders, with which an agent could make it write to files elsewhere.
 //   - Git cannot start another program by name. In particular it cannot start another git in a nested repository or a submodule,
 //     which would read the configuration there. See Call.Helpers for the exceptions.
 //
@@ -295,6 +296,9 @@ type Call struct {
 func (r *Repository) Command(ctx context.Context, c Call) (*exec.Cmd, error) {
 	if err := r.repairView(); err != nil {
 		return nil, fmt.Errorf("prepare git: %w", err)
+	}
+	if err := r.checkFiles(c); err != nil {
+		return nil, err
 	}
 	settings := slices.Concat(r.Settings, r.sparse)
 	if c.Ours {

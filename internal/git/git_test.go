@@ -161,7 +161,7 @@ func TestViewIsRepaired(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"HEAD", "config", "logs", "objects", "packed-refs", "refs", "shallow", "worktrees"}, names); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"HEAD", "config", "objects", "packed-refs", "refs", "shallow", "worktrees"}, names); diff != "" || err != nil {
 		t.Errorf("%v, view (-want +got):\n%s", err, diff)
 	}
 }
@@ -189,5 +189,71 @@ func TestNoHelpers(t *testing.T) {
 	user(t, dir, "status")
 	if _, err := os.Stat(mark); err != nil {
 		t.Error("the attack does not work")
+	}
+}
+
+// Git does not follow links that an agent put in place of the files that git writes.
+func TestLinksInGitFolder(t *testing.T) {
+	for name, attack := range map[string]func(t *testing.T, dir, profile string){
+		"index": func(t *testing.T, dir, profile string) { replace(t, filepath.Join(dir, ".git", "index"), profile) },
+		"packed-refs": func(t *testing.T, dir, profile string) {
+			replace(t, filepath.Join(dir, ".git", "packed-refs"), profile)
+		},
+		"log of HEAD": func(t *testing.T, dir, profile string) {
+			replace(t, filepath.Join(dir, ".git", "logs", "HEAD"), profile)
+		},
+		"log of the branch": func(t *testing.T, dir, profile string) {
+			replace(t, filepath.Join(dir, ".git", "logs", "refs", "heads", "main"), profile)
+		},
+		"commondir": func(t *testing.T, dir, profile string) {
+			other := filepath.Join(filepath.Dir(dir), "other")
+			user(t, dir, "clone", "--quiet", "--bare", "--template=", ".", other)
+			write(t, filepath.Join(dir, ".git", "commondir"), other+"\n")
+			write(t, filepath.Join(other, "logs", "refs", "heads", "x"), "")
+			replace(t, filepath.Join(other, "logs", "refs", "heads", "main"), profile)
+		},
+		"logs": func(t *testing.T, dir, profile string) {
+			write(t, filepath.Join(filepath.Dir(profile), "HEAD"), "")
+			replace(t, filepath.Join(dir, ".git", "logs"), filepath.Dir(profile))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newRepository(t)
+			user(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two")
+			r := locate(t, dir)
+			r.Settings = append(r.Settings, "user.name=x; evil", "user.email=x")
+			profile := filepath.Join(filepath.Dir(dir), "profiles", "profile")
+			write(t, profile, "")
+			before := user(t, dir, "rev-parse", "main^")
+			attack(t, dir, profile)
+			for _, args := range [][]string{{"update-ref", "-m", "evil", "refs/heads/main", before}, {"update-ref", "-d", "refs/heads/none"},
+				{"read-tree", "HEAD"}, {"pack-refs", "--all"}, {"reset", "--quiet", "--hard"}} {
+				cmd, err := r.Command(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
+				if err == nil {
+					cmd.Run()
+				}
+			}
+			entries, err := os.ReadDir(filepath.Dir(profile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range entries {
+				if info, err := entry.Info(); err != nil || info.Size() > 0 || entry.IsDir() {
+					text, _ := os.ReadFile(filepath.Join(filepath.Dir(profile), entry.Name()))
+					t.Errorf("git wrote to %s: %q", entry.Name(), text)
+				}
+			}
+		})
+	}
+}
+
+// replace puts a link in the place of a file or a folder.
+func replace(t *testing.T, name, target string) {
+	t.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
 	}
 }

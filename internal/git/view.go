@@ -12,7 +12,7 @@ import (
 )
 
 // linked are the parts of the common folder that a view has. The rest of it, above all config, hooks and info, is not visible there.
-var linked = []string{"HEAD", "logs", "objects", "packed-refs", "refs", "shallow", "worktrees"}
+var linked = []string{"HEAD", "objects", "packed-refs", "refs", "shallow", "worktrees"}
 
 // reftable holds the refs of repositories that do not use refs and packed-refs.
 const reftable = "reftable"
@@ -66,10 +66,48 @@ func (r *Repository) links() []string {
 	return linked
 }
 
-// CreateFolders creates the folders for logs and worktrees in the common folder, if they do not exist. Git creates them when it needs
-// them, but cannot do that through a view.
-func (r *Repository) CreateFolders() error {
-	return errors.Join(os.MkdirAll(filepath.Join(r.Common, "logs"), 0o777), os.MkdirAll(filepath.Join(r.Common, "worktrees"), 0o777))
+// CreateWorktrees creates the list of worktrees in the common folder, if it does not exist. Git creates it when it needs it, but cannot
+// do that through a view.
+func (r *Repository) CreateWorktrees() error {
+	return os.MkdirAll(filepath.Join(r.Common, "worktrees"), 0o777)
+}
+
+// checkFiles refuses files that git would write through a link. An agent could have put a link there to make us write elsewhere, for
+// example a line with a command in it to the user's profile. Git finds refs and their logs not through the view but with the file
+// commondir, so that must name the common folder.
+func (r *Repository) checkFiles(c Call) error {
+	names := []string{filepath.Join(r.Common, "packed-refs")}
+	for _, name := range []string{"HEAD", "index", "ORIG_HEAD", "logs", "logs/HEAD"} {
+		names = append(names, filepath.Join(c.Dir, filepath.FromSlash(name)))
+	}
+	head, _ := os.ReadFile(filepath.Join(c.Dir, "HEAD"))
+	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")) {
+		for _, prefix := range []string{"", "refs/heads"} { // a branch may be named without it
+			for name := filepath.Join(r.Common, "logs", prefix, ref); len(name) > len(r.Common); name = filepath.Dir(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link, which could make git write to another file", name)
+		}
+	}
+	return r.checkCommon(c.Dir)
+}
+
+// checkCommon checks that git takes our common folder for that of a git folder.
+func (r *Repository) checkCommon(dir string) error {
+	common := dir
+	if text, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+		if common = filepath.FromSlash(strings.TrimSpace(string(text))); !filepath.IsAbs(common) {
+			common = filepath.Join(dir, common)
+		}
+	}
+	if !sameFile(common, r.Common) {
+		return fmt.Errorf("the file commondir in %s was replaced, so git is not run there", dir)
+	}
+	return nil
 }
 
 // repairView makes the view what it should be, and removes everything else from it.

@@ -395,3 +395,31 @@ func TestFilters(t *testing.T) {
 	mustRefuse(t, err, "secrets/key in "+k.dir+" needs the git filter crypt; signalbox runs no filters, because an agent could replace them",
 		"remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml")
 }
+
+// Files outside the worktree are not touched through a link that an agent has put in it or in the git folder.
+func TestLinksOutOfTheWorktree(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "docs/x": "1\n", "docs/y": "1\n"})
+	home := filepath.Join(filepath.Dir(k.dir), "home")
+	files := map[string]string{"x": "1\n", "y": "1\n", "profile": "mine\n"}
+	write(t, home, files)
+	tree := k.open("T1")
+	write(t, k.dir, map[string]string{"docs/x": ""})
+	removed := k.commit("remove")
+	before, err := tree.Commit(t.Context())
+	if err := errors.Join(err, os.RemoveAll(filepath.Join(tree.Dir, "docs")), os.Symlink(home, filepath.Join(tree.Dir, "docs")),
+		os.Symlink(filepath.Join(home, "profile"), filepath.Join(k.dir, ".git", indexCopy)),
+		tree.recordMove(moving{From: before, To: removed, Branch: before})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Open(t.Context(), "T1"); err != nil { // it finishes the move file by file
+		t.Error(err)
+	}
+	wantFiles(t, home, files)
+	k.work("T2", map[string]string{"a": "2\n"})
+	if _, err := k.Merge(t.Context(), "T2", "", noCheck); err != nil {
+		t.Error(err)
+	}
+	wantFiles(t, home, files)
+	wantFiles(t, k.dir, map[string]string{"a": "2\n", "docs/y": "1\n"})
+}

@@ -149,7 +149,7 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 		name := filepath.Join(c.dir, filepath.FromSlash(d.path))
 		info, err := os.Lstat(name)
 		switch {
-		case err != nil: // missing, or below something that is not a folder
+		case err != nil, isBehindLink(c.dir, d.path): // missing, or below something that is not a folder
 		case info.IsDir():
 			d.folder = version{modeFolder, "folder"}
 			if hasOnlyRemoved(name, c.dir, changes) {
@@ -179,6 +179,21 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 		files[i].folder = version{"file", hash}
 	}
 	return nil
+}
+
+// isBehindLink reports whether a folder that contains a path is not a folder, but a link or a file. Such a path is not in the worktree.
+func isBehindLink(dir, name string) bool {
+	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(parent))); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+func isMissing(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+	return err != nil
 }
 
 // hasOnlyRemoved reports whether a folder contains only files that the new commit removes.
@@ -244,12 +259,7 @@ func canWrite(dir, name string) bool {
 	if err == nil && info.IsDir() && os.Remove(filepath.Join(dir, filepath.FromSlash(name))) != nil {
 		return false
 	}
-	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
-		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(parent))); err == nil && !info.IsDir() {
-			return false
-		}
-	}
-	return true
+	return !isBehindLink(dir, name)
 }
 
 // writeNew updates the index to the new commit, and writes the files that are not blocked.

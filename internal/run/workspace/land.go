@@ -234,7 +234,10 @@ func copyIndex(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, info.Mode().Perm())
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be a link to another file
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

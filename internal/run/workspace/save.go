@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,26 +129,21 @@ func (t *Tree) commitAll(ctx context.Context, files []string, message string) (s
 
 // stage updates the index to the files in the folder. It does not use git add, which looks into submodules.
 func (t *Tree) stage(ctx context.Context, files []string) error {
-	gone := slices.DeleteFunc(slices.Clone(files), t.exists)
+	there, gone := []string(nil), []string(nil)
+	for _, name := range files {
+		if isBehindLink(t.Dir, name) || isMissing(t.Dir, name) {
+			gone = append(gone, name)
+		} else {
+			there = append(there, name)
+		}
+	}
 	if len(gone) > 0 { // first, because a link may have taken the place of their folder
 		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(gone), args: []string{"update-index", "--force-remove", "-z", "--stdin"}}); err != nil {
 			return err
 		}
 	}
-	there := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !t.exists(name) })
 	_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(there), args: []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}})
 	return err
-}
-
-// exists reports whether a file or a folder of the worktree exists, and not behind a link.
-func (t *Tree) exists(name string) bool {
-	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
-		if info, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(parent))); err != nil || !info.IsDir() {
-			return false
-		}
-	}
-	_, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(name)))
-	return err == nil
 }
 
 // mergeBack merges what was committed elsewhere into the task's branch, and moves the worktree to the branch.

@@ -90,7 +90,7 @@ func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (git
 		return "", err
 	}
 	defer held.release()
-	if err := r.repository.CreateFolders(); err != nil {
+	if err := r.repository.CreateWorktrees(); err != nil {
 		return "", err
 	}
 	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
