@@ -241,9 +241,9 @@ func TestNoLeakedFiles(t *testing.T) {
 		var all sync.WaitGroup
 		for range workers {
 			all.Go(func() {
-				for range n / workers {
+				for i := range n / workers {
 					var out bytes.Buffer
-					p, err := Start(Spec{Argv: []string{"cat"}, Stdin: []byte("x"), Stdout: &out, Stderr: &out}, nil)
+					p, err := Start(Spec{Argv: []string{"cat"}, Stdin: []byte("x"), Stdout: &out, Stderr: &out, Speaks: i%2 == 0}, nil)
 					if err != nil {
 						t.Error(err)
 						return

@@ -92,7 +92,7 @@ func ofTypeAt(kind, work string) func(signalbox.Event) bool {
 	return func(e signalbox.Event) bool { return ofType(kind, work)(&e) }
 }
 
-// testNoSignal runs agents that crash or end without a valid signal, and some that send one in an unusual way.
+// testNoSignal runs agents that crash or end without a signal that counts, and some that send one in an unusual way.
 func testNoSignal(t *testing.T) {
 	plan := planOf("crash", "killed", "thrice", "silent", "torn", "half", "lingers", "coder")
 	s := newFixture(t, scenario{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9}\ngrace: 1s\n", script: `
@@ -153,7 +153,7 @@ on developer coder attempt 1:
 		count int
 	}
 	for id, want := range map[string][]failure{"crash": {{"crash", 1}}, "killed": {{"crash", 1}}, "thrice": {{"crash", 1}, {"crash", 2}, {"crash", 3}},
-		"silent": {{"signals", 1}}, "torn": nil, "lingers": nil, "coder": nil} {
+		"silent": {{"signals", 1}}, "torn": nil, "lingers": nil, "coder": {{"crash", 1}}} {
 		var got []failure
 		for _, f := range all[rules.AgentFailed](events, rules.TypeAgentFailed, id) {
 			got = append(got, failure{f.Cause, f.Count})
@@ -163,8 +163,10 @@ on developer coder attempt 1:
 		}
 	}
 	checkSilent(t, events)
-	if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, "crash"); len(f) == 1 && f[0].Detail != "exit status 137: out of memory" {
-		t.Errorf("the detail of the crash is %q", f[0].Detail)
+	for id, want := range map[string]string{"crash": "exit status 137: out of memory", "coder": "exit status 3 after READY_FOR_REVIEW"} {
+		if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, id); len(f) != 1 || f[0].Detail != want {
+			t.Errorf("%s has the failures %+v, want %q", id, f, want)
+		}
 	}
 }
 

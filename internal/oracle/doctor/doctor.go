@@ -96,6 +96,9 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 		if err == nil {
 			err = command.Check()
 		}
+		if err == nil && c.Keyed {
+			err = crew.CheckKey(r.name, command)
+		}
 		if err != nil {
 			checks[i].Health = box.Problem
 			checks[i] = withError(checks[i], err)

@@ -32,17 +32,15 @@ func (c *Crew) newKey() string {
 
 func (c *Crew) keyed() bool { return c.opts.Keyed || c.box.Config.Keyed }
 
-// CheckKeyed reports an agent that cannot have a key, because other processes can read its prompt while it runs.
+// CheckKeyed returns the error of CheckKey for the first agent of the roles that has one.
 func CheckKeyed(c *config.Config, roles []signalbox.Role) error {
 	check := func(role signalbox.Role, expert string) error {
 		name, configured := c.AgentFor(role, expert)
 		command, err := CommandOf(configured)
-		if err != nil || command.Delivery() == agent.DeliverStdin {
+		if err != nil {
 			return err
 		}
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("agent %s cannot have a key: its prompt is passed by %s, which other processes can read", name, command.Delivery()),
-			Hint: "pass the prompt on standard input, or do not use keys"}
+		return CheckKey(name, command)
 	}
 	for _, role := range roles {
 		if role == signalbox.RoleCI || role == signalbox.RoleMerger {
@@ -52,14 +50,25 @@ func CheckKeyed(c *config.Config, roles []signalbox.Role) error {
 			return err
 		}
 	}
+	if !slices.Contains(roles, signalbox.RoleExpert) {
+		return nil
+	}
 	for _, e := range c.Experts {
-		if slices.Contains(roles, signalbox.RoleExpert) {
-			if err := check(signalbox.RoleExpert, e.Name); err != nil {
-				return err
-			}
+		if err := check(signalbox.RoleExpert, e.Name); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// CheckKey reports that an agent cannot have a key, because other processes can read its prompt while it runs.
+func CheckKey(name string, command agent.Command) error {
+	if command.Delivery() == agent.DeliverStdin {
+		return nil
+	}
+	return &signalbox.Error{Code: signalbox.CodeUsage,
+		Err:  fmt.Errorf("agent %s cannot have a key: its prompt is passed by %s, which other processes can read", name, command.Delivery()),
+		Hint: "pass the prompt on standard input, or do not use keys"}
 }
 
 // hideKey replaces the key in a text by keyPlaceholder.
