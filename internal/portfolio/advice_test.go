@@ -82,6 +82,8 @@ func TestSharesNotHeldAreNotOffered(t *testing.T) {
 	for _, tt := range []struct{ name, rows, record string }{
 		{"a mistyped lot", "2023-01-10,brk,buy,SLV,100,20,,,lot-1\n2023-02-10,brk,sell,SLV,100,15,,,lot-l\n",
 			`transactions/brk.csv:3: sold from a lot that does not exist of 100 SLV (lot_id "lot-l")`},
+		{"a transfer of a mistyped lot", "2023-01-10,brk,buy,SLV,100,20,,,lot-1\n2023-02-10,brk,transfer,SLV,100,,,,lot-l\n",
+			`transactions/brk.csv:3: transferred without a buy of 100 SLV (lot_id "lot-l")`},
 		{"a short sale and its cover", "2023-01-10,brk,sell,SLV,100,25,,,\n2023-02-10,brk,buy,SLV,100,20,,,\n",
 			"transactions/brk.csv:2: sold without a buy of 100 SLV"},
 	} {
@@ -140,14 +142,12 @@ accounts:
 		{"another ticker, with its value", "account,ticker,quantity,price\nbrk,SLV,10,\nbrk,ABC,3,100\n", 25.0, "lots_missing", "ABC in brk: 3 held, lots of 0"},
 		{"another ticker, without a value", "account,ticker,quantity\nbrk,SLV,10\nbrk,ABC,3\n", 50.0, "lots_missing", "ABC in brk: 3 held, lots of 0"},
 		{"not in the list", "account,ticker,quantity,price\nbrk,ABC,1,10\n", 0.0, "lots_not_held", "SLV in brk: 0 held, lots of 10"},
-		{"rounded by the broker", "account,ticker,quantity\nbrk,SLV,10.004\nbrk,ABC,0\n", 100.0, "", ""},
+		{"rounded by the broker", "account,ticker,quantity\nbrk,SLV,10.001\n", 100.0, "", ""},
+		{"a little more", "account,ticker,quantity\nbrk,SLV,10.1\n", 99.0, "lots_missing", "SLV in brk: 10.1 held, lots of 10"},
 		{"another account", "account,ticker,quantity\nira,SLV,3\n", 100.0, "", ""},
 		{"Schwab", strings.ReplaceAll(schwab, "QTY", "40"), 25.0, "lots_missing", "SLV in brk: 40 held, lots of 10"},
 		{"Fidelity", strings.ReplaceAll(fidelity, "QTY", "40.000"), 25.0, "lots_missing", "SLV in brk: 40 held, lots of 10"},
 	} {
-		if tt.name == "rounded by the broker" {
-			tt.positions = "account,ticker,quantity\nbrk,SLV,10.001\n"
-		}
 		t.Run(tt.name, func(t *testing.T) {
 			check := func(d *Desk) {
 				t.Helper()

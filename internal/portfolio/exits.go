@@ -204,7 +204,9 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 func (d *Data) incompleteRecords(book *tax.Book, ticker, account string) []string {
 	var records []string
 	for i := range book.Incomplete {
-		if g := &book.Incomplete[i]; g.Ticker == ticker && (account == "" || g.Account == account) {
+		g := &book.Incomplete[i]
+		t := &d.transactions[g.Row]
+		if g.Ticker == ticker && (account == "" || slices.Contains([]string{g.Account, t.Account, t.ToAccount}, account)) {
 			records = append(records, d.gapText(g))
 		}
 	}

@@ -126,7 +126,7 @@ type Discrepancy struct {
 // Reconcile compares the lots of the taxable accounts, or of the given ones, with the shares held. held is by default
 // what the rows add up to. missing has positions with more shares than lots, and surplus those with fewer; both are in
 // the order of accounts and tickers. Differences of rounding are ignored: up to one unit of the last decimal of the
-// shares held, if that has decimals.
+// shares held, if these have three decimals or more.
 func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (missing, surplus []Discrepancy, err error) {
 	if held == nil {
 		held = b.Held
@@ -165,10 +165,10 @@ func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (m
 	return missing, surplus, c.err
 }
 
-// slack is the difference that rounding can make to a number of shares.
+// slack is the difference that rounding can make to a number of shares. Brokers round fractions to three decimals or more.
 func slack(held decimal.Decimal) decimal.Decimal {
-	const finest = 6
-	if held.Scale() == 0 {
+	const coarsest, finest = 3, 6
+	if held.Scale() < coarsest {
 		return decimal.MustNew(1, finest)
 	}
 	return decimal.MustNew(1, min(held.Scale(), finest))

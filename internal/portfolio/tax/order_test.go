@@ -122,6 +122,9 @@ func TestHarvestOffersOnlyWhatIsHeld(t *testing.T) {
 		{"a part of them", "2023-01-10 brk buy X 100 @10 lot=a\n2023-02-10 brk sell X 40 @9 lot=b", `
 			brk X: lots of 100, 60 held
 			total 0`},
+		{"a fraction of them", "2023-01-10 brk buy X 10.5 @10 lot=a\n2023-02-10 brk sell X 0.1 @9 lot=b", `
+			brk X: lots of 10.5, 10.4 held
+			total 0`},
 		{"a short sale and its cover", "2023-01-10 brk sell X 100 @12\n2023-02-10 brk buy X 100 @10", `
 			brk X: lots of 100, 0 held
 			total 0`},
