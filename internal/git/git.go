@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -211,6 +212,9 @@ func (r *Repository) findProgram(ctx context.Context) error {
 		return ErrNotInstalled
 	}
 	r.program = program
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	cmd := exec.CommandContext(ctx, program, "--exec-path")
 	cmd.Env = environment()
 	cmd.WaitDelay = waitDelay
@@ -273,8 +277,12 @@ func environment() []string {
 	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true", "GIT_PAGER=cat")
 }
 
-// withoutHelpers returns variables with which git finds no program to start. The folder that they name cannot exist.
+// withoutHelpers returns variables with which git finds no program to start. The folder that they name cannot exist. On Windows, where
+// agents do not run, git finds its own libraries through PATH.
 func withoutHelpers() []string {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	none := filepath.Join(os.DevNull, "none")
 	return []string{"PATH=" + none, "GIT_EXEC_PATH=" + none}
 }

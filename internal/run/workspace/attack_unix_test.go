@@ -281,8 +281,14 @@ func TestPlantedCommands(t *testing.T) {
 			return err
 		}},
 		{"merge over a local change", func() error {
-			if err := os.WriteFile(filepath.Join(a.dir, "c.txt"), []byte("local\n"), 0o600); err != nil {
+			// The checkout has the submodule too, and a change of its own.
+			sub := filepath.Join(a.dir, "sub")
+			if err := errors.Join(os.RemoveAll(sub), os.CopyFS(sub, os.DirFS(filepath.Join(other.Dir, "sub"))),
+				os.WriteFile(filepath.Join(a.dir, "c.txt"), []byte("local\n"), 0o600)); err != nil {
 				return err
+			}
+			if err := a.inspect(ctx); err == nil { // the change is refused
+				return errors.New("the checkout is clean")
 			}
 			a.work("T4", map[string]string{"c.txt": "theirs\n", "f.txt": "1\n"})
 			_, err := a.Merge(ctx, "T4", "", check)

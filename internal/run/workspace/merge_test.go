@@ -305,3 +305,21 @@ func TestLandedOfAClosedTask(t *testing.T) {
 		t.Errorf("T is reported as landed, but only T1 is: %v", err)
 	}
 }
+
+// A person's sparse checkout stays sparse.
+func TestMergeIntoSparseCheckout(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"dir/a": "1\n", "other/b": "1\n"})
+	gitRun(t, k.dir, "sparse-checkout", "set", "--cone", "dir")
+	k.find()
+	k.work("T1", map[string]string{"dir/a": "2\n", "other/b": "2\n", "other/c": "2\n"})
+	merged, err := k.Merge(t.Context(), "T1", "", func(_ context.Context, dir string) error {
+		wantFiles(t, dir, map[string]string{"dir/a": "2\n", "other/b": "2\n", "other/c": "2\n"})
+		return nil
+	})
+	if err != nil || merged.Warning != "" {
+		t.Fatal(merged, err)
+	}
+	wantFiles(t, k.dir, map[string]string{"dir/a": "2\n"})
+	k.sound()
+}
