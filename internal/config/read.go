@@ -38,6 +38,9 @@ func parseDocument(text []byte) (ast.Node, *settingError) {
 		return nil, wrong
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
+	if wrong := checkSize(text); wrong != nil {
+		return nil, wrong
+	}
 
 	// mapping reports duplicate keys, with a better message.
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
@@ -45,6 +48,50 @@ func parseDocument(text []byte) (ast.Node, *settingError) {
 		return nil, syntaxError(err)
 	}
 	return onlyDocument(file)
+}
+
+// Limits of a configuration. The time of the YAML parser grows with the square of the number of lines, and its memory with the square
+// of the depth.
+const (
+	maxBytes  = 256 << 10
+	maxLines  = 5000
+	maxDepth  = 200
+	maxValues = 10_000 // with aliases written out
+)
+
+// checkSize refuses a text that is too large to be a configuration, before it is parsed.
+func checkSize(text []byte) *settingError {
+	if len(text) > maxBytes {
+		return &settingError{fault: fmt.Sprintf("the file has %d bytes, limit %d", len(text), maxBytes), hint: "check that this is the right file"}
+	}
+	line, depth := 0, 0
+	for content := range bytes.Lines(text) {
+		line++
+		marks, start := 0, content
+		for len(start) > 1 && bytes.IndexByte([]byte("-?: \t"), start[0]) >= 0 { // such as "- - - x", which is a list in lists
+			if start[0] != ' ' && start[0] != '\t' {
+				marks++
+			}
+			start = start[1:]
+		}
+		for _, c := range content {
+			switch c {
+			case '[', '{':
+				depth++
+			case ']', '}':
+				depth = max(depth-1, 0)
+			}
+			if depth+marks > maxDepth {
+				return &settingError{fault: fmt.Sprintf("more than %d lists or groups inside each other", maxDepth), hint: "check that this is the right file",
+					where: &token.Position{Line: line, Column: 1}}
+			}
+		}
+		if line > maxLines {
+			return &settingError{fault: fmt.Sprintf("the file has more than %d lines", maxLines), hint: "check that this is the right file",
+				where: &token.Position{Line: line, Column: 1}}
+		}
+	}
+	return nil
 }
 
 func checkUTF8(text []byte) *settingError {
@@ -118,6 +165,7 @@ type reader struct {
 	places  places
 	faults  faults
 	anchors map[string]ast.Node
+	values  int // read so far
 }
 
 func newReader(what string) *reader {
@@ -129,6 +177,12 @@ func newReader(what string) *reader {
 func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *settingError) *settingError {
 	if node == nil || node.Type() == ast.NullType {
 		return nil
+	}
+	if r.values++; r.values > maxValues {
+		if r.values > maxValues+1 {
+			return nil // reported already
+		}
+		return &settingError{at: at, fault: fmt.Sprintf("there are more than %d values, counting those that aliases repeat", maxValues), hint: "check that this is the right file"}
 	}
 	here := r.places[at]
 	here.value = position(node)

@@ -100,7 +100,7 @@ func (in *input) readFidelity(t *table) {
 		} else if e.kind == unknown && e.quantity.ok {
 			words := strings.Fields(action)
 			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
-				oneLine(t.get("action")), hint(strings.Join(words[:min(len(words), 2)], " "), fidelityHints()))
+				oneLine(t.get("action")), hint{strings.Join(words[:min(len(words), 2)], " "), fidelityHints})
 		}
 		if m := fidelityReorg.FindStringSubmatch(action); m != nil {
 			e.reorg = m[1]

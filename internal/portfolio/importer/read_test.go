@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -215,5 +216,23 @@ func TestOrderOfDay(t *testing.T) {
 	// If all rows are of one day, the file does not show its direction, and the order is kept.
 	if rows := mustRead(t, "f", []byte(head+sold+bought), &Options{Account: "brk"}).Rows; rows[0].Action != Sell || rows[1].Action != Buy {
 		t.Errorf("rows of one day are in the order %s, %s", rows[0].Action, rows[1].Action)
+	}
+}
+
+// TestManyUnknownWords checks that a word that is not known costs little if its fault is not listed.
+func TestManyUnknownWords(t *testing.T) {
+	allocated := func(rows int) uint64 {
+		text := "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n" + strings.Repeat("01/02/2026,Nope,SLV,x,1,$1.00,,-$1.00\n", rows)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if fe := refusal(t, text, nil); len(fe.Faults)+fe.More < rows {
+			t.Fatalf("%d faults of %d rows", len(fe.Faults)+fe.More, rows)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	few, many := allocated(1000), allocated(6000)
+	if perRow := (many - few) / 5000; perRow > 3000 {
+		t.Errorf("%d bytes for each row after the first", perRow)
 	}
 }

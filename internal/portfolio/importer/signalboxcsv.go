@@ -185,7 +185,7 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 		quantity()
 		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the total value on the day of death, or a price")
 	default:
-		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint(t.get("action"), actionList()), actionNames)
+		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint{t.get("action"), actionList}, actionNames)
 	}
 	if r.DonorDate > r.Date && r.Date != "" {
 		in.addFault(t.at("donor_date"), "donor_date: %s is after the date of the row, expected the day on which the donor bought the shares", r.DonorDate)

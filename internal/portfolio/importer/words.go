@@ -20,15 +20,24 @@ func (v vocabulary) put(m meaning, words ...string) {
 // normalize returns s in lower case, with single spaces.
 func normalize(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
-// hint returns a suggestion for an unknown word as a part of a message, or "" if no known word is similar.
-func hint(word string, known []string) string {
-	if near := nearest(normalize(word), known); near != "" {
+// hint is a suggestion for an unknown word, as a part of a message. Finding it compares all known words, so it is found only for
+// messages that are shown: a file can have a million unknown words.
+type hint struct {
+	word  string
+	known func() []string
+}
+
+// String returns the suggestion, or "" if no known word is similar.
+func (h hint) String() string {
+	if near := nearest(normalize(h.word), h.known()); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""
 }
 
-func (v vocabulary) hint(word string) string { return hint(word, slices.Sorted(maps.Keys(v))) }
+func (v vocabulary) hint(word string) hint {
+	return hint{word, func() []string { return slices.Sorted(maps.Keys(v)) }}
+}
 
 // nearest returns the known word with the smallest edit distance, or "" if all are too different.
 func nearest(word string, known []string) string {

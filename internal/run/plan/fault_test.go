@@ -174,3 +174,23 @@ func TestDraftsOption(t *testing.T) {
 		t.Errorf("%+v", faults)
 	}
 }
+
+// Front matter cannot keep the YAML parser busy: it is short, and aliases are not written out.
+func TestHostileFrontMatter(t *testing.T) {
+	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 12; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
+	}
+	_, err := Parse("plan.md", []byte("---\n"+bomb+"id: *a11\n---\n#### Task T1: one"+good), nil)
+	if err == nil || !strings.Contains(err.Error(), "the id of the plan is not valid") {
+		t.Errorf("an alias as the id: %v", err)
+	}
+	p, err := Parse("plan.md", []byte("---\n"+bomb+"id: sprint-2\n---\n#### Task T1: one"+good), nil)
+	if err != nil || p.ID != "sprint-2" {
+		t.Errorf("aliases in other keys: %+v, %v", p, err)
+	}
+	_, err = Parse("plan.md", []byte("---\na: "+strings.Repeat("[", 100_000)+"\n---\n#### Task T1: one"+good), nil)
+	if err == nil || !strings.Contains(err.Error(), "invalid name of the plan") { // it is a heading between two lines
+		t.Errorf("deep nesting: %v", err)
+	}
+}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 
 	"signalbox"
 )
@@ -21,22 +22,52 @@ func cutFrontMatter(source []byte) (id string, rest []byte, fault *Fault) {
 	if end < 0 {
 		return "", source, nil
 	}
-	var front struct {
-		ID any `yaml:"id"`
-	}
 	block := source[len(fence) : end+1]
-	if err := yaml.Unmarshal(block, &front); err != nil {
+	value, ok := frontMatterID(block)
+	if !ok {
 		return "", source, nil // a heading between two lines
 	}
 	end += len("\n" + fence)
 	rest = append(bytes.Repeat([]byte("\n"), bytes.Count(source[:end], []byte("\n"))), source[end:]...)
-	if front.ID == nil {
+	if value == nil {
 		return "", rest, nil
 	}
-	id = fmt.Sprint(front.ID)
+	id = *value
 	if err := signalbox.CheckID(id); err != nil {
 		line := 2 + strings.Count(string(block[:max(0, bytes.Index(block, []byte("id:")))]), "\n")
 		return "", nil, &Fault{line, "the id of the plan is not valid: " + err.Error(), `write "id: sprint-2"`}
 	}
 	return id, rest, nil
+}
+
+// maxFrontMatter bounds the front matter: the time and the memory of the YAML parser grow with the square of its length.
+const maxFrontMatter = 4 << 10
+
+// frontMatterID returns the id in front matter, nil if there is none, and whether the text is front matter at all. It only looks at the
+// syntax, so that aliases in other keys are not written out.
+func frontMatterID(block []byte) (id *string, ok bool) {
+	if len(block) > maxFrontMatter {
+		return nil, false
+	}
+	file, err := parser.ParseBytes(block, 0)
+	if err != nil || len(file.Docs) != 1 {
+		return nil, false
+	}
+	mapping, ok := file.Docs[0].Body.(ast.MapNode)
+	if !ok {
+		return nil, false
+	}
+	for each := mapping.MapRange(); each.Next(); {
+		value, scalar := each.Value().(ast.ScalarNode)
+		switch {
+		case each.Key().GetToken().Value != "id", each.Value().Type() == ast.NullType:
+		case scalar && value.Type() != ast.AliasType:
+			text := fmt.Sprint(value.GetValue())
+			id = &text
+		default:
+			text := each.Value().String()
+			id = &text
+		}
+	}
+	return id, true
 }
