@@ -160,10 +160,6 @@ const previewRunes = 200
 // requestClarification prompts an agent again whose turn contained no valid signal. When the limit is reached, the agent
 // has failed.
 func (d *decider) requestClarification(h report) {
-	if h.role == signalbox.RoleHealthAuditor {
-		d.failRemediation(h, HealthAudited{Reason: "the answer could not be understood"})
-		return
-	}
 	limit := d.s.delivery.Policy.Limits.Unknown
 	attempt := h.w.Task.Counts.Unknown + 1
 	level := "warning"

@@ -102,7 +102,7 @@ func remediation(b *box) {
 	b.sayMore(two, "task_incomplete", func(h *ReportSignal) { h.Fields.Cause = CauseInfrastructure })
 	b.say(b.remedied("test"), "health_healthy")
 	b.say(b.remedied(), "health_unhealthy")
-	b.say(b.remedied(), "unknown")
+	b.say(b.remedied(), "health_unhealthy")
 	b.answer("R-1", AskedRemediation, "retry, the mirror is up again")
 	b.say(b.remedied(), "health_healthy")
 	b.merged(b.dispatch(signalbox.RoleMerger))

@@ -62,6 +62,7 @@ func (c Dispatch) decide(d *decider) error {
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret}.grant(d, w)
+	d.answer.Name = w.Task.Name
 	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
 			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})

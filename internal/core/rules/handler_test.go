@@ -424,8 +424,14 @@ func TestHandlerRetryRemediation(t *testing.T) {
 	})
 	t.Run("unknown answer of the health auditor", func(t *testing.T) {
 		b := ill(t, policy())
-		d := b.say(b.remedied(), "unknown")
-		wantTypes(t, d, "HealthAudited R-1", "RemediationRetried R-1", "PhaseChanged R-1", "LeaseReleased R-1")
+		a := b.remedied()
+		for range 2 {
+			if d := b.say(a, "unknown"); !d.Answer.Again {
+				t.Fatal("it is not asked again")
+			}
+		}
+		wantTypes(t, b.say(a, "unknown"), "AgentSignalFailure R-1", "AgentFailed R-1", "LeaseReleased R-1")
+		b.wantDispatch(signalbox.RoleHealthAuditor, "R-1")
 	})
 }
 

@@ -364,3 +364,40 @@ on critic T1:
 		t.Errorf("%d sessions waited", n)
 	}
 }
+
+// The agents of a second plan may use the ids of the plan, although the work has others.
+func TestSecondPlanWithSameIDs(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer other.T1 attempt 1:
+    say CHECKPOINT: T1
+    say Current Activity: reading
+    touch second.txt
+    signal READY_FOR_REVIEW: T1
+on critic other.T1:
+    signal REVIEW_PASSED: T1
+`})
+	s.run()
+	s.loadAs("other", strings.Replace(task("T1"), "The task T1", "Something else", 1))
+	s.run()
+	s.wantCompleted("T1", "other.T1")
+	if n := len(all[rules.UnknownSignalRecovery](s, "other.T1")); n != 0 {
+		t.Errorf("it was asked again %d times", n)
+	}
+}
+
+// A reviewer who rejects work without a finding is asked for one, and only then the developer gets the work back.
+func TestRejectionNeedsFindings(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on critic T1 attempt 1:
+    signal REVIEW_FAILED: {task}
+on critic T1 attempt 2:
+    expect "REVIEW_FAILED has no findings"
+    signal REVIEW_FAILED: {task}
+        Issues Found: main.go:1: it does nothing
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if rework := only[rules.ReworkOrdered](s, "T1").Body; rework.Summary != "main.go:1: it does nothing" {
+		t.Errorf("rework: %+v", rework)
+	}
+}

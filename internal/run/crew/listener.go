@@ -91,7 +91,7 @@ func (l *listener) Write(p []byte) (int, error) {
 	}
 	l.scan(p)
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
-		l.handlePartial(hideKeyInSignal(partial, l.key))
+		l.handlePartial(l.localize(partial))
 	}
 	if l.stream.Ended || l.interactive && l.expectsAnswer() {
 		trySend(l.turnEnded)
@@ -200,7 +200,7 @@ func isVerdict(sig signalbox.Signal) bool {
 func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(pending, l.session.role, l.session.work) == "" {
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
 		return true, rules.SignalFields{}
 	}
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
@@ -230,10 +230,19 @@ func trySend(c chan struct{}) {
 	}
 }
 
+// localize hides the key of a signal, and replaces the id that the task has in its plan by that of the work.
+func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
+	sig = hideKeyInSignal(sig, l.key)
+	if sig.TaskID != "" && sig.TaskID == l.session.name {
+		sig.TaskID = l.session.work
+	}
+	return sig
+}
+
 // collect keeps signals for the end of the turn, and reports the urgent ones at once. The caller holds mu.
 func (l *listener) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
-		sig = hideKeyInSignal(sig, l.key)
+		sig = l.localize(sig)
 		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
 			sig.Refused, sig.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
 		}

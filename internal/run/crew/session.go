@@ -30,6 +30,7 @@ var (
 type session struct {
 	crew    *Crew
 	work    string
+	name    string // the id of the task in its plan, if it differs from work
 	id      string
 	role    signalbox.Role
 	epoch   uint64

@@ -294,14 +294,17 @@ func (s *stage) git(args ...string) string {
 }
 
 // load loads a plan.
-func (s *stage) load(text string) rules.PlanChange {
+func (s *stage) load(text string) rules.PlanChange { return s.loadAs("plan", text) }
+
+// loadAs loads the plan of a file.
+func (s *stage) loadAs(name, text string) rules.PlanChange {
 	s.t.Helper()
 	text = "# The plan\n" + text
 	p, err := plan.Parse("plan.md", []byte(text), &plan.Options{Drafts: s.box.Config.Analyst()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	change, err := Load(s.t.Context(), s.box, p, []byte(text), LoadOptions{Actor: "me", Source: "plan.md", ID: "plan", Shared: s.project.Repo == nil})
+	change, err := Load(s.t.Context(), s.box, p, []byte(text), LoadOptions{Actor: "me", Source: name + ".md", ID: name, Shared: s.project.Repo == nil})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -199,7 +199,24 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		}
 		return answer, asLeaseLost(err)
 	}
+	if advice := missingFindings(t.signal); advice != "" {
+		t.advice = advice
+		return s.reportUnknown(report, t)
+	}
 	return s.reportSignal(report, t.signal)
+}
+
+// missingFindings returns what to tell a reviewer who rejects work without a reason, "" if there is a reason. A developer could do
+// nothing with it.
+func missingFindings(sig signalbox.Signal) string {
+	switch sig.Name {
+	case signalbox.NameReviewFailed, signalbox.NameAuditFailed:
+		if len(sig.Body) == 0 && strings.TrimSpace(sig.Title) == "" {
+			row, _ := signalbox.LineSignalNamed(sig.Name)
+			return fmt.Sprintf("%s has no findings. Send it again and list what must be fixed below it, as `Issues Found:` and a list.", row.Text)
+		}
+	}
+	return ""
 }
 
 // reportSignal reports a signal with its body.
