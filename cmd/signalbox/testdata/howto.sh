@@ -104,7 +104,11 @@ signalbox run plan.md --no-wait
 task T1 b b b none >plan.md
 signalbox run plan.md --no-wait
 echo b >notes
+echo 'notes filter=lfs' >.gitattributes
 git add . && git commit -q -m b
+git config filter.lfs.clean cat
+signalbox run plan.md --no-wait
+git config --remove-section filter.lfs
 git checkout -q --detach
 signalbox run plan.md --no-wait
 git switch -q -c other HEAD~1
