@@ -278,6 +278,14 @@ func TestCryptoHasNoWashSales(t *testing.T) {
 	}
 }
 
+// TestSoldCrypto: the answer also says so about crypto that was sold.
+func TestSoldCrypto(t *testing.T) {
+	a := askHarvest(t, desk(t, folder(t, plain, rows("2026-01-02,brk,buy,BTC-USD,1,50,,,\n2026-02-02,brk,sell,BTC-USD,1,40,,,"))), HarvestQuery{})
+	if !strings.Contains(a.message("crypto"), "not applied to BTC-USD") {
+		t.Errorf("%v", a.Flags)
+	}
+}
+
 // TestOptionPrices: a price per share for an option that was bought at a price per contract is pointed out.
 func TestOptionPrices(t *testing.T) {
 	const option = "AAPL260918C00150000"

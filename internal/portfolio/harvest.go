@@ -83,7 +83,7 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 	}
 	addCandidates(&result, found, !q.SkipWashCheck)
 	data.addCoverage(&result, book, found, cover)
-	result.OptionPrices = optionPrices(book, prices, wanted)
+	result.OptionPrices, result.Crypto = optionPrices(book, prices, wanted), data.crypto(book, wanted)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
 		return result, problem
 	}
@@ -356,9 +356,6 @@ func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, check
 	for i := range found.Candidates {
 		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf, checked))
 		sold[found.Candidates[i].Ticker] = true
-		if c := &found.Candidates[i]; c.Crypto && !slices.Contains(result.Crypto, c.Ticker) {
-			result.Crypto = append(result.Crypto, c.Ticker)
-		}
 	}
 	for i := range found.NotReached {
 		c := &found.NotReached[i]
@@ -474,6 +471,28 @@ func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *
 	for _, l := range d.LeftOut {
 		result.LeftOut = append(result.LeftOut, answer.SkippedRecord{File: l.File, Line: l.Line, Why: l.Why})
 	}
+}
+
+// crypto returns the tickers among the lots and sales to which wash-sale rules do not apply.
+func (d *Data) crypto(book *tax.Book, wanted func(account string) bool) []string {
+	found := make(map[string]bool)
+	for i := range book.Lots {
+		if l := &book.Lots[i]; l.Taxable && wanted(l.Account) {
+			found[l.Ticker] = true
+		}
+	}
+	for i := range book.Sales {
+		if s := &book.Sales[i]; s.Taxable && wanted(s.Account) {
+			found[s.Ticker] = true
+		}
+	}
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, ticker := range d.Rules.Crypto {
+			if found[ticker] && !yield(ticker) {
+				return
+			}
+		}
+	})
 }
 
 // optionPrices returns the options whose price and purchase differ so much that one of them seems to be per share and the

@@ -50,7 +50,7 @@ type HarvestResult struct {
 	LotsNotHeld []PositionDifference `json:"lots_not_held"`
 	// OptionPrices lists options whose price and purchase seem to have different units.
 	OptionPrices []OptionPrice `json:"option_prices"`
-	// Crypto lists the tickers of candidates to which wash-sale rules do not apply.
+	// Crypto lists the tickers that are held or were sold to which wash-sale rules do not apply.
 	Crypto []string `json:"crypto"`
 	// PossibleDuplicates lists rows of two formats that look like the same transaction.
 	PossibleDuplicates []TwinRows      `json:"possible_duplicates"`

@@ -63,7 +63,7 @@ type HarvestSnapshot struct {
 	// OptionPrices are the first options whose price and purchase seem to have different units.
 	OptionPriceCount int      `json:"option_price_count"`
 	OptionPrices     []string `json:"option_prices"`
-	// Crypto are the first candidates to which wash-sale rules do not apply.
+	// Crypto are the first tickers to which wash-sale rules do not apply.
 	Crypto []string `json:"crypto"`
 	// PossibleDuplicates is the number of rows that look like a row of another format.
 	PossibleDuplicates int    `json:"possible_duplicate_count"`
