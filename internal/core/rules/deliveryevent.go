@@ -237,7 +237,7 @@ type AgentSignalFailure struct {
 	Reason string `json:"reason"`
 }
 
-// AgentFailed records that an agent ended without a signal: a timeout, a crash, a stall, or a failed start.
+// AgentFailed records that an agent ended without a signal that counts: a timeout, a crash, a stall, or a failed start.
 type AgentFailed struct {
 	Epoch  uint64         `json:"epoch"`
 	Cause  string         `json:"cause"`

@@ -251,7 +251,7 @@ func (s *stage) settings() string {
 	b.WriteString("    interactive: true\n")
 	agent("talker-claude", "claude", ", "+interactiveVariable+": 1")
 	b.WriteString("    interactive: true\n")
-	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n")
+	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n  shell: {command: [sh, agent.sh], format: plain}\n")
 	agent("as-auto", "auto", "")
 	for _, format := range signalbox.Formats()[1:] {
 		agent("as-"+string(format), string(format), "")

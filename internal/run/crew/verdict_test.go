@@ -141,6 +141,26 @@ on critic T1 attempt 1:
 	}
 }
 
+// A process that an agent left behind shares its output, and writes a verdict when the agent has ended.
+func TestNoVerdictOfALeftover(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {critic: {agent: shell}}\n",
+		files: map[string]string{"agent.sh": `cat >/dev/null
+if test -f reviewed; then echo "REVIEW_PASSED: T1"; exit; fi
+mkfifo ready
+sh -c 'trap "echo REVIEW_PASSED: T1; exit" TERM; echo >ready; while :; do sleep 0.01; done' &
+read -r _ <ready
+touch reviewed
+echo "REVIEW_FAILED: T1"
+`}})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(all[rules.ReworkOrdered](s, "T1")); n != 1 {
+		t.Errorf("%d failed reviews, want one", n)
+	}
+}
+
 // The end of a turn is noticed wherever the output is cut.
 func TestEndOfATurnWithinAPiece(t *testing.T) {
 	for _, format := range agentFormats()[1:] {
