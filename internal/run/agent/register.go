@@ -128,15 +128,26 @@ func (o *Owner) Remove(session string) {
 
 // Leave removes this process from the register. If it still has agents, its file stays, and the next ReapOrphans ends them.
 func (o *Owner) Leave() error {
+	if err := o.Abandon(); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := unlockAndClose(o.file); err != nil {
-		return fmt.Errorf("leave the register: %w", err)
-	}
 	if len(o.sessions) > 0 {
 		return nil
 	}
 	if err := os.Remove(o.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("leave the register: %w", err)
+	}
+	return nil
+}
+
+// Abandon leaves the register like a process that was killed: its file stays, and the next ReapOrphans releases what its sessions
+// hold. It is for a process that could not release it.
+func (o *Owner) Abandon() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := unlockAndClose(o.file); err != nil {
 		return fmt.Errorf("leave the register: %w", err)
 	}
 	return nil

@@ -367,3 +367,35 @@ func TestReapOwnerThatCannotBeEnded(t *testing.T) {
 		t.Errorf("ended %d, released %d times, files %v: %v", n, released, files(t, dir), err)
 	}
 }
+
+// What a process abandons is released by the next one that reaps.
+func TestAbandon(t *testing.T) {
+	dir := t.TempDir()
+	o, err := Join(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reap := func() (released []string) {
+		t.Helper()
+		_, err := ReapOrphans(dir, 0, func(owner string) error {
+			released = append(released, owner)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return released
+	}
+	if released := reap(); released != nil {
+		t.Errorf("a running owner was reaped: %v", released)
+	}
+	if err := o.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if released := reap(); len(released) != 1 || released[0] != o.ID() {
+		t.Errorf("released %v, want %s", released, o.ID())
+	}
+	if released := reap(); released != nil {
+		t.Errorf("released again: %v", released)
+	}
+}

@@ -167,8 +167,14 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
 
-// Close leaves the register of crews. Call it after Run has returned.
-func (c *Crew) Close() error { return c.owner.Leave() }
+// Close leaves the register of crews. Call it after Run has returned. Leases that could not be released, because the disk was full, are
+// left to the next crew on this machine.
+func (c *Crew) Close() error {
+	if len(c.leasesOf(c.owner.ID())) > 0 {
+		return c.owner.Abandon()
+	}
+	return c.owner.Leave()
+}
 
 // Run works until the plan is complete or stuck, or ctx is done. In the latter case it ends its agents, releases their work, and
 // returns the error of ctx. With Options.Stay it works until ctx is done.

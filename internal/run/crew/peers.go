@@ -58,28 +58,33 @@ func (c *Crew) watchPeers(ctx context.Context) {
 		c.watched[peer] = true
 		go func() { // Run does not wait for it, because nothing can interrupt it
 			agent.WaitForExit(c.file("crews"), peer)
-			if ctx.Err() != nil {
-				return
-			}
-			if err := c.reapOrphans(ctx); err != nil && ctx.Err() == nil {
-				c.log.Warn("cannot release the work of a crew that ended; its leases will expire", "crew", peer, "error", err)
-			}
+			retryUntil(ctx, c.opts.delays.retry, func() bool {
+				err := c.reapOrphans(ctx)
+				if err != nil && ctx.Err() == nil {
+					c.log.Warn("cannot release the work of a crew that ended; trying again", "crew", peer, "error", err)
+				}
+				return err == nil
+			})
 		}()
 	}
+}
+
+// leasesOf returns the commands that release the leases of an owner.
+func (c *Crew) leasesOf(owner string) (releases []rules.Release) {
+	c.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Lease != nil && strings.HasPrefix(w.Lease.Session, owner+".") {
+				releases = append(releases, rules.Release{Work: w.ID, Session: w.Lease.Session, Epoch: w.Lease.Epoch, Reason: "its process is gone"})
+			}
+		}
+	})
+	return releases
 }
 
 // reapOrphans ends the agents of crews that were killed, and releases their leases, which would otherwise last until they expire.
 func (c *Crew) reapOrphans(ctx context.Context) error {
 	_, err := agent.ReapOrphans(c.file("crews"), c.box.Config.Grace, func(owner string) error {
-		var releases []rules.Release
-		c.box.Engine.View(func(s *rules.State) {
-			for w := range s.Works() {
-				if w.Lease != nil && strings.HasPrefix(w.Lease.Session, owner+".") {
-					releases = append(releases, rules.Release{Work: w.ID, Session: w.Lease.Session, Epoch: w.Lease.Epoch, Reason: "its process is gone"})
-				}
-			}
-		})
-		for _, release := range releases {
+		for _, release := range c.leasesOf(owner) {
 			if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
 				return err
 			}

@@ -56,11 +56,11 @@ func (s *session) run(ctx context.Context) {
 	switch {
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(context.Cause(ctx), errLeaseLost):
 	case ctx.Err() != nil:
-		s.release("the crew was stopped")
+		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
-		s.release("")
+		s.release(ctx, "")
 	default:
-		s.fail(rules.FailWorkspace, detail(err), nil)
+		s.fail(ctx, rules.FailWorkspace, detail(err), nil)
 	}
 }
 
@@ -172,16 +172,39 @@ func (s *session) submit(c rules.Command) (rules.Answer, error) {
 	return answer, err
 }
 
-func (s *session) release(reason string) {
-	if _, err := s.submit(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: reason}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot release work; its lease will expire", "work", s.work, "error", err)
+func (s *session) release(ctx context.Context, reason string) {
+	s.end(ctx, "cannot release the work", rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: reason})
+}
+
+// end carries out the last command of the session, which ends its lease. If that fails, for example because the disk is full, it
+// tries again until ctx is done. Then the next crew on this machine releases the work.
+func (s *session) end(ctx context.Context, failure string, c rules.Command) {
+	retryUntil(ctx, s.crew.opts.delays.retry, func() bool {
+		_, err := s.submit(c)
+		if err == nil || isRefusal(err) {
+			return true
+		}
+		then := "trying again"
+		if ctx.Err() != nil {
+			then = "the next run on this machine will try"
+		}
+		s.crew.log.Warn(failure+"; "+then, "work", s.work, "error", err)
+		return false
+	})
+}
+
+// retryUntil calls f until it returns true, with increasing pauses, or until ctx is done, but at least once.
+func retryUntil(ctx context.Context, delays []time.Duration, f func() bool) {
+	for i := 0; !f() && ctx.Err() == nil && len(delays) > 0; i++ {
+		select {
+		case <-ctx.Done():
+		case <-time.After(delays[min(i, len(delays)-1)]):
+		}
 	}
 }
 
-func (s *session) fail(cause rules.FailCause, detail string, turn *rules.Turn) {
-	if _, err := s.submit(rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: cause, Detail: detail, Turn: turn}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record a failure; the lease will expire", "work", s.work, "error", err)
-	}
+func (s *session) fail(ctx context.Context, cause rules.FailCause, detail string, turn *rules.Turn) {
+	s.end(ctx, "cannot record a failure", rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: cause, Detail: detail, Turn: turn})
 }
 
 // isRefusal reports whether err is a decision of the rules, and not a failure such as a clock that jumped.
