@@ -3,14 +3,20 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/ledger"
 )
 
 // follow runs ledger tail -f on a box, with its output in a pipe.
@@ -115,4 +121,83 @@ func TestExportIsCloudEvents(t *testing.T) {
 	if got := strings.Join(ids, " "); got != "1 2 3 4 5 6 7" {
 		t.Errorf("ids %s", got)
 	}
+}
+
+// TestKeyOfTheBoxIsWrong replaces the public key in the box, as someone would who wants others to trust another ledger.
+func TestKeyOfTheBoxIsWrong(t *testing.T) {
+	b := newTestBox(t)
+	key := b.must("ledger", "key")
+	name := filepath.Join(b.dir, "key.pub")
+	origin, _, _ := strings.Cut(key, "+")
+	_, sameName, err := ledger.GenerateKey(rand.Reader, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, otherName, err := ledger.GenerateKey(rand.Reader, "signalbox/box-000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (status int, answer, errors string) {
+		p, stdout, stderr := b.program(args...)
+		return p.run(), stdout.String(), stderr.String()
+	}
+	for wrong, want := range map[string]string{
+		sameName:  "key.pub is not the public key of the private key on this host\nhint: find out who changed it",
+		otherName: "key.pub is not a public key of this box, " + origin + "\nhint: find out who changed it",
+		"noise":   "key.pub is not a public key of this box, " + origin + "\nhint: find out who changed it",
+	} {
+		if err := os.WriteFile(name, []byte(wrong+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, answer, stderr := run("ledger", "key"); status != 0 || answer != key || !strings.HasPrefix(stderr, "warning: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: ledger key: status %d, %s%s", wrong, status, answer, stderr)
+		}
+		if _, answer, _ := run("doctor", "--json"); !strings.Contains(answer, `{"check":"key","status":"problem"`) {
+			t.Errorf("%s: doctor printed %s", wrong, answer)
+		}
+		// Signing corrects it, and says so.
+		if status, _, stderr := run("ledger", "checkpoint"); status != 0 || !strings.Contains(stderr, "the public key in the box was not that of the private key") {
+			t.Errorf("%s: ledger checkpoint: status %d, %s", wrong, status, stderr)
+		}
+		if b.must("ledger", "key") != key {
+			t.Error("the key is still wrong")
+		}
+	}
+	// Without the private key, only the name can be checked.
+	b.env[keyVariable] = filepath.Join(t.TempDir(), "none.key")
+	if b.must("ledger", "key") != key {
+		t.Error("another key")
+	}
+	if err := os.WriteFile(name, []byte(otherName+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, stderr := run("ledger", "key"); !strings.Contains(stderr, "is not a public key of this box") {
+		t.Errorf("without the private key: %s", stderr)
+	}
+}
+
+// TestReplacedEvent overwrites an event of a real box with the statements that fire no trigger for the row they delete.
+func TestReplacedEvent(t *testing.T) {
+	b := newTestBox(t)
+	b.must("work", "open", "t1")
+	b.must("work", "open", "t2")
+	db, err := sql.Open("sqlite", filepath.Join(b.dir, "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const row = "INTO events SELECT 2, time, type, 'forged', session, actor, data, prev, hash FROM events WHERE seq = 2"
+	for _, statement := range []string{
+		"INSERT OR REPLACE " + row, "REPLACE " + row, "INSERT " + row + " ON CONFLICT DO UPDATE SET work = 'forged'",
+		"UPDATE OR REPLACE events SET seq = 2 WHERE seq = 3", "UPDATE OR REPLACE events SET work = 'forged'",
+	} {
+		if _, err := db.Exec(statement); err == nil || !strings.Contains(err.Error(), "events of a ledger are") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	if list := b.must("work", "list"); strings.Contains(list, "forged") {
+		t.Errorf("works:\n%s", list)
+	}
+	b.must("ledger", "verify")
+	b.must("work", "open", "t3")
 }

@@ -146,7 +146,7 @@ type ledgerKeyCommand struct {
 }
 
 func (ledgerKeyCommand) Help() string {
-	return `Prints the public key of the box. Keep a copy where you check proofs and checkpoints.
+	return `Prints the public key of the box. Keep a copy where you check proofs and checkpoints. On a host that has the private key, it is the public key of that key; there is a warning if the box's file key.pub has another one.
 
 Examples:
 
@@ -158,6 +158,10 @@ func (c *ledgerKeyCommand) Run(p *program) error {
 		key, err := l.PublicKey()
 		if err == nil {
 			_, err = fmt.Fprintln(p.out, key)
+		}
+		if wrong := l.CheckPublicKey(); err == nil && wrong != nil {
+			p.warnf("%v", wrong)
+			p.say("hint", signalbox.HintOf(wrong))
 		}
 		return err
 	})

@@ -351,23 +351,17 @@ func (d *doctor) checkClock(tail *ledger.Tail) {
 }
 
 func (d *doctor) checkKey(l *Ledger) {
-	private, err := l.privateKey()
+	if err := l.CheckPublicKey(); signalbox.CodeOf(err) == signalbox.CodeUnverified {
+		d.fault(Problem, "key", err, "")
+		return
+	}
+	_, err := l.privateKey()
 	switch {
 	case errors.Is(err, ErrNoKey):
 		d.fault(Warning, "key", err, "")
 		return
 	case err != nil:
 		d.fault(Problem, "key", err, "restore the key from a copy")
-		return
-	}
-	public, err := ledger.PublicKey(private)
-	if err != nil {
-		d.fault(Problem, "key", err, "restore the key from a copy")
-		return
-	}
-	if text, _ := readOptional(l.file(publicKeyName)); text != nil && strings.TrimSpace(string(text)) != public {
-		d.add(Problem, "key", "find out who changed it, and run signalbox ledger verify; signing replaces it with the right one",
-			"%s is not the public key of the key on this host", l.file(publicKeyName))
 		return
 	}
 	name, _ := l.keyFile(l.ID())

@@ -150,11 +150,48 @@ func (l *Ledger) PublicKey() (string, error) {
 		Hint: "run signalbox ledger key on the host where the box was created"}
 }
 
+// CheckPublicKey returns an error if the public key in the box's folder is not that of the private key on this host, or not that of
+// this box, or if the private key cannot be used. A box that has no public key yet, and a host without the private key, are fine.
+func (l *Ledger) CheckPublicKey() error {
+	text, err := readOptional(l.file(publicKeyName))
+	if err != nil {
+		return err
+	}
+	stored := string(bytes.TrimSpace(text))
+	if name, err := ledger.KeyName(stored); text != nil && l.ID() != "" && (err != nil || name != origin(l.ID())) {
+		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName), origin(l.ID()))
+	}
+	private, err := l.privateKey()
+	if errors.Is(err, ErrNoKey) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	public, err := ledger.PublicKey(private)
+	if err != nil {
+		return err
+	}
+	if text != nil && stored != public {
+		return wrongPublicKey("%s is not the public key of the private key on this host", l.file(publicKeyName))
+	}
+	return nil
+}
+
+func wrongPublicKey(format string, args ...any) error {
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
+		Hint: "find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file"}
+}
+
 // publishKey writes the public key to the box's folder.
 func (l *Ledger) publishKey(public string) error {
 	text, err := readOptional(l.file(publicKeyName))
 	if err != nil || string(text) == public+"\n" {
 		return err
+	}
+	if text != nil {
+		l.options.Log.Warn("the public key in the box was not that of the private key on this host; it is replaced", "file", l.file(publicKeyName),
+			"was", strings.TrimSpace(string(text[:min(len(text), 200)])))
 	}
 	return durable.Replace(l.file(publicKeyName), []byte(public+"\n"), 0o600)
 }
