@@ -236,6 +236,7 @@ func TestVerdictWithRateLimit(t *testing.T) {
 		script: `
 on critic T1 attempt 1:
     signal REVIEW_FAILED: {task}
+        Issues Found: main.go:1: it does nothing
     ratelimit 1h
 on critic T1 attempt 2:
     signal REVIEW_PASSED: {task}
