@@ -199,6 +199,8 @@ func (r *Repository) Worktree(name string) string {
 	switch {
 	case name != r.view:
 		return name
+	case sameFile(r.Dir, r.Common):
+		return r.Root
 	case filepath.Base(r.Common) == ".git":
 		return filepath.Dir(r.Common)
 	}

@@ -101,6 +101,37 @@ func TestLocateRefusesOtherFolders(t *testing.T) {
 	}
 }
 
+// The main worktree is found from every worktree, even if its git folder is elsewhere.
+func TestMainWorktree(t *testing.T) {
+	dir := newRepository(t)
+	linked := filepath.Join(filepath.Dir(dir), "linked")
+	user(t, dir, "worktree", "add", "--quiet", linked)
+	if got := locate(t, linked).mainWorktree(t); got != dir {
+		t.Errorf("from a linked worktree: %s", got)
+	}
+	elsewhere := filepath.Join(filepath.Dir(dir), "elsewhere", ".git")
+	if err := os.Mkdir(filepath.Dir(elsewhere), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, ".git"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, filepath.Join(dir, ".git"), elsewhere)
+	if got := locate(t, dir).mainWorktree(t); got != dir {
+		t.Errorf("with a link to the git folder: %s", got)
+	}
+}
+
+// mainWorktree returns the worktree that has the branch main checked out.
+func (r *Repository) mainWorktree(t *testing.T) string {
+	t.Helper()
+	out, err := r.output(t, "for-each-ref", "--format=%(worktreepath)", "refs/heads/main")
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	return r.Worktree(strings.TrimSpace(out))
+}
+
 // Git gets the user's settings for names and line ends, and none that runs a command.
 func TestSettings(t *testing.T) {
 	dir := newRepository(t)
