@@ -13,6 +13,9 @@ type lineHandler interface {
 	startLine(line []byte, at int64, number int)
 	// lineBytes is then called with all bytes of the line, line end included, in one or more parts.
 	lineBytes(part []byte, at int64, number int)
+	// skippedLine is called instead for a line, with its line end, that cannot contain a signal although it looks like one.
+	// Lines that do not look like one are skipped without a call.
+	skippedLine(line []byte, at int64)
 	// canSkip reports whether lines that cannot contain a signal may be skipped.
 	canSkip() bool
 }
@@ -65,6 +68,8 @@ func (a *lineAssembler) wholeLine(b []byte, h lineHandler) {
 	if line := b[:len(b)-1]; !h.canSkip() || !isUnrelatedObject(line) {
 		h.startLine(line[:min(len(line), maxLine+1)], a.lineStart, a.number)
 		h.lineBytes(b, a.lineStart, a.number)
+	} else {
+		h.skippedLine(b, a.lineStart)
 	}
 	a.number++
 }

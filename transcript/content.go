@@ -9,8 +9,8 @@ import (
 )
 
 // Content returns the part of a model's reply to show to people and to keep: the result of Strip, with the '<' of each
-// remaining signal tag outside code fences replaced by '['. Tags remain where a block is not closed, is too large or has no
-// type, and where removing a block joined the text around it or moved a fence. After the replacement no reader of the
+// remaining signal tag outside code fences replaced by '['. Tags remain where a block is in a code span, is not closed, is too
+// large or has no type, and where removing a block joined the text around it or moved a fence. After the replacement no reader of the
 // content, person or program, can take one for a signal. Bytes that are not UTF-8 become U+FFFD.
 //
 // A tag is "<signal" or "</signal", in any case, followed by white space, '>', '/' or the end of the text.

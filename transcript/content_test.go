@@ -176,7 +176,7 @@ func TestContent(t *testing.T) {
 		{"upper case and attributes", `a <SIGNAL confidence="0.9" type='stuck'></SIGNAL >`, "a"},
 		{"unknown type", `a <signal type="hungry"></signal> b`, "a  b"},
 		{"fenced", "```\n" + block + "\n```\nb", "```\n" + block + "\n```\nb"},
-		{"fence within a line", "`" + block + "`", "``"},
+		{"code span", "`" + block + "`", "`[signal" + block[len("<signal"):len(block)-len("</signal>")] + "[/signal>`"},
 		{"no type", "a <signal>x</signal> b", "a [signal>x[/signal> b"},
 		{"no type, no content", "a <signal/> b", "a [signal/> b"},
 		{"only a closer", "a </Signal> b", "a [/Signal> b"},

@@ -123,7 +123,7 @@ func TestCuts(t *testing.T) {
 // The limits of bodies, blocks and objects must not depend on the cuts either.
 func TestCutsAtTheLimits(t *testing.T) {
 	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000), strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
-		strings.Repeat(" ", 17_000), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
+		strings.Repeat(" ", 17_000), strings.Repeat("` `` ", 3300), "`" + strings.Repeat("<signal type=\"stuck\"/>", 800), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
 	pool := append(append([]string(nil), long...), fragments...)
 	property.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")

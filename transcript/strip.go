@@ -8,8 +8,8 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// Strip returns text without its turn signals. It removes every complete block with a type outside code fences, then
-// trailing white space, and nothing else.
+// Strip returns text without its turn signals. It removes every complete block with a type outside code fences and code
+// spans, then trailing white space, and nothing else.
 func Strip(text string) string {
 	var out strings.Builder
 	s := NewStripStream(&out)
@@ -19,7 +19,7 @@ func Strip(text string) string {
 }
 
 // StripStream is Strip for a text that arrives in pieces. However the text is cut, the output is the same. A StripStream
-// holds back text that may become a signal, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
+// holds back text that may become a signal or turn out to be quoted, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
 // space that may be at the end. Close it to get the rest.
 type StripStream struct {
 	out    io.Writer

@@ -12,7 +12,7 @@ import (
 	"signalbox/transcript"
 )
 
-// FuzzStrip checks that Strip removes the turn signals that the scanner finds outside fences, then trailing white space,
+// FuzzStrip checks that Strip removes the turn signals that the scanner finds outside fences and code spans, then trailing white space,
 // and nothing else.
 func FuzzStrip(f *testing.F) {
 	for _, input := range kitInputs(f) {
@@ -36,7 +36,7 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 		rest, at, want = text[len(bom):], int64(len(bom)), bom
 	}
 	for _, s := range signals {
-		block := s.Dialect == signalbox.DialectTurn && s.Name != "" && s.Refused != signalbox.ReasonFenced && s.Refused != signalbox.ReasonInvalidField
+		block := s.Dialect == signalbox.DialectTurn && s.Name != "" && s.Refused != signalbox.ReasonFenced && s.Refused != signalbox.ReasonQuoted && s.Refused != signalbox.ReasonInvalidField
 		if block {
 			want += rest[:s.Offset-at]
 			rest = rest[s.Offset-at+int64(len(s.Raw)):]

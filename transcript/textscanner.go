@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"math"
 
 	"signalbox"
@@ -30,12 +31,19 @@ type textScanner struct {
 	fencedExit  fencedExit
 	queue       signalQueue
 
+	// The finder of turn signals must know where code spans are, also in the lines that are skipped. It is told lazily,
+	// because most text is not in the same paragraph as a tag.
+	piece      []byte // the piece of text being pushed
+	pieceStart int64
+	keptUpTo   int64  // the finder has been told the text before this offset, or it is in untold, or it does not matter any more
+	untold     []byte // the end of that text, at most maxUntold bytes
+
 	firstTurn *signalbox.Signal // the turn signal that counts in this message
 	exitSeen  bool              // this turn has an exit signal outside fences
 }
 
 func newTextScanner(key string) *textScanner {
-	return &textScanner{key: key, lines: newLineAssembler()}
+	return &textScanner{key: key, lines: newLineAssembler(), fencedTurns: turnFinder{fenced: true}}
 }
 
 // take returns the signals released since the last call.
@@ -50,7 +58,14 @@ func (s *textScanner) Push(p []byte) {
 		return
 	}
 	s.queue.body.startPiece(p, s.lines.offset)
+	s.piece, s.pieceStart = p, s.lines.offset
 	s.lines.push(p, s)
+	end := s.lines.offset
+	if len(s.lines.partial) > 0 {
+		end = s.lines.lineStart // the handler gets the rest later
+	}
+	s.keepSkipped(end)
+	s.piece, s.pieceStart = nil, s.lines.offset
 	s.queue.body.endPiece()
 	s.queue.closeFullBody(s.lines.offset, s.barrier())
 }
@@ -100,6 +115,7 @@ func (s *textScanner) matchLine(line []byte, at int64, number int) {
 func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 	if s.atFence {
 		s.turns.addOpaque(part, s.turnFound)
+		s.forgetSkipped(at + int64(len(part)))
 		return
 	}
 	if s.fencedExit.awaitsTurnEnd() && !lines.Blank(part) {
@@ -113,10 +129,71 @@ func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 	if inFence {
 		s.turns.addOpaque(part, s.turnFound)
 		s.fencedTurns.feed(part, at, number, delegated, s.fencedTurnFound)
-	} else {
+		s.untold = s.untold[:0]
+	} else if s.turns.active() || bytes.IndexByte(part, '<') >= 0 {
+		s.keepSkipped(at)
+		s.tellSkipped()
 		s.turns.feed(part, at, number, delegated, s.turnFound)
+	} else if at < s.pieceStart { // it will not be there later
+		s.keep(part)
+	} else {
+		return
+	}
+	s.keptUpTo = at + int64(len(part))
+}
+
+// skippedLine implements lineHandler.
+func (s *textScanner) skippedLine(line []byte, at int64) {
+	if at < s.pieceStart {
+		s.keep(line)
+		s.keptUpTo = at + int64(len(line))
 	}
 }
+
+// maxUntold is how much text is kept for the finder of turn signals before it is told. Most messages are shorter.
+const maxUntold = 4 << 10
+
+// keepSkipped keeps the text of the piece, up to the offset end, that has not been kept.
+func (s *textScanner) keepSkipped(end int64) {
+	if s.keptUpTo < end {
+		s.keep(s.piece[s.keptUpTo-s.pieceStart : end-s.pieceStart])
+		s.keptUpTo = end
+	}
+}
+
+// keep keeps text for the finder of turn signals, which must not be active.
+func (s *textScanner) keep(text []byte) {
+	if s.region.inFence() {
+		return // the fence ends all spans
+	}
+	if len(s.untold)+len(text) <= maxUntold {
+		s.untold = append(s.untold, text...)
+		return
+	}
+	if blank := bytes.LastIndex(text, blankLine); blank >= 0 {
+		s.turns.spans.Reset()
+		s.untold, text = s.untold[:0], text[blank+len(blankLine):]
+	}
+	s.tellSkipped()
+	s.turns.skip(text)
+}
+
+// tellSkipped tells the finder of turn signals the text that was kept.
+func (s *textScanner) tellSkipped() {
+	text := s.untold
+	if blank := bytes.LastIndex(text, blankLine); blank >= 0 {
+		s.turns.spans.Reset()
+		text = text[blank+len(blankLine):]
+	}
+	s.turns.skip(text)
+	s.untold = s.untold[:0]
+}
+
+// forgetSkipped is called when the text so far does not matter any more to the finder of turn signals.
+func (s *textScanner) forgetSkipped(at int64) { s.keptUpTo, s.untold = at, s.untold[:0] }
+
+// blankLine ends a paragraph. Other blank lines do, too; this one is fast to find.
+var blankLine = []byte("\n\n")
 
 // canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit signal every line
 // matters.
@@ -128,10 +205,10 @@ func (s *textScanner) canSkip() bool {
 func (s *textScanner) barrier() int64 {
 	barrier := int64(math.MaxInt64)
 	if s.turns.active() {
-		barrier = min(barrier, s.turns.start)
+		barrier = min(barrier, s.turns.start())
 	}
 	if s.fencedTurns.active() {
-		barrier = min(barrier, s.fencedTurns.start)
+		barrier = min(barrier, s.fencedTurns.start())
 	}
 	if s.exits.active() {
 		barrier = min(barrier, s.exits.start())
@@ -150,6 +227,10 @@ func (s *textScanner) turnFound(b turnBlock) {
 	if b.kind != blockComplete && s.queue.refusedFull() {
 		return
 	}
+	if b.kind == blockQuoted {
+		s.addQuotedTurn(b, signalbox.ReasonQuoted)
+		return
+	}
 	sig, problems := turnSignal(b, s.key, s.firstTurn)
 	s.queue.add(sig)
 	if sig.Taken() {
@@ -162,10 +243,14 @@ func (s *textScanner) turnFound(b turnBlock) {
 
 // fencedTurnFound handles a block inside a fence. Incomplete blocks there are not worth reporting.
 func (s *textScanner) fencedTurnFound(b turnBlock) {
-	if b.kind != blockComplete {
-		return
+	if b.kind == blockComplete {
+		s.addQuotedTurn(b, signalbox.ReasonFenced)
 	}
-	if sig, ok := fencedTurnSignal(b); ok {
+}
+
+// addQuotedTurn adds a complete block that is refused because of where it is. An invalid one is not worth reporting.
+func (s *textScanner) addQuotedTurn(b turnBlock, refused signalbox.Reason) {
+	if sig, ok := quotedTurnSignal(b, refused); ok {
 		s.queue.add(sig)
 	}
 }
@@ -219,7 +304,10 @@ func (s *textScanner) acceptFencedExit() {
 }
 
 // Skip implements envelope.Sink.
-func (s *textScanner) Skip(n int) { s.lines.offset += int64(n) }
+func (s *textScanner) Skip(n int) {
+	s.lines.offset += int64(n)
+	s.forgetSkipped(s.lines.offset)
+}
 
 // StartLine implements envelope.Sink.
 func (s *textScanner) StartLine() {
@@ -240,6 +328,7 @@ func (s *textScanner) Pause() {
 func (s *textScanner) StartMessage() {
 	s.EndMessage()
 	s.lines.startNewLine()
+	s.forgetSkipped(s.lines.offset)
 }
 
 // EndMessage implements envelope.Sink.
@@ -253,6 +342,7 @@ func (s *textScanner) EndMessage() {
 	}
 	s.region = region{}
 	s.firstTurn = nil
+	s.forgetSkipped(s.lines.offset)
 	if s.fencedExit.awaitsTurnEnd() {
 		s.queue.body.endMessage(s.lines.offset)
 	} else {
@@ -277,6 +367,7 @@ func (s *textScanner) Snapshot() (restore func()) {
 	s.queue.release(s.barrier()) // so that there is little to copy
 	saved := *s
 	saved.lines, saved.queue = s.lines.clone(), s.queue.clone()
+	saved.untold = bytes.Clone(s.untold)
 	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(), s.exits.clone()
 	if !s.queue.tentative {
 		s.queue.tentative, s.queue.tentativeBytes = true, 0

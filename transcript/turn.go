@@ -52,14 +52,15 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 	return sig, problems
 }
 
-// fencedTurnSignal parses a complete block inside a fence as a refused signal. It returns false for an invalid block.
-func fencedTurnSignal(b turnBlock) (signalbox.Signal, bool) {
+// quotedTurnSignal parses a complete block inside a fence or a code span as a refused signal. It returns false for an invalid
+// block.
+func quotedTurnSignal(b turnBlock, refused signalbox.Reason) (signalbox.Signal, bool) {
 	turn, err := payload.ReadTurn(b.raw)
 	if err != nil {
 		return signalbox.Signal{}, false
 	}
 	return signalbox.Signal{Dialect: signalbox.DialectTurn, Name: turn.Type, Turn: &turn.Signal,
-		Offset: b.at, Line: b.line, Raw: lines.Valid(b.raw), Refused: signalbox.ReasonFenced}, true
+		Offset: b.at, Line: b.line, Raw: lines.Valid(b.raw), Refused: refused}, true
 }
 
 func sameTurn(a, b *signalbox.Signal) bool {

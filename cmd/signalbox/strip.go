@@ -13,7 +13,7 @@ type stripCommand struct {
 }
 
 func (stripCommand) Help() string {
-	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences, of any type, and white space at the end; everything else is unchanged, except that control characters are escaped on a terminal. It works as a filter: text is written as soon as it cannot be part of a signal.
+	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences and inline code, of any type, and white space at the end; everything else is unchanged, except that control characters are escaped on a terminal. It works as a filter: text is written as soon as it cannot be part of a signal.
 
 Examples:
 

@@ -81,7 +81,7 @@ func refuseClaude(d *decoder) signalbox.Reason {
 	case d.values[fieldReplay].set && !d.isLiteral(fieldReplay, "false") && !d.isLiteral(fieldReplay, "null"):
 		return signalbox.ReasonReplayed
 	}
-	if id := d.values[fieldUUID]; typ == agentformat.ClaudeAssistant && d.notBlank && id.set && d.texts.isRepeated(id.value) {
+	if id := d.values[fieldUUID]; typ == agentformat.ClaudeAssistant && d.notBlank && id.set && d.texts.isRepeated(d.text, id.value) {
 		return signalbox.ReasonReplayed
 	}
 	return ""

@@ -265,9 +265,6 @@ func (d *decoder) textPart(b []byte) {
 		return
 	}
 	d.notBlank = d.notBlank || !lines.Blank(b)
-	if d.format.refuse != nil {
-		d.texts.add(b)
-	}
 	if d.text = append(d.text, b...); len(d.text) >= maxHeldText {
 		d.flush()
 	}
@@ -324,6 +321,7 @@ func (d *decoder) flush() {
 		d.restorePart = d.out.Snapshot()
 	}
 	d.out.Push(d.text[d.partStart:])
+	d.texts.add(d.text)
 	d.text, d.partStart = d.text[:0], 0
 }
 

@@ -85,14 +85,16 @@ type recentTexts struct {
 
 const maxRecentTexts = 4096
 
-// add adds to the text of the current line.
+// add adds the start of the text of the current line, if it is too long to be held.
 func (r *recentTexts) add(p []byte) { r.hash.Write(p) }
 
 // reset starts the next line.
 func (r *recentTexts) reset() { r.hash.Reset() }
 
-// isRepeated remembers the text of the current line under an id, and reports whether it is known under that id.
-func (r *recentTexts) isRepeated(id []byte) bool {
+// isRepeated remembers the text of the current line under an id, and reports whether it is known under that id. rest is what
+// was not added of the text.
+func (r *recentTexts) isRepeated(rest, id []byte) bool {
+	r.hash.Write(rest)
 	r.hash.WriteByte(0)
 	r.hash.Write(id)
 	sum := r.hash.Sum64()

@@ -3,6 +3,7 @@ package envelope
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 )
 
 // fieldID identifies a value that a decoder reads. 0 is none.
@@ -108,11 +109,24 @@ func (s *schema) child(node int, key []byte) int {
 // hasFolded reports whether the schema has a member that differs from key in case only, as encoding/json compares them.
 func (s *schema) hasFolded(node int, key []byte) bool {
 	for _, c := range s.nodes[node].children {
-		if c.key != element && bytes.EqualFold([]byte(c.key), key) {
+		// A character of another script that folds to an ASCII letter is longer than the letter.
+		if len(key) < len(c.key) || len(key) > len(c.key) && isASCII(key) || c.key == element {
+			continue
+		}
+		if bytes.EqualFold([]byte(c.key), key) {
 			return true
 		}
 	}
 	return false
+}
+
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *schema) elements(node int) int {
