@@ -95,8 +95,8 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 			result.StalePriceDays = int(day - last.date)
 		}
 	}
-	if records := data.incompleteRecords(book, ticker, ""); len(records) > 0 {
-		result.IncompleteHistory, result.IncompleteRecord = true, records[0]
+	if i := slices.IndexFunc(book.Incomplete, func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
+		result.IncompleteHistory, result.IncompleteRecord = true, data.gapText(&book.Incomplete[i])
 	}
 	result.Option = isOption(ticker)
 	if last, ok := data.latest(ticker, day); ok && result.Option {
@@ -200,14 +200,20 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 	return err
 }
 
-// incompleteRecords returns the rows that need shares of a ticker which no row acquired. An empty account means all.
-func (d *Data) incompleteRecords(book *tax.Book, ticker, account string) []string {
-	var records []string
+// incompleteRecords returns the first rows of each position that need shares which no row acquired. A transfer counts for
+// both accounts.
+func (d *Data) incompleteRecords(book *tax.Book) map[tax.Position][]string {
+	const most = 5
+	records := make(map[tax.Position][]string)
 	for i := range book.Incomplete {
 		g := &book.Incomplete[i]
 		t := &d.transactions[g.Row]
-		if g.Ticker == ticker && (account == "" || slices.Contains([]string{g.Account, t.Account, t.ToAccount}, account)) {
-			records = append(records, d.gapText(g))
+		accounts := []string{g.Account, t.Account, t.ToAccount}
+		slices.Sort(accounts)
+		for _, account := range slices.Compact(accounts) {
+			if p := (tax.Position{Account: account, Ticker: g.Ticker}); len(records[p]) < most {
+				records[p] = append(records[p], d.gapText(g))
+			}
 		}
 	}
 	return records

@@ -458,9 +458,10 @@ func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *
 		result.ValueCoveragePct = &value
 	}
 	result.DataCoveragePct = brief.Number(pct)
+	records := d.incompleteRecords(book)
 	difference := func(p tax.Discrepancy) answer.PositionDifference {
 		return answer.PositionDifference{AccountID: p.Account, Ticker: p.Ticker, Held: amount(p.Held), Lots: amount(p.Lots),
-			Records: d.incompleteRecords(book, p.Ticker, p.Account)}
+			Records: records[p.Position]}
 	}
 	for _, p := range cover.Missing {
 		result.LotsMissing = append(result.LotsMissing, difference(p))
