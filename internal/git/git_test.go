@@ -132,6 +132,17 @@ func (r *Repository) mainWorktree(t *testing.T) string {
 	return r.Worktree(strings.TrimSpace(out))
 }
 
+// The view has the object format of the repository.
+func TestObjectFormat(t *testing.T) {
+	dir := newRepository(t)
+	other := filepath.Join(filepath.Dir(dir), "sha256")
+	user(t, dir, "init", "--quiet", "--template=", "--object-format=sha256", other)
+	user(t, other, "commit", "--quiet", "--allow-empty", "-m", "start")
+	if out, err := locate(t, other).output(t, "rev-parse", "HEAD"); len(strings.TrimSpace(out)) != 64 || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // Git gets the user's settings for names and line ends, and none that runs a command.
 func TestSettings(t *testing.T) {
 	dir := newRepository(t)
