@@ -37,8 +37,8 @@ func CheckExitSignals(p Portfolio) Tool {
 		Description: "Checks a position against the exit rules of the portfolio: which rules triggered, how much to sell, and where to set the stop. Not investment advice.",
 		Kind:        prompt.PortfolioTool,
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"ticker":{"type":"string","maxLength":16,"description":"Ticker symbol."},` +
-			`"shares":{"type":"number","minimum":0,"maximum":1e15,"description":"Number of shares. Default: the whole position."},` +
+			`"ticker":{"type":"string","maxLength":32,"description":"Ticker or OCC symbol."},` +
+			`"shares":{"type":"number","minimum":0,"maximum":1e15,"description":"Shares. Default: the whole position."},` +
 			`"account_id":{"type":"string","maxLength":64,"description":"Account. Required if several accounts hold the ticker."},` +
 			`"as_of":` + dayProperty + `},"required":["ticker"],"additionalProperties":false}`),
 		ReadOnly: true,
