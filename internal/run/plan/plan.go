@@ -42,10 +42,11 @@ import (
 const (
 	MaxBytes = 8 << 20
 	MaxTasks = 10_000
-	// maxMarkers limits how deep a line nests quotes and lists, and maxDefinitions how many lines define the target of a link:
-	// for both, the time of the Markdown parser grows quadratically.
+	// maxMarkers limits how deep a line nests quotes and lists, maxDefinitions how many lines define the target of a link, and
+	// maxLinkWork the number of links in a paragraph times its length: for all, the time of the Markdown parser grows quadratically.
 	maxMarkers     = 1000
 	maxDefinitions = 10_000
+	maxLinkWork    = 64 << 20
 )
 
 // Plan is a plan file.
@@ -209,6 +210,7 @@ func checkText(text []byte) *Fault {
 			"check that this is the right file, or split the plan into several files"}
 	}
 	line, definitions := 1, 0
+	links, length := 0, 0 // of the paragraph
 	for rest := text; len(rest) > 0; line++ {
 		end := bytes.IndexByte(rest, '\n') + 1
 		if end == 0 {
@@ -224,6 +226,13 @@ func checkText(text []byte) *Fault {
 		if start := bytes.TrimLeft(rest[:end], " \t>"); len(start) > 0 && start[0] == '[' && bytes.Contains(start, []byte("]:")) {
 			definitions++
 		}
+		if beginsBlock(rest[:end]) {
+			links, length = 0, 0
+		}
+		links, length = links+bytes.Count(rest[:end], []byte("](")), length+end
+		if links*length > maxLinkWork {
+			return &Fault{line, "the paragraph has too many links", "check that this is the right file, or split the paragraph with empty lines"}
+		}
 		if definitions > maxDefinitions {
 			return &Fault{line, fmt.Sprintf("there are more than %d definitions of links", maxDefinitions),
 				"check that this is the right file, or split the plan into several files"}
@@ -231,4 +240,17 @@ func checkText(text []byte) *Fault {
 		rest = rest[end:]
 	}
 	return nil
+}
+
+// beginsBlock reports whether a line certainly ends the paragraph before it: it is empty, a heading or a list item.
+func beginsBlock(line []byte) bool {
+	start := bytes.TrimLeft(line, " \t>")
+	if len(bytes.TrimSpace(start)) == 0 {
+		return true
+	}
+	after := bytes.TrimLeft(start, "#")
+	if start[0] == '-' || start[0] == '*' || start[0] == '+' {
+		after = start[1:]
+	}
+	return len(after) < len(start) && (bytes.HasPrefix(after, []byte(" ")) || bytes.HasPrefix(after, []byte("\t")))
 }

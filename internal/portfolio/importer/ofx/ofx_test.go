@@ -124,6 +124,13 @@ func TestLinear(t *testing.T) {
 		"a long tag":         {"<OFX><A", " x", "></OFX>"},
 		"no end of a tag":    {"<OFX>", "<A<", ""},
 		"no end of a CDATA":  {"<OFX><A>", "<![CDATA[", ""},
+		"no end of comments": {"<OFX><A>", "<!--", ""},
+		"one long value":     {"<OFX><A>", "x", "</OFX>"},
+		"ampersands":         {"<OFX><A>", "&", "</OFX>"},
+		"unclosed values":    {"<OFX>", "<A>x", ""},
+		"deep nesting":       {"<OFX>", "<A>", ""},
+		"only end tags":      {"<OFX>", "</A>", ""},
+		"no header":          {"", "DATA:", ""},
 	} {
 		work := func(size int) int {
 			p := &parser{text: c.before + strings.Repeat(c.repeated, size/len(c.repeated)) + c.after, line: 1}
