@@ -40,28 +40,51 @@ func TestForgedLargeEvent(t *testing.T) {
 			// This process must stay small, because the peak memory of a process includes that of its parent when it was started.
 			startChild(t, "sql", s.file("ledger.db"), "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "+tt.statement).end(t)
 			for _, args := range tt.commands {
-				cmd := s.command(t, args...)
-				cmd.Env = append(cmd.Env, childVariable+"=peak", binaryVariable+"="+cmd.Path)
-				self, err := os.Executable()
-				check(t, err)
-				cmd.Path = self
-				r := finish(t, cmd, nil)
-				var peak, status int
-				if _, err := fmt.Sscan(r.stdout, &peak, &status); err != nil {
-					t.Fatalf("%v: %v in %q\n%s", args, err, r.stdout, r.stderr)
-				}
-				if peak > maxPeak {
-					t.Errorf("%v used %d MB of memory", args, peak>>20)
-				}
+				status, stderr := s.checkPeak(t, maxPeak, args...)
 				if status == 0 {
 					t.Errorf("%v succeeded", args)
 				}
-				if isVerify := slices.Contains(args, "verify"); isVerify && (status != 5 || !strings.Contains(r.stderr, fmt.Sprintf("not verified from event %d on", tt.firstBad)) || !strings.Contains(r.stderr, tt.reason)) {
-					t.Errorf("%v: exit status %d\n%s", args, status, r.stderr)
+				if isVerify := slices.Contains(args, "verify"); isVerify && (status != 5 || !strings.Contains(stderr, fmt.Sprintf("not verified from event %d on", tt.firstBad)) || !strings.Contains(stderr, tt.reason)) {
+					t.Errorf("%v: exit status %d\n%s", args, status, stderr)
 				}
 			}
 		})
 	}
+}
+
+// TestForgedLargeFiles makes files of the box so large that they do not fit in memory.
+func TestForgedLargeFiles(t *testing.T) {
+	for _, name := range []string{"snapshot", "checkpoint", "checkpoint.tree", "key.pub"} {
+		t.Run(name, func(t *testing.T) {
+			s := newLedger(t)
+			file, err := os.OpenFile(s.file(name), os.O_RDWR|os.O_CREATE, 0o600)
+			check(t, err)
+			check(t, file.Truncate(1<<30))
+			check(t, file.Close())
+			for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"}, {"work", "open", "more"}, {"doctor"}} {
+				s.checkPeak(t, 120<<20, args...)
+			}
+		})
+	}
+}
+
+// checkPeak runs the program, and checks its peak memory.
+func (s *site) checkPeak(t *testing.T, maxPeak int, args ...string) (status int, stderr string) {
+	t.Helper()
+	cmd := s.command(t, args...)
+	cmd.Env = append(cmd.Env, childVariable+"=peak", binaryVariable+"="+cmd.Path)
+	self, err := os.Executable()
+	check(t, err)
+	cmd.Path = self
+	r := finish(t, cmd, nil)
+	var peak int
+	if _, err := fmt.Sscan(r.stdout, &peak, &status); err != nil {
+		t.Fatalf("%v: %v in %q\n%s", args, err, r.stdout, r.stderr)
+	}
+	if peak > maxPeak {
+		t.Errorf("%v used %d MB of memory", args, peak>>20)
+	}
+	return status, r.stderr
 }
 
 // peakChild runs the program without its output, and prints its peak memory and its exit status.

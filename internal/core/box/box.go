@@ -231,7 +231,20 @@ func (b *Box) Close() error { return errors.Join(b.Engine.Close(), b.Ledger.Clos
 // Wrote reports whether the ledger has grown since the box was opened.
 func (b *Box) Wrote() bool { return b.Engine.Tail().Seq > b.opened }
 
+// maxSmallFile is more than a checkpoint, its tree or a key needs.
+const maxSmallFile = 64 << 10
+
+// readOptional reads a small file. It returns nil if there is none.
 func readOptional(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxSmallFile:
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxSmallFile)
+	}
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

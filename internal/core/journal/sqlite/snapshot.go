@@ -43,7 +43,7 @@ func (j *Journal) saveSnapshot(ctx context.Context, s journal.Snapshot) error {
 	}
 	defer j.snapshots.leave()
 	path := j.path(snapshotFile)
-	if stored, err := readSnapshot(path); err == nil && stored.Seq > s.Seq {
+	if stored, err := j.readSnapshot(); err == nil && stored.Seq > s.Seq {
 		return nil
 	}
 	// The temporary name is fixed, so that killed processes do not leave many files. The lock prevents concurrent use.
@@ -59,20 +59,37 @@ func (j *Journal) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
 		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w", err)
 	}
 	defer j.leave()
-	s, err := readSnapshot(j.path(snapshotFile))
+	s, err := j.readSnapshot()
 	if err != nil {
 		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w: %w", journal.ErrNoSnapshot, err)
 	}
 	return s, nil
 }
 
-func readSnapshot(path string) (journal.Snapshot, error) {
-	file, err := os.ReadFile(path)
+// readSnapshot does not read a file that is much larger than the database, because the state is computed from it.
+func (j *Journal) readSnapshot() (journal.Snapshot, error) {
+	info, err := os.Stat(j.path(snapshotFile))
+	if err != nil {
+		return journal.Snapshot{}, err
+	}
+	limit := int64(snapshotSlack)
+	for _, name := range []string{ledgerFile, ledgerFile + "-wal"} {
+		if log, err := os.Stat(j.path(name)); err == nil {
+			limit += 4 * log.Size()
+		}
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return journal.Snapshot{}, fmt.Errorf("not a regular file of at most %d bytes", limit)
+	}
+	file, err := os.ReadFile(j.path(snapshotFile))
 	if err != nil {
 		return journal.Snapshot{}, err
 	}
 	return decodeSnapshot(file)
 }
+
+// snapshotSlack is the size of a snapshot that is always read.
+const snapshotSlack = 64 << 20
 
 func encodeSnapshot(s journal.Snapshot) []byte {
 	file := make([]byte, 0, snapshotHeader+len(s.State))
