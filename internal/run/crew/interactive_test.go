@@ -211,6 +211,13 @@ on critic T1:
 	started := all[rules.AgentStarted](s, "T1")
 	wantIn(t, env, "SIGNALBOX_SESSION="+started[0].Session+"\n", "SIGNALBOX_ROLE=developer\n", "SIGNALBOX_WORK=T1\n", "SIGNALBOX_ATTEMPT=1\n",
 		"SIGNALBOX_EPOCH=", "SIGNALBOX_SECRET=secret-", "SIGNALBOX_BOX="+filepath.Join(s.root, ".signalbox")+"\n")
+	for _, granted := range all[rules.LeaseGranted](s, "T1") {
+		_, secret, _ := strings.Cut(env, "SIGNALBOX_SECRET=")
+		secret, _, _ = strings.Cut(secret, "\n")
+		if mine := granted.Session == started[0].Session; (granted.Body.Secret == rules.HashSecret(secret)) != mine || granted.Body.Secret == (signalbox.Hash{}) {
+			t.Errorf("the secret of the developer fits the lease of %s: %t", granted.Session, !mine)
+		}
+	}
 	wantIn(t, s.file("critic.env"), "SIGNALBOX_ATTEMPT=2\n", "SIGNALBOX_ROLE=critic\n")
 	for line := range strings.Lines(env) {
 		name, _, _ := strings.Cut(line, "=")
