@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -598,8 +599,18 @@ func TestClientsThatAreTheSame(t *testing.T) {
 			args, env := server(t, dir)
 			cmd := exec.CommandContext(t.Context(), args[0], append(append(args[1:], "--http", "127.0.0.1:0"), tt.flags...)...)
 			cmd.Env = append(append(os.Environ(), env...), tt.env...)
-			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), tt.want) {
-				t.Errorf("%v: %s", err, out)
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, _ := bufio.NewReader(stderr).ReadString('\n')
+			cmd.Process.Kill() // in case it serves
+			cmd.Wait()
+			if !strings.Contains(line, tt.want) {
+				t.Errorf("want %q, got %q", tt.want, line)
 			}
 		})
 	}
