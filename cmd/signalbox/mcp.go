@@ -125,6 +125,9 @@ func (c *mcpCommand) serveHTTP(ctx context.Context, p *program, server *mcpserve
 	if err != nil {
 		return err
 	}
+	if _, err := server.Handler(); err != nil { // before it says that it serves
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "give each client a name and a token of its own: --actor, SIGNALBOX_MCP_TOKEN, and mcp.clients in " + config.FileName}
+	}
 	l, err := p.listen(ctx, string(c.HTTP), host, port, loopback)
 	if err != nil {
 		return err
