@@ -31,10 +31,11 @@ type listener struct {
 	scanner *transcript.Scanner
 	file    *os.File
 	bytes   int64
-	head    []byte // the start of the output
-	tail    []byte // the end of the output
-	line    []byte // the incomplete last line of a stream of objects, for Options.Live
-	err     error  // of file
+	heard   time.Time // when the last output arrived
+	head    []byte    // the start of the output
+	tail    []byte    // the end of the output
+	line    []byte    // the incomplete last line of a stream of objects, for Options.Live
+	err     error     // of file
 
 	signals       []signalbox.Signal
 	answered      int               // how many of them an interactive agent got an answer to
@@ -64,8 +65,20 @@ func newListener(s *session, format signalbox.Format, interactive bool, key stri
 	return &listener{
 		session: s, format: format, interactive: interactive, key: key,
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key}), file: file, partial: -1,
-		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1),
+		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1), heard: time.Now(),
 	}, nil
+}
+
+// silence returns how long the program has printed nothing. streams reports whether its format prints progress as it happens; a
+// plain program may keep its output until the end.
+func (l *listener) silence() (silent time.Duration, streams bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	format := l.format
+	if format == signalbox.FormatAuto {
+		format = l.stream.Format
+	}
+	return time.Since(l.heard), format != signalbox.FormatAuto && format != signalbox.FormatPlain && format != ""
 }
 
 func (l *listener) close() { l.file.Close() }
@@ -84,6 +97,7 @@ func (l *listener) Write(p []byte) (int, error) {
 		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
 	}
 	l.bytes += int64(len(p))
+	l.heard = time.Now()
 	l.head = append(l.head, p[:min(len(p), headSize-len(l.head))]...)
 	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
 	if len(l.tail) > 2*tailSize {
@@ -346,6 +360,7 @@ type stderrTail struct{ l *listener }
 func (t stderrTail) Write(p []byte) (int, error) {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
+	t.l.heard = time.Now()
 	if t.l.errors.Len() > 2*tailSize {
 		t.l.errors.Next(t.l.errors.Len() - tailSize)
 	}
@@ -379,8 +394,12 @@ func (l *listener) finish(t *turn) error {
 	t.advice = t.signal.Detail
 	t.head = hideKey(string(l.head), l.key)
 	t.tail = hideKey(strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd"), l.key)
-	if t.cause != "" && t.advice == "" {
-		t.advice = lastLine(t.tail)
+	if words := lastLine(t.tail); t.cause != "" && t.advice == "" {
+		t.advice = t.limit
+		if words != "" {
+			t.advice += "; its last output: " + words
+		}
+		t.advice = strings.TrimPrefix(t.advice, "; ")
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ on developer T1 attempt 1:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) || failed.Detail != "I take my time." {
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) || !strings.HasSuffix(failed.Detail, "(roles.developer.timeout); its last output: I take my time.") {
 		t.Errorf("failed: %+v", failed)
 	}
 }
@@ -167,7 +167,7 @@ on developer T1 attempt 1:
 func TestStall(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
-		settings: "roles: {developer: {checkpoint: 1s}}\nlimits: {checkpoints_missed: 1}\n",
+		settings: "roles: {developer: {checkpoint: 1s, agent: as-claude}}\nlimits: {checkpoints_missed: 1}\n",
 		script: `
 on developer T1 attempt 1:
     say busy
@@ -175,7 +175,8 @@ on developer T1 attempt 1:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) {
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) ||
+		!strings.HasPrefix(failed.Detail, "no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
 		t.Errorf("failed: %+v", failed)
 	}
 }

@@ -3,6 +3,7 @@ package crew
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ type program interface {
 	CloseInput()
 }
 
-// supervisor waits for a program to end, and ends it when it takes too long, stalls, keeps running after its last signal, or when
+// supervisor waits for a program to end, and ends it when it takes too long, stays silent too long, keeps running after its last signal, or when
 // the session ends.
 type supervisor struct {
 	session  *session
@@ -33,6 +34,7 @@ type supervisor struct {
 	turn       int              // the turn after which the program lingers; 0 if it does not
 	lingered   bool             // the program was ended because it kept running after its turn
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
+	limit      string           // the limit that the program exceeded, for people
 }
 
 func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
@@ -64,14 +66,19 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			return ""
 		case <-timeout.C:
 			sup.program.Stop(config.Grace)
+			sup.limit = fmt.Sprintf("not done after %s (roles.%s.timeout)", config.RoleOf(sup.session.role).Timeout, sup.session.role)
 			return rules.FailTimeout
 		case <-stall.C:
-			sup.program.Stop(config.Grace)
-			return rules.FailStall
-		case <-sup.listener.checkpointed:
-			if stallTime > 0 {
-				stall.Reset(stallTime)
+			if silent, streams := sup.listener.silence(); !streams {
+				stall.Reset(stallTime) // its format is not known yet, or it may keep its output until the end
+				continue
+			} else if silent < stallTime {
+				stall.Reset(stallTime - silent)
+				continue
 			}
+			sup.program.Stop(config.Grace)
+			sup.limit = fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role)
+			return rules.FailStall
 		case <-sup.listener.turnEnded:
 			if cause := sup.handleTurnEnd(ctx); cause != "" {
 				sup.program.Stop(config.Grace)
@@ -151,7 +158,7 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 
 // isLastChance reports whether the rules would end the lease after one more turn without a valid signal.
 func (s *session) isLastChance() bool {
-	return s.role == signalbox.RoleHealthAuditor || s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
+	return s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
 }
 
 // dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive program knows where the prompt

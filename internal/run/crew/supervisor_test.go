@@ -45,7 +45,7 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
 	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}}, role: signalbox.RoleDeveloper, work: "T1"}
-	l := &listener{session: s, checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1)}
+	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(), checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
 	return &supervised{s.supervise(p, l, linger), p, time.Now()}
 }
@@ -65,20 +65,41 @@ func (s *supervised) want(t *testing.T, ctx context.Context, remaining, after ti
 	}
 }
 
-func TestStallWithoutCheckpoints(t *testing.T) {
+func TestStallWithoutOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supervise(config.Role{Checkpoint: time.Minute}, 0).want(t, t.Context(), time.Hour, 3*time.Minute, rules.FailStall)
 	})
 }
 
-func TestCheckpointResetsTheStallTimer(t *testing.T) {
+// outputs makes the program print something at the given times.
+func (s *supervised) outputs(at ...time.Duration) {
+	for _, d := range at {
+		time.AfterFunc(d, func() {
+			s.listener.mu.Lock()
+			defer s.listener.mu.Unlock()
+			s.listener.heard = time.Now()
+		})
+	}
+}
+
+// Any output is a sign of life, not only a checkpoint.
+func TestOutputResetsTheStallTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{Checkpoint: time.Minute}, 0)
-		for _, at := range []time.Duration{2 * time.Minute, 4 * time.Minute} {
-			time.AfterFunc(at, func() { trySend(s.listener.checkpointed) })
-		}
+		s.outputs(2*time.Minute, 4*time.Minute)
 		s.want(t, t.Context(), time.Hour, 7*time.Minute, rules.FailStall)
 	})
+}
+
+// A plain program may keep its output until the end, so only its timeout applies.
+func TestPlainProgramsDoNotStall(t *testing.T) {
+	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatAuto} {
+		synctest.Test(t, func(t *testing.T) {
+			s := supervise(config.Role{Checkpoint: time.Minute}, 0)
+			s.listener.format = format
+			s.want(t, t.Context(), time.Hour, time.Hour, rules.FailTimeout)
+		})
+	}
 }
 
 // A checkpoint in the output reaches the supervisor at once, not when its body is complete.
@@ -166,16 +187,16 @@ func TestTranscriptIsBounded(t *testing.T) {
 func TestNoStallIfNoCheckpointsAreExpected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{}, 0)
-		time.AfterFunc(time.Minute, func() { trySend(s.listener.checkpointed) })
+		s.outputs(time.Minute)
 		s.want(t, t.Context(), 2*time.Hour, 2*time.Hour, rules.FailTimeout)
 	})
 }
 
-func TestCheckpointsDoNotExtendTheTimeout(t *testing.T) {
+func TestOutputDoesNotExtendTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{Checkpoint: time.Minute}, 0)
 		for at := range 10 {
-			time.AfterFunc(time.Duration(at)*time.Minute, func() { trySend(s.listener.checkpointed) })
+			s.outputs(time.Duration(at) * time.Minute)
 		}
 		s.want(t, t.Context(), 5*time.Minute+time.Second, 5*time.Minute+time.Second, rules.FailTimeout)
 	})

@@ -35,6 +35,7 @@ type turn struct {
 	lingered bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp   bool
+	limit    string           // the limit that it exceeded, for people
 	signal   signalbox.Signal // what the turn says
 	listener *listener
 	took     time.Duration
@@ -122,7 +123,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		return &turn{cause: rules.FailStart, advice: detail(err), listener: l}, nil
 	}
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
-	t := &turn{listener: l, cause: sup.wait(ctx, remaining), gaveUp: sup.gaveUp}
+	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
+	t.gaveUp, t.limit = sup.gaveUp, sup.limit
 	t.exit = running.Wait()
 	t.lingered = sup.lingered && t.exit.Stopped
 	s.crew.owner.Remove(s.id)
