@@ -152,7 +152,7 @@ mkfifo ready
 sh -c 'trap "echo REVIEW_PASSED: T1; exit" TERM; echo >ready; while :; do sleep 0.01; done' &
 read -r _ <ready
 touch reviewed
-echo "REVIEW_FAILED: T1"
+echo "REVIEW_FAILED: T1 it leaks"
 `}})
 	s.run()
 	s.wantCompleted("T1")
