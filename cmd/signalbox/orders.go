@@ -27,6 +27,8 @@ type ordered struct {
 	Phase    signalbox.Phase `json:"phase,omitempty"`
 	Repeated bool            `json:"repeated"`
 	Seq      uint64          `json:"seq,omitempty"`
+	// Commit is the commit whose merge is approved.
+	Commit string `json:"commit,omitempty"`
 }
 
 func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
@@ -40,7 +42,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		if a.Again { // there are more events than fit into one append
 			return f.order(p, what, task)
 		}
-		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq}
+		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq, Commit: a.Commit}
 		if task != "" {
 			answer.Work = &task
 		}
@@ -52,6 +54,9 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		already := ""
 		if a.Repeated {
 			already = "already "
+		}
+		if a.Commit != "" {
+			done += fmt.Sprintf(" commit %.7s", a.Commit)
 		}
 		_, err := fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), already, done)
 		return err
@@ -128,7 +133,7 @@ type approveCommand struct {
 }
 
 func (approveCommand) Help() string {
-	return `Approves the merge of a task. The configuration asks for approval with approve: merge.
+	return `Approves the merge of a task: of the commit that was checked, reviewed and audited, which the answer names. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge.
 
 Examples:
 
@@ -148,7 +153,7 @@ type answerCommand struct {
 func (answerCommand) Help() string {
 	return `Answers a question. The task is dispatched again with the question and the answer in its prompt, and earlier failures no longer count. A question can be answered only once.
 
-Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work and grants nothing; any other answer grants the same budget again. Raising the budget in the configuration and running the plan again answers the question too. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt.
+Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work and grants nothing; any other answer grants the same budget again. Raising the budget in the configuration and running the plan again answers the question too. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt. When a task changes nothing, an answer that starts with "done" completes it, and any other answer is guidance for another attempt.
 
 Examples:
 

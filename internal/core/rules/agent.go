@@ -134,7 +134,7 @@ func (d *decider) holderReport(session string, epoch uint64, signal string) (rep
 // endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
-		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent})
+		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent, t.Commit})
 	}
 }
 

@@ -26,7 +26,14 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
 	case AgentTurnEnded:
 		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output })
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output
+			if b.Commit != "" {
+				t.Saved = &SavedWork{b.Commit, b.Epoch}
+			}
+		})
+	case BaseMoved:
+		s.applyBase(e, b)
 	case ChecksRan:
 		s.applyChecks(e, b)
 	case RemediationNeeded:
@@ -34,6 +41,11 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
 			t.Issues = append(slices.Clip(t.Issues), Finding{"blocked", b.Issue, b.Body, e.Work, e.Seq})
 		})
+	case Merged:
+		if s.delivery.Base != "" && s.delivery.Base == b.Before {
+			s.delivery.Base = b.Commit
+		}
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited, t.Merge = true, nil })
 	default:
 		s.changeTask(e.Work, func(w *Work, t *Task) { t.apply(e, body, w) })
 	}
@@ -75,8 +87,8 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case AgentFailed:
 		t.Timeouts = incremented(t.Timeouts, b.Role)
 		t.Context = b.Detail
-	case Merged:
-		t.Audited = true
+	case MergePrepared:
+		t.Merge = &PreparedMerge{b.Commit, b.Before}
 	}
 }
 
@@ -90,6 +102,8 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
 		t.Counts.Checks = b.Count
 	case reworkMerge:
 		t.Counts.Merges = b.Count
+	case reworkUnchanged:
+		t.Counts.Unchanged, t.Unchanged = b.Count, true
 	}
 	t.Findings = append(slices.Clip(t.Findings), Finding{b.Cause, b.Summary, b.Body, "", e.Seq})
 }
@@ -103,9 +117,12 @@ func (t *Task) enter(from, to signalbox.Phase) {
 	if to == signalbox.PhaseBlocked || from == signalbox.PhaseBlocked && to != signalbox.PhaseImplementation && to != signalbox.PhaseCIPending {
 		return
 	}
+	if to == signalbox.PhaseCIPending {
+		t.Unchanged = false
+	}
 	switch to {
 	case signalbox.PhaseImplementation, signalbox.PhaseCIPending:
-		t.Checked, t.Reviewed, t.Audited, t.Approved = false, false, false, false
+		t.Checked, t.Reviewed, t.Audited, t.Approved, t.Merge = false, false, false, false, nil
 	case signalbox.PhaseReadyForReview:
 		t.Checked, t.Findings, t.Context = true, nil, ""
 	case signalbox.PhaseReadyForMerge:
@@ -144,12 +161,15 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	failed := failing(b.Rows)
 	if w.Task.Kind == KindBaseline {
 		s.delivery.Failing = failed
+		if s.delivery.Base == "" {
+			s.delivery.Base = b.Base
+		}
 	}
 	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // it is not reviewed, so it must not change its own checks
 		failed = append(failed, "protected files: "+joinSome(b.Protected))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Checks, t.Commit, t.Failing, t.Differs = e.Seq, b.Commit, failed, b.Differs
+		t.Checks, t.Commit, t.Base, t.Failing, t.Differs = e.Seq, b.Commit, b.Base, failed, b.Differs
 	})
 }
 
@@ -162,6 +182,10 @@ func (s *State) changePhase(e *signalbox.Event, b PhaseChanged) {
 	}
 	if w.Lease != nil {
 		s.recordNextPhase(w.Lease, b.To)
+	}
+	if t := w.Task; b.From == signalbox.PhaseImplementation && b.To == signalbox.PhaseCIPending && t.Saved != nil && (w.Lease == nil || w.Lease.Epoch != t.Saved.Epoch) {
+		// Somebody else than the author who saved that says that the work is ready, such as a person who worked on it by hand.
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Saved = nil })
 	}
 	if b.To == signalbox.PhaseCompleted {
 		s.grantFiles(w.Task.Locks)

@@ -9,12 +9,15 @@ import (
 
 // ReportChecks reports the results of the checks. Only the system role that runs them may send it.
 type ReportChecks struct {
-	Session   string
-	Epoch     uint64
-	Commit    string
-	Rows      []CheckRow
-	Differs   []string
-	Protected []string
+	Session string
+	Epoch   uint64
+	// Commit is the commit that was checked, and Base that of the base.
+	Commit, Base string
+	Rows         []CheckRow
+	Differs      []string
+	Protected    []string
+	// Unchanged means that the work changes nothing.
+	Unchanged bool
 	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
 }
@@ -28,10 +31,12 @@ func (c ReportChecks) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
 	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
-	d.answer.Seq = d.recordFor(h, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected})
+	d.answer.Seq = d.recordFor(h, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected, c.Base, c.Unchanged})
 	switch h.w.Task.Kind {
 	case KindBaseline:
-		d.move(h, signalbox.PhaseCompleted)
+		if known := d.s.delivery.Base; known == "" || c.Commit == known { // otherwise the base moved meanwhile: run them again
+			d.move(h, signalbox.PhaseCompleted)
+		}
 	case KindRemediation: // the health auditor reviews it whether the checks passed or not
 		d.move(h, signalbox.PhaseReview)
 	default:
@@ -41,12 +46,14 @@ func (c ReportChecks) decide(d *decider) error {
 	return nil
 }
 
-// judge sends a task back for rework if checks fail that pass on the base, and requests a remediation if all failing
-// checks fail on the base too.
+// judge sends a task back for rework if it changes nothing or if checks fail that pass on the base, and requests a remediation
+// if all failing checks fail on the base too.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := failing(c.Rows)
 	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
 	switch {
+	case c.Unchanged:
+		d.unchanged(h)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
 		summary := "failing: " + strings.Join(newlyFailing, ", ")
 		if len(c.Protected) > 0 {
@@ -79,8 +86,10 @@ type ReportMerge struct {
 	Epoch          uint64
 	Commit, Before string
 	Refusal        string
-	Rows           []CheckRow
-	Body           signalbox.Hash
+	// Unchanged means that there was nothing to merge.
+	Unchanged bool
+	Rows      []CheckRow
+	Body      signalbox.Hash
 }
 
 func (c ReportMerge) decide(d *decider) error {
@@ -92,14 +101,24 @@ func (c ReportMerge) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not report a merge", h.role)
 	}
 	h.Body = c.Body
+	nothing := c.Refusal != "" || c.Unchanged // was merged
+	if m := h.w.Task.Merge; !nothing && (m == nil || *m != (PreparedMerge{c.Commit, c.Before})) {
+		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first", "the merge of '%s' was not prepared", h.w.ID)
+	}
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
 		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
 		d.rework(h, reworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
-	default:
-		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows})
+	case c.Unchanged && h.w.Task.Kind == KindTask:
+		d.unchanged(h)
+	default: // a remediation may have repaired something outside the repository
+		tip := ""
+		if c.Commit != "" {
+			tip = h.w.Task.Commit
+		}
+		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows, tip})
 		d.move(h, signalbox.PhaseCompleted)
 	}
 	d.release(h, "merge")

@@ -38,6 +38,9 @@ type delivery struct {
 	// NoBudget means that the run is paused because the human refused to extend its budget.
 	NoBudget  bool   `json:"no_budget,omitempty"`
 	Cancelled string `json:"cancelled,omitempty"`
+	// Base is the last known commit of the base, and BaseMoves what moved it other than merges and, between runs, people.
+	Base      string     `json:"base,omitempty"`
+	BaseMoves []BaseMove `json:"base_moves,omitempty"`
 }
 
 // RoleLimit is the time before which agents of a role must not start.

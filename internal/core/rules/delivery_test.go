@@ -42,7 +42,7 @@ func brokenTasks(s *State) string {
 			remediations++
 		}
 		switch {
-		case t.Kind == KindTask && w.Phase == signalbox.PhaseCompleted && !(t.Checked && t.Reviewed && t.Audited):
+		case t.Kind == KindTask && w.Phase == signalbox.PhaseCompleted && !(t.Checked && t.Reviewed && t.Audited) && !t.Unchanged:
 			return w.ID + " is completed and did not pass every gate"
 		case w.Phase == signalbox.PhaseBlocked && w.Lease != nil:
 			return w.ID + " is BLOCKED and held"
@@ -337,7 +337,8 @@ func (b *box) checked(a Answer, failing ...string) Decision {
 
 func (b *box) merged(a Answer) Decision {
 	b.t.Helper()
-	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: "c0ffee"})
+	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
+	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -415,7 +416,7 @@ func TestDeliverTwoDependentTasks(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 	b.wantNothing(signalbox.RoleDeveloper)
-	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)), Merged{Epoch: b.s.seq - 3, Commit: "beef", Before: "c0ffee", Unblocked: []string{"t2"}})
+	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)), Merged{Epoch: b.s.seq - 4, Commit: "beef", Unblocked: []string{"t2"}, Tip: "c0ffee"})
 	b.bring("t2", signalbox.PhaseCompleted)
 	if st := b.wantStanding(StandingComplete); st.Tasks != 2 || st.Completed != 2 || st.Running != 0 || st.Reasons != nil {
 		t.Errorf("status %+v", st)

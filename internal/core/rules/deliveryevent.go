@@ -78,6 +78,9 @@ type AgentTurnEnded struct {
 	Output signalbox.Hash `json:"output,omitzero"`
 	Bytes  int64          `json:"bytes,omitempty"`
 	Spent  Spent          `json:"spent,omitzero"`
+	// Commit is the commit with everything that the agent changed, if it works on a branch. It is what is checked if the turn
+	// reports the work as ready, wherever the branch is by then.
+	Commit string `json:"commit,omitempty"`
 }
 
 // ProgressReported records a checkpoint.
@@ -87,7 +90,7 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge or plan.
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged or plan.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -102,6 +105,8 @@ const (
 	reworkChecks = "checks"
 	reworkMerge  = "merge"
 	reworkPlan   = "plan"
+	// reworkUnchanged means that the branch changes nothing.
+	reworkUnchanged = "unchanged"
 )
 
 // IncompleteLogged records that a developer could not finish, and why, if known.
@@ -134,6 +139,10 @@ type ChecksRan struct {
 	Differs []string `json:"differs,omitempty"`
 	// Protected is the list of protected files that the agent edited.
 	Protected []string `json:"protected,omitempty"`
+	// Base is the commit of the base at that time. The work is what Commit changes relative to it.
+	Base string `json:"base,omitempty"`
+	// Unchanged is true if the work changes nothing.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 // CheckRow is one check in one environment.
@@ -149,10 +158,48 @@ type CheckRow struct {
 func (r CheckRow) name() string { return r.Check + "|" + r.Environment }
 
 // MergeRequested asks the merger to merge the work into the base.
-type MergeRequested struct{}
+type MergeRequested struct {
+	// Commit is the commit that was checked, reviewed and audited.
+	Commit string `json:"commit,omitempty"`
+}
 
 // MergeApproved records that a human approved a merge.
-type MergeApproved struct{}
+type MergeApproved struct {
+	// Commit is the commit that may be merged.
+	Commit string `json:"commit,omitempty"`
+}
+
+// MergePrepared records the merge commit that is about to become the base. After a crash, the base contains exactly this commit
+// if the merge took place.
+type MergePrepared struct {
+	Epoch  uint64 `json:"epoch"`
+	Commit string `json:"commit"`
+	// Before is the commit of the base that it is made for.
+	Before string `json:"before"`
+	// Tip is the commit of the work that it merges.
+	Tip string `json:"tip"`
+}
+
+// BranchMoved records that the branch of a task was moved by something other than signalbox. What it was moved to does not count.
+type BranchMoved struct {
+	Epoch uint64 `json:"epoch"`
+	// Expected is the commit that counts.
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
+}
+
+// BaseMoved records that the base was moved by something other than signalbox. The checks run on it before anything else is merged.
+type BaseMoved struct {
+	// From is the last known commit of the base, absent if none is known.
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+	// Added is the list of commits that the base has now and had not before, as short id and subject; the first 20 of them.
+	Added []string `json:"added,omitempty"`
+	// Dropped is the list of commits that the base had before and has no more.
+	Dropped []string `json:"dropped,omitempty"`
+	// Between is true if it was found at the start of a run, with nobody at work.
+	Between bool `json:"between,omitempty"`
+}
 
 // Merged records that the work is in the base. Unblocked lists the tasks that waited only for it.
 type Merged struct {
@@ -162,6 +209,8 @@ type Merged struct {
 	Unblocked []string `json:"unblocked,omitempty"`
 	// Rows is the list of check results on the merge commit, before the base moved to it.
 	Rows []CheckRow `json:"rows,omitempty"`
+	// Tip is the commit of the work that was merged.
+	Tip string `json:"tip,omitempty"`
 }
 
 // RemediationNeeded makes a task wait for a remediation.
@@ -327,7 +376,10 @@ func (TaskExpanded) eventType() string          { return TypeTaskExpanded }
 func (ChecksRan) eventType() string             { return TypeChecksRan }
 func (MergeRequested) eventType() string        { return TypeMergeRequested }
 func (MergeApproved) eventType() string         { return TypeMergeApproved }
+func (MergePrepared) eventType() string         { return TypeMergePrepared }
 func (Merged) eventType() string                { return TypeMerged }
+func (BranchMoved) eventType() string           { return TypeBranchMoved }
+func (BaseMoved) eventType() string             { return TypeBaseMoved }
 func (RemediationNeeded) eventType() string     { return TypeRemediationNeeded }
 func (HealthAudited) eventType() string         { return TypeHealthAudited }
 func (RemediationRetried) eventType() string    { return TypeRemediationRetried }

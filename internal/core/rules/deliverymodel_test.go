@@ -267,15 +267,43 @@ func (c *company) drawSaid() SignalFields {
 
 func (c *company) check(w *Work, fails bool) {
 	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
-	c.try(ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows})
+	c.n++
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: fmt.Sprintf("c%d", c.n), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
+	if w.Task.Kind == KindBaseline {
+		if r.Commit = cmp.Or(c.s.Base(), r.Commit); c.oneIn(20) {
+			r.Commit = "another" // the base moved meanwhile
+		}
+		r.Base = r.Commit
+	}
+	c.try(r)
 }
 
 func (c *company) merge(w *Work, conflict bool) {
 	m := ReportMerge{Session: w.Lease.Session, Epoch: w.Lease.Epoch}
 	if conflict {
 		m.Refusal = "conflict"
+		c.try(m)
+		return
+	}
+	if !c.calm && c.oneIn(20) {
+		m.Unchanged = true
+		c.try(m)
+		return
+	}
+	c.n++
+	m.Commit, m.Before = fmt.Sprintf("m%d", c.n), c.s.Base()
+	c.try(PrepareMerge{Session: m.Session, Epoch: m.Epoch, Commit: m.Commit, Before: m.Before})
+	if !c.calm && c.oneIn(5) {
+		c.moveBase(m.Commit) // it is ours
 	}
 	c.try(m)
+}
+
+// moveBase says that the base is elsewhere.
+func (c *company) moveBase(to string) {
+	c.n++
+	c.try(ObserveBase{Known: chooseOne(c, c.s.Base(), c.s.Base(), "another"), Commit: cmp.Or(to, fmt.Sprintf("x%d", c.n)), Added: []string{"x \xff"},
+		Start: c.oneIn(3), Actor: "op"})
 }
 
 func (c *company) fail() {
@@ -300,7 +328,7 @@ func (c *company) unpark() {
 func (c *company) answer() {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, chooseOne(c, "go on", "healthy", "halt", "retry"), "op"})
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "go on", "healthy", "halt", "retry", "done"), "op"})
 			return
 		}
 	}
@@ -380,7 +408,7 @@ func (c *company) batch() {
 }
 
 func (c *company) step() {
-	switch c.between(0, 35) {
+	switch c.between(0, 36) {
 	default:
 		c.doGood()
 	case 0, 1, 2, 3, 4:
@@ -407,6 +435,8 @@ func (c *company) step() {
 		c.exit()
 	case 19:
 		c.replan()
+	case 36:
+		c.moveBase("")
 	}
 }
 

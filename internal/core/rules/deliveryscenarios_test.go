@@ -18,6 +18,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-overlaps", "Tasks in workspaces of their own change the same file, and are told.", overlaps},
 	{"delivery-plan-changes", "A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
 	{"delivery-two-plans", "A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
+	{"delivery-commits", "The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -201,6 +202,47 @@ func twoPlans(b *box) {
 	again.Finished = FinishedRenew
 	b.do(again)
 	b.bring("plan-2.T1", signalbox.PhaseReadyForReview)
+}
+
+func commits(b *box) {
+	p := policy()
+	p.ApproveMerge = true
+	b.do(Configure{p, "op"})
+	b.do(plan(1, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
+	check := func(work, commit, base string, unchanged bool) {
+		b.pass(time.Second)
+		ci := b.wantDispatch(signalbox.RoleCI, work)
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: commit, Base: base, Unchanged: unchanged, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	}
+	implement := func(work, commit string) {
+		b.pass(time.Second)
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review", func(h *ReportSignal) {
+			h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit}
+		})
+	}
+	check("B-1", "base1", "base1", false)
+	implement("t1", "saved1")
+	ci := b.wantDispatch(signalbox.RoleCI, "t1")
+	b.do(ReportBranch{ci.Session, ci.Lease.Epoch, "saved1", "smuggled"})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "commit1", Base: "base1"})
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	m := b.dispatch(signalbox.RoleMerger)
+	b.do(ObserveBase{Known: "base1", Commit: "base2", Added: []string{"base2 by hand"}, Dropped: []string{"base1 start"}, Actor: "crew"})
+	b.do(Release{Work: "t1", Session: m.Session, Epoch: m.Lease.Epoch, Reason: "the base has moved"})
+	check("B-2", "base2", "base2", false)
+	m = b.dispatch(signalbox.RoleMerger)
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base2"})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base2"})
+	implement("t2", "merge1")
+	check("t2", "merge1", "merge1", true)
+	implement("t2", "merge1")
+	check("t2", "merge1", "merge1", true)
+	b.answer("t2", AskedUnchanged, "done: it was only to be verified")
+	b.do(ObserveBase{Known: "merge1", Commit: "base3", Start: true, Actor: "crew"})
+	check("B-3", "base3", "base3", false)
+	implement("t3", "saved3")
 }
 
 func orders(b *box) {

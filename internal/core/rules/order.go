@@ -89,8 +89,9 @@ func (c Order) approve(d *decider, w *Work) error {
 	case !w.Task.Audited || w.Phase != signalbox.PhaseReadyForMerge:
 		return refusef(signalbox.CodeFailed, "approve it when it is ready to merge", "work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
 	default:
-		d.answer.Seq = d.record(w.ID, "", c.Actor, MergeApproved{})
+		d.answer.Seq = d.record(w.ID, "", c.Actor, MergeApproved{w.Task.Commit})
 	}
+	d.answer.Commit = w.Task.Commit
 	return nil
 }
 
@@ -213,7 +214,7 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 		case Resumed:
 			t.Paused, t.NoBudget = false, false
 		case Cancelled:
-			t.Cancelled, freed, t.Locks = b.Reason, t.Locks, nil
+			t.Cancelled, freed, t.Locks, t.Merge = b.Reason, t.Locks, nil, nil
 			asker = t.Asker
 		case Retried:
 			t.Cancelled, t.Paused, t.NoBudget = "", false, false

@@ -28,6 +28,7 @@ const (
 	AskedBudget        QuestionKind = "budget"
 	AskedBlocked       QuestionKind = "blocked"
 	AskedRemediation   QuestionKind = "remediation"
+	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
 )
 
 // Question is a question to the human.
@@ -91,10 +92,14 @@ func (c AnswerQuestion) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	if q.Kind == AskedRemediation {
+	switch q.Kind {
+	case AskedRemediation:
 		return d.answerRemediation(w, c)
+	case AskedUnchanged:
+		d.answerUnchanged(w, c)
+	default:
+		d.unblock(w, c.Actor, q.ID)
 	}
-	d.unblock(w, c.Actor, q.ID)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (d *decider) exitRemediation(h report) {
 		d.endRemediation(h.w, h.actor)
 		return
 	}
-	d.recordFor(h, MergeRequested{})
+	d.recordFor(h, MergeRequested{h.w.Task.Commit})
 	d.release(h, h.Signal)
 }
 

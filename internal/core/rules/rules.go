@@ -64,6 +64,8 @@ type Answer struct {
 	Paused bool
 	// Parked means that the agent must wait for an expert or a file.
 	Parked bool
+	// Commit is the commit whose merge was approved.
+	Commit string
 	// Questions are the ids of the questions that were asked.
 	Questions []string
 }

@@ -75,6 +75,8 @@ type Turn struct {
 	Output signalbox.Hash
 	Bytes  int64
 	Spent  Spent
+	// Commit is the commit with everything that the agent changed, "" if it has no branch.
+	Commit string
 }
 
 // holder is a session that holds the work it reports about.
@@ -262,7 +264,7 @@ func (d *decider) markComplete(h report) {
 		d.complete(h)
 		return
 	}
-	d.recordFor(h, MergeRequested{})
+	d.recordFor(h, MergeRequested{h.w.Task.Commit})
 	d.release(h, h.Signal)
 }
 

@@ -48,10 +48,19 @@ type Task struct {
 	// Checks is the sequence of the last ChecksRan. Failing lists the checks that failed in it, and Differs those for which
 	// the developer reported another result.
 	Checks uint64 `json:"checks,omitempty"`
-	// Commit is the commit that was checked. The same commit is reviewed, audited and merged.
+	// Commit is the commit that was checked, and Base that of the base at that time. The same commit is reviewed, audited,
+	// approved and merged.
 	Commit  string   `json:"commit,omitempty"`
+	Base    string   `json:"base,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	Differs []string `json:"differs,omitempty"`
+
+	// Saved is what the author last saved, nil if that is not known: then the branch says what to check.
+	Saved *SavedWork `json:"saved,omitempty"`
+	// Merge is the merge that was about to take place.
+	Merge *PreparedMerge `json:"merge,omitempty"`
+	// Unchanged means that the task was sent back because its branch changes nothing.
+	Unchanged bool `json:"unchanged,omitempty"`
 
 	Counts   Counts                 `json:"counts"`
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`
@@ -95,6 +104,12 @@ type Task struct {
 	Attempts int       `json:"attempts,omitempty"`
 }
 
+// SavedWork is a commit with everything that an author changed in a turn, and the epoch of the author's lease.
+type SavedWork struct {
+	Commit string `json:"commit"`
+	Epoch  uint64 `json:"epoch"`
+}
+
 // Counts is how often something went wrong since the human last intervened.
 type Counts struct {
 	Reviews        int `json:"reviews,omitempty"`
@@ -107,6 +122,7 @@ type Counts struct {
 	FileWaits      int `json:"file_waits,omitempty"`
 	ExpertRequests int `json:"expert_requests,omitempty"`
 	Remedies       int `json:"remedies,omitempty"`
+	Unchanged      int `json:"unchanged,omitempty"`
 }
 
 // Finding is a problem to fix. Body is the full text.

@@ -68,6 +68,10 @@ func (s *State) runFault(body body) string {
 		if roleNumber(b.Role) < 0 {
 			return fmt.Sprintf("there is no role %q", b.Role)
 		}
+	case BaseMoved:
+		if b.From != s.delivery.Base || b.To == "" || b.To == b.From {
+			return fmt.Sprintf("the base is at %q", s.delivery.Base)
+		}
 	}
 	return ""
 }
@@ -115,7 +119,13 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		if w.Phase != signalbox.PhaseReadyForMerge || w.Task.Audited {
 			return "a merge is requested once, in READY_FOR_MERGE"
 		}
-		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
+		return cmp.Or(commitFault(w, b.Commit), holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor))
+	case MergeApproved:
+		return commitFault(w, b.Commit)
+	case MergePrepared:
+		return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
+	case BranchMoved:
+		return liveFault(e, w, b.Epoch)
 	case Merged:
 		return s.mergedFault(e, b, w)
 	case RemediationNeeded:
@@ -148,6 +158,14 @@ func roleFault(w *Work, role signalbox.Role) string {
 	return ""
 }
 
+// commitFault validates the commit that an event names. Older events name none.
+func commitFault(w *Work, commit string) string {
+	if commit != "" && commit != w.Task.Commit {
+		return fmt.Sprintf("the commit that was checked is %q", w.Task.Commit)
+	}
+	return ""
+}
+
 func holderFault(w *Work, roles ...signalbox.Role) string {
 	if w.Lease == nil || !slices.Contains(roles, w.Lease.Role) {
 		return fmt.Sprintf("no %s holds the work", roles[0])
@@ -159,13 +177,16 @@ func (s *State) mergedFault(e *signalbox.Event, b Merged, w *Work) string {
 	switch {
 	case w.Task.Kind == KindRemediation && w.Phase == signalbox.PhaseBlocked && b.Epoch == 0: // declared healthy
 		return ""
+	case w.Task.Unchanged && w.Phase == signalbox.PhaseBlocked && b.Epoch == 0 && b.Commit == "": // declared done
+		return ""
 	case b.Epoch == 0 && s.delivery.Policy.Shared:
 		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
 	}
-	return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
+	return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 }
 
-// plannedPhaseFault enforces the gates: no task completes without passing its checks, its review and its audit.
+// plannedPhaseFault enforces the gates: no task completes without passing its checks, its review and its audit, except one that
+// changes nothing and that the human declares done.
 func plannedPhaseFault(w *Work, b PhaseChanged) string {
 	t := w.Task
 	switch {
@@ -177,7 +198,7 @@ func plannedPhaseFault(w *Work, b PhaseChanged) string {
 		return "checks fail"
 	case b.To == signalbox.PhaseReadyForMerge && t.Kind == KindTask && !t.Checked:
 		return "the checks did not pass"
-	case b.To == signalbox.PhaseCompleted && t.Kind == KindTask && !(t.Checked && t.Reviewed && t.Audited):
+	case b.To == signalbox.PhaseCompleted && t.Kind == KindTask && !(t.Unchanged && w.Phase == signalbox.PhaseBlocked) && !(t.Checked && t.Reviewed && t.Audited):
 		return "it did not pass its checks, its review and its audit"
 	}
 	return ""
@@ -213,7 +234,7 @@ func plannedNext(w *Work) []signalbox.Phase {
 	case merge:
 		return []signalbox.Phase{done, implementation, blocked}
 	case blocked:
-		if kind == KindRemediation {
+		if kind == KindRemediation || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}
 		}
 		return []signalbox.Phase{w.BlockedFrom, afterRemediation(w.BlockedFrom)}

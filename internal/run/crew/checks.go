@@ -19,13 +19,15 @@ import (
 // check runs the checks on a task, on a remediation, or on the base branch, and reports the results.
 func (s *session) check(ctx context.Context) (err error) {
 	w, repo := s.workItem(), s.crew.project.Repo
-	dir, commit, changed := s.crew.project.Root, "", []string(nil)
-	switch {
-	case repo == nil:
-	case w.Task.Kind == rules.KindBaseline:
-		commit, err = repo.BaseCommit(ctx)
-	default:
-		commit, changed, err = s.commitToCheck(ctx)
+	dir, commit, base, changed := s.crew.project.Root, "", "", []string(nil)
+	if repo != nil {
+		if base = s.crew.knownBase(); base == "" {
+			base, err = repo.BaseCommit(ctx)
+		}
+		commit = base
+	}
+	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
+		commit, changed, err = s.commitToCheck(ctx, base)
 	}
 	if err != nil {
 		return err
@@ -42,50 +44,63 @@ func (s *session) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	command := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Commit: commit, Rows: rows, Body: body}
+	command := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Commit: commit, Base: base, Rows: rows, Body: body}
 	if w.Task.Kind == rules.KindTask {
 		command.Differs = s.crew.falseClaims(ctx, w.Task.Claimed, rows)
-		if commit != "" && len(changed) == 0 {
-			command.Differs = append(command.Differs, "it was reported ready, but the branch changes nothing")
-		}
+		command.Unchanged = commit != "" && len(changed) == 0
 	}
-	if command.Protected, err = s.protectedEdits(ctx, commit); err != nil {
+	if command.Protected, err = s.protectedEdits(ctx, base, commit); err != nil {
 		return err
 	}
 	_, err = s.submit(command)
 	return asLeaseLost(err)
 }
 
-// protectedEdits returns the protected files that a commit edits.
-func (s *session) protectedEdits(ctx context.Context, commit string) ([]string, error) {
+// protectedEdits returns the protected files that a commit edits relative to the base.
+func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]string, error) {
 	repo, c := s.crew.project.Repo, s.crew.box.Config
 	if commit == "" || len(c.Protected) == 0 {
 		return nil, nil
 	}
-	base, err := repo.BaseCommit(ctx)
-	if err != nil {
-		return nil, err
-	}
 	return repo.ProtectedEdits(ctx, base, commit, c)
 }
 
-// commitToCheck saves the task's worktree, merges the base branch into it, and returns the commit with the files it changes.
-func (s *session) commitToCheck(ctx context.Context) (commit string, changed []string, err error) {
-	tree, err := s.crew.project.Repo.Open(ctx, s.work)
+// commitToCheck returns the commit that the author saved, with the base merged into it, and the files it changes. From here on the
+// task's branch is not read any more: this commit is checked, reviewed, audited and merged.
+func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string, err error) {
+	repo, t := s.crew.project.Repo, s.workItem().Task
+	saved := ""
+	if t.Saved == nil {
+		saved, err = s.saveByHand(ctx)
+	} else {
+		saved = t.Saved.Commit
+	}
 	if err != nil {
 		return "", nil, err
 	}
-	// A developer that was killed may have left uncommitted changes. Conflicts with the base branch are left to the merge.
-	if _, _, err = tree.Save(ctx, s.work+": changes of an interrupted developer"); err == nil {
-		_, err = tree.Refresh(ctx)
+	commit, err = repo.Combine(ctx, s.work, saved, base)
+	if conflict := (*workspace.ConflictError)(nil); errors.As(err, &conflict) {
+		commit, err = saved, nil // conflicts are left to the merge
 	}
-	if err != nil && !workspace.NeedsAgent(err) { // otherwise check what is committed
+	if err != nil {
 		return "", nil, err
 	}
-	if commit, err = tree.Commit(ctx); err == nil {
-		changed, err = tree.Changed(ctx)
-	}
+	s.restoreBranch(ctx, commit, saved, t.Commit)
+	changed, err = repo.Changed(ctx, base, commit)
 	return commit, changed, err
+}
+
+// saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person may have done the work.
+func (s *session) saveByHand(ctx context.Context) (string, error) {
+	tree, err := s.crew.project.Repo.Open(ctx, s.work)
+	if err != nil {
+		return "", err
+	}
+	commit, _, err := tree.Save(ctx, s.work+": changes that were not committed")
+	if workspace.NeedsAgent(err) { // check what is committed
+		return tree.Commit(ctx)
+	}
+	return commit, err
 }
 
 // runChecks runs all checks in all environments and stores their output. The blob body has the output of those that failed.

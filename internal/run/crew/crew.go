@@ -151,6 +151,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 			return nil, err
 		}
 	}
+	c.observeBase(ctx, true) // before the work of killed crews is released: somebody may have been at work
 	if err := c.reapOrphans(ctx); err != nil {
 		return nil, err
 	}
@@ -192,7 +193,8 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	}
 	c.cancelSessions()
 	c.running.Wait()
-	if err != nil { // the sessions may have changed the outcome while they ended
+	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended
+		c.observeBase(context.WithoutCancel(ctx), false)
 		outcome, _ = c.status()
 	}
 	stop(nil)
@@ -277,6 +279,7 @@ func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 // dispatch starts a session for everything that can be done now.
 func (c *Crew) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
+		c.observeBase(ctx, false)
 		possible := false
 		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, time.Now()) })
 		if !possible {

@@ -10,41 +10,34 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// merge merges finished work into the base branch. A previous merger may have crashed after the merge but before it was recorded,
-// so it first asks git whether the work is already merged.
+// merge merges finished work into the base branch: exactly the commit that was checked, reviewed and audited, into exactly the base
+// that the ledger knows. A previous merger may have crashed after the merge but before it was recorded, so it first asks git whether
+// the merge that was prepared took place.
 func (s *session) merge(ctx context.Context) error {
 	repo, w := s.crew.project.Repo, s.workItem()
 	if repo == nil {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("cannot merge: this machine uses a shared workspace, not a git repository"),
 			Hint: "run the crew in a clone of the repository, or set workspace: shared in the box's configuration"}
 	}
-	merged, landed, err := repo.Landed(ctx, w.ID)
-	if err != nil {
-		return err
+	if w.Task.Commit == "" {
+		return errNoCommit
 	}
 	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch}
-	if !landed {
-		// Merge exactly the commit that was checked, reviewed and audited, even if the branch has changed since.
-		tree, openErr := repo.Open(ctx, w.ID)
-		if openErr != nil {
-			return openErr
-		}
-		if err := tree.Discard(ctx, w.Task.Commit); err != nil {
-			return err
-		}
-		merged, err = repo.Merge(ctx, w.ID, mergeMessage(w), func(ctx context.Context, dir string) error {
-			rows, body, err := s.runChecks(ctx, dir)
-			command.Rows, command.Body = rows, body
-			if err != nil {
-				return err
-			}
-			return failedRows(rows)
-		})
+	merged, err := s.landedMerge(ctx, w.Task.Merge)
+	if err == nil && merged.Commit == "" {
+		merged, err = s.mergeCommit(ctx, w, &command)
 	}
+	moved := (*workspace.MovedError)(nil)
 	conflict, failed := (*workspace.ConflictError)(nil), (*failedChecksError)(nil)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
+	case errors.As(err, &moved), errors.Is(err, errBaseMoved):
+		s.crew.observeBase(ctx, false)
+		s.release(ctx, "the base has moved") // it is merged when the checks have run on the new base
+		return nil
+	case errors.Is(err, workspace.ErrUnchanged):
+		command.Unchanged = true
 	case errors.As(err, &conflict):
 		command.Refusal = "it conflicts with the base in " + strings.Join(conflict.Files, ", ")
 	case errors.As(err, &failed):
@@ -60,10 +53,51 @@ func (s *session) merge(ctx context.Context) error {
 	if _, err := s.submit(command); err != nil {
 		return asLeaseLost(err)
 	}
-	if command.Refusal == "" {
+	if s.workItem().Phase == signalbox.PhaseCompleted {
 		s.removeWorktree(context.WithoutCancel(ctx))
 	}
 	return nil
+}
+
+// landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its Commit is "".
+func (s *session) landedMerge(ctx context.Context, prepared *rules.PreparedMerge) (workspace.Merged, error) {
+	if prepared == nil {
+		return workspace.Merged{}, nil
+	}
+	warning, landed, err := s.crew.project.Repo.Landed(ctx, prepared.Commit)
+	if err != nil || !landed {
+		return workspace.Merged{}, err
+	}
+	return workspace.Merged{Commit: prepared.Commit, Before: prepared.Before, Warning: warning}, nil
+}
+
+// errBaseMoved means that the ledger names another base than when the merge began.
+var errBaseMoved = errors.New("the base has moved")
+
+// mergeCommit merges, and adds the results of the checks to the command that reports the merge.
+func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules.ReportMerge) (workspace.Merged, error) {
+	expected := []string(nil)
+	if w.Task.Saved != nil { // the base was merged into it before the checks
+		expected = append(expected, w.Task.Saved.Commit)
+	}
+	s.restoreBranch(ctx, w.Task.Commit, expected...)
+	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: mergeMessage(w)}
+	request.Check = func(ctx context.Context, dir string) error {
+		rows, body, err := s.runChecks(ctx, dir)
+		command.Rows, command.Body = rows, body
+		if err != nil {
+			return err
+		}
+		return failedRows(rows)
+	}
+	request.Prepared = func(commit string) error {
+		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit, Before: request.Base})
+		if err != nil && s.crew.knownBase() != request.Base {
+			return errBaseMoved
+		}
+		return asLeaseLost(err)
+	}
+	return s.crew.project.Repo.Merge(ctx, request)
 }
 
 func mergeMessage(w *rules.Work) string {

@@ -122,6 +122,10 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	t := w.Task
 	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: c.box.Config.Protected,
 		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Asker: t.Asker, Expert: t.Expert}
+	switch role {
+	case signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleHealthAuditor:
+		d.Commit, d.Base = t.Commit, t.Base
+	}
 	for _, check := range c.box.Config.Checks {
 		d.Checks = append(d.Checks, prompts.Check{Name: check.Name, Command: check.Command})
 	}

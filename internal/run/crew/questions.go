@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"fmt"
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -17,6 +18,14 @@ type PendingQuestion struct {
 // QuestionApproval is the kind of a merge that needs approval. It is not a question: signalbox approve approves it.
 const QuestionApproval rules.QuestionKind = "approval"
 
+// ApprovalText says what waits for approval, after the id of the work.
+func ApprovalText(s *rules.State, work string) string {
+	if w, known := s.Work(work); known && w.Task != nil && w.Task.Commit != "" {
+		return fmt.Sprintf("is ready to merge and needs your approval of commit %.7s", w.Task.Commit)
+	}
+	return "is ready to merge and needs your approval"
+}
+
 // Questions returns the open questions, or with all also the answered ones, followed by the merges that need approval.
 func Questions(ctx context.Context, b *box.Box, all bool) ([]PendingQuestion, error) {
 	list := []PendingQuestion{}
@@ -27,7 +36,7 @@ func Questions(ctx context.Context, b *box.Box, all bool) ([]PendingQuestion, er
 			}
 		}
 		for _, work := range s.Approvals() {
-			list = append(list, PendingQuestion{Question: rules.Question{Kind: QuestionApproval, Work: work, Text: "is ready to merge and needs your approval"}})
+			list = append(list, PendingQuestion{Question: rules.Question{Kind: QuestionApproval, Work: work, Text: ApprovalText(s, work)}})
 		}
 	})
 	for i := range list {

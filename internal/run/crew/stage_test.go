@@ -117,6 +117,7 @@ type scene struct {
 
 const friendly = `
 on developer *:
+    write {task}.done done
     signal READY_FOR_REVIEW: {task}
         Summary: done
 on critic *:

@@ -39,6 +39,7 @@ type turn struct {
 	signal   signalbox.Signal // what the turn says
 	listener *listener
 	took     time.Duration
+	commit   string // what the agent changed; "" if it has no branch
 	output   signalbox.Hash
 	advice   string
 	// head and tail are the start and the end of the output.
@@ -74,8 +75,9 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, err
 	}
 	// Save before reporting, so that the work is there when others read that it is ready.
-	err = s.retry(ctx, workspace.NeedsAgent, func() error {
-		return ws.save(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role))
+	err = s.retry(ctx, workspace.NeedsAgent, func() (err error) {
+		t.commit, err = ws.save(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role))
+		return err
 	})
 	switch {
 	case workspace.NeedsAgent(err):
@@ -95,6 +97,7 @@ func (s *session) environment(attempt int) []string {
 	return []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
+		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
 }
 
@@ -167,7 +170,7 @@ func (t *turn) rejectWorkspace(err error) {
 // report tells the rules how the turn ended and what it said.
 func (s *session) report(t *turn) (rules.Answer, error) {
 	l := t.listener
-	ended := &rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: l.bytes, Spent: l.spent(t.took)}
+	ended := &rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: l.bytes, Spent: l.spent(t.took), Commit: t.commit}
 	refusals := l.refusals()
 	name := t.signal.Name
 	until, limited := l.rateLimit(time.Now())

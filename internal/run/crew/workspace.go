@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"errors"
 
 	"signalbox"
 	"signalbox/internal/run/workspace"
@@ -14,14 +15,14 @@ type sessionWorkspace struct {
 	conflicts []string
 	// cleanupNote tells the agent what a previous agent left that only an agent can clean up, or "".
 	cleanupNote string
-	// save commits what an author changed.
-	save  func(ctx context.Context, message string) error
+	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
+	save  func(ctx context.Context, message string) (string, error)
 	close func() error
 }
 
 // newWorkspace returns a workspace whose changes are not saved.
 func newWorkspace(dir string) *sessionWorkspace {
-	return &sessionWorkspace{dir: dir, save: func(context.Context, string) error { return nil }, close: func() error { return nil }}
+	return &sessionWorkspace{dir: dir, save: func(context.Context, string) (string, error) { return "", nil }, close: func() error { return nil }}
 }
 
 // openWorkspace opens the folder for the session's role. The caller closes it.
@@ -50,14 +51,14 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		return nil, err
 	}
 	ws := newWorkspace(tree.Dir)
-	ws.save = func(ctx context.Context, message string) error {
-		_, _, err := tree.Save(ctx, message)
-		return err
+	ws.save = func(ctx context.Context, message string) (string, error) {
+		commit, _, err := tree.Save(ctx, message)
+		return commit, err
 	}
 	if !first {
 		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
 		if _, _, err = tree.Save(ctx, s.work+": changes of an interrupted agent"); err == nil {
-			ws.conflicts, err = tree.Refresh(ctx)
+			ws.conflicts, err = s.refresh(ctx, tree)
 		}
 	}
 	if workspace.NeedsAgent(err) {
@@ -69,18 +70,28 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	return ws, nil
 }
 
+// refresh merges the base branch, as the ledger knows it, into a task's branch.
+func (s *session) refresh(ctx context.Context, tree *workspace.Tree) (conflicts []string, err error) {
+	base := s.crew.knownBase()
+	if base == "" {
+		return nil, nil
+	}
+	return tree.Refresh(ctx, base)
+}
+
 // openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not used, because its files, and
 // what the author told git about them, may differ from what will be merged.
 func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, error) {
 	commit := s.workItem().Task.Commit
-	if commit == "" { // checked in a shared folder
-		var err error
-		if commit, err = s.crew.project.Repo.BranchCommit(ctx, s.work); err != nil {
-			return nil, err
-		}
+	if commit == "" {
+		return nil, errNoCommit
 	}
 	return s.openScratch(ctx, commit)
 }
+
+// errNoCommit is permanent: the branch must not be reviewed or merged instead, because nobody knows what is on it.
+var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was checked in a shared folder, so there is no commit to review or merge"),
+	Hint: "set workspace: shared again until it is completed, or change its text in the plan, which starts it again"}
 
 // openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
 func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {

@@ -367,21 +367,47 @@ on developer T1 attempt 2:
 	}
 }
 
-// A developer that reports ready work without a change is contradicted.
+// A task that changes nothing goes back to a developer, and the second time the human decides.
 func TestNothingIsChanged(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), script: `
-on critic T1 attempt 1:
-    expect "the branch changes nothing"
-    signal REVIEW_FAILED: {task}
-        Issues Found: nothing was done
+	idle := `
+on developer T1 attempt 1:
+    signal READY_FOR_REVIEW: {task}
 on developer T1 attempt 2:
+    expect "the branch changes nothing"
+`
+	t.Run("rework", func(t *testing.T) {
+		s := set(t, scene{git: true, plan: task("T1"), script: idle + `
     write new.txt x
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	checks := all[rules.ChecksRan](s, "T1")
-	if len(checks) != 2 || len(checks[0].Body.Differs) != 1 || len(checks[1].Body.Differs) != 0 {
-		t.Errorf("checks: %+v", checks)
+		s.run()
+		checks := all[rules.ChecksRan](s, "T1")
+		if len(checks) != 2 || !checks[0].Body.Unchanged || checks[1].Body.Unchanged || s.file("new.txt") != "x\n" {
+			t.Errorf("checks: %+v", checks)
+		}
+	})
+	for answer, want := range map[string]string{"done": "", "do it again, in new.txt": "x\n"} {
+		t.Run(answer, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"), script: idle + `
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "do it again"
+    write new.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+			r := s.begin()
+			if asked := s.answer(answer); asked.Kind != rules.AskedUnchanged {
+				t.Errorf("asked %+v", asked)
+			}
+			if o := r.end(); o.Standing != rules.StandingComplete {
+				t.Errorf("the run ended %+v", o)
+			}
+			s.wantCompleted("T1", "T2")
+			merged := only[rules.Merged](s, "T1").Body
+			if new, _ := os.ReadFile(filepath.Join(s.root, "new.txt")); string(new) != want || (merged.Commit == "") != (want == "") {
+				t.Errorf("new.txt has %q, merged %+v", new, merged)
+			}
+		})
 	}
 }
 

@@ -120,6 +120,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "", ""
 		case "merge":
 			return "not merged: " + b.Summary, ""
+		case "unchanged":
+			return "sent back: the branch changes nothing", ""
 		}
 		return b.Cause + " failed: " + b.Summary, ""
 	case rules.TypeMergeRequested:
@@ -127,12 +129,22 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "ready to merge, waiting for your approval", "approve with: signalbox approve " + e.Work
 		}
 	case rules.TypeMergeApproved:
+		if commit := as[rules.MergeApproved](e).Commit; commit != "" {
+			return "merge of " + shortCommit(commit) + " approved by " + e.Actor, ""
+		}
 		return "merge approved by " + e.Actor, ""
+	case rules.TypeBranchMoved:
+		b := as[rules.BranchMoved](e)
+		return fmt.Sprintf("something else moved its branch to %s; only %s counts", shortCommit(b.Found), shortCommit(b.Expected)), ""
+	case rules.TypeBaseMoved:
+		if b := as[rules.BaseMoved](e); !b.Between {
+			return baseMoved(b) + d.checksRun(), ""
+		}
 	case rules.TypeMerged:
 		b := as[rules.Merged](e)
 		text = "done"
 		if b.Commit != "" {
-			text = "merged as " + b.Commit[:min(len(b.Commit), 7)]
+			text = "merged as " + shortCommit(b.Commit)
 		}
 		if len(b.Unblocked) > 0 {
 			text += "; " + strings.Join(b.Unblocked, ", ") + " can start"
@@ -140,6 +152,25 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		return text, ""
 	}
 	return "", ""
+}
+
+// shortCommit returns the first characters of a commit.
+func shortCommit(commit string) string { return commit[:min(len(commit), 7)] }
+
+// baseMoved describes a move of the base that signalbox did not make.
+func baseMoved(b rules.BaseMoved) string {
+	text := "something else moved the base"
+	if b.From != "" {
+		text += " from " + shortCommit(b.From)
+	}
+	text += " to " + shortCommit(b.To)
+	if len(b.Added) > 0 {
+		text += "; new: " + strings.Join(b.Added, ", ")
+	}
+	if len(b.Dropped) > 0 {
+		text += "; gone: " + strings.Join(b.Dropped, ", ")
+	}
+	return text
 }
 
 // checksRun announces the checks, if there are any.

@@ -28,6 +28,11 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) err
 		}
 		writeTasks(&text, s)
 		writeTotals(&text, s, status, now.Sub(began))
+		for _, move := range s.BaseMoves() {
+			if !move.At.Before(began) {
+				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(baseMoved(move.BaseMoved)))
+			}
+		}
 		writeNext(&text, s, status)
 	})
 	_, err := io.WriteString(w, text.String())
@@ -192,7 +197,7 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s is ready to merge and needs your approval\n    signalbox approve %s\n", id, id)
+		fmt.Fprintf(text, "\n%s %s\n    signalbox approve %s\n", id, crew.ApprovalText(s, id), id)
 	}
 	switch st.Standing {
 	case rules.StandingComplete:

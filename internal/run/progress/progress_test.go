@@ -135,14 +135,19 @@ func (p *play) check(work string, failed ...string) {
 		}
 	}
 	a := p.held[work]
-	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c", Rows: rows})
+	commit := "3f2a91c"
+	if work[0] == 'B' && p.s.Base() != "" {
+		commit = p.s.Base()
+	}
+	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Rows: rows})
 }
 
 func (p *play) merge(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleMerger, work)
 	a := p.held[work]
-	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: "0"})
+	p.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee"})
+	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee"})
 }
 
 // develop brings work as far as its review.

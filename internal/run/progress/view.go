@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 )
 
 // view holds what a screen shows, as plain values, so that drawing is a function of them. Its text is already escaped.
@@ -108,7 +109,7 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 		}
 	}
 	for _, id := range st.Approvals {
-		v.questions = append(v.questions, asked{"", id, "is ready to merge and needs your approval", "signalbox approve " + id})
+		v.questions = append(v.questions, asked{"", id, onScreen(crew.ApprovalText(s, id)), "signalbox approve " + id})
 	}
 	v.notices = noticesOf(s, st, now)
 	return v

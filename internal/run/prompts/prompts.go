@@ -41,6 +41,8 @@ type Data struct {
 	Conflicts     []string
 	// Context is what went wrong with the previous agent.
 	Context string
+	// Commit is the commit to review, and Base the commit of the base that it is compared with. Both are "" for authors.
+	Commit, Base string
 	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
 	Results, Differs []string
 	// Issues are the problems that a remediation must fix.
@@ -127,7 +129,7 @@ func sample(role signalbox.Role) *Data {
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
-		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Results: text, Differs: text, Issues: finding,
+		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
 }
 

@@ -36,6 +36,7 @@ func fullData(role signalbox.Role) *Data {
 		Findings: []Finding{{"review", "", "counter.go:3: counts by two", "Issues Found:\n\n- counter.go:3: counts by two"}, {"checks", "", "failing: lint|local", "lint in local: exit status 1 after 5ms\n\n    oh no"}},
 		Answers:  []Answer{{"By how much?", "By one."}}, Advice: []Advice{{"database", "Summary: add an index"}},
 		Overlaps: []string{"counter.go (also T2)"}, Conflicts: []string{"counter.go"}, Context: "exit status 7",
+		Commit: "512dbca", Base: "139802b",
 		Results: []string{"lint|local"}, Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
 		Signals: SignalsFor(role, work, ""), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",

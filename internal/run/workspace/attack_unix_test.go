@@ -249,7 +249,7 @@ func TestPlantedCommands(t *testing.T) {
 			return err
 		}},
 		{"commit", func() error { _, err := tree.Commit(ctx); return err }},
-		{"changed", func() error { _, err := tree.Changed(ctx); return err }},
+		{"changed", func() error { _, err := tree.changed(ctx); return err }},
 		{"protected edits", func() error {
 			_, err := a.ProtectedEdits(ctx, start, saved, &config.Config{Protected: []string{"**"}})
 			return err
@@ -263,7 +263,13 @@ func TestPlantedCommands(t *testing.T) {
 			return scratch.Close()
 		}},
 		{"merge", func() error { _, err := a.Merge(ctx, "T1", "", check); return err }},
-		{"landed", func() error { _, _, err := a.Landed(ctx, "T1"); return err }},
+		{"landed", func() error { _, _, err := a.Landed(ctx, saved); return err }},
+		{"commits", func() error {
+			if added, _ := a.CommitsBetween(ctx, start, saved); len(added) == 0 {
+				return errors.New("there are none")
+			}
+			return nil
+		}},
 		{"refresh", func() error { other, err := a.Open(ctx, "T2"); return errors.Join(err, refresh(ctx, other)) }},
 		{"save and refresh", func() error {
 			if _, _, err := other.Save(ctx, "other"); err != nil {
@@ -323,7 +329,11 @@ func TestPlantedCommands(t *testing.T) {
 
 // refresh merges the base branch into the task's branch.
 func refresh(ctx context.Context, tree *Tree) error {
-	_, err := tree.Refresh(ctx)
+	base, err := tree.repo.BaseCommit(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tree.Refresh(ctx, base)
 	return err
 }
 

@@ -49,7 +49,7 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := here.work("T3", map[string]string{"c": "2\n"})
-	if _, err := tree.Refresh(t.Context()); err != nil {
+	if _, err := tree.Refresh(t.Context(), here.base()); err != nil {
 		t.Fatal(err)
 	}
 	bundle, w := io.Pipe()

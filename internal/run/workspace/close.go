@@ -47,13 +47,13 @@ func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task stri
 		return err
 	}
 	r.step("commit kept")
-	_, err = r.git(ctx, r.Root, "update-ref", "-d", headsPrefix+branchPrefix+task, tip)
+	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task, tip)
 	return err
 }
 
 // keepCommit keeps a commit reachable after its branch is gone.
 func (r *Repo) keepCommit(ctx context.Context, task, commit string) error {
-	_, err := r.git(ctx, r.Root, "update-ref", leftPrefix+task+"/"+commit, commit)
+	_, err := r.git(ctx, r.Root, "update-ref", "--no-deref", leftPrefix+task+"/"+commit, commit)
 	return err
 }
 

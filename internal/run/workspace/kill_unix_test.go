@@ -65,9 +65,13 @@ func killedWork(ctx context.Context, repo *Repo) error {
 	if err != nil {
 		return err
 	}
-	_, landed, err := repo.Landed(ctx, "T1")
-	if err != nil {
-		return err
+	prepared := filepath.Join(repo.Root, "..", "prepared") // as a caller records it
+	merge, err := os.ReadFile(prepared)
+	landed := false
+	if err == nil {
+		if _, landed, err = repo.Landed(ctx, string(merge)); err != nil {
+			return err
+		}
 	}
 	if !landed {
 		for name, text := range killedFiles {
@@ -85,10 +89,19 @@ func killedWork(ctx context.Context, repo *Repo) error {
 		if err := tree.Discard(ctx, commit); err != nil {
 			return err
 		}
-		if conflicts, err := tree.Refresh(ctx); err != nil || len(conflicts) > 0 {
+		base, err := repo.BaseCommit(ctx)
+		if err != nil {
+			return err
+		}
+		if conflicts, err := tree.Refresh(ctx, base); err != nil || len(conflicts) > 0 {
 			return errors.Join(err, fmt.Errorf("conflicts in %v", conflicts))
 		}
-		if _, err := repo.Merge(ctx, "T1", "", func(context.Context, string) error { return nil }); err != nil {
+		if commit, err = tree.Commit(ctx); err != nil {
+			return err
+		}
+		_, err = repo.Merge(ctx, MergeRequest{Task: "T1", Commit: commit, Base: base, Check: noCheck,
+			Prepared: func(merge string) error { return os.WriteFile(prepared, []byte(merge), 0o600) }})
+		if err != nil {
 			return err
 		}
 	}
@@ -170,8 +183,12 @@ func (k *kit) afterKill(other string) {
 		}
 	}
 	wantFiles(t, k.dir, want)
-	if out, landed, err := k.Landed(t.Context(), "T1"); err != nil || landed != merged || merged && (out.Commit != k.base() || out.Before != other) {
-		t.Errorf("landed %+v %v %v, base is at %s", out, landed, err, k.base())
+	if merge, err := os.ReadFile(filepath.Join(filepath.Dir(k.dir), "prepared")); err == nil {
+		if _, landed, err := k.Landed(t.Context(), string(merge)); err != nil || landed != merged || merged && string(merge) != k.base() {
+			t.Errorf("landed %s: %v %v, base is at %s", merge, landed, err, k.base())
+		}
+	} else if merged {
+		t.Error("merged without being prepared")
 	}
 	if !merged {
 		if err := killedWork(t.Context(), k.Repo); err != nil {

@@ -220,3 +220,30 @@ func linkError(t *testing.T, err error) string {
 	}
 	return failed.Old + " " + failed.New + ": " + failed.Err.Error()
 }
+
+// Merge merges the task's branch as it is now, and starts again if the base branch moves.
+func (k *kit) Merge(ctx context.Context, task, message string, check func(context.Context, string) error) (Merged, error) {
+	return mergeBranch(ctx, k.Repo, task, message, check)
+}
+
+func mergeBranch(ctx context.Context, r *Repo, task, message string, check func(context.Context, string) error) (Merged, error) {
+	for {
+		tip, err := r.BranchCommit(ctx, task)
+		if err != nil {
+			return Merged{}, err
+		}
+		base, err := r.BaseCommit(ctx)
+		if err != nil {
+			return Merged{}, err
+		}
+		merged, err := r.Merge(ctx, MergeRequest{Task: task, Commit: tip, Base: base, Message: message, Check: check})
+		if moved := (*MovedError)(nil); !errors.As(err, &moved) {
+			return merged, err
+		}
+	}
+}
+
+// changed returns the files that the task's branch changes.
+func (t *Tree) changed(ctx context.Context) ([]string, error) {
+	return t.repo.Changed(ctx, headsPrefix+t.repo.Base, headsPrefix+t.Branch)
+}

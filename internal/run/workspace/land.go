@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"signalbox/internal/durable"
@@ -56,7 +57,7 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 	if found[l.Base].commit != l.Before {
 		return "", errMoved
 	}
-	l.Checkout = found[l.Base].checkout
+	l.Checkout = r.personsCheckout(found[l.Base].checkout)
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		l.Checkout = "" // a person deleted the worktree
@@ -79,6 +80,23 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 	r.step("ref moved")
 	// From here on the merge counts, so a cancelled ctx must not keep the files from being updated.
 	return r.updateCheckout(context.WithoutCancel(ctx), held, l, false)
+}
+
+// personsCheckout returns the checkout of the base branch to update. Git names one worktree that is on the branch. If that is one of
+// ours, an agent has put it there, and the one that a person uses is to be updated nevertheless.
+func (r *Repo) personsCheckout(dir string) string {
+	if dir == "" || filepath.Dir(dir) != r.folder {
+		return dir
+	}
+	gitDir, err := r.repository.DirOf(r.Root)
+	if err != nil {
+		return ""
+	}
+	head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
+	if err != nil || strings.TrimSpace(string(head)) != "ref: "+headsPrefix+r.Base {
+		return ""
+	}
+	return r.Root
 }
 
 // moveBase moves the ref. If git fails, it checks whether the ref has moved anyway: a signal may have ended git just afterwards.
@@ -127,7 +145,7 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 	if err == nil {
 		err = r.unlockIndex(gitDir)
 	}
-	if err != nil || base.commit != l.After || base.checkout != l.Checkout {
+	if err != nil || base.commit != l.After || r.personsCheckout(base.checkout) != l.Checkout {
 		// The ref did not move, or a person has moved it since. In both cases the checkout must not be touched.
 		return "", r.clearLanding()
 	}

@@ -10,14 +10,40 @@ import (
 	"signalbox"
 )
 
+// MergeRequest names exactly what to merge. Merge reads no branch: another process may have moved a branch since the commit was
+// checked and reviewed.
+type MergeRequest struct {
+	Task string
+	// Commit is the task's commit, and Base the one that the base branch must be at.
+	Commit, Base string
+	// Message is the message of the merge commit; "" means a short default.
+	Message string
+	// Check, if not nil, is called with a temporary worktree of the merge commit.
+	Check func(ctx context.Context, dir string) error
+	// Prepared, if not nil, is called with the merge commit before the base branch moves to it. The caller records it, so that
+	// after a crash it can ask Landed about exactly this merge.
+	Prepared func(commit string) error
+}
+
 // Merged is the result of a merge.
 type Merged struct {
 	// Commit is the new commit of the base branch, and Before the old one.
 	Commit, Before string
-	// UpToDate reports that the base branch already contained the task's branch.
-	UpToDate bool
 	// Warning is a message for people: the merge is done, but some files in the checkout of the base branch were not updated.
 	Warning string
+}
+
+// ErrUnchanged means that there is nothing to merge: the base branch already has everything that the task's commit has.
+var ErrUnchanged = errors.New("the base branch already contains everything in this commit")
+
+// MovedError means that the base branch is not at the commit that the caller named. Nothing was merged.
+type MovedError struct {
+	Base     string // the branch
+	From, To string // From is what the caller expected, and To where the branch is
+}
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("the branch %s moved from %.12s to %.12s", e.Base, e.From, e.To)
 }
 
 // ConflictError lists the files in which two branches conflict. Nothing was merged.
@@ -30,22 +56,18 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s conflicts with %s in %s", e.Branch, e.Base, strings.Join(e.Files, ", "))
 }
 
-// Trailers of merge commits, which Landed looks for.
+// Trailers of merge commits, for people who read the history.
 const (
 	taskTrailer = "Signalbox-Task"
 	tipTrailer  = "Signalbox-Tip"
 )
 
-const (
-	mergeTree     = ".merge"
-	mergeAttempts = 20
-)
+const mergeTree = ".merge"
 
-// Merge merges the task's branch into the base branch, always with a merge commit. It calls check, if not nil, with a temporary
-// worktree of the result. If the base branch moves in the meantime, Merge starts again, including check. If it returns an error, the
-// base branch is unchanged; the error is a *ConflictError, the error of check, or a git error.
-func (r *Repo) Merge(ctx context.Context, task, message string, check func(ctx context.Context, dir string) error) (Merged, error) {
-	if err := signalbox.CheckID(task); err != nil {
+// Merge merges one commit of a task into one commit of the base branch, always with a merge commit. If it returns an error, the base
+// branch is unchanged; the error is ErrUnchanged, a *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
+func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
+	if err := signalbox.CheckID(m.Task); err != nil {
 		return Merged{}, err
 	}
 	held, err := r.lock(ctx, mergeLock)
@@ -53,52 +75,65 @@ func (r *Repo) Merge(ctx context.Context, task, message string, check func(ctx c
 		return Merged{}, err
 	}
 	defer held.release()
-	for range mergeAttempts {
-		merged, err := r.mergeOnce(ctx, task, message, check)
-		if !errors.Is(err, errMoved) {
-			return merged, err
-		}
+	if err := r.checkHistory(); err != nil {
+		return Merged{}, err
 	}
-	return Merged{}, refusal(signalbox.CodeConflict, "find out what moves it, then try again", "the branch %s moved during each of %d merges of %s", r.Base, mergeAttempts, task)
-}
-
-func (r *Repo) mergeOnce(ctx context.Context, task, message string, check func(ctx context.Context, dir string) error) (Merged, error) {
-	branch := branchPrefix + task
-	found, err := r.refs(ctx, r.Base, branch)
+	base, err := r.BaseCommit(ctx)
 	if err != nil {
 		return Merged{}, err
 	}
-	base, err := r.baseOf(found)
-	if err != nil {
-		return Merged{}, err
+	if base != m.Base {
+		return Merged{}, &MovedError{r.Base, m.Base, base}
 	}
-	tip := found[branch].commit
-	if tip == "" {
-		return Merged{}, branchGone(branch)
-	}
-	if upToDate, err := r.isAncestor(ctx, tip, base); upToDate || err != nil {
-		return Merged{Commit: base, Before: base, UpToDate: err == nil}, err
-	}
-	if message = strings.TrimSpace(message); message == "" {
-		message = "Merge " + task
-	}
-	message = fmt.Sprintf("%s\n\n%s: %s\n%s: %s\n", message, taskTrailer, task, tipTrailer, tip)
-	commit, err := r.mergeCommit(ctx, base, tip, message, branch, r.Base)
+	commit, err := r.createMerge(ctx, m)
 	if err != nil {
 		return Merged{}, err
 	}
 	r.step("merged")
-	if check != nil {
-		if err := r.checkMerge(ctx, commit, check); err != nil {
+	if m.Check != nil {
+		if err := r.checkMerge(ctx, commit, m.Check); err != nil {
 			return Merged{}, err
 		}
 	}
 	r.step("checked")
-	warning, err := r.landWithRetry(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
+	if m.Prepared != nil {
+		if err := m.Prepared(commit); err != nil {
+			return Merged{}, err
+		}
+	}
+	warning, err := r.landWithRetry(ctx, landing{Task: m.Task, Base: r.Base, Before: base, After: commit})
+	if errors.Is(err, errMoved) {
+		if base, err = r.BaseCommit(ctx); err == nil {
+			err = &MovedError{r.Base, m.Base, base}
+		}
+	}
 	if err != nil {
 		return Merged{}, err
 	}
-	return Merged{Commit: commit, Before: base, Warning: warning}, nil
+	return Merged{Commit: commit, Before: m.Base, Warning: warning}, nil
+}
+
+// createMerge creates the merge commit.
+func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) {
+	if contained, err := r.isAncestor(ctx, m.Commit, m.Base); err != nil {
+		return "", err
+	} else if contained {
+		return "", ErrUnchanged
+	}
+	message := strings.TrimSpace(m.Message)
+	if message == "" {
+		message = "Merge " + m.Task
+	}
+	message = fmt.Sprintf("%s\n\n%s: %s\n%s: %s\n", message, taskTrailer, m.Task, tipTrailer, m.Commit)
+	commit, err := r.mergeCommit(ctx, m.Base, m.Commit, message, branchPrefix+m.Task, r.Base)
+	if err != nil {
+		return "", err
+	}
+	changed, err := r.Changed(ctx, m.Base, commit)
+	if err == nil && len(changed) == 0 {
+		err = ErrUnchanged
+	}
+	return commit, err
 }
 
 // checkMerge calls check with a temporary worktree of a merge commit.
@@ -132,46 +167,24 @@ func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, 
 	return strings.TrimSpace(out), err
 }
 
-// Landed reports whether Merge has merged the task's branch as it is now, as after a crash between the merge and its record in the
-// ledger. It finishes what the crash left undone. If the branch is gone, the last merge of the task counts.
-func (r *Repo) Landed(ctx context.Context, task string) (Merged, bool, error) {
-	if err := signalbox.CheckID(task); err != nil {
-		return Merged{}, false, err
-	}
+// Landed reports whether the base branch contains a merge commit that Prepared named, as after a crash between the merge and its
+// record in the ledger. It finishes what the crash left undone.
+func (r *Repo) Landed(ctx context.Context, merge string) (warning string, landed bool, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
-		return Merged{}, false, err
+		return "", false, err
 	}
 	defer held.release()
-	warning, err := r.finishLanding(ctx, held)
+	if warning, err = r.finishLanding(ctx, held); err != nil {
+		return "", false, err
+	}
+	base, err := r.BaseCommit(ctx)
 	if err != nil {
-		return Merged{}, false, err
+		return "", false, err
 	}
-	found, err := r.refs(ctx, r.Base, branchPrefix+task)
-	if err != nil {
-		return Merged{}, false, err
+	if _, err := r.git(ctx, r.Root, "cat-file", "-e", merge+"^{commit}"); status(err) > 0 {
+		return "", false, nil // git has removed it, so no branch has it
 	}
-	base, err := r.baseOf(found)
-	if err != nil {
-		return Merged{}, false, err
-	}
-	tip := found[branchPrefix+task].commit
-	args := []string{"log", "--no-show-signature", "--merges", "--format=%H %P%x00%(trailers:key=" + taskTrailer + ",valueonly,separator=%x2c)%x00"}
-	if tip == "" {
-		args = append(args, "--first-parent", "--fixed-strings", "--grep="+taskTrailer+": "+task, base)
-	} else {
-		args = append(args, "--ancestry-path", tip+".."+base)
-	}
-	out, err := r.git(ctx, r.Root, args...)
-	if err != nil {
-		return Merged{}, false, err
-	}
-	fields := strings.Split(out, "\x00")
-	for i := 0; i+1 < len(fields); i += 2 {
-		commits := strings.Fields(fields[i])
-		if len(commits) == 3 && fields[i+1] == task && (tip == "" || commits[2] == tip) {
-			return Merged{Commit: commits[0], Before: commits[1], Warning: warning}, true, nil
-		}
-	}
-	return Merged{}, false, nil
+	landed, err = r.isAncestor(ctx, merge, base)
+	return warning, landed, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,30 +41,49 @@ func TestMerge(t *testing.T) {
 	if diff := cmp.Diff([]string{"T1"}, k.trees()); diff != "" {
 		t.Errorf("trees (-want +got):\n%s", diff)
 	}
-	again, landed, err := k.Landed(t.Context(), "T1")
-	if diff := cmp.Diff(merged, again); err != nil || !landed || diff != "" {
-		t.Errorf("landed %v %v %s", landed, err, diff)
-	}
-	if again, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil || !again.UpToDate || again.Commit != merged.Commit {
+	if again, err := k.Merge(t.Context(), "T1", "", noCheck); !errors.Is(err, ErrUnchanged) || again != (Merged{}) {
 		t.Errorf("merged again: %+v, %v", again, err)
 	}
-	tree := k.open("T1")
-	if _, err := tree.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// TestLanded: a merge has landed if the base branch contains exactly the commit that Prepared named.
+func TestLanded(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
+	prepared, stop := "", errors.New("stop")
+	merge := func(result error) (Merged, error) {
+		return k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Prepared: func(commit string) error {
+			prepared = commit
+			return result
+		}})
 	}
-	k.work("T1", map[string]string{"a": "3\n"})
-	if _, landed, err := k.Landed(t.Context(), "T1"); landed || err != nil {
-		t.Errorf("new work on a merged task is reported as landed: %v, %v", landed, err)
+	wantLanded := func(commit string, want bool) {
+		t.Helper()
+		if _, landed, err := k.Landed(t.Context(), commit); landed != want || err != nil {
+			t.Errorf("landed %v, %v", landed, err)
+		}
 	}
-	if _, err := k.Merge(t.Context(), "T1", "", nil); err != nil {
-		t.Fatal(err)
+	if _, err := merge(stop); !errors.Is(err, stop) || k.base() != before {
+		t.Fatalf("%v, the base branch is at %s", err, k.base())
 	}
-	if err := tree.Discard(t.Context(), merged.Commit); err != nil {
-		t.Fatal(err)
+	wantLanded(prepared, false)
+	// A commit that looks like the merge, with other content, is not the merge.
+	forged := gitRun(t, k.dir, "commit-tree", "-p", before, "-p", tip, "-m", "T1\n\nSignalbox-Task: T1\nSignalbox-Tip: "+tip, before+"^{tree}")
+	gitRun(t, k.dir, "update-ref", "refs/heads/main", forged)
+	wantLanded(prepared, false)
+	gitRun(t, k.dir, "update-ref", "refs/heads/main", before)
+	merged, err := merge(nil)
+	if err != nil || merged.Commit != prepared {
+		t.Fatal(merged, prepared, err)
 	}
-	if _, landed, err := k.Landed(t.Context(), "T1"); landed || err != nil {
-		t.Errorf("a task that was never merged is reported as landed: %v, %v", landed, err)
-	}
+	wantLanded(prepared, true)
+	write(t, k.dir, map[string]string{"b": "by hand\n"})
+	k.commit("on top")
+	wantLanded(prepared, true)
+	wantLanded(strings.Repeat("1", 40), false)
+	k.sound()
 }
 
 func TestMergeConflict(t *testing.T) {
@@ -95,8 +115,8 @@ func TestMergeCheckFails(t *testing.T) {
 	if _, err := k.Merge(t.Context(), "T1", "", func(context.Context, string) error { return red }); !errors.Is(err, red) {
 		t.Error(err)
 	}
-	if _, landed, err := k.Landed(t.Context(), "T1"); k.base() != before || landed || err != nil {
-		t.Errorf("base moved, or landed: %v, %v", landed, err)
+	if k.base() != before {
+		t.Error("base moved")
 	}
 	if diff := cmp.Diff([]string{"T1"}, k.trees()); diff != "" {
 		t.Errorf("trees (-want +got):\n%s", diff)
@@ -104,48 +124,30 @@ func TestMergeCheckFails(t *testing.T) {
 	k.sound()
 }
 
-func TestMergeStartsOver(t *testing.T) {
+// TestMergeRefusesAMovedBase: Merge merges into the commit that the caller named, or not at all, whenever the base branch moves.
+func TestMergeRefusesAMovedBase(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
-	k.work("T1", map[string]string{"a": "2\n"})
-	var seen []map[string]string
-	other := ""
-	merged, err := k.Merge(t.Context(), "T1", "", func(_ context.Context, dir string) error {
-		seen = append(seen, read(t, dir))
-		if other == "" {
-			write(t, k.dir, map[string]string{"b": "2\n"})
-			other = k.commit("meanwhile")
-		}
-		return nil
-	})
-	if err != nil || merged.Before != other {
-		t.Fatal(merged, err)
+	for _, at := range []string{"", "merged", "checked", "index locked"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t, map[string]string{"a": "1\n"})
+			tree := k.work("T1", map[string]string{"a": "2\n"})
+			tip, before, other := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base(), ""
+			k.step = func(name string) {
+				if name == at && other == "" {
+					other = gitRun(t, k.dir, "commit-tree", "-p", "main", "-m", "by hand", "main^{tree}")
+					gitRun(t, k.dir, "update-ref", "refs/heads/main", other)
+				}
+			}
+			k.step("")
+			_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before})
+			moved := (*MovedError)(nil)
+			if !errors.As(err, &moved) || *moved != (MovedError{"main", before, other}) || k.base() != other {
+				t.Errorf("%v; the base branch is at %s, want %s", err, k.base(), other)
+			}
+			k.sound()
+		})
 	}
-	want := []map[string]string{{"a": "2\n", "b": "1\n"}, {"a": "2\n", "b": "2\n"}}
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Errorf("checked (-want +got):\n%s", diff)
-	}
-	wantFiles(t, k.dir, want[1])
-	k.sound()
-}
-
-// If the base branch moves after the last check, the compare-and-swap notices.
-func TestMergeRace(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	k.work("T1", map[string]string{"a": "2\n"})
-	other := ""
-	k.step = func(name string) {
-		if name == "index locked" && other == "" {
-			other = gitRun(t, k.dir, "commit-tree", "-p", "main", "-m", "by hand", "main^{tree}")
-			gitRun(t, k.dir, "update-ref", "refs/heads/main", other)
-		}
-	}
-	merged, err := k.Merge(t.Context(), "T1", "", nil)
-	if err != nil || merged.Before != other || other == "" {
-		t.Fatal(merged, other, err)
-	}
-	k.sound()
 }
 
 func TestMergeKeepsEdits(t *testing.T) {
@@ -249,15 +251,20 @@ func TestMergeWithoutChanges(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.open("T1")
-	merged, err := k.Merge(t.Context(), "T1", "", func(context.Context, string) error { return errors.New("nothing to check") })
-	if diff := cmp.Diff(Merged{Commit: k.base(), Before: k.base(), UpToDate: true}, merged); err != nil || diff != "" {
-		t.Error(err, diff)
+	before := k.base()
+	unchanged := func(task string) {
+		t.Helper()
+		_, err := k.Merge(t.Context(), task, "", func(context.Context, string) error { return errors.New("nothing to check") })
+		if !errors.Is(err, ErrUnchanged) || k.base() != before {
+			t.Errorf("merged %s: %v", task, err)
+		}
 	}
-	_, err = k.Merge(t.Context(), "T2", "", noCheck)
-	mustRefuse(t, err, "the branch signalbox/T2 is gone", "find its last commit with git reflog, then: git branch signalbox/T2 COMMIT")
-	if _, landed, err := k.Landed(t.Context(), "T2"); landed || err != nil {
-		t.Error(landed, err)
-	}
+	unchanged("T1")
+	// The same content by another way.
+	k.work("T2", map[string]string{"a": "2\n"})
+	write(t, k.dir, map[string]string{"a": "2\n"})
+	before = k.commit("by hand")
+	unchanged("T2")
 	if _, err := k.Merge(t.Context(), "../x", "", noCheck); err == nil {
 		t.Error("a path was accepted as a task")
 	}
@@ -284,26 +291,6 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 		t.Error(err)
 	}
 	k.sound()
-}
-
-func TestLandedOfAClosedTask(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	k.work("T1", map[string]string{"a": "2\n"})
-	merged, err := k.Merge(t.Context(), "T1", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Close(t.Context(), "T1"); err != nil {
-		t.Fatal(err)
-	}
-	again, landed, err := k.Landed(t.Context(), "T1")
-	if diff := cmp.Diff(merged, again); err != nil || !landed || diff != "" {
-		t.Errorf("landed %v %v %s", landed, err, diff)
-	}
-	if _, landed, err := k.Landed(t.Context(), "T"); err != nil || landed {
-		t.Errorf("T is reported as landed, but only T1 is: %v", err)
-	}
 }
 
 // A person's sparse checkout stays sparse.

@@ -77,9 +77,9 @@ func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, e
 	return strings.Fields(out), err
 }
 
-// changedFiles returns the files that a commit changes relative to its merge base with another, sorted. A renamed file is listed under
+// Changed returns the files that a commit changes relative to its merge base with another, sorted. A renamed file is listed under
 // both names.
-func (r *Repo) changedFiles(ctx context.Context, base, commit string) ([]string, error) {
+func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
 		return nil, err

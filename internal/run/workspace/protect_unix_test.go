@@ -141,7 +141,7 @@ func TestProtectedEdits(t *testing.T) {
 			if diff := cmp.Diff(tt.want, strings.Join(edits, " ")); diff != "" || err != nil {
 				t.Errorf("%v, edits (-want +got):\n%s", err, diff)
 			}
-			changed, err := tree.Changed(t.Context())
+			changed, err := tree.changed(t.Context())
 			if tt.want != "" && (err != nil || len(changed) == 0) {
 				t.Errorf("changed %v, %v", changed, err)
 			}

@@ -38,7 +38,15 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	operation, _ := unfinishedOperation(t.gitDir)
 	if len(state.files) > 0 || operation != "" {
 		changed = true
-		if commit, err = t.commitAll(ctx, state.files, message); err != nil {
+		if commit, err = t.commitAll(ctx, state, message); err != nil {
+			return "", false, err
+		}
+		if !elsewhere { // by compare-and-swap, so that Save fails if another process has moved the branch
+			if err := t.repo.moveRef(ctx, nil, t.Branch, commit, state.commit, "signalbox: save"); err != nil {
+				return "", false, err
+			}
+		}
+		if err := t.clearOperations(); err != nil {
 			return "", false, err
 		}
 	}
@@ -109,21 +117,29 @@ func (t *Tree) checkState(state treeState) error {
 	return nil
 }
 
-// commitAll commits the files that git status listed, at HEAD.
-func (t *Tree) commitAll(ctx context.Context, files []string, message string) (string, error) {
+// commitAll creates a commit of the files that git status listed, on top of the commit that it named. It moves no branch: git commit
+// would move whatever branch HEAD leads to at that moment, and the commit that HEAD leads to afterwards may be another one.
+func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (string, error) {
 	if strings.TrimSpace(message) == "" {
 		message = "Work on " + t.Task
 	}
-	if err := t.stage(ctx, files); err != nil {
+	if err := t.stage(ctx, state.files); err != nil {
 		return "", err
 	}
 	t.repo.step("added")
-	// A commit may be empty, for example if a merge brought nothing new or only the time of a file had changed.
-	if _, err := t.repo.run(ctx, call{dir: t.Dir, args: []string{"commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=whitespace", "--file=-"}, stdin: []byte(message)}); err != nil {
+	out, err := t.repo.git(ctx, t.Dir, "write-tree")
+	if err != nil {
 		return "", err
 	}
+	args := []string{"commit-tree", "-F", "-", "-p", state.commit}
+	if merging, err := os.ReadFile(filepath.Join(t.gitDir, "MERGE_HEAD")); err == nil {
+		for _, parent := range strings.Fields(string(merging)) {
+			args = append(args, "-p", parent)
+		}
+	}
+	// The commit may be empty, for example if a merge brought nothing new or only the time of a file had changed.
+	out, err = t.repo.run(ctx, call{dir: t.Dir, args: append(args, strings.TrimSpace(out)), stdin: []byte(strings.TrimSpace(message) + "\n")})
 	t.repo.step("committed")
-	out, err := t.repo.git(ctx, t.Dir, "rev-parse", "HEAD")
 	return strings.TrimSpace(out), err
 }
 
@@ -144,6 +160,16 @@ func (t *Tree) stage(ctx context.Context, files []string) error {
 	}
 	_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(there), args: []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}})
 	return err
+}
+
+// clearOperations ends unfinished operations, such as a merge, whose result was committed or is discarded.
+func (t *Tree) clearOperations() error {
+	for _, o := range operations {
+		if err := os.RemoveAll(filepath.Join(t.gitDir, o.file)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mergeBack merges what was committed elsewhere into the task's branch, and moves the worktree to the branch.

@@ -63,21 +63,22 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 		return nil, err
 	}
 	r.step("creating worktree")
-	if err := r.addTree(ctx, s.Dir, "--detach", s.Dir, commit); err != nil {
+	if err := r.addTree(ctx, s.Dir, commit, "--detach", s.Dir, commit); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	r.step("worktree created")
 	return s, nil
 }
 
-// addTree creates a worktree and checks out its files. Until they are complete, the worktree is marked as initializing.
-func (r *Repo) addTree(ctx context.Context, dir string, args ...string) error {
+// addTree creates a worktree with the files of a commit. Until they are complete, the worktree is marked as initializing.
+func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) error {
 	gitDir, err := r.registerTree(ctx, dir, args)
 	if err != nil {
 		return err
 	}
-	// Outside treesLock, so that several worktrees can be checked out at once.
-	if _, err := r.git(ctx, dir, "reset", "--quiet", "--hard", "--no-recurse-submodules"); err != nil {
+	// Outside treesLock, so that several worktrees can be checked out at once. By commit, and without touching HEAD: another process
+	// may have changed that by now.
+	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules", commit); err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(gitDir, lockedFile))

@@ -121,18 +121,19 @@ func TestProcesses(t *testing.T) {
 	var tree *Tree
 	open := func() (err error) { tree, err = k.Open(t.Context(), "T1"); return err }
 	save := func() error { _, _, err := tree.Save(t.Context(), "x"); return err }
-	refresh := func() error { _, err := tree.Refresh(t.Context()); return err }
+	base := k.base()
+	refresh := func() error { _, err := tree.Refresh(t.Context(), base); return err }
 	count("create", 3, open)
 	count("open", 0, open)
 	count("save nothing", 2, save)
 	count("refresh nothing", 2, refresh)
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
-	count("save", 5, save)
+	count("save", 7, save)
 	write(t, k.dir, map[string]string{"b": "2\n"})
-	k.commit("meanwhile")
+	base = k.commit("meanwhile")
 	count("refresh", 6, refresh)
 	head := gitRun(t, tree.Dir, "rev-parse", "HEAD")
-	count("discard", 2, func() error { return tree.Discard(t.Context(), head) })
+	count("discard", 4, func() error { return tree.Discard(t.Context(), head) })
 	count("scratch", 2, func() error {
 		scratch, err := k.OpenScratch(t.Context(), "T1", head)
 		if err != nil {
@@ -140,8 +141,11 @@ func TestProcesses(t *testing.T) {
 		}
 		return scratch.Close()
 	})
-	count("changed", 2, func() error { _, err := tree.Changed(t.Context()); return err })
-	count("merge", 9, func() error { _, err := k.Merge(t.Context(), "T1", "", noCheck); return err })
-	count("landed", 2, func() error { _, _, err := k.Landed(t.Context(), "T1"); return err })
+	count("changed", 2, func() error { _, err := tree.changed(t.Context()); return err })
+	count("merge", 11, func() error {
+		_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: head, Base: base, Check: noCheck})
+		return err
+	})
+	count("landed", 3, func() error { _, _, err := k.Landed(t.Context(), head); return err })
 	count("close", 3, func() error { return k.Close(t.Context(), "T1") })
 }

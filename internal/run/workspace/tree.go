@@ -100,11 +100,11 @@ func (t *Tree) create(ctx context.Context, fresh bool) error {
 	}
 	r.step("creating worktree")
 	if found[t.Branch].commit != "" {
-		err = r.addTree(ctx, t.Dir, t.Dir, t.Branch)
+		err = r.addTree(ctx, t.Dir, found[t.Branch].commit, t.Dir, t.Branch)
 	} else {
 		var base string
 		if base, err = r.baseOf(found); err == nil {
-			err = r.addTree(ctx, t.Dir, "-b", t.Branch, t.Dir, base)
+			err = r.addTree(ctx, t.Dir, base, "-b", t.Branch, t.Dir, base)
 		}
 	}
 	r.step("worktree created")
@@ -152,21 +152,30 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 	return found[t.Branch].commit, err
 }
 
-// Changed returns the files that the branch changes relative to its merge base with the base branch, sorted. A renamed file is listed
-// under both names.
-func (t *Tree) Changed(ctx context.Context) ([]string, error) {
-	return t.repo.changedFiles(ctx, headsPrefix+t.repo.Base, headsPrefix+t.Branch)
+// Combine returns a commit that contains a task's commit and a commit of the base branch. It moves no branch. If the two conflict,
+// the error is a *ConflictError.
+func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, error) {
+	if err := r.checkHistory(); err != nil {
+		return "", err
+	}
+	out, err := r.git(ctx, r.Root, "merge-base", base, commit)
+	if err != nil && status(err) != 1 { // status 1: no common commit, which the merge reports
+		return "", err
+	}
+	switch strings.TrimSpace(out) {
+	case base:
+		return commit, nil
+	case commit: // it has nothing of its own yet
+		return base, nil
+	}
+	branch := branchPrefix + task
+	return r.mergeCommit(ctx, commit, base, fmt.Sprintf("Merge %s into %s\n", r.Base, branch), branch, r.Base)
 }
 
-// Refresh merges the base branch into the task's branch if the base branch has moved. If they conflict, it returns the files and
-// changes nothing. Uncommitted changes stay; if they are in the way, Refresh fails and changes nothing.
-func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
-	r := t.repo
-	found, err := r.refs(ctx, r.Base, t.Branch)
-	if err != nil {
-		return nil, err
-	}
-	base, err := r.baseOf(found)
+// Refresh merges a commit of the base branch into the task's branch, if it is not there yet. If they conflict, it returns the files
+// and changes nothing. Uncommitted changes stay; if they are in the way, Refresh fails and changes nothing.
+func (t *Tree) Refresh(ctx context.Context, base string) (conflicts []string, err error) {
+	found, err := t.repo.refs(ctx, t.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -177,25 +186,35 @@ func (t *Tree) Refresh(ctx context.Context) (conflicts []string, err error) {
 	if found[t.Branch].checkout != t.Dir {
 		return nil, refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch", t.Task)
 	}
-	out, err := r.git(ctx, r.Root, "merge-base", base, tip)
-	if err != nil && status(err) != 1 { // status 1: no common commit, which the merge reports
+	to, err := t.repo.Combine(ctx, t.Task, tip, base)
+	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) {
+		return conflict.Files, nil
+	}
+	if err != nil || to == tip {
 		return nil, err
 	}
-	to := base
-	switch strings.TrimSpace(out) {
-	case base:
-		return nil, nil
-	case tip: // the branch has no commits of its own yet
-	default:
-		to, err = r.mergeCommit(ctx, tip, base, fmt.Sprintf("Merge %s into %s\n", r.Base, t.Branch), t.Branch, r.Base)
-		if conflict := (*ConflictError)(nil); errors.As(err, &conflict) {
-			return conflict.Files, nil
-		}
-		if err != nil {
-			return nil, err
+	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
+}
+
+// Restore puts the branch and the worktree on a commit, and discards what is there instead. If the branch was at none of the expected
+// commits, or the worktree had changes, found is the commit with all of that. It is kept under refs/signalbox/left/.
+func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (found string, err error) {
+	here, _, err := t.Save(ctx, "Changes made after the work on "+t.Task+" was saved")
+	if err != nil { // the changes cannot be committed; keep the commits
+		if here, err = t.Commit(ctx); err != nil {
+			return "", err
 		}
 	}
-	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
+	if here == commit {
+		return "", nil
+	}
+	if !slices.Contains(expected, here) {
+		found = here
+		if err := t.repo.keepCommit(ctx, t.Task, here); err != nil {
+			return found, err
+		}
+	}
+	return found, t.Discard(ctx, commit)
 }
 
 // Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such as installed dependencies; Save
@@ -205,13 +224,19 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 		return err
 	}
 	t.repo.step("discarding")
-	for _, o := range operations { // git refuses to leave a branch in the middle of some of these
-		if err := os.RemoveAll(filepath.Join(t.gitDir, o.file)); err != nil {
-			return err
-		}
+	if err := t.clearOperations(); err != nil { // git refuses to leave a branch in the middle of some of these
+		return err
 	}
-	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--no-track", "-B", t.Branch, commit); err != nil {
+	// Not checkout -B: if the branch has become a symbolic ref, that would move the branch which it names.
+	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--detach", commit); err != nil {
 		return errors.Join(err, t.clearMove())
+	}
+	args := []string{"update-ref", "--no-deref", "-m", "signalbox: discard", headsPrefix + t.Branch, commit}
+	if _, err := t.repo.git(ctx, t.repo.Root, args...); err != nil {
+		return err
+	}
+	if err := t.attachHead(ctx); err != nil {
+		return err
 	}
 	t.repo.step("checked out")
 	if _, err := t.repo.git(ctx, t.Dir, "clean", "--quiet", "-d", "--force", "--force"); err != nil {
@@ -262,18 +287,25 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 
 // attach moves the branch and attaches HEAD to it.
 func (t *Tree) attach(ctx context.Context, m moving) error {
-	if m.Branch != m.To {
-		if err := t.repo.moveRef(ctx, nil, t.Branch, m.To, m.Branch, "signalbox: update"); err != nil {
-			return err
-		}
+	// Even if it is there already: it may be a symbolic ref, which this replaces.
+	if err := t.repo.moveRef(ctx, nil, t.Branch, m.To, m.Branch, "signalbox: update"); err != nil {
+		return err
 	}
 	t.repo.step("branch moved")
-	if head, err := os.ReadFile(filepath.Join(t.gitDir, "HEAD")); err != nil || strings.TrimSpace(string(head)) != "ref: "+headsPrefix+t.Branch {
-		if _, err := t.repo.git(ctx, t.Dir, "symbolic-ref", "HEAD", headsPrefix+t.Branch); err != nil {
-			return err
-		}
+	if err := t.attachHead(ctx); err != nil {
+		return err
 	}
 	return t.clearMove()
+}
+
+// attachHead makes the branch the current one of the worktree, without looking at files.
+func (t *Tree) attachHead(ctx context.Context) error {
+	head, err := os.ReadFile(filepath.Join(t.gitDir, "HEAD"))
+	if err == nil && strings.TrimSpace(string(head)) == "ref: "+headsPrefix+t.Branch {
+		return nil
+	}
+	_, err = t.repo.git(ctx, t.Dir, "symbolic-ref", "HEAD", headsPrefix+t.Branch)
+	return err
 }
 
 // finishMove finishes a move that a killed process left.

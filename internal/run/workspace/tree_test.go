@@ -126,7 +126,7 @@ func TestOpenConcurrently(t *testing.T) {
 			if _, _, err := tree.Save(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
-			if _, err := repo.Merge(t.Context(), task, "", noCheck); err != nil {
+			if _, err := mergeBranch(t.Context(), repo, task, "", noCheck); err != nil {
 				t.Error(err)
 			}
 			if err := repo.Close(t.Context(), task); err != nil {
@@ -153,7 +153,7 @@ func TestSave(t *testing.T) {
 	if now, _ := tree.Commit(t.Context()); commit != now || !changed || err != nil {
 		t.Error(commit, changed, err)
 	}
-	files, err := tree.Changed(t.Context())
+	files, err := tree.changed(t.Context())
 	if diff := cmp.Diff([]string{"a", "gone", "new file", "näme"}, files); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -316,7 +316,7 @@ func TestRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tree := range []*Tree{fresh, tree, tree} {
-		if conflicts, err := tree.Refresh(t.Context()); len(conflicts) > 0 || err != nil {
+		if conflicts, err := tree.Refresh(t.Context(), k.base()); len(conflicts) > 0 || err != nil {
 			t.Fatal(conflicts, err)
 		}
 	}
@@ -327,7 +327,7 @@ func TestRefresh(t *testing.T) {
 	if commit, changed, err := tree.Save(t.Context(), ""); changed || err != nil {
 		t.Error(commit, changed, err)
 	}
-	files, err := tree.Changed(t.Context())
+	files, err := tree.changed(t.Context())
 	if diff := cmp.Diff([]string{"a"}, files); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -335,7 +335,7 @@ func TestRefresh(t *testing.T) {
 	write(t, k.dir, map[string]string{"a": "3\n", "b": "3\n"})
 	k.commit("conflict")
 	before, _ := tree.Commit(t.Context())
-	conflicts, err := tree.Refresh(t.Context())
+	conflicts, err := tree.Refresh(t.Context(), k.base())
 	if diff := cmp.Diff([]string{"a"}, conflicts); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -345,7 +345,7 @@ func TestRefresh(t *testing.T) {
 	}
 
 	write(t, fresh.Dir, map[string]string{"a": "open\n"})
-	if _, err := fresh.Refresh(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the worktree of T0 are in the way") {
+	if _, err := fresh.Refresh(t.Context(), k.base()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the worktree of T0 are in the way") {
 		t.Errorf("Refresh with an edit in the way: %v", err)
 	}
 	wantFiles(t, k.open("T0").Dir, map[string]string{"a": "open\n", "b": "2\n"})
@@ -370,7 +370,7 @@ func TestMoveIsFinished(t *testing.T) {
 			}
 			func() {
 				defer func() { _ = recover() }()
-				tree.Refresh(t.Context())
+				tree.Refresh(t.Context(), k.base())
 			}()
 			k.step = func(string) {}
 			if at == "moving" { // as if git was killed while it wrote files

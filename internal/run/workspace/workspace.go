@@ -6,10 +6,14 @@
 // The work of a task is on the branch signalbox/TASK, checked out in FOLDER/TASK. Several goroutines and processes may use different
 // tasks at once. For one task the caller makes sure, with a lease, that there is only one user at a time.
 //
+// Worktrees share refs, so an agent, or a process that it left behind, can move any branch at any time. Therefore what matters is
+// named by commit: callers record the commit that Save returns, and pass it to Combine, Changed, OpenScratch and Merge. Branches
+// are read only to begin work and to report that somebody moved them, and are never written through a symbolic ref.
+//
 // A merge takes three steps, and is never left half done:
 //
-//  1. The merge commit is created and checked in a worktree of its own.
-//  2. The ref of the base branch moves by compare-and-swap. From then on the merge counts.
+//  1. The merge commit of two named commits is created, and checked in a worktree of its own.
+//  2. The ref of the base branch moves to it by compare-and-swap. From then on the merge counts.
 //  3. The checkout of the base branch, if there is one, is updated. A file that a person edited there is not touched; a warning
 //     lists it.
 //
@@ -21,8 +25,8 @@
 // is never removed; it is an error with a hint.
 //
 // Limits: submodules are not fetched. Their folders are empty in a task's worktree, and the recorded commit stays unless an agent
-// changes it. Objects are as durable as git's core.fsync makes them. Worktrees share refs, so an agent can move the base branch
-// itself. A merge in progress notices that and starts again, but the agent's change is not undone.
+// changes it. Objects are as durable as git's core.fsync makes them. If an agent moves the base branch itself, Merge refuses until
+// the caller names the new commit; the agent's change is not undone.
 package workspace
 
 import (
@@ -51,6 +55,7 @@ type Repo struct {
 
 	folder     string // contains the worktrees
 	common     string // the git folder that all worktrees share
+	shallow    string // the file shallow in it, as Find found it
 	repository *git.Repository
 	lockWait   time.Duration       // how long to wait for another git's lock
 	processes  atomic.Int64        // how many git processes were started
@@ -69,6 +74,9 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	}
 	var err error
 	if r.folder, err = filepath.Abs(folder); err != nil {
+		return nil, err
+	}
+	if r.shallow, err = r.readShallow(); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(r.folder); err == nil { // otherwise nothing was merged yet
@@ -321,6 +329,42 @@ func (r *Repo) baseOf(found map[string]ref) (string, error) {
 	return found[r.Base].commit, nil
 }
 
+// maxCommits is how many commits CommitsBetween lists.
+const maxCommits = 20
+
+// CommitsBetween returns the commits that to has and from has not, and the reverse, newest first, each as its short id and its
+// subject. Lists are cut, and empty if one of the commits is gone.
+func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
+	list := func(not, of string) []string {
+		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s", fmt.Sprint("--max-count=", maxCommits), "^"+not, of)
+		if err != nil || out == "" {
+			return nil
+		}
+		return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	}
+	return list(from, to), list(to, from)
+}
+
+// readShallow returns the commits whose parents git ignores, because the repository is a shallow clone; "" if it is not.
+func (r *Repo) readShallow() (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.common, "shallow"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
+// checkHistory refuses to merge if the list of commits without parents has changed: an agent can add to it, and what git takes for
+// the common history of two commits decides what a merge contains.
+func (r *Repo) checkHistory() error {
+	now, err := r.readShallow()
+	if err == nil && now != r.shallow {
+		err = refusal(signalbox.CodeFailed, "if you fetched, start signalbox again", "%s has changed, so git may see another history",
+			filepath.Join(r.common, "shallow"))
+	}
+	return err
+}
+
 // isAncestor reports whether ancestor is commit or an ancestor of it.
 func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
 	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", ancestor, commit)
@@ -331,13 +375,13 @@ func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, e
 }
 
 // moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at from. An empty from means that
-// the branch does not exist.
+// the branch does not exist. If the branch has become a symbolic ref, the branch itself is replaced, not the one that it names.
 func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from, reason string) error {
 	old := from
 	if old == "" {
 		old = strings.Repeat("0", len(to))
 	}
-	_, err := r.run(ctx, call{dir: r.Root, args: []string{"update-ref", "-m", reason, headsPrefix + branch, to, old}, inherit: inherit})
+	_, err := r.run(ctx, call{dir: r.Root, args: []string{"update-ref", "--no-deref", "-m", reason, headsPrefix + branch, to, old}, inherit: inherit})
 	if stderrHas(err, "but expected", "reference already exists", "unable to resolve reference") {
 		return errMoved
 	}

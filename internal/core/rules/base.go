@@ -1,0 +1,161 @@
+package rules
+
+import (
+	"cmp"
+	"time"
+
+	"signalbox"
+)
+
+// ObserveBase reports where the base is. It is recorded if the base is elsewhere than the ledger says: then something other than a
+// merge of ours has moved it.
+type ObserveBase struct {
+	// Known is Base as it was before the caller looked. If the ledger has a newer one by now, the observation is out of date.
+	Known string
+	// Commit is the commit of the base. Added and Dropped describe the commits that it has and Known has not, and the reverse.
+	Commit         string
+	Added, Dropped []string
+	// Start means that the caller is about to start work. If nobody else is at work, a person moved the base between two runs.
+	Start bool
+	Actor string
+}
+
+// maxBaseCommits is how many commits a BaseMoved lists.
+const maxBaseCommits = 20
+
+func (c ObserveBase) decide(d *decider) error {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit)); err != nil {
+		return err
+	}
+	s := &d.s.delivery
+	first := s.Base == "" && (s.Baselines == 0 || d.s.open[KindBaseline] > 0) // the checks on the base record it
+	if s.Policy == nil || s.Policy.Shared || first || c.Known != s.Base || c.Commit == s.Base || d.s.landing(c.Commit) {
+		d.answer.Repeated = true
+		return nil
+	}
+	between := c.Start && len(d.s.leased) == 0
+	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added), sanitizeSome(c.Dropped), between})
+	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
+	if d.s.open[KindBaseline] == 0 && (unfinished || !between) {
+		d.openBaseline(c.Actor)
+	}
+	return nil
+}
+
+// sanitizeSome sanitizes the first descriptions of commits.
+func sanitizeSome(commits []string) []string {
+	var clean []string
+	for _, commit := range commits[:min(len(commits), maxBaseCommits)] {
+		clean = append(clean, sanitize(commit, 200))
+	}
+	return clean
+}
+
+// landing reports whether a commit is a merge onto the base that was prepared and not recorded as merged yet.
+func (s *State) landing(commit string) bool {
+	for _, w := range s.works {
+		if w.Task != nil && w.Task.Merge != nil && !w.onHold() && *w.Task.Merge == (PreparedMerge{commit, s.delivery.Base}) {
+			return true
+		}
+	}
+	return false
+}
+
+// PreparedMerge is a merge commit that passed its checks, and the commit of the base that it is made for.
+type PreparedMerge struct {
+	Commit string `json:"commit"`
+	Before string `json:"before"`
+}
+
+// BaseMove is a move of the base that signalbox did not make.
+type BaseMove struct {
+	BaseMoved
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
+}
+
+// Base returns the commit of the base as the ledger knows it, "" if it does not.
+func (s *State) Base() string { return s.delivery.Base }
+
+// BaseMoves returns the moves of the base during runs that signalbox did not make.
+func (s *State) BaseMoves() []BaseMove { return s.delivery.BaseMoves }
+
+func (s *State) applyBase(e *signalbox.Event, b BaseMoved) {
+	s.delivery.Base = b.To
+	if !b.Between {
+		s.delivery.BaseMoves = append(s.delivery.BaseMoves[:len(s.delivery.BaseMoves):len(s.delivery.BaseMoves)], BaseMove{b, e.Seq, e.Time})
+	}
+}
+
+// PrepareMerge records the merge commit that is about to become the base. It is refused if the merge is not, or no longer, allowed.
+// Only the system role that merges may send it.
+type PrepareMerge struct {
+	Session        string
+	Epoch          uint64
+	Commit, Before string
+}
+
+func (c PrepareMerge) decide(d *decider) error {
+	h, err := d.holderReport(c.Session, c.Epoch, "merge")
+	if err != nil {
+		return err
+	}
+	switch {
+	case h.role != signalbox.RoleMerger:
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not prepare a merge", h.role)
+	case c.Commit == "" || h.w.Task.Commit == "":
+		return refusef(signalbox.CodeUsage, "run the checks first", "there is no commit to merge")
+	case d.s.WaitsForApproval(h.w):
+		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID, "the merge of '%s' is not approved", h.w.ID)
+	case c.Before != d.s.delivery.Base:
+		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
+	}
+	d.answer.Seq = d.recordFor(h, MergePrepared{c.Epoch, c.Commit, c.Before, h.w.Task.Commit})
+	return nil
+}
+
+// ReportBranch reports that the branch of a task was not at the commit that the ledger names. It changes nothing: that commit counts.
+type ReportBranch struct {
+	Session         string
+	Epoch           uint64
+	Expected, Found string
+}
+
+func (c ReportBranch) decide(d *decider) error {
+	h, err := d.holderReport(c.Session, c.Epoch, "branch")
+	if err != nil {
+		return err
+	}
+	d.answer.Seq = d.recordFor(h, BranchMoved{c.Epoch, c.Expected, c.Found})
+	return nil
+}
+
+// maxUnchanged is how often a task that changes nothing goes back before the human is asked.
+const maxUnchanged = 2
+
+// unchanged sends a task back that changes nothing, and asks the human when that happens again: some tasks need no change.
+func (d *decider) unchanged(h report) {
+	count := h.w.Task.Counts.Unchanged + 1
+	d.recordFor(h, ReworkOrdered{Cause: reworkUnchanged, Count: count, Summary: "the branch changes nothing: everything on it is in the base already. " +
+		"Make the change in your folder, on the branch that is checked out there. If the task needs no change, say so again: the human decides"})
+	d.move(h, signalbox.PhaseImplementation)
+	if count >= maxUnchanged {
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+		d.block(h, AskedUnchanged, signalbox.Hash{}, "%s was reported ready %d times, but its branch changes nothing. "+
+			"Answer \"done\" to complete it without a change; any other answer is guidance for another attempt", h.w.ID, count)
+	}
+}
+
+// answerUnchanged carries out the human's decision about a task that changes nothing.
+func (d *decider) answerUnchanged(w *Work, c AnswerQuestion) {
+	if w.Phase != signalbox.PhaseBlocked || firstWord(c.Answer) != "done" {
+		d.unblock(w, c.Actor, c.Question)
+		return
+	}
+	for _, other := range remove(w.Task.Questions, c.Question) {
+		d.record(w.ID, "", c.Actor, QuestionAnswered{Question: other, Withdrawn: true})
+	}
+	d.record(w.ID, "", c.Actor, Merged{Unblocked: d.s.unblockedBy(w.ID)})
+	d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
+	d.answer.Phase = signalbox.PhaseCompleted
+}

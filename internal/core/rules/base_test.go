@@ -1,0 +1,237 @@
+package rules
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+)
+
+// checkCommit reports passed checks on a commit.
+func (b *box) checkCommit(work, commit, base string) Decision {
+	b.t.Helper()
+	a := b.wantDispatch(signalbox.RoleCI, work)
+	d := b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Base: base, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	if d.Err != nil {
+		b.t.Fatalf("%v", d.Err)
+	}
+	return d
+}
+
+// based returns a box whose base is known to be at base1, and a plan.
+func based(t *testing.T, p Policy, tasks ...PlanTask) *box {
+	b := newBox(t)
+	b.do(Configure{p, "op"})
+	b.do(plan(1, tasks...))
+	b.checkCommit("B-1", "base1", "base1")
+	return b
+}
+
+// toMerge takes a task to its merge, with a commit.
+func (b *box) toMerge(work, commit string) {
+	b.t.Helper()
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review")
+	b.checkCommit(work, commit, b.s.Base())
+	b.say(b.wantDispatch(signalbox.RoleCritic, work), "review_passed")
+	d := b.say(b.wantDispatch(signalbox.RoleAuditor, work), "audit_passed")
+	wantBody(b.t, d, MergeRequested{commit})
+}
+
+func TestBaseMoved(t *testing.T) {
+	observed := func(b *box, known, commit string, start bool) Decision {
+		d := b.try(ObserveBase{Known: known, Commit: commit, Added: []string{"abc x"}, Start: start, Actor: "crew"})
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		return d
+	}
+	b := based(t, policy(), todo("t1"), todo("t2"))
+	for name, d := range map[string]Decision{"unmoved": observed(b, "base1", "base1", false), "out of date": observed(b, "base0", "base2", false)} {
+		if len(d.Events) > 0 {
+			t.Errorf("%s: recorded %v", name, d.Events[0].Type)
+		}
+	}
+	b.toMerge("t1", "commit1")
+	d := observed(b, "base1", "base2", false)
+	wantTypes(t, d, "BaseMoved ", "TaskPlanned B-2")
+	wantBody(t, d, BaseMoved{From: "base1", To: "base2", Added: []string{"abc x"}})
+	b.wantNothing(signalbox.RoleMerger, signalbox.RoleDeveloper) // until the checks ran on it
+	ci := b.wantDispatch(signalbox.RoleCI, "B-2")
+	wantTypes(t, observed(b, "base2", "base3", false), "BaseMoved ") // the checks that run are on the wrong commit
+	d = b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "base2", Base: "base2"})
+	wantTypes(t, d, "ChecksRan B-2", "LeaseReleased B-2")
+	b.checkCommit("B-2", "base3", "base3")
+	b.wantPhase("B-2", signalbox.PhaseCompleted)
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	if got := len(b.s.BaseMoves()); got != 2 {
+		t.Errorf("%d moves are remembered", got)
+	}
+
+	// A merge of ours is not a move, from the moment it is prepared. A move on top of it is.
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base3"})
+	if d := observed(b, "base3", "merge1", false); len(d.Events) > 0 {
+		t.Errorf("our own merge is recorded as %s", d.Events[0].Type)
+	}
+	observed(b, "base3", "on top", false)
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base3"})
+	if b.s.Base() != "on top" {
+		t.Errorf("the base is known as %s", b.s.Base())
+	}
+	b.checkCommit("B-3", "on top", "on top")
+
+	// Between two runs a person moves it.
+	d = observed(b, "on top", "base5", true)
+	wantTypes(t, d, "BaseMoved ", "TaskPlanned B-4")
+	wantBody(t, d, BaseMoved{From: "on top", To: "base5", Added: []string{"abc x"}, Between: true})
+	if got := len(b.s.BaseMoves()); got != 3 {
+		t.Errorf("%d moves are remembered", got)
+	}
+	b.checkCommit("B-4", "base5", "base5")
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	wantBody(t, observed(b, "base5", "base6", true), BaseMoved{From: "base5", To: "base6", Added: []string{"abc x"}}) // somebody is at work
+}
+
+// TestMergeIsOfTheCheckedCommit: a merge names the checked commit, needs its approval, and is prepared for the known base.
+func TestMergeIsOfTheCheckedCommit(t *testing.T) {
+	p := policy()
+	p.ApproveMerge = true
+	b := based(t, p, todo("t1"))
+	b.toMerge("t1", "commit1")
+	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	wantBody(t, d, MergeApproved{"commit1"})
+	if d.Answer.Commit != "commit1" {
+		t.Errorf("approved %s", d.Answer.Commit)
+	}
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base1"}
+	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base0"}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "", "base1"}), signalbox.CodeUsage)
+	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	m = b.wantDispatch(signalbox.RoleMerger, "t1")
+	wantBody(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base1"}), MergePrepared{m.Lease.Epoch, "merge1", "base1", "commit1"})
+	report.Session, report.Epoch, report.Commit = m.Session, m.Lease.Epoch, "merge2"
+	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
+	report.Commit = "merge1"
+	wantBody(t, b.try(report), Merged{Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base1", Tip: "commit1"})
+	if b.s.Base() != "merge1" || b.work("t1").Task.Merge != nil {
+		t.Errorf("the base is known as %s, the task is %+v", b.s.Base(), b.work("t1").Task)
+	}
+}
+
+// TestApprovalEndsWithTheCommit: after the work has changed, an approval of an earlier commit does not count, and neither does a merge
+// that was prepared.
+func TestApprovalEndsWithTheCommit(t *testing.T) {
+	p := policy()
+	p.ApproveMerge = true
+	b := based(t, p, todo("t1"))
+	b.toMerge("t1", "commit1")
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base1"})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+	if d := b.try(ObserveBase{Known: "base1", Commit: "merge1", Actor: "crew"}); len(d.Events) == 0 {
+		t.Error("a merge that was given up is taken for ours")
+	}
+	b.checkCommit("B-2", "merge1", "merge1")
+	b.toMerge("t1", "commit2")
+	b.wantNothing(signalbox.RoleMerger)
+	if !slices.Equal(b.s.Approvals(), []string{"t1"}) {
+		t.Errorf("approvals %v", b.s.Approvals())
+	}
+}
+
+// TestSavedWork: the commit that the author's last turn saved is what is checked, unless somebody else says that the work is ready.
+func TestSavedWork(t *testing.T) {
+	b := based(t, policy(), todo("t1"))
+	turn := func(a Answer, signal, commit string) {
+		b.sayMore(a, signal, func(h *ReportSignal) { h.Turn = &Turn{Commit: commit} })
+	}
+	a := b.dispatch(signalbox.RoleDeveloper)
+	turn(a, "unknown", "saved1")
+	turn(a, "ready_for_review", "saved2")
+	if got := b.work("t1").Task.Saved; got == nil || got.Commit != "saved2" {
+		t.Errorf("saved %+v", got)
+	}
+	b.checkCommit("t1", "commit1", "base1")
+	critic := b.dispatch(signalbox.RoleCritic)
+	turn(critic, "review_failed", "")
+	if got := b.work("t1").Task.Saved; got == nil || got.Commit != "saved2" {
+		t.Errorf("saved %+v", got)
+	}
+	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review") // by hand
+	if got := b.work("t1").Task.Saved; got != nil {
+		t.Errorf("saved %+v, by somebody else", got)
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	unchanged := func(b *box) Decision {
+		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+		ci := b.wantDispatch(signalbox.RoleCI, "t1")
+		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "base1", Base: "base1", Unchanged: true})
+	}
+	twice := func(t *testing.T) *box {
+		b := based(t, policy(), todo("t1"), todo("t2", "t1"))
+		wantTypes(t, unchanged(b), "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+		if w := b.wantPhase("t1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 || w.Task.Findings[0].Cause != "unchanged" {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+		wantTypes(t, unchanged(b), "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+		b.wantPhase("t1", signalbox.PhaseBlocked)
+		b.question("t1", AskedUnchanged)
+		return b
+	}
+	t.Run("done", func(t *testing.T) {
+		b := twice(t)
+		d := b.answer("t1", AskedUnchanged, "Done, it was only to be verified")
+		wantTypes(t, d, "QuestionAnswered t1", "Merged t1", "PhaseChanged t1")
+		wantBody(t, d, Merged{Unblocked: []string{"t2"}})
+		b.wantPhase("t1", signalbox.PhaseCompleted)
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	})
+	t.Run("again", func(t *testing.T) {
+		b := twice(t)
+		wantTypes(t, b.answer("t1", AskedUnchanged, "do it again"), "QuestionAnswered t1", "PhaseChanged t1")
+		b.toMerge("t1", "commit1")
+	})
+	t.Run("when merged", func(t *testing.T) {
+		b := based(t, policy(), todo("t1"))
+		b.toMerge("t1", "commit1")
+		m := b.wantDispatch(signalbox.RoleMerger, "t1")
+		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
+		wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+		b.wantPhase("t1", signalbox.PhaseImplementation)
+	})
+	t.Run("remediation", func(t *testing.T) { // it may have repaired the machine
+		b := ill(t, policy())
+		b.say(b.remedied(), "health_healthy")
+		m := b.wantDispatch(signalbox.RoleMerger, "R-1")
+		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
+		wantTypes(t, d, "Merged R-1", "PhaseChanged R-1", "LeaseReleased R-1", "TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
+		wantBody(t, d, Merged{Epoch: m.Lease.Epoch})
+	})
+}
+
+// TestImpossibleCommits: a log in which an approval, a request or a merge names another commit than the checked one is not ours.
+func TestImpossibleCommits(t *testing.T) {
+	b := based(t, policy(), todo("t1"))
+	b.toMerge("t1", "commit1")
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	for _, body := range []body{MergeApproved{"x"}, MergePrepared{m.Lease.Epoch, "m", "base1", "x"}, Merged{Epoch: m.Lease.Epoch, Commit: "m", Before: "base1", Tip: "x"}} {
+		err := b.s.Apply(b.event("t1", m.Session, body))
+		if err == nil {
+			t.Errorf("%T of another commit is accepted", body)
+		}
+	}
+	for _, moved := range []BaseMoved{{From: "x", To: "y"}, {From: "base1"}, {From: "base1", To: "base1"}} {
+		if err := b.s.Apply(b.event("", "", moved)); err == nil {
+			t.Errorf("accepted %+v", moved)
+		}
+	}
+	if diff := cmp.Diff("base1", b.s.Base()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,52 @@
+package crew
+
+import (
+	"context"
+
+	"signalbox/internal/core/rules"
+)
+
+// knownBase returns the commit of the base branch as the ledger knows it, "" before the first checks on it.
+func (c *Crew) knownBase() (commit string) {
+	c.box.Engine.View(func(s *rules.State) { commit = s.Base() })
+	return commit
+}
+
+// observeBase looks at the base branch, and records if something other than a merge of ours has moved it. Then the checks run on it
+// before anything else is merged. start reports that the crew has not started to work. A failure is only logged: a merge does not
+// rely on it.
+func (c *Crew) observeBase(ctx context.Context, start bool) {
+	repo := c.project.Repo
+	if repo == nil {
+		return
+	}
+	known := c.knownBase() // before looking, so that the rules can tell whether a merge was recorded meanwhile
+	now, err := repo.BaseCommit(ctx)
+	if err == nil && now != known {
+		seen := rules.ObserveBase{Known: known, Commit: now, Start: start, Actor: c.opts.Actor}
+		if known != "" {
+			seen.Added, seen.Dropped = repo.CommitsBetween(ctx, known, now)
+		}
+		_, err = c.box.Engine.Do(ctx, seen)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("cannot look at the base branch", "error", detail(err))
+	}
+}
+
+// restoreBranch puts the branch of the session's task back on the commit that counts, and records if somebody moved it elsewhere. What
+// counts is on the ledger, so a failure is only logged.
+func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
+	tree, err := s.crew.project.Repo.Open(ctx, s.work)
+	if err == nil {
+		found := ""
+		if found, err = tree.Restore(ctx, commit, expected...); found != "" {
+			if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: commit, Found: found}); err != nil && !isRefusal(err) {
+				s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
+			}
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", detail(err))
+	}
+}

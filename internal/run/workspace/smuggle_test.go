@@ -1,0 +1,282 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// smuggling is something that a process does to a repository that it shares with signalbox. It wants the file smuggled to reach main.
+type smuggling struct {
+	name string
+	do   func(t *testing.T, k *kit, evil, tip string)
+}
+
+// smugglings use the branch of T1. evil is a commit on top of tip that adds the file smuggled.
+var smugglings = []smuggling{
+	{"the branch is moved", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
+	}},
+	{"the branch is moved and packed", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
+		gitRun(t, k.dir, "pack-refs", "--all")
+	}},
+	{"the branch is a symbolic ref to another", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "update-ref", "refs/heads/evil", evil)
+		gitRun(t, k.dir, "symbolic-ref", "refs/heads/signalbox/T1", "refs/heads/evil")
+	}},
+	{"the branch is a symbolic ref to main", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "symbolic-ref", "refs/heads/signalbox/T1", "refs/heads/main")
+	}},
+	{"a tag has the name of the branch", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "tag", "--force", "signalbox/T1", evil)
+	}},
+	{"a ref has the name of the commit", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "update-ref", "refs/heads/"+tip, evil)
+		gitRun(t, k.dir, "update-ref", "refs/tags/"+tip, evil)
+	}},
+	{"the commit is replaced", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "replace", "--force", tip, evil)
+	}},
+	{"the worktree is on another commit", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.open("T1").Dir, "checkout", "--quiet", "--force", "--detach", evil)
+	}},
+	{"the worktree is on main", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.open("T1").Dir, "symbolic-ref", "HEAD", "refs/heads/main")
+	}},
+	{"the branch is gone", func(t *testing.T, k *kit, evil, tip string) {
+		gitRun(t, k.dir, "update-ref", "-d", "refs/heads/signalbox/T1")
+	}},
+}
+
+// evilCommit returns a commit on top of another that adds the file smuggled.
+func (k *kit) evilCommit(tip string) string {
+	k.t.Helper()
+	dir := filepath.Join(newDir(k.t), "evil")
+	gitRun(k.t, k.dir, "worktree", "add", "--quiet", "--detach", dir, tip)
+	write(k.t, dir, map[string]string{"smuggled": "x\n"})
+	gitRun(k.t, dir, "add", "-A")
+	gitRun(k.t, dir, "commit", "--quiet", "-m", "smuggled")
+	commit := gitRun(k.t, dir, "rev-parse", "HEAD")
+	gitRun(k.t, k.dir, "worktree", "remove", "--force", dir)
+	return commit
+}
+
+// TestMergeIsOfTheNamedCommit attacks the task's branch at each step of a merge.
+func TestMergeIsOfTheNamedCommit(t *testing.T) {
+	t.Parallel()
+	for _, a := range smugglings {
+		for _, at := range []string{"", "creating worktree", "worktree created", "merged", "checked", "landing", "index locked", "ref moved"} {
+			t.Run(a.name+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				k := newKit(t, map[string]string{"a": "1\n"})
+				tree := k.work("T1", map[string]string{"a": "2\n"})
+				tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
+				evil := k.evilCommit(tip)
+				done := false
+				k.step = func(name string) {
+					if name == at && !done {
+						done = true
+						a.do(t, k, evil, tip)
+					}
+				}
+				k.step("")
+				want := map[string]string{"a": "2\n"}
+				merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Check: func(_ context.Context, dir string) error {
+					wantFiles(t, dir, want)
+					return nil
+				}})
+				if err != nil || !done {
+					t.Fatal(err, done)
+				}
+				wantFiles(t, k.dir, want)
+				if got := gitRun(t, k.dir, "--no-replace-objects", "log", "-1", "--format=%H %P", "refs/heads/main"); got != merged.Commit+" "+before+" "+tip {
+					t.Errorf("main is %s, want a merge of %s and %s", got, before, tip)
+				}
+			})
+		}
+	}
+}
+
+// TestCheckCannotChangeTheMerge: checks run code that agents wrote, in the worktree of the merge commit. What they do to its HEAD and
+// index does not matter.
+func TestCheckCannotChangeTheMerge(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
+	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Check: func(_ context.Context, dir string) error {
+		write(t, dir, map[string]string{"smuggled": "x\n", "a": "3\n"})
+		gitRun(t, dir, "add", "-A")
+		gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
+		return nil
+	}})
+	if err != nil || merged.Commit != k.base() {
+		t.Fatal(merged, err)
+	}
+	wantFiles(t, k.dir, map[string]string{"a": "2\n"})
+	k.sound()
+}
+
+// TestScratchIsOfTheNamedCommit: a scratch worktree has the files of its commit, and creating it moves no branch, even if its HEAD is
+// changed meanwhile.
+func TestScratchIsOfTheNamedCommit(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
+	evil := k.evilCommit(tip)
+	gitRun(t, k.dir, "update-ref", "refs/heads/evil", evil)
+	for _, head := range []string{evil, "ref: refs/heads/evil", "ref: refs/heads/main"} {
+		k.step = func(name string) {
+			if name != "worktree registered" {
+				return
+			}
+			gitDir, err := k.repository.DirOf(filepath.Join(k.folder, scratchPrefix+"T1"))
+			if err := errors.Join(err, os.WriteFile(filepath.Join(gitDir, "HEAD"), []byte(head+"\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scratch, err := k.OpenScratch(t.Context(), "T1", tip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFiles(t, scratch.Dir, map[string]string{"a": "2\n"})
+		if err := scratch.Close(); err != nil || k.base() != before {
+			t.Errorf("HEAD %s: %v, main is at %s", head, err, k.base())
+		}
+	}
+}
+
+// TestBranchesAreNotWrittenThrough: no operation on the task's worktree moves or removes a branch that the task's branch, or HEAD,
+// names.
+func TestBranchesAreNotWrittenThrough(t *testing.T) {
+	t.Parallel()
+	for _, a := range smugglings {
+		for name, operate := range map[string]func(k *kit, tree *Tree, tip string) error{
+			"save": func(k *kit, tree *Tree, _ string) error { _, _, err := tree.Save(t.Context(), ""); return err },
+			"refresh": func(k *kit, tree *Tree, _ string) error {
+				_, err := tree.Refresh(t.Context(), k.base())
+				return err
+			},
+			"discard": func(k *kit, tree *Tree, tip string) error { return tree.Discard(t.Context(), tip) },
+			"restore": func(k *kit, tree *Tree, tip string) error {
+				_, err := tree.Restore(t.Context(), tip)
+				return err
+			},
+			"close": func(k *kit, _ *Tree, _ string) error { return k.Close(t.Context(), "T1") },
+			"new":   func(k *kit, _ *Tree, _ string) error { _, err := k.OpenNew(t.Context(), "T1"); return err },
+		} {
+			t.Run(name+", "+a.name, func(t *testing.T) {
+				t.Parallel()
+				k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
+				tree := k.work("T1", map[string]string{"a": "2\n"})
+				tip := gitRun(t, tree.Dir, "rev-parse", "HEAD")
+				evil := k.evilCommit(tip)
+				write(t, k.dir, map[string]string{"b": "2\n"})
+				before := k.commit("meanwhile")
+				write(t, tree.Dir, map[string]string{"a": "3\n"})
+				a.do(t, k, evil, tip)
+				err := operate(k, tree, tip) // it may fail
+				if got := gitRun(t, k.dir, "rev-parse", "refs/heads/main"); got != before {
+					t.Errorf("main is at %s, was at %s (%v)", got, before, err)
+				}
+				if a.name == "the branch is a symbolic ref to another" && gitRun(t, k.dir, "rev-parse", "refs/heads/evil") != evil {
+					t.Error("another branch was moved")
+				}
+			})
+		}
+	}
+}
+
+// TestSaveIsOfTheFiles: the commit that Save returns has the files of the worktree, even if another process moves the branch at each
+// step.
+func TestSaveIsOfTheFiles(t *testing.T) {
+	t.Parallel()
+	for _, a := range smugglings[:4] {
+		for _, at := range []string{"", "added", "committed"} {
+			t.Run(a.name+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				k := newKit(t, map[string]string{"a": "1\n"})
+				tree := k.work("T1", map[string]string{"a": "2\n"})
+				tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
+				evil := k.evilCommit(tip)
+				write(t, tree.Dir, map[string]string{"a": "3\n"})
+				k.step = func(name string) {
+					if name == at {
+						a.do(t, k, evil, tip)
+					}
+				}
+				k.step("")
+				commit, _, err := tree.Save(t.Context(), "")
+				if k.base() != before {
+					t.Fatalf("main is at %s", k.base())
+				}
+				if err != nil { // the caller saves again, or fails
+					return
+				}
+				if got := gitRun(t, k.dir, "ls-tree", "-r", "--name-only", commit); got != "a" {
+					t.Errorf("saved %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestRestore: what is found on a branch instead of the recorded commit is kept aside and not used.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	tip := gitRun(t, tree.Dir, "rev-parse", "HEAD")
+	if found, err := tree.Restore(t.Context(), tip); found != "" || err != nil {
+		t.Errorf("found %s, %v", found, err)
+	}
+	evil := k.evilCommit(tip)
+	gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
+	found, err := tree.Restore(t.Context(), tip, k.base())
+	if err != nil || gitRun(t, k.dir, "rev-parse", "refs/heads/signalbox/T1") != tip {
+		t.Fatal(err)
+	}
+	// The worktree does not have the file, so saving it removed the file again, on top of the commit that was found.
+	gitRun(t, k.dir, "merge-base", "--is-ancestor", evil, found)
+	if got := gitRun(t, k.dir, "rev-parse", leftPrefix+"T1/"+found); got != found {
+		t.Errorf("kept %s, found %s", got, found)
+	}
+	wantFiles(t, tree.Dir, map[string]string{"a": "2\n"})
+	if found, err := tree.Restore(t.Context(), k.base(), tip); found != "" || err != nil {
+		t.Errorf("found %s, which was expected: %v", found, err)
+	}
+	wantFiles(t, tree.Dir, map[string]string{"a": "1\n"})
+}
+
+// TestGraftsAndShallow: what git takes for the history of a commit cannot be changed in files that agents can write. Otherwise a merge
+// could undo what others merged: here it would take b from the task, which has the old one.
+func TestGraftsAndShallow(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
+	tree := k.work("T1", map[string]string{"a": "2\n"})
+	tip := gitRun(t, tree.Dir, "rev-parse", "HEAD")
+	write(t, k.dir, map[string]string{"b": "2\n"})
+	before := k.commit("meanwhile")
+	write(t, k.dir, map[string]string{".git/info/grafts": tip + " " + before + "\n"})
+	commit, err := k.Combine(t.Context(), "T1", tip, before)
+	write(t, k.dir, map[string]string{".git/info/grafts": ""}) // the test's git would warn
+	if err != nil || gitRun(t, k.dir, "show", commit+":b") != "2" {
+		t.Errorf("combined as %s, %v", commit, err)
+	}
+	request := MergeRequest{Task: "T1", Commit: tip, Base: before}
+	write(t, k.dir, map[string]string{".git/shallow": tip + "\n"})
+	_, err = k.Combine(t.Context(), "T1", tip, before)
+	mustRefuse(t, err, filepath.Join(k.dir, ".git", "shallow")+" has changed, so git may see another history", "if you fetched, start signalbox again")
+	if _, err := k.Repo.Merge(t.Context(), request); err == nil || k.base() != before {
+		t.Errorf("merged in spite of another history: %v", err)
+	}
+	write(t, k.dir, map[string]string{".git/shallow": ""})
+	if _, err := k.Repo.Merge(t.Context(), request); err != nil {
+		t.Error(err)
+	}
+	wantFiles(t, k.dir, map[string]string{"a": "2\n", "b": "2\n"})
+}
