@@ -19,7 +19,7 @@ type Caller struct {
 	Secret signalbox.Hash
 }
 
-// HashSecret returns what the ledger records of a secret. The hash of "", which is no secret, is zero.
+// HashSecret returns what the ledger records of a secret. The hash of "" is zero, which no secret has.
 func HashSecret(secret string) signalbox.Hash {
 	if secret == "" {
 		return signalbox.Hash{}
