@@ -78,12 +78,12 @@ func (d *decoder) reportRefusal() {
 // replace the verdict that followed it.
 type recentTexts struct {
 	hash   maphash.Hash
-	known  map[uint64]bool
+	known  map[uint64]struct{}
 	ring   []uint64
 	oldest int
 }
 
-const maxRecentTexts = 4096
+const maxRecentTexts = 512
 
 // add adds the start of the text of the current line, if it is too long to be held.
 func (r *recentTexts) add(p []byte) { r.hash.Write(p) }
@@ -98,13 +98,13 @@ func (r *recentTexts) isRepeated(rest, id []byte) bool {
 	r.hash.WriteByte(0)
 	r.hash.Write(id)
 	sum := r.hash.Sum64()
-	if r.known[sum] {
+	if _, ok := r.known[sum]; ok {
 		return true
 	}
 	if r.known == nil {
-		r.known = map[uint64]bool{}
+		r.known = make(map[uint64]struct{}, maxRecentTexts+1)
 	}
-	r.known[sum] = true
+	r.known[sum] = struct{}{}
 	if len(r.ring) < maxRecentTexts {
 		r.ring = append(r.ring, sum)
 		return false

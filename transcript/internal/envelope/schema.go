@@ -51,6 +51,7 @@ type schema struct{ nodes []schemaNode }
 
 type schemaNode struct {
 	children []schemaChild
+	index    map[string]int // the nodes of the children by key, if there are too many to compare with each; else nil
 	field    fieldID
 	text     bool
 }
@@ -72,6 +73,14 @@ func newSchema(paths map[string]fieldID, text []string, known string) *schema {
 	}
 	for name := range strings.FieldsSeq(known) {
 		s.add(name)
+	}
+	for i := range s.nodes {
+		if node := &s.nodes[i]; len(node.children) > maxCompared {
+			node.index = map[string]int{}
+			for _, c := range node.children {
+				node.index[c.key] = c.node
+			}
+		}
 	}
 	return s
 }
@@ -96,8 +105,14 @@ func (s *schema) add(path string) int {
 // element is the key of the elements of an array.
 const element = "[]"
 
+// maxCompared is how many children are found faster by comparing than in a map.
+const maxCompared = 8
+
 // child returns the node of a member, 0 if the schema does not have it.
 func (s *schema) child(node int, key []byte) int {
+	if index := s.nodes[node].index; index != nil {
+		return index[string(key)]
+	}
 	for _, c := range s.nodes[node].children {
 		if c.key == string(key) && c.key != element {
 			return c.node
@@ -108,9 +123,10 @@ func (s *schema) child(node int, key []byte) int {
 
 // hasFolded reports whether the schema has a member that differs from key in case only, as encoding/json compares them.
 func (s *schema) hasFolded(node int, key []byte) bool {
+	ascii := isASCII(key)
 	for _, c := range s.nodes[node].children {
 		// A character of another script that folds to an ASCII letter is longer than the letter.
-		if len(key) < len(c.key) || len(key) > len(c.key) && isASCII(key) || c.key == element {
+		if ascii && (len(key) != len(c.key) || len(key) == 0 || key[0]|0x20 != c.key[0]|0x20) || c.key == element {
 			continue
 		}
 		if bytes.EqualFold([]byte(c.key), key) {
