@@ -388,6 +388,9 @@ func (l *listener) finish(t *turn) error {
 		return err
 	}
 	t.signal = resolve(l.signals, l.session.role, l.session.work)
+	if l.stream.Mixed != "" && t.signal.Passing() { // resolve may not see the remark, because only so many signals are kept
+		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Detail: l.stream.Mixed}
+	}
 	if l.objection != nil && t.signal.Passing() {
 		t.signal = *l.objection
 	}
