@@ -123,7 +123,7 @@ func TestExportIsCloudEvents(t *testing.T) {
 	}
 }
 
-// TestKeyOfTheBoxIsWrong replaces the public key in the box, as someone would who wants others to trust another ledger.
+// TestKeyOfTheBoxIsWrong replaces the public key in the box, as an attacker would to make others trust another ledger.
 func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	b := newTestBox(t)
 	key := b.must("ledger", "key")

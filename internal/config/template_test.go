@@ -38,7 +38,7 @@ func TestTemplateSetsNothing(t *testing.T) {
 }
 
 // TestTemplateBlocks uncomments one block at a time. A block that is not marked as an example has the defaults. The block of agents
-// names a model, so it is parsed together with the models.
+// names a model and is parsed together with the models.
 func TestTemplateBlocks(t *testing.T) {
 	defaults, examples := 0, 0
 	blocks := strings.Split(Template, "\n\n")

@@ -336,7 +336,7 @@ func TestExitsOfAnOption(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheTicker: an error about an argument names the ticker as it was given.
+// TestErrorsNameTheTicker: an error about an argument names the ticker of the query.
 func TestErrorsNameTheTicker(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	for _, tt := range []struct {

@@ -419,7 +419,7 @@ func plainSale(c *tax.Candidate) *answer.PlainSale {
 	return sale
 }
 
-// advice says how to sell a lot so that its loss is realized.
+// advice explains how to sell a lot so that its loss is realized.
 func advice(c *tax.Candidate) string {
 	if !c.Identify {
 		return ""

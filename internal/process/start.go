@@ -233,7 +233,7 @@ func (p *Process) reap() {
 	atMost := p.grace
 	if p.speaks {
 		atMost = 0
-		waitForOutput(p.out, atMost) // before what was left behind can write more
+		waitForOutput(p.out, atMost) // before processes that it left behind write more
 	}
 	endAll(p.members, p.signal, p.grace)
 	p.in.close()

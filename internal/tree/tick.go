@@ -26,7 +26,7 @@ func (r *Run) begin(now int64) {
 }
 
 // followUp asks for another tick at once if a key was written while a reactive node is running, because its conditions may answer
-// differently now. A leaf that each tick visits anew and that writes each time causes only one more tick.
+// differently now. A leaf that writes in every tick causes only one more tick.
 func (r *Run) followUp() {
 	followed := r.followed
 	r.followed = false

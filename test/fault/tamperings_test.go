@@ -186,7 +186,7 @@ func TestExternalCheckpoint(t *testing.T) {
 }
 
 // TestWithoutCheckpoint documents what verification does not promise: without a checkpoint it cannot detect a truncated or
-// rewritten log, and it cannot tell who wrote the events after the last checkpoint.
+// rewritten log, and it cannot identify the writer of the events after the last checkpoint.
 func TestWithoutCheckpoint(t *testing.T) {
 	original := newLedger(t)
 	events := original.mustVerify(t)

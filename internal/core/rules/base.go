@@ -15,7 +15,7 @@ type ObserveBase struct {
 	// Commit is the commit of the base. Added and Dropped describe the commits that it has and Known has not, and the reverse.
 	Commit         string
 	Added, Dropped []string
-	// Start means that the caller is about to start work. If nobody else is at work, a person moved the base between two runs.
+	// Start means that the caller is about to start work. If no other session is active, a person moved the base between two runs.
 	Start bool
 	Actor string
 }

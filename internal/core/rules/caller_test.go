@@ -41,7 +41,7 @@ func held(t failer) *box {
 	return b
 }
 
-const wrongSecret = "wrong secret: session 'S' acts only for who has the secret that its claim returned"
+const wrongSecret = "wrong secret: session 'S' needs the secret that its claim returned"
 
 // Everything that is done under a lease needs its secret, unless an operator does it.
 func TestSecretIsNeeded(t *testing.T) {
@@ -136,7 +136,7 @@ func TestStaleLeaseOfACaller(t *testing.T) {
 	}
 }
 
-// Nobody claims for a session that exists, except who has one of its secrets.
+// Only a caller with one of its secrets can claim for a session that exists.
 func TestClaimForAnotherSession(t *testing.T) {
 	b := held(t)
 	b.open("more", signalbox.PhaseImplementation)
@@ -219,7 +219,7 @@ func TestSystemRolesOfCallers(t *testing.T) {
 	b.do(Claim{Work: "w", Role: "ci", Session: "S", Actor: "op", Lease: "L"})
 }
 
-// Who has developed work cannot review or audit it, not even under another session, after another developer, or by
+// A caller that developed work cannot review or audit it, not even under another session, after another developer, or by
 // claiming whatever is next.
 func TestSelfReview(t *testing.T) {
 	for _, phase := range []signalbox.Phase{signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge} {

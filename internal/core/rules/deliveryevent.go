@@ -197,7 +197,7 @@ type BaseMoved struct {
 	Added []string `json:"added,omitempty"`
 	// Dropped is the list of commits that the base had before and has no more.
 	Dropped []string `json:"dropped,omitempty"`
-	// Between is true if it was found at the start of a run, with nobody at work.
+	// Between is true if it was found at the start of a run, while no session was active.
 	Between bool `json:"between,omitempty"`
 }
 

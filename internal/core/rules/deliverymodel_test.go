@@ -328,7 +328,7 @@ func (c *company) unpark() {
 func (c *company) answer() {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, chooseOne(c, "go on", "healthy", "halt", "retry", "done"), "op"})
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done"), "op"})
 			return
 		}
 	}
@@ -518,7 +518,7 @@ func (c *company) doGood() bool {
 func (c *company) goodHuman() bool {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, "go on", "op"})
+			c.try(AnswerQuestion{q.ID, "continue", "op"})
 			return true
 		}
 	}

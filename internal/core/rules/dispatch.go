@@ -181,7 +181,7 @@ func (s *State) pickFor(roleIndex int, use slotUsage) *Work {
 
 func (s *State) startsBefore(below []int, i, j int) bool {
 	a, b := s.works[i].Task, s.works[j].Task
-	if (a.Merge != nil) != (b.Merge != nil) { // it may be in the base already, which has to be recorded first
+	if (a.Merge != nil) != (b.Merge != nil) { // it may be in the base already, and then that must be recorded first
 		return a.Merge != nil
 	}
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0

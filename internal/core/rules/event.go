@@ -40,7 +40,7 @@ type LeaseGranted struct {
 	Lease   string         `json:"lease"`
 	Role    signalbox.Role `json:"role"`
 	Expires time.Time      `json:"expires"`
-	// Secret is the SHA-256 of the secret that the claim returned. Who has the secret may use the lease.
+	// Secret is the SHA-256 of the secret that the claim returned. A caller needs the secret to use the lease.
 	Secret signalbox.Hash `json:"secret_hash,omitzero" blob:"-"`
 	// Identity is the MCP client that claimed the work.
 	Identity string `json:"identity,omitempty"`

@@ -31,7 +31,7 @@ type LoadPlan struct {
 	Name  string
 	Tasks []PlanTask
 	Actor string
-	// Source says which plan this is: the id in the file, or its path. Loading a plan with the same source changes that plan.
+	// Source identifies the plan: the id in the file, or its path. Loading a plan with the same source changes that plan.
 	Source string
 	// ID is the preferred id of a plan that is new in the box. If another plan has it, a number is appended.
 	ID string

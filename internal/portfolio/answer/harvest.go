@@ -42,10 +42,10 @@ type HarvestResult struct {
 	NotUnderstood []SkippedRecord `json:"records_not_understood"`
 	// LeftOut lists records that moved shares and were left out of an import.
 	LeftOut []SkippedRecord `json:"records_left_out"`
-	// NotReached lists lots at a loss that are no candidates, because a sale by the account's method would sell lots at a gain first.
+	// NotReached lists lots at a loss that are not candidates, because a sale by the account's method would sell lots at a gain first.
 	NotReached []UnreachedLot `json:"lots_not_reached"`
 	// LotsMissing lists positions with more shares than lots; LotsNotHeld those whose lots have more shares than are held. The lots
-	// of the latter are no candidates, because it is not known which of them are left.
+	// of the latter are not candidates, because the records do not show which were sold.
 	LotsMissing []PositionDifference `json:"lots_missing"`
 	LotsNotHeld []PositionDifference `json:"lots_not_held"`
 	// OptionPrices lists options whose price and purchase seem to have different units.
@@ -108,7 +108,7 @@ type HarvestCandidate struct {
 	LotMethod   string     `json:"lot_method,omitempty"`
 	IdentifyLot bool       `json:"identify_lot"`
 	PlainSale   *PlainSale `json:"plain_sale,omitempty"`
-	// Advice says how to sell the lot, if it must be identified to the broker.
+	// Advice explains how to sell the lot, if it must be identified to the broker.
 	Advice string `json:"advice,omitempty"`
 	// PricePer is the unit of Price and Shares: share or contract.
 	PricePer string `json:"price_per,omitempty"`
@@ -257,6 +257,6 @@ type Lot struct {
 	BasisTotal      Amount `json:"basis_total"`
 	BasisAdjustment Amount `json:"basis_adjustment"`
 	LotID           string `json:"lot_id"`
-	// NotHeld is true if the lots of the position have more shares than are held, so that some of them are not there any more.
+	// NotHeld is true if the lots of the position have more shares than are held, so some of these shares were sold.
 	NotHeld bool `json:"not_held,omitempty"`
 }

@@ -13,7 +13,7 @@ type Coverage struct {
 	// WithLots is the number of positions whose shares all have a lot.
 	WithLots int
 	// ValuePct is the value of the shares with lots in percent of the value of all shares held. If lots have more shares
-	// than are held, it is not known which of them are left, and none of the shares has a lot. CountPct is WithLots in
+	// than are held, the records do not show which were sold, and none of the shares has a lot. CountPct is WithLots in
 	// percent of Positions. Both are zero without positions.
 	ValuePct float64
 	CountPct float64

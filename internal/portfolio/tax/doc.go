@@ -52,7 +52,7 @@
 // A loss is a candidate only if a sale would realize it. The method of the account decides which lots a sale takes, if
 // it names none; so a candidate is a lot that the method takes before any lot at a gain, or that can be identified to
 // the broker. What a sale would realize instead is stated with it. [Reconcile] compares the lots with the shares held: if
-// the lots of a position have more, it is not known which of them are left, and none is a candidate.
+// the lots of a position have more, the records do not show which were sold, and none is a candidate.
 //
 // # Limits
 //

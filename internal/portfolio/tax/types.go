@@ -226,7 +226,7 @@ type Book struct {
 	WashSales  []WashSale // by date, then by row
 	Incomplete []Gap      // by date, then by row
 	// Held is the shares of each position that the rows add up to, without those that are zero. It is negative after a
-	// sell without a buy. If it is less than the position's lots have, it is not known which of them are held.
+	// sell without a buy. If it is less than the position's lots have, the records do not show which shares are held.
 	Held map[Position]decimal.Decimal
 
 	accounts   map[string]*account

@@ -271,7 +271,7 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	o.inTask, o.inPhase = true, false
 }
 
-// list handles a list. It is a list of sections if each item begins with a label and one of them is known; otherwise it is part of
+// list handles a list. It is a list of sections if each item begins with a label and at least one label is known; otherwise it is part of
 // a section.
 func (o *outline) list(n *ast.List) {
 	hidden := o.document.heading(n, func(plain string) bool {

@@ -196,7 +196,7 @@ func (t *Tree) Refresh(ctx context.Context, base string) (conflicts []string, er
 	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
 }
 
-// Restore puts the branch and the worktree on a commit, and discards what is there instead. If the branch was at none of the expected
+// Restore puts the branch and the worktree on a commit, and discards other changes. If the branch was at none of the expected
 // commits, or the worktree had changes, found is the commit with all of that. It is kept under refs/signalbox/left/.
 func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (found string, err error) {
 	here, _, err := t.Save(ctx, "Changes made after the work on "+t.Task+" was saved")

@@ -7,7 +7,7 @@ import (
 
 // CodeSpans tracks CommonMark code spans in a text that arrives in pieces. A run of backquotes opens a span if a run of the
 // same length follows in the same paragraph. That is known only later, so CodeSpans keeps the runs that may have opened one,
-// and reports when one of them is closed, and when the paragraph ends. The zero CodeSpans is at the start of a text.
+// and reports when one is closed, and when the paragraph ends. The zero CodeSpans is at the start of a text.
 //
 // A paragraph ends at a blank line, a heading, a thematic break, the underline of a heading, a list item or the start of a
 // quote. Fences are not tracked: call Reset for them.
