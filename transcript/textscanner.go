@@ -30,6 +30,7 @@ type textScanner struct {
 	exits       exitFinder
 	fencedExit  fencedExit
 	queue       signalQueue
+	excerpt     excerpt
 
 	// The finder of turn signals must know where code spans are, also in the lines that are skipped. It is told lazily,
 	// because most text is not in the same paragraph as a tag.
@@ -57,6 +58,7 @@ func (s *textScanner) Push(p []byte) {
 	if len(p) == 0 {
 		return
 	}
+	s.excerpt.push(p)
 	s.queue.body.startPiece(p, s.lines.offset)
 	s.piece, s.pieceStart = p, s.lines.offset
 	s.lines.push(p, s)
@@ -327,6 +329,7 @@ func (s *textScanner) Pause() {
 // StartMessage implements envelope.Sink.
 func (s *textScanner) StartMessage() {
 	s.EndMessage()
+	s.excerpt.startLine()
 	s.lines.startNewLine()
 	s.forgetSkipped(s.lines.offset)
 }
@@ -367,7 +370,7 @@ func (s *textScanner) Snapshot() (restore func()) {
 	s.queue.release(s.barrier()) // so that there is little to copy
 	saved := *s
 	saved.lines, saved.queue = s.lines.clone(), s.queue.clone()
-	saved.untold = bytes.Clone(s.untold)
+	saved.untold, saved.excerpt = bytes.Clone(s.untold), s.excerpt.clone()
 	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(), s.exits.clone()
 	if !s.queue.tentative {
 		s.queue.tentative, s.queue.tentativeBytes = true, 0

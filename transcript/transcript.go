@@ -43,6 +43,9 @@ type Options struct {
 	Format signalbox.Format
 	// Key is the session's key, which every signal must have. The zero value means that signals need no key.
 	Key string
+	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its method Excerpt.
+	// The zero value means none.
+	Excerpt int
 }
 
 func (o *Options) withDefaults() Options {
@@ -66,6 +69,7 @@ type Scanner struct {
 func NewScanner(opts *Options) *Scanner {
 	o := opts.withDefaults()
 	text := newTextScanner(o.Key)
+	text.excerpt.size = max(o.Excerpt, 0)
 	return &Scanner{text: text, source: envelope.New(o.Format, text)}
 }
 
@@ -100,6 +104,10 @@ func (s *Scanner) Pending() (signalbox.Signal, bool) {
 	}
 	return s.text.queue.open()
 }
+
+// Excerpt returns the start and the end of the agent's own text so far, each at most as long as Options.Excerpt and possibly cut
+// within a rune. Every message starts on a new line. What the agent program writes around the text, such as JSON, is not part of it.
+func (s *Scanner) Excerpt() (head, tail string) { return s.text.excerpt.text() }
 
 // Report returns what the stream has said so far besides its signals.
 func (s *Scanner) Report() signalbox.StreamReport {

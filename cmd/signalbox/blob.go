@@ -53,7 +53,7 @@ type blobRedactCommand struct {
 	boxFlag
 	answerFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
-	Reason string         `required:"" placeholder:"TEXT" help:"The reason, recorded on the ledger."`
+	Reason string         `required:"" placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input."`
 	Actor  nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -75,9 +75,13 @@ func (c *blobRedactCommand) Run(p *program) error {
 	if err := p.operatorOnly("redact a blob"); err != nil {
 		return err
 	}
+	reason, err := p.text(c.Reason)
+	if err != nil {
+		return err
+	}
 	ctx := context.Background()
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: c.Reason, Actor: p.actor(c.Actor)})
+		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: reason, Actor: p.actor(c.Actor)})
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ type workReleaseCommand struct {
 	ID      string   `arg:"" help:"The work item."`
 	Session nonEmpty `placeholder:"S" help:"The session that holds the lease and returns it."`
 	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease; required with --session."`
-	Reason  string   `placeholder:"TEXT" help:"The reason; required to revoke a lease."`
+	Reason  string   `placeholder:"TEXT" help:"The reason; required to revoke a lease. - reads it from standard input."`
 	Actor   nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -160,9 +160,13 @@ Examples:
 }
 
 func (c *workReleaseCommand) Run(p *program) error {
-	release := rules.Release{Epoch: c.Epoch, Reason: c.Reason, Caller: p.caller()}
+	reason, err := p.text(c.Reason)
+	if err != nil {
+		return err
+	}
+	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: p.caller()}
 	if c.Session == "" && p.getenv(sessionVariable) == "" {
-		if c.Reason == "" {
+		if reason == "" {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
 				Hint: "see signalbox work release --help"}
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"signalbox"
 )
@@ -77,6 +78,22 @@ func (p *program) readAll(file *string, limit int64) ([]byte, error) {
 			Hint: "check that this is the right file"}
 	}
 	return data, err
+}
+
+// maxTextArgument is more than the ledger takes, so that the ledger's own message says what its limit is.
+const maxTextArgument = 1 << 20
+
+// text returns the text of an argument or a flag: the value or, if it is "-", standard input without its last line end.
+func (p *program) text(value string) (string, error) {
+	if value != "-" {
+		return value, nil
+	}
+	if isTerminal(p.stdin) {
+		p.notef("reading standard input; press Ctrl-D to end it")
+	}
+	data, err := p.readAll(&value, maxTextArgument)
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	return strings.TrimSuffix(text, "\n"), err
 }
 
 func openError(name string, err error) error {

@@ -16,7 +16,7 @@ import (
 type orderFlags struct {
 	boxFlag
 	answerFlag
-	Reason string   `placeholder:"TEXT" help:"The reason, recorded on the ledger."`
+	Reason string   `placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input."`
 	Actor  nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -35,8 +35,13 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	if err := p.operatorOnly(string(what)); err != nil {
 		return err
 	}
+	reason, err := p.text(f.Reason)
+	if err != nil {
+		return err
+	}
+	f.Reason = reason // also if the order is carried out in several steps
 	build := func(id string) rules.Command {
-		return rules.Order{What: what, Work: id, Reason: f.Reason, Actor: p.actor(f.Actor)}
+		return rules.Order{What: what, Work: id, Reason: reason, Actor: p.actor(f.Actor)}
 	}
 	return p.orderWork(f.boxFlag, task, build, func(a rules.Answer) error {
 		if a.Again { // there are more events than fit into one append
@@ -146,7 +151,7 @@ type answerCommand struct {
 	boxFlag
 	answerFlag
 	Question string   `arg:"" help:"The question, such as Q-1."`
-	Text     string   `arg:"" help:"The answer."`
+	Text     string   `arg:"" help:"The answer, or - to read it from standard input."`
 	Actor    nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -158,7 +163,8 @@ Some questions come from signalbox itself. When a budget is spent, an answer tha
 Examples:
 
     signalbox answer Q-1 'two decimals, rounded half to even'
-    signalbox answer Q-2 healthy`
+    signalbox answer Q-2 healthy
+    signalbox answer Q-3 - < answer.txt`
 }
 
 // answered is the JSON answer of the answer command.
@@ -172,7 +178,11 @@ func (c *answerCommand) Run(p *program) error {
 	if err := p.operatorOnly("answer questions"); err != nil {
 		return err
 	}
-	command := rules.AnswerQuestion{Question: c.Question, Answer: c.Text, Actor: p.actor(c.Actor)}
+	text, err := p.text(c.Text)
+	if err != nil {
+		return err
+	}
+	command := rules.AnswerQuestion{Question: c.Question, Answer: text, Actor: p.actor(c.Actor)}
 	return p.order(c.boxFlag, command, func(a rules.Answer) error {
 		answer := answered{Question: c.Question, Seq: a.Seq}
 		if a.Work != "" {
@@ -219,6 +229,38 @@ func (c *questionsCommand) Run(p *program) error {
 	})
 }
 
+// maxOutputLines is how many lines of a check's output are shown to people.
+const maxOutputLines = 20
+
+// lastLines shortens every block of indented lines in a text, which is the output of a check, to its last lines.
+func lastLines(text string) string {
+	var kept, block []string
+	endBlock := func() {
+		if more := len(block) - maxOutputLines; more > 0 {
+			block = append([]string{"    …"}, block[more:]...)
+		}
+		kept, block = append(kept, block...), nil
+	}
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		line = strings.TrimRight(line, "\r\n")
+		if output := strings.HasPrefix(line, "    ") || line == "" && len(block) > 0; output {
+			block = append(block, line)
+			continue
+		}
+		endBlock()
+		kept = append(kept, line)
+	}
+	endBlock()
+	return strings.Join(kept, "\n")
+}
+
+// printIndented prints text that agents or checks wrote, indented by four columns.
+func (p *program) printIndented(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(p.out, "%s\n", strings.TrimRight("    "+printable(strings.TrimRight(line, "\r\n")), " "))
+	}
+}
+
 func (p *program) printQuestions(list []crew.PendingQuestion) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(p.out, "there are no open questions")
@@ -230,9 +272,8 @@ func (p *program) printQuestions(list []crew.PendingQuestion) error {
 			continue
 		}
 		fmt.Fprintf(p.out, "%s  %s  %s, asked %s\n    %s\n", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.Local().Format("2006-01-02 15:04"), printable(q.Text))
-		for line := range strings.Lines(crew.FieldsText(q.Fields)) {
-			fmt.Fprintf(p.out, "    %s\n", printable(strings.TrimRight(line, "\n")))
-		}
+		p.printIndented(crew.FieldsText(q.Fields))
+		p.printIndented(lastLines(q.Output))
 		if q.Open() {
 			fmt.Fprintf(p.out, "    answer with: signalbox answer %s TEXT\n", q.ID)
 		} else {

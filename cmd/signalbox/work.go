@@ -34,7 +34,7 @@ type workOpenCommand struct {
 	boxFlag
 	answerFlag
 	ID    string          `arg:"" help:"The id of the work item: at most 64 letters, digits, '.', '_' and '-'."`
-	Title string          `placeholder:"TEXT" help:"The title of the work item."`
+	Title string          `placeholder:"TEXT" help:"The title of the work item; - reads it from standard input."`
 	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The first phase: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
 	Actor nonEmpty        `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
@@ -59,7 +59,11 @@ func (c *workOpenCommand) Run(p *program) error {
 	if err := p.operatorOnly("open work"); err != nil {
 		return err
 	}
-	return p.order(c.boxFlag, rules.OpenWork{Work: c.ID, Title: c.Title, Phase: c.Phase, Actor: p.actor(c.Actor)},
+	title, err := p.text(c.Title)
+	if err != nil {
+		return err
+	}
+	return p.order(c.boxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Actor: p.actor(c.Actor)},
 		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 )
 
 type workListCommand struct {
@@ -32,7 +34,7 @@ type workShowCommand struct {
 }
 
 func (workShowCommand) Help() string {
-	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it.
+	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it. For a task of a plan it also shows the findings that must be fixed, the checks that failed with the end of their output, and the open questions.
 
 Examples:
 
@@ -78,14 +80,18 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 }
 
 func (c *workShowCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
 		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
 		if err != nil {
 			return err
 		}
-		view := w.View(time.Now())
+		troubles, err := crew.FindTroubles(ctx, b, w)
+		if err != nil {
+			return err
+		}
+		view := shownWork{w.View(time.Now()), troubles}
 		if c.JSON {
 			return p.printJSON(view, "")
 		}
@@ -93,7 +99,13 @@ func (c *workShowCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printWorkItem(w rules.WorkView) error {
+// shownWork is the JSON answer of work show.
+type shownWork struct {
+	rules.WorkView
+	crew.Troubles
+}
+
+func (p *program) printWorkItem(w shownWork) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
@@ -106,13 +118,19 @@ func (p *program) printWorkItem(w rules.WorkView) error {
 	for _, row := range rows {
 		fmt.Fprintf(p.out, "%-13s %s\n", row[0], printable(row[1]))
 	}
-	if len(w.Sessions) == 0 {
-		return nil
+	if len(w.Sessions) > 0 {
+		fmt.Fprintln(p.out)
+		if err := p.printSessions(w.Sessions); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(p.out)
+	return p.printTroubles(w.Troubles)
+}
+
+func (p *program) printSessions(sessions []rules.SessionView) error {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED")
-	for _, s := range w.Sessions {
+	for _, s := range sessions {
 		to, ended := "-", "-"
 		if s.To != nil {
 			to, ended = s.To.Local().Format(time.DateTime), string(*s.Ended)
@@ -121,4 +139,28 @@ func (p *program) printWorkItem(w rules.WorkView) error {
 			s.From.Local().Format(time.DateTime), to, ended)
 	}
 	return t.Flush()
+}
+
+// printTroubles prints findings, failed checks and open questions.
+func (p *program) printTroubles(t crew.Troubles) error {
+	for _, f := range t.Findings {
+		fmt.Fprintf(p.out, "\nfinding of the %s\n", f.Cause)
+		p.printIndented(f.Summary)
+		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
+			p.printIndented(lastLines(f.Text))
+		}
+	}
+	for _, c := range t.FailedChecks {
+		fmt.Fprintf(p.out, "\ncheck %s failed in %s with exit status %d\n", printable(c.Check), printable(c.Environment), c.Exit)
+		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
+		if more := len(lines) - maxOutputLines; more > 0 {
+			lines = append([]string{"…"}, lines[more:]...)
+		}
+		p.printIndented(strings.Join(lines, "\n"))
+	}
+	if len(t.Questions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.out)
+	return p.printQuestions(t.Questions)
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -253,8 +254,11 @@ func (d *decider) rework(h report, cause string, count, limit int, kind Question
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, kind, body,
-			"%s failed %d times: %s. What should happen next?", cause, count, sanitize(summary, 1000))
+		text := fmt.Sprintf("%s failed %d times", cause, count)
+		if summary = strings.TrimRight(sanitize(summary, 1000), ". \n"); summary != "" {
+			text += ": " + summary
+		}
+		d.block(h, kind, body, "%s. What should happen next?", text)
 	}
 }
 

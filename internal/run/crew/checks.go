@@ -153,11 +153,11 @@ func passOrFail(passed bool) string {
 const maxShown = 8 << 10
 
 // quoteOutput returns the end of a check's output as an indented block.
-func quoteOutput(output []byte) string {
-	if len(output) > maxShown {
-		output = output[len(output)-maxShown:]
-	}
-	return prompts.Indent(strings.ToValidUTF8(string(output), "\ufffd"))
+func quoteOutput(output []byte) string { return prompts.Indent(endOf(output)) }
+
+// endOf returns the end of a check's output.
+func endOf(output []byte) string {
+	return strings.ToValidUTF8(string(output[max(0, len(output)-maxShown):]), "\ufffd")
 }
 
 func checksOf(c *config.Config) (checks []workspace.Check) {

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/text"
 )
 
 // extract returns what the rules need from a signal's body.
@@ -27,7 +29,7 @@ func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 	case signalbox.NameReviewFailed:
 		fields.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
 	case signalbox.NameAuditFailed:
-		fields.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "text")
+		fields.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "Required Fixes", "text")
 	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked:
 		fields.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
 	case signalbox.NameHealthUnhealthy:
@@ -54,7 +56,18 @@ func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 			return fields, err
 		}
 	}
+	if strings.TrimSpace(fields.Summary) == "" { // people must see a reason, in whatever field it is
+		fields.Summary = cmp.Or(text.OneLine(sig.Title), text.OneLine(FieldsText(decoded(sig.Body))))
+	}
 	return fields, nil
+}
+
+// decoded returns the fields of a signal as they are after they were stored.
+func decoded(fields map[string]any) (stored map[string]any) {
+	if doc, err := json.Marshal(fields); err == nil {
+		json.Unmarshal(doc, &stored)
+	}
+	return stored
 }
 
 // subTasks reads the SUB-TASK blocks of a specification and stores each like a task of a plan.

@@ -11,20 +11,22 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Fields returns the fields that an agent sent with a question, such as its context and the options it considered. It returns
-// nil if there are none, as for questions that signalbox itself asks.
-func Fields(ctx context.Context, b *box.Box, q *rules.Question) (map[string]any, error) {
+// details returns what is stored with a question: the fields of the signal that led to it, such as an agent's context and options
+// or a reviewer's findings, or else the output of the checks that failed.
+func details(ctx context.Context, b *box.Box, q *rules.Question) (fields map[string]any, output string, err error) {
 	text, err := (&Crew{box: b}).blob(ctx, q.Body)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	fields := storedBody(text)
+	if fields = storedBody(text); fields == nil && !json.Valid(text) { // not a signal
+		return nil, string(text), nil
+	}
 	delete(fields, "Question") // q.Text
 	delete(fields, "Task")
 	if len(fields) == 0 {
-		return nil, nil
+		return nil, "", nil
 	}
-	return fields, nil
+	return fields, "", nil
 }
 
 // storedBody returns the fields of a stored signal, or nil if text is not one.

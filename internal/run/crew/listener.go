@@ -32,8 +32,8 @@ type listener struct {
 	file    *os.File
 	bytes   int64
 	heard   time.Time // when the last output arrived
-	head    []byte    // the start of the output
 	tail    []byte    // the end of the output
+	first   byte      // the first byte of the output that is not white space
 	line    []byte    // the incomplete last line of a stream of objects, for Options.Live
 	err     error     // of file
 
@@ -64,7 +64,7 @@ func newListener(s *session, format signalbox.Format, interactive bool, key stri
 	os.Remove(file.Name()) // so that nothing is left behind even if this process is killed
 	return &listener{
 		session: s, format: format, interactive: interactive, key: key,
-		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key}), file: file, partial: -1,
+		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key, Excerpt: tailSize}), file: file, partial: -1,
 		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1), heard: time.Now(),
 	}, nil
 }
@@ -83,11 +83,20 @@ func (l *listener) silence() (silent time.Duration, streams bool) {
 
 func (l *listener) close() { l.file.Close() }
 
-// headSize bounds the start of the output that is recorded, and tailSize the end of it that is shown to an agent that is asked again.
+// headSize bounds the start of the agent's text that is recorded, and tailSize the end of it that is shown to an agent that is
+// asked again.
 const (
 	headSize = 1 << 10
 	tailSize = 4 << 10
 )
+
+// words returns the start and the end of what the agent itself wrote, without the JSON around it. The caller holds mu.
+func (l *listener) words() (head, tail string) {
+	head, tail = l.scanner.Excerpt()
+	clean := func(text string) string { return hideKey(strings.ToValidUTF8(text, "\ufffd"), l.key) }
+	head = clean(head) // before it is cut, which could leave a part of the key
+	return head[:min(len(head), headSize)], clean(tail)
+}
 
 // Write receives the next piece of the output. It never fails.
 func (l *listener) Write(p []byte) (int, error) {
@@ -96,9 +105,11 @@ func (l *listener) Write(p []byte) (int, error) {
 	if room := maxTranscript - l.bytes; room > 0 && l.err == nil {
 		_, l.err = l.file.Write(p[:min(int64(len(p)), room)])
 	}
+	if start := bytes.TrimSpace(p); l.first == 0 && len(start) > 0 {
+		l.first = start[0]
+	}
 	l.bytes += int64(len(p))
 	l.heard = time.Now()
-	l.head = append(l.head, p[:min(len(p), headSize-len(l.head))]...)
 	l.tail = append(l.tail, p[max(0, len(p)-tailSize):]...)
 	if len(l.tail) > 2*tailSize {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailSize:]...)
@@ -219,7 +230,8 @@ func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
 	}
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
 	l.answered = len(l.signals)
-	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: hideKey(string(l.head), l.key), Advice: resolved.Detail}
+	head, _ := l.words()
+	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: head, Advice: resolved.Detail}
 }
 
 // turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.
@@ -319,8 +331,7 @@ func (l *listener) publish(p []byte) {
 		return
 	}
 	text := ""
-	looksLikeObjects := bytes.HasPrefix(bytes.TrimSpace(l.head), []byte("{"))
-	if l.format == signalbox.FormatPlain || l.format == signalbox.FormatAuto && !looksLikeObjects {
+	if l.format == signalbox.FormatPlain || l.format == signalbox.FormatAuto && l.first != '{' {
 		text = lastLine(string(p[max(0, len(p)-tailSize):]))
 	} else {
 		text = l.lastObject(p)
@@ -395,8 +406,7 @@ func (l *listener) finish(t *turn) error {
 		t.signal = *l.objection
 	}
 	t.advice = t.signal.Detail
-	t.head = hideKey(string(l.head), l.key)
-	t.tail = hideKey(strings.ToValidUTF8(string(l.tail[max(0, len(l.tail)-tailSize):]), "\ufffd"), l.key)
+	t.head, t.tail = l.words()
 	if words := lastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit
 		if words != "" {

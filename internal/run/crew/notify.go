@@ -19,11 +19,15 @@ func (c *Crew) notify(id string) {
 	if q == nil {
 		return
 	}
-	fields, err := Fields(context.Background(), c.box, q)
+	fields, output, err := details(context.Background(), c.box, q)
 	if err != nil {
-		c.log.Warn("cannot read the fields of a question", "question", id, "error", err)
+		c.log.Warn("cannot read the details of a question", "question", id, "error", err)
 	}
-	text, err := json.Marshal(map[string]any{"box": c.box.ID(), "question": q.ID, "kind": q.Kind, "work": q.Work, "text": q.Text, "fields": fields, "asked": q.Asked})
+	note := map[string]any{"box": c.box.ID(), "question": q.ID, "kind": q.Kind, "work": q.Work, "text": q.Text, "fields": fields, "asked": q.Asked}
+	if output != "" {
+		note["output"] = output
+	}
+	text, err := json.Marshal(note)
 	if err != nil {
 		return
 	}

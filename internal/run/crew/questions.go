@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"signalbox/internal/core/box"
@@ -11,8 +12,10 @@ import (
 // PendingQuestion is a question, or a merge that needs approval, which has the kind QuestionApproval and no id.
 type PendingQuestion struct {
 	rules.Question
-	// Fields are the fields that the agent sent with the question.
+	// Fields are the fields of the signal that led to the question: of the agent that asks it, or of the last failed review or audit.
 	Fields map[string]any `json:"fields,omitempty"`
+	// Output is the end of the output of the checks that failed.
+	Output string `json:"output,omitempty"`
 }
 
 // QuestionApproval is the kind of a merge that needs approval. It is not a question: signalbox approve approves it.
@@ -40,11 +43,94 @@ func Questions(ctx context.Context, b *box.Box, all bool) ([]PendingQuestion, er
 		}
 	})
 	for i := range list {
-		fields, err := Fields(ctx, b, &list[i].Question)
+		var err error
+		if list[i].Fields, list[i].Output, err = details(ctx, b, &list[i].Question); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Troubles is why a work item does not advance.
+type Troubles struct {
+	// Findings are the problems that the next developer must fix.
+	Findings []FindingView `json:"findings,omitempty"`
+	// FailedChecks are the checks that failed when they last ran on the work.
+	FailedChecks []FailedCheck `json:"failed_checks,omitempty"`
+	// Questions are the open questions about it.
+	Questions []PendingQuestion `json:"questions,omitempty"`
+}
+
+// FindingView is a finding of a review, an audit, the checks or a merge. Text has all that was reported.
+type FindingView struct {
+	Cause   string `json:"cause"`
+	Summary string `json:"summary,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// FromChecks reports whether the finding is that checks failed.
+func (f FindingView) FromChecks() bool { return f.Cause == "checks" }
+
+// FailedCheck is a check that failed, with the end of its output.
+type FailedCheck struct {
+	Check       string `json:"check"`
+	Environment string `json:"environment"`
+	Exit        int    `json:"exit"`
+	Output      string `json:"output,omitempty"`
+}
+
+// FindTroubles returns why a work item does not advance. Work without a plan has no troubles.
+func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Troubles, err error) {
+	if w.Task == nil {
+		return found, nil
+	}
+	c := &Crew{box: b}
+	findings, err := c.promptFindings(ctx, w.Task.Findings)
+	if err != nil {
+		return found, err
+	}
+	for _, f := range findings {
+		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text})
+	}
+	if found.FailedChecks, err = c.failedChecks(ctx, w.Task); err != nil {
+		return found, err
+	}
+	questions, err := Questions(ctx, b, false)
+	if err != nil {
+		return found, err
+	}
+	for _, q := range questions {
+		if q.Work == w.ID {
+			found.Questions = append(found.Questions, q)
+		}
+	}
+	return found, nil
+}
+
+// failedChecks returns the checks that failed when the checks of a task last ran.
+func (c *Crew) failedChecks(ctx context.Context, t *rules.Task) (failed []FailedCheck, err error) {
+	if t.Checks == 0 || len(t.Failing) == 0 {
+		return nil, nil
+	}
+	for e, err := range c.box.Events(ctx, t.Checks-1) {
 		if err != nil {
 			return nil, err
 		}
-		list[i].Fields = fields
+		var ran rules.ChecksRan
+		if err := json.Unmarshal(e.Data, &ran); err != nil {
+			return nil, err
+		}
+		for _, row := range ran.Rows {
+			if row.Passed {
+				continue
+			}
+			output, err := c.blob(ctx, row.Output)
+			if err != nil {
+				return nil, err
+			}
+			failed = append(failed, FailedCheck{row.Check, row.Environment, row.Exit, endOf(output)})
+		}
+		break
 	}
-	return list, nil
+	return failed, nil
 }

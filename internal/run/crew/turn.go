@@ -42,7 +42,7 @@ type turn struct {
 	commit   string // what the agent changed; "" if it has no branch
 	output   signalbox.Hash
 	advice   string
-	// head and tail are the start and the end of the output.
+	// head and tail are the start and the end of the agent's own text.
 	head, tail string
 }
 
