@@ -56,10 +56,20 @@ func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 			return fields, err
 		}
 	}
-	if strings.TrimSpace(fields.Summary) == "" { // people must see a reason, in whatever field it is
-		fields.Summary = cmp.Or(text.OneLine(sig.Title), text.OneLine(FieldsText(decoded(sig.Body))))
+	if fields.Summary == "" && needsReason(sig.Name) {
+		fields.Summary = cmp.Or(sig.Title, text.OneLine(FieldsText(decoded(sig.Body))))
 	}
 	return fields, nil
+}
+
+// needsReason reports whether people must see why a signal was sent, in whatever field the agent wrote that.
+func needsReason(name string) bool {
+	switch name {
+	case signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed, signalbox.NameInfraBlocked, signalbox.NameAuditBlocked,
+		signalbox.NameHealthUnhealthy, signalbox.NameDivineClarification:
+		return true
+	}
+	return false
 }
 
 // decoded returns the fields of a signal as they are after they were stored.

@@ -34,7 +34,7 @@ func TestExtract(t *testing.T) {
 		{"READY_FOR_REVIEW: T1\nSummary: it counts\n", rules.SignalFields{Summary: "it counts"}},
 		{"READY_FOR_REVIEW: T1 all done\n", rules.SignalFields{Summary: "all done"}},
 		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n", rules.SignalFields{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
-		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.SignalFields{Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
+		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.SignalFields{Summary: "Blocked By: T2, T3", Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
 		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.SignalFields{Summary: "no compiler; cc x.c"}},
 		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.SignalFields{}},
 		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: fix\n", rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; fix"}},
