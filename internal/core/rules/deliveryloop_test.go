@@ -152,6 +152,22 @@ func TestBudgetAnswers(t *testing.T) {
 		b.answer("t1", AskedBudget, "yes")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
+	t.Run("other words for no", func(t *testing.T) {
+		for _, no := range []string{"n", "N", "No\nit costs too much", "no-one pays for it", "nope", "don\u2019t", "do not", "\"no\"", "cancel it", "Not now"} {
+			b := deliver(t, p, todo("t1"))
+			spend(b, "task_incomplete", 150)
+			if d := b.answer("t1", AskedBudget, no); !d.Answer.Paused {
+				t.Errorf("%q grants the budget", no)
+			}
+		}
+		for _, yes := range []string{"y", "yes", "do", "do it", "go on", "none of this is wasted: continue", "\U0001F44D"} {
+			b := deliver(t, p, todo("t1"))
+			spend(b, "task_incomplete", 150)
+			if d := b.answer("t1", AskedBudget, yes); d.Answer.Paused {
+				t.Errorf("%q does not grant the budget", yes)
+			}
+		}
+	})
 	t.Run("no for the run", func(t *testing.T) {
 		p := policy()
 		p.Run = Budget{CostMicros: 2_500_000}

@@ -48,13 +48,13 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 	case s.isUnnamedPlan(c):
 		target.adopts = true
 	}
-	if s.hasOtherTasks(target, c.Tasks) {
-		switch c.Finished {
-		case FinishedRefuse:
+	if finished, same := s.finished(target, c.Tasks); finished && same < len(c.Tasks) {
+		switch {
+		case c.Finished == FinishedRenew:
+			target = loadTarget{isNew: true}
+		case c.Finished == FinishedRefuse && same == 0: // otherwise the plan has only changed
 			return target, &signalbox.Error{Code: signalbox.CodeConflict, Err: ErrPlanFinished,
 				Hint: "run it with --new-plan if the tasks are new work, or with --same-plan to leave completed tasks as they are"}
-		case FinishedRenew:
-			target = loadTarget{isNew: true}
 		}
 	}
 	if target.isNew {
@@ -63,40 +63,41 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 	return target, c.checkUnfinished(s, target)
 }
 
-// isUnnamedPlan reports whether c is the plan that was loaded when plans had no ids.
+// isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids. After a plan with an id was loaded, only its tasks
+// show that.
 func (s *State) isUnnamedPlan(c LoadPlan) bool {
-	if s.delivery.PlanID != "" || s.delivery.Plan == (signalbox.Hash{}) {
-		return false
+	last := s.delivery.PlanID == "" && s.delivery.Plan != signalbox.Hash{}
+	if last && (s.delivery.Plan == c.Plan || s.delivery.PlanName == c.Name) {
+		return true
 	}
-	return s.delivery.Plan == c.Plan || s.delivery.PlanName == c.Name || slices.ContainsFunc(c.Tasks, func(t PlanTask) bool {
+	return slices.ContainsFunc(c.Tasks, func(t PlanTask) bool {
 		w, known := s.Work(t.ID)
-		return known && loadTarget{adopts: true}.has(w) && !w.Done()
+		return known && loadTarget{adopts: true}.has(w) && (!w.Done() || w.Task.Text == t.Text)
 	})
 }
 
-// hasOtherTasks reports whether a plan is finished and the tasks are not those of the plan: no completed one is described as it was.
-// If one is, the plan has only changed.
-func (s *State) hasOtherTasks(plan loadTarget, tasks []PlanTask) bool {
+// finished reports whether a plan is finished, and how many of the tasks it has completed as they are described.
+func (s *State) finished(plan loadTarget, tasks []PlanTask) (finished bool, same int) {
 	texts := map[string]signalbox.Hash{}
 	for _, t := range tasks {
 		texts[t.ID] = t.Text
 	}
-	completed := false
 	for _, w := range s.works {
 		if !plan.has(w) || w.Task.Parent != "" {
 			continue
 		}
 		text, wanted := texts[w.Name()]
 		switch {
-		case w.Phase == signalbox.PhaseCompleted && wanted && text == w.Task.Text:
-			return false
 		case w.Phase == signalbox.PhaseCompleted:
-			completed = true
-		case !w.Done() || wanted: // the plan is not finished
-			return false
+			finished = true
+			if wanted && text == w.Task.Text {
+				same++
+			}
+		case !w.Done() || wanted:
+			return false, 0
 		}
 	}
-	return completed
+	return finished, same
 }
 
 // checkUnfinished refuses a plan that would cancel the unfinished tasks of another, or all of its own.
@@ -249,11 +250,11 @@ func (s *State) Find(name string) (*Work, error) {
 	}
 	var names []string
 	for _, w := range found {
-		if w.Task == nil || w.Task.Plan == "" {
+		if w.Task == nil {
 			names = append(names, w.ID)
 			continue
 		}
-		names = append(names, w.Task.Plan+"/"+w.Name())
+		names = append(names, w.Task.Plan+"/"+w.Name()) // "/T1" for tasks of the time when plans had no ids
 	}
 	return nil, refusef(signalbox.CodeUsage, "write the plan too: "+strings.Join(names, " or "), "several plans have a task '%s'", sanitize(name, 200))
 }

@@ -129,9 +129,21 @@ func TestFinishedPlanWithOtherTasks(t *testing.T) {
 	if a := b.do(load); !slices.Equal(a.Plan.Added, []string{"T3"}) || !slices.Equal(a.Plan.Stale, []string{"T2"}) {
 		t.Errorf("%+v", a.Plan)
 	}
+	// Unless the operator says that the plan is new. Saying it again starts nothing again.
+	b = finished(t)
+	load.Finished = FinishedRenew
+	if a := b.do(load); !slices.Equal(a.Plan.Added, []string{"a-2.T1", "a-2.T2", "T3"}) {
+		t.Errorf("%+v", a.Plan)
+	}
+	for _, id := range []string{"a-2.T1", "a-2.T2", "T3"} {
+		b.bring(id, signalbox.PhaseCompleted)
+	}
+	if a := b.do(load); !a.Repeated {
+		t.Errorf("%+v", a.Plan)
+	}
 }
 
-// A plan that was loaded before plans had ids is recognised by its name, its text or a task that is not done.
+// A plan that was loaded before plans had ids is recognised by its name, its text or its tasks.
 func TestUnnamedPlan(t *testing.T) {
 	b := deliver(t, policy(), todo("T1"), todo("T2"))
 	load := planOf("a.md", 2, todo("T1"), todo("T2"))
@@ -147,6 +159,22 @@ func TestUnnamedPlan(t *testing.T) {
 	if a := b.do(planOf("b.md", 2, todo("T1"))); !slices.Equal(a.Plan.Added, []string{"b.T1"}) {
 		t.Errorf("%+v", a.Plan)
 	}
+	// A person can still name the old task.
+	_, err := b.s.Find("T1")
+	if hint := signalbox.HintOf(err); hint != "write the plan too: /T1 or b/T1" {
+		t.Errorf("the hint is %q", hint)
+	}
+	if w, err := b.s.Find("/T1"); err != nil || w.ID != "T1" {
+		t.Errorf("%v, %v", w, err)
+	}
+	// After a plan with an id, the tasks show which plan it is. They are not done again.
+	b.bring("b.T1", signalbox.PhaseCompleted)
+	load = planOf("a.md", 3, todo("T1"))
+	load.Tasks[0].Text = todo("T1").Text
+	if a := b.do(load); len(a.Plan.Added)+len(a.Plan.Stale) != 0 {
+		t.Errorf("%+v", a.Plan)
+	}
+	b.wantStanding(StandingComplete)
 }
 
 // A new plan has the whole budget of a run.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"signalbox"
 )
@@ -110,15 +111,25 @@ func requireAnswer(answer string) error {
 	return checkText("answer", answer)
 }
 
-// isNo reports whether the answer to a yes-or-no question is no.
+// isNo reports whether the answer to a yes-or-no question begins with a no.
 func isNo(answer string) bool {
-	return slices.Contains([]string{"no", "halt", "stop", "never", "don't", "pause"}, firstWord(answer))
+	answer = strings.ReplaceAll(strings.ToLower(answer), "\u2019", "'")
+	words := strings.FieldsFunc(answer, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' })
+	if len(words) > 1 && words[0] == "do" {
+		words = words[1:] // do not
+	}
+	return len(words) > 0 && slices.Contains(noWords, strings.Trim(words[0], "'"))
 }
+
+var noWords = []string{"abort", "cancel", "don't", "dont", "end", "halt", "n", "nah", "never", "no", "nope", "not", "pause", "quit", "refuse", "reject", "stop"}
 
 // firstWord returns the first word of an answer, in lower case.
 func firstWord(answer string) string {
-	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(answer)), " ")
-	return strings.Trim(word, ".,:;!")
+	words := strings.Fields(strings.ToLower(answer))
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Trim(words[0], ".,:;!")
 }
 
 // answerRemediation carries out the human's decision about a remediation that keeps failing.
