@@ -97,18 +97,18 @@ func overLimit(value string, limit int) string {
 	return fmt.Sprintf("%d bytes, limit %d", len(value), limit)
 }
 
-// supportedExitVersion accepts 1.<digits>.<digits>.
+// supportedExitVersion accepts 1.MINOR.PATCH as in Semantic Versioning: ASCII digits without leading zeros.
 func supportedExitVersion(version string) bool {
 	rest, ok := strings.CutPrefix(version, "1.")
 	if !ok {
 		return false
 	}
 	minor, patch, ok := strings.Cut(rest, ".")
-	return ok && asciiDigits(minor) && asciiDigits(patch)
+	return ok && isVersionNumber(minor) && isVersionNumber(patch)
 }
 
-func asciiDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
+func isVersionNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
 // pullRequestFault returns what is wrong with the URL of a pull request, or "". It refuses characters that a shell would

@@ -56,13 +56,13 @@ func TestValidateProtocol(t *testing.T) {
 }
 
 func TestValidateVersion(t *testing.T) {
-	for _, version := range []string{"1.0.0", "1.1.0", "1.10.200", "1.0.00"} {
+	for _, version := range []string{"1.0.0", "1.1.0", "1.10.200", "1.0.10"} {
 		s := validExit()
 		s.Version = version
 		checkExit(t, s, "", "")
 	}
 	for _, version := range []string{"2.0.0", "", "1", "1.", "1.0", "1.0.", "1..0", "1.0.0.0", "1.0.0-rc1", "1.x",
-		"10.0.0", "01.0.0", " 1.0.0", "1.0.0\u00a0", "v1.0.0", "1.-1.0", "1.+1.0", "1.٣.0", "1.0.x1"} {
+		"10.0.0", "01.0.0", "1.01.0", "1.0.00", "1.00.0", " 1.0.0", "1.0.0\u00a0", "v1.0.0", "1.-1.0", "1.+1.0", "1.٣.0", "1.0.x1"} {
 		s := validExit()
 		s.Version = version
 		shown := strings.ReplaceAll(version, "\u00a0", `\u00a0`)

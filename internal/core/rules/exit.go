@@ -98,14 +98,18 @@ func (session *Session) lease(epoch uint64) LeaseRef {
 	return session.Held[i]
 }
 
-// repeatedExit repeats the first answer if the session sent the same signal before under the same lease.
+// repeatedExit repeats the first answer if the session sent the same signal before under the same lease. The next phase is not part
+// of the signal, and the record has the one that followed then.
 func (d *decider) repeatedExit(session *Session, completed signalbox.AgentSessionCompleted) bool {
-	exit, found := session.accepted(completed.LeaseEpoch, AgentSessionCompleted{completed})
-	if found {
-		d.answer.Repeated = true
-		d.answerExit(completed, exit.Seq)
+	for _, next := range signalbox.Phases() {
+		completed.NextPhase = &next
+		if exit, found := session.accepted(completed.LeaseEpoch, AgentSessionCompleted{completed}); found {
+			d.answer.Repeated = true
+			d.answerExit(completed, exit.Seq)
+			return true
+		}
 	}
-	return found
+	return false
 }
 
 // accepted returns the record of a signal that was accepted under a lease before.
@@ -134,6 +138,24 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 	d.answer.Phase, d.answer.Completed = *completed.NextPhase, &completed
 }
 
+// phaseAfterExit returns the phase of planned work after an exit signal. It is not always the one of the exit protocol: work that
+// waits for its merge stays where it is, and a role for which the signal has no meaning needs a person.
+func (s *State) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.ExitReason) signalbox.Phase {
+	switch {
+	case reason != signalbox.ExitCompleted:
+		return signalbox.PhaseBlocked
+	case role == signalbox.RoleDeveloper:
+		return signalbox.PhaseCIPending
+	case role == signalbox.RoleCritic:
+		return signalbox.PhaseReadyForMerge
+	case role == signalbox.RoleAuditor && s.delivery.Policy.Shared:
+		return signalbox.PhaseCompleted
+	case role == signalbox.RoleAuditor:
+		return w.Phase
+	}
+	return signalbox.PhaseBlocked
+}
+
 // acceptPlanned treats an exit signal about planned work like the equivalent line signal.
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
@@ -141,6 +163,8 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	d.endTurn(h)
 	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
+	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)
+	completed.NextPhase = &next
 	seq := d.recordFor(h, AgentSessionCompleted{completed})
 	d.answerExit(completed, seq)
 	notes := "no reason given"

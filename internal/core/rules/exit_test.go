@@ -327,3 +327,42 @@ func TestFullLife(t *testing.T) {
 		t.Errorf("course (-want +got):\n%s", diff)
 	}
 }
+
+// The recorded next phase is the one that the work is in right after the append, whatever the exit protocol says about the phase.
+func TestNextPhaseIsTheOneThatFollows(t *testing.T) {
+	for name, get := range map[string]func(*box) Answer{
+		"business analyst": func(b *box) Answer { return b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1") },
+		"developer":        func(b *box) Answer { return b.wantDispatch(signalbox.RoleDeveloper, "t2") },
+		"ci by hand": func(b *box) Answer {
+			b.bring("t2", signalbox.PhaseCIPending)
+			return b.do(Claim{Work: "t2", Role: signalbox.RoleCI, Session: "s-ci", Actor: "op", Lease: "l-ci", TTL: time.Hour})
+		},
+		"critic by hand": func(b *box) Answer {
+			b.bring("t2", signalbox.PhaseReadyForReview)
+			return b.do(Claim{Work: "t2", Role: signalbox.RoleCritic, Session: "s-critic", Actor: "op", Lease: "l-critic", TTL: time.Hour})
+		},
+		"auditor": func(b *box) Answer {
+			b.bring("t2", signalbox.PhaseReadyForMerge)
+			return b.wantDispatch(signalbox.RoleAuditor, "t2")
+		},
+	} {
+		for _, reason := range []signalbox.ExitReason{signalbox.ExitCompleted, signalbox.ExitBlocked, signalbox.ExitError} {
+			t.Run(name+" "+string(reason), func(t *testing.T) {
+				b := deliver(t, policy(), unspecified("t1"), todo("t2"))
+				a := get(b)
+				exit := Exit{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+					PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}}
+				d := b.try(exit)
+				if d.Err != nil {
+					t.Fatal(d.Err)
+				}
+				if next := *d.Answer.Completed.NextPhase; next != b.work(a.Work).Phase {
+					t.Errorf("the record says %s, and the work is in %s", next, b.work(a.Work).Phase)
+				}
+				if again := b.try(exit); again.Err != nil || !again.Answer.Repeated || *again.Answer.Completed.NextPhase != *d.Answer.Completed.NextPhase {
+					t.Errorf("the same signal again: %+v, %v", again.Answer, again.Err)
+				}
+			})
+		}
+	}
+}

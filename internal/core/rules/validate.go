@@ -114,7 +114,7 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 	case SignalHeard:
 		return liveFault(e, w, b.Epoch)
 	case AgentSessionCompleted:
-		return cmp.Or(liveFault(e, w, b.LeaseEpoch), completedFault(e, b.AgentSessionCompleted, w))
+		return cmp.Or(liveFault(e, w, b.LeaseEpoch), s.completedFault(e, b.AgentSessionCompleted, w))
 	case PhaseChanged:
 		return phaseFault(e, w, b)
 	case WorkUnblocked:
@@ -150,11 +150,14 @@ func ttlFault(e *signalbox.Event, expires time.Time) string {
 	return ""
 }
 
-func completedFault(e *signalbox.Event, b signalbox.AgentSessionCompleted, w *Work) string {
+// completedFault validates the next phase too. Before rules version 3, the one of planned work was always that of the exit protocol,
+// even if the work stayed elsewhere.
+func (s *State) completedFault(e *signalbox.Event, b signalbox.AgentSessionCompleted, w *Work) string {
 	signal := signalbox.ExitSignal{PhaseCompleted: w.Phase, ExitReason: b.ExitReason}
 	next, moves := signal.NextPhase()
 	agrees := b.WorkID == e.Work && b.SessionID == e.Session && b.ActorID == e.Actor && b.PhaseCompleted == w.Phase
-	if !agrees || !moves || b.NextPhase == nil || *b.NextPhase != next {
+	if !agrees || !moves || b.NextPhase == nil || *b.NextPhase != next &&
+		(w.Task == nil || w.Lease == nil || *b.NextPhase != s.phaseAfterExit(w, w.Lease.Role, b.ExitReason)) {
 		return "its fields do not agree with the work"
 	}
 	return ""

@@ -64,7 +64,10 @@ func TestClaimsPerConnection(t *testing.T) {
 	if a := ann.ok("get_status", nil); len(a.mine()) != 2 || !strings.Contains(a.string("verdict"), "You hold w2") || !strings.Contains(a.string("verdict"), "and 1 more") {
 		t.Errorf("what expires first is not first: %s", a.text)
 	}
-	ann.ok("submit_exit", args{"session": session, "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	ann.fails("submit_exit", "malformed", args{"session": session, "protocol": "other", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	// The JSON of an exit signal, unchanged, with the session.
+	ann.ok("submit_exit", args{"session": session, "protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION",
+		"exit_reason": "completed", "pr_url": "https://example.org/pr/1", "evidence_bundle_ref": nil, "notes": nil})
 	if a := ann.ok("get_status", args{"session": session}); len(a.mine()) != 0 || !strings.Contains(a.string("verdict"), "holds no work") {
 		t.Errorf("after submit_exit: %s", a.text)
 	}

@@ -24,6 +24,7 @@ type exitInput struct {
 
 // exitFields are the fields of an exit signal that an agent sets.
 type exitFields struct {
+	Protocol *string              `json:"protocol"`
 	Version  string               `json:"version"`
 	Phase    signalbox.Phase      `json:"phase_completed"`
 	Reason   signalbox.ExitReason `json:"exit_reason"`
@@ -70,7 +71,7 @@ func (s *signalSnapshot) fill(a rules.Answer) {
 func (s *Server) addSubmitExit() {
 	add(s, definition{
 		name: "submit_exit", title: "Submit an exit signal", destructive: true, idempotent: true,
-		description: "Ends a phase of work under the lease of the session: if it is accepted, the work moves to its next phase and the lease ends. " +
+		description: "Ends a phase of work under the lease of the session: the work moves to its next phase and the lease ends. " +
 			"For work outside a plan, if exit signals are enabled.",
 		input: schema.Object(
 			sessionArgument(),
@@ -78,10 +79,11 @@ func (s *Server) addSubmitExit() {
 			schema.Sequence("epoch", "Default: the only live lease."),
 			schema.Choice("phase_completed", signalbox.Phases(), "The current phase of the work.").Require(),
 			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Require(),
-			schema.Text("pr_url", 2048, "The https:// URL of the pull request."),
-			schema.Text("evidence_bundle_ref", 4096, "A relative path in the workspace."),
-			schema.Text("notes", 1<<15, "Notes for the next session."),
-			schema.Text("version", 32, "The version of the exit protocol.").Default("1.0.0"),
+			schema.Text("pr_url", 2048, "https:// URL of the pull request."),
+			schema.Text("evidence_bundle_ref", 4096, "A relative path."),
+			schema.Text("notes", 1<<15, "For the next session."),
+			schema.Text("version", 32, "Of the protocol.").Default("1.0.0"),
+			schema.Text("protocol", 64, "apm2_agent_exit."),
 		),
 	}, s.submitExit)
 }
@@ -95,7 +97,11 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 	if !s.exitEnabled() {
 		return moved, nil, s.exitDisabled()
 	}
-	data, err := json.Marshal(signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: in.Version, PhaseCompleted: in.Phase, ExitReason: in.Reason,
+	protocol := signalbox.ExitProtocol
+	if in.Protocol != nil {
+		protocol = *in.Protocol
+	}
+	data, err := json.Marshal(signalbox.ExitSignal{Protocol: protocol, Version: in.Version, PhaseCompleted: in.Phase, ExitReason: in.Reason,
 		PRURL: in.PRURL, EvidenceBundleRef: in.Evidence, Notes: in.Notes})
 	if err != nil {
 		return moved, nil, err

@@ -57,6 +57,12 @@ func (a *Arguments) Check(arguments json.RawMessage) (json.RawMessage, error) {
 		delete(given, name)
 		delete(exact, name)
 	}
+	for name, value := range given {
+		if value == nil { // null is the same as absent: many clients send it for arguments that they do not set
+			delete(given, name)
+			delete(exact, name)
+		}
+	}
 	if err := a.schema.ApplyDefaults(&given); err != nil {
 		return nil, invalid("%v", err)
 	}
