@@ -15,8 +15,11 @@ func TestSecretNames(t *testing.T) {
 		terraform.tfstate terraform.tfstate.backup terraform.tfstate.1700000000.backup prod.tfvars prod.auto.tfvars prod.tfvars.json prod.tfvars~
 		credentials credentials.json .credentials.json google-credentials.json Credentials.JSON.old client_secret_1.apps.json service-account.json my-service-account-prod.json service_account_key.json
 		secrets.yml secrets.yaml Secrets.YAML secrets.json app-secrets.yaml secrets.prod.yml secrets.toml .secrets kubeconfig prod.kubeconfig .bash_history
+		.env2 .env,v .env;1 .env=old .env20240101 .envfile .flaskenv .dev.vars .netrc-work .npmrc.ci server.pem.txt prod.tfvars.old.1 main.tfvars.prod credentials-prod.json credentials.json.enc
+		gcp-creds.json secrets.txt passwords.txt deploy_key kubeconfig-prod id_rsa;1 tls.key,v
 		.env. .env.. .env::$DATA .\u200denv .e\ufe0fnv ．ｅｎｖ credential\u017f.json .\u212aube/config`)
-	for _, name := range append(closed, ".env ", ".env copy", ".env (1)", ".env.local ") {
+	for _, name := range append(closed, ".env ", ".env copy", ".env (1)", ".env.local ", ".env - Copy", "tls.key copy 2", "secrets.json - Copy (2)", "credentials (1).json", "credentials - Copy.json",
+		".docker/config copy.json") {
 		name = strings.NewReplacer(`\u200d`, "\u200d", `\ufe0f`, "\ufe0f", `\u017f`, "\u017f", `\u212a`, "\u212a").Replace(name)
 		if allowed(name, name) == nil {
 			t.Errorf("%q can be read", name)
@@ -24,7 +27,8 @@ func TestSecretNames(t *testing.T) {
 	}
 	for _, name := range strings.Fields(`.env.example .env.sample .env.template .env.dist .env-example example.env id_rsa.pub server.key.pub env environment.go environment.ts key key.go pem keys.md
 		monkey keyboard.go secret.go secrets.go secrets/secret.go credentials.go credentials_test.go token.go config.json docker/config.json .docker/Dockerfile main.tf variables.tf tfvars.go
-		auth.go auth/json.go .github/workflows/ci.yml .gitignore .gitattributes history.md old.go backup.go a.bak README.md service_account.go dsa.go rsa.go vite-env.d.ts kube/config .well-known/x git/config`) {
+		auth.go auth/json.go .github/workflows/ci.yml .gitignore .gitattributes history.md old.go backup.go a.bak README.md service_account.go dsa.go rsa.go vite-env.d.ts kube/config .well-known/x git/config password/hash.go
+		kubeconfig_test.go pem.go deploy.go`) {
 		if err := allowed(name, name); err != nil {
 			t.Errorf("%s cannot be read: %v", name, err)
 		}

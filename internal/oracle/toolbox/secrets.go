@@ -14,29 +14,29 @@ import (
 func secretNames() []string {
 	return []string{
 		// environments
-		".env", ".env.*", ".env-*", ".env_*", ".envs", ".envrc", ".envrc.*", "*.env", "*.env.local", "*.env.prod*", "*.env.dev*", "*.env.stag*", "*.env.test",
+		".env*", ".flaskenv", ".dev.vars*", "*.env", "*.env.local", "*.env.prod*", "*.env.dev*", "*.env.stag*", "*.env.test",
 		// keys
-		"*.pem", "*.key", "*.key.*", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks", "*.bks", "*.keystore", "*.keytab", "*.kdb", "*.kdbx",
+		"*.pem", "*.pem.*", "*.key", "*.key.*", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks", "*.bks", "*.keystore", "*.keytab", "*.kdb", "*.kdbx",
 		"*.agekey", "*.ovpn", "wg[0-9].conf", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*_rsa", "*_dsa", "*_ecdsa", "*_ed25519",
-		"private_key", "private-key", "privatekey", ".ssh", ".gnupg", ".password-store",
+		"private_key", "private-key", "privatekey", "deploy_key", ".ssh", ".gnupg", ".password-store",
 		// passwords and tokens of programs
-		".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".git-credentials", ".gitcookies", ".gitconfig",
+		".netrc*", "_netrc*", ".npmrc*", ".yarnrc.yml", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".git-credentials*", ".gitcookies", ".gitconfig",
 		".htpasswd", "htpasswd", ".htdigest", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".curlrc", ".wgetrc", ".vault-token", ".vault-pass*", ".vault_pass*",
 		".terraformrc", "terraform.rc", "*.tfrc.json", "rclone.conf", ".rclone.conf", "sftp-config.json", "sitemanager.xml", "settings-security.xml",
-		"auth.json", "token.json", "local.settings.json", "wp-config.php", ".*_history", ".aws", ".azure", ".kube", "kubeconfig", "kubeconfig.*", "*.kubeconfig",
+		"auth.json", "token.json", "local.settings.json", "wp-config.php", ".*_history", ".aws", ".azure", ".kube", "kubeconfig", "kubeconfig.*", "kubeconfig-*", "*.kubeconfig",
 		// infrastructure
-		"*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*",
+		"*.tfvars", "*.tfvars.*", "*.tfstate", "*.tfstate.*",
 		// credentials
-		"credentials", "*credentials.json", "credentials.y*ml", "credentials.toml", "credentials.ini", "credentials.xml", "credentials.csv", "credentials.txt",
+		"credentials", "*credentials*.json*", "*creds.json", "credentials*.y*ml", "credentials.toml", "credentials.ini", "credentials.xml", "credentials.csv", "credentials.txt",
 		"credentials.properties", "client_secret*.json", "*service-account*.json", "*service_account*.json", "*serviceaccount*.json", "*firebase-adminsdk*.json",
 		"*secrets.y*ml", "secrets.*.y*ml", "secret.y*ml", "*.secret.y*ml", "*secrets.json", "secret.json", "*secrets.toml", "*secrets.ini", "*secrets.properties",
-		".secrets", ".secret", "*.secrets", "*.secret",
+		".secrets", ".secret", "*.secrets", "*.secret", "secrets.txt", "password.txt", "passwords.txt",
 	}
 }
 
 // secretPaths are patterns for a file and the folder that contains it.
 func secretPaths() []string {
-	return []string{".docker/config.json", ".cargo/credentials*", ".gem/credentials", ".config/gcloud", "gh/hosts.yml", ".m2/settings.xml", ".gradle/gradle.properties",
+	return []string{".docker/config*.json", ".cargo/credentials*", ".gem/credentials", ".config/gcloud", "gh/hosts.yml", ".m2/settings.xml", ".gradle/gradle.properties",
 		".vscode/sftp.json", "age/keys.txt", "*.git/config"}
 }
 
@@ -104,7 +104,7 @@ func (p *patterns) match(name string) bool {
 }
 
 // backupMark matches what editors, people and programs add to the name of a copy.
-var backupMark = regexp.MustCompile(`^(\.#|\._|#)|(~|#|\.~[0-9]+~| \([0-9]+\)|[ ._-](copy|bak|backup|old|orig|save|saved)[0-9]*|` +
+var backupMark = regexp.MustCompile(`^(\.#|\._|#)|(~|#|\.~[0-9]+~| \([0-9]+\)|( - |[ ._-])(copy|bak|backup|old|orig|save|saved) ?[0-9]*|,v|;[0-9]+|` +
 	`\.(sw[a-z]|tmp|temp|rej|dpkg-old|dpkg-dist|rpmsave|rpmnew|gz|bz2|xz|zst|zip|7z|tar|tgz|[0-9]+))$`)
 
 // originals returns a name, and the names of the files of which it may be a copy.
