@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console"
+	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
 )
 
@@ -88,7 +89,7 @@ func (c *agentCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		if answer.Error == nil && said {
+		if answer.Error == nil && said && !decide.Reason(answer.Done.Reason).Incomplete() {
 			return nil // signals count in every turn, so the last may be empty
 		}
 		err = answerError(answer)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type oracleCommand struct {
 	Turns    *int           `placeholder:"N" help:"Ask for the final answer after this many turns. Default: 30."`
 	Tokens   *int64         `placeholder:"N" help:"Ask for the final answer after this many tokens."`
 	Cost     *float64       `placeholder:"USD" help:"Ask for the final answer when the question has cost this much."`
-	Time     *time.Duration `placeholder:"D" help:"Ask for the final answer after this long, such as 10m."`
+	Time     *time.Duration `placeholder:"D" help:"Stop after this long, such as 10m. A quarter of it, at most a minute, is for the final answer."`
 	Thoughts bool           `help:"Show the reasoning of the model, if it sends any."`
 	Answer   bool           `short:"q" xor:"form" help:"Print only the final answer."`
 	Tools    bool           `xor:"look" help:"List the tools that are offered for the question, or all tools."`
@@ -56,7 +57,7 @@ Ctrl-C stops the answer; press it again to exit immediately. --continue resumes 
 
 Configure the model under models in signalbox.yaml. Its key is read from an environment variable: OPENAI_API_KEY or ANTHROPIC_API_KEY, unless key_env names another.
 
-Exit status: 0 answered, 1 not answered, 130 interrupted; 2, 3 and 4 as for every command.
+Exit status: 0 answered, 1 not answered or the answer was cut off, 130 interrupted; 2, 3 and 4 as for every command.
 
 Examples:
 
@@ -250,13 +251,18 @@ func newSession(folder, prefix string) (*session.Session, error) {
 	return session.Create(folder, box.NewID(prefix))
 }
 
-// answerError returns the error for an answer that failed or has no text.
+// answerError returns the error for an answer that failed, is incomplete or has no text.
 func answerError(a *oracle.Answer) error {
 	switch {
 	case a.Error != nil && a.Done.Reason == string(decide.ReasonCancelled):
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "resume it with signalbox oracle --continue"}
 	case a.Error != nil:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text), Hint: errorHint(a.Error.Name, a.Error.Text)}
+	case a.Done.Reason == oracle.ReasonTreeEnded:
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(cmp.Or(a.Done.Detail, "the tree ended without a decision")),
+			Hint: "docs/oracle-reference.md#trees describes the leaves of a tree"}
+	case decide.Reason(a.Done.Reason).Incomplete():
+		return incompleteError(decide.Reason(a.Done.Reason))
 	case strings.TrimSpace(a.Text) != "":
 		return nil
 	}
@@ -269,12 +275,33 @@ func answerError(a *oracle.Answer) error {
 	return err
 }
 
+const raiseTime = "raise the limit: --time, or oracle.limits.time in the configuration"
+
+// incompleteError returns the error for an answer that was cut off.
+func incompleteError(reason decide.Reason) error {
+	err := &signalbox.Error{Code: signalbox.CodeFailed}
+	switch reason {
+	case decide.ReasonTokenLimit:
+		err.Err = errors.New("the answer is incomplete: it was cut at the longest reply allowed (token_limit)")
+		err.Hint = "raise models.NAME.max_tokens, or ask for the rest: signalbox oracle --continue 'continue'"
+	case decide.ReasonRefused:
+		err.Err = errors.New("there is no complete answer: the model, or a filter of its server, refused to continue (refused)")
+		err.Hint = "rephrase the question, or use another model: --continue --model NAME"
+	default:
+		err.Err = errors.New("the answer is incomplete: it was cut at the time limit of the question (time_limit)")
+		err.Hint = raiseTime
+	}
+	return err
+}
+
 // errorHint returns what to do about an error of a conversation.
 func errorHint(name, text string) string {
 	const retry = "retry with signalbox oracle --continue"
 	const otherModel = "continue with another model: --continue --model NAME"
 	const startNew = "start a new conversation: signalbox oracle 'question'"
 	switch model.ErrorKind(name) {
+	case model.ErrorKind(decide.ReasonTimeLimit):
+		return raiseTime
 	case model.ErrorTooLong:
 		return startNew + "; or " + otherModel
 	case model.ErrorNotFound:

@@ -36,6 +36,8 @@ type Model struct {
 	KeyEnv string `yaml:"key_env"`
 	// MaxTokens limits one reply.
 	MaxTokens int `yaml:"max_tokens"`
+	// LimitName is the server's name for that limit, one of limitNames. Empty means the usual one of the provider.
+	LimitName string `yaml:"max_tokens_name"`
 	// Timeout is how long a connection may be silent before it counts as lost.
 	Timeout time.Duration `yaml:"timeout"`
 	// Tries is the number of attempts to get a reply.
@@ -48,6 +50,8 @@ type Model struct {
 type Price struct {
 	InputMicros  int64 `yaml:"input" unit:"dollars"`
 	OutputMicros int64 `yaml:"output" unit:"dollars"`
+	// CachedMicros is the price of input that the server had cached. The default is InputMicros.
+	CachedMicros int64 `yaml:"cached" unit:"dollars"`
 }
 
 // Oracle configures the oracle. In the text, Code, Notes and Portfolio are relative to the project, which is the folder that
@@ -151,6 +155,7 @@ func (c *Config) fillOracle(set places) {
 		if m.Price != nil {
 			setUnless(set, at.field("price").field("input"), &m.Price.InputMicros, missing)
 			setUnless(set, at.field("price").field("output"), &m.Price.OutputMicros, missing)
+			setUnless(set, at.field("price").field("cached"), &m.Price.CachedMicros, m.Price.InputMicros)
 		}
 		m.KeyEnv = orDefault(m.KeyEnv, m.defaultKeyEnv())
 		c.Models[name] = m

@@ -77,6 +77,7 @@ func (m Model) check(at settingPath, f *faults) {
 	}
 	f.add(checkKeyEnv(at.field("key_env"), m.KeyEnv))
 	f.add(checkNumber(at.field("max_tokens"), m.MaxTokens, maxTokens))
+	f.add(m.checkLimitName(at.field("max_tokens_name")))
 	f.add(checkTime(at.field("timeout"), m.Timeout))
 	f.add(checkNumber(at.field("tries"), m.Tries, maxTries))
 	if m.Price == nil {
@@ -91,6 +92,20 @@ func (m Model) check(at settingPath, f *faults) {
 				hint: "write dollars per million tokens, as in price: {input: 3.00, output: 15.00}, or remove price"})
 		}
 	}
+}
+
+// limitNames returns the names that servers have for the limit of a reply; none means that it is not sent.
+func limitNames() []string { return []string{"max_tokens", "max_completion_tokens", "none"} }
+
+func (m Model) checkLimitName(at settingPath) *settingError {
+	switch {
+	case m.LimitName == "":
+	case !slices.Contains(limitNames(), m.LimitName):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit", m.LimitName), hint: "write " + list(limitNames())}
+	case m.Provider == ProviderAnthropic && m.LimitName != limitNames()[0]:
+		return &settingError{at: at, fault: "only valid with the provider openai", hint: "remove it: with anthropic the limit is always called max_tokens"}
+	}
+	return nil
 }
 
 // checkKeyEnv reports a text that is not the name of a variable. Its errors do not repeat the text, which may be a key.

@@ -96,9 +96,24 @@ func limitInputs(l decide.Resources) map[string]any {
 	return inputs
 }
 
-// remaining returns the rest of the limits. For a spent one it is a tiny amount, because zero would mean no limit.
-func remaining(c *tree.Call) decide.Resources {
-	limit, used := limits(c), spent(c)
+// maxFinalTime is the most of the time limit that is kept for the turn that must answer.
+const maxFinalTime = time.Minute
+
+// finalTime returns the part of a time limit that is kept for the turn that must answer, so that the whole question stays within
+// the limit.
+func finalTime(limit time.Duration) time.Duration { return min(maxFinalTime, limit/4) }
+
+// workLimit returns the limits up to which the model may work before it must answer.
+func workLimit(l decide.Resources) decide.Resources {
+	if l.Time > 0 {
+		l.Time = max(time.Millisecond, l.Time-finalTime(l.Time))
+	}
+	return l
+}
+
+// remaining returns the rest of limits. For a spent one it is a tiny amount, because zero would mean no limit.
+func remaining(c *tree.Call, limit decide.Resources) decide.Resources {
+	used := spent(c)
 	if limit.Tokens > 0 {
 		limit.Tokens = max(1, limit.Tokens-used.Tokens)
 	}

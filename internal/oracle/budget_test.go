@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/tree"
 )
@@ -166,8 +167,8 @@ func drips() *speaker {
 	}}
 }
 
-// TestReplyThatTakesTooLong checks that a reply is cut at the time limit and that the part received counts. The same holds for the last
-// turn, which has a minute.
+// TestReplyThatTakesTooLong checks that a reply is cut when a quarter of the time is left, which is for the last turn, and that the part
+// received counts. If the last turn is cut too, its text is not an answer.
 func TestReplyThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -175,9 +176,10 @@ func TestReplyThatTakesTooLong(t *testing.T) {
 		second      *model.Reply // nil means that it takes too long too
 		text        string
 		cut         int
+		reason      string
 	}{
-		"both":       {9500 * time.Millisecond, 69500 * time.Millisecond, nil, "", 2},
-		"the answer": {9500 * time.Millisecond, 9500 * time.Millisecond, said("It lets everybody in." + enough), "It lets everybody in.", 1},
+		"both":       {10 * time.Second, 9800 * time.Millisecond, nil, "", 2, "time_limit"},
+		"the answer": {10 * time.Second, 7500 * time.Millisecond, said("It lets everybody in." + enough), "It lets everybody in.", 1, "budget_spent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,16 +192,16 @@ func TestReplyThatTakesTooLong(t *testing.T) {
 				}}
 				s := newSession(t)
 				begun := time.Now()
-				answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: c.limit}}), s, question, "budget_spent")
+				answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: c.limit}}), s, question, c.reason)
 				if took := time.Since(begun); took != c.want || len(m.asked) != 2 || answer.Error != nil {
 					t.Errorf("it took %s, want %s, in %d turns: %+v", took, c.want, len(m.asked), answer.Error)
 				}
 				// The part received was shown and is in the next request.
-				nine := "word word word word word word word word word "
-				if got := h.text()[1]; got != strings.TrimSpace(nine) {
+				seven := "word word word word word word word "
+				if got := h.text()[1]; got != strings.TrimSpace(seven) {
 					t.Errorf("the first turn said %q", got)
 				}
-				if told := m.asked[1].Messages[1]; told.Role != model.Assistant || told.Text != nine {
+				if told := m.asked[1].Messages[1]; told.Role != model.Assistant || told.Text != seven {
 					t.Errorf("the model is told that it said %+v", told)
 				}
 				if c.text != "" && answer.Text != c.text || answer.Text == "" || answer.Done.Tokens == 0 {
@@ -251,9 +253,9 @@ func TestTimeOfTurnsCounts(t *testing.T) {
 			}
 		}}
 		begun := time.Now()
-		asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: 10 * time.Second}}), newSession(t), question, "budget_spent")
-		// Two replies in time, one cut after two seconds, and the answer.
-		if took := time.Since(begun); took != 14*time.Second || len(m.asked) != 4 {
+		asks(t, newOracle(t, oracle.Options{Model: m, Limit: decide.Resources{Time: 10 * time.Second}}), newSession(t), question, "time_limit")
+		// One reply in time, one cut after three and a half seconds, and an answer that is cut too.
+		if took := time.Since(begun); took != 9800*time.Millisecond || len(m.asked) != 3 {
 			t.Errorf("it took %s in %d turns", took, len(m.asked))
 		}
 	})
@@ -273,9 +275,89 @@ func TestTimeOfSubAgents(t *testing.T) {
 		}}
 		reader := newOracle(t, oracle.Options{Model: sub}) // without a limit of its own
 		begun := time.Now()
-		asks(t, newOracle(t, oracle.Options{Model: m, Limit: limit, SubAgents: map[string]*oracle.Oracle{"reader": reader}}), newSession(t), question, "budget_spent")
-		if took := time.Since(begun); took != 10*time.Second || len(sub.asked) != 2 {
+		asks(t, newOracle(t, oracle.Options{Model: m, Limit: limit, SubAgents: map[string]*oracle.Oracle{"reader": reader}}), newSession(t), question, "context_sufficient")
+		// The sub-agent has three quarters of the time, and works for three quarters of that.
+		if took := time.Since(begun); took != 5625*time.Millisecond || len(sub.asked) != 2 {
 			t.Errorf("it took %s, and the sub-agent was asked %d times", took, len(sub.asked))
+		}
+	})
+}
+
+// TestTimeBoundsTheQuestion checks that a question ends at its time limit, whatever it does: also if the tree waits, tries again, or
+// calls tools itself.
+func TestTimeBoundsTheQuestion(t *testing.T) {
+	t.Parallel()
+	fails := func() *speaker {
+		return &speaker{reply: func(ctx context.Context, _ int, _ func(string)) (*model.Reply, error) {
+			select {
+			case <-ctx.Done():
+				return nil, &model.Error{Kind: model.ErrorCancelled, Err: ctx.Err()}
+			case <-time.After(time.Second):
+				return nil, &model.Error{Kind: model.ErrorServer, Err: errors.New("status 500")}
+			}
+		}}
+	}
+	slow := tool("slow", func(ctx context.Context, _ toolbox.Call) (toolbox.Result, error) {
+		<-ctx.Done()
+		return toolbox.Result{}, ctx.Err()
+	})
+	for name, c := range map[string]struct {
+		m    *speaker
+		tree string
+		took time.Duration
+	}{
+		"a wait":               {speaks(said("Well." + enough)), `BT.sequence({BT.llm_call("think", {}), BT.wait(1000)})`, 10 * time.Second},
+		"a tree that retries":  {fails(), `BT.retry({attempts = 1000}, BT.llm_call("think", {}))`, 7500 * time.Millisecond},
+		"a retry with backoff": {fails(), `BT.retry({attempts = 1000, backoff = 1}, BT.llm_call("think", {}))`, 10 * time.Second},
+		"a tool of the tree":   {speaks(), `BT.sequence({BT.always_succeed(BT.tool("slow")), BT.wait(1000)})`, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOracle(t, oracle.Options{Model: c.m, Tools: []toolbox.Tool{slow}, Limit: decide.Resources{Time: 10 * time.Second},
+					File: "own.lua", Source: `return BT.tree("own", {root = ` + c.tree + `})`})
+				begun := time.Now()
+				h := &heard{}
+				answer, err := o.Ask(t.Context(), newSession(t), question, h.take)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took != c.took {
+					t.Errorf("it took %s, want %s", took, c.took)
+				}
+				if got := h.done(t, answer); got.Reason != "time_limit" {
+					t.Errorf("it ended with %+v, %+v", got, answer.Error)
+				}
+			})
+		})
+	}
+}
+
+// TestLimitsCountDown checks that the prompt says what is left, and not what there was.
+func TestLimitsCountDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply, error) {
+			time.Sleep(10 * time.Second)
+			r := said(wants(n))
+			r.Usage = model.Usage{Input: 100, Output: 50, CostUSD: 0.25, Known: true}
+			return r, nil
+		}}
+		asks(t, newOracle(t, oracle.Options{Model: m, TurnLimit: 2, Limit: decide.Resources{Tokens: 1000, CostUSD: 2, Time: time.Hour}}),
+			newSession(t), question, "max_turns_exceeded")
+		want := [][]string{
+			{"Turns left: 2", "Tokens left: 1000", "Money left: 2.00 USD", "Time left: 1h0m0s"},
+			{"Turns left: 1", "Tokens left: 850", "Money left: 1.75 USD", "Time left: 59m50s"},
+			{"Turns left: 1", "Tokens left: 700", "Money left: 1.50 USD", "Time left: 59m40s"},
+		}
+		if len(m.asked) != len(want) {
+			t.Fatalf("the model was asked %d times", len(m.asked))
+		}
+		for i, lines := range want {
+			for _, line := range lines {
+				if !strings.Contains(m.asked[i].System, "- "+line+"\n") {
+					t.Errorf("the prompt of turn %d does not say %q:\n%s", i+1, line, m.asked[i].System)
+				}
+			}
 		}
 	})
 }

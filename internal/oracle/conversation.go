@@ -28,7 +28,7 @@ import (
 const (
 	ReasonModelFailed = "model_failed" // there is no reply of the model
 	ReasonTreeFailed  = "tree_failed"  // the tree failed
-	ReasonTreeEnded   = "tree_ended"   // the tree succeeded without a decision
+	ReasonTreeEnded   = "tree_ended"   // the tree succeeded without a decision that ends the conversation
 	ReasonFailed      = "failed"       // something else failed, such as the disk
 )
 
@@ -42,8 +42,10 @@ type conversation struct {
 	out     *stream
 	ledger  *recorder
 	limit   decide.Resources
-	turn    atomic.Int64 // of the model, as of the last tick
-	number  int          // of the question
+	// deadline is when the time of the question is spent. Zero means no limit.
+	deadline time.Time
+	turn     atomic.Int64 // of the model, as of the last tick
+	number   int          // of the question
 	// question and class are inputs of the tree. A resumed run has them already.
 	question, class string
 }
@@ -118,7 +120,15 @@ func canResume(reason string) bool {
 
 // converse calls runTree and emits everything up to Done.
 func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(context.Context) (*tree.Run, error)) (*Answer, error) {
-	inner, cancel := context.WithCancelCause(ctx)
+	limited := ctx
+	if v.limit.Time > 0 {
+		_, spent := v.spentBefore()
+		v.deadline = time.Now().Add(v.limit.Time - spent.Time)
+		var stop context.CancelFunc
+		limited, stop = context.WithDeadlineCause(ctx, v.deadline, errTimeSpent)
+		defer stop()
+	}
+	inner, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
 	v.out = &stream{emit: emit, cancel: cancel}
 	v.ledger = v.newRecorder()
@@ -134,6 +144,19 @@ func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(con
 	}
 	answer := v.newAnswer(ctx.Err() != nil, run, err)
 	return answer, v.finish(answer)
+}
+
+// errTimeSpent is the cause with which a conversation is stopped at its time limit, whatever its tree waits for.
+var errTimeSpent = errors.New("the time limit of the question was reached before there was an answer")
+
+// timeFor returns how long a model or tool call may take of the time that the tree has given it. The rest of a question is for the turn
+// that must answer, and that turn must end a little before everything is stopped, so that its text is kept.
+func (v *conversation) timeFor(millis int64, last bool) time.Duration {
+	rest := finalTime(v.limit.Time)
+	if last {
+		rest = min(200*time.Millisecond, v.limit.Time/20)
+	}
+	return min(time.Duration(millis)*time.Millisecond, time.Until(v.deadline)-rest)
 }
 
 // startRun starts the nth run of the tree on the question.
@@ -168,7 +191,7 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	if turns, spent := v.spentBefore(); turns > 0 {
 		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), spent.Tokens, spent.CostUSD, spent.Time.Milliseconds()
 		// If the budget is spent already, the first turn must answer.
-		if d := decide.Decide(decide.Situation{Spent: spent, Limit: v.limit, Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Action == decide.AskFinal {
+		if d := decide.Decide(decide.Situation{Spent: spent, Limit: workLimit(v.limit), Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Action == decide.AskFinal {
 			advice, err := v.Prompt.Advice(prompt.AskFinal, prompt.AdviceData{Reason: string(d.Reason), Detail: d.Detail})
 			if err != nil {
 				return nil, err
@@ -287,8 +310,11 @@ func (v *conversation) newAnswer(cancelled bool, run *tree.Run, err error) *Answ
 		a.Done.Reason, a.Error = reason, &chunk.Error{Name: name, Text: text}
 	}
 	decision := decisionFrom(valueOf(run, keyDecision))
+	cut, _ := valueOf(run, keyCut).(string)
 	modelError, _ := valueOf(run, keyModelError).(map[string]any)
 	switch {
+	case errors.Is(err, errTimeSpent) && !cancelled:
+		fail(string(decide.ReasonTimeLimit), string(decide.ReasonTimeLimit), errTimeSpent.Error())
 	case err != nil && cancelled:
 		d := decide.Decide(decide.Situation{Cancelled: true})
 		fail(string(d.Reason), string(d.Reason), describe(d)+"; it can be resumed")
@@ -303,16 +329,27 @@ func (v *conversation) newAnswer(cancelled bool, run *tree.Run, err error) *Answ
 		fail(ReasonModelFailed, name, text)
 	case run.Status() != tree.Success:
 		fail(ReasonTreeFailed, ReasonTreeFailed, "the tree failed: "+failureOf(run))
-	case decision["reason"] != "":
+	case decide.Action(decision["decision"]).Ends():
 		a.Done.Reason = decision["reason"]
+	case cutReason(model.Stop(cut)) != "":
+		a.Done.Reason = string(cutReason(model.Stop(cut)))
 	default:
 		a.Done.Reason = ReasonTreeEnded
+		a.Done.Detail = undecided(decision)
 	}
 	if run != nil {
 		a.Text, a.Done.Model = v.lastContent()
 		a.Done.Answer = a.Text
 	}
 	return a
+}
+
+// undecided explains to the user that the tree ended without a decision that ends the conversation.
+func undecided(decision map[string]string) string {
+	if decision["decision"] == "" {
+		return "the tree ended without a decision: call the action decide after the last model call"
+	}
+	return fmt.Sprintf("the tree ended although its last decision is %s (%s): repeat the turn until decision_ends", decision["decision"], decision["reason"])
 }
 
 // lastContent returns the content of the last turn, with what the tree itself said after it, and the name of the model.

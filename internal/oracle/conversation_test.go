@@ -43,7 +43,7 @@ var rows = map[string][]string{
 	"delegation_recommended":                          {"delegation", "delegation-no-sub-agent"},
 	"need_turn, confidence ≥ 0.5":                     {"need-turn"},
 	"tool calls pending":                              {"tool-calls", "tools-at-once", "tool-unknown", "tool-arguments", "tool-repeated"},
-	"3 turns without a signal, or confidence < 0.3":   {"silence", "silence-text", "low-confidence"},
+	"3 turns without a signal, or confidence < 0.3":   {"silence", "silence-text", "low-confidence", "low-confidence-text"},
 	"text and no tool calls":                          {"plain", "thanks", "hesitant"},
 	"(neither text nor calls, which no row is about)": {"nothing-said"},
 }
@@ -169,7 +169,7 @@ func play(t *testing.T, p model.Provider, archive *txtar.Archive) map[string]str
 }
 
 // priced makes a token cost a dollar, so that costs are integers.
-func priced(o *model.Options) { o.Price = model.Price{Input: 1e6, Output: 1e6} }
+func priced(o *model.Options) { o.Price = model.Price{Input: 1e6, Output: 1e6, Cached: 1e6} }
 
 func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Options {
 	t.Helper()
@@ -187,7 +187,10 @@ func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Option
 				cancel()
 			}
 			if takes > 0 {
-				time.Sleep(takes) // on the clock of the bubble
+				select {
+				case <-time.After(takes): // on the clock of the bubble
+				case <-ctx.Done():
+				}
 			}
 			if described.Error != "" {
 				return toolbox.Result{}, errors.New(described.Error)

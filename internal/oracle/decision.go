@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"signalbox/internal/oracle/decide"
+	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnsignal"
@@ -19,9 +20,10 @@ const (
 // situation returns the state of the conversation as the blackboard has it.
 func (o *Oracle) situation(c *tree.Call) decide.Situation {
 	s := decide.Situation{
-		Spent: spent(c), Limit: limits(c), Turn: int(get[int64](c, keyTurn)), TurnLimit: o.TurnLimit,
+		Spent: spent(c), Limit: workLimit(limits(c)), Turn: int(get[int64](c, keyTurn)), TurnLimit: o.TurnLimit,
 		SameReason: int(get[int64](c, "consecutive_same_reason")), TurnsWithoutSignal: int(get[int64](c, "turns_without_signal")),
 		PendingToolCalls: int(get[int64](c, keyMade)), Text: get[bool](c, keyText),
+		Cut:             cutReason(model.Stop(get[string](c, keyCut))),
 		StrategiesTried: int(get[int64](c, keyStrategies)), HintsGiven: int(get[int64](c, keyHints)), Asked: decide.Reason(get[string](c, keyAsked)),
 	}
 	last, _ := c.Get("last_signal")
@@ -33,6 +35,19 @@ func (o *Oracle) situation(c *tree.Call) decide.Situation {
 		_, s.SubAgent = o.SubAgents[strings.TrimSpace(agent)]
 	}
 	return s
+}
+
+// cutReason returns why the conversation is incomplete if its last reply stopped like this, or "".
+func cutReason(stop model.Stop) decide.Reason {
+	switch stop {
+	case model.StopLength:
+		return decide.ReasonTokenLimit
+	case model.StopRefusal:
+		return decide.ReasonRefused
+	case StopTime:
+		return decide.ReasonTimeLimit
+	}
+	return ""
 }
 
 func (o *Oracle) workaround(capability string) (string, bool) {
@@ -86,6 +101,9 @@ func describe(d decide.Decision) string {
 		decide.ReasonNoSignal:          "the model has not signalled for three turns",
 		decide.ReasonLowConfidence:     "the model is not sure",
 		decide.ReasonNoAnswer:          "the model gave no answer when asked for one",
+		decide.ReasonTokenLimit:        "the answer is incomplete: it was cut at the longest reply allowed",
+		decide.ReasonRefused:           "there is no complete answer: the model, or a filter of its server, refused to continue",
+		decide.ReasonTimeLimit:         "the answer is incomplete: it was cut at the time limit of the question",
 	}[d.Reason]
 	if why == "" {
 		why = string(d.Reason)

@@ -55,7 +55,7 @@ func (v *conversation) prepareDelegation(c *tree.Call) (any, error) {
 		return strings.TrimSpace(s)
 	}
 	d := delegation{Turn: int(get[int64](c, keyTurn)), Agent: field("subagent_type"), Scope: field("scope"), Reason: field("reason")}
-	limit := remaining(c)
+	limit := remaining(c, workLimit(limits(c)))
 	d.Tokens, d.CostUSD, d.Millis = limit.Tokens, limit.CostUSD, limit.Time.Milliseconds()
 	if _, known := v.SubAgents[d.Agent]; !known {
 		return nil, errors.New("there is no sub-agent '" + d.Agent + "'")

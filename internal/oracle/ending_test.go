@@ -155,8 +155,11 @@ func endings() []ending {
 		{name: "tool takes too long and does not care", turns: []modelserver.Turn{look, answer}, prepare: func(s *scene) {
 			s.toolDoes(func(context.Context) error { return s.sleeps() })
 		}, reason: "context_sufficient"},
-		{name: "reply too long", turns: []modelserver.Turn{{Finish: "length", Parts: answer.Parts}}, reason: "context_sufficient"},
-		{name: "reply filtered", turns: []modelserver.Turn{{Finish: "content_filter", Parts: answer.Parts}}, reason: "context_sufficient"},
+		{name: "reply too long", turns: []modelserver.Turn{{Finish: "length", Parts: answer.Parts}}, reason: "token_limit"},
+		{name: "reply filtered", turns: []modelserver.Turn{{Finish: "content_filter", Parts: answer.Parts}}, reason: "refused"},
+		{name: "reply too long without deciding", turns: []modelserver.Turn{{Finish: "length", Parts: answer.Parts}}, reason: "token_limit", prepare: func(s *scene) {
+			s.opts.File, s.opts.Source = "one.lua", oneTurn
+		}},
 	}
 	for _, f := range cutAfter {
 		three := modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets", " every", "body in." + enough}}}}

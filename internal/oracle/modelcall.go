@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/internal/oracle/chunk"
+	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/session"
@@ -32,6 +33,13 @@ type turnRequest struct {
 	NoTools bool   `json:"no_tools,omitempty"`
 	// Millis is how long the reply may take. Zero means no limit.
 	Millis int64 `json:"millis,omitempty"`
+	// Temperature is an argument of the tree's llm_call. Nil means the server's own.
+	Temperature *float64 `json:"temperature,omitempty"`
+	// What is left of the limits, for the prompt. Zero means that there is no limit, or nothing left.
+	TurnsLeft  int     `json:"turns_left,omitempty"`
+	TokensLeft int64   `json:"tokens_left,omitempty"`
+	CostLeft   float64 `json:"cost_left,omitempty"`
+	MillisLeft int64   `json:"millis_left,omitempty"`
 }
 
 // turnReply is the result of a model call, for the blackboard.
@@ -51,11 +59,11 @@ type turnReply struct {
 }
 
 // modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an additional message to the model, system
-// replaces the system prompt, model names another model, and tools = false offers no tools.
+// replaces the system prompt, model names another model, temperature is passed to it, and tools = false offers no tools.
 func (v *conversation) modelLeaf() tree.Leaf {
 	return tree.Leaf{
 		Params: []tree.Param{{Name: "prompt", Type: tree.Any}, {Name: "system", Type: tree.String}, {Name: "model", Type: tree.String},
-			{Name: "tools", Type: tree.Bool, Default: true}},
+			{Name: "temperature", Type: tree.Float}, {Name: "tools", Type: tree.Bool, Default: true}},
 		Prepare: v.prepareTurn,
 		Job:     v.askModel,
 		Finish:  finishTurn,
@@ -80,16 +88,37 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 	if _, err := v.modelNamed(r.Model); err != nil {
 		return nil, err
 	}
-	if limits(c).Time > 0 {
-		if r.Millis = remaining(c).Time.Milliseconds(); r.Last {
-			r.Millis = max(r.Millis, lastTurnTime.Milliseconds())
-		}
+	if temperature, given := c.Arg("temperature").(float64); given {
+		r.Temperature = &temperature
 	}
+	limit := limits(c)
+	if limit.Time > 0 {
+		until := workLimit(limit)
+		if r.Last {
+			until = limit
+		}
+		r.Millis = remaining(c, until).Time.Milliseconds()
+	}
+	v.countDown(&r, limit, spent(c))
 	return toValue(r), cmp.Or(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
 
-// lastTurnTime is the least time for the turn that must answer, even if the time limit is exceeded.
-const lastTurnTime = time.Minute
+// countDown sets what is left at the beginning of a turn.
+func (v *conversation) countDown(r *turnRequest, limit, used decide.Resources) {
+	r.TurnsLeft = max(1, v.TurnLimit-r.Turn+1)
+	if r.Last {
+		r.TurnsLeft = 1
+	}
+	if limit.Tokens > 0 {
+		r.TokensLeft = max(0, limit.Tokens-used.Tokens)
+	}
+	if limit.CostUSD > 0 {
+		r.CostLeft = max(0, limit.CostUSD-used.CostUSD)
+	}
+	if limit.Time > 0 {
+		r.MillisLeft = max(0, (limit.Time - used.Time).Milliseconds())
+	}
+}
 
 // askModel returns the reply of a turn, from the session if it is recorded there.
 func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result {
@@ -108,9 +137,13 @@ func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result
 		}
 		return failure(f, err)
 	}
+	took := time.Since(start).Milliseconds()
+	if reply.Stop == StopTime {
+		took = max(took, q.Millis) // or a clock that is read a little later could leave time for another turn
+	}
 	content := transcript.Content(reply.Text)
 	result := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
-		Dropped: reply.Dropped, NoTools: q.NoTools, Usage: reply.Usage, Millis: time.Since(start).Milliseconds(), Stop: reply.Stop}
+		Dropped: reply.Dropped, NoTools: q.NoTools, Usage: reply.Usage, Millis: took, Stop: reply.Stop}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(result)}}
 }
 
@@ -142,7 +175,7 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 	start := time.Now()
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if q.Millis > 0 {
-		limited, cancel = context.WithTimeout(ctx, time.Duration(q.Millis)*time.Millisecond)
+		limited, cancel = context.WithTimeout(ctx, v.timeFor(q.Millis, q.Last))
 	}
 	defer cancel()
 	reply, err := m.Reply(limited, *request, in.handle)
@@ -167,10 +200,12 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 // request returns the conversation so far with the system prompt for this turn.
 func (v *conversation) request(q turnRequest) (*model.Request, error) {
 	class := prompt.Class(v.class)
-	// The limits are those at the beginning of the question: servers cache a prompt that does not change.
-	data := &prompt.Data{TurnsLeft: v.TurnLimit, TokensLeft: v.limit.Tokens, CostLeft: v.limit.CostUSD, TimeLeft: v.limit.Time,
-		Stuck: q.Stuck, Blocker: q.Blocker}
-	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System}
+	timeLeft := time.Duration(q.MillisLeft) * time.Millisecond
+	if timeLeft > time.Second {
+		timeLeft = timeLeft.Truncate(time.Second)
+	}
+	data := &prompt.Data{TurnsLeft: q.TurnsLeft, TokensLeft: q.TokensLeft, CostLeft: q.CostLeft, TimeLeft: timeLeft, Stuck: q.Stuck, Blocker: q.Blocker}
+	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System, Temperature: q.Temperature}
 	if !q.NoTools {
 		data.Tools = v.promptTools()
 		// Tools stay declared in the last turn because the conversation contains calls of them. The model is told not to call them, and
@@ -262,7 +297,9 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 	var r turnReply
 	fromValue(result.Writes["reply"], &r)
 	if result.Status != tree.Success {
-		if err := c.Set(keyModelError, map[string]any{"name": r.Name, "text": result.Err, "hint": r.Hint}); err != nil {
+		err := cmp.Or(c.Set(keyModelError, map[string]any{"name": r.Name, "text": result.Err, "hint": r.Hint}),
+			spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
+		if err != nil {
 			return c.Fail("%v", err)
 		}
 		return c.Fail("%s", result.Err)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ type round struct {
 	NoTools bool `json:"no_tools,omitempty"`
 	// Cut is why the reply ended early, "" if it did not.
 	Cut string `json:"cut,omitempty"`
+	// Millis is how long the calls may take. Zero means no limit.
+	Millis int64 `json:"millis,omitempty"`
 }
 
 // callOutcome is the result of a call, for the blackboard.
@@ -64,7 +67,9 @@ func (v *conversation) toolLeaf(name string) tree.Leaf {
 		var err error
 		if !done {
 			if m.begun, err = v.beginCall(&m); err == nil {
-				outcome, err = v.makeCall(ctx, m)
+				limited, cancel := v.withTimeFor(ctx, math.MaxInt32)
+				outcome, err = v.makeCall(ctx, limited, m)
+				cancel()
 			}
 		}
 		switch {
@@ -124,6 +129,9 @@ func (v *conversation) prepareRound(c *tree.Call) (any, error) {
 	if hasToolCalls(c) != tree.Success { // no calls, or they are already made
 		return toValue(round{}), nil
 	}
+	if limit := limits(c); limit.Time > 0 {
+		r.Millis = remaining(c, workLimit(limit)).Time.Milliseconds()
+	}
 	history := repeats(c)
 	for _, call := range v.calls(r.Turn) { // at most model.MaxCalls
 		var verdict decide.Verdict
@@ -141,6 +149,8 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	var q round
 	fromValue(r.Payload, &q)
 	start := time.Now()
+	limited, cancel := v.withTimeFor(ctx, q.Millis)
+	defer cancel()
 	calls := v.calls(q.Turn)
 	if len(calls) != len(q.Verdicts) {
 		return tree.Result{Status: tree.Failure, Err: "the calls differ from those in the session: its record was changed"}
@@ -158,7 +168,7 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 		if errs[i] == nil {
 			slots <- struct{}{}
 			wg.Go(func() {
-				results[i], errs[i] = v.makeCall(ctx, pending[i])
+				results[i], errs[i] = v.makeCall(ctx, limited, pending[i])
 				<-slots
 			})
 		}
@@ -171,6 +181,9 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 		return tree.Result{Status: tree.Failure, Err: err.Error()}
 	}
 	result := roundResult{Results: results[:min(len(results), maxResults)], Millis: time.Since(start).Milliseconds()}
+	if limited.Err() != nil && ctx.Err() == nil {
+		result.Millis = max(result.Millis, q.Millis) // or a clock that is read a little later could leave time for another turn
+	}
 	for _, r := range results {
 		result.Sources += r.Sources
 	}
@@ -232,9 +245,21 @@ type pendingCall struct {
 	refusal string
 }
 
+// withTimeFor returns a context for tools that may take this long, and in any case leave time for the turn that must answer. The
+// context is ctx if the question has no time limit.
+func (v *conversation) withTimeFor(ctx context.Context, millis int64) (context.Context, context.CancelFunc) {
+	if v.deadline.IsZero() || millis <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, v.timeFor(millis, false))
+}
+
+// outOfTime is the result of a call that was stopped at the time limit of the question.
+const outOfTime = "stopped: the time of the question is spent. If the call changes something, it is not known whether it did"
+
 // makeCall makes a call after beginCall, unless the session has its result. An error of the tool is part of the outcome; the error
-// returned means that the conversation cannot continue.
-func (v *conversation) makeCall(ctx context.Context, m pendingCall) (callOutcome, error) {
+// returned means that the conversation cannot continue. The context limited ends no later than ctx: at the time limit.
+func (v *conversation) makeCall(ctx, limited context.Context, m pendingCall) (callOutcome, error) {
 	if e, found := v.session.Find(session.Result, m.key); found {
 		return outcomeOf(e), nil
 	}
@@ -250,9 +275,12 @@ func (v *conversation) makeCall(ctx context.Context, m pendingCall) (callOutcome
 		}
 		outcome.Text = unknownOutcome
 	default:
-		outcome = toolbox.Run(ctx, tool, toolbox.Call{Key: m.key, Arguments: []byte(m.call.Arguments)})
+		outcome = toolbox.Run(limited, tool, toolbox.Call{Key: m.key, Arguments: []byte(m.call.Arguments)})
 		if ctx.Err() != nil && !outcome.OK { // the outcome is unknown
 			return callOutcome{}, ctx.Err()
+		}
+		if limited.Err() != nil && !outcome.OK {
+			outcome.Text = outOfTime
 		}
 		if m.verdict == decide.Tell {
 			outcome.Text = strings.TrimSpace(outcome.Text + "\n\n" + v.advice(prompt.RepeatedCall))

@@ -139,8 +139,9 @@ type Error struct {
 
 // Done is the last chunk of every stream.
 type Done struct {
-	// Reason is the reason of the last decision.
+	// Reason is the reason of the last decision. Detail explains it where that does not suffice; it may be empty.
 	Reason  string  `json:"reason"`
+	Detail  string  `json:"detail,omitempty"`
 	Turns   int     `json:"turns"`
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`

@@ -21,7 +21,7 @@ const (
 	repeatedReason  = 3   // need_turn signals with the same reason that count as stuck
 	silentTurns     = 3   // turns without a signal after which the model gets a hint
 	needTurnMinimum = 0.5 // confidence from which need_turn gets another turn
-	lowConfidence   = 0.3 // confidence below which a signal is ignored
+	lowConfidence   = 0.3 // confidence below which a model without text gets a hint
 )
 
 // Resources is the cost of a conversation, or its limit.
@@ -57,6 +57,8 @@ type Situation struct {
 	// PendingToolCalls counts the tool calls of the last turn. Text reports whether it had text other than signals.
 	PendingToolCalls int
 	Text             bool
+	// Cut is why the last turn is incomplete, "" if it is complete: ReasonTokenLimit, ReasonRefused or ReasonTimeLimit.
+	Cut Reason
 
 	// StrategiesTried and HintsGiven count the decisions OtherStrategy and Hint so far.
 	StrategiesTried, HintsGiven int
@@ -112,7 +114,17 @@ const (
 	ReasonNothingSaid       Reason = "nothing_said"
 	// ReasonNoAnswer means that the turn that had to answer had no text.
 	ReasonNoAnswer Reason = "no_answer"
+	// The text of the last turn is not an answer, because it was cut at the longest reply allowed, refused by the model or a filter of
+	// its server, or cut at the time limit of the question.
+	ReasonTokenLimit Reason = "token_limit"
+	ReasonRefused    Reason = "refused"
+	ReasonTimeLimit  Reason = "time_limit"
 )
+
+// Incomplete reports whether a conversation that ended for this reason has no complete answer, although its last turn may have text.
+func (r Reason) Incomplete() bool {
+	return r == ReasonTokenLimit || r == ReasonRefused || r == ReasonTimeLimit
+}
 
 // Level is how prominently a decision is shown to the user.
 type Level string
@@ -133,8 +145,17 @@ type Decision struct {
 	Detail string
 }
 
-// Decide returns the decision of the first row that matches.
+// Decide returns the decision of the first row that matches. A turn that is incomplete is never the answer, whatever it signals.
 func Decide(s Situation) Decision {
+	d := s.firstMatch()
+	refused := s.Cut == ReasonRefused && s.PendingToolCalls == 0
+	if s.Cut != "" && d.Reason != ReasonCancelled && (d.Action.Ends() || refused) {
+		return Decision{Stop, s.Cut, Warning, ""}
+	}
+	return d
+}
+
+func (s *Situation) firstMatch() Decision {
 	budget := s.spentBudget()
 	switch {
 	case s.Cancelled:
@@ -172,7 +193,7 @@ func Decide(s Situation) Decision {
 	case s.TurnsWithoutSignal >= silentTurns:
 		return s.silent()
 	case s.Signal != nil && s.Signal.Confidence < lowConfidence:
-		return s.hintOrForce(ReasonLowConfidence)
+		return s.unsure()
 	case s.Text:
 		return Decision{Final, ReasonAnswered, Quiet, ""}
 	}
@@ -245,6 +266,15 @@ func (s *Situation) silent() Decision {
 		return Decision{Final, ReasonNoSignal, Quiet, ""}
 	}
 	return s.hintOrForce(ReasonNoSignal)
+}
+
+// unsure handles a need_turn of low confidence. With text it must end the conversation like one of medium confidence: otherwise a model
+// that is more certain that it needs another turn would not get one.
+func (s *Situation) unsure() Decision {
+	if s.Text {
+		return Decision{Final, ReasonLowConfidence, Warning, ""}
+	}
+	return s.hintOrForce(ReasonLowConfidence)
 }
 
 // hintOrForce gives a hint once, then demands the answer.

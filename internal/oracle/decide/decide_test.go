@@ -83,8 +83,9 @@ func TestEveryRow(t *testing.T) {
 		{"4 turns, hinted", situation{TurnsWithoutSignal: 4, HintsGiven: 1}, decide.Decision{Action: "force_answer", Reason: "turns_without_signal", Level: "warning"}},
 		{"3 turns, and text", situation{TurnsWithoutSignal: 3, Text: true}, decide.Decision{Action: "final", Reason: "turns_without_signal"}},
 		{"confidence 0.3", situation{Signal: signal("need_turn", 0.3), Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
-		{"confidence 0.29", situation{Signal: signal("need_turn", 0.29), Text: true}, decide.Decision{Action: "hint", Reason: "low_confidence"}},
-		{"confidence 0.29, hinted", situation{Signal: signal("need_turn", 0.29), HintsGiven: 1, Text: true}, decide.Decision{Action: "force_answer", Reason: "low_confidence", Level: "warning"}},
+		{"confidence 0.29", situation{Signal: signal("need_turn", 0.29), Text: true}, decide.Decision{Action: "final", Reason: "low_confidence", Level: "warning"}},
+		{"confidence 0.29 without text", situation{Signal: signal("need_turn", 0.29)}, decide.Decision{Action: "hint", Reason: "low_confidence"}},
+		{"confidence 0.29 without text, hinted", situation{Signal: signal("need_turn", 0.29), HintsGiven: 1}, decide.Decision{Action: "force_answer", Reason: "low_confidence", Level: "warning"}},
 		{"forced", situation{Asked: "low_confidence", Signal: signal("need_turn", 0.9), Text: true}, decide.Decision{Action: "final", Reason: "low_confidence", Level: "warning"}},
 
 		{"text", situation{Text: true}, decide.Decision{Action: "final", Reason: "answered"}},
@@ -93,6 +94,77 @@ func TestEveryRow(t *testing.T) {
 		if diff := cmp.Diff(tt.want, decide.Decide(tt.in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// TestNeedTurnIsMonotonic checks that a model that is more certain that it needs another turn never gets none where a less certain one
+// does.
+func TestNeedTurnIsMonotonic(t *testing.T) {
+	for name, s := range map[string]decide.Situation{
+		"text":              {Text: true},
+		"text, hinted":      {Text: true, HintsGiven: 1},
+		"text, other ways":  {Text: true, StrategiesTried: 1},
+		"text, cut":         {Text: true, Cut: decide.ReasonTokenLimit},
+		"text and calls":    {Text: true, PendingToolCalls: 1},
+		"nothing":           {},
+		"nothing, hinted":   {HintsGiven: 1},
+		"text, last turn":   {Text: true, Turn: 30},
+		"text, same reason": {Text: true, SameReason: 3},
+	} {
+		another, since := false, 0
+		for n := 0; n <= 100; n++ {
+			s.Signal = signal("need_turn", float64(n)/100)
+			d := decide.Decide(s)
+			if another && d.Action.Ends() {
+				t.Errorf("%s: confidence %d %% gets another turn, and %d %% gets %+v", name, since, n, d)
+			}
+			if !another && !d.Action.Ends() {
+				another, since = true, n
+			}
+		}
+	}
+}
+
+// TestIncompleteTurnIsNoAnswer checks that text that was cut off is never accepted as the answer, whatever the model signals.
+func TestIncompleteTurnIsNoAnswer(t *testing.T) {
+	for _, cut := range []decide.Reason{decide.ReasonTokenLimit, decide.ReasonRefused, decide.ReasonTimeLimit} {
+		want := decide.Decision{Action: "stop", Reason: cut, Level: "warning"}
+		for name, s := range map[string]decide.Situation{
+			"text":               {},
+			"context_sufficient": {Signal: signal("context_sufficient", 0.9)},
+			"partial_answer":     {Signal: signal("partial_answer", 0.9)},
+			"need_turn 0.4":      {Signal: signal("need_turn", 0.4)},
+			"silent":             {TurnsWithoutSignal: 3},
+			"last turn":          {Asked: "max_turns_exceeded"},
+			"last turn, budget":  {Asked: "budget_spent"},
+			"last turn, stuck":   {Asked: "stuck"},
+		} {
+			s.Text, s.Cut = true, cut
+			if diff := cmp.Diff(want, decide.Decide(s)); diff != "" {
+				t.Errorf("%s, cut by %s (-want +got):\n%s", name, cut, diff)
+			}
+			if !cut.Incomplete() {
+				t.Errorf("%s is complete", cut)
+			}
+		}
+	}
+	// What follows a cut reply with tool calls, or one that asks for another turn, is as usual; a refusal ends the conversation.
+	for _, tt := range []struct {
+		s    decide.Situation
+		want decide.Action
+	}{
+		{decide.Situation{Cut: decide.ReasonTokenLimit, PendingToolCalls: 1, Text: true}, decide.Continue},
+		{decide.Situation{Cut: decide.ReasonRefused, PendingToolCalls: 1, Text: true}, decide.Continue},
+		{decide.Situation{Cut: decide.ReasonTokenLimit, Signal: signal("need_turn", 0.9), Text: true}, decide.Continue},
+		{decide.Situation{Cut: decide.ReasonTokenLimit}, decide.Continue},
+		{decide.Situation{Cut: decide.ReasonRefused}, decide.Stop},
+	} {
+		if d := decide.Decide(tt.s); d.Action != tt.want {
+			t.Errorf("%+v: %+v, want %s", tt.s, d, tt.want)
+		}
+	}
+	if d := decide.Decide(decide.Situation{Cancelled: true, Cut: decide.ReasonRefused}); d.Reason != decide.ReasonCancelled {
+		t.Errorf("cancelled: %+v", d)
 	}
 }
 

@@ -15,6 +15,7 @@ type chatRequest struct {
 	Tools               []chatTool    `json:"tools,omitempty"`
 	MaxTokens           int64         `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int64         `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64      `json:"temperature,omitempty"`
 	Stream              bool          `json:"stream"`
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
@@ -57,13 +58,13 @@ func (chat) setHeader(h http.Header, key string) {
 }
 
 func (chat) encode(c *Client, h *history) ([]byte, error) {
-	r := chatRequest{Model: c.model, Stream: true}
+	r := chatRequest{Model: c.model, Temperature: h.temperature, Stream: true}
 	r.StreamOptions.IncludeUsage = true
-	// OpenAI's newer models accept only the new name of the limit, other servers only the old one.
-	if c.official {
-		r.MaxCompletionTokens = c.opts.MaxTokens
-	} else {
+	switch c.opts.LimitName {
+	case LimitMaxTokens:
 		r.MaxTokens = c.opts.MaxTokens
+	case LimitMaxCompletionTokens:
+		r.MaxCompletionTokens = c.opts.MaxTokens
 	}
 	if h.system != "" {
 		r.Messages = append(r.Messages, chatMessage{Role: "system", Content: &h.system})

@@ -16,6 +16,8 @@ type history struct {
 	messages []Message
 	tools    []ToolSpec
 
+	temperature *float64
+
 	ids     map[string]bool // of all calls, as they are sent
 	indexes map[string]int  // of the last message's calls by their original ids, which results refer to
 }
@@ -30,7 +32,7 @@ var (
 const noResult = "there is no result: the call was interrupted"
 
 func newHistory(req Request) (*history, error) {
-	h := &history{system: clean(req.System), ids: map[string]bool{}}
+	h := &history{system: clean(req.System), temperature: req.Temperature, ids: map[string]bool{}}
 	for i, m := range req.Messages {
 		if err := h.add(m); err != nil {
 			return nil, fmt.Errorf("message %d of the conversation: %w", i+1, err)

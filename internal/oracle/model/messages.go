@@ -18,7 +18,9 @@ type messagesRequest struct {
 	Messages   []messagesMessage   `json:"messages"`
 	Tools      []messagesTool      `json:"tools,omitempty"`
 	ToolChoice *messagesToolChoice `json:"tool_choice,omitempty"`
-	Stream     bool                `json:"stream"`
+	// Temperature is nil for the server's own.
+	Temperature *float64 `json:"temperature,omitempty"`
+	Stream      bool     `json:"stream"`
 }
 
 type messagesMessage struct {
@@ -63,7 +65,7 @@ func (messages) setHeader(h http.Header, key string) {
 }
 
 func (messages) encode(c *Client, h *history) ([]byte, error) {
-	r := messagesRequest{Model: c.model, MaxTokens: cmp.Or(c.opts.MaxTokens, defaultMaxTokens), Stream: true}
+	r := messagesRequest{Model: c.model, MaxTokens: cmp.Or(c.opts.MaxTokens, defaultMaxTokens), Temperature: h.temperature, Stream: true}
 	if h.system != "" {
 		r.System = []messagesBlock{textBlock(h.system)}
 	}

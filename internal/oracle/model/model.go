@@ -71,6 +71,8 @@ type Request struct {
 	Messages []Message
 	// Tools are the tools that the model may call.
 	Tools []ToolSpec
+	// Temperature is how much chance there is in the reply. Nil means the server's own.
+	Temperature *float64
 }
 
 // EventKind is the kind of an Event.

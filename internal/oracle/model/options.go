@@ -23,6 +23,9 @@ type Options struct {
 	BaseURL string
 	// MaxTokens limits the length of a reply. The default is 8,192 for Anthropic, whose protocol requires a limit, else the server's own.
 	MaxTokens int64
+	// LimitName is the name of MaxTokens in requests. Empty means the one that works with most servers of the provider. Anthropic's
+	// protocol has only LimitMaxTokens.
+	LimitName LimitName
 	// Price is what tokens cost. The zero value means nothing.
 	Price Price
 	// Tries is the number of attempts per reply. The default is 5. A server that cannot be reached is tried at most 3 times.
@@ -39,16 +42,25 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
+// LimitName is the name that a server has for the limit of a reply.
+type LimitName string
+
+const (
+	LimitMaxTokens           LimitName = "max_tokens"
+	LimitMaxCompletionTokens LimitName = "max_completion_tokens"
+	LimitNone                LimitName = "none" // no limit is sent
+)
+
 // Price is in US dollars per million tokens.
 type Price struct {
 	Input, Output float64
-	// Cached is the price of input that the server had cached. Zero means the same as Input.
+	// Cached is the price of input that the server had cached.
 	Cached float64
 }
 
 func (p Price) cost(u Usage) float64 {
 	uncached := float64(u.Input - u.Cached)
-	return (uncached*p.Input + float64(u.Cached)*cmp.Or(p.Cached, p.Input) + float64(u.Output)*p.Output) / 1e6
+	return (uncached*p.Input + float64(u.Cached)*p.Cached + float64(u.Output)*p.Output) / 1e6
 }
 
 // Client requests replies from one model of one server. It is safe for concurrent use.
@@ -92,6 +104,9 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 	if err := c.setBase(cmp.Or(c.opts.BaseURL, own)); err != nil {
 		return nil, err
 	}
+	if err := c.setLimitName(); err != nil {
+		return nil, err
+	}
 	if c.official && c.opts.Key == "" {
 		return nil, &Error{Kind: ErrorKey, Hint: "set " + c.opts.KeyName + " to your key, or a base URL if the model runs elsewhere",
 			Err: fmt.Errorf("no key for %s: %s is not set", c.base.Host, c.opts.KeyName)}
@@ -102,6 +117,25 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 		c.protocol = messages{}
 	}
 	return c, nil
+}
+
+// setLimitName validates LimitName and sets its default.
+func (c *Client) setLimitName() error {
+	if c.opts.LimitName == "" {
+		c.opts.LimitName = LimitMaxTokens
+		// OpenAI's newer models accept only the new name, most other servers only the old one.
+		if c.provider == OpenAI && c.official {
+			c.opts.LimitName = LimitMaxCompletionTokens
+		}
+	}
+	switch name := c.opts.LimitName; {
+	case name == LimitMaxTokens:
+	case c.provider == Anthropic:
+		return fmt.Errorf("the token limit of Anthropic's protocol cannot be %q: it is always %q", name, LimitMaxTokens)
+	case name != LimitMaxCompletionTokens && name != LimitNone:
+		return fmt.Errorf("the token limit cannot be called %q: use %q, %q or %q", name, LimitMaxTokens, LimitMaxCompletionTokens, LimitNone)
+	}
+	return nil
 }
 
 // setBase parses the base URL and accepts the usual variants of its path.

@@ -75,9 +75,11 @@ func TestReasoningTokens(t *testing.T) {
 }
 
 func TestCostOfCachedInput(t *testing.T) {
-	got := Price{Input: 2, Output: 10}.cost(Usage{Input: 1_000_000, Cached: 500_000, Output: 100_000})
-	if got != 3 {
-		t.Errorf("cost %v, want 3", got)
+	for cached, want := range map[float64]float64{2: 3, 0.5: 2.25, 0: 2} {
+		got := Price{Input: 2, Output: 10, Cached: cached}.cost(Usage{Input: 1_000_000, Cached: 500_000, Output: 100_000})
+		if got != want {
+			t.Errorf("with cached input for %v: cost %v, want %v", cached, got, want)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func TestUsageIsEstimated(t *testing.T) {
 		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"b","name":"`+b(8)+`","input":{}}}`,
 		`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"`+b(32)+`"}}`, `{"type":"message_stop"}`)
 	for p, events := range map[Provider][]string{OpenAI: chat, Anthropic: messages} {
-		c, _ := serve(t, p, sse(events...), &Options{Price: Price{Input: 1000, Output: 10_000}})
+		c, _ := serve(t, p, sse(events...), &Options{Price: Price{Input: 1000, Output: 10_000, Cached: 1000}})
 		got, _ := reply(t, c, req)
 		want := Usage{Input: (400 + 400 + 4000 + 40 + 40 + 400) / 4, Output: (80 + 120 + 40) / 4, Reasoning: 20}
 		want.CostUSD = (1320*1000 + 60*10_000) / 1e6
@@ -67,7 +67,7 @@ func TestImpossibleUsage(t *testing.T) {
 		"right":               {Anthropic, messages("800", "50", "50", "5"), Usage{Known: true, Input: 900, Output: 5, Cached: 50, CostUSD: 905}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := serve(t, tt.provider, sse(tt.events...), &Options{Price: Price{Input: 1e6, Output: 1e6}})
+			c, _ := serve(t, tt.provider, sse(tt.events...), &Options{Price: Price{Input: 1e6, Output: 1e6, Cached: 1e6}})
 			if got, _ := reply(t, c, ask("hello")); got.Usage != tt.want {
 				t.Errorf("usage %+v, want %+v", got.Usage, tt.want)
 			}

@@ -176,10 +176,10 @@ func (b *builder) model(name string) (oracle.Model, error) {
 		return nil, err
 	}
 	key, _ := b.Lookup(m.KeyEnv)
-	o := &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL, MaxTokens: int64(m.MaxTokens), Tries: m.Tries, Timeout: m.Timeout,
+	o := &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL, MaxTokens: int64(m.MaxTokens), LimitName: model.LimitName(m.LimitName), Tries: m.Tries, Timeout: m.Timeout,
 		Proxy: http.ProxyFromEnvironment}
 	if m.Price != nil {
-		o.Price = model.Price{Input: dollars(m.Price.InputMicros), Output: dollars(m.Price.OutputMicros)}
+		o.Price = model.Price{Input: dollars(m.Price.InputMicros), Output: dollars(m.Price.OutputMicros), Cached: dollars(m.Price.CachedMicros)}
 	}
 	client, err := model.New(model.Provider(m.Provider), m.Model, o)
 	if err != nil {

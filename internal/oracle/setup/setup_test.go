@@ -2,6 +2,8 @@ package setup_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -185,5 +187,34 @@ func TestAgent(t *testing.T) {
 	answer, err := s.Ask(t.Context(), record, "thanks", func(chunk.Chunk) error { return nil })
 	if err != nil || answer.Error != nil || answer.Text != "READY" {
 		t.Errorf("%+v %+v, %v", answer, answer.Error, err)
+	}
+}
+
+// TestSettingsOfRequests checks that the temperature of a tree's model call and the name of the token limit reach the server.
+func TestSettingsOfRequests(t *testing.T) {
+	bodies := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // checked below
+		bodies <- string(body)
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer server.Close()
+	files := map[string]string{".signalbox/t.lua": `return BT.tree("mine", {root = BT.llm_call("think", {temperature = 0.25})})`}
+	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: '"+server.URL+"/v1', max_tokens: 99, max_tokens_name: max_completion_tokens}}\noracle: {tree: t.lua}",
+		"", nil, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := session.Create(t.TempDir(), "O-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Close()
+	if _, err := s.Ask(t.Context(), record, "Where are you?", func(chunk.Chunk) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	body := <-bodies
+	if !strings.Contains(body, `"temperature":0.25,`) || !strings.Contains(body, `"max_completion_tokens":99,`) || strings.Contains(body, `"max_tokens"`) {
+		t.Errorf("request %s", body)
 	}
 }

@@ -12,7 +12,7 @@ func oracleFormat() *format {
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "turn": fieldMessageID, "text": fieldText, "name": fieldError,
 			"tokens": fieldInput, "cost_usd": fieldCost,
-		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason turns session question answer model`),
+		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason detail turns session question answer model`),
 		types: set(agentformat.OracleContent, agentformat.OracleReasoning, agentformat.OracleToolCall,
 			agentformat.OracleToolResult, agentformat.OracleSources, agentformat.OracleSignal,
 			agentformat.OracleSystem, agentformat.OracleError, agentformat.OracleDone),
