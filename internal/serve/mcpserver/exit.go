@@ -80,7 +80,7 @@ func (s *Server) addSubmitExit() {
 			schema.Choice("phase_completed", signalbox.Phases(), "The current phase of the work.").Require(),
 			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Require(),
 			schema.Text("pr_url", 2048, "https:// URL of the pull request."),
-			schema.Text("evidence_bundle_ref", 4096, "A relative path."),
+			schema.Text("evidence_bundle_ref", 4096, "Relative path."),
 			schema.Text("notes", 1<<15, "For the next session."),
 			schema.Text("version", 32, "Of the protocol.").Default("1.0.0"),
 			schema.Text("protocol", 64, "apm2_agent_exit."),
