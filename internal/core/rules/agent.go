@@ -173,7 +173,11 @@ func (d *decider) requestClarification(h report) {
 		return
 	}
 	d.recordFor(h, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
-	d.fail(h, FailSignals, fmt.Sprintf("Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.", limit))
+	detail := fmt.Sprintf("Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.", limit)
+	if advice := sanitize(h.Fields.Advice, 500); advice != "" {
+		detail += " The last one: " + advice
+	}
+	d.fail(h, FailSignals, detail)
 }
 
 func firstRunes(text string, n int) string {

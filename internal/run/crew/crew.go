@@ -90,6 +90,9 @@ type Crew struct {
 	sessions map[string]*session
 	number   int
 	running  sync.WaitGroup
+
+	plansMu sync.Mutex
+	plans   map[string]loadedPlan // for prompts, by id; guarded by plansMu
 }
 
 // Outcome is how a run ended.

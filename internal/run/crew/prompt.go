@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/plan"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/text"
 )
@@ -65,13 +66,22 @@ func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key s
 		return nil, err
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
-	data.Signals, data.Key = prompts.SignalsFor(role, work, key), key
+	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
 	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
 	custom, err := c.customTemplate(role)
 	if err != nil {
 		return nil, err
 	}
 	return prompts.Render(role, custom, data)
+}
+
+// signalsFor returns the signals that the prompt offers: EXPERT_REQUEST only if there is an expert to ask, or an agent that creates one.
+func (c *Crew) signalsFor(role signalbox.Role, work, key string, experts []rules.Expert) []prompts.Signal {
+	signals := prompts.SignalsFor(role, work, key)
+	if _, creates := c.box.Config.Roles[signalbox.RoleExpertCreator]; creates || len(experts) > 0 {
+		return signals
+	}
+	return slices.DeleteFunc(signals, func(sig prompts.Signal) bool { return sig.Name == signalbox.NameExpertRequest })
 }
 
 // customTemplate returns the template that the configuration names for a role, or "" if it names none.
@@ -110,11 +120,14 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	var w, asker *rules.Work
 	var questions []*rules.Question
 	var experts []rules.Expert
+	var current loadedPlan
 	c.box.Engine.View(func(s *rules.State) {
 		if w, _ = s.Work(work); w != nil && w.Task != nil && w.Task.Asker != "" {
 			asker, _ = s.Work(w.Task.Asker)
 		}
 		questions, experts = s.Questions(), s.Experts()
+		current.id = s.PlanID()
+		current.text, current.name, _ = s.Plan()
 	})
 	if w == nil || w.Task == nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no planned work '%s'", work), Hint: "list the work items with signalbox work list"}
@@ -135,7 +148,17 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	if len(t.Failing) > 0 {
 		d.Results = t.Failing
 	}
+	if c.project.Repo != nil {
+		d.BaseBranch = c.project.Repo.Base
+	}
 	if err := c.loadTexts(ctx, d, w, asker); err != nil {
+		return nil, err
+	}
+	about := t
+	if asker != nil {
+		about = asker.Task
+	}
+	if err := c.loadPlan(ctx, d, current, about.Plan); err != nil {
 		return nil, err
 	}
 	for _, q := range questions {
@@ -148,6 +171,60 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 		d.Instructions = e.Instructions
 	}
 	return d, nil
+}
+
+// loadedPlan is a plan as it was loaded last.
+type loadedPlan struct {
+	id, name     string
+	text         signalbox.Hash
+	introduction string // once it is parsed
+}
+
+// loadPlan fills in the title and the introduction of the plan with an id. current is the plan that was loaded last. The state does not
+// have the texts of the others, so they are looked up in the ledger, once: a plan that is loaded again becomes the current one.
+func (c *Crew) loadPlan(ctx context.Context, d *prompts.Data, current loadedPlan, id string) error {
+	c.plansMu.Lock()
+	defer c.plansMu.Unlock()
+	p, known := c.plans[id]
+	if id == current.id && p.text != current.text {
+		p, known = current, false
+	}
+	if !known {
+		var err error
+		if id != current.id {
+			if p, err = c.findPlan(ctx, id); err != nil {
+				return err
+			}
+		}
+		source, err := c.blob(ctx, p.text)
+		if err != nil {
+			return err
+		}
+		// A plan that is not accepted any more, or was redacted, has no introduction.
+		if parsed, err := plan.Parse(id, source, &plan.Options{Drafts: true}); err == nil {
+			p.introduction = parsed.Introduction
+		}
+		if c.plans == nil {
+			c.plans = map[string]loadedPlan{}
+		}
+		c.plans[id] = p
+	}
+	d.Plan, d.Introduction = text.OneLine(p.name), p.introduction
+	return nil
+}
+
+// findPlan finds a plan in the ledger. The result has no text if there is none.
+func (c *Crew) findPlan(ctx context.Context, id string) (found loadedPlan, err error) {
+	for e, err := range c.box.Events(ctx, 0) {
+		if err != nil {
+			return found, err
+		}
+		var opened rules.PlanOpened
+		if e.Type == rules.TypePlanOpened && json.Unmarshal(e.Data, &opened) == nil && opened.ID == id {
+			found = loadedPlan{id: id, name: opened.Name, text: opened.Plan}
+		}
+	}
+	return found, nil
 }
 
 // loadTexts fills in what is stored in blobs.
@@ -218,15 +295,12 @@ func (c *Crew) signalText(ctx context.Context, digest signalbox.Hash) (string, e
 	return string(text), nil
 }
 
-// matchingExperts returns the experts that have a keyword in the task.
+// matchingExperts returns the experts that have a keyword in the task, or no keywords at all: otherwise nobody would learn of them.
 func matchingExperts(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {
-	text := strings.ToLower(strings.Join([]string{d.Title, d.Task.Work, d.Task.Notes, d.Specification, strings.Join(d.Task.Criteria, " "), strings.Join(d.Task.Files, " ")}, " "))
+	words := strings.ToLower(strings.Join([]string{d.Title, d.Task.Work, d.Task.Notes, d.Specification, strings.Join(d.Task.Criteria, " "), strings.Join(d.Task.Files, " ")}, " "))
 	for _, e := range experts {
-		for _, keyword := range e.Keywords {
-			if strings.Contains(text, strings.ToLower(keyword)) {
-				found = append(found, e)
-				break
-			}
+		if len(e.Keywords) == 0 || slices.ContainsFunc(e.Keywords, func(k string) bool { return strings.Contains(words, strings.ToLower(k)) }) {
+			found = append(found, e)
 		}
 	}
 	return found

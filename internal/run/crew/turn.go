@@ -321,7 +321,10 @@ func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 		signals[i] = verdicts[j]
 	}
 	if decisive.Dialect == signalbox.DialectTurn {
-		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
+		decisive = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
+	}
+	if decisive.Name == signalbox.NameUnknown && decisive.Refused == "" {
+		decisive.Detail = adviceFor(signals, role, work)
 	}
 	return decisive
 }

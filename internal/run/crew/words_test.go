@@ -39,3 +39,72 @@ on developer T1 attempt 2:
 		})
 	}
 }
+
+// An agent whose signal was refused learns why, and what to send instead.
+func TestRefusedAgentsLearnWhy(t *testing.T) {
+	for reason, test := range map[string]struct{ sent, told string }{
+		"wrong_work":  {"READY_FOR_REVIEW: T2", "READY_FOR_REVIEW: T2, but your signals must name T1 (wrong_work). Send: READY_FOR_REVIEW: T1"},
+		"out_of_role": {"AUDIT_PASSED: {task}", "AUDIT_PASSED: T1, which the role developer must not send (out_of_role)."},
+		"fenced":      {"```\n    say READY_FOR_REVIEW: {task}\n    say ```", "READY_FOR_REVIEW: T1 inside a code block (fenced), where signals are ignored."},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    say " + test.sent + "\n"})
+			s.run()
+			again := s.prompts("T1", "developer")[1]
+			wantIn(t, again, "## Your last answer had no valid signal", "    You sent "+test.told)
+		})
+	}
+}
+
+// An expert that answers about the task instead of the request is told to name the request.
+func TestExpertLearnsTheIDOfItsRequest(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "experts: [{name: database}]\n",
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+on expert * attempt 1:
+    expect "Your signals name this request, X-1, and not the task."
+    signal EXPERT_ADVICE: T1
+        Summary: use an index
+on expert * attempt 2:
+    expect "Send: EXPERT_ADVICE: X-1"
+    signal EXPERT_ADVICE: {task}
+        Summary: use an index
+`})
+	s.run()
+	s.wantCompleted("T1")
+}
+
+// The prompt of the agent after one that kept sending refused signals has the reason too.
+func TestNextAgentLearnsWhy(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 4:\n    signal READY_FOR_REVIEW: {task}\non developer T1:\n    say READY_FOR_REVIEW: T2\n"})
+	s.run()
+	wantIn(t, s.prompts("T1", "developer")[3], "## Previous problem", "your signals must name T1 (wrong_work)")
+}
+
+// Prompts name the base branch and the plan with its introduction, and offer EXPERT_REQUEST only if there is someone to ask.
+func TestPromptsNameTheirSurroundings(t *testing.T) {
+	for _, test := range []struct {
+		settings string
+		offered  bool
+	}{{"", false}, {"experts: [{name: database}]\n", true}, {"experts: [{name: database, keywords: [SQL]}]\n", false},
+		{"roles: {expert-creator: {}}\n", true}} {
+		t.Run(test.settings, func(t *testing.T) {
+			s := set(t, scene{plan: "\nAll numbers are integers.\n\n## Background\n\nNo floats.\n\n### Phase 1: Numbers\n\nNot this.\n" + task("T1"), git: true, settings: test.settings})
+			s.run()
+			for _, role := range []string{"developer", "critic", "auditor"} {
+				prompt := s.prompts("T1", role)[0]
+				wantIn(t, prompt, "### The plan: The plan\n", "    All numbers are integers.\n\n    ## Background\n\n    No floats.\n")
+				if strings.Contains(prompt, "Not this.") || strings.Contains(prompt, "EXPERT_REQUEST") != test.offered {
+					t.Errorf("%s:\n%s", role, prompt)
+				}
+			}
+			wantIn(t, s.prompts("T1", "developer")[0], "your own working copy of the branch main.")
+			wantIn(t, s.prompts("T1", "critic")[0], "against the base branch main,")
+		})
+	}
+}

@@ -19,8 +19,10 @@ type outline struct {
 	id     string // from the heading of the plan, "" if it has none
 	name   string
 	nameAt int // the line of the name, 0 if it has none
-	tasks  []rawTask
-	faults []Fault
+	// The introduction is from introStart, after the name, to introEnd, where the first phase or task starts.
+	introStart, introEnd int
+	tasks                []rawTask
+	faults               []Fault
 
 	// The levels of the first phase and the first task. Zero means none yet.
 	phaseLevel, taskLevel         int
@@ -139,6 +141,9 @@ func (o *outline) heading(n *ast.Heading) {
 	if o.name == "" && n.Level <= 2 {
 		o.id, o.name = planHeading(plain)
 		o.nameAt = o.line(n.Pos())
+		if o.taskLevel == 0 && o.phaseLevel == 0 {
+			o.introStart = o.headingEnd(n)
+		}
 	}
 	if o.inTask && n.Level > o.taskLevel {
 		o.headingInTask(n, plain)
@@ -217,6 +222,7 @@ func (o *outline) endTask(n *ast.Heading) {
 func (o *outline) beginPhase(n *ast.Heading, phase string) {
 	switch {
 	case o.phaseLevel == 0:
+		o.endIntroduction(n)
 		o.phaseLevel, o.firstPhaseLine = n.Level, o.line(n.Pos())
 		if o.taskLevel > 0 && n.Level >= o.taskLevel {
 			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), text.Printable(phase)),
@@ -250,6 +256,7 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	}
 	switch {
 	case o.taskLevel == 0:
+		o.endIntroduction(n)
 		o.taskLevel, o.firstTaskLine = n.Level, t.line
 		if o.phaseLevel > 0 && n.Level <= o.phaseLevel {
 			o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"`, hashes(o.phaseLevel+1)),
@@ -259,6 +266,12 @@ func (o *outline) task(n *ast.Heading, rest string) {
 		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; tasks cannot be nested`, hashes(o.taskLevel)),
 			"the heading of the task has level %d, but the first task on line %d has level %d", n.Level, o.firstTaskLine, o.taskLevel)
 	}
+	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), task: t, after: o.headingEnd(n)})
+	o.inTask, o.inPhase = true, false
+}
+
+// headingEnd returns the offset of the line after a heading.
+func (o *outline) headingEnd(n *ast.Heading) int {
 	last := n.Pos()
 	if lines := n.Lines(); lines.Len() > 0 {
 		last = lines.At(lines.Len() - 1).Start
@@ -267,8 +280,30 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	if o.source[n.Pos()] != '#' {
 		after = o.lineEnd(after) // a heading with an underline
 	}
-	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), task: t, after: after})
-	o.inTask, o.inPhase = true, false
+	return after
+}
+
+// endIntroduction ends the introduction at the first phase or task.
+func (o *outline) endIntroduction(n *ast.Heading) {
+	if o.phaseLevel == 0 && o.taskLevel == 0 {
+		o.introEnd = o.lineStart(n.Pos())
+	}
+}
+
+// introduction returns the text before the first phase or task, cut after a line if it is too long.
+func (o *outline) introduction() string {
+	if o.introEnd <= o.introStart {
+		return ""
+	}
+	intro := string(bytes.TrimSpace(o.source[o.introStart:o.introEnd]))
+	if len(intro) > maxIntroduction {
+		intro = intro[:maxIntroduction-len("…")]
+		if line := strings.LastIndexByte(intro, '\n'); line >= 0 {
+			intro = intro[:line+1]
+		}
+		intro = strings.ToValidUTF8(intro, "") + "…"
+	}
+	return intro
 }
 
 // list handles a list. It is a list of sections if each item begins with a label and at least one label is known; otherwise it is part of

@@ -47,6 +47,8 @@ const (
 	maxMarkers     = 1000
 	maxDefinitions = 10_000
 	maxLinkWork    = 64 << 20
+	// maxIntroduction bounds the introduction, because it is in every prompt.
+	maxIntroduction = 8 << 10
 )
 
 // Plan is a plan file.
@@ -56,6 +58,8 @@ type Plan struct {
 	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task. Without one it is the base name
 	// of the file.
 	Name string `json:"name"`
+	// Introduction is the Markdown between that heading and the first phase or task, at most maxIntroduction bytes.
+	Introduction string `json:"introduction,omitempty"`
 	// Tasks are in the order of the file.
 	Tasks []Task `json:"tasks"`
 }
@@ -162,7 +166,7 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	}
 	md := newMarkdown()
 	out := readOutline(md, source)
-	plan := &Plan{ID: cmp.Or(id, out.id), Name: out.name}
+	plan := &Plan{ID: cmp.Or(id, out.id), Name: out.name, Introduction: out.introduction()}
 	if plan.Name == "" {
 		plan.Name = filepath.Base(name)
 	}

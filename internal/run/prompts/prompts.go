@@ -28,6 +28,8 @@ type Data struct {
 	Work, Title, Phase, Dir string
 	// Task is the task of the plan: the work itself, or the task that an expert is asked about.
 	Task plan.Task
+	// Plan is the title of the plan, and Introduction its text before the first phase or task.
+	Plan, Introduction string
 	// Specification is what a business analyst wrote about the task, or "".
 	Specification string
 	Checks        []Check
@@ -43,6 +45,8 @@ type Data struct {
 	Context string
 	// Commit is the commit to review, and Base the commit of the base that it is compared with. Both are "" for authors.
 	Commit, Base string
+	// BaseBranch is the branch that work is merged into, "" if there is none.
+	BaseBranch string
 	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
 	Results, Differs []string
 	// Issues are the problems that a remediation must fix.
@@ -69,6 +73,16 @@ type (
 		Labels           []string
 	}
 )
+
+// Author reports whether the agent's changes to files are kept.
+func (d *Data) Author() bool {
+	return d.Role == signalbox.RoleDeveloper || d.Role == signalbox.RoleRemediation
+}
+
+// Reviewer reports whether the agent judges work that signalbox has already run the checks on.
+func (d *Data) Reviewer() bool {
+	return d.Role == signalbox.RoleCritic || d.Role == signalbox.RoleAuditor || d.Role == signalbox.RoleHealthAuditor
+}
 
 // Render executes a role's template. An empty custom means the built-in template; a custom one may use the shared parts.
 func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
@@ -127,6 +141,7 @@ func sample(role signalbox.Role) *Data {
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
 		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
+		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Issues: finding,

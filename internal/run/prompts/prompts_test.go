@@ -36,10 +36,30 @@ func fullData(role signalbox.Role) *Data {
 		Findings: []Finding{{"review", "", "counter.go:3: counts by two", "Issues Found:\n\n- counter.go:3: counts by two"}, {"checks", "", "failing: lint|local", "lint in local: exit status 1 after 5ms\n\n    oh no"}},
 		Answers:  []Answer{{"By how much?", "By one."}}, Advice: []Advice{{"database", "Summary: add an index"}},
 		Overlaps: []string{"counter.go (also T2)"}, Conflicts: []string{"counter.go"}, Context: "exit status 7",
-		Commit: "512dbca", Base: "139802b",
-		Results: []string{"lint|local"}, Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
+		Commit: map[bool]string{true: "512dbca"}[reviews(role)], Base: map[bool]string{true: "139802b"}[reviews(role)], BaseBranch: "main",
+		Plan: "Numbers that count", Introduction: "We count by one.\n\nNo floats.",
+		Results: map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor], Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
 		Signals: SignalsFor(role, work, ""), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
+	}
+}
+
+func reviews(role signalbox.Role) bool { return (&Data{Role: role}).Reviewer() }
+
+// No prompt says both that the checks have passed and that they are still to run.
+func TestPromptsDoNotContradictThemselves(t *testing.T) {
+	for _, role := range config.AgentRoles() {
+		data := fullData(role)
+		data.Results = nil
+		text, err := Render(role, "", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := strings.Contains(string(text), "When you are done, signalbox runs these checks")
+		passed := strings.Contains(string(text), "they passed") || strings.Contains(string(text), "checks have passed")
+		if later == passed && role != signalbox.RoleExpert && role != signalbox.RoleExpertCreator && role != signalbox.RoleBusinessAnalyst || later && !data.Author() {
+			t.Errorf("%s: the checks run later: %v, they have passed: %v", role, later, passed)
+		}
 	}
 }
 

@@ -1,0 +1,42 @@
+package crew
+
+import (
+	"fmt"
+	"slices"
+
+	"signalbox"
+	"signalbox/transcript"
+)
+
+// adviceFor returns what to tell an agent whose turn has no valid signal, although it sent something that is or resembles one: why the
+// last such signal was refused, and what to send instead. It returns "" if there is nothing to say. signals were resolved.
+func adviceFor(signals []signalbox.Signal, role signalbox.Role, work string) string {
+	for _, sig := range slices.Backward(signals) {
+		row, known := signalbox.LineSignalNamed(sig.Name)
+		if sig.Dialect == "" || !known && sig.Detail == "" {
+			continue
+		}
+		sent, line := row.Text, row.Text
+		if sig.TaskID != "" {
+			sent += ": " + sig.TaskID
+		}
+		if row.Argument == signalbox.TaskArgument {
+			line += ": " + work
+		}
+		place := map[signalbox.Reason]string{signalbox.ReasonFenced: "inside a code block", signalbox.ReasonQuoted: "inside inline code",
+			signalbox.ReasonDelegated: "inside a prompt for another agent"}[sig.Refused]
+		switch {
+		case sig.Refused == signalbox.ReasonWrongWork:
+			return fmt.Sprintf("You sent %s, but your signals must name %s (wrong_work). Send: %s", sent, work, line)
+		case sig.Refused == signalbox.ReasonOutOfRole:
+			return fmt.Sprintf("You sent %s, which the role %s must not send (out_of_role). Send one of the signals listed in your prompt.", sent, role)
+		case place != "" && known && transcript.RefusalReason(sig, role, work) == "": // otherwise it was hardly meant
+			return fmt.Sprintf("You sent %s %s (%s), where signals are ignored. Send it outside, on a line of its own: %s", sent, place, sig.Refused, line)
+		case sig.Refused == signalbox.ReasonNearMiss, sig.Refused == signalbox.ReasonWrongKey, sig.Refused == signalbox.ReasonMalformed, sig.Refused == signalbox.ReasonUnknownType, sig.Refused == signalbox.ReasonTooLarge:
+			if sig.Detail != "" {
+				return sig.Detail
+			}
+		}
+	}
+	return ""
+}
