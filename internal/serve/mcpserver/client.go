@@ -110,7 +110,8 @@ func (c Client) checkRole(role signalbox.Role) error {
 		"'%s' may claim work as %s, not as %s", c.Name, joinRoles(c.Roles), role)
 }
 
-// checkSession returns an error if the client may not act in the role of a session. Nobody is signalbox itself.
+// checkSession returns an error if the client may not act in the role of a session. No client may act as ci or merger, which are
+// signalbox itself.
 func (s *Server) checkSession(ctx context.Context, b *box.Box, id string) error {
 	var session *rules.Session
 	b.Engine.View(func(state *rules.State) { session, _ = state.Session(id) })

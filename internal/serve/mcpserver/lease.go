@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -71,7 +70,7 @@ func (s *Server) addClaimWork() {
 		description: "Takes the lease of a work item, or of the next one for the role if work is not given. Only one session at a time holds a work item. Keep the " +
 			"session, epoch and secret of the answer. You cannot review or audit what you developed.",
 		input: schema.Object(
-			schema.ID("work", "The work item. Default: the next one for the role."),
+			schema.Work("work", "Its id, or PLAN/TASK. Default: the next for the role."),
 			schema.Choice("role", config.ClientRoles(), "Your role. The phase determines which role may claim.").Require(),
 			schema.ID("session", "A session id. Default: a new one."),
 			schema.Text("secret", secretLimit, "Of an existing session."),
@@ -105,12 +104,18 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 			claim.TTL = b.Config.Lease.TTL
 		}
 		claim.SelfReview = b.Config.MCP.AllowSelfReview
+		if in.Work != "" {
+			var w *rules.Work
+			var err error
+			b.Engine.View(func(state *rules.State) { w, err = findWork(state, in.Work) })
+			if err != nil {
+				return err
+			}
+			claim.Work = w.ID
+		}
 		answer, err := b.Engine.Do(ctx, claim)
 		claimed.fill(answer)
 		claimed.Planned = isPlanned(b, claimed.Work)
-		if err != nil && !errors.Is(err, rules.ErrNothingToClaim) {
-			b.Engine.View(func(state *rules.State) { err = withNotFoundFlag(state, err, in.Work, "") })
-		}
 		if hasCode(err, signalbox.CodeConflict) {
 			err = &problem{"held_by_another", err, "claim other work, or wait until it is released"}
 		}

@@ -315,6 +315,29 @@ func TestAskHuman(t *testing.T) {
 	c.fails("ask_human", "invalid_arguments", args{"session": "s-1", "question": "  "})
 }
 
+// A task id that two plans use is not guessed.
+func TestTasksOfTwoPlans(t *testing.T) {
+	dir := newBox(t)
+	c := newCaller(t, newServer(t, dir, nil))
+	tasks := []rules.PlanTask{{ID: "T1", Title: "first", Text: signalbox.Hash{1}}}
+	order(t, dir,
+		rules.Configure{Actor: "ann", Policy: rules.Policy{Slots: 4, Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 4}}, Limits: rules.DefaultLimits()}},
+		rules.LoadPlan{Plan: signalbox.Hash{1}, Source: "a.md", ID: "a", Actor: "ann", Tasks: tasks},
+		rules.LoadPlan{Plan: signalbox.Hash{2}, Source: "b.md", ID: "b", Actor: "ann", Tasks: tasks, Replace: true})
+	for name, want := range map[string]string{"a/T1": "T1", "b/T1": "b.T1", "b.T1": "b.T1"} {
+		if a := c.ok("get_work", args{"work": name}); a.string("id") != want {
+			t.Errorf("%s: %s", name, a.text)
+		}
+	}
+	for name, flag := range map[string]string{"T1": "ambiguous_work", "c/T1": "unknown_work"} {
+		c.fails("get_work", flag, args{"work": name})
+		c.fails("claim_work", flag, args{"work": name, "role": "developer"})
+	}
+	if a := c.ok("claim_work", args{"work": "b/T1", "role": "developer"}); a.string("work") != "b.T1" {
+		t.Error(a.text)
+	}
+}
+
 func TestLineSignalsOutsideAPlan(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))

@@ -102,7 +102,7 @@ func (s *Server) addGetWork() {
 	add(s, definition{
 		name: "get_work", title: "Look at one work item", readOnly: true,
 		description: "Returns a work item: its phase, who holds it or may claim it, what it waits for, findings to fix, and questions with their answers.",
-		input:       schema.Object(schema.ID("work", "The work item.").Require(), callerSessionArgument()),
+		input:       schema.Object(schema.Work("work", "Its id, or PLAN/TASK.").Require(), callerSessionArgument()),
 	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
@@ -112,20 +112,31 @@ func (s *Server) addGetWork() {
 		var full *fullWork
 		client := clientFrom(ctx)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
-			unknown = caller.check(s, state)
-			if w, known := state.Work(in.Work); known && unknown == nil {
+			var w *rules.Work
+			if unknown = caller.check(s, state); unknown == nil {
+				w, unknown = findWork(state, in.Work)
+			}
+			if unknown == nil {
 				found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
 			}
 		})
-		switch err = cmp.Or(err, unknown); {
-		case err != nil:
-		case full == nil:
-			err = unknownWork(in.Work)
-		case found.LeftOut:
+		if err = cmp.Or(err, unknown); err == nil && found.LeftOut {
 			rest = &files.Attachment{Prefix: "work_item", Result: full}
 		}
 		return found, rest, err
 	})
+}
+
+// findWork returns the work item that a call names, with its plan or without.
+func findWork(state *rules.State, name string) (*rules.Work, error) {
+	w, err := state.Find(name)
+	switch {
+	case hasCode(err, signalbox.CodeNotFound):
+		return nil, unknownWork(name)
+	case err != nil:
+		return nil, &problem{"ambiguous_work", err, signalbox.HintOf(err)}
+	}
+	return w, nil
 }
 
 func unknownWork(work string) error {

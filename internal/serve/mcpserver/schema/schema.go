@@ -57,6 +57,11 @@ func ID(name, description string) Property {
 	return Text(name, 64, description).Pattern(`^[A-Za-z0-9][\w.-]*$`)
 }
 
+// Work returns an argument that names a work item: its id, or PLAN/TASK. The rules check which it is.
+func Work(name, description string) Property {
+	return Text(name, 129, description).Pattern(`^[\w/][\w./-]*$`)
+}
+
 // Day returns an argument that is a date.
 func Day(name, description string) Property {
 	return Text(name, 10, description).Pattern(`^\d{4}-\d{2}-\d{2}$`)
