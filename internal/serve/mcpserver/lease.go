@@ -70,7 +70,7 @@ func (s *Server) addClaimWork() {
 		description: "Takes the lease of a work item, or of the next one for the role if work is not given. Only one session at a time holds a work item. Keep the " +
 			"session, epoch and secret of the answer. You cannot review or audit what you developed.",
 		input: schema.Object(
-			schema.Work("work", "Its id, or PLAN/TASK. Default: the next for the role."),
+			schema.Work("work", "Id, or PLAN/TASK. Default: the next for the role."),
 			schema.Choice("role", config.ClientRoles(), "Your role. The phase determines which role may claim.").Require(),
 			schema.ID("session", "A session id. Default: a new one."),
 			schema.Text("secret", secretLimit, "Of an existing session."),

@@ -102,7 +102,7 @@ func (s *Server) addGetWork() {
 	add(s, definition{
 		name: "get_work", title: "Look at one work item", readOnly: true,
 		description: "Returns a work item: its phase, who holds it or may claim it, what it waits for, findings to fix, and questions with their answers.",
-		input:       schema.Object(schema.Work("work", "Its id, or PLAN/TASK.").Require(), callerSessionArgument()),
+		input:       schema.Object(schema.Work("work", "Id, or PLAN/TASK.").Require(), callerSessionArgument()),
 	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
