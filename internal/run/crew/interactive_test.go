@@ -114,6 +114,60 @@ on developer T1 attempt 1:
 	}
 }
 
+// The end of the turn in which an agent answers a request for a checkpoint is not another turn without a signal. Neither is the late end
+// of the turn that the request is about.
+func TestInteractiveCheckpointTurnDoesNotCount(t *testing.T) {
+	for _, agent := range []string{"talker-claude", "talker-gemini"} {
+		for name, said := range map[string]string{"nothing": "I am done.", "near miss": "**READY_FOR_REVIEW: {task}**"} {
+			t.Run(agent+" "+name, func(t *testing.T) {
+				s := set(t, scene{
+					plan:     task("T1"),
+					settings: "roles: {developer: {agent: " + agent + "}}\n",
+					script: `
+on developer T1:
+    say ` + said + `
+    end
+    listen "CHECKPOINT: T1"
+    signal CHECKPOINT: {task}
+    end
+    listen "Now send your signal again"
+    wait for continue
+    signal READY_FOR_REVIEW: {task}
+`})
+				r := s.begin()
+				s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+				s.write("project/continue", "")
+				r.end()
+				s.wantCompleted("T1")
+				only[rules.UnknownSignalRecovery](s, "T1")
+			})
+		}
+	}
+}
+
+// An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count as a turn without a signal.
+func TestInteractiveSilentAgentIsAsked(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker, checkpoint: 1s}}\n",
+		script: `
+on developer T1:
+    say I am done.
+    listen "You have been silent, and have sent no signal yet. Send this line now, alone, at column 0: CHECKPOINT: T1"
+    signal CHECKPOINT: {task}
+    listen "If you are, send your signal on a line of its own."
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers were started, want one", n)
+	}
+	if n := len(all[rules.UnknownSignalRecovery](s, "T1")); n != 0 {
+		t.Errorf("%d turns without a signal were recorded", n)
+	}
+}
+
 // A checkpoint is recorded while the agent runs.
 func TestCheckpointIsRecordedLive(t *testing.T) {
 	for _, agent := range []string{"as-plain", "as-claude", "as-opencode"} {

@@ -43,9 +43,12 @@ type listener struct {
 	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
 	closed        bool              // the output is complete
 	stream        signalbox.StreamReport
-	turns         int               // how often the stream reported the end of a turn
-	objection     *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
-	parked        bool              // the agent asked for something that it must wait for
+	turns         int // how often the stream reported the end of a turn
+	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
+	checkpointTurn int
+	checkpointAt   int64
+	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
+	parked         bool              // the agent asked for something that it must wait for
 
 	errors bytes.Buffer // the end of standard error
 
@@ -163,11 +166,35 @@ func (l *listener) handlePartial(sig signalbox.Signal) {
 	case sig.Name == signalbox.NameFileConflict: // it has no fields
 		l.reportUrgent(sig)
 	case sig.Name == signalbox.NameCheckpoint:
-		trySend(l.checkpointed)
+		l.noteCheckpoint(sig)
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	case sig.Name == signalbox.NameExpertRequest && l.interactive:
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	}
+}
+
+// noteCheckpoint tells the supervisor of a checkpoint. It is called again when the body of the checkpoint is complete, which may be in
+// a later turn. The caller holds mu.
+func (l *listener) noteCheckpoint(sig signalbox.Signal) {
+	if l.checkpointTurn == 0 || sig.Offset != l.checkpointAt {
+		l.checkpointTurn, l.checkpointAt = l.turns+1, sig.Offset
+	}
+	trySend(l.checkpointed)
+}
+
+// lastCheckpoint returns the turn of the last checkpoint, from 1.
+func (l *listener) lastCheckpoint() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.checkpointTurn
+}
+
+// idle reports whether an interactive agent may be waiting for input: it is not within a turn, as far as its format tells.
+func (l *listener) idle() bool {
+	_, streams := l.silence()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.interactive && !l.closed && (l.stream.Ended || !streams)
 }
 
 // finishPartial acts on a partial signal if it is still the last one, once the stream has been silent for a while.
@@ -221,17 +248,19 @@ func isVerdict(sig signalbox.Signal) bool {
 	return sig.Taken() && (known && !row.Urgent || sig.Dialect == signalbox.DialectExit)
 }
 
-// verdict reports whether an interactive agent has sent a valid verdict, and if not, what to record and to tell the agent.
-func (l *listener) verdict() (valid bool, fields rules.SignalFields) {
+// verdict reports whether an interactive agent has sent a valid verdict, and if not, whether it tried to since the last call, and what
+// to record and to tell the agent.
+func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
-		return true, rules.SignalFields{}
+		return true, true, rules.SignalFields{}
 	}
 	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
+	tried = l.expectsAnswer()
 	l.answered = len(l.signals)
 	head, _ := l.words()
-	return resolved.Name != signalbox.NameUnknown, rules.SignalFields{Summary: head, Advice: resolved.Detail}
+	return resolved.Name != signalbox.NameUnknown, tried, rules.SignalFields{Summary: head, Advice: resolved.Detail}
 }
 
 // turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.
@@ -297,7 +326,7 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 		return // it is recorded as refused at the end of the turn
 	}
 	if sig.Name == signalbox.NameCheckpoint {
-		trySend(l.checkpointed)
+		l.noteCheckpoint(sig)
 	}
 	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
 	var err error

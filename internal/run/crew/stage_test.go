@@ -250,8 +250,10 @@ func (s *stage) settings() string {
 	agent("player", "plain", "")
 	agent("talker", "plain", ", "+interactiveVariable+": 1")
 	b.WriteString("    interactive: true\n")
-	agent("talker-claude", "claude", ", "+interactiveVariable+": 1")
-	b.WriteString("    interactive: true\n")
+	for _, format := range []string{"claude", "gemini"} {
+		agent("talker-"+format, format, ", "+interactiveVariable+": 1")
+		b.WriteString("    interactive: true\n")
+	}
 	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n  shell: {command: [sh, agent.sh], format: plain}\n")
 	agent("as-auto", "auto", "")
 	for _, format := range signalbox.Formats()[1:] {

@@ -35,6 +35,8 @@ type supervisor struct {
 	lingered   bool             // the program was ended because it kept running after its turn
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
+	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for; 0 if it sent none.
+	checkpointTurn int
 }
 
 func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
@@ -57,6 +59,12 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	if stallTime <= 0 {
 		stall.Stop()
 	}
+	interval := config.RoleOf(sup.session.role).Checkpoint
+	quiet := time.NewTimer(interval)
+	defer quiet.Stop()
+	if interval <= 0 || !sup.listener.interactive {
+		quiet.Stop()
+	}
 	for {
 		select {
 		case <-sup.exited:
@@ -64,6 +72,15 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 		case <-ctx.Done():
 			sup.program.Stop(config.Grace)
 			return ""
+		case <-quiet.C:
+			if silent, _ := sup.listener.silence(); silent < interval {
+				quiet.Reset(interval - silent)
+				continue
+			}
+			if sup.lingerOver == nil && sup.listener.idle() {
+				sup.remind(ctx)
+			}
+			quiet.Reset(interval)
 		case <-timeout.C:
 			sup.program.Stop(config.Grace)
 			sup.limit = fmt.Sprintf("not done after %s (roles.%s.timeout)", config.RoleOf(sup.session.role).Timeout, sup.session.role)
@@ -103,7 +120,11 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 // one; otherwise the program gets a little time to end.
 func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 	if sup.listener.interactive {
-		if valid, fields := sup.listener.verdict(); !valid {
+		valid, tried, fields := sup.listener.verdict()
+		if !valid && !tried && sup.listener.turn() <= sup.checkpointTurn {
+			return "" // the turn that was asked about, or that of the checkpoint: the agent has not read the request for its signal yet
+		}
+		if !valid {
 			return sup.askForSignal(ctx, fields)
 		}
 		sup.program.CloseInput()
@@ -130,30 +151,58 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 		s.cancel(errLeaseLost)
 		return ""
 	}
+	answered, timedOut := sup.requestCheckpoint(ctx, "Your output has no valid signal.")
+	switch {
+	case timedOut:
+		return rules.FailTimeout
+	case answered:
+		sup.program.WriteLine(strings.TrimSpace(fields.Advice + " Now send your signal again, on a line of its own. One of: " + sup.signalLines()))
+	}
+	return ""
+}
+
+// remind asks an agent that has been silent, and may be waiting for input, for a checkpoint and then for its signal. That is not a
+// failure, and neither is an agent that does not answer: a program that keeps its output until the end may be at work.
+func (sup *supervisor) remind(ctx context.Context) {
+	if answered, _ := sup.requestCheckpoint(ctx, "You have been silent, and have sent no signal yet."); answered {
+		sup.program.WriteLine("Continue if you are not done. If you are, send your signal on a line of its own. One of: " + sup.signalLines())
+	}
+}
+
+// requestCheckpoint asks a running agent for a checkpoint and waits for it.
+func (sup *supervisor) requestCheckpoint(ctx context.Context, why string) (answered, timedOut bool) {
+	s := sup.session
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed
 	}
-	var lines []string
-	checkpoint := ""
+	line := ""
 	for _, sig := range prompts.SignalsFor(s.role, s.work, sup.listener.key) {
-		if lines = append(lines, sig.Line); sig.Name == signalbox.NameCheckpoint {
-			checkpoint = sig.Line
+		if sig.Name == signalbox.NameCheckpoint {
+			line = sig.Line
 		}
 	}
-	if sup.program.WriteLine("Your output has no valid signal. Send this line now, alone, at column 0: "+checkpoint) != nil {
-		return ""
+	if sup.program.WriteLine(why+" Send this line now, alone, at column 0: "+line) != nil {
+		return false, false
 	}
 	select {
 	case <-sup.listener.checkpointed:
+		sup.checkpointTurn = sup.listener.lastCheckpoint()
+		return true, false
 	case <-sup.exited:
-		return ""
 	case <-ctx.Done():
-		return ""
 	case <-time.After(s.crew.box.Config.Limits.CheckpointAnswer):
-		return rules.FailTimeout
+		return false, true
 	}
-	sup.program.WriteLine(strings.TrimSpace(fields.Advice + " Now send your signal again, on a line of its own. One of: " + strings.Join(lines, " | ")))
-	return ""
+	return false, false
+}
+
+// signalLines lists the signals that the agent may send.
+func (sup *supervisor) signalLines() string {
+	var lines []string
+	for _, sig := range prompts.SignalsFor(sup.session.role, sup.session.work, sup.listener.key) {
+		lines = append(lines, sig.Line)
+	}
+	return strings.Join(lines, " | ")
 }
 
 // isLastChance reports whether the rules would end the lease after one more turn without a valid signal.
