@@ -214,6 +214,9 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 		}
 		c.updateSessions()
 		c.watchPeers(ctx)
+		if !c.isBusy() {
+			c.observeBase(ctx, false) // nothing may be dispatched after this, and the last agent may have moved it
+		}
 		outcome, wake := c.status()
 		if c.isFinished(outcome) {
 			return outcome, nil
@@ -226,13 +229,7 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 
 // isFinished reports whether Run can return.
 func (c *Crew) isFinished(o Outcome) bool {
-	if c.opts.Stay {
-		return false
-	}
-	c.mu.Lock()
-	busy := len(c.sessions) > 0
-	c.mu.Unlock()
-	if busy {
+	if c.opts.Stay || c.isBusy() {
 		return false
 	}
 	switch o.Standing {
@@ -242,6 +239,13 @@ func (c *Crew) isFinished(o Outcome) bool {
 		return c.opts.LeaveQuestions
 	}
 	return false
+}
+
+// isBusy reports whether a session is running.
+func (c *Crew) isBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions) > 0
 }
 
 // status returns the outcome so far, and when the next timer of the rules fires.
@@ -282,12 +286,12 @@ func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 // dispatch starts a session for everything that can be done now.
 func (c *Crew) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		c.observeBase(ctx, false)
 		possible := false
 		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, time.Now()) })
 		if !possible {
 			return nil
 		}
+		c.observeBase(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
 		answer, err := c.box.Engine.Do(ctx, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
 			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret)})
