@@ -58,7 +58,7 @@ type turnReply struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an additional message to the model, system
+// modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an additional message to the model (without it, the key llm_request), system
 // replaces the system prompt, model names another model, temperature is passed to it, and tools = false offers no tools.
 func (v *conversation) modelLeaf() tree.Leaf {
 	return tree.Leaf{
@@ -73,8 +73,13 @@ func (v *conversation) modelLeaf() tree.Leaf {
 func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 	r := turnRequest{Turn: int(get[int64](c, keyTurn)) + 1, Advice: get[string](c, keyAdvice), Last: get[string](c, keyAsked) != "",
 		Stuck: get[int64](c, keyStrategies) > 0, Blocker: get[string](c, keyStuck)}
+	request, err := takeRequest(c, r.Advice)
+	if err != nil {
+		return nil, err
+	}
 	switch prompt := c.Arg("prompt").(type) {
 	case nil:
+		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + request)
 	case string:
 		r.Advice = strings.TrimSpace(r.Advice + "\n\n" + prompt)
 	default:

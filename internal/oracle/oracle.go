@@ -125,6 +125,7 @@ func (o *Oracle) functions() *tree.Registry {
 	add := func(kind tree.Kind, name string, do tree.Func, params ...tree.Param) {
 		r.Add(kind, name, tree.Leaf{Do: do, Params: append([]tree.Param{}, params...)})
 	}
+	add(tree.Action, "build_llm_request", o.buildRequest, tree.Param{Name: "prompt", Type: tree.Any})
 	add(tree.Action, "decide", o.decide)
 	add(tree.Action, "advise", o.advise)
 	add(tree.Action, "say", say, tree.Param{Name: "text", Type: tree.Any, Required: true})

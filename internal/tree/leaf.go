@@ -82,6 +82,14 @@ func (r *Registry) Add(kind Kind, name string, leaf Leaf) {
 	r.leaves[leafName{kind, name}] = leaf
 }
 
+// Clone returns a copy that can be changed. The clone of nil is empty.
+func (r *Registry) Clone() *Registry {
+	if r == nil {
+		return &Registry{}
+	}
+	return &Registry{leaves: maps.Clone(r.leaves), topics: slices.Clone(r.topics)}
+}
+
 // Reserve reserves a topic for registered functions. Other functions must not publish under it, because observers act on
 // its values.
 func (r *Registry) Reserve(topic string) { r.topics = append(r.topics, topic) }

@@ -26,6 +26,10 @@ type dsl struct {
 	trees     []*tree.Definition
 	subtrees  []*tree.SubtreeDefinition
 	functions []*lua.LFunction
+	// defined holds the actions and conditions that the file defines by name.
+	defined []*definedLeaf
+	// actions holds the nodes that call an action by name.
+	actions []*tree.Node
 	// keys holds the names of all keys, in any scope.
 	keys []string
 	// faults holds the mistakes in calls of BT. The file continues after one, so that several can be reported.
@@ -91,6 +95,8 @@ func constructors() map[string]func(*form) any {
 		"repeat": (*form).repeat, "guard": (*form).guard,
 		"wait": (*form).wait, "tool": (*form).tool, "llm_call": (*form).llmCall,
 		"subtree": (*form).subtree, "subtree_ref": (*form).subtreeRef, "tree": (*form).tree, "key": (*form).key,
+		"define_action":    func(f *form) any { return f.defineLeaf(tree.Action) },
+		"define_condition": func(f *form) any { return f.defineLeaf(tree.Condition) },
 	}
 	for _, kind := range []tree.Kind{tree.Sequence, tree.Selector, tree.ReactiveSequence, tree.ReactiveSelector} {
 		all[kind.String()] = func(f *form) any { return f.composite(kind) }

@@ -38,7 +38,11 @@ func (f *form) function(kind tree.Kind) any {
 	f.node.Args = o.arguments("args")
 	o.end()
 	f.noMoreArguments()
-	return f.finish(kind)
+	n := f.finish(kind)
+	if kind == tree.Action && n.node.Do == nil {
+		f.actions = append(f.actions, n.node)
+	}
+	return n
 }
 
 func (f *form) lua(kind tree.Kind, fn *lua.LFunction) {

@@ -301,6 +301,8 @@ func describe(v lua.LValue) string {
 			return "subtree '" + v.Name + "'"
 		case *tree.Definition:
 			return "tree '" + v.Name + "'"
+		case definedLeaf:
+			return "the definition of " + v.kind.String() + " '" + v.name + "'"
 		case tree.Ref:
 			return "the key '" + v.Key + "'"
 		case *leafObject, *testObject:

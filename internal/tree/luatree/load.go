@@ -65,7 +65,8 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	if fail != nil {
 		return nil, fail
 	}
-	t, err := tree.Compile(def, o.Functions)
+	// t:action and t:condition call o.Functions only: a function of the file can call another one directly.
+	t, err := tree.Compile(def, d.define(o.Functions))
 	if err != nil {
 		return nil, err
 	}
