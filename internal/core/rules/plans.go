@@ -63,8 +63,8 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 	return target, c.checkUnfinished(s, target)
 }
 
-// isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids. After a plan with an id was loaded, only its tasks
-// show that.
+// isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids: it has the name or the text of the last one, or
+// one of its tasks as it was. The id of a task is not enough, because every plan has a T1.
 func (s *State) isUnnamedPlan(c LoadPlan) bool {
 	last := s.delivery.PlanID == "" && s.delivery.Plan != signalbox.Hash{}
 	if last && (s.delivery.Plan == c.Plan || s.delivery.PlanName == c.Name) {
@@ -72,7 +72,7 @@ func (s *State) isUnnamedPlan(c LoadPlan) bool {
 	}
 	return slices.ContainsFunc(c.Tasks, func(t PlanTask) bool {
 		w, known := s.Work(t.ID)
-		return known && loadTarget{adopts: true}.has(w) && (!w.Done() || w.Task.Text == t.Text)
+		return known && loadTarget{adopts: true}.has(w) && w.Task.Text == t.Text
 	})
 }
 

@@ -154,7 +154,9 @@ func TestUnnamedPlan(t *testing.T) {
 	if w := b.work("T1"); w.Task.Plan != "a" {
 		t.Errorf("T1 is in plan %q", w.Task.Plan)
 	}
+	// Another plan with the same ids does not take over its tasks.
 	b = deliver(t, policy(), todo("T1"))
+	wantRefusedAs(t, b.try(planOf("b.md", 2, todo("T1"))), signalbox.CodeConflict)
 	b.bring("T1", signalbox.PhaseCompleted)
 	if a := b.do(planOf("b.md", 2, todo("T1"))); !slices.Equal(a.Plan.Added, []string{"b.T1"}) {
 		t.Errorf("%+v", a.Plan)
