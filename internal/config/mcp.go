@@ -19,7 +19,7 @@ type MCP struct {
 type MCPClient struct {
 	// TokenEnv is the environment variable with the token. The token itself is never in the file.
 	TokenEnv string `yaml:"token_env"`
-	// Roles are the roles in which it may claim work. Empty means DefaultClientRoles.
+	// Roles are the roles in which it may claim work. Nil means DefaultClientRoles; an empty list means that it may not claim work.
 	Roles []signalbox.Role `yaml:"roles"`
 }
 

@@ -20,7 +20,7 @@ import (
 type Client struct {
 	// Name is the identity of the client, and the actor of what it does.
 	Name string
-	// Roles are the roles in which it may claim work. Nil means config.DefaultClientRoles.
+	// Roles are the roles in which it may claim work. Nil means config.DefaultClientRoles; an empty list means none.
 	Roles []signalbox.Role
 	// Token is its bearer token over HTTP. It is not used over stdio.
 	Token string
@@ -103,8 +103,11 @@ func (c Client) actor(named string) (string, error) {
 
 // checkRole returns an error if the client may not claim in a role.
 func (c Client) checkRole(role signalbox.Role) error {
-	if slices.Contains(c.Roles, role) {
+	switch {
+	case slices.Contains(c.Roles, role):
 		return nil
+	case len(c.Roles) == 0:
+		return problemf("not_allowed", "ask the operator for a connection with a role (signalbox mcp --roles, or mcp.clients)", "'%s' has no roles and may not claim work", c.Name)
 	}
 	return problemf("not_allowed", "claim work for one of these roles, or ask the operator for a connection with the other role (signalbox mcp --roles, or mcp.clients)",
 		"'%s' may claim work as %s, not as %s", c.Name, joinRoles(c.Roles), role)
