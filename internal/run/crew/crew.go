@@ -214,11 +214,12 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 		}
 		c.updateSessions()
 		c.watchPeers(ctx)
-		if !c.isBusy() {
-			c.observeBase(ctx, false) // nothing may be dispatched after this, and the last agent may have moved it
+		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
+		if !busy {
+			c.observeBase(ctx, false)
 		}
 		outcome, wake := c.status()
-		if c.isFinished(outcome) {
+		if !busy && c.isFinished(outcome) {
 			return outcome, nil
 		}
 		if err := c.wait(ctx, seen, wake); err != nil {
@@ -227,9 +228,9 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 	}
 }
 
-// isFinished reports whether Run can return.
+// isFinished reports whether Run can return when no session is running.
 func (c *Crew) isFinished(o Outcome) bool {
-	if c.opts.Stay || c.isBusy() {
+	if c.opts.Stay {
 		return false
 	}
 	switch o.Standing {
