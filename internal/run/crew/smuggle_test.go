@@ -134,6 +134,14 @@ func TestBaseIsMoved(t *testing.T) {
 			t.Errorf("moved %+v, merged %+v", moved, merged)
 		}
 	})
+	t.Run("by the last agent of the run", func(t *testing.T) {
+		s := set(t, scene{git: true, plan: task("T1"), files: map[string]string{"a": "1\n"}, options: Options{LeaveQuestions: true},
+			script: "on developer T1:\n    run " + onMain + "\n    signal SEEKING_DIVINE_CLARIFICATION\n    say Question: why?\n"})
+		s.begin().end()
+		if moved := only[rules.BaseMoved](s, "").Body; moved.Between || moved.To != s.git("rev-parse", "main") {
+			t.Errorf("recorded %+v", moved)
+		}
+	})
 	t.Run("between runs", func(t *testing.T) {
 		s := set(t, scene{git: true, plan: task("T1"), files: map[string]string{"a": "1\n"}, settings: "approve: merge\n", options: Options{LeaveQuestions: true}})
 		s.begin().end()
