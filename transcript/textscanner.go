@@ -172,9 +172,9 @@ func (s *textScanner) keep(text []byte) {
 		s.untold = append(s.untold, text...)
 		return
 	}
-	if blank := bytes.LastIndex(text, blankLine); blank >= 0 {
+	if blank := lastBlankLine(text); blank >= 0 {
 		s.turns.spans.Reset()
-		s.untold, text = s.untold[:0], text[blank+len(blankLine):]
+		s.untold, text = s.untold[:0], text[blank+len("\n\n"):]
 	}
 	s.tellSkipped()
 	s.turns.skip(text)
@@ -183,9 +183,9 @@ func (s *textScanner) keep(text []byte) {
 // tellSkipped tells the finder of turn signals the text that was kept.
 func (s *textScanner) tellSkipped() {
 	text := s.untold
-	if blank := bytes.LastIndex(text, blankLine); blank >= 0 {
+	if blank := lastBlankLine(text); blank >= 0 {
 		s.turns.spans.Reset()
-		text = text[blank+len(blankLine):]
+		text = text[blank+len("\n\n"):]
 	}
 	s.turns.skip(text)
 	s.untold = s.untold[:0]
@@ -194,8 +194,19 @@ func (s *textScanner) tellSkipped() {
 // forgetSkipped is called when the text so far does not matter any more to the finder of turn signals.
 func (s *textScanner) forgetSkipped(at int64) { s.keptUpTo, s.untold = at, s.untold[:0] }
 
-// blankLine ends a paragraph. Other blank lines do, too; this one is fast to find.
-var blankLine = []byte("\n\n")
+// lastBlankLine returns the index of the last "\n\n", -1 if there is none. Other blank lines end a paragraph too; this one is fast to
+// find. (bytes.LastIndex takes a third of the time of a whole scan.)
+func lastBlankLine(text []byte) int {
+	for i := len(text); ; {
+		i = bytes.LastIndexByte(text[:i], '\n')
+		switch {
+		case i < 1:
+			return -1
+		case text[i-1] == '\n':
+			return i - 1
+		}
+	}
+}
 
 // canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit signal every line
 // matters.
