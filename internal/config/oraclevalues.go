@@ -101,7 +101,7 @@ func (m Model) checkLimitName(at settingPath) *settingError {
 	switch {
 	case m.LimitName == "":
 	case !slices.Contains(limitNames(), m.LimitName):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit", m.LimitName), hint: "write " + list(limitNames())}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit", m.LimitName), hint: "write one of " + list(limitNames())}
 	case m.Provider == ProviderAnthropic && m.LimitName != limitNames()[0]:
 		return &settingError{at: at, fault: "only valid with the provider openai", hint: "remove it: with anthropic the limit is always called max_tokens"}
 	}
