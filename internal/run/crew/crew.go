@@ -219,7 +219,7 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 			c.observeBase(ctx, false)
 		}
 		outcome, wake := c.status()
-		if !busy && c.isFinished(outcome) {
+		if c.isFinished(outcome, busy) {
 			return outcome, nil
 		}
 		if err := c.wait(ctx, seen, wake); err != nil {
@@ -228,9 +228,9 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 	}
 }
 
-// isFinished reports whether Run can return when no session is running.
-func (c *Crew) isFinished(o Outcome) bool {
-	if c.opts.Stay {
+// isFinished reports whether Run can return. busy reports whether a session is running.
+func (c *Crew) isFinished(o Outcome, busy bool) bool {
+	if c.opts.Stay || busy {
 		return false
 	}
 	switch o.Standing {

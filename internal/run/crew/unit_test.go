@@ -197,10 +197,10 @@ func TestQuoteOutput(t *testing.T) {
 }
 
 func TestIsFinished(t *testing.T) {
-	idle, busy := map[string]*session{}, map[string]*session{"w-1.1": {}}
+	const idle, busy = false, true
 	for _, test := range []struct {
 		opts     Options
-		sessions map[string]*session
+		busy     bool
 		standing rules.Standing
 		want     bool
 	}{
@@ -213,9 +213,9 @@ func TestIsFinished(t *testing.T) {
 		{Options{LeaveQuestions: true}, idle, rules.StandingPaused, true},
 		{Options{LeaveQuestions: true}, busy, rules.StandingAsking, false},
 	} {
-		c := &Crew{opts: test.opts, sessions: test.sessions}
-		if got := c.isFinished(Outcome{Status: rules.Status{Standing: test.standing}}); got != test.want {
-			t.Errorf("%s with %d sessions and %+v: %v", test.standing, len(test.sessions), test.opts, got)
+		c := &Crew{opts: test.opts}
+		if got := c.isFinished(Outcome{Status: rules.Status{Standing: test.standing}}, test.busy); got != test.want {
+			t.Errorf("%s, busy %v, with %+v: %v", test.standing, test.busy, test.opts, got)
 		}
 	}
 }
