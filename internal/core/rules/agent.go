@@ -134,7 +134,7 @@ func (d *decider) holderReport(session string, epoch uint64, signal string) (rep
 // endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
-		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent, t.Commit})
+		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent, t.Commit, t.Interrupted})
 	}
 }
 
@@ -189,7 +189,7 @@ func firstRunes(text string, n int) string {
 	return text[:end]
 }
 
-// EndTurn records the end of a turn whose signals were handled while it ran.
+// EndTurn records the end of a turn whose signals were handled while it ran, or that was interrupted.
 type EndTurn struct {
 	Session string
 	Epoch   uint64

@@ -26,8 +26,11 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
 	case AgentTurnEnded:
 		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
-		s.changeTask(e.Work, func(_ *Work, t *Task) {
+		s.changeTask(e.Work, func(w *Work, t *Task) {
 			t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output
+			if b.Interrupted && w.Lease != nil && (w.Lease.Role == signalbox.RoleDeveloper || w.Lease.Role == signalbox.RoleRemediation) {
+				t.Context = interruptedContext
+			}
 			if b.Commit != "" {
 				t.Saved = &SavedWork{b.Commit, b.Epoch}
 			}
@@ -91,6 +94,9 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 		t.Merge = &PreparedMerge{b.Commit, b.Before}
 	}
 }
+
+// interruptedContext is what the author after an interrupted one is told.
+const interruptedContext = "An earlier agent was interrupted; its changes are in your working copy. Look at them first, and continue from there."
 
 func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
 	switch b.Cause {

@@ -81,6 +81,8 @@ type AgentTurnEnded struct {
 	// Commit is the commit with everything that the agent changed, if it works on a branch. It is what is checked if the turn
 	// reports the work as ready, wherever the branch is by then.
 	Commit string `json:"commit,omitempty"`
+	// Interrupted means that signalbox ended the agent because the run was stopped.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // ProgressReported records a checkpoint.

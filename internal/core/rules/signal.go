@@ -78,6 +78,8 @@ type Turn struct {
 	Spent  Spent
 	// Commit is the commit with everything that the agent changed, "" if it has no branch.
 	Commit string
+	// Interrupted means that signalbox ended the agent because the run was stopped.
+	Interrupted bool
 }
 
 // holder is a session that holds the work it reports about.

@@ -42,6 +42,7 @@ type listener struct {
 	partial       int64             // offset of the last signal that was seen before it was complete, or -1
 	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
 	closed        bool              // the output is complete
+	abandoned     bool              // the session ended before the output did
 	stream        signalbox.StreamReport
 	turns         int // how often the stream reported the end of a turn
 	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
@@ -322,8 +323,8 @@ func (l *listener) collect(signals []signalbox.Signal) {
 // reportUrgent reports a signal to the rules while the agent runs. The caller holds mu.
 func (l *listener) reportUrgent(sig signalbox.Signal) {
 	s := l.session
-	if transcript.RefusalReason(sig, s.role, s.work) != "" {
-		return // it is recorded as refused at the end of the turn
+	if l.abandoned || transcript.RefusalReason(sig, s.role, s.work) != "" {
+		return // nobody waits for it, or it is recorded as refused at the end of the turn
 	}
 	if sig.Name == signalbox.NameCheckpoint {
 		l.noteCheckpoint(sig)
@@ -409,10 +410,10 @@ func (t stderrTail) Write(p []byte) (int, error) {
 }
 
 // finish stores the transcript and determines the signal of the turn.
-func (l *listener) finish(t *turn) error {
+func (l *listener) finish(session context.Context, t *turn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
+	l.closed, l.abandoned = true, session.Err() != nil
 	l.collect(l.scanner.Close())
 	l.stream = l.scanner.Report()
 	if l.err != nil {

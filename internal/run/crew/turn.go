@@ -86,7 +86,11 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, err
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost) {
+		s.recordInterruption(t)
 		return rules.Answer{}, nil, context.Cause(ctx)
+	}
+	if _, crashed := t.crashed(); errors.Is(context.Cause(ctx), errLeaseLost) && (crashed || t.signal.Name == signalbox.NameUnknown) {
+		return rules.Answer{}, nil, errLeaseLost // signalbox ended the program, which is not a failure to report
 	}
 	answer, err := s.report(t)
 	return answer, t, err
@@ -132,13 +136,20 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	t.lingered = sup.lingered && t.exit.Stopped
 	s.crew.owner.Remove(s.id)
 	t.took = time.Since(began)
-	if errors.Is(context.Cause(ctx), errInterrupted) {
-		return nil, context.Cause(ctx)
-	}
-	if err := l.finish(t); err != nil {
-		return nil, err
+	if err := l.finish(ctx, t); err != nil {
+		return nil, errors.Join(err, context.Cause(ctx))
 	}
 	return t, nil
+}
+
+// recordInterruption records the output and the cost of a turn that the end of the run cut short. Its signals do not count: the work is
+// released, and what the agent changed stays in its working copy.
+func (s *session) recordInterruption(t *turn) {
+	ended := rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.listener.spent(t.took), Commit: t.commit,
+		Interrupted: true}
+	if _, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: ended}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record an interrupted turn", "work", s.work, "error", err)
+	}
 }
 
 // startProgram starts the program. It retries a failure that may pass, such as too many open files.

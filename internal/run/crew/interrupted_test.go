@@ -1,0 +1,54 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox/internal/core/rules"
+)
+
+// What an interrupted agent wrote and cost is recorded, and the next agent is told of its changes.
+func TestInterruptedAgentIsRecorded(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		git:      true,
+		settings: "roles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1 attempt 1:
+    write half.txt half
+    say I am half done.
+    usage 1200 340 0.012
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    expect "An earlier agent was interrupted; its changes are in your working copy."
+    run test -e half.txt
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	r.stop(nil)
+	<-r.over
+	ended := only[rules.AgentTurnEnded](s, "T1").Body
+	if !ended.Interrupted || ended.Spent.Time == 0 || !strings.Contains(s.text(ended.Output), "I am half done.") {
+		t.Errorf("recorded: %+v", ended)
+	}
+	s.run()
+	s.wantCompleted("T1")
+}
+
+// The end of an agent whose task was cancelled is not reported as its failure.
+func TestCancelledAgentDoesNotCrash(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2"), script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+    hang
+`})
+	r := s.begin()
+	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	s.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "me"})
+	r.end()
+	if refused := all[rules.SignalRefused](s, "T1"); len(refused) > 0 {
+		t.Errorf("refused: %+v", refused)
+	}
+}
