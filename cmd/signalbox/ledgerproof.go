@@ -161,7 +161,9 @@ func (c *ledgerKeyCommand) Run(p *program) error {
 		}
 		if wrong := l.CheckPublicKey(); err == nil && wrong != nil {
 			p.warnf("%v", wrong)
-			p.say("hint", signalbox.HintOf(wrong))
+			if hint := signalbox.HintOf(wrong); hint != "" {
+				p.say("hint", hint)
+			}
 		}
 		return err
 	})

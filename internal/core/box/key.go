@@ -155,7 +155,7 @@ func (l *Ledger) PublicKey() (string, error) {
 func (l *Ledger) CheckPublicKey() error {
 	text, err := readOptional(l.file(publicKeyName))
 	if err != nil {
-		return err
+		return wrongPublicKey("the public key in the box cannot be read: %w", err)
 	}
 	stored := string(bytes.TrimSpace(text))
 	if name, err := ledger.KeyName(stored); text != nil && l.ID() != "" && (err != nil || name != origin(l.ID())) {
