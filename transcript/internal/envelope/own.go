@@ -8,15 +8,13 @@ import (
 	"signalbox"
 )
 
-// sessionRule is how the lines of a format show the session that they belong to. The first session of a stream is the
-// agent's.
+// sessionRule is how the lines of a format show the session that they belong to; zero means that no line shows it. The first session
+// of a stream is the agent's.
 type sessionRule int
 
 const (
-	// sessionUnknown: no line shows it.
-	sessionUnknown sessionRule = iota
 	// sessionInEveryLine: a line without a session, in a stream that has one, is not the agent's.
-	sessionInEveryLine
+	sessionInEveryLine sessionRule = iota + 1
 	// sessionAnnounced: an event shows it for the lines that follow.
 	sessionAnnounced
 )
