@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -236,18 +237,17 @@ const maxSmallFile = 64 << 10
 
 // readOptional reads a small file. It returns nil if there is none.
 func readOptional(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxSmallFile:
-		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxSmallFile)
-	}
-	data, err := os.ReadFile(name)
+	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSmallFile+1))
+	if err == nil && len(data) > maxSmallFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxSmallFile)
 	}
 	return data, err
 }

@@ -37,7 +37,7 @@ func (r *Repo) landWithRetry(ctx context.Context, l landing) (warning string, er
 }
 
 // landAttempts is how often a merge whose checks have passed waits for r.lockWait: a minute in total.
-const landAttempts = 12
+const landAttempts = 5
 
 // land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if the base branch has moved since the
 // merge commit was created. A warning concerns only the checkout; the merge is done.

@@ -57,7 +57,7 @@ type Repo struct {
 	common     string // the git folder that all worktrees share
 	shallow    string // the file shallow in it, as Find found it
 	repository *git.Repository
-	lockWait   time.Duration       // how long to wait for another git's lock
+	lockWait   time.Duration       // how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never stops us
 	processes  atomic.Int64        // how many git processes were started
 	step       func(name string)   // test hook: called at each step
 	started    func(args []string) // test hook: called with the arguments of each git
@@ -68,7 +68,7 @@ const branchPrefix = "signalbox/"
 // Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
 // which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {
-	r := &Repo{lockWait: 5 * time.Second, step: func(string) {}, started: func([]string) {}}
+	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}
 	if err := r.locate(ctx, dir); err != nil {
 		return nil, err
 	}
