@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,6 +291,30 @@ func TestLinksInGitFolder(t *testing.T) {
 }
 
 // replace puts a link in the place of a file or a folder.
+// Git is not run if it would write refs through a link, or wait for the other end of a pipe.
+func TestLinksAndPipesStopGit(t *testing.T) {
+	for name, attack := range map[string]func(t *testing.T, git string){
+		"link to a folder of refs": func(t *testing.T, git string) { replace(t, filepath.Join(git, "refs", "heads"), t.TempDir()) },
+		"pipe as packed-refs": func(t *testing.T, git string) {
+			if err := syscall.Mkfifo(filepath.Join(git, "packed-refs"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := locate(t, newRepository(t))
+			call := Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"update-ref", "-d", "refs/heads/main"}}
+			if _, err := r.Command(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			attack(t, r.Common)
+			if _, err := r.Command(t.Context(), call); err == nil {
+				t.Error("git is run")
+			}
+		})
+	}
+}
+
 func replace(t *testing.T, name, target string) {
 	t.Helper()
 	if err := os.RemoveAll(name); err != nil {

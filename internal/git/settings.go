@@ -32,18 +32,18 @@ func (r *Repository) readSettings(ctx context.Context, dir string) error {
 		if hasValue { // a name without a value means true
 			setting += "=" + value
 		}
-		users := scope == "system" || scope == "global"
-		repositorys := scope == "local" || scope == "worktree"
+		ofUser := scope == "system" || scope == "global"
+		inRepository := scope == "local" || scope == "worktree"
 		switch {
-		case users && slices.Contains(trusted, name), (users || repositorys) && slices.Contains(harmless, name):
+		case ofUser && slices.Contains(trusted, name), (ofUser || inRepository) && slices.Contains(harmless, name):
 			r.Settings = append(r.Settings, setting)
 			found[name] = true
-		case (users || repositorys) && slices.Contains(sparse, name):
+		case (ofUser || inRepository) && slices.Contains(sparse, name):
 			r.sparse = append(r.sparse, setting)
-		case repositorys && name == "extensions.refstorage":
+		case inRepository && name == "extensions.refstorage":
 			r.refFormat, _, _ = strings.Cut(value, ":") // an optional address follows
 		}
-		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) && (users || repositorys) {
+		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) && (ofUser || inRepository) {
 			r.Filters = append(r.Filters, filter)
 		}
 	}

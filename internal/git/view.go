@@ -72,8 +72,8 @@ func (r *Repository) CreateWorktrees() error {
 	return os.MkdirAll(filepath.Join(r.Common, "worktrees"), 0o777)
 }
 
-// checkFiles refuses files that git would write through a link. An agent could have put a link there to make us write elsewhere, for
-// example a line with a command in it to the user's profile. Git finds refs and their logs not through the view but with the file
+// checkFiles refuses pipes, and links through which git would write. An agent could have put a link there to make us write elsewhere,
+// for example a line with a command in it to the user's profile. Git finds refs and their logs not through the view but with the file
 // commondir, so that must name the common folder.
 func (r *Repository) checkFiles(c Call) error {
 	names := []string{filepath.Join(r.Common, "packed-refs")}
@@ -82,15 +82,20 @@ func (r *Repository) checkFiles(c Call) error {
 	}
 	head, _ := os.ReadFile(filepath.Join(c.Dir, "HEAD"))
 	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")) {
-		for _, prefix := range []string{"", "refs/heads"} { // a branch may be named without it
-			for name := filepath.Join(r.Common, "logs", prefix, ref); len(name) > len(r.Common); name = filepath.Dir(name) {
+		for _, prefix := range []string{"", "refs/heads", "logs", "logs/refs/heads"} { // a branch may be named without refs/heads
+			for name := filepath.Join(r.Common, prefix, ref); len(name) > len(r.Common); name = filepath.Dir(name) {
 				names = append(names, name)
 			}
 		}
 	}
 	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err := os.Lstat(name)
+		switch {
+		case err != nil || info.Mode().IsRegular() || info.IsDir():
+		case info.Mode()&fs.ModeSymlink != 0:
 			return fmt.Errorf("%s is a symbolic link, which could make git write to another file", name)
+		default: // git would wait forever for the other end of a pipe
+			return fmt.Errorf("%s is not a regular file", name)
 		}
 	}
 	return r.checkCommon(c.Dir)
