@@ -73,7 +73,9 @@ func fillLedger(t testing.TB, s *site) {
 			check(t, err)
 			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob})
 			do(rules.Unblock{Work: work, Note: "continue", Actor: "tester"})
-			do(rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "tester"})
+			now = now.Add(time.Second)
+			_, err = e.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "tester"})
+			check(t, err)
 		case 1:
 			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch, Reason: "stopped"})
 		case 2:
