@@ -263,7 +263,7 @@ on developer T1:
 
 // Leases are renewed while an agent works longer than the TTL.
 func TestLeaseIsRenewed(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 1s}\n", script: `
+	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 3s}\n", script: `
 on developer T1:
     wait for continue
     signal READY_FOR_REVIEW: {task}
