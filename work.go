@@ -49,8 +49,8 @@ func (p Phase) ClaimableBy() Role {
 	return ""
 }
 
-// maxID is the longest id in bytes.
-const maxID = 64
+// MaxID is the size limit of an id in bytes.
+const MaxID = 64
 
 // CheckID returns nil if id is valid for a work item, a session, an actor or a lease. Ids become parts of paths and of git
 // branch names, so they consist of letters, digits, '.', '_' and '-', start with a letter or a digit, have at most 64
@@ -59,8 +59,8 @@ func CheckID(id string) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("an id must not be empty")
-	case len(id) > maxID:
-		return fmt.Errorf("id %q: %d bytes, limit %d", id[:maxID]+"…", len(id), maxID)
+	case len(id) > MaxID:
+		return fmt.Errorf("id %q: %d bytes, limit %d", id[:MaxID]+"…", len(id), MaxID)
 	case strings.Contains(id, ".."):
 		return fmt.Errorf("id %q: must not contain '..'", id)
 	case strings.HasSuffix(id, ".lock"), strings.HasSuffix(id, "."):

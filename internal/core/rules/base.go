@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -83,7 +84,7 @@ func (s *State) BaseMoves() []BaseMove { return s.delivery.BaseMoves }
 func (s *State) applyBase(e *signalbox.Event, b BaseMoved) {
 	s.delivery.Base = b.To
 	if !b.Between {
-		s.delivery.BaseMoves = append(s.delivery.BaseMoves[:len(s.delivery.BaseMoves):len(s.delivery.BaseMoves)], BaseMove{b, e.Seq, e.Time})
+		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
 	}
 }
 

@@ -69,7 +69,7 @@ func TestBaseMoved(t *testing.T) {
 		t.Errorf("%d moves are remembered", got)
 	}
 
-	// Our own merge is not a move once it is prepared, but a move on top of it is.
+	// Our own merge is not a move once it is prepared, but a later move is.
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base3"})
 	if d := observed(b, "base3", "merge1", false); len(d.Events) > 0 {
 		t.Errorf("our own merge is recorded as %s", d.Events[0].Type)

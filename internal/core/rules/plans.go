@@ -158,17 +158,14 @@ func (s *State) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
 	return ids
 }
 
-// maxIDBytes is the size limit of an id.
-const maxIDBytes = 64
-
 // unused returns id, shortened if it is too long, and with a number appended if it is in use.
 func unused(id string, inUse func(string) bool) string {
-	if len(id) <= maxIDBytes && !inUse(id) {
+	if len(id) <= signalbox.MaxID && !inUse(id) {
 		return id
 	}
 	for n := 2; ; n++ {
 		number := fmt.Sprintf("-%d", n)
-		if numbered := id[:min(len(id), maxIDBytes-len(number))] + number; !inUse(numbered) {
+		if numbered := id[:min(len(id), signalbox.MaxID-len(number))] + number; !inUse(numbered) {
 			return numbered
 		}
 	}

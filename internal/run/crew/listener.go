@@ -439,10 +439,13 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	t.head, t.tail = l.words()
 	if words := lastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit
-		if words != "" {
+		switch {
+		case words == "":
+		case t.limit == "":
+			t.advice = "its last output: " + words
+		default:
 			t.advice += "; its last output: " + words
 		}
-		t.advice = strings.TrimPrefix(t.advice, "; ")
 	}
 	return nil
 }
