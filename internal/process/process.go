@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/sandbox"
 )
 
 // SessionVariable is the environment variable that identifies the processes of a session.
@@ -73,6 +74,8 @@ type Spec struct {
 	// Grace is the time between SIGTERM and SIGKILL for processes that the program leaves behind when it ends, and how long
 	// output of escaped processes is still read unless Speaks is set; zero means five seconds.
 	Grace time.Duration
+	// Sandbox is what the program may do; nil means everything that this process may do.
+	Sandbox *sandbox.Policy
 }
 
 // ID identifies a process. A pid alone does not, because the system reuses pids.

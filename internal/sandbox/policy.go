@@ -1,0 +1,79 @@
+// Package sandbox describes what a program may do on this machine, and makes the system enforce it for the calling thread and
+// everything that the thread starts.
+//
+// A Policy is data: which files may be read and written, and which network may be used. Support is what the system can enforce.
+// Package process starts programs under a policy; this package starts none.
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Mode is what happens if the system cannot enforce a policy.
+type Mode string
+
+const (
+	Enforce Mode = "enforce" // the program is not started
+	Warn    Mode = "warn"    // it is started with what the system can enforce
+	Off     Mode = "off"     // nothing is enforced
+)
+
+// Modes returns all modes.
+func Modes() []Mode { return []Mode{Enforce, Warn, Off} }
+
+// Policy is what a program may do. All paths are absolute. A path that does not exist is ignored.
+type Policy struct {
+	Mode Mode `json:"mode"`
+	// Read are files and folders that may be read and executed.
+	Read []string `json:"read,omitempty"`
+	// Write are files and folders that may also be changed.
+	Write []string `json:"write,omitempty"`
+	// Fixed are files in a folder of Write that may be read, but not changed, replaced or removed.
+	Fixed []string `json:"fixed,omitempty"`
+	// Hidden are folders in a folder of Read or Write that may not be read.
+	Hidden []string `json:"hidden,omitempty"`
+	// Temp is the program's own folder for temporary files. It may be changed, and is also /tmp where the system allows it.
+	Temp    string  `json:"temp,omitempty"`
+	Network Network `json:"network"`
+	Limits  Limits  `json:"limits,omitzero"`
+}
+
+// Network is what a program may do on the network.
+type Network struct {
+	// Off forbids all networks, also the one of this machine.
+	Off bool `json:"off,omitempty"`
+	// Ports are the only TCP ports that may be connected to; other protocols are forbidden. Empty means no limit.
+	Ports []uint16 `json:"ports,omitempty"`
+}
+
+// Limits are what a program and everything that it starts may use together. Zero means no limit.
+type Limits struct {
+	Memory    int64 `json:"memory,omitempty"` // bytes
+	Processes int   `json:"processes,omitempty"`
+	// CPU is in thousandths of a core.
+	CPU int `json:"cpu,omitempty"`
+}
+
+// String returns on, none, or the ports.
+func (n Network) String() string {
+	switch {
+	case n.Off:
+		return "none"
+	case len(n.Ports) > 0:
+		return fmt.Sprint("TCP ports ", n.Ports)
+	}
+	return "on"
+}
+
+// Restricted reports whether a thread would be restricted at all.
+func (p *Policy) Restricted() bool { return p != nil && p.Mode != Off && p.Mode != "" }
+
+// writable returns all paths that may be changed.
+func (p *Policy) writable() []string {
+	all := slices.Clone(p.Write)
+	if p.Temp != "" {
+		all = append(all, p.Temp)
+	}
+	return all
+}

@@ -1,0 +1,125 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"signalbox"
+)
+
+// The versions of Landlock that matter here.
+const (
+	abiTruncate = 3 // files cannot be emptied
+	abiPorts    = 4 // TCP ports
+	abiScopes   = 6 // signals and abstract sockets
+)
+
+// Support is what the system can enforce.
+type Support struct {
+	// System is the operating system, as in runtime.GOOS.
+	System string `json:"system"`
+	// Landlock is the version of Landlock's interface; zero means that there is none.
+	Landlock int `json:"landlock,omitempty"`
+	// Seccomp reports whether system calls can be filtered.
+	Seccomp bool `json:"seccomp,omitempty"`
+	// Namespaces reports whether a program can have its own processes and its own view of the files.
+	Namespaces bool `json:"namespaces,omitempty"`
+	// Why explains what is missing, if that is known.
+	Why string `json:"why,omitempty"`
+}
+
+// Minimum describes what Enforce needs.
+const Minimum = "Landlock 3 (Linux 6.2) with namespaces, or Landlock 6 (Linux 6.12) without, and seccomp; or macOS with sandbox-exec"
+
+// Check returns an error if the system cannot enforce the policy.
+func (s Support) Check(p *Policy) error {
+	if !p.Restricted() || p.Mode == Warn {
+		return nil
+	}
+	missing := s.missing(p)
+	if len(missing) == 0 {
+		return nil
+	}
+	text := strings.Join(missing, "; ")
+	if s.Why != "" {
+		text += " (" + s.Why + ")"
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the sandbox cannot be enforced here: " + text),
+		Hint: "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"}
+}
+
+// missing returns what Enforce needs and the system does not have.
+func (s Support) missing(p *Policy) (missing []string) {
+	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
+	if s.System == "darwin" {
+		if !s.Seatbelt() {
+			add("there is no sandbox-exec")
+		}
+		return missing
+	}
+	if s.System != "linux" {
+		add("there is no sandbox for %s", s.System)
+		return missing
+	}
+	switch need := s.landlockNeeded(); {
+	case s.Landlock == 0:
+		add("the kernel has no Landlock")
+	case s.Landlock < need && s.Namespaces:
+		add("the kernel has Landlock %d, and %d is needed", s.Landlock, need)
+	case s.Landlock < need:
+		add("the kernel has Landlock %d, and without namespaces %d is needed", s.Landlock, need)
+	}
+	if !s.Seccomp {
+		add("system calls cannot be filtered")
+	}
+	if len(p.Network.Ports) > 0 && s.Landlock < abiPorts {
+		add("limiting TCP ports needs Landlock %d", abiPorts)
+	}
+	if len(p.Hidden) > 0 && !s.Namespaces {
+		add("without namespaces a folder cannot be hidden in another (%s)", strings.Join(p.Hidden, ", "))
+	}
+	return missing
+}
+
+func (s Support) landlockNeeded() int {
+	if s.Namespaces {
+		return abiTruncate
+	}
+	return abiScopes
+}
+
+// Seatbelt reports whether the sandbox is that of macOS.
+func (s Support) Seatbelt() bool { return s.System == "darwin" && s.Why == "" }
+
+// Open returns what remains possible on this system although the policy forbids it, one sentence for each.
+func (s Support) Open(p *Policy) (open []string) {
+	if !p.Restricted() {
+		return []string{"everything: there is no sandbox"}
+	}
+	add := func(when bool, sentence string) {
+		if when {
+			open = append(open, sentence)
+		}
+	}
+	if s.System != "linux" {
+		return append(open, s.missing(p)...)
+	}
+	add(s.Landlock == 0 && !s.Namespaces, "all files can be read and changed")
+	add(s.Landlock == 0, "processes of other programs can be inspected as the system allows")
+	add(s.Landlock < abiTruncate && !s.Namespaces, "files that may be read can be emptied")
+	add(s.Landlock < abiScopes && !s.Namespaces, "other processes of the same user can be ended")
+	add(s.Landlock < abiScopes && !p.Network.Off, "abstract Unix sockets of other programs can be reached")
+	add(!s.Namespaces, "mode, owner, times and attributes of the user's files can be changed (not their content)")
+	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands")
+	add(!s.Namespaces && len(p.Hidden) > 0, "folders of signalbox in the project can be read and changed")
+	add(!s.Namespaces, "the names and sizes of all files, and the names of running programs, can be listed")
+	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")
+	add(!s.Seccomp, "system calls are not filtered")
+	add(!p.Network.Off && len(p.Network.Ports) == 0, "all hosts can be reached, also this machine and its network")
+	return open
+}
+
+// unsupported is the support of a system without a sandbox.
+func unsupported(why string) Support { return Support{System: runtime.GOOS, Why: why} }
