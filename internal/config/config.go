@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/sandbox"
 )
 
 // FileName is the name of the configuration in the folder of a box.
@@ -45,10 +46,15 @@ type Config struct {
 	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
 	Approve string `yaml:"approve"`
 	// Keyed gives each agent a key that its signals must have.
-	Keyed  bool    `yaml:"keyed"`
-	Budget Budgets `yaml:"budget"`
-	Limits Limits  `yaml:"limits"`
-	Notify Notify  `yaml:"notify"`
+	Keyed bool `yaml:"keyed"`
+	// Sandbox is what agents, checks and tools may do on this machine. SandboxOf includes the settings of one of them.
+	Sandbox Sandbox `yaml:"sandbox"`
+	// EnvPass are the names of environment variables that all programs get, besides the usual ones. A star at the end of a name
+	// stands for any text.
+	EnvPass []string `yaml:"env_pass"`
+	Budget  Budgets  `yaml:"budget"`
+	Limits  Limits   `yaml:"limits"`
+	Notify  Notify   `yaml:"notify"`
 	// Grace is how long an agent may take to exit before it is killed.
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`
@@ -79,6 +85,7 @@ func Default() *Config {
 		Agent:        PresetClaude,
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},
+		Sandbox:      Sandbox{Mode: sandbox.Enforce},
 		Limits:       defaultLimits(),
 		Grace:        10 * time.Second,
 		Lease:        Lease{TTL: signalbox.DefaultLeaseTTL},

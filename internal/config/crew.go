@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/sandbox"
 )
 
 // Agents that need no configuration.
@@ -57,6 +58,9 @@ type Agent struct {
 	Args []string `yaml:"args"`
 	// Env is added to the environment of the program. An empty value removes a variable.
 	Env map[string]string `yaml:"env"`
+	// EnvPass is added to Config.EnvPass.
+	EnvPass []string `yaml:"env_pass"`
+	Sandbox Sandbox  `yaml:"sandbox"`
 	// Interactive reports whether the program keeps reading standard input, so that it can be asked for a checkpoint.
 	Interactive bool `yaml:"interactive"`
 	// Model is the model for the preset, or replaces ModelMark in Command. Empty means the program's default. With Tree it is a
@@ -105,6 +109,9 @@ type Check struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// Environments are names. Empty means all.
 	Environments []string `yaml:"environments"`
+	// EnvPass is added to Config.EnvPass.
+	EnvPass []string `yaml:"env_pass"`
+	Sandbox Sandbox  `yaml:"sandbox"`
 }
 
 // DefaultCheckTimeout is the timeout of a check without one.
@@ -149,13 +156,20 @@ type Limits struct {
 	CheckpointsMissed int           `yaml:"checkpoints_missed"` // in a row, of a running agent
 	FileWait          time.Duration `yaml:"file_wait"`          // longest wait for a file
 	CheckpointAnswer  time.Duration `yaml:"checkpoint_answer"`  // longest wait for a checkpoint that was asked for
+
+	// What one agent, check or tool may use, with everything that it starts. Zero means no limit.
+	Memory    Size  `yaml:"memory"`
+	Processes int   `yaml:"processes"`
+	CPU       Cores `yaml:"cpu"`
+	// Tree is how large the working copy of a task may become. Zero means no limit.
+	Tree Size `yaml:"tree"`
 }
 
 func defaultLimits() Limits {
 	return Limits{
 		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3,
-		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second,
+		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, Tree: 10e9,
 	}
 }
 
@@ -187,6 +201,7 @@ func (c *Config) fill(set places) {
 	if c.Agent == "" {
 		c.Agent = PresetClaude
 	}
+	c.Sandbox.Mode = orDefault(c.Sandbox.Mode, sandbox.Enforce)
 	for name, agent := range c.Agents {
 		if len(agent.Command) > 0 && agent.Preset == "" && agent.Tree == "" {
 			agent.Format = orDefault(agent.Format, signalbox.FormatAuto)

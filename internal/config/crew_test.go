@@ -188,8 +188,15 @@ func TestPromptDefault(t *testing.T) {
 func TestEveryLimitIsChecked(t *testing.T) {
 	for i, name := range fieldNames(reflect.TypeFor[Limits]()) {
 		value := "0"
-		if reflect.TypeFor[Limits]().Field(i).Type == reflect.TypeFor[time.Duration]() {
+		switch kind := reflect.TypeFor[Limits]().Field(i).Type; {
+		case kind == reflect.TypeFor[time.Duration]():
 			value = "0s"
+		case kind == reflect.TypeFor[Size](): // of these, 0 means no limit
+			value = "1"
+		case kind == reflect.TypeFor[Cores]():
+			value = "0.001"
+		case name == "processes":
+			value = "-1"
 		}
 		_, err := Parse([]byte("limits: {" + name + ": " + value + "}"))
 		if err == nil || !strings.Contains(err.Error(), " limits."+name+": "+value+" is ") {

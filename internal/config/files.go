@@ -11,6 +11,7 @@ import (
 func (c *Config) findFiles(dir string, all *faults) {
 	f := finder{box: dir, project: filepath.Join(dir, ".."), faults: all}
 	c.Checkpoint.File = resolvePath(dir, c.Checkpoint.File)
+	c.resolveSandboxes(f.project, all)
 	for _, name := range sortedKeys(c.Roles) {
 		role := c.Roles[name]
 		f.file(setting("roles", string(name), "prompt"), &role.Prompt, "the built-in prompt")

@@ -124,6 +124,9 @@ type CommandTool struct {
 	// ReadOnly reports whether running it again changes nothing.
 	ReadOnly bool          `yaml:"read_only"`
 	Timeout  time.Duration `yaml:"timeout"`
+	// EnvPass is added to Config.EnvPass.
+	EnvPass []string `yaml:"env_pass"`
+	Sandbox Sandbox  `yaml:"sandbox"`
 }
 
 // Subagent is another tree that can answer a part of the question.

@@ -16,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"signalbox/internal/sandbox"
 )
 
 // read decodes text over the values that into points to, and returns where each setting is and everything that is wrong.
@@ -226,6 +228,12 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 		to.SetBytes(w.out.Bytes())
 	case to.Type() == reflect.TypeFor[time.Duration]():
 		r.faults.add(scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) }))
+	case to.Type() == reflect.TypeFor[Size]():
+		r.faults.add(scalar(node, at, func(text string) *settingError { return setSize(to, text, at) }))
+	case to.Type() == reflect.TypeFor[Cores]():
+		r.faults.add(scalar(node, at, func(text string) *settingError { return setCores(to, text, at) }))
+	case to.Type() == reflect.TypeFor[sandbox.Mode]():
+		r.faults.add(scalar(node, at, func(text string) *settingError { return setMode(to, text, at) }))
 	case to.Kind() == reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
 		r.plainValue(to.Elem(), node, at)
@@ -279,6 +287,10 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 
 // fields decodes a mapping whose names are the fields of a struct.
 func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
+	if group, ok := to.Interface().(interface{ mainField() string }); ok && isScalar(node) {
+		r.plainValue(to.Field(slices.Index(fieldNames(to.Type()), group.mainField())), node, at)
+		return
+	}
 	pairs, fault := r.mapping(node, at)
 	r.faults.add(fault)
 	known := fieldNames(to.Type())
@@ -328,6 +340,11 @@ func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 
 // items decodes a list.
 func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
+	if to.Type() == reflect.TypeFor[Network]() && isScalar(node) {
+		to.Set(reflect.MakeSlice(to.Type(), 1, 1))
+		r.value(to.Index(0), node, at.item(0))
+		return
+	}
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
 		hint := "write [one, two], or each item on its own line after a -"
@@ -409,6 +426,41 @@ func setScalar(to reflect.Value, text string, at settingPath) *settingError {
 		}
 		to.SetInt(n)
 	}
+	return nil
+}
+
+// isScalar reports whether a node is a single value.
+func isScalar(node ast.Node) bool {
+	switch node.(type) {
+	case ast.MapNode, *ast.SequenceNode:
+		return false
+	}
+	return true
+}
+
+func setSize(to reflect.Value, text string, at settingPath) *settingError {
+	size, ok := parseSize(text)
+	if !ok {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a size", text), hint: "write a size such as 512MB or 4GB"}
+	}
+	to.SetInt(int64(size))
+	return nil
+}
+
+func setCores(to reflect.Value, text string, at settingPath) *settingError {
+	cores, ok := parseCores(text)
+	if !ok {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number of cores", text), hint: "write a number such as 2 or 1.5"}
+	}
+	to.SetInt(int64(cores))
+	return nil
+}
+
+func setMode(to reflect.Value, text string, at settingPath) *settingError {
+	if text != "" && !slices.Contains(sandbox.Modes(), sandbox.Mode(text)) {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a mode of the sandbox", text), hint: "write " + list(sandbox.Modes())}
+	}
+	to.SetString(text)
 	return nil
 }
 

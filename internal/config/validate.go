@@ -26,6 +26,7 @@ func (c *Config) validate(f *faults) {
 	c.checkProtected(f)
 	c.checkChoices(f)
 	c.checkBudgets(f)
+	c.checkSandboxes(f)
 	c.Limits.check(f)
 	c.checkTimes(f)
 	c.checkMCP(f)

@@ -80,6 +80,7 @@ func (l Limits) check(f *faults) {
 	}
 	f.add(checkTime(setting("limits", "file_wait"), l.FileWait))
 	f.add(checkTime(setting("limits", "checkpoint_answer"), l.CheckpointAnswer))
+	l.checkResources(f)
 }
 
 func (c *Config) checkTimes(f *faults) {

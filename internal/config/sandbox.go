@@ -1,0 +1,251 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"signalbox/internal/sandbox"
+)
+
+// Values of Network that are not ports.
+const (
+	NetworkOn   = "on"
+	NetworkNone = "none"
+)
+
+// Sandbox is what programs may do on this machine, besides what they always may. In the text it is a group of settings, or only a mode.
+type Sandbox struct {
+	// Mode is empty for an agent, a check or a tool without a mode of its own.
+	Mode    sandbox.Mode `yaml:"mode"`
+	Network Network      `yaml:"network"`
+	// Read are files and folders that may be read, and Write those that may also be changed. In the text they are relative to the
+	// project, which is the folder that contains the box, or to the home folder if they begin with ~/. Load resolves them.
+	Read  []string `yaml:"read"`
+	Write []string `yaml:"write"`
+}
+
+// mainField returns the field that a single value sets.
+func (Sandbox) mainField() string { return "mode" }
+
+// Network is NetworkOn, NetworkNone or TCP ports. In the text a single value need not be in a list. Empty means that it is not set.
+type Network []string
+
+// Policy returns what the network setting means for a program.
+func (n Network) Policy() (p sandbox.Network) {
+	for _, item := range n {
+		switch port, err := strconv.ParseUint(item, 10, 16); {
+		case item == NetworkNone:
+			p.Off = true
+		case err == nil:
+			p.Ports = append(p.Ports, uint16(port))
+		}
+	}
+	return p
+}
+
+// SandboxOf returns the settings of a program that has settings of its own: its mode and network count before the general ones, and its
+// files are added to the general ones.
+func (c *Config) SandboxOf(own Sandbox) Sandbox {
+	all := Sandbox{Mode: orDefault(own.Mode, c.Sandbox.Mode), Network: own.Network, Read: slices.Concat(c.Sandbox.Read, own.Read),
+		Write: slices.Concat(c.Sandbox.Write, own.Write)}
+	if len(all.Network) == 0 {
+		all.Network = c.Sandbox.Network
+	}
+	return all
+}
+
+// sandboxes returns all sandbox settings of the configuration. They share their lists with it.
+func (c *Config) sandboxes() map[settingPath]Sandbox {
+	all := map[settingPath]Sandbox{setting("sandbox"): c.Sandbox}
+	for name, a := range c.Agents {
+		all[setting("agents", name, "sandbox")] = a.Sandbox
+	}
+	for i, check := range c.Checks {
+		all[setting("checks").item(i).field("sandbox")] = check.Sandbox
+	}
+	for name, t := range c.Oracle.Tools {
+		all[setting("oracle", "tools", name, "sandbox")] = t.Sandbox
+	}
+	return all
+}
+
+func (c *Config) checkSandboxes(f *faults) {
+	all := c.sandboxes()
+	for _, at := range sortedKeys(all) {
+		s := all[at]
+		s.Network.check(at.field("network"), f)
+		for _, paths := range []struct {
+			name  string
+			paths []string
+		}{{"read", s.Read}, {"write", s.Write}} {
+			for i, name := range paths.paths {
+				f.add(checkSandboxPath(at.field(paths.name).item(i), name))
+			}
+		}
+	}
+	checkEnvPass(setting("env_pass"), c.EnvPass, f)
+	for _, name := range sortedKeys(c.Agents) {
+		checkEnvPass(setting("agents", name, "env_pass"), c.Agents[name].EnvPass, f)
+	}
+	for i, check := range c.Checks {
+		checkEnvPass(setting("checks").item(i).field("env_pass"), check.EnvPass, f)
+	}
+	for _, name := range sortedKeys(c.Oracle.Tools) {
+		checkEnvPass(setting("oracle", "tools", name, "env_pass"), c.Oracle.Tools[name].EnvPass, f)
+	}
+}
+
+func (n Network) check(at settingPath, f *faults) {
+	for i, item := range n {
+		port, err := strconv.ParseUint(item, 10, 16)
+		switch word := item == NetworkOn || item == NetworkNone; {
+		case word && len(n) > 1:
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%s stands alone, without ports", item), hint: "write " + item + ", or only ports"})
+		case !word && (err != nil || port == 0):
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not on, none or a TCP port", item), hint: "write on, none, or ports such as [443, 8443]"})
+		}
+	}
+}
+
+func checkSandboxPath(at settingPath, name string) *settingError {
+	const hint = "write the path of a file or a folder; ~/ is your home folder"
+	switch {
+	case strings.TrimSpace(name) == "":
+		return &settingError{at: at, fault: "must not be empty", hint: hint}
+	case strings.HasPrefix(name, "~") && name != "~" && !strings.HasPrefix(name, "~/"):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is the home folder of another user", name), hint: hint}
+	}
+	return nil
+}
+
+// checkEnvPass checks names of environment variables, which may end with a star.
+func checkEnvPass(at settingPath, names []string, f *faults) {
+	for i, name := range names {
+		plain := strings.TrimSuffix(name, "*")
+		switch {
+		case strings.HasPrefix(strings.ToUpper(name), "SIGNALBOX_"):
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is a variable of signalbox itself", name), hint: "remove it: programs do not get these"})
+		case name == "" || strings.ContainsAny(plain, "= \t\r\n\x00*"):
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not the name of an environment variable", name),
+				hint: "write a name such as GITHUB_TOKEN, or the beginning of names and a star, such as AWS_*; put values under env"})
+		}
+	}
+}
+
+// resolveSandboxes makes the paths of the sandbox settings absolute.
+func (c *Config) resolveSandboxes(project string, f *faults) {
+	all := c.sandboxes()
+	for _, at := range sortedKeys(all) {
+		for name, paths := range map[string][]string{"read": all[at].Read, "write": all[at].Write} {
+			for i := range paths {
+				resolved, err := expandHome(paths[i])
+				if err == nil {
+					resolved, err = filepath.Abs(resolvePath(project, resolved))
+				}
+				if err != nil {
+					f.add(&settingError{at: at.field(name).item(i), fault: err.Error(), hint: "write an absolute path"})
+				}
+				paths[i] = resolved
+			}
+		}
+	}
+}
+
+func expandHome(name string) (string, error) {
+	rest, below := strings.CutPrefix(name, "~")
+	if !below {
+		return name, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, rest), err
+}
+
+// Size is a number of bytes. In the text it is written like 512MB or 4GB.
+type Size int64
+
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// String returns the size with the largest unit in which it is a whole number.
+func (s Size) String() string {
+	for _, unit := range sizeUnits {
+		if s != 0 && int64(s)%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s)/unit.bytes, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+func parseSize(text string) (Size, bool) {
+	number, factor := strings.ReplaceAll(text, "_", ""), int64(1)
+	for _, unit := range sizeUnits {
+		if n, found := cutSuffixFold(number, unit.name); found {
+			number, factor = strings.TrimSpace(n), unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/factor || !digits(number) {
+		return 0, false
+	}
+	return Size(n * factor), true
+}
+
+func cutSuffixFold(text, suffix string) (string, bool) {
+	at := len(text) - len(suffix)
+	if at < 0 || !strings.EqualFold(text[at:], suffix) {
+		return text, false
+	}
+	return text[:at], true
+}
+
+// Cores is a number of processor cores, in thousandths. In the text it is written like 2 or 1.5.
+type Cores int
+
+func (c Cores) String() string { return strconv.FormatFloat(float64(c)/1000, 'f', -1, 64) }
+
+func parseCores(text string) (Cores, bool) {
+	whole, fraction, point := strings.Cut(text, ".")
+	if !digits(whole) || point && !digits(fraction) || len(fraction) > 3 || len(whole) > 5 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(whole + fraction + strings.Repeat("0", 3-len(fraction)))
+	return Cores(n), err == nil
+}
+
+// The least that a program can work with.
+const (
+	minMemory = 16e6
+	minTree   = 1e6
+	minCores  = 10
+)
+
+func (l Limits) checkResources(f *faults) {
+	at := setting("limits")
+	for _, size := range []struct {
+		name       string
+		set, least Size
+	}{{"memory", l.Memory, minMemory}, {"tree", l.Tree, minTree}} {
+		if size.set != 0 && size.set < size.least {
+			f.add(&settingError{at: at.field(size.name), fault: fmt.Sprintf("%s is less than %s", size.set, size.least), hint: "write a size such as 4GB, or 0 for no limit"})
+		}
+	}
+	if l.Processes < 0 || l.Processes > maxLimit {
+		f.add(&settingError{at: at.field("processes"), fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit), hint: "write a number such as 2000, or 0 for no limit"})
+	}
+	if l.CPU != 0 && l.CPU < minCores {
+		f.add(&settingError{at: at.field("cpu"), fault: fmt.Sprintf("%s is less than %s", l.CPU, Cores(minCores)), hint: "write a number of cores such as 1.5, or 0 for no limit"})
+	}
+}
+
+// Resources returns the limits of the resources that a program may use.
+func (l Limits) Resources() sandbox.Limits {
+	return sandbox.Limits{Memory: int64(l.Memory), Processes: l.Processes, CPU: int(l.CPU)}
+}
