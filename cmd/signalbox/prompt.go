@@ -2,15 +2,23 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/run/workspace"
 )
 
 type promptCommand struct {
 	boxFlag
 	rawFlag
+	Plan nonEmpty       `name:"plan" placeholder:"FILE" help:"Show the prompt that a run of this plan would give now. Default: the plans that were run; before the first run, plan.md in the folder of the project."`
 	Role signalbox.Role `arg:"" help:"The role: developer, critic, auditor, business-analyst, remediation, health-auditor, expert or expert-creator."`
 	Task string         `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
@@ -18,25 +26,101 @@ type promptCommand struct {
 func (promptCommand) Help() string {
 	return `Prints the prompt that an agent in a role would get for a task now: the instructions of the role, the task, the findings to fix, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md explains how to write one.
 
+You can look at the prompts of a plan before you run it: name its file with --plan. Nothing is recorded.
+
 The prompt contains text of agents and of the plan. On a terminal its control characters are escaped; an agent gets the exact text.
 
 Examples:
 
     signalbox prompt developer T1
+    signalbox prompt developer T1 --plan next.md
     signalbox prompt critic T1 | less`
 }
 
+// defaultPlan is the plan that prompt uses before the first run, as signalbox init calls it.
+const defaultPlan = "plan.md"
+
 func (c *promptCommand) Run(p *program) error {
 	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		task, err := findWork(b, c.Task)
+		root := p.projectRoot(c.boxFlag, b.Dir)
+		file, err := c.planFile(p, b, root)
 		if err != nil {
 			return err
 		}
-		text, err := crew.Prompt(ctx, b, c.Role, task)
+		shown, name := b, c.Task
+		if file != "" {
+			loaded, id, err := p.previewPlan(ctx, b, file, root)
+			if err != nil {
+				return err
+			}
+			defer loaded.Close()
+			shown = loaded
+			if own := id + "/" + c.Task; isWork(shown, own) {
+				name = own
+			}
+		}
+		task, err := findWork(shown, name)
+		if err != nil {
+			return err
+		}
+		text, err := crew.Prompt(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task)
 		if err != nil {
 			return err
 		}
 		_, err = p.exact(c.rawFlag).Write(text)
 		return err
 	})
+}
+
+// planFile returns the file of the plan to load, "" if the plans in the box are meant.
+func (c *promptCommand) planFile(p *program, b *box.Box, root string) (string, error) {
+	planned := false
+	b.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			planned = planned || w.Task != nil
+		}
+	})
+	if c.Plan != "" || planned || isWork(b, c.Task) {
+		return string(c.Plan), nil
+	}
+	file := filepath.Join(root, defaultPlan)
+	if _, err := os.Stat(file); err != nil {
+		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("no plan was run in this box yet, and there is no %s", file),
+			Hint: fmt.Sprintf("name the file of the plan that has the task: signalbox prompt %s %s --plan FILE", c.Role, c.Task)}
+	}
+	p.notef("no plan was run in this box yet; this is the prompt of %s", file)
+	return file, nil
+}
+
+// previewPlan loads a plan into a copy of the box in memory, and returns the copy and the id of the plan.
+func (p *program) previewPlan(ctx context.Context, b *box.Box, file, root string) (*box.Box, string, error) {
+	text, err := p.readAll(&file, maxPlan)
+	if err != nil {
+		return nil, "", err
+	}
+	parsed, err := plan.Parse(file, text, &plan.Options{Drafts: b.Config.Analyst()})
+	if err != nil {
+		return nil, "", p.planError(err)
+	}
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace == config.WorkspaceShared}
+	load.Source, load.ID = crew.Identify(parsed, file, root)
+	return crew.Preview(ctx, b, parsed, text, load)
+}
+
+// baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is none, it prints a warning.
+func (p *program) baseBranch(ctx context.Context, settings *config.Config, root string) string {
+	if settings.Workspace == config.WorkspaceShared {
+		return ""
+	}
+	branch, err := workspace.BaseBranch(ctx, root)
+	if err != nil {
+		p.warnf("the prompt does not name the base branch: %v", err)
+		p.printHint(err)
+	}
+	return branch
+}
+
+func isWork(b *box.Box, name string) bool {
+	_, err := findWork(b, name)
+	return err == nil
 }

@@ -79,6 +79,7 @@ type Activity struct {
 type Crew struct {
 	box     *box.Box
 	project Project
+	branch  string // the base branch, "" if there is none
 	owner   *agent.Owner
 	opts    Options
 	log     *slog.Logger
@@ -131,6 +132,9 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
 	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, sessions: map[string]*session{}}
+	if project.Repo != nil {
+		c.branch = project.Repo.Base
+	}
 	if opts != nil {
 		c.opts = *opts
 	}

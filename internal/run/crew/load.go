@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -102,6 +103,25 @@ func Load(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o LoadOpti
 		o.Replace = true // the first part was accepted
 	}
 	return all, nil
+}
+
+// Preview returns a box in memory in which a plan is loaded as a run would load it, and the id of the plan. Where a run would ask the user
+// first, because the box has another plan, it assumes that the plan replaces that one. The caller closes the box before b.
+func Preview(ctx context.Context, b *box.Box, p *plan.Plan, text []byte, o LoadOptions) (preview *box.Box, id string, err error) {
+	if preview, err = b.Fork(ctx); err != nil {
+		return nil, "", err
+	}
+	o.Replace = true
+	change, err := Load(ctx, preview, p, text, o)
+	if errors.Is(err, rules.ErrPlanFinished) {
+		o.Finished = rules.FinishedRenew
+		change, err = Load(ctx, preview, p, text, o)
+	}
+	if err != nil {
+		preview.Close()
+		return nil, "", err
+	}
+	return preview, change.ID, nil
 }
 
 // storeTasks stores the text of each task.

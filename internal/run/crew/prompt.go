@@ -18,9 +18,10 @@ import (
 	"signalbox/internal/text"
 )
 
-// Prompt returns the prompt that an agent of a role would get for a work item now. It changes nothing.
-func Prompt(ctx context.Context, b *box.Box, role signalbox.Role, work string) ([]byte, error) {
-	c := &Crew{box: b}
+// Prompt returns the prompt that an agent of a role would get for a work item now. branch is the base branch, "" if there is none. Prompt
+// changes nothing.
+func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role, work string) ([]byte, error) {
+	c := &Crew{box: b, branch: branch}
 	if err := c.checkRole(role, work); err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no planned work '%s'", work), Hint: "list the work items with signalbox work list"}
 	}
 	t := w.Task
-	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: c.box.Config.Protected,
+	d := &prompts.Data{Role: role, Work: work, Title: w.Title, Phase: string(w.Phase), Protected: c.box.Config.Protected, BaseBranch: c.branch,
 		Overlaps: prompts.Lines(t.Overlaps), Context: t.Context, Differs: t.Differs, Asker: t.Asker, Expert: t.Expert}
 	switch role {
 	case signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleHealthAuditor:
@@ -147,9 +148,6 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	}
 	if len(t.Failing) > 0 {
 		d.Results = t.Failing
-	}
-	if c.project.Repo != nil {
-		d.BaseBranch = c.project.Repo.Base
 	}
 	if err := c.loadTexts(ctx, d, w, asker); err != nil {
 		return nil, err

@@ -68,11 +68,10 @@ const branchPrefix = "signalbox/"
 // Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
 // which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {
-	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}
-	if err := r.locate(ctx, dir); err != nil {
+	r, err := newRepo(ctx, dir)
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if r.folder, err = filepath.Abs(folder); err != nil {
 		return nil, err
 	}
@@ -84,19 +83,54 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 			return nil, err
 		}
 	} else {
-		temporary, err := os.MkdirTemp("", "signalbox-git-")
+		remove, err := r.useTemporary()
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(temporary)
-		if err := r.repository.UseView(temporary); err != nil {
-			return nil, err
-		}
+		defer remove()
 	}
 	if err := r.inspect(ctx); err != nil {
 		return nil, err
 	}
 	return r, r.createFolder()
+}
+
+// BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and does not check whether work is possible.
+func BaseBranch(ctx context.Context, dir string) (string, error) {
+	r, err := newRepo(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	remove, err := r.useTemporary()
+	if err != nil {
+		return "", err
+	}
+	defer remove()
+	branch, err := r.git(ctx, r.Root, "symbolic-ref", "--quiet", "--short", "HEAD")
+	if status(err) == 1 {
+		return "", r.detached()
+	}
+	return strings.TrimSpace(branch), err
+}
+
+// newRepo returns the repository around dir, which has no view and no folder yet.
+func newRepo(ctx context.Context, dir string) (*Repo, error) {
+	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}
+	return r, r.locate(ctx, dir)
+}
+
+// useTemporary keeps the view in a temporary folder, which the caller removes.
+func (r *Repo) useTemporary() (remove func(), err error) {
+	dir, err := os.MkdirTemp("", "signalbox-git-")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if err := r.repository.UseView(dir); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
 }
 
 // finishLast finishes a merge that was killed before it updated the checkout of the base branch.
@@ -178,8 +212,7 @@ func (r *Repo) inspect(ctx context.Context) error {
 	case state.commit == "":
 		return refusal(signalbox.CodeFailed, "make a first commit: git commit --allow-empty -m start", "the git repository %s has no commit yet", r.Root)
 	case state.branch == "" && !rebasing:
-		return refusal(signalbox.CodeFailed, "switch to the branch to merge into: git switch main",
-			"the git repository %s is not on a branch (detached head)", r.Root)
+		return r.detached()
 	case operation != "":
 		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo, "a %s is in progress in %s", operation, r.Root)
 	case len(state.files) > 0:
@@ -187,6 +220,11 @@ func (r *Repo) inspect(ctx context.Context) error {
 	}
 	r.Base = state.branch
 	return r.checkFilters(ctx)
+}
+
+func (r *Repo) detached() error {
+	return refusal(signalbox.CodeFailed, "switch to the branch to merge into: git switch main",
+		"the git repository %s is not on a branch (detached head)", r.Root)
 }
 
 // checkFilters refuses a repository with files that the user's git converts with a filter, such as those of Git LFS and git-crypt. Our
