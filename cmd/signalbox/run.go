@@ -291,10 +291,17 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	if j.display.JSON {
 		progress.OutcomeJSON(p.out, b, outcome, working.Err() != nil)
 	} else {
-		progress.Outcome(p.out, b, outcome, started) // run reports a write error
+		width := widthOf(p.stdout)
+		if width == 0 && isTerminal(p.stdout) {
+			width = unknownWidth
+		}
+		progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
 	}
 	return outcomeError(outcome, working.Err() != nil)
 }
+
+// unknownWidth is the number of columns of a terminal that does not say how many it has.
+const unknownWidth = 80
 
 func outcomeError(o crew.Outcome, interrupted bool) error {
 	switch {

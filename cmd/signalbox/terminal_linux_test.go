@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
@@ -30,6 +31,8 @@ type terminalWorld struct {
 	t   *testing.T
 	dir string
 	env []string
+	// columns is the width of the terminal. A terminal of 0 columns does not know its width.
+	columns int
 }
 
 func (w *terminalWorld) write(name, content string) {
@@ -67,6 +70,9 @@ func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
 	}
 	master, slave := openTerminal(w.t)
 	defer master.Close()
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(w.columns)}); err != nil {
+		w.t.Fatal(err)
+	}
 	cmd.Stdout, cmd.Stderr = slave, slave
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -108,9 +114,6 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, settings); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
 	return master, slave
 }
 
@@ -128,7 +131,7 @@ func unsafeCharacter(out string) string {
 func newTerminalWorld(t *testing.T) *terminalWorld {
 	t.Helper()
 	needsAgents(t)
-	w := &terminalWorld{t: t, dir: t.TempDir()}
+	w := &terminalWorld{t: t, dir: t.TempDir(), columns: 200}
 	home := filepath.Join(w.dir, "home")
 	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann", "AGENT_EXIT_PROTOCOL_ENABLED=true"}
 
@@ -374,6 +377,34 @@ func TestScreensShowNoSequencesOfAgents(t *testing.T) {
 		if !strings.Contains(out, "pwned") {
 			t.Errorf("%q: the hostile text is missing, so this proves nothing: %q", args, out)
 		}
+	}
+}
+
+// The table at the end of a run fits the terminal. In a pipe, titles are complete.
+func TestOutcomeFitsTerminal(t *testing.T) {
+	w := newTerminalWorld(t)
+	title := strings.TrimSpace(strings.Repeat("long ", 40))
+	w.write("plan.md", "# Plan\n\n#### Task A: "+title+"\n\n**Work**: do it\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
+	if out, err := w.command("", "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m", "plan").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	row := func(out string) string {
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "A ") && strings.Contains(line, "asks Q-1") {
+				return strings.TrimSpace(line)
+			}
+		}
+		t.Errorf("no row in %q", out)
+		return ""
+	}
+	for columns, want := range map[int]int{100: 100, 60: 60, 0: 80} {
+		w.columns = columns
+		if got := row(w.onTerminal("dumb", "", "run", "plan.md", "--no-wait")); utf8.RuneCountInString(got) != want || !strings.HasSuffix(got, "…") {
+			t.Errorf("%d columns: %q", columns, got)
+		}
+	}
+	if got := row(w.piped("", "run", "plan.md", "--no-wait")); !strings.HasSuffix(got, title) {
+		t.Errorf("pipe: %q", got)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"charm.land/lipgloss/v2"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -16,8 +18,9 @@ import (
 	"signalbox/internal/text"
 )
 
-// Outcome writes for people how a run ended: the state of each task, and what to do next.
-func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) error {
+// Outcome writes for people how a run ended: the state of each task, and what to do next. width is that of the terminal that w is; 0 means
+// that w is not a terminal, and that nothing is shortened.
+func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
 	b.Engine.View(func(s *rules.State) {
@@ -26,7 +29,7 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time) err
 			text.WriteString("\n" + noPlan + "\n")
 			return
 		}
-		writeTasks(&text, s)
+		writeTasks(&text, s, width)
 		writeTotals(&text, s, status, now.Sub(began))
 		for _, move := range s.BaseMoves() {
 			if !move.At.Before(began) {
@@ -79,7 +82,7 @@ func orEmpty(list []string) []string { return append([]string{}, list...) }
 // maxTasksPrinted limits the table of tasks. In larger plans it lists only the tasks that are not done.
 const maxTasksPrinted = 200
 
-func writeTasks(text *strings.Builder, s *rules.State) {
+func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	var works []*rules.Work
 	done := 0
 	for w := range s.Works() {
@@ -98,21 +101,62 @@ func writeTasks(text *strings.Builder, s *rules.State) {
 		}
 		works = kept
 	}
-	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nTASK\tNOW\tAGENTS\tREWORKS\tTIME\tCOST\tTITLE")
+	table := [][]string{{"TASK", "NOW", "AGENTS", "REWORKS", "TIME", "COST", "TITLE"}}
 	approvals := s.Approvals()
 	for _, w := range works {
 		effort, now := effortOf(w), stateOf(w)
 		if slices.Contains(approvals, w.ID) {
 			now = "needs approval"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", w.ID, now, effort.agents, effort.reworks, orDash(effort.formatDuration > 0, formatDuration(effort.formatDuration)),
-			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), cut(oneLine(w.Title), 48))
+		table = append(table, []string{w.ID, now, strconv.Itoa(effort.agents), strconv.Itoa(effort.reworks),
+			orDash(effort.formatDuration > 0, formatDuration(effort.formatDuration)), orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), oneLine(w.Title)})
 	}
-	table.Flush()
+	text.WriteString("\n")
+	for _, row := range fitTable(table, width) {
+		text.WriteString(row + "\n")
+	}
 	if done > 0 {
 		fmt.Fprintf(text, "and %d done tasks\n", done)
 	}
+}
+
+// columnGap is the space between two columns of a table.
+const columnGap = "  "
+
+// fitTable formats rows whose last column is a title. To fit a width it shortens the titles and, if little would remain of them, leaves out
+// columns after the second, and the titles last: ids and states are always complete. A width of 0 means no limit.
+func fitTable(rows [][]string, width int) (lines []string) {
+	const enough = 16 // of a title, to recognise the task
+	columns := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			columns[i] = max(columns[i], lipgloss.Width(cell))
+		}
+	}
+	title := len(columns) - 1
+	next, room := 2, columns[title] // the column after the second, and the width of the titles
+	if width > 0 {
+		left := width
+		for _, column := range columns[:title] {
+			left -= column + len(columnGap)
+		}
+		for ; next < title && left < min(columns[title], enough); next++ {
+			left += columns[next] + len(columnGap)
+		}
+		if room = min(room, left); room < lipgloss.Width(rows[0][title]) {
+			room = 0
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row[:title] {
+			if i < 2 || i >= next {
+				line += fit(cell, columns[i]) + columnGap
+			}
+		}
+		lines = append(lines, strings.TrimRight(line+cut(row[title], room), " "))
+	}
+	return lines
 }
 
 func orDash(known bool, text string) string {

@@ -41,7 +41,7 @@ func TestPlainLinesOfAWholeRun(t *testing.T) {
 	compareGolden(t, "plain-run", text.String())
 
 	var words strings.Builder
-	writeTasks(&words, p.s)
+	writeTasks(&words, p.s, 0)
 	writeTotals(&words, p.s, p.s.Status(p.now), 98*time.Second)
 	writeNext(&words, p.s, p.s.Status(p.now))
 	compareGolden(t, "outcome-complete", words.String())
@@ -97,7 +97,7 @@ func TestOutcomeSaysWhatToDo(t *testing.T) {
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many digits?"})
 	var words strings.Builder
-	writeTasks(&words, p.s)
+	writeTasks(&words, p.s, 0)
 	writeTotals(&words, p.s, p.s.Status(p.now), 98*time.Second)
 	writeNext(&words, p.s, p.s.Status(p.now))
 	compareGolden(t, "outcome-asking", words.String())
@@ -106,7 +106,7 @@ func TestOutcomeSaysWhatToDo(t *testing.T) {
 func TestOutcomeOfManyTasksListsWhatIsOpen(t *testing.T) {
 	p := manyTasks(t, maxTasksPrinted+1)
 	var words strings.Builder
-	writeTasks(&words, p.s)
+	writeTasks(&words, p.s, 0)
 	if lines := strings.Count(words.String(), "\n"); lines != maxTasksPrinted+2 {
 		t.Errorf("%d lines", lines)
 	}

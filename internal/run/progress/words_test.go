@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"charm.land/lipgloss/v2"
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -163,7 +166,7 @@ func TestOutcomeJSON(t *testing.T) {
 func TestOutcomeWithoutAPlan(t *testing.T) {
 	b := boxWithPlan(t)
 	var words strings.Builder
-	if err := Outcome(&words, b, crew.Outcome{Status: rules.Status{Standing: rules.StandingEmpty}}, playBegins); err != nil || words.String() != "\n"+noPlan+"\n" {
+	if err := Outcome(&words, b, crew.Outcome{Status: rules.Status{Standing: rules.StandingEmpty}}, playBegins, 0); err != nil || words.String() != "\n"+noPlan+"\n" {
 		t.Errorf("%q, %v", &words, err)
 	}
 }
@@ -201,7 +204,7 @@ func TestTableShowsApprovals(t *testing.T) {
 	p.start(signalbox.RoleAuditor, "T1")
 	p.say("T1", "audit_passed", rules.SignalFields{})
 	var words strings.Builder
-	writeTasks(&words, p.s)
+	writeTasks(&words, p.s, 0)
 	if !strings.Contains(words.String(), "T1    needs approval  3 ") {
 		t.Error(&words)
 	}
@@ -211,5 +214,59 @@ func TestPlainLinesWithoutAPlan(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5})
 	if text := plainLines(p); !strings.HasSuffix(text.String(), "counter: "+noPlan+"\n") {
 		t.Error(text)
+	}
+}
+
+// The table at the end of a run fits the terminal: titles are shortened first, then columns are left out. Ids and states are complete.
+func TestTableFits(t *testing.T) {
+	rows := [][]string{
+		{"TASK", "NOW", "AGENTS", "REWORKS", "TIME", "COST", "TITLE"},
+		{"T1", "done", "3", "0", "1m20s", "$0.12", "write the manual"},
+		{"sprint2.T14", "needs approval", "12", "4", "1h20m", "-", "a title that is much longer than what any terminal of eighty columns has room for"},
+		{"T3", "asks Q-1", "0", "0", "-", "-", "翻訳されたタイトルは幅が二倍になるので早く切られなければならない"},
+	}
+	for _, test := range []struct {
+		width int
+		want  string
+	}{
+		{80, `
+TASK         NOW             AGENTS  REWORKS  TIME   COST   TITLE
+T1           done            3       0        1m20s  $0.12  write the manual
+sprint2.T14  needs approval  12      4        1h20m  -      a title that is muc…
+T3           asks Q-1        0       0        -      -      翻訳されたタイトル…
+`},
+		{60, `
+TASK         NOW             TIME   COST   TITLE
+T1           done            1m20s  $0.12  write the manual
+sprint2.T14  needs approval  1h20m  -      a title that is …
+T3           asks Q-1        -      -      翻訳されたタイト…
+`},
+		{36, `
+TASK         NOW             TITLE
+T1           done            write …
+sprint2.T14  needs approval  a titl…
+T3           asks Q-1        翻訳さ…
+`},
+		{30, `
+TASK         NOW
+T1           done
+sprint2.T14  needs approval
+T3           asks Q-1
+`},
+	} {
+		lines := fitTable(rows, test.width)
+		if diff := cmp.Diff(test.want, "\n"+strings.Join(lines, "\n")+"\n"); diff != "" {
+			t.Errorf("%d columns: %s", test.width, diff)
+		}
+		for _, line := range lines {
+			if got := lipgloss.Width(line); got > test.width {
+				t.Errorf("%d columns: a line has %d", test.width, got)
+			}
+		}
+	}
+	for i, line := range fitTable(rows, 0) {
+		if !strings.HasSuffix(line, "  "+rows[i][6]) {
+			t.Errorf("without a terminal: %q", line)
+		}
 	}
 }
