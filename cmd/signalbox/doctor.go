@@ -16,7 +16,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, the prompt templates, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 
@@ -44,7 +44,7 @@ func (c *doctorCommand) Run(p *program) error {
 	}
 	checks := box.Doctor(ctx, opts)
 	if settings != nil {
-		checks = doctor.Complete(ctx, settings, checks)
+		checks = doctor.Complete(ctx, settings, opts.Dir, checks)
 	}
 	problems := 0
 	for _, check := range checks {

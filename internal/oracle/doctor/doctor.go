@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/tree"
@@ -30,9 +31,10 @@ import (
 )
 
 // Complete adds the checks of a configuration to those of [box.Doctor]. An agent whose program box.Doctor found becomes a problem if a run
-// would refuse to start it.
-func Complete(ctx context.Context, c *config.Config, checks []box.Check) []box.Check {
+// would refuse to start it. dir is the folder of the box.
+func Complete(ctx context.Context, c *config.Config, dir string, checks []box.Check) []box.Check {
 	refuseAgents(c, checks)
+	checks = append(checks, templates(c, dir)...)
 	checks = append(checks, newChecker(c).checks(ctx)...)
 	if len(c.Checks) == 0 {
 		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only the critic and the auditor review the work before it is merged",
@@ -104,6 +106,22 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 			checks[i] = withError(checks[i], err)
 		}
 	}
+}
+
+// templates checks the templates of the roles that have one.
+func templates(c *config.Config, dir string) (checks []box.Check) {
+	for _, role := range config.AgentRoles() {
+		file := c.RoleOf(role).Prompt
+		if file == "" {
+			continue
+		}
+		check := box.Check{Name: "prompt " + string(role), Health: box.Healthy, Detail: file}
+		if err := crew.CheckTemplate(c, dir, role, c.Keyed); err != nil {
+			check = withError(box.Check{Name: check.Name, Health: box.Problem}, err)
+		}
+		checks = append(checks, check)
+	}
+	return checks
 }
 
 // checker checks the models, the trees and the servers of a configuration.
@@ -222,6 +240,9 @@ func (c *checker) treeAgent(ctx context.Context, name string) box.Check {
 	if err == nil {
 		err = checkTree(ctx, a.Tree)
 	}
+	if err == nil {
+		_, err = setup.Prompts(c.config, true)
+	}
 	if err != nil {
 		return withError(check, err)
 	}
@@ -239,6 +260,9 @@ func (c *checker) oracle(ctx context.Context) box.Check {
 		return withError(box.Check{Name: "oracle", Health: box.Warning}, err)
 	}
 	check := box.Check{Name: "oracle", Health: box.Problem}
+	if _, err := setup.Prompts(c.config, false); err != nil {
+		return withError(check, err)
+	}
 	trees := []string{o.Tree}
 	for _, name := range slices.Sorted(maps.Keys(o.Subagents)) {
 		trees = append(trees, o.Subagents[name].Tree)

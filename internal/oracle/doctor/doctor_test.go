@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -127,5 +128,57 @@ func TestRefuseAgents(t *testing.T) {
 	}
 	if checks[1].Detail != "unchanged" || checks[2].Health != box.Healthy {
 		t.Errorf("%+v", checks[1:])
+	}
+}
+
+// TestTemplates checks that a template that a run would refuse is a problem, for every role.
+func TestTemplates(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"good.md": "{{.Work}} {{template \"signals\" .}}", "bad.md": "{{if .Again}}{{.Worke}}{{end}}", "open.md": "{{if}}", "keyless.md": "{{.Work}}"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, role := range config.AgentRoles() {
+		for text, want := range map[string]string{
+			"roles: {ROLE: {prompt: good.md}}":                 "ok|prompt ROLE|good.md",
+			"roles: {ROLE: {prompt: good.md}}\nkeyed: true":    "ok|prompt ROLE|good.md",
+			"roles: {ROLE: {prompt: keyless.md}}":              "ok|prompt ROLE|keyless.md",
+			"roles: {ROLE: {prompt: keyless.md}}\nkeyed: true": "problem|prompt ROLE|does not show the key|.Signals",
+			"roles: {ROLE: {prompt: bad.md}}":                  "problem|prompt ROLE|can't evaluate field Worke|fix the template",
+			"roles: {ROLE: {prompt: open.md}}":                 "problem|prompt ROLE|missing value for if|fix the template",
+			"roles: {ROLE: {prompt: none.md}}":                 "problem|prompt ROLE|none.md|name an existing file",
+			"roles: {ROLE: {slots: 1}}":                        "",
+		} {
+			c, err := config.Parse([]byte(strings.ReplaceAll(text, "ROLE", string(role))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, check := range templates(c, dir) {
+				got += fmt.Sprintf("%s|%s|%s|%s", check.Health, check.Name, check.Detail, check.Fix)
+			}
+			for part := range strings.SplitSeq(strings.ReplaceAll(want, "ROLE", string(role)), "|") {
+				if !strings.Contains(got, part) || want == "" && got != "" {
+					t.Errorf("%s, %s: %s, want %s", role, text, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestOraclePrompts checks that prompts that the oracle would refuse are a problem.
+func TestOraclePrompts(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "identity.md"), []byte("{{.Nothing}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse([]byte("models: {a: {provider: openai, model: m}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Oracle.Prompts = dir
+	if got := newChecker(c).oracle(t.Context()); got.Health != box.Problem || !strings.Contains(got.Detail, "identity") || got.Fix == "" {
+		t.Errorf("%+v", got)
 	}
 }

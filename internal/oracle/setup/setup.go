@@ -97,7 +97,7 @@ func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err e
 		o.Class = prompt.Action
 	}
 	b.limits(o)
-	if o.Prompt, err = b.prompt(); err != nil {
+	if o.Prompt, err = Prompts(b.config, b.Agent); err != nil {
 		return nil, err
 	}
 	if err := b.readTree(o, cmp.Or(opts.Tree, c.Oracle.Tree)); err != nil {
@@ -212,13 +212,13 @@ const agentIdentity = "You are an agent in a crew. The first message is your tas
 // maxFile bounds the size of prompt and tree files.
 const maxFile = 1 << 20
 
-// prompt reads the segments and the table of words that replace the built-in ones.
-func (b *builder) prompt() (*prompt.Set, error) {
+// Prompts reads the segments and the table of words that replace the built-in ones. agent means that the oracle is an agent in a crew.
+func Prompts(c *config.Config, agent bool) (*prompt.Set, error) {
 	o := &prompt.Options{Segments: map[string]string{}}
-	if b.Agent {
+	if agent {
 		o.Segments[prompt.Identity] = agentIdentity
 	}
-	if dir := b.config.Oracle.Prompts; dir != "" {
+	if dir := c.Oracle.Prompts; dir != "" {
 		files, err := filepath.Glob(filepath.Join(dir, "*.md"))
 		if err != nil {
 			return nil, err
@@ -231,7 +231,7 @@ func (b *builder) prompt() (*prompt.Set, error) {
 			o.Segments[strings.TrimSuffix(filepath.Base(name), ".md")] = text
 		}
 	}
-	if name := b.config.Oracle.Words; name != "" {
+	if name := c.Oracle.Words; name != "" {
 		text, err := readFile(name)
 		if err != nil {
 			return nil, err

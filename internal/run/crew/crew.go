@@ -150,7 +150,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if c.log = c.opts.Log; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if err := c.validateTemplates(); err != nil {
+	if err := c.checkTemplates(); err != nil {
 		return nil, err
 	}
 	if c.keyed() {

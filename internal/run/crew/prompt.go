@@ -69,7 +69,7 @@ func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key s
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
 	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
-	custom, err := c.customTemplate(role)
+	custom, err := customTemplate(c.box.Config, c.box.Dir, role)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (c *Crew) signalsFor(role signalbox.Role, work, key string, experts []rules
 	return slices.DeleteFunc(signals, func(sig prompts.Signal) bool { return sig.Name == signalbox.NameExpertRequest })
 }
 
-// customTemplate returns the template that the configuration names for a role, or "" if it names none.
-func (c *Crew) customTemplate(role signalbox.Role) (string, error) {
-	name := c.box.Config.RoleOf(role).Prompt
+// customTemplate returns the template that the configuration names for a role, or "" if it names none. dir is the folder of the box.
+func customTemplate(c *config.Config, dir string, role signalbox.Role) (string, error) {
+	name := c.RoleOf(role).Prompt
 	if name == "" {
 		return "", nil
 	}
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(c.box.Dir, name)
+		name = filepath.Join(dir, name)
 	}
 	template, err := os.ReadFile(name)
 	if err != nil {
@@ -102,14 +102,20 @@ func (c *Crew) customTemplate(role signalbox.Role) (string, error) {
 	return string(template), nil
 }
 
-// validateTemplates finds mistakes in the configured templates before any agent is started.
-func (c *Crew) validateTemplates() error {
+// CheckTemplate reports a mistake in the template that the configuration names for a role, if it names one. dir is the folder of the box.
+// keyed means that agents get keys.
+func CheckTemplate(c *config.Config, dir string, role signalbox.Role, keyed bool) error {
+	custom, err := customTemplate(c, dir, role)
+	if err != nil || custom == "" {
+		return err
+	}
+	return prompts.Validate(role, custom, keyed)
+}
+
+// checkTemplates finds mistakes in the configured templates before any agent is started.
+func (c *Crew) checkTemplates() error {
 	for _, role := range config.AgentRoles() {
-		custom, err := c.customTemplate(role)
-		if err == nil && custom != "" {
-			err = prompts.Validate(role, custom, c.keyed())
-		}
-		if err != nil {
+		if err := CheckTemplate(c.box.Config, c.box.Dir, role, c.keyed()); err != nil {
 			return err
 		}
 	}
