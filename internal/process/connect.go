@@ -36,7 +36,30 @@ func connect(d direction, socket bool) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
+// connectSockets returns a pair of sockets that works in one direction.
 func connectSockets(d direction) (ours, theirs *os.File, err error) {
+	ours, theirs, err = connectBoth()
+	if err != nil {
+		return nil, nil, err
+	}
+	unused := unix.SHUT_WR
+	if d == toProgram {
+		unused = unix.SHUT_RD
+	}
+	conn, err := ours.SyscallConn()
+	if err == nil {
+		failed := conn.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unused) })
+		err = errors.Join(failed, err)
+	}
+	if err != nil {
+		closeAll([]*os.File{ours, theirs})
+		return nil, nil, fmt.Errorf("create a pair of sockets: %w", err)
+	}
+	return ours, theirs, nil
+}
+
+// connectBoth returns a pair of sockets that works in both directions.
+func connectBoth() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock() // a program that is started at this moment must not inherit them
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
@@ -47,12 +70,8 @@ func connectSockets(d direction) (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("create a pair of sockets: %w", err)
 	}
-	unused := unix.SHUT_WR
-	if d == toProgram {
-		unused = unix.SHUT_RD
-	}
 	// Only our end must not block: then os.File gives it deadlines. Programs expect that theirs does.
-	if err := errors.Join(unix.Shutdown(fds[0], unused), unix.SetNonblock(fds[0], true)); err != nil {
+	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 		return nil, nil, fmt.Errorf("create a pair of sockets: %w", err)

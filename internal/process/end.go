@@ -22,6 +22,7 @@ const (
 type member struct {
 	pid     int
 	grouped bool // it is in the program's process group, which is signalled as a whole
+	keeper  bool // it ends others if it is asked to
 }
 
 // processInfo is what the system reports about a process.
@@ -121,14 +122,20 @@ func waitUntilNone(find func() []member, atMost time.Duration, before func()) (l
 	}
 }
 
-// signalAll signals a group as a whole, so that no member can escape by forking, and each member outside it.
+// signalAll signals a group as a whole, so that no member can escape by forking, and each member outside it. A keeper is not killed, but
+// asked to kill: what it keeps might not be found without it.
 func signalAll(group int, all []member, sig unix.Signal) {
-	if group > 0 && len(all) > 0 {
+	kept := slices.ContainsFunc(all, func(m member) bool { return m.keeper })
+	if group > 0 && len(all) > 0 && !kept {
 		_ = unix.Kill(-group, sig) // it may be gone already
 	}
 	for _, m := range all {
-		if m.grouped {
+		if m.grouped && !kept {
 			continue
+		}
+		sig := sig
+		if m.keeper && sig == unix.SIGKILL {
+			sig = killRequest
 		}
 		if p, err := os.FindProcess(m.pid); err == nil {
 			_ = p.Signal(sig)

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 	do, isChild := map[string]func(dir string) error{
 		"hesitate": hesitate,
 		"run":      runAgent,
+		"hide":     runHidden,
 		"obey":     obey,
 	}[os.Getenv(childVariable)]
 	if !isChild {
@@ -63,10 +64,20 @@ func hesitate(dir string) error {
 	return err
 }
 
+// hide is a script that starts a process which leaves the group, the system session and the session of signalbox, and whose parents end.
+const hide = `env -i setsid sh -c 'trap "" TERM; (trap "" TERM; exec sh -c "echo \$\$; while :; do sleep 1000; done") & exit' & `
+
+// runHidden starts a program that starts a hidden process, and waits for it.
+func runHidden(string) error { return runAndWait(shell(hide + "while :; do sleep 1000; done")) }
+
 // runAgent starts a program, prints its identity, and waits for it.
 func runAgent(dir string) error {
 	spec := agent(dir)
 	spec.Env = append(Environ(), SessionVariable+"=test-"+filepath.Base(dir))
+	return runAndWait(spec)
+}
+
+func runAndWait(spec Spec) error {
 	spec.Stdout = os.Stdout
 	p, err := Start(spec, func(id ID) error { return json.NewEncoder(os.Stdout).Encode(id) })
 	if err != nil {
@@ -118,6 +129,14 @@ func killAndReap(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("the process was not killed")
 	}
+}
+
+// endLater ends a process at the end of the test, if it has not ended.
+func endLater(t *testing.T, cmd *exec.Cmd) {
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
 }
 
 func shell(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }

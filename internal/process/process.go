@@ -76,6 +76,8 @@ type Spec struct {
 	Grace time.Duration
 	// Sandbox is what the program may do; nil means everything that this process may do.
 	Sandbox *sandbox.Policy
+
+	simulated *sandbox.Support // in tests: what the system can enforce; nil means what it really can
 }
 
 // ID identifies a process. A pid alone does not, because the system reuses pids.

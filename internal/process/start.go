@@ -18,10 +18,6 @@ import (
 	"signalbox"
 )
 
-// gate waits for a line on descriptor 3 and then becomes the program, with the same pid. If this process dies first, the line never
-// comes and the program never runs.
-const gate = `read -r _ <&3 && exec "$@" 3<&-`
-
 // Process is a program that was started. It is safe for concurrent use.
 type Process struct {
 	id      ID
@@ -29,6 +25,7 @@ type Process struct {
 	grace   time.Duration
 	speaks  bool // see Spec
 	cmd     *exec.Cmd
+	gate    gate
 	in      *inputQueue // nil without input
 	out     []*outputCopier
 	done    chan struct{} // closed when exit is set
@@ -59,31 +56,27 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
-	p.cmd = exec.Command("/bin/sh", append([]string{"-c", gate, "sh", file}, spec.Argv[1:]...)...)
+	if p.cmd, err = gateCommand(spec, file); err != nil {
+		return nil, err
+	}
 	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.Env
-	if dir, err := filepath.Abs(spec.Dir); err == nil {
+	dir, err := filepath.Abs(spec.Dir)
+	if err == nil {
 		p.cmd.Env = append(slices.Clip(spec.Env), "PWD="+dir) // some programs trust it more than the system
 	}
-	// A new session is also a new process group, without a terminal.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-
-	opener, err := p.startGate(spec)
-	if err != nil {
+	if err := p.startGate(spec); err != nil {
 		return nil, err
 	}
 	if started != nil {
 		err = started(p.id)
 	}
 	if err == nil {
-		_, err = opener.Write([]byte("\n"))
-		if errors.Is(err, syscall.EPIPE) {
-			err = nil // the program was ended in the meantime, which Wait reports
-		}
+		err = p.gate.open(spec, file, dir)
 	}
-	opener.Close()
 	p.in.start()
 	go p.reap()
 	if err != nil {
+		p.gate.close()
 		p.Stop(0)
 		p.Wait()
 		return nil, err
@@ -91,8 +84,9 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	return p, nil
 }
 
-// startGate starts the gate, and returns the pipe that opens it.
-func (p *Process) startGate(spec Spec) (opener *os.File, err error) {
+// startGate starts the gate: a process that waits until it is opened, and then runs the program. If this process dies first, the program
+// never runs.
+func (p *Process) startGate(spec Spec) (err error) {
 	var theirs []*os.File // the program's ends of the pipes
 	var ours []*os.File
 	defer func() {
@@ -126,26 +120,31 @@ func (p *Process) startGate(spec Spec) (opener *os.File, err error) {
 		p.cmd.Stderr = their
 		p.out = append(p.out, newOutputCopier(our, spec.Stderr))
 	}
-	opener, waiting := open(toProgram, false)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], err)
+	var opener, waiting *os.File
+	if err == nil {
+		opener, waiting, err = connectGate()
+		ours, theirs = append(ours, opener), append(theirs, waiting)
 	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", spec.Argv[0], err)
+	}
+	p.gate = newGate(opener)
 	p.cmd.ExtraFiles = []*os.File{waiting}
 	if err := p.cmd.Start(); err != nil {
-		return nil, startError(spec, err)
+		return startError(spec, err)
 	}
 	p.id.PID = p.cmd.Process.Pid
 	info, ok := lookUp(p.id.PID)
 	if !ok {
 		p.cmd.Process.Kill()
 		p.cmd.Wait()
-		return nil, fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0], p.id.PID)
+		return fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0], p.id.PID)
 	}
 	p.id.Started = info.started
 	for _, d := range p.out {
 		go d.run()
 	}
-	return opener, nil
+	return nil
 }
 
 // startError explains why the system did not start the gate.
@@ -193,7 +192,7 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 	if !p.stopping {
 		p.stopping = true
-		signalAll(p.id.PID, p.members(), unix.SIGTERM)
+		p.gate.signal(p, unix.SIGTERM)
 	}
 	at := time.Now().Add(grace)
 	if p.killer != nil && !at.Before(p.killAt) {
@@ -211,7 +210,7 @@ func (p *Process) signal(sig unix.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		signalAll(p.id.PID, p.members(), sig)
+		p.gate.signal(p, sig)
 	}
 }
 
@@ -226,7 +225,7 @@ func (p *Process) Wait() Exit {
 // reap waits for the program to end, ends what it left behind, and sets exit.
 func (p *Process) reap() {
 	// Until it is reaped, the system cannot reuse its pid, nor the id of its group.
-	waitForExit(p.id.PID)
+	p.gate.waitForProgram(p)
 	p.mu.Lock()
 	stopped := p.stopping
 	p.mu.Unlock()
@@ -235,7 +234,7 @@ func (p *Process) reap() {
 		atMost = 0
 		waitForOutput(p.out, atMost) // before processes that it left behind write more
 	}
-	endAll(p.members, p.signal, p.grace)
+	p.gate.endLeftovers(p)
 	p.in.close()
 	outputs := errors.Join(waitForOutput(p.out, atMost)...)
 
@@ -247,7 +246,8 @@ func (p *Process) reap() {
 	p.reaped = true
 	p.mu.Unlock()
 
-	p.exit = exitOf(p.cmd.ProcessState, err)
+	p.gate.close()
+	p.exit = p.gate.exit(p.cmd.ProcessState, err)
 	p.exit.Stopped, p.exit.Err = stopped, errors.Join(p.exit.Err, outputs)
 	close(p.done)
 }
@@ -256,10 +256,14 @@ func exitOf(state *os.ProcessState, err error) Exit {
 	if state == nil {
 		return Exit{Code: -1, Err: fmt.Errorf("wait: %w", err)}
 	}
-	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+	return exitOfStatus(state.Sys().(syscall.WaitStatus))
+}
+
+func exitOfStatus(status syscall.WaitStatus) Exit {
+	if status.Signaled() {
 		return Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
 	}
-	return Exit{Code: state.ExitCode()}
+	return Exit{Code: status.ExitStatus()}
 }
 
 func closeAll(files []*os.File) {

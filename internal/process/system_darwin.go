@@ -50,7 +50,7 @@ func members(leader int, _ string) (all []member) {
 	}
 	for _, info := range infos {
 		if pid := int(info.Proc.P_pid); info.Proc.P_stat != zombie && pid != os.Getpid() {
-			all = append(all, member{pid, true})
+			all = append(all, member{pid: pid, grouped: true})
 		}
 	}
 	return all

@@ -24,7 +24,7 @@ const (
 // status is what /proc reports about a process.
 type status struct {
 	processInfo
-	group, session int
+	parent, group, session int
 }
 
 // lookUp returns what the system reports about a process, and whether it exists.
@@ -51,7 +51,7 @@ func ownsGroup(id ID) bool {
 	})
 }
 
-// readStatus reads fields 3, 5, 6 and 22 of /proc/PID/stat. Field 2 is a name in parentheses that can contain anything.
+// readStatus reads fields 3 to 6 and 22 of /proc/PID/stat. Field 2 is a name in parentheses that can contain anything.
 func readStatus(pid int) (s status, ok bool) {
 	if pid <= 0 {
 		return status{}, false
@@ -66,6 +66,7 @@ func readStatus(pid int) (s status, ok bool) {
 	}
 	state := string(fields[0])
 	s.ended = state == "Z" || state == "X" || state == "x"
+	s.parent, _ = strconv.Atoi(string(fields[1]))
 	s.group, _ = strconv.Atoi(string(fields[2]))
 	s.session, _ = strconv.Atoi(string(fields[3]))
 	s.started = string(fields[19])
@@ -75,6 +76,24 @@ func readStatus(pid int) (s status, ok bool) {
 // members returns the running processes of a leader's group and system session, and those that carry a session of signalbox. Either
 // argument may be zero. This process is never included.
 func members(leader int, session string) (all []member) {
+	self := os.Getpid()
+	for _, pid := range runningProcesses() {
+		if pid == self {
+			continue
+		}
+		s, ok := readStatus(pid)
+		switch {
+		case !ok || s.ended:
+		case leader > 0 && s.group == leader:
+			all = append(all, member{pid, true, isKeeper(pid)})
+		case leader > 0 && (pid == leader || s.session == leader), carriesSession(strconv.Itoa(pid), session):
+			all = append(all, member{pid, false, isKeeper(pid)})
+		}
+	}
+	return all
+}
+
+func runningProcesses() (pids []int) {
 	folder, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -84,22 +103,12 @@ func members(leader int, session string) (all []member) {
 	if err != nil {
 		return nil
 	}
-	self := os.Getpid()
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == self {
-			continue
-		}
-		s, ok := readStatus(pid)
-		switch {
-		case !ok || s.ended:
-		case leader > 0 && s.group == leader:
-			all = append(all, member{pid, true})
-		case leader > 0 && (pid == leader || s.session == leader), carriesSession(name, session):
-			all = append(all, member{pid, false})
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return all
+	return pids
 }
 
 // carriesSession reports whether a process has a session, or one nested in it, in its environment.

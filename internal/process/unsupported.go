@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/sandbox"
 )
 
 // Process is a program that was started. There are none on this system.
@@ -20,6 +21,9 @@ func unsupported() error {
 
 // Start returns an error, because this system has no process groups to end.
 func Start(Spec, func(ID) error) (*Process, error) { return nil, unsupported() }
+
+// Support returns what this system can enforce: nothing.
+func Support() sandbox.Support { return sandbox.Detect() }
 
 // ID returns the zero ID.
 func (p *Process) ID() ID { return ID{} }

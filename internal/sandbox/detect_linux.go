@@ -24,5 +24,5 @@ var Detect = sync.OnceValue(func() Support {
 // hasSeccomp reports whether the kernel has seccomp filters.
 func hasSeccomp() bool {
 	actions, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
-	return err == nil && strings.Contains(string(actions), "errno")
+	return canFilter && err == nil && strings.Contains(string(actions), "errno")
 }

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"signalbox"
@@ -14,6 +13,7 @@ const (
 	abiTruncate = 3 // files cannot be emptied
 	abiPorts    = 4 // TCP ports
 	abiScopes   = 6 // signals and abstract sockets
+	abiSockets  = 9 // named Unix sockets
 )
 
 // Support is what the system can enforce.
@@ -120,6 +120,3 @@ func (s Support) Open(p *Policy) (open []string) {
 	add(!p.Network.Off && len(p.Network.Ports) == 0, "all hosts can be reached, also this machine and its network")
 	return open
 }
-
-// unsupported is the support of a system without a sandbox.
-func unsupported(why string) Support { return Support{System: runtime.GOOS, Why: why} }

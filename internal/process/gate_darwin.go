@@ -1,0 +1,66 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"signalbox/internal/sandbox"
+)
+
+// gateScript waits for a line on descriptor 3 and then becomes the program, with the same pid. If this process dies first, the line never
+// comes and the program never runs.
+const gateScript = `read -r _ <&3 && exec "$@" 3<&-`
+
+// connectGate returns the two ends of the pipe that opens the gate.
+func connectGate() (ours, theirs *os.File, err error) { return connect(toProgram, false) }
+
+// killRequest is unused: there are no keepers.
+const killRequest = unix.SIGKILL
+
+// Support returns what this system can enforce.
+func Support() sandbox.Support { return sandbox.Detect() }
+
+// gateCommand returns the command that waits for the gate and then runs a program.
+func gateCommand(spec Spec, file string) (*exec.Cmd, error) {
+	argv := append([]string{file}, spec.Argv[1:]...)
+	if spec.Sandbox.Restricted() {
+		support := Support()
+		if err := support.Check(spec.Sandbox); err != nil {
+			return nil, err
+		}
+		if support.Seatbelt() {
+			argv = append(sandbox.SeatbeltCommand(spec.Sandbox), argv...)
+		}
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", gateScript, "sh"}, argv...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a new session is also a new process group, without a terminal
+	return cmd, nil
+}
+
+// gate is the pipe that opens the gate.
+type gate struct{ opener *os.File }
+
+func newGate(opener *os.File) gate { return gate{opener} }
+
+func (g *gate) open(Spec, string, string) error {
+	_, err := g.opener.Write([]byte("\n"))
+	g.close()
+	if errors.Is(err, syscall.EPIPE) {
+		return nil // the program was ended in the meantime, which Wait reports
+	}
+	return err
+}
+
+func (g *gate) close() { g.opener.Close() }
+
+func (g *gate) signal(p *Process, sig unix.Signal) { signalAll(p.id.PID, p.members(), sig) }
+
+func (g *gate) waitForProgram(p *Process) { waitForExit(p.id.PID) }
+
+func (g *gate) endLeftovers(p *Process) { endAll(p.members, p.signal, p.grace) }
+
+func (g *gate) exit(state *os.ProcessState, err error) Exit { return exitOf(state, err) }

@@ -1,0 +1,171 @@
+package process
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"signalbox"
+	"signalbox/internal/sandbox"
+)
+
+// connectGate returns the two ends of the connection with a keeper.
+func connectGate() (ours, theirs *os.File, err error) { return connectBoth() }
+
+// Support returns what this system can enforce. The first call tries it, which takes some milliseconds.
+var Support = sync.OnceValue(func() sandbox.Support {
+	s := sandbox.Detect()
+	s.Namespaces = true
+	policy := &sandbox.Policy{Mode: sandbox.Warn, Read: []string{"/usr"}}
+	if err := tryKeeper(policy, s); err != nil {
+		s.Namespaces = false
+		if s.Why == "" {
+			s.Why = "namespaces: " + err.Error()
+		}
+	}
+	return s
+})
+
+// tryKeeper prepares a sandbox and starts nothing in it.
+func tryKeeper(policy *sandbox.Policy, s sandbox.Support) error {
+	cmd := keeperCommand(policy, s)
+	cmd.Env = []string{}
+	ours, theirs, err := connectBoth()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	cmd.ExtraFiles = []*os.File{theirs}
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	g := newGate(ours)
+	err = g.send(order{Sandbox: policy, Support: s})
+	if err == nil {
+		err = g.started()
+	}
+	return errors.Join(err, cmd.Wait())
+}
+
+// gateCommand returns the command of the keeper of a program.
+func gateCommand(spec Spec, _ string) (*exec.Cmd, error) {
+	support := spec.support()
+	if err := support.Check(spec.Sandbox); err != nil {
+		return nil, err
+	}
+	return keeperCommand(spec.Sandbox, support), nil
+}
+
+// support returns what the system can enforce for the program. Without a sandbox nothing has to be known.
+func (s Spec) support() sandbox.Support {
+	switch {
+	case !s.Sandbox.Restricted():
+		return sandbox.Support{}
+	case s.simulated != nil:
+		return *s.simulated
+	}
+	return Support()
+}
+
+func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a new session is also a new process group, without a terminal
+	if policy.Restricted() && support.Namespaces {
+		cmd.SysProcAttr.Cloneflags = sandbox.Namespaces(policy)
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	}
+	return cmd
+}
+
+// gate is the connection with a keeper.
+type gate struct {
+	socket *os.File
+	in     *json.Decoder
+	exited *syscall.WaitStatus // of the program; nil if the keeper did not report it
+}
+
+func newGate(socket *os.File) gate {
+	return gate{socket: socket, in: json.NewDecoder(bufio.NewReader(socket))}
+}
+
+// open makes the keeper start the program, and waits until it has.
+func (g *gate) open(spec Spec, file, dir string) error {
+	argv := append([]string{file}, spec.Argv[1:]...)
+	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support()})
+	if err == nil {
+		err = g.started()
+	}
+	if err != nil {
+		return startError(spec, err)
+	}
+	return nil
+}
+
+func (g *gate) send(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if _, err := g.socket.Write(append(line, '\n')); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		return err
+	}
+	return nil // if the keeper was ended in the meantime, that is noticed when it is read from
+}
+
+// started waits until the keeper reports that the program runs.
+func (g *gate) started() error {
+	var m message
+	switch err := g.in.Decode(&m); {
+	case err != nil:
+		return nil // it was ended in the meantime, which Wait reports
+	case m.Errno != 0:
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", m.Err, m.Errno)}
+	case m.Err != "":
+		return errors.New(m.Err)
+	}
+	return nil
+}
+
+func (g *gate) close() { g.socket.Close() }
+
+func (g *gate) signal(_ *Process, sig unix.Signal) { _ = g.send(message{Signal: sig}) }
+
+// waitForProgram waits until the keeper reports that the program has ended, or has ended itself.
+func (g *gate) waitForProgram(p *Process) {
+	for g.exited == nil {
+		var m message
+		if err := g.in.Decode(&m); err != nil {
+			waitForExit(p.id.PID)
+			return
+		}
+		g.exited = m.Exited
+	}
+}
+
+// endLeftovers makes the keeper end what the program left behind, and waits for it.
+func (g *gate) endLeftovers(p *Process) {
+	_ = g.send(message{End: true, Grace: p.grace})
+	kill := time.AfterFunc(p.grace+killTime, func() { _ = unix.Kill(p.id.PID, unix.SIGKILL) }) // it is not reaped yet
+	waitForExit(p.id.PID)
+	kill.Stop()
+	// If the keeper was killed, what it kept may still run.
+	endAll(p.members, func(sig unix.Signal) { signalAll(p.id.PID, p.members(), sig) }, p.grace)
+}
+
+func (g *gate) exit(state *os.ProcessState, err error) Exit {
+	if g.exited != nil {
+		return exitOfStatus(*g.exited)
+	}
+	return exitOf(state, err)
+}

@@ -1,0 +1,253 @@
+package process
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/sandbox"
+)
+
+// fixture is a folder with a tree that a program may change, and things that it may not reach.
+type fixture struct {
+	dir  string
+	spec Spec
+	out  bytes.Buffer
+}
+
+// newFixture returns a program that runs a shell script under a policy that allows the system and a tree.
+func newFixture(t *testing.T, script string) *fixture {
+	t.Helper()
+	f := &fixture{dir: t.TempDir()}
+	for _, name := range []string{"tree", "temp", "secret", "tree/box"} {
+		if err := os.Mkdir(f.path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"secret/key", "tree/.git", "tree/box/key"} {
+		if err := os.WriteFile(f.path(name), []byte("canary\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.spec = shell(script)
+	f.spec.Dir, f.spec.Stdout, f.spec.Stderr = f.path("tree"), &f.out, &f.out
+	f.spec.Env = append(Environ(), "SECRET="+f.path("secret"), "TMPDIR="+f.path("temp"), "SUPERVISOR="+strconv.Itoa(os.Getpid()))
+	f.spec.Sandbox = &sandbox.Policy{Mode: sandbox.Enforce, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc"},
+		Write: []string{f.path("tree")}, Fixed: []string{f.path("tree/.git")}, Temp: f.path("temp")}
+	return f
+}
+
+func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *fixture) run(t *testing.T) (Exit, string) {
+	t.Helper()
+	exit := start(t, f.spec).Wait()
+	return exit, f.out.String()
+}
+
+// withoutNamespaces makes a program run as on a system that grants none.
+func (f *fixture) withoutNamespaces() {
+	s := sandbox.Detect()
+	f.spec.simulated = &s
+}
+
+// needSupport skips a test if this system cannot enforce policies at all.
+func needSupport(t *testing.T, namespaces bool) {
+	t.Helper()
+	s := Support()
+	s.Namespaces = s.Namespaces && namespaces
+	if err := s.Check(&sandbox.Policy{Mode: sandbox.Enforce}); err != nil || namespaces && !s.Namespaces {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("support %+v: %v", s, err)
+		}
+		t.Skipf("needs a newer kernel or one with namespaces: %+v, %v", s, err)
+	}
+}
+
+func TestSandbox(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script, want string
+		namespaces   bool // it needs them
+		alone        bool // it would harm the system without a sandbox, or needs rights
+	}{
+		"read outside":     {script: `cat "$SECRET/key"`, want: "denied"},
+		"list outside":     {script: `ls "$SECRET"`, want: "denied"},
+		"write outside":    {script: `echo x >"$SECRET/new"`, want: "denied"},
+		"remove outside":   {script: `rm "$SECRET/key"`, want: "denied"},
+		"write the system": {script: `echo x >/usr/signalbox-test`, want: "denied", alone: true},
+		"rename away":      {script: `mv "$SECRET/key" .`, want: "denied"},
+		"link in":          {script: `ln "$SECRET/key" key`, want: "denied"},
+		"link to it":       {script: `ln -s "$SECRET/key" key; cat key`, want: "denied"},
+		"trace":            {script: `cat /proc/$SUPERVISOR/environ`, want: "denied"},
+		"signal":           {script: `kill -0 $SUPERVISOR`, want: "denied"},
+		"new namespaces":   {script: `unshare -r true`, want: "denied", alone: true},
+		"mount":            {script: `mount -t tmpfs none .`, want: "denied", alone: true},
+
+		"write":            {script: `echo one >a && mkdir d && mv a d/b && cat d/b`, want: "one"},
+		"rename a folder":  {script: `mkdir c d && echo two >c/a && mv c d/c && cat d/c/a`, want: "two"},
+		"temporary files":  {script: `echo three >"$TMPDIR/x" && cat "$TMPDIR/x"`, want: "three"},
+		"devices":          {script: `echo x >/dev/null && head -c 4 /dev/zero | wc -c`, want: "4"},
+		"read the system":  {script: `test -s /etc/passwd && echo four`, want: "four"},
+		"its own .git":     {script: `cat .git`, want: "canary"},
+		"its capabilities": {script: `grep -c 'Cap...:.0000000000000000$' /proc/self/status`, want: "5"},
+
+		"change .git":    {script: `echo x >.git; mv .git x; rm -f .git; ln -sf x .git; cat .git`, want: "canary", namespaces: true},
+		"mode outside":   {script: `chmod 777 "$SECRET/key"`, want: "denied", namespaces: true},
+		"mode of system": {script: `chmod 777 /usr`, want: "denied", namespaces: true, alone: true},
+		"tmp":            {script: `echo five >/tmp/x && cat "$TMPDIR/x"`, want: "five", namespaces: true},
+		"processes":      {script: `set -- /proc/[0-9]*; echo $#`, want: "2", namespaces: true}, // the keeper and the shell
+		"list the root":  {script: `ls / | grep -c -x -e usr -e home`, want: "1", namespaces: true},
+	} {
+		for _, namespaces := range []bool{true, false} {
+			if tt.namespaces && !namespaces {
+				continue
+			}
+			t.Run(name+"/namespaces "+strconv.FormatBool(namespaces), func(t *testing.T) {
+				t.Parallel()
+				needSupport(t, namespaces)
+				script := tt.script
+				if tt.want == "denied" {
+					script = "(" + script + ") >/dev/null 2>&1 || echo denied"
+				}
+				f := newFixture(t, "exec 2>/dev/null; "+script)
+				if !namespaces {
+					f.withoutNamespaces()
+				}
+				if _, out := f.run(t); out != tt.want+"\n" {
+					t.Errorf("output %q, want %q", out, tt.want)
+				}
+				if tt.want != "denied" || tt.alone {
+					return
+				}
+				// Without a sandbox the script succeeds, or it would prove nothing.
+				f = newFixture(t, script)
+				f.spec.Sandbox = nil
+				if _, out := f.run(t); out == "denied\n" {
+					t.Error("it is denied without a sandbox")
+				}
+			})
+		}
+	}
+}
+
+// A hidden folder is empty, although the folder around it can be changed.
+func TestSandboxHiddenFolder(t *testing.T) {
+	needSupport(t, true)
+	f := newFixture(t, `ls -A box; cat box/key; rm -rf box; mv box x; echo x >box/key; ls -d box`)
+	f.spec.Sandbox.Hidden = []string{f.path("tree/box")}
+	_, out := f.run(t)
+	if text, err := os.ReadFile(f.path("tree/box/key")); err != nil || string(text) != "canary\n" {
+		t.Errorf("the key is %q, %v; output %s", text, err, out)
+	}
+	if bytes.Contains(f.out.Bytes(), []byte("canary")) {
+		t.Errorf("output %s", out)
+	}
+	f = newFixture(t, `echo x >box/tmp/x && cat box/tmp/x`)
+	if err := os.Mkdir(f.path("tree/box/tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.spec.Sandbox.Hidden, f.spec.Sandbox.Temp = []string{f.path("tree/box")}, f.path("tree/box/tmp")
+	if _, out := f.run(t); out != "x\n" {
+		t.Errorf("a folder in a hidden one: %q", out)
+	}
+	f = newFixture(t, `true`)
+	f.spec.Sandbox.Hidden = []string{f.path("tree/box")}
+	f.withoutNamespaces()
+	if _, err := Start(f.spec, nil); err == nil {
+		t.Error("without namespaces it starts")
+	}
+}
+
+// A path can lead through symbolic links.
+func TestSandboxSymbolicLinks(t *testing.T) {
+	for _, namespaces := range []bool{true, false} {
+		needSupport(t, namespaces)
+		f := newFixture(t, `cat "$SECRET/key" ../link/key; echo x >../link/key || echo denied`)
+		if !namespaces {
+			f.withoutNamespaces()
+		}
+		if err := os.Symlink("secret", f.path("link")); err != nil {
+			t.Fatal(err)
+		}
+		f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, f.path("link"))
+		f.spec.Stderr = nil
+		if _, out := f.run(t); out != "canary\ncanary\ndenied\n" {
+			t.Errorf("namespaces %v: output %q", namespaces, out)
+		}
+	}
+}
+
+func TestSandboxNetwork(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	port := server.Addr().(*net.TCPAddr).Port
+	for name, tt := range map[string]struct {
+		network sandbox.Network
+		want    string
+	}{
+		"on":          {sandbox.Network{}, "connected\n"},
+		"this port":   {sandbox.Network{Ports: []uint16{uint16(port)}}, "connected\n"},
+		"other ports": {sandbox.Network{Ports: []uint16{1}}, "denied\n"},
+		"none":        {sandbox.Network{Off: true}, "denied\n"},
+	} {
+		for _, namespaces := range []bool{true, false} {
+			needSupport(t, namespaces)
+			f := newFixture(t, `bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+strconv.Itoa(port)+`' && echo connected || echo denied`)
+			f.spec.Sandbox.Network, f.spec.Stderr = tt.network, nil
+			if !namespaces {
+				f.withoutNamespaces()
+			}
+			if _, out := f.run(t); out != tt.want {
+				t.Errorf("%s, namespaces %v: %q, want %q", name, namespaces, out, tt.want)
+			}
+		}
+	}
+}
+
+// A system that cannot enforce the policy starts nothing, unless that is allowed.
+func TestSandboxMissing(t *testing.T) {
+	for name, support := range map[string]sandbox.Support{
+		"no Landlock":                 {System: "linux", Seccomp: true, Namespaces: true},
+		"old Landlock":                {System: "linux", Landlock: 2, Seccomp: true, Namespaces: true},
+		"old Landlock, no namespaces": {System: "linux", Landlock: 5, Seccomp: true},
+		"no seccomp":                  {System: "linux", Landlock: 7, Namespaces: true},
+	} {
+		f := newFixture(t, "echo ran")
+		f.spec.simulated = &support
+		if _, err := Start(f.spec, nil); signalbox.CodeOf(err) != signalbox.CodeFailed {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.spec.Sandbox.Mode = sandbox.Warn
+		if _, out := f.run(t); out != "ran\n" {
+			t.Errorf("%s, warn: %q", name, out)
+		}
+	}
+}
+
+// A program that cannot be executed is an error of Start, with the reason.
+func TestSandboxProgramOutside(t *testing.T) {
+	needSupport(t, true)
+	for _, namespaces := range []bool{true, false} {
+		f := newFixture(t, "true")
+		if !namespaces {
+			f.withoutNamespaces()
+		}
+		program := f.path("secret/program")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.spec.Argv = []string{program}
+		if _, err := Start(f.spec, nil); err == nil {
+			t.Errorf("namespaces %v: it started", namespaces)
+		} else {
+			t.Log(err)
+		}
+	}
+}
