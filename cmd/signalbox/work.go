@@ -36,15 +36,17 @@ type workOpenCommand struct {
 	ID    string          `arg:"" help:"The id of the work item: at most 64 letters, digits, '.', '_' and '-'."`
 	Title string          `placeholder:"TEXT" help:"The title of the work item; - reads it from standard input."`
 	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The first phase: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
+	Ref   nonEmpty        `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks."`
 	Actor nonEmpty        `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workOpenCommand) Help() string {
-	return `Adds a work item in the phase IMPLEMENTATION, or in the phase that you name.
+	return `Adds a work item in the phase IMPLEMENTATION, or in the phase that you name. In CI_PENDING, signalbox worker runs the configured checks on the branch, tag or commit that --ref names here or in signalbox work exit, or else on the head of the base branch.
 
 Examples:
 
     signalbox work open task-1 --title 'guard the counter'
+    signalbox work open task-1 --ref feature/counter
     signalbox work open task-2 --phase DRAFT`
 }
 
@@ -63,7 +65,7 @@ func (c *workOpenCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return p.order(c.boxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Actor: p.actor(c.Actor)},
+	return p.order(c.boxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.actor(c.Actor)},
 		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 

@@ -16,6 +16,7 @@ type workExitCommand struct {
 	answerFlag
 	Session nonEmpty `placeholder:"S" help:"The session that submits it."`
 	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
+	Ref     nonEmpty `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks. Only in the phase IMPLEMENTATION. Default: the one that was named before."`
 	File    *string  `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
 }
 
@@ -26,6 +27,7 @@ Examples:
 
     export AGENT_EXIT_PROTOCOL_ENABLED=true
     signalbox work exit --session s-0123456789ab exit.json
+    signalbox work exit --session s-0123456789ab --ref feature/counter exit.json
     my-agent --last-message | signalbox work exit --session s-0123456789ab --epoch 7 --json`
 }
 
@@ -49,7 +51,7 @@ func (c *workExitCommand) Run(p *program) error {
 	}
 	ctx := context.Background()
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, session, c.Epoch, data, p.caller())
+		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
 			if _, invalid := transcript.ParseExit(data); invalid != nil {
 				return invalidExit(invalid, data)

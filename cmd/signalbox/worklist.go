@@ -34,7 +34,7 @@ type workShowCommand struct {
 }
 
 func (workShowCommand) Help() string {
-	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it. For a task of a plan it also shows the findings that must be fixed, the checks that failed with the end of their output, and the open questions.
+	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it. It also shows the findings that must be fixed, the checks that failed with the end of their output, and, for a task of a plan, the open questions.
 
 Examples:
 
@@ -110,6 +110,7 @@ func (p *program) printWorkItem(w shownWork) error {
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
 	}
+	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
 	if w.Lease != nil {
 		rows = append(rows, [2]string{"held by", fmt.Sprintf("%s %s (%s), epoch %d, until %s",
 			w.Lease.Role, w.Lease.Session, w.Lease.Actor, w.Lease.Epoch, w.Lease.Expires.Local().Format(time.DateTime))})
@@ -125,6 +126,26 @@ func (p *program) printWorkItem(w shownWork) error {
 		}
 	}
 	return p.printTroubles(w.Troubles)
+}
+
+// describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
+func describeChecks(c *rules.LastChecks) string {
+	if c == nil {
+		return ""
+	}
+	result := "failed"
+	if c.Passed {
+		result = "passed"
+	}
+	switch {
+	case c.OnBase:
+		return fmt.Sprintf("%s, on the base branch at %s, because the work names no ref", result, c.Commit)
+	case c.Commit != "":
+		return fmt.Sprintf("%s, on %s at %s", result, c.Ref, c.Commit)
+	case c.Ref != "":
+		return "no, because of its ref"
+	}
+	return result
 }
 
 func (p *program) printSessions(sessions []rules.SessionView) error {

@@ -59,9 +59,12 @@ const (
 )
 
 func (c ReportFailure) decide(d *decider) error {
-	h, err := d.holderReport(c.Session, c.Epoch, string(c.Cause))
+	h, err := d.anyHolderReport(c.Session, c.Epoch, string(c.Cause))
 	if err != nil {
 		return err
+	}
+	if h.w.Task == nil {
+		return c.byHand(d, h)
 	}
 	h.Turn = c.Turn
 	d.endTurn(h)
@@ -108,6 +111,19 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 
 // holderReport returns a report of a session that holds planned work under a live lease.
 func (d *decider) holderReport(session string, epoch uint64, signal string) (report, error) {
+	h, err := d.anyHolderReport(session, epoch, signal)
+	if err == nil && h.w.Task == nil {
+		err = notPlanned(h.w)
+	}
+	return h, err
+}
+
+func notPlanned(w *Work) error {
+	return refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan", w.ID)
+}
+
+// anyHolderReport returns a report of a session that holds work, planned or not, under a live lease.
+func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (report, error) {
 	by, err := d.session(session)
 	if err != nil {
 		return report{}, err
@@ -123,9 +139,6 @@ func (d *decider) holderReport(session string, epoch uint64, signal string) (rep
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != epoch {
 		return report{}, d.refuseStale(by, w, lease, refusal{signal: signal, epoch: epoch})
-	}
-	if w.Task == nil {
-		return report{}, refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan", w.ID)
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session, w.Phase, lease
 	return report{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil

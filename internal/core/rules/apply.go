@@ -76,7 +76,7 @@ func (s *State) apply(e *signalbox.Event, body body) {
 			s.upgraded = e.Seq
 		}
 	case WorkOpened:
-		s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time})
+		s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Ref: b.Ref})
 	case LeaseGranted:
 		s.grant(e, b)
 	case LeaseRenewed:
@@ -106,6 +106,10 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.applyTurnSignal(e, b)
 	case WorkUnblocked: // only for the record; the PhaseChanged after it moves the work
 	default:
+		if w, known := s.Work(e.Work); known && w.Task == nil {
+			s.applyByHand(e, body)
+			return
+		}
 		s.applyDelivery(e, body)
 	}
 }
@@ -115,6 +119,11 @@ func (w *Work) enter(phase signalbox.Phase) {
 		task := *w.Task
 		w.Task = &task
 		task.enter(w.Phase, phase)
+	}
+	if w.Checks != nil && phase == signalbox.PhaseReadyForReview {
+		passed := *w.Checks
+		passed.Failures, passed.Finding = 0, nil
+		w.Checks = &passed
 	}
 	if phase == signalbox.PhaseBlocked {
 		w.BlockedFrom = w.Phase
@@ -128,7 +137,7 @@ func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 	s.changeWork(e.Work, func(w *Work) {
 		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Expires: b.Expires.UTC()}
 		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time,
-			Secret: b.Secret, Identity: b.Identity}
+			Secret: b.Secret, Identity: b.Identity, Crew: b.Crew}
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Actor, session.Role = e.Actor, b.Role

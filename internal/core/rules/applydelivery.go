@@ -139,6 +139,9 @@ func (t *Task) enter(from, to signalbox.Phase) {
 // applySignal folds an accepted signal. It resets the counts of turns without a signal and of failures, and remembers the
 // signal, so that a repeated one is recognized.
 func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
+	if b.Ref != "" {
+		s.changeWork(e.Work, func(w *Work) { w.Ref = b.Ref })
+	}
 	w, _ := s.Work(e.Work)
 	row, _ := signalbox.LineSignalNamed(b.Signal)
 	if w.Task == nil || row.Urgent { // the result of the turn is still open

@@ -20,10 +20,14 @@ type ReportChecks struct {
 	Unchanged bool
 	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
+	// Ref, OnBase and Problem are those of ChecksRan, for work opened by hand.
+	Ref     string
+	OnBase  bool
+	Problem string
 }
 
 func (c ReportChecks) decide(d *decider) error {
-	h, err := d.holderReport(c.Session, c.Epoch, "checks")
+	h, err := d.anyHolderReport(c.Session, c.Epoch, "checks")
 	if err != nil {
 		return err
 	}
@@ -31,7 +35,10 @@ func (c ReportChecks) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
 	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
-	d.answer.Seq = d.recordFor(h, ChecksRan{c.Epoch, c.Commit, c.Rows, c.Differs, c.Protected, c.Base, c.Unchanged})
+	if h.w.Task == nil {
+		return c.judgeByHand(d, h)
+	}
+	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		if known := d.s.delivery.Base; known == "" || c.Commit == known { // otherwise the base moved meanwhile: run them again
@@ -55,17 +62,22 @@ func (c ReportChecks) judge(d *decider, h report) {
 	case c.Unchanged:
 		d.unchanged(h)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		summary := "failing: " + strings.Join(newlyFailing, ", ")
-		if len(c.Protected) > 0 {
-			summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
-		}
-		d.rework(h, reworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, summary, c.Body)
+		d.rework(h, reworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
 		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
 	default:
 		d.move(h, signalbox.PhaseReadyForReview)
 	}
+}
+
+// summary says what is wrong with work of which these checks fail.
+func (c ReportChecks) summary(failing []string) string {
+	summary := "failing: " + strings.Join(failing, ", ")
+	if len(c.Protected) > 0 {
+		summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
+	}
+	return summary
 }
 
 // failing returns the names of the checks that failed, as "check|environment".

@@ -23,6 +23,8 @@ type OpenWork struct {
 	Work, Title, Actor string
 	// Phase is the phase it starts in; "" means IMPLEMENTATION.
 	Phase signalbox.Phase
+	// Ref is the branch, tag or commit that has the work, "" if it is not known yet.
+	Ref string
 }
 
 // Claim asks for the lease of a work item. A session that already holds it gets the lease it has.
@@ -41,6 +43,8 @@ type Claim struct {
 	Caller *Caller
 	// SelfReview allows the caller to review and audit work that it developed.
 	SelfReview bool
+
+	crew bool // a crew runs the checks of work opened by hand
 }
 
 // Renew extends a lease. It never shortens it.
@@ -77,6 +81,8 @@ type Exit struct {
 	Times int
 	// Turn is set if the signal ends a turn of an agent.
 	Turn *Turn
+	// Ref is the branch, tag or commit that has the work, for the checks of work opened by hand. "" leaves it as it is.
+	Ref string
 	// Caller is who submits the signal; nil means an operator or a crew.
 	Caller *Caller
 }

@@ -161,7 +161,7 @@ func brokenDeliveryIndex(s, again *State) string {
 			return fmt.Sprintf("ready for %s are %v, from a snapshot %v; a scan finds %v", role, got, rebuilt, scanned)
 		}
 		roles := []signalbox.Role{role}
-		if s.CanDispatch(roles, s.time) != again.CanDispatch(roles, s.time) {
+		if s.CanDispatch(roles, 0, s.time) != again.CanDispatch(roles, 0, s.time) {
 			return fmt.Sprintf("whether there is something for %s depends on a snapshot", role)
 		}
 	}
@@ -281,8 +281,8 @@ func (b *box) wantDispatch(role signalbox.Role, work string) Answer {
 // wantNothing checks that there is nothing for a role.
 func (b *box) wantNothing(roles ...signalbox.Role) {
 	b.t.Helper()
-	if b.s.CanDispatch(roles, b.now) {
-		w, role := b.s.next(roles, b.now)
+	if b.s.CanDispatch(roles, 0, b.now) {
+		w, role := b.s.next(roles, 0, b.now)
 		b.t.Fatalf("there is something for %v: %v for %s", roles, w, role)
 	}
 	wantRefusedAs(b.t, b.try(b.dispatchOf(roles...)), signalbox.CodeNotFound)
@@ -474,7 +474,7 @@ func TestExpiredLeaseIsDispatchedAgain(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.pass(signalbox.DefaultLeaseTTL)
-	if !b.s.CanDispatch([]signalbox.Role{signalbox.RoleDeveloper}, b.now) {
+	if !b.s.CanDispatch([]signalbox.Role{signalbox.RoleDeveloper}, 0, b.now) {
 		t.Fatal("nothing can be dispatched")
 	}
 	d := b.try(b.dispatchOf(signalbox.RoleDeveloper))

@@ -145,6 +145,12 @@ type ChecksRan struct {
 	Base string `json:"base,omitempty"`
 	// Unchanged is true if the work changes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Ref is the branch, tag or commit that work opened by hand names. Commit is the commit that it was.
+	Ref string `json:"ref,omitempty"`
+	// OnBase is true if work opened by hand names no branch, tag or commit. Commit is the head of the base then.
+	OnBase bool `json:"on_base,omitempty"`
+	// Problem is the reason why no checks could run on work opened by hand, absent if they ran.
+	Problem string `json:"problem,omitempty"`
 }
 
 // CheckRow is one check in one environment.

@@ -168,6 +168,9 @@ func (c *company) note(e *signalbox.Event) {
 	if w.Lease != nil {
 		c.fatalf("%s is given to a second holder", e.Work)
 	}
+	if w.Task == nil { // opened by hand
+		return
+	}
 	for _, blocker := range w.Task.Blockers {
 		if b, known := c.s.Work(blocker); !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan {
 			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
@@ -178,11 +181,18 @@ func (c *company) note(e *signalbox.Event) {
 	}
 }
 
-// held are the works that somebody holds.
-func (c *company) held() []*Work {
+// held are the planned works that somebody holds.
+func (c *company) held() []*Work { return c.heldWorks(func(w *Work) bool { return w.Task != nil }) }
+
+// heldByHand are the works opened by hand that a crew checks.
+func (c *company) heldByHand() []*Work {
+	return c.heldWorks(func(w *Work) bool { return w.Task == nil })
+}
+
+func (c *company) heldWorks(which func(*Work) bool) []*Work {
 	var held []*Work
 	for w := range c.s.Works() {
-		if w.Lease != nil {
+		if w.Lease != nil && which(w) {
 			held = append(held, w)
 		}
 	}
@@ -194,10 +204,11 @@ func (c *company) dispatch() {
 	if c.oneIn(3) {
 		roles = []signalbox.Role{chooseOne(c, DispatchRoles()...)}
 	}
-	can := c.s.CanDispatch(roles, c.now)
+	byHand := c.between(0, 2)
+	can := c.s.CanDispatch(roles, byHand, c.now)
 	c.n++
 	d := c.try(Dispatch{Roles: roles, Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L",
-		TTL: chooseOne(c, time.Minute, time.Hour)})
+		TTL: chooseOne(c, time.Minute, time.Hour), ByHand: byHand})
 	if can != (d.Err == nil || len(d.Events) > 0) {
 		c.fatalf("CanDispatch says %t; Dispatch: %v", can, d.Err)
 	}
@@ -274,6 +285,31 @@ func (c *company) check(w *Work, fails bool) {
 			r.Commit = "another" // the base moved meanwhile
 		}
 		r.Base = r.Commit
+	}
+	c.try(r)
+}
+
+// workByHand opens work by hand that waits for its checks, or reports about such work.
+func (c *company) workByHand() {
+	held := c.heldByHand()
+	if len(held) == 0 {
+		c.n++
+		c.try(OpenWork{Work: fmt.Sprintf("h%d", c.n), Phase: signalbox.PhaseCIPending, Actor: "op", Ref: chooseOne(c, "", "a-branch")})
+		return
+	}
+	w := chooseOne(c, held...)
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Commit: "c", OnBase: w.Ref == ""}
+	switch row := (CheckRow{Check: "test", Environment: "e"}); c.between(0, 3) {
+	case 0:
+		c.try(ReportFailure{Session: r.Session, Epoch: r.Epoch, Cause: FailWorkspace, Detail: "d"})
+		return
+	case 1:
+		r.Problem = "it is gone"
+	case 2:
+		r.Rows = append(r.Rows, row)
+	default:
+		row.Passed = true
+		r.Rows = append(r.Rows, row)
 	}
 	c.try(r)
 }
@@ -408,7 +444,7 @@ func (c *company) batch() {
 }
 
 func (c *company) step() {
-	switch c.between(0, 36) {
+	switch c.between(0, 38) {
 	default:
 		c.doGood()
 	case 0, 1, 2, 3, 4:
@@ -435,6 +471,8 @@ func (c *company) step() {
 		c.exit()
 	case 19:
 		c.replan()
+	case 37, 38:
+		c.workByHand()
 	case 36:
 		c.moveBase("")
 	}
@@ -484,6 +522,10 @@ var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review"
 
 // doGood does one thing right, and reports whether there was anything to do without a human.
 func (c *company) doGood() bool {
+	if len(c.heldByHand()) > 0 {
+		c.workByHand()
+		return true
+	}
 	for _, w := range c.held() {
 		park := w.Task.Parked
 		switch {
@@ -506,7 +548,7 @@ func (c *company) doGood() bool {
 		}
 		return true
 	}
-	if !c.s.CanDispatch(DispatchRoles(), c.now) {
+	if !c.s.CanDispatch(DispatchRoles(), 0, c.now) {
 		return false
 	}
 	c.n++

@@ -33,6 +33,9 @@ type Dispatch struct {
 	TTL            time.Duration
 	// Secret is the hash of the secret of the new lease.
 	Secret signalbox.Hash
+	// ByHand is how many works, planned or not, may be checked at once for one of those that were opened by hand to be dispatched to
+	// role ci. 0 means that none of them is.
+	ByHand int
 }
 
 func (c Dispatch) decide(d *decider) error {
@@ -52,7 +55,7 @@ func (c Dispatch) decide(d *decider) error {
 	for _, i := range d.s.expired(d.at) {
 		d.liveLease(d.s.works[i])
 	}
-	w, role := d.s.next(c.Roles, d.at)
+	w, role := d.s.next(c.Roles, c.ByHand, d.at)
 	if w == nil {
 		return refusef(signalbox.CodeNotFound, "try again later", "%w", ErrNothingToClaim)
 	}
@@ -61,7 +64,10 @@ func (c Dispatch) decide(d *decider) error {
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
-	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret}.grant(d, w)
+	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil}.grant(d, w)
+	if w.Task == nil {
+		return
+	}
 	d.answer.Name = w.Task.Name
 	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
@@ -86,28 +92,35 @@ func (s *State) owners(files []string) []string {
 	return owners
 }
 
-// CanDispatch reports whether Dispatch would find work for one of the roles.
-func (s *State) CanDispatch(roles []signalbox.Role, now time.Time) bool {
+// CanDispatch reports whether Dispatch would find work for one of the roles. byHand is its ByHand.
+func (s *State) CanDispatch(roles []signalbox.Role, byHand int, now time.Time) bool {
 	if len(s.expired(now)) > 0 {
 		return true
 	}
-	w, _ := s.next(roles, now)
+	w, _ := s.next(roles, byHand, now)
 	return w != nil
 }
 
-// next returns the next work for one of the roles, nil if there is none.
-func (s *State) next(roles []signalbox.Role, now time.Time) (*Work, signalbox.Role) {
-	p := s.delivery.Policy
-	if p == nil || s.delivery.Loading || s.delivery.Paused || s.delivery.Cancelled != "" {
+// next returns the next work for one of the roles, nil if there is none. Work opened by hand is checked after planned work.
+func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, signalbox.Role) {
+	if s.delivery.Paused {
 		return nil, ""
 	}
+	planned := s.delivery.Policy != nil && !s.delivery.Loading && s.delivery.Cancelled == ""
 	use := s.slotsInUse()
 	for n, role := range dispatchOrder {
-		if !slices.Contains(roles, role) || s.ready[n].first() < 0 || now.Before(s.Limited(role)) || !s.hasSlot(use, role) {
+		if !slices.Contains(roles, role) {
 			continue
 		}
-		if w := s.pickFor(n, use); w != nil {
-			return w, role
+		if planned && s.ready[n].first() >= 0 && !now.Before(s.Limited(role)) && s.hasSlot(use, role) {
+			if w := s.pickFor(n, use); w != nil {
+				return w, role
+			}
+		}
+		if role == signalbox.RoleCI && use.roles[n] < byHand {
+			if i := s.free[phaseNumber(signalbox.PhaseCIPending)].first(); i >= 0 {
+				return s.works[i], role
+			}
 		}
 	}
 	return nil, ""
@@ -129,7 +142,13 @@ func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
 	for _, i := range s.leased {
 		w := s.works[i]
 		n := roleNumber(w.Lease.Role)
-		if w.Task == nil || n < 0 || w.Task.Parked != nil && (!w.Task.Parked.Ready || w.Lease.Epoch >= epoch) {
+		if w.Task == nil {
+			if w.Present.Crew {
+				u.roles[n]++
+			}
+			continue
+		}
+		if n < 0 || w.Task.Parked != nil && (!w.Task.Parked.Ready || w.Lease.Epoch >= epoch) {
 			continue
 		}
 		u.roles[n]++

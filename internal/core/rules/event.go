@@ -33,6 +33,8 @@ type RulesUpgraded struct {
 type WorkOpened struct {
 	Title string          `json:"title,omitempty"`
 	Phase signalbox.Phase `json:"phase"`
+	// Ref is the branch, tag or commit that has the work, absent if it is not known yet.
+	Ref string `json:"ref,omitempty"`
 }
 
 // LeaseGranted gives the work to a session. The sequence of the event is the epoch of the lease.
@@ -44,6 +46,8 @@ type LeaseGranted struct {
 	Secret signalbox.Hash `json:"secret_hash,omitzero" blob:"-"`
 	// Identity is the MCP client that claimed the work.
 	Identity string `json:"identity,omitempty"`
+	// Crew is true if a crew runs the checks of work that was opened by hand.
+	Crew bool `json:"crew,omitempty"`
 }
 
 // LeaseRenewed extends the lease.
@@ -74,6 +78,8 @@ type SignalHeard struct {
 	Handler string `json:"handler,omitempty"`
 	// Body is the blob with the signal's fields.
 	Body signalbox.Hash `json:"body,omitzero"`
+	// Ref is the branch, tag or commit that has the work, if it was named with the signal.
+	Ref string `json:"ref,omitempty"`
 }
 
 // SignalRefused records a signal that was refused: once for each session, reason and signal, and again only when it was

@@ -53,6 +53,9 @@ func (c Exit) decide(d *decider) error {
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
 			fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
 	}
+	if err := c.checkRef(w); err != nil {
+		return err
+	}
 	if w.Task != nil {
 		c.acceptPlanned(d, session, w, completed)
 		return nil
@@ -126,7 +129,7 @@ func (session *Session) accepted(epoch uint64, signal body) (ExitRecord, bool) {
 func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
 	work, session, actor := completed.WorkID, completed.SessionID, completed.ActorID
 	d.record(work, session, actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
-		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
+		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset, Ref: c.Ref})
 	seq := d.record(work, session, actor, AgentSessionCompleted{completed})
 	d.record(work, session, actor, PhaseChanged{completed.PhaseCompleted, *completed.NextPhase})
 	d.record(work, session, actor, LeaseReleased{Epoch: completed.LeaseEpoch, Reason: "exit"})

@@ -79,12 +79,12 @@ func impossibleGrants(b *box) []impossible {
 		{"an upgrade from other rules", b.event("", "", RulesUpgraded{2, 3}), "it upgrades rules version 2 to 3, and the log follows version 3"},
 		{"an upgrade to the same rules", b.event("", "", RulesUpgraded{3, 3}), "it upgrades rules version 3 to 3, and the log follows version 3"},
 		{"an upgrade to older rules", b.event("", "", RulesUpgraded{3, 2}), "it upgrades rules version 3 to 2, and the log follows version 3"},
-		{"work twice", b.event("free", "", WorkOpened{"", "DRAFT"}), "the work already exists"},
-		{"work in COMPLETED", b.event("new", "", WorkOpened{"", "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
-		{"work in BLOCKED", b.event("new", "", WorkOpened{"", "BLOCKED"}), `work cannot start in phase "BLOCKED"`},
-		{"work in no phase", b.event("new", "", WorkOpened{"", "SHIPPED"}), `work cannot start in phase "SHIPPED"`},
-		{"work without an id", b.event("", "", WorkOpened{"", "DRAFT"}), "an id must not be empty"},
-		{"work with a path", b.event("a/b", "", WorkOpened{"", "DRAFT"}), `id "a/b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`},
+		{"work twice", b.event("free", "", WorkOpened{Phase: "DRAFT"}), "the work already exists"},
+		{"work in COMPLETED", b.event("new", "", WorkOpened{Phase: "COMPLETED"}), `work cannot start in phase "COMPLETED"`},
+		{"work in BLOCKED", b.event("new", "", WorkOpened{Phase: "BLOCKED"}), `work cannot start in phase "BLOCKED"`},
+		{"work in no phase", b.event("new", "", WorkOpened{Phase: "SHIPPED"}), `work cannot start in phase "SHIPPED"`},
+		{"work without an id", b.event("", "", WorkOpened{Phase: "DRAFT"}), "an id must not be empty"},
+		{"work with a path", b.event("a/b", "", WorkOpened{Phase: "DRAFT"}), `id "a/b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`},
 		{"redacted twice", b.event("", "", BlobRedacted{signalbox.Hash{1}, "again"}), "the blob is redacted already"},
 		{"refused without a session", b.event("held", "X", SignalRefused{Reason: "stale_lease", Count: 1}), unsaid},
 		{"refused and unsaid", b.event("held", "S", SignalRefused{Reason: "stale_lease"}), unsaid},
@@ -149,7 +149,7 @@ func altered(e *signalbox.Event, change func(*signalbox.Event)) *signalbox.Event
 	return e
 }
 
-func (b *box) possible() *signalbox.Event { return b.event("new", "", WorkOpened{"", "DRAFT"}) }
+func (b *box) possible() *signalbox.Event { return b.event("new", "", WorkOpened{Phase: "DRAFT"}) }
 
 func (b *box) granted(work, session string, role signalbox.Role, expires time.Time) *signalbox.Event {
 	return b.event(work, session, LeaseGranted{Lease: "L", Role: role, Expires: expires})
@@ -182,7 +182,7 @@ func TestImpossibleEvents(t *testing.T) {
 // The beginning of a log is BoxOpened, with an id and a version.
 func TestImpossibleBeginnings(t *testing.T) {
 	for fault, data := range map[string]body{
-		"a log has BoxOpened once, as its first event": WorkOpened{"", "DRAFT"},
+		"a log has BoxOpened once, as its first event": WorkOpened{Phase: "DRAFT"},
 		"there are no rules of version 0":              BoxOpened{"box-1", 0},
 		"there are no rules of version -1":             BoxOpened{"box-1", -1},
 		"an id must not be empty":                      BoxOpened{"", 1},

@@ -36,10 +36,13 @@ func brokenLog(s *State, log []signalbox.Event) string {
 	return ""
 }
 
-// brokenOrderOfPhases holds that work goes from phase to phase in their order, that BLOCKED is left only for
+// brokenOrderOfPhases holds that work goes from phase to phase in their order or back from checks that failed, that BLOCKED is left only for
 // where it was entered from, and that only the holder of the live lease moves work that is not BLOCKED.
 func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
-	type course struct{ phase, before, holder string }
+	type course struct {
+		phase, before, holder string
+		failed                bool // the checks, under the live lease
+	}
 	works := map[string]*course{}
 	after := map[string]string{}
 	all := signalbox.Phases()
@@ -60,14 +63,17 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 			}
 			w.holder = e.Session
 		case LeaseReleased, LeaseExpired:
-			w.holder = ""
+			w.holder, w.failed = "", false
+		case ChecksRan:
+			w.failed = len(b.Rows) == 0 || len(failing(b.Rows)) > 0 || len(b.Protected) > 0
 		case PhaseChanged:
 			to := string(b.To)
 			switch {
 			case w.phase == "BLOCKED" && to == w.before && w.holder == "":
 			case w.phase != "BLOCKED" && to == "BLOCKED" && w.holder == e.Session && w.holder != "":
 				w.before = w.phase
-			case w.phase != "BLOCKED" && to == after[w.phase] && w.holder == e.Session && w.holder != "":
+			case w.failed && w.phase == "CI_PENDING" && to == "IMPLEMENTATION" && w.holder == e.Session && w.holder != "":
+			case !w.failed && w.phase != "BLOCKED" && to == after[w.phase] && w.holder == e.Session && w.holder != "":
 			default:
 				return fmt.Sprintf("event %d moves %s from %s to %s, held by %q", e.Seq, e.Work, w.phase, to, w.holder)
 			}

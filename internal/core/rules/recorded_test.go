@@ -162,11 +162,13 @@ type shownWork struct {
 	Lease       *signalbox.Lease
 	Tenures     []Tenure
 	Task        *Task
+	Ref         string
+	Checks      *LastChecks
 }
 
 func shownWorks(s *State) (works []shownWork) {
 	for w := range s.Works() {
-		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task})
+		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task, w.Ref, w.Checks})
 	}
 	return works
 }

@@ -574,7 +574,7 @@ func TestLargePlanIsLoadedInParts(t *testing.T) {
 		if d.Err != nil || len(d.Answer.Plan.Added) != want || d.Answer.Plan.Loaded != (part == 2) || len(d.Events) > 1000 {
 			t.Fatalf("part %d: %d events, %v", part, len(d.Events), d.Err)
 		}
-		if part > 0 && s.CanDispatch(DispatchRoles(), t0) {
+		if part > 0 && s.CanDispatch(DispatchRoles(), 0, t0) {
 			t.Error("something of half a plan can be dispatched")
 		}
 		for i := range d.Events {

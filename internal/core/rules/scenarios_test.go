@@ -25,6 +25,7 @@ var scenarios = append([]scenario{
 	{"turn-signals", "Two runs of trees log turn signals; one says its last again, one begins late, and a gap is refused.", turnsHeard},
 	{"rules-upgraded", "A log of older rules is written to again: its lease still counts, and newer rules apply from there on.", rulesUpgraded},
 	{"secrets", "MCP clients claim with secrets; one without the secret is refused, and the developer cannot review.", leasesWithSecrets},
+	{"checks-by-hand", "A crew checks work that was opened by hand: it fails, names a branch that is gone, edits a protected file, passes; then the disk is full.", checksByHand},
 }, deliveryScenarios...)
 
 type scenario struct {

@@ -14,7 +14,7 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
 // length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
 // snapshots. A snapshot is a cache for one version of the program, not an exchange format.
-const snapshotFormat = 4
+const snapshotFormat = 5
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -147,6 +147,12 @@ func (w *walker) work(x *Work) {
 	if planned {
 		jsonText(w, allocate(&x.Task))
 	}
+	text(w, &x.Ref)
+	checked := x.Checks != nil
+	w.flag(&checked)
+	if checked {
+		jsonText(w, allocate(&x.Checks))
+	}
 }
 
 func (w *walker) tenure(t *Tenure) {
@@ -161,6 +167,11 @@ func (w *walker) tenure(t *Tenure) {
 	w.number(&t.End)
 	w.hash(&t.Secret)
 	text(w, &t.Identity)
+	crew := t.Crew
+	w.flag(&crew)
+	if !w.writing { // while writing, other goroutines may read t
+		t.Crew = crew
+	}
 }
 
 func (w *walker) session(s *Session) {

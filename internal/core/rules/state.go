@@ -59,6 +59,10 @@ type Work struct {
 	Present *Tenure
 	// Task describes planned work; nil means that the work was opened by hand.
 	Task *Task
+	// Ref is the branch, tag or commit that has work opened by hand, "" if it names none. Checks is what its checks last found, nil
+	// before they have run.
+	Ref    string
+	Checks *LastChecks
 }
 
 // Tenures returns all sessions that held the work, in order, including the one that holds it now.
@@ -85,6 +89,8 @@ type Tenure struct {
 	Secret signalbox.Hash
 	// Identity is the caller that claimed the work, "" for an operator or a crew.
 	Identity string
+	// Crew means that a crew runs the checks of work that was opened by hand.
+	Crew bool
 }
 
 // Ending is how a tenure ended.

@@ -71,7 +71,7 @@ func (s *State) Status(now time.Time) Status {
 }
 
 func (s *State) standing(st *Status, now time.Time) Standing {
-	next, _ := s.next(dispatchOrder[:], now)
+	next, _ := s.next(dispatchOrder[:], 0, now)
 	wake, limited := s.NextWake(now)
 	switch {
 	case s.delivery.Plan == signalbox.Hash{}:
@@ -80,7 +80,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingComplete
 	case s.delivery.Cancelled != "" && st.Running == 0:
 		return StandingStuck
-	case st.Running > 0 || next != nil || s.delivery.Loading:
+	case st.Running > 0 || next != nil || s.delivery.Loading || s.delaysChecks():
 		return StandingWorking
 	case limited && s.anyLimited(now):
 		st.Wake = wake

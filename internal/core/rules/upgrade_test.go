@@ -27,7 +27,7 @@ func openedUnder(b *box, rules int) {
 func rulesUpgraded(b *box) {
 	openedUnder(b, 2)
 	for _, e := range []*signalbox.Event{
-		{Work: "task-1", Actor: "op", Type: TypeWorkOpened, Data: encode(WorkOpened{"Parse dates", "IMPLEMENTATION"})},
+		{Work: "task-1", Actor: "op", Type: TypeWorkOpened, Data: encode(WorkOpened{Title: "Parse dates", Phase: "IMPLEMENTATION"})},
 		{Work: "task-1", Session: "S-1", Actor: "a-S-1", Type: TypeLeaseGranted, Data: encode(LeaseGranted{Lease: "L-S-1", Role: "developer", Expires: t0.Add(15 * time.Minute)})},
 	} {
 		e.Seq, e.Time = b.s.Seq()+1, t0

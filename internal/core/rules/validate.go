@@ -123,7 +123,7 @@ func (s *State) workFault(e *signalbox.Event, body body, w *Work) string {
 		}
 	default:
 		if w.Task == nil {
-			return "the work does not belong to a plan"
+			return byHandFault(e, body, w)
 		}
 		return s.taskFault(e, body, w)
 	}
@@ -196,6 +196,9 @@ func phaseFault(e *signalbox.Event, w *Work, b PhaseChanged) string {
 func nextPhases(w *Work) []signalbox.Phase {
 	if w.Phase == signalbox.PhaseBlocked {
 		return []signalbox.Phase{w.BlockedFrom}
+	}
+	if w.checksFailed() {
+		return []signalbox.Phase{signalbox.PhaseImplementation}
 	}
 	completed := signalbox.ExitSignal{PhaseCompleted: w.Phase, ExitReason: signalbox.ExitCompleted}
 	next, ok := completed.NextPhase()

@@ -15,6 +15,9 @@ type WorkView struct {
 	Notes       *string          `json:"notes"`
 	Lease       *signalbox.Lease `json:"lease"`
 	Sessions    []SessionView    `json:"sessions"`
+	// Ref and Checks are those of work opened by hand.
+	Ref    string      `json:"ref,omitempty"`
+	Checks *LastChecks `json:"checks,omitempty"`
 }
 
 // SessionView is a session that holds or held the work.
@@ -40,7 +43,7 @@ func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 
 // View returns the work as it is at time now. It shares memory with the work.
 func (w *Work) View(now time.Time) WorkView {
-	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}}
+	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}, Ref: w.Ref, Checks: w.Checks}
 	if w.Phase == signalbox.PhaseBlocked {
 		view.BlockedFrom, view.Notes = &w.BlockedFrom, &w.Notes
 	}

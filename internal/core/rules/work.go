@@ -21,7 +21,7 @@ func (c OpenWork) decide(d *decider) error {
 	if c.Phase == "" {
 		c.Phase = signalbox.PhaseImplementation
 	}
-	if err := cmp.Or(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title)); err != nil {
+	if err := cmp.Or(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title), checkRef(c.Ref)); err != nil {
 		return err
 	}
 	if c.Phase.ClaimableBy() == "" {
@@ -31,7 +31,7 @@ func (c OpenWork) decide(d *decider) error {
 		return refusef(signalbox.CodeConflict, "choose another id", "work '%s' already exists, in %s", w.ID, w.Phase)
 	}
 	d.answer.Work, d.answer.Phase = c.Work, c.Phase
-	d.answer.Seq = d.record(c.Work, "", c.Actor, WorkOpened{c.Title, c.Phase})
+	d.answer.Seq = d.record(c.Work, "", c.Actor, WorkOpened{c.Title, c.Phase, c.Ref})
 	return nil
 }
 

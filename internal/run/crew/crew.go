@@ -86,6 +86,7 @@ type Crew struct {
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
+	warned  map[string]bool // works that cannot be checked; used by the dispatching goroutine only
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -131,7 +132,7 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, sessions: map[string]*session{}}
+	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}}
 	if project.Repo != nil {
 		c.branch = project.Repo.Base
 	}
@@ -218,6 +219,7 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 		}
 		c.updateSessions()
 		c.watchPeers(ctx)
+		c.warnUnchecked()
 		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
 		if !busy {
 			c.observeBase(ctx, false)
@@ -292,14 +294,14 @@ func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 func (c *Crew) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		possible := false
-		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, time.Now()) })
+		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, c.checksByHand(), time.Now()) })
 		if !possible {
 			return nil
 		}
 		c.observeBase(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
 		answer, err := c.box.Engine.Do(ctx, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
-			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret)})
+			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand()})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil
 		}
@@ -350,7 +352,7 @@ func (c *Crew) updateSessions() {
 			switch {
 			case w.Lease == nil || w.Lease.Epoch != s.epoch:
 				s.cancel(errLeaseLost)
-			case w.Task.Parked != nil:
+			case w.Task != nil && w.Task.Parked != nil:
 				trySend(s.wake)
 			}
 		}

@@ -144,21 +144,23 @@ func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.Pl
 	return tasks, nil
 }
 
-// checksAtOnce is how many tasks are checked at the same time if each has its own worktree.
-const checksAtOnce = 2
+// checksAtOnce returns how many works are checked at the same time. In a shared folder they would disturb each other.
+func checksAtOnce(shared bool) int {
+	if shared {
+		return 1
+	}
+	return 2
+}
 
 // PolicyOf returns the part of a configuration that the rules need.
 func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
-		Slots: c.Slots, Checks: checksAtOnce, CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
+		Slots: c.Slots, Checks: checksAtOnce(shared), CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
 		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task),
 		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks, Merges: l.Merges, Incompletes: l.Incompletes,
 			Timeouts: l.Timeouts, Unknown: l.Unknown, Waits: l.Waits, FileWaits: l.FileWaits, Remediations: l.Remediations,
 			ExpertRequests: l.ExpertRequests, FileWait: l.FileWait},
-	}
-	if shared {
-		p.Checks = 1
 	}
 	for _, role := range config.AgentRoles() {
 		_, configured := c.Roles[role]

@@ -27,7 +27,7 @@ func (s *stage) startPeer() *peer {
 		s.t.Fatal(err)
 	}
 	session := p.owner.ID() + ".1"
-	answer, err := s.box.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour})
+	answer, err := s.box.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -79,21 +79,28 @@ type FailedCheck struct {
 	Output      string `json:"output,omitempty"`
 }
 
-// FindTroubles returns why a work item does not advance. Work without a plan has no troubles.
+// FindTroubles returns why a work item does not advance.
 func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Troubles, err error) {
-	if w.Task == nil {
-		return found, nil
+	var findings []rules.Finding
+	checks, failing := uint64(0), []string(nil)
+	switch {
+	case w.Task != nil:
+		findings, checks, failing = w.Task.Findings, w.Task.Checks, w.Task.Failing
+	case w.Checks != nil && w.Checks.Finding != nil:
+		findings, checks, failing = []rules.Finding{*w.Checks.Finding}, w.Checks.Seq, w.Checks.Failing
 	}
 	c := &Crew{box: b}
-	findings, err := c.promptFindings(ctx, w.Task.Findings)
+	texts, err := c.promptFindings(ctx, findings)
 	if err != nil {
 		return found, err
 	}
-	for _, f := range findings {
+	for _, f := range texts {
 		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text})
 	}
-	if found.FailedChecks, err = c.failedChecks(ctx, w.Task); err != nil {
-		return found, err
+	if len(failing) > 0 {
+		if found.FailedChecks, err = c.failedChecks(ctx, checks); err != nil {
+			return found, err
+		}
 	}
 	questions, err := Questions(ctx, b, false)
 	if err != nil {
@@ -107,12 +114,12 @@ func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Trouble
 	return found, nil
 }
 
-// failedChecks returns the checks that failed when the checks of a task last ran.
-func (c *Crew) failedChecks(ctx context.Context, t *rules.Task) (failed []FailedCheck, err error) {
-	if t.Checks == 0 || len(t.Failing) == 0 {
+// failedChecks returns the checks that failed according to the ChecksRan with the given sequence; 0 means none.
+func (c *Crew) failedChecks(ctx context.Context, seq uint64) (failed []FailedCheck, err error) {
+	if seq == 0 {
 		return nil, nil
 	}
-	for e, err := range c.box.Events(ctx, t.Checks-1) {
+	for e, err := range c.box.Events(ctx, seq-1) {
 		if err != nil {
 			return nil, err
 		}

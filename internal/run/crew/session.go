@@ -79,6 +79,9 @@ func (s *session) attempt(ctx context.Context) error {
 	defer lock.Release()
 	switch s.role {
 	case signalbox.RoleCI:
+		if s.workItem().Task == nil {
+			return s.checkByHand(ctx)
+		}
 		return s.check(ctx)
 	case signalbox.RoleMerger:
 		return s.merge(ctx)

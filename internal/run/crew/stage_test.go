@@ -103,7 +103,7 @@ const patience = 5 * time.Minute
 
 // scene describes the setup of a test.
 type scene struct {
-	plan string // Markdown, see task
+	plan string // Markdown, see task; "" means none
 	// script is what agents do. Developers, critics and auditors that it does not mention accept everything.
 	script string
 	// settings are added to the configuration.
@@ -199,7 +199,9 @@ func set(t *testing.T, sc scene) *stage {
 			t.Logf("ledger:\n%s\nlog:\n%s", s.story(), s.log)
 		}
 	})
-	s.load(sc.plan)
+	if sc.plan != "" {
+		s.load(sc.plan)
+	}
 	return s
 }
 

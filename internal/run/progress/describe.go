@@ -198,8 +198,15 @@ func (d describer) checks(b rules.ChecksRan) (text, detail string) {
 		text = fmt.Sprintf("checks failed (%d of %d): %s", len(failed), len(b.Rows), strings.Join(failed, ", "))
 	case len(b.Rows) > 0:
 		text = fmt.Sprintf("checks passed (%d of %d)", len(b.Rows), len(b.Rows))
+	case b.Problem != "":
+		text = "not checked: " + b.Problem
 	case len(b.Protected) == 0:
 		text = "no checks to run"
+	}
+	if b.OnBase {
+		text += "; on the base at " + shortCommit(b.Commit) + ", because the work names no ref"
+	} else if b.Ref != "" && b.Commit != "" {
+		text += "; on " + b.Ref + " at " + shortCommit(b.Commit)
 	}
 	if len(b.Protected) > 0 {
 		text = strings.TrimSuffix("refused: it edited protected files: "+strings.Join(b.Protected, ", ")+"; "+text, "; ")

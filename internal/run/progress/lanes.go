@@ -64,7 +64,7 @@ func (b *boardPainter) lanes(room int) []string {
 	if len(b.v.lanes) == 0 {
 		text := "no tasks"
 		if b.v.standing == rules.StandingEmpty {
-			text = noPlan
+			text = b.v.withoutPlan
 		}
 		return []string{"", " " + b.faint(cut(text, b.width-2))}[:min(2, room)]
 	}

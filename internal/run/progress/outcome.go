@@ -26,7 +26,7 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
-			text.WriteString("\n" + noPlan + "\n")
+			text.WriteString("\n" + withoutPlan(s) + "\n")
 			return
 		}
 		writeTasks(&text, s, width)
@@ -44,6 +44,20 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 
 // noPlan is shown for a box without a plan.
 const noPlan = "there is no plan yet; load one with: signalbox run plan.md"
+
+// withoutPlan returns what is shown for a box without a plan: what becomes of the work that was opened by hand, if there is any.
+func withoutPlan(s *rules.State) string {
+	open := 0
+	for w := range s.Works() {
+		if w.Task == nil && !w.Done() {
+			open++
+		}
+	}
+	if open == 0 {
+		return noPlan
+	}
+	return fmt.Sprintf("no plan; %s opened by hand, %d waiting for checks", count(open, "work item"), len(s.WaitingForChecks()))
+}
 
 // statusOf returns the status at the end of a run. A run that was interrupted early has none yet; it is taken from the state.
 func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status {

@@ -69,7 +69,7 @@ func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 	st := s.Status(d.began)
 	text := fmt.Sprintf("%s, %d done", count(st.Tasks, "task"), st.Completed)
 	if st.Standing == rules.StandingEmpty {
-		text = noPlan
+		text = withoutPlan(s)
 	}
 	d.line(lines, report{at: d.began, text: title + text})
 }

@@ -27,6 +27,7 @@ type view struct {
 	notices                     []string // why the whole run is waiting
 	warning                     string   // the last thing written to standard error
 	drafts                      bool     // some task must be specified first
+	withoutPlan                 string   // what is shown instead of tasks if there is no plan
 }
 
 // asked is an open question, or a merge that needs approval and has no id.
@@ -84,7 +85,7 @@ type lane struct {
 // newView makes a view of the state. live is the activity of agents, by session.
 func newView(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
-	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent()}
+	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent(), withoutPlan: withoutPlan(s)}
 	if v.title == "" {
 		_, name, _ := s.Plan()
 		v.title = onScreen(name)

@@ -76,6 +76,10 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		{rules.ChecksRan{Rows: []rules.CheckRow{good, bad}}, "checks failed (1 of 2): test on linux (exit status 2)", "1 of 5 failed"},
 		{rules.ChecksRan{Rows: []rules.CheckRow{slow, bad}}, "checks failed (2 of 2): slow on linux (timed out after 1m00s), test on linux (exit status 2)", "1 of 5 failed"},
 		{rules.ChecksRan{}, "no checks to run", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Ref: "fix", Commit: "0123456789"}, "checks passed (1 of 1); on fix at 0123456", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{bad}, OnBase: true, Commit: "0123456789"},
+			"checks failed (1 of 1): test on linux (exit status 2); on the base at 0123456, because the work names no ref", "1 of 5 failed"},
+		{rules.ChecksRan{Ref: "fix", Problem: "it names 'fix', which is not there"}, "not checked: it names 'fix', which is not there", ""},
 		{rules.ChecksRan{Protected: []string{"plan.md"}}, "refused: it edited protected files: plan.md", ""},
 		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}}, "refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
 	} {
@@ -268,5 +272,18 @@ T3           asks Q-1
 		if !strings.HasSuffix(line, "  "+rows[i][6]) {
 			t.Errorf("without a terminal: %q", line)
 		}
+	}
+}
+
+func TestWorkByHandWithoutAPlan(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5})
+	p.do(rules.OpenWork{Work: "w1", Actor: "ann"})
+	p.do(rules.OpenWork{Work: "w2", Phase: signalbox.PhaseCIPending, Actor: "ann"})
+	const want = "no plan; 2 work items opened by hand, 1 waiting for checks"
+	if text := plainLines(p); !strings.Contains(text.String(), "counter: "+want+"\n") {
+		t.Error(text)
+	}
+	if v := p.look(nil); v.withoutPlan != want {
+		t.Error(v.withoutPlan)
 	}
 }

@@ -367,6 +367,32 @@ func (r *Repo) baseOf(found map[string]ref) (string, error) {
 	return found[r.Base].commit, nil
 }
 
+// ErrNoCommit means that a name is not that of a commit in the repository.
+var ErrNoCommit = errors.New("there is no such branch, tag or commit")
+
+// Resolve returns the commit that a branch, a tag, a remote branch such as origin/main, or the id of a commit stands for, looked up in
+// this order. If there is none, the error matches ErrNoCommit.
+func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
+	for _, prefix := range []string{headsPrefix, "refs/tags/", "refs/remotes/", ""} {
+		if prefix == "" && !isCommitID(name) && !strings.HasPrefix(name, "refs/") {
+			break
+		}
+		out, err := r.git(ctx, r.Root, "rev-parse", "--verify", "--quiet", "--end-of-options", prefix+name+"^{commit}")
+		switch {
+		case err == nil:
+			return strings.TrimSpace(out), nil
+		case status(err) != 1: // not an answer
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: %s", ErrNoCommit, name)
+}
+
+// isCommitID reports whether a name can be the id of a commit, or enough of its beginning.
+func isCommitID(name string) bool {
+	return len(name) >= 4 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == ""
+}
+
 // maxCommits is how many commits CommitsBetween lists.
 const maxCommits = 20
 

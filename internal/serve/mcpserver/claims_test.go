@@ -67,9 +67,23 @@ func TestClaimsPerConnection(t *testing.T) {
 	ann.fails("submit_exit", "malformed", args{"session": session, "protocol": "other", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	// The JSON of an exit signal, unchanged, with the session.
 	ann.ok("submit_exit", args{"session": session, "protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION",
-		"exit_reason": "completed", "pr_url": "https://example.org/pr/1", "evidence_bundle_ref": nil, "notes": nil})
+		"exit_reason": "completed", "ref": "fix/counter", "pr_url": "https://example.org/pr/1", "evidence_bundle_ref": nil, "notes": nil})
 	if a := ann.ok("get_status", args{"session": session}); len(a.mine()) != 0 || !strings.Contains(a.string("verdict"), "holds no work") {
 		t.Errorf("after submit_exit: %s", a.text)
+	}
+}
+
+// TestFindingsOfWorkByHand shows an agent why work outside a plan came back from its checks.
+func TestFindingsOfWorkByHand(t *testing.T) {
+	dir := newBox(t)
+	c := newCaller(t, newServer(t, dir, nil))
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "bob", Lease: "l"})
+	c.fails("submit_exit", "invalid_arguments", args{"session": "s-1", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "ref": "main~1"})
+	c.ok("submit_exit", args{"session": "s-1", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "ref": "fix/counter"})
+	granted := order(t, dir, rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "ci-1", Actor: "crew", Lease: "l-2", ByHand: 1})
+	order(t, dir, rules.ReportChecks{Session: "ci-1", Epoch: granted.Lease.Epoch, Ref: "fix/counter", Problem: "it names 'fix/counter', which is not there"})
+	if a := c.ok("get_work", args{"work": "w"}); !strings.Contains(a.text, "it names 'fix/counter', which is not there") || !strings.Contains(a.text, "claim it as developer") {
+		t.Errorf("after the checks: %s", a.text)
 	}
 }
 

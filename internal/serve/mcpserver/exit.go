@@ -19,6 +19,7 @@ type exitInput struct {
 	Session string `json:"session"`
 	Secret  string `json:"secret"`
 	Epoch   uint64 `json:"epoch"`
+	Ref     string `json:"ref"`
 	exitFields
 }
 
@@ -71,7 +72,7 @@ func (s *signalSnapshot) fill(a rules.Answer) {
 func (s *Server) addSubmitExit() {
 	add(s, definition{
 		name: "submit_exit", title: "Submit an exit signal", destructive: true, idempotent: true,
-		description: "Ends a phase of work under the lease of the session: the work moves to its next phase and the lease ends. " +
+		description: "Ends a phase of the held work: it moves to its next phase and the lease ends. " +
 			"For work outside a plan, if exit signals are enabled.",
 		input: schema.Object(
 			sessionArgument(),
@@ -79,7 +80,8 @@ func (s *Server) addSubmitExit() {
 			schema.Sequence("epoch", "Default: the only live lease."),
 			schema.Choice("phase_completed", signalbox.Phases(), "The current phase of the work.").Require(),
 			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Require(),
-			schema.Text("pr_url", 2048, "https:// URL of the pull request."),
+			schema.Text("ref", 255, "Branch or commit to check."),
+			schema.Text("pr_url", 2048, "https:// URL."),
 			schema.Text("evidence_bundle_ref", 4096, "Relative path."),
 			schema.Text("notes", 1<<15, "For the next session."),
 			schema.Text("version", 32, "Of the protocol.").Default("1.0.0"),
@@ -113,7 +115,7 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		if err := s.checkSession(ctx, b, session); err != nil {
 			return err
 		}
-		answer, err := crew.SubmitExit(ctx, b, session, in.Epoch, data, s.caller(ctx, in.Secret))
+		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: in.Epoch, Data: data, Ref: in.Ref, Caller: s.caller(ctx, in.Secret)})
 		moved.fill(answer)
 		if answer.Completed != nil {
 			moved.NextPhase = answer.Completed.NextPhase

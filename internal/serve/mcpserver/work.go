@@ -165,6 +165,8 @@ func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessio
 	short.LeftOut = short.LeftOut || len(full.Sessions) > maxShort
 	if w.Task != nil {
 		short.addTask(state, w, full)
+	} else if w.Checks != nil && w.Checks.Finding != nil {
+		short.addFindings(*w.Checks.Finding)
 	}
 	full.WaitsFor = short.WaitsFor
 	short.Verdict = s.workVerdict(&short, caller, mayClaim, w.Task != nil)
@@ -185,9 +187,7 @@ func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork
 		s.waitFor(state.Reason(w))
 	}
 	s.BlockedBy = w.Task.Blockers[:min(len(w.Task.Blockers), maxListed)]
-	for _, f := range w.Task.Findings[max(0, len(w.Task.Findings)-maxShort):] {
-		s.Findings = append(s.Findings, finding{f.Cause, oneLine(f.Summary, 2*maxTitle)})
-	}
+	s.addFindings(w.Task.Findings[max(0, len(w.Task.Findings)-maxShort):]...)
 	for _, q := range state.Questions() {
 		if q.Work == w.ID {
 			full.Questions = append(full.Questions, q)
@@ -201,6 +201,12 @@ func (s *workSnapshot) addTask(state *rules.State, w *rules.Work, full *fullWork
 			about.Answer = &answer
 		}
 		s.Questions = append(s.Questions, about)
+	}
+}
+
+func (s *workSnapshot) addFindings(findings ...rules.Finding) {
+	for _, f := range findings {
+		s.Findings = append(s.Findings, finding{f.Cause, oneLine(f.Summary, 2*maxTitle)})
 	}
 }
 
@@ -241,7 +247,7 @@ type openSnapshot struct {
 func (s *Server) addOpenWork() {
 	add(s, definition{
 		name: "open_work", title: "Add a work item", idempotent: true,
-		description: "Adds a work item outside any plan. An id that already exists is rejected, so that a repeated call adds nothing. Later phases are reached by doing the work.",
+		description: "Adds a work item outside any plan. An id that already exists is rejected, so that a repeated call adds nothing.",
 		input: schema.Object(
 			schema.ID("work", "A new id: letters, digits, '.', '_' and '-'.").Require(),
 			schema.Text("title", 1000, "One line about the work."),
