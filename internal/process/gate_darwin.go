@@ -46,7 +46,7 @@ type gate struct{ opener *os.File }
 
 func newGate(opener *os.File) gate { return gate{opener} }
 
-func (g *gate) open(Spec, string, string) error {
+func (g *gate) open(*Process, Spec, string, string) error {
 	_, err := g.opener.Write([]byte("\n"))
 	g.close()
 	if errors.Is(err, syscall.EPIPE) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -92,7 +93,10 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 type gate struct {
 	socket *os.File
 	in     *json.Decoder
+	group  *sandbox.Group      // nil if the program has none
 	exited *syscall.WaitStatus // of the program; nil if the keeper did not report it
+	// exceeded is the limit for which the keeper killed the program.
+	exceeded string
 }
 
 func newGate(socket *os.File) gate {
@@ -100,16 +104,38 @@ func newGate(socket *os.File) gate {
 }
 
 // open makes the keeper start the program, and waits until it has.
-func (g *gate) open(spec Spec, file, dir string) error {
+func (g *gate) open(p *Process, spec Spec, file, dir string) error {
+	watched := g.limit(p.id.PID, spec.Sandbox, !spec.watchLimits)
 	argv := append([]string{file}, spec.Argv[1:]...)
-	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support()})
+	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: watched})
 	if err == nil {
 		err = g.started()
 	}
 	if err != nil {
 		return startError(spec, err)
 	}
+	if g.group != nil {
+		_ = g.group.Release(p.id.PID) // the keeper must work even if the program leaves it no room
+	}
 	return nil
+}
+
+// limit makes the system enforce the limits of a policy for a keeper and what it starts. It returns those that the keeper must watch,
+// because the system grants no control groups.
+func (g *gate) limit(keeper int, policy *sandbox.Policy, groups bool) (watched sandbox.Limits) {
+	if policy == nil || policy.Limits == (sandbox.Limits{}) {
+		return sandbox.Limits{}
+	}
+	if groups {
+		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper), policy.Limits); err == nil {
+			if group.Add(keeper) == nil {
+				g.group = group
+				return sandbox.Limits{}
+			}
+			group.Remove()
+		}
+	}
+	return sandbox.Limits{Memory: policy.Limits.Memory, Processes: policy.Limits.Processes}
 }
 
 func (g *gate) send(v any) error {
@@ -149,7 +175,7 @@ func (g *gate) waitForProgram(p *Process) {
 			waitForExit(p.id.PID)
 			return
 		}
-		g.exited = m.Exited
+		g.exited, g.exceeded = m.Exited, m.Exceeded
 	}
 }
 
@@ -164,8 +190,14 @@ func (g *gate) endLeftovers(p *Process) {
 }
 
 func (g *gate) exit(state *os.ProcessState, err error) Exit {
+	exit := exitOf(state, err)
 	if g.exited != nil {
-		return exitOfStatus(*g.exited)
+		exit = exitOfStatus(*g.exited)
 	}
-	return exitOf(state, err)
+	exit.Exceeded = g.exceeded
+	if g.group != nil {
+		exit.Exceeded = g.group.Exceeded()
+		g.group.Remove()
+	}
+	return exit
 }

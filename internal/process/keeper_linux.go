@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -43,6 +44,8 @@ type order struct {
 	// Sandbox may be nil.
 	Sandbox *sandbox.Policy
 	Support sandbox.Support
+	// Watched are limits that the system does not enforce. The keeper looks from time to time.
+	Watched sandbox.Limits
 }
 
 // message is what a keeper and its parent tell each other.
@@ -51,8 +54,10 @@ type message struct {
 	Started bool          `json:",omitempty"`
 	Err     string        `json:",omitempty"`
 	Errno   syscall.Errno `json:",omitempty"`
-	// Exited, from the keeper, is the wait status of the program. The keeper then waits for End.
-	Exited *syscall.WaitStatus `json:",omitempty"`
+	// Exited, from the keeper, is the wait status of the program. The keeper then waits for End. Exceeded is the limit for which the
+	// keeper killed it.
+	Exited   *syscall.WaitStatus `json:",omitempty"`
+	Exceeded string              `json:",omitempty"`
 	// Signal, to the keeper, is sent to the program and everything that it started.
 	Signal unix.Signal `json:",omitempty"`
 	// End, to the keeper, ends what the program left behind: SIGTERM, Grace, SIGKILL.
@@ -73,6 +78,9 @@ type keeper struct {
 	out     *json.Encoder
 	first   bool // of a PID namespace: it sees only what the program started
 	program int  // its pid; zero if it has ended
+	watched sandbox.Limits
+	// exceeded is the watched limit that was exceeded.
+	exceeded string
 }
 
 // keep runs the keeper and returns its exit status.
@@ -96,6 +104,7 @@ func keep() int {
 	if err := json.Unmarshal(line, &o); err != nil {
 		return 1
 	}
+	k.watched = o.Watched
 	children := make(chan child, 16)
 	if err := k.start(o, children); err != nil {
 		report := message{Err: err.Error()}
@@ -193,9 +202,19 @@ func reapChildren(children chan<- child) {
 
 // watch waits until the program and everything that it left behind have ended.
 func (k *keeper) watch(children <-chan child, messages <-chan message, signals <-chan os.Signal) {
-	var kill <-chan time.Time
+	var kill, look <-chan time.Time
+	if k.watched != (sandbox.Limits{}) {
+		ticker := time.NewTicker(watchPause)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for {
 		select {
+		case <-look:
+			if k.exceeded = k.overLimit(); k.exceeded != "" {
+				k.killAll(children)
+				return
+			}
 		case c, more := <-children:
 			if !more {
 				return
@@ -229,7 +248,7 @@ func (k *keeper) watch(children <-chan child, messages <-chan message, signals <
 func (k *keeper) report(c child) {
 	if c.pid == k.program {
 		k.program = 0
-		_ = k.out.Encode(message{Exited: &c.status}) // the parent may be gone
+		_ = k.out.Encode(message{Exited: &c.status, Exceeded: k.exceeded}) // the parent may be gone
 	}
 }
 
@@ -247,6 +266,49 @@ func (k *keeper) killAll(children <-chan child) {
 		case <-time.After(firstPause):
 		}
 	}
+}
+
+// watchPause is how often a keeper looks at limits that the system does not enforce.
+const watchPause = 100 * time.Millisecond
+
+// overLimit returns the watched limit that the program exceeds with everything that it started, or "".
+func (k *keeper) overLimit() string {
+	all := k.kept()
+	if k.watched.Processes > 0 && len(all) > k.watched.Processes {
+		return "processes"
+	}
+	if k.watched.Memory == 0 {
+		return ""
+	}
+	var used int64
+	for _, pid := range all {
+		used += privateMemory(pid)
+	}
+	if used > k.watched.Memory {
+		return "memory"
+	}
+	return ""
+}
+
+// privateMemory returns how much memory a process does not share with others, roughly.
+func privateMemory(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident, shared int64
+	if _, err := fmt.Sscan(string(text), &size, &resident, &shared); err != nil {
+		return 0
+	}
+	return (resident - shared) * int64(os.Getpagesize())
+}
+
+// kept returns all processes that the keeper must end.
+func (k *keeper) kept() []int {
+	if !k.first {
+		return descendants(os.Getpid())
+	}
+	return slices.DeleteFunc(runningProcesses(), func(pid int) bool { return pid == 1 })
 }
 
 // signal sends a signal to everything that the program started, and to the program.

@@ -77,7 +77,9 @@ type Spec struct {
 	// Sandbox is what the program may do; nil means everything that this process may do.
 	Sandbox *sandbox.Policy
 
-	simulated *sandbox.Support // in tests: what the system can enforce; nil means what it really can
+	// For tests: what the system can enforce, nil meaning what it really can; and that it grants no control groups.
+	simulated   *sandbox.Support
+	watchLimits bool
 }
 
 // ID identifies a process. A pid alone does not, because the system reuses pids.
@@ -93,6 +95,8 @@ type Exit struct {
 	Code int
 	// Signal is the name of the signal that ended it, such as SIGKILL, or "".
 	Signal string
+	// Exceeded is the limit of its sandbox that it exceeded, such as memory, or "".
+	Exceeded string
 	// Stopped reports that Stop was called before it ended.
 	Stopped bool
 	// Err reports that output could not be written or that the exit status is unknown.

@@ -251,3 +251,45 @@ func TestSandboxProgramOutside(t *testing.T) {
 		}
 	}
 }
+
+// Limits hold for a program and everything that it starts, whether the system enforces them or the keeper watches.
+func TestSandboxLimits(t *testing.T) {
+	const megabyte = 1 << 20
+	for name, tt := range map[string]struct {
+		enforced, watched string // scripts
+		limits            sandbox.Limits
+	}{
+		"memory": {`head -c 300M /dev/zero | tail -c 300M >/dev/null`, `head -c 300M /dev/zero | tail -c 300M | sleep 1000`,
+			sandbox.Limits{Memory: 100 * megabyte}},
+		"processes": {`for i in $(seq 100); do sleep 1000 & done`, `for i in $(seq 100); do sleep 1000 & done; wait`, sandbox.Limits{Processes: 20}},
+	} {
+		for _, script := range []string{tt.enforced, tt.watched} {
+			watch := script == tt.watched
+			if !watch && !hasGroups(t, tt.limits) {
+				continue
+			}
+			f := newFixture(t, script)
+			f.spec.Sandbox.Limits, f.spec.watchLimits, f.spec.Grace = tt.limits, watch, soon
+			exit, out := f.run(t)
+			if exit.Exceeded != name {
+				t.Errorf("%s, watched %v: exit %+v, output %q", name, watch, exit, out)
+			}
+		}
+		f := newFixture(t, `echo small`)
+		f.spec.Sandbox.Limits = tt.limits
+		if exit, out := f.run(t); exit.Exceeded != "" || out != "small\n" {
+			t.Errorf("%s: a small program: %+v, %q", name, exit, out)
+		}
+	}
+}
+
+// hasGroups reports whether the system grants control groups.
+func hasGroups(t *testing.T, limits sandbox.Limits) bool {
+	group, err := sandbox.NewGroup("signalbox-test-"+strconv.Itoa(os.Getpid()), limits)
+	if err != nil {
+		t.Logf("no control groups: %v", err)
+		return false
+	}
+	group.Remove()
+	return true
+}

@@ -71,7 +71,7 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 		err = started(p.id)
 	}
 	if err == nil {
-		err = p.gate.open(spec, file, dir)
+		err = p.gate.open(p, spec, file, dir)
 	}
 	p.in.start()
 	go p.reap()
