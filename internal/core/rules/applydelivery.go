@@ -28,7 +28,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
 		s.changeTask(e.Work, func(w *Work, t *Task) {
 			t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output
-			if b.Interrupted && w.Lease != nil && (w.Lease.Role == signalbox.RoleDeveloper || w.Lease.Role == signalbox.RoleRemediation) {
+			if b.Interrupted && w.Lease != nil && isAuthor(w.Lease.Role) {
 				t.Context = interruptedContext
 			}
 			if b.Commit != "" {
@@ -90,6 +90,8 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case AgentFailed:
 		t.Timeouts = incremented(t.Timeouts, b.Role)
 		t.Context = b.Detail
+	case ConflictFound:
+		t.applyConflict(e, b)
 	case MergePrepared:
 		t.Merge = &PreparedMerge{b.Commit, b.Before}
 	}
@@ -179,6 +181,9 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Checks, t.Commit, t.Base, t.Failing, t.Differs = e.Seq, b.Commit, b.Base, failed, b.Differs
+		if t.Conflict != nil {
+			t.endConflict()
+		}
 	})
 }
 

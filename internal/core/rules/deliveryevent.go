@@ -209,6 +209,27 @@ type BaseMoved struct {
 	Between bool `json:"between,omitempty"`
 }
 
+// ConflictFound records that the work conflicts with the base. If an author records it, the author is about to resolve it. One without
+// files means that there is no conflict any more.
+type ConflictFound struct {
+	Epoch uint64 `json:"epoch"`
+	// Commit is the commit of the work, and Base that of the base.
+	Commit string `json:"commit"`
+	Base   string `json:"base"`
+	// Draft is the commit with both, and with conflict markers, that the author gets. Its parents are Commit and Base.
+	Draft string `json:"draft,omitempty"`
+	// Files is the list of files that conflict; the first 50 of them.
+	Files []string `json:"files,omitempty"`
+	// Submodules is the list of those that are submodules. The human decides about them.
+	Submodules []string `json:"submodules,omitempty"`
+	// Unresolved is the list of files in which the author left conflict markers.
+	Unresolved []string `json:"unresolved,omitempty"`
+	// Count is how often the work was sent back because of conflicts.
+	Count int `json:"count,omitempty"`
+	// Body is the blob with a description of the conflict.
+	Body signalbox.Hash `json:"body,omitzero"`
+}
+
 // Merged records that the work is in the base. Unblocked lists the tasks that waited only for it.
 type Merged struct {
 	Epoch     uint64   `json:"epoch,omitempty"`
@@ -387,6 +408,7 @@ func (MergeApproved) eventType() string         { return TypeMergeApproved }
 func (MergePrepared) eventType() string         { return TypeMergePrepared }
 func (Merged) eventType() string                { return TypeMerged }
 func (BranchMoved) eventType() string           { return TypeBranchMoved }
+func (ConflictFound) eventType() string         { return TypeConflictFound }
 func (BaseMoved) eventType() string             { return TypeBaseMoved }
 func (RemediationNeeded) eventType() string     { return TypeRemediationNeeded }
 func (HealthAudited) eventType() string         { return TypeHealthAudited }

@@ -226,6 +226,10 @@ func (c *company) speak() {
 		return
 	}
 	w := chooseOne(c, held...)
+	if c.oneIn(15) {
+		c.conflict(w)
+		return
+	}
 	switch w.Lease.Role {
 	case signalbox.RoleCI:
 		c.check(w, c.oneIn(3))
@@ -314,8 +318,27 @@ func (c *company) workByHand() {
 	c.try(r)
 }
 
+// conflict says that the work conflicts with the base.
+func (c *company) conflict(w *Work) {
+	found := Conflict{Commit: "c", Base: cmp.Or(c.s.Base(), "b"), Files: []string{"a", "b \xff"}}
+	if isAuthor(w.Lease.Role) {
+		found.Draft = "d"
+	}
+	if !c.calm && c.oneIn(4) {
+		found.Submodules = []string{chooseOne(c, "a", "b")}
+	}
+	if c.oneIn(3) {
+		found.Unresolved = []string{"a"}
+	}
+	c.try(ReportConflict{w.Lease.Session, w.Lease.Epoch, found})
+}
+
 func (c *company) merge(w *Work, conflict bool) {
 	m := ReportMerge{Session: w.Lease.Session, Epoch: w.Lease.Epoch}
+	if conflict && c.oneIn(2) {
+		c.conflict(w)
+		return
+	}
 	if conflict {
 		m.Refusal = "conflict"
 		c.try(m)

@@ -19,6 +19,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-plan-changes", "A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
 	{"delivery-two-plans", "A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
 	{"delivery-commits", "The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
+	{"delivery-conflicts", "A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -243,6 +244,40 @@ func commits(b *box) {
 	b.do(ObserveBase{Known: "merge1", Commit: "base3", Start: true, Actor: "crew"})
 	check("B-3", "base3", "base3", false)
 	implement("t3", "saved3")
+}
+
+func conflicts(b *box) {
+	planned(b, policy(), todo("t1"), todo("t2", "t1"))
+	report := func(role signalbox.Role, c Conflict) Answer {
+		b.pass(time.Second)
+		a := b.wantDispatch(role, "t1")
+		b.do(ReportConflict{a.Session, a.Lease.Epoch, c})
+		return a
+	}
+	ready := func(a Answer, commit string) {
+		b.pass(time.Minute)
+		b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit} })
+	}
+	found := Conflict{Commit: "work1", Base: "base1", Files: []string{"a.go", "b.go"}, Body: signalbox.Hash{7}}
+	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "work1")
+	report(signalbox.RoleCI, found)
+	found.Draft = "draft1"
+	ready(report(signalbox.RoleDeveloper, found), "work2")
+	found.Unresolved = []string{"b.go"}
+	report(signalbox.RoleCI, found)
+	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "work3")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	found = Conflict{Commit: "c0ffee", Base: "base2", Files: []string{"lib"}, Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
+	report(signalbox.RoleMerger, found)
+	b.answer("t1", AskedConflict, "I merged it")
+	a := report(signalbox.RoleDeveloper, Conflict{Commit: "c0ffee", Base: "base2"})
+	ready(a, "work4")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.merged(b.dispatch(signalbox.RoleMerger))
 }
 
 func orders(b *box) {

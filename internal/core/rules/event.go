@@ -225,6 +225,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeMergePrepared:         decodeAs[MergePrepared],
 	TypeMerged:                decodeAs[Merged],
 	TypeBranchMoved:           decodeAs[BranchMoved],
+	TypeConflictFound:         decodeAs[ConflictFound],
 	TypeBaseMoved:             decodeAs[BaseMoved],
 	TypeRemediationNeeded:     decodeAs[RemediationNeeded],
 	TypeHealthAudited:         decodeAs[HealthAudited],

@@ -38,6 +38,7 @@ const (
 	TypeMergePrepared         = "MergePrepared"
 	TypeMerged                = "Merged"
 	TypeBranchMoved           = "BranchMoved"
+	TypeConflictFound         = "ConflictFound"
 	TypeBaseMoved             = "BaseMoved"
 	TypeRemediationNeeded     = "RemediationNeeded"
 	TypeHealthAudited         = "HealthAudited"

@@ -20,6 +20,7 @@ const (
 	AskedAudit         QuestionKind = "audit_limit"
 	AskedChecks        QuestionKind = "check_limit"
 	AskedMerge         QuestionKind = "merge_limit"
+	AskedConflict      QuestionKind = "merge_conflict" // the task conflicts with the base too often, or in a submodule
 	AskedIncomplete    QuestionKind = "incomplete"
 	AskedWait          QuestionKind = "waiting"
 	AskedTimeout       QuestionKind = "agent_failures"

@@ -59,6 +59,8 @@ type Task struct {
 	Saved *SavedWork `json:"saved,omitempty"`
 	// Merge is the merge that was about to take place.
 	Merge *PreparedMerge `json:"merge,omitempty"`
+	// Conflict is the conflict with the base that the author must resolve, nil if there is none.
+	Conflict *Conflict `json:"conflict,omitempty"`
 	// Unchanged means that the task was sent back because its branch changes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
 
@@ -123,6 +125,7 @@ type Counts struct {
 	ExpertRequests int `json:"expert_requests,omitempty"`
 	Remedies       int `json:"remedies,omitempty"`
 	Unchanged      int `json:"unchanged,omitempty"`
+	Conflicts      int `json:"conflicts,omitempty"`
 }
 
 // Finding is a problem to fix. Body is the full text.

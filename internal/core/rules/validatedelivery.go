@@ -124,6 +124,8 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return commitFault(w, b.Commit)
 	case MergePrepared:
 		return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
+	case ConflictFound:
+		return conflictFault(e, w, b)
 	case BranchMoved:
 		return liveFault(e, w, b.Epoch)
 	case Merged:
@@ -224,7 +226,7 @@ func plannedNext(w *Work) []signalbox.Phase {
 		case KindBaseline:
 			return []signalbox.Phase{done, blocked}
 		case KindRemediation:
-			return []signalbox.Phase{review, blocked}
+			return []signalbox.Phase{review, implementation, blocked}
 		}
 		return []signalbox.Phase{ready, implementation, blocked}
 	case ready:

@@ -1,0 +1,148 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// Conflict is a conflict of the work with the base.
+type Conflict struct {
+	// Commit is the commit of the work, and Base that of the base, which conflict.
+	Commit string `json:"commit"`
+	Base   string `json:"base"`
+	// Draft is the commit with both, and with conflict markers, that the author was given to resolve the conflict; "" before that.
+	Draft string   `json:"draft,omitempty"`
+	Files []string `json:"files"`
+	// Submodules are those of the files that are submodules.
+	Submodules []string `json:"submodules,omitempty"`
+	// Unresolved are the files in which the author left conflict markers.
+	Unresolved []string `json:"unresolved,omitempty"`
+	// Body is a description of the conflict.
+	Body signalbox.Hash `json:"body,omitzero"`
+}
+
+// ReportConflict reports that the work conflicts with the base. The roles that run the checks and that merge send the work back with
+// it. An author reports the conflict that it is given to resolve, before it gets it; one without files means that there is none any more.
+type ReportConflict struct {
+	Session string
+	Epoch   uint64
+	Conflict
+}
+
+// maxConflicts is how often a task that conflicts with the base goes back before the human is asked. It is not the fault of the
+// developer, so no other limit counts it.
+const maxConflicts = 5
+
+// maxConflictFiles is how many files a ConflictFound lists.
+const maxConflictFiles = 50
+
+func (c ReportConflict) decide(d *decider) error {
+	h, err := d.holderReport(c.Session, c.Epoch, "conflict")
+	if err != nil {
+		return err
+	}
+	judge := h.role == signalbox.RoleCI || h.role == signalbox.RoleMerger
+	switch {
+	case !judge && !isAuthor(h.role) || h.w.Task.Kind == KindBaseline:
+		return refusef(signalbox.CodeFailed, "only its author, "+string(signalbox.RoleCI)+" and "+string(signalbox.RoleMerger)+" find conflicts", "%s must not report a conflict of '%s'", h.role, h.w.ID)
+	case cmp.Or(requireText("commit", c.Commit), requireText("base", c.Base)) != nil, judge && len(c.Files) == 0,
+		!judge && len(c.Files) > 0 && c.Draft == "":
+		return refusef(signalbox.CodeUsage, "name the commits and the files that conflict", "the conflict of '%s' is incomplete", h.w.ID)
+	}
+	found := ConflictFound{c.Epoch, c.Commit, c.Base, c.Draft, someFiles(c.Files), someFiles(c.Submodules), someFiles(c.Unresolved), h.w.Task.Counts.Conflicts, c.Body}
+	if judge {
+		found.Count++
+	}
+	d.answer.Seq = d.recordFor(h, found)
+	if judge {
+		d.move(h, signalbox.PhaseImplementation)
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+	}
+	ask := d.askConflict(h, found)
+	if judge || ask {
+		d.release(h, "conflict")
+	}
+	return nil
+}
+
+// askConflict asks the human if a conflict needs a decision, and reports whether it does.
+func (d *decider) askConflict(h report, c ConflictFound) bool {
+	known := func(name string) bool {
+		return h.w.Task.Conflict != nil && slices.Contains(h.w.Task.Conflict.Submodules, name)
+	}
+	submodules := slices.DeleteFunc(slices.Clone(c.Submodules), known) // the human has been asked about the others
+	switch {
+	case len(submodules) > 0:
+		d.block(h, AskedConflict, c.Body, "%s and the base both changed the submodule %s, which agents cannot merge. "+
+			"To decide it yourself, merge the base into the branch of %s in its worktree, and answer then. If you only answer, %s keeps its own version of the submodule",
+			h.w.ID, strings.Join(submodules, ", "), h.w.ID, h.w.ID)
+	case c.Count >= maxConflicts && c.Count > h.w.Task.Counts.Conflicts:
+		d.block(h, AskedConflict, c.Body, "%s was sent back %d times because of conflicts with the base, last: %s. What should happen next?", h.w.ID, c.Count, c.conflict().summary())
+	default:
+		return false
+	}
+	return true
+}
+
+func isAuthor(role signalbox.Role) bool {
+	return role == signalbox.RoleDeveloper || role == signalbox.RoleRemediation
+}
+
+// someFiles returns the first names of a list, which an agent may have chosen.
+func someFiles(names []string) []string {
+	return sanitizeAll(names[:min(len(names), maxConflictFiles)])
+}
+
+func (b ConflictFound) conflict() *Conflict {
+	return &Conflict{b.Commit, b.Base, b.Draft, b.Files, b.Submodules, b.Unresolved, b.Body}
+}
+
+// summary describes the conflict in a line. It is part of the state.
+func (c *Conflict) summary() string {
+	if len(c.Unresolved) > 0 {
+		return "conflict markers are left in " + joinSome(c.Unresolved)
+	}
+	return "it conflicts with the base in " + joinSome(c.Files)
+}
+
+// applyConflict folds a conflict. What was found about an earlier one does not matter any more.
+func (t *Task) applyConflict(e *signalbox.Event, b ConflictFound) {
+	t.Counts.Conflicts = b.Count
+	t.endConflict()
+	if len(b.Files) == 0 {
+		return
+	}
+	t.Conflict = b.conflict()
+	t.Findings = append(slices.Clip(t.Findings), Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body, Seq: e.Seq})
+}
+
+// endConflict forgets a conflict that is resolved.
+func (t *Task) endConflict() {
+	t.Conflict = nil
+	kept := slices.DeleteFunc(slices.Clone(t.Findings), func(f Finding) bool { return f.Cause == FindingConflict })
+	if len(kept) == 0 {
+		kept = nil
+	}
+	t.Findings = kept
+}
+
+// FindingConflict is the cause of the finding that work conflicts with the base.
+const FindingConflict = "conflict"
+
+// conflictFault validates a conflict.
+func conflictFault(e *signalbox.Event, w *Work, b ConflictFound) string {
+	if b.Commit == "" || b.Base == "" {
+		return "the commits are missing"
+	}
+	if fault := liveFault(e, w, b.Epoch); fault != "" {
+		return fault
+	}
+	if role := w.Lease.Role; role != signalbox.RoleCI && role != signalbox.RoleMerger && !isAuthor(role) {
+		return fmt.Sprintf("the %s must not report it", role)
+	}
+	return ""
+}
