@@ -81,7 +81,7 @@ func TestRunKilled(t *testing.T) {
 	random := newRand(t)
 	for left := sized(8, 120); left > 0; {
 		s := newFixture(t, killedScenario)
-		kills, events := killAndRestart(t, random, s, min(left, 24))
+		kills, events := killAndRestart(t, random, s, min(left, 24), killedTasks)
 		left -= max(kills, 1)
 		s.checkParts(t, killedTasks...)
 		if t.Failed() {
@@ -91,8 +91,58 @@ func TestRunKilled(t *testing.T) {
 	}
 }
 
+// clashingScenario is a plan of tasks that all add a line at the end of the same file.
+var clashingScenario = scenario{
+	files:    map[string]string{"list.txt": "first\n"},
+	plan:     planOf("T1", "T2", "T3", "T4"),
+	settings: "grace: 2s\nslots: 4\nchecks:\n  - {name: markers, command: '! grep \"^[<>=]\" list.txt'}\n",
+	script: `
+on developer *:
+    run grep -q $SIGNALBOX_WORK list.txt || echo $SIGNALBOX_WORK >>list.txt; sed -i '/^[<=>]/d' list.txt
+    wait for $DIARY/open
+    wait 30ms
+    signal READY_FOR_REVIEW: {task}
+
+on critic *:
+    wait 20ms
+    signal REVIEW_PASSED: {task}
+
+on auditor *:
+    wait 20ms
+    signal AUDIT_PASSED: {task}
+`,
+}
+
+// TestRunKilledInConflicts kills signalbox run while tasks conflict with each other. No line is lost, and none is there twice.
+func TestRunKilledInConflicts(t *testing.T) {
+	random := newRand(t)
+	conflicts := 0
+	for left := sized(6, 80); left > 0; {
+		s := newFixture(t, clashingScenario)
+		kills, events := killAndRestart(t, random, s, min(left, 16), []string{"T1", "T2", "T3", "T4"})
+		left -= max(kills, 1)
+		lines := strings.Split(strings.TrimSpace(s.git(t, "show", "main:list.txt")), "\n")
+		slices.Sort(lines)
+		if want := []string{"T1", "T2", "T3", "T4", "first"}; !slices.Equal(lines, want) {
+			t.Errorf("list.txt has %q", lines)
+		}
+		for i := range events {
+			if events[i].Type == rules.TypeConflictFound {
+				conflicts++
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+		t.Logf("%d kills, %d events", kills, len(events))
+	}
+	if conflicts == 0 {
+		t.Error("no task was in conflict")
+	}
+}
+
 // killAndRestart runs the plan and kills the run up to atMost times.
-func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int) (kills int, events []signalbox.Event) {
+func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int, tasks []string) (kills int, events []signalbox.Event) {
 	t.Helper()
 	for ; kills < atMost; kills++ {
 		s.gate(t, kills > 0 && random.IntN(3) > 0)
@@ -113,7 +163,7 @@ func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int) (ki
 	}
 	s.gate(t, true)
 	s.restart(t).end(0)
-	return kills, s.checkDone(t, killedTasks...)
+	return kills, s.checkDone(t, tasks...)
 }
 
 // gate lets agents proceed, or makes them wait for ever, so that agents that survive a kill do not end by themselves.
@@ -130,7 +180,7 @@ func (f *fixture) gate(t *testing.T, open bool) {
 var instants = []func(*signalbox.Event) bool{
 	granted(signalbox.RoleMerger, ""), granted(signalbox.RoleCI, ""), granted(signalbox.RoleDeveloper, ""), granted(signalbox.RoleCritic, ""),
 	ofType(rules.TypeMergeRequested, ""), ofType(rules.TypeMerged, ""), ofType(rules.TypeAgentStarted, ""), ofType(rules.TypeExpertRequested, ""), ofType(rules.TypeReworkOrdered, ""),
-	ofType(rules.TypeUnknownSignalRecovery, ""), ofType(rules.TypeTaskPlanned, ""), ofType(rules.TypeChecksRan, ""), ofType(rules.TypeSignalHeard, ""),
+	ofType(rules.TypeUnknownSignalRecovery, ""), ofType(rules.TypeTaskPlanned, ""), ofType(rules.TypeChecksRan, ""), ofType(rules.TypeSignalHeard, ""), ofType(rules.TypeConflictFound, ""),
 }
 
 // killAtInstant kills a run after a random time or event, alone or with the processes that work for it. It returns false if the

@@ -40,13 +40,20 @@ func (s *session) restoreBranch(ctx context.Context, commit string, expected ...
 	tree, err := s.crew.project.Repo.Open(ctx, s.work)
 	if err == nil {
 		found := ""
-		if found, err = tree.Restore(ctx, commit, expected...); found != "" {
-			if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: commit, Found: found}); err != nil && !isRefusal(err) {
-				s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
-			}
-		}
+		found, err = tree.Restore(ctx, commit, expected...)
+		s.recordMovedBranch(commit, found)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", detail(err))
+	}
+}
+
+// recordMovedBranch records that the branch of the session's task was found at another commit than expected; "" means that it was not.
+func (s *session) recordMovedBranch(expected, found string) {
+	if found == "" {
+		return
+	}
+	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected, Found: found}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
 	}
 }

@@ -27,7 +27,12 @@ func (s *session) check(ctx context.Context) (err error) {
 		commit = base
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
-		commit, changed, err = s.commitToCheck(ctx, base)
+		conflict := (*rules.Conflict)(nil)
+		commit, changed, conflict, err = s.commitToCheck(ctx, base)
+		if err == nil && conflict != nil {
+			_, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: *conflict})
+			return asLeaseLost(err)
+		}
 	}
 	if err != nil {
 		return err
@@ -66,8 +71,9 @@ func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]st
 }
 
 // commitToCheck returns the commit that the author saved, with the base merged into it, and the files it changes. From here on the
-// task's branch is not read any more: this commit is checked, reviewed, audited and merged.
-func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string, err error) {
+// task's branch is not read any more: this commit is checked, reviewed, audited and merged. If the two conflict, or if the author has
+// not resolved an earlier conflict, it returns the conflict instead.
+func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string, conflict *rules.Conflict, err error) {
 	repo, t := s.crew.project.Repo, s.workItem().Task
 	saved := ""
 	if t.Saved == nil {
@@ -76,18 +82,32 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 		saved = t.Saved.Commit
 	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	commit, err = repo.Combine(ctx, s.work, saved, base)
-	if conflict := (*workspace.ConflictError)(nil); errors.As(err, &conflict) {
-		commit, err = saved, nil // conflicts are left to the merge
+	resolved, unresolved := saved, []string(nil)
+	if t.Conflict != nil {
+		if resolved, unresolved, err = repo.ResolveConflict(ctx, s.work, namesOf(t.Conflict), saved, base); err != nil {
+			return "", nil, nil, err
+		}
+	}
+	if len(unresolved) > 0 {
+		s.restoreBranch(ctx, saved, t.Commit)
+		left := *t.Conflict
+		left.Unresolved = unresolved
+		return "", nil, &left, nil
+	}
+	commit, err = repo.Combine(ctx, s.work, resolved, base)
+	if found := (*workspace.ConflictError)(nil); errors.As(err, &found) {
+		s.restoreBranch(ctx, resolved, saved, t.Commit)
+		conflict, err = s.describeConflict(ctx, found)
+		return "", nil, conflict, err
 	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	s.restoreBranch(ctx, commit, saved, t.Commit)
+	s.restoreBranch(ctx, commit, resolved, saved, t.Commit)
 	changed, err = repo.Changed(ctx, base, commit)
-	return commit, changed, err
+	return commit, changed, nil, err
 }
 
 // saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person may have done the work.

@@ -249,51 +249,6 @@ on developer T1 attempt 2:
 	}
 }
 
-func TestMergeConflictIsRework(t *testing.T) {
-	s := set(t, scene{
-		git:   true,
-		plan:  task("T1") + task("T2"),
-		files: map[string]string{"same.txt": "one\n"},
-		script: `
-on developer T1:
-    write same.txt first
-    signal READY_FOR_REVIEW: {task}
-on developer T2 attempt 1:
-    write same.txt second
-    touch ../../../T2-is-there
-    signal READY_FOR_REVIEW: {task}
-on auditor T1:
-    wait for ../../../T2-is-there
-    signal AUDIT_PASSED: {task}
-on auditor T2 attempt 1:
-    wait for ../../../same.txt.merged
-    signal AUDIT_PASSED: {task}
-on developer T2 attempt 3:
-    expect "Your changes cannot be saved: the worktree of T2 has unresolved conflicts in same.txt"
-    run git add same.txt
-    signal READY_FOR_REVIEW: {task}
-on developer T2:
-    expect "conflicts with the base in same.txt"
-    expect "resolve the conflicts, and commit: same.txt"
-    run git -c user.name=d -c user.email=d@localhost merge -q main
-    write same.txt both
-    signal READY_FOR_REVIEW: {task}
-`})
-	r := s.begin()
-	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
-	s.write("project/same.txt.merged", "")
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
-	s.wantCompleted("T1", "T2")
-	if rework := only[rules.ReworkOrdered](s, "T2").Body; rework.Cause != "merge" || rework.Summary != "it conflicts with the base in same.txt" {
-		t.Errorf("rework: %+v", rework)
-	}
-	if got := strings.TrimSpace(s.file("same.txt")); got != "both" {
-		t.Errorf("same.txt has %q", got)
-	}
-}
-
 // Work that passes on its own but fails after the merge does not reach the base branch.
 func TestMergedResultIsChecked(t *testing.T) {
 	s := set(t, scene{

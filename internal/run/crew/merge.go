@@ -39,7 +39,7 @@ func (s *session) merge(ctx context.Context) error {
 	case errors.Is(err, workspace.ErrUnchanged):
 		command.Unchanged = true
 	case errors.As(err, &conflict):
-		command.Refusal = "it conflicts with the base in " + strings.Join(conflict.Files, ", ")
+		return s.reportConflict(ctx, conflict)
 	case errors.As(err, &failed):
 		command.Refusal = failed.Error()
 	case err != nil:

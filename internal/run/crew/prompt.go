@@ -68,7 +68,7 @@ func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key s
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
-	data.Dir, data.Conflicts, data.Again, data.Output, data.Wrong = dir, prompts.Lines(last.conflicts), last.again, last.output, last.advice
+	data.Dir, data.Again, data.Output, data.Wrong = dir, last.again, last.output, last.advice
 	custom, err := customTemplate(c.box.Config, c.box.Dir, role)
 	if err != nil {
 		return nil, err
@@ -262,6 +262,13 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	}
 	if d.Findings, err = c.promptFindings(ctx, t.Findings); err != nil {
 		return err
+	}
+	if conflict := t.Conflict; conflict != nil && d.Author() {
+		d.Conflicts, d.Unresolved = prompts.Lines(conflict.Files), prompts.Lines(conflict.Unresolved)
+		if d.ConflictNotes, err = c.signalText(ctx, conflict.Body); err != nil {
+			return err
+		}
+		d.Findings = slices.DeleteFunc(d.Findings, func(f prompts.Finding) bool { return f.Cause == rules.FindingConflict }) // it is in the notes
 	}
 	if d.Issues, err = c.promptFindings(ctx, t.Issues); err != nil {
 		return err

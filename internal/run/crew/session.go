@@ -97,7 +97,7 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
 	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
-	last := lastTurn{conflicts: ws.conflicts, cleanupNote: ws.cleanupNote}
+	last := lastTurn{cleanupNote: ws.cleanupNote}
 	for {
 		began := time.Now()
 		answer, t, err := s.runTurn(ctx, ws, remaining, last)

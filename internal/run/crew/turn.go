@@ -20,7 +20,6 @@ import (
 
 // lastTurn is what the next prompt says about the previous turn.
 type lastTurn struct {
-	conflicts   []string
 	cleanupNote string
 	advice      string
 	output      string

@@ -11,8 +11,6 @@ import (
 // sessionWorkspace is the folder that a session works in.
 type sessionWorkspace struct {
 	dir string
-	// conflicts are the files in which the task conflicts with the base branch.
-	conflicts []string
 	// cleanupNote tells the agent what a previous agent left that only an agent can clean up, or "".
 	cleanupNote string
 	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
@@ -42,7 +40,8 @@ func (s *session) openWorkspace(ctx context.Context) (*sessionWorkspace, error) 
 // openAuthorWorkspace opens the task's own worktree and merges the base branch into it.
 func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
 	repo := s.crew.project.Repo
-	open, first := repo.Open, s.workItem().Task.Starts[s.role] == 0
+	task := s.workItem().Task
+	open, first := repo.Open, task.Starts[s.role] == 0 && task.Conflict == nil
 	if first { // a branch of this name belongs to an earlier box
 		open = repo.OpenNew
 	}
@@ -57,8 +56,9 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	}
 	if !first {
 		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
-		if _, _, err = tree.Save(ctx, s.work+": changes of an interrupted agent"); err == nil {
-			ws.conflicts, err = s.refresh(ctx, tree)
+		tip := ""
+		if tip, _, err = tree.Save(ctx, s.work+": changes of an interrupted agent"); err == nil {
+			err = s.mergeBase(ctx, tree, tip)
 		}
 	}
 	if workspace.NeedsAgent(err) {
@@ -68,15 +68,6 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		return nil, err
 	}
 	return ws, nil
-}
-
-// refresh merges the base branch, as the ledger knows it, into a task's branch.
-func (s *session) refresh(ctx context.Context, tree *workspace.Tree) (conflicts []string, err error) {
-	base := s.crew.knownBase()
-	if base == "" {
-		return nil, nil
-	}
-	return tree.Refresh(ctx, base)
 }
 
 // openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not used, because its files, and

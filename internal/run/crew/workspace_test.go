@@ -57,12 +57,12 @@ on auditor T1:
 func TestWorktreeOfAnInterruptedDeveloper(t *testing.T) {
 	for name, test := range map[string]struct{ leave, expect, fix string }{
 		"an edit in the way of the base": {
-			"write f.txt mine", `expect "your branch conflicts with it in these files"`, "run git merge -q main; echo both > f.txt; git commit -qam both"},
+			"write f.txt mine", `expect "left the conflicts to you in these files: f.txt."`, "run grep '^<<<<<<< ' f.txt && echo both > f.txt"},
 		"a detached head": {
 			"run git checkout -q --detach", "write g.txt x", "run git symbolic-ref HEAD > on"},
 		"an unfinished rebase": {
 			"run echo mine > f.txt; git commit -qam mine; git checkout -q -b other HEAD~1; echo theirs > f.txt; git commit -qam theirs; git checkout -q signalbox/T1; git rebase -q other",
-			`expect "you must clean up first: the worktree of T1 has unresolved conflicts in f.txt (resolve them and commit, or abort)."`, "run git rebase --abort; git checkout -q signalbox/T1; git merge -q main; echo both > f.txt; git commit -qam both"},
+			`expect "you must clean up first: the worktree of T1 has unresolved conflicts in f.txt (remove the conflict markers, or abort)."`, "run git rebase --abort; git checkout -q signalbox/T1; git merge -q main; echo both > f.txt; git commit -qam both"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), files: map[string]string{"f.txt": "start\n"}, script: `

@@ -124,6 +124,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "sent back: the branch changes nothing", ""
 		}
 		return b.Cause + " failed: " + b.Summary, ""
+	case rules.TypeConflictFound:
+		return d.conflict(e, as[rules.ConflictFound](e)), ""
 	case rules.TypeMergeRequested:
 		if p, ok := d.s.Policy(); ok && p.ApproveMerge {
 			return "ready to merge, waiting for your approval", "approve with: signalbox approve " + e.Work
@@ -223,4 +225,30 @@ func (d describer) ending(r rules.CheckRow) string {
 		return "timed out after " + formatDuration(limit)
 	}
 	return fmt.Sprintf("exit status %d", r.Exit)
+}
+
+// conflict describes a conflict with the base.
+func (d describer) conflict(e *signalbox.Event, b rules.ConflictFound) string {
+	session, known := d.s.Session(e.Session)
+	judge := known && (session.Role == signalbox.RoleCI || session.Role == signalbox.RoleMerger)
+	switch {
+	case len(b.Files) == 0:
+		return ""
+	case len(b.Unresolved) > 0:
+		return "sent back: conflict markers are left in " + someOf(b.Unresolved)
+	case judge:
+		return "sent back: it conflicts with the base in " + someOf(b.Files)
+	}
+	return d.role(e) + " gets conflicts with the base in " + someOf(b.Files)
+}
+
+// maxNames is how many names a line lists.
+const maxNames = 5
+
+// someOf lists names, shortened if there are many.
+func someOf(names []string) string {
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }

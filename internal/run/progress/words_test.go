@@ -287,3 +287,34 @@ func TestWorkByHandWithoutAPlan(t *testing.T) {
 		t.Error(v.withoutPlan)
 	}
 }
+
+func TestConflictsSayWhere(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"), planned("T2", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	developer := p.held["T1"].Session
+	p.say("T1", "ready_for_review", rules.SignalFields{})
+	p.start(signalbox.RoleCI, "T1")
+	ci := p.held["T1"].Session
+	many := strings.Split("a b c d e f g", " ")
+	for _, tt := range []struct {
+		session string
+		found   rules.ConflictFound
+		want    string
+	}{
+		{ci, rules.ConflictFound{Files: []string{"a", "b"}}, "sent back: it conflicts with the base in a, b"},
+		{ci, rules.ConflictFound{Files: many, Unresolved: many[:1]}, "sent back: conflict markers are left in a"},
+		{ci, rules.ConflictFound{Files: many}, "sent back: it conflicts with the base in a, b, c, d, e and 2 more"},
+		{developer, rules.ConflictFound{Files: []string{"a"}, Draft: "d"}, "developer gets conflicts with the base in a"},
+		{developer, rules.ConflictFound{}, ""},
+	} {
+		e := eventAbout(t, rules.TypeConflictFound, "T1", tt.session, tt.found)
+		if text, detail := (describer{s: p.s}).line(e); text != tt.want || detail != "" {
+			t.Errorf("%q, %q; want %q", text, detail, tt.want)
+		}
+	}
+	release := eventAbout(t, rules.TypeLeaseReleased, "T1", ci, rules.LeaseReleased{Reason: "conflict"})
+	if text, _ := (describer{s: p.s}).line(release); text != "" {
+		t.Errorf("the end of the lease is shown too: %q", text)
+	}
+}

@@ -40,7 +40,10 @@ type Data struct {
 	Answers       []Answer
 	Advice        []Advice
 	Overlaps      []string
-	Conflicts     []string
+	// Conflicts are the files in which the work conflicts with the base. ConflictNotes says what both sides did, and Unresolved lists
+	// the files in which an earlier author left conflict markers.
+	Conflicts, Unresolved []string
+	ConflictNotes         string
 	// Context is what went wrong with the previous agent.
 	Context string
 	// Commit is the commit to review, and Base the commit of the base that it is compared with. Both are "" for authors.
@@ -144,7 +147,7 @@ func sample(role signalbox.Role) *Data {
 		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
-		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Issues: finding,
+		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
 }
 

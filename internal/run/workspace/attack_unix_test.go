@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -276,6 +277,29 @@ func TestPlantedCommands(t *testing.T) {
 				return err
 			}
 			return refresh(ctx, other)
+		}},
+		{"resolve a conflict", func() error {
+			ours := a.work("T5", map[string]string{"b.txt": "task\n"})
+			theirs, err := a.Open(ctx, "T6")
+			write(t, theirs.Dir, map[string]string{"b.txt": "base\n"})
+			base, _, saveErr := theirs.Save(ctx, "base")
+			conflict, refreshErr := ours.Refresh(ctx, base)
+			if err := errors.Join(err, saveErr, refreshErr); err != nil || conflict == nil {
+				return fmt.Errorf("%v, %w", conflict, err)
+			}
+			draft, err := a.Draft(ctx, conflict, protects("b.txt"))
+			if err != nil {
+				return err
+			}
+			if err := ours.Advance(ctx, draft); err != nil {
+				return err
+			}
+			commit, left, err := a.ResolveConflict(ctx, "T5", Conflict{conflict.Ours, base, draft}, draft, base)
+			if len(left) > 0 || commit == draft {
+				return fmt.Errorf("%s, unresolved %q", commit, left)
+			}
+			a.CommitsOn(ctx, conflict)
+			return errors.Join(err, a.Close(ctx, "T5"), a.Close(ctx, "T6"))
 		}},
 		{"finish a move", func() error {
 			here, err := tree.Commit(ctx)

@@ -81,7 +81,7 @@ func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 // NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean up. Other errors come from git,
 // the disk or a lock.
 func NeedsAgent(err error) bool {
-	_, conflict := errors.AsType[*ConflictError](err)
+	_, conflict := asConflict(err)
 	return conflict || signalbox.CodeOf(err) == signalbox.CodeConflict && !errors.Is(err, ErrLocked)
 }
 

@@ -93,8 +93,8 @@ func killedWork(ctx context.Context, repo *Repo) error {
 		if err != nil {
 			return err
 		}
-		if conflicts, err := tree.Refresh(ctx, base); err != nil || len(conflicts) > 0 {
-			return errors.Join(err, fmt.Errorf("conflicts in %v", conflicts))
+		if conflict, err := tree.Refresh(ctx, base); err != nil || conflict != nil {
+			return errors.Join(err, fmt.Errorf("conflict: %v", conflict))
 		}
 		if commit, err = tree.Commit(ctx); err != nil {
 			return err

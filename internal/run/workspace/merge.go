@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"signalbox"
@@ -44,16 +43,6 @@ type MovedError struct {
 
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("the branch %s moved from %.12s to %.12s", e.Base, e.From, e.To)
-}
-
-// ConflictError lists the files in which two branches conflict. Nothing was merged.
-type ConflictError struct {
-	Branch, Base string
-	Files        []string
-}
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("%s conflicts with %s in %s", e.Branch, e.Base, strings.Join(e.Files, ", "))
 }
 
 // Trailers of merge commits, for people who read the history.
@@ -125,7 +114,11 @@ func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) 
 		message = "Merge " + m.Task
 	}
 	message = fmt.Sprintf("%s\n\n%s: %s\n%s: %s\n", message, taskTrailer, m.Task, tipTrailer, m.Commit)
-	commit, err := r.mergeCommit(ctx, m.Base, m.Commit, message, branchPrefix+m.Task, r.Base)
+	tree, err := r.mergeTrees(ctx, m.Commit, m.Base, branchPrefix+m.Task, r.Base)
+	if err != nil {
+		return "", err
+	}
+	commit, err := r.commitMerge(ctx, m.Base, m.Commit, tree, message)
 	if err != nil {
 		return "", err
 	}
@@ -152,18 +145,16 @@ func branchGone(branch string) error {
 
 // mergeCommit creates a merge commit of two commits without touching a branch or a worktree.
 func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, base string) (string, error) {
-	out, err := r.git(ctx, r.Root, "merge-tree", "--write-tree", "--no-messages", "--name-only", "-z", first, second)
-	fields := strings.Split(strings.Trim(out, "\x00\n"), "\x00")
-	if status(err) == 1 && len(fields) > 1 {
-		files := fields[1:]
-		slices.Sort(files)
-		return "", &ConflictError{Branch: branch, Base: base, Files: slices.Compact(files)}
-	}
+	tree, err := r.mergeTrees(ctx, first, second, branch, base)
 	if err != nil {
 		return "", err
 	}
-	out, err = r.run(ctx, call{dir: r.Root, stdin: []byte(message),
-		args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", fields[0]}})
+	return r.commitMerge(ctx, first, second, tree, message)
+}
+
+// commitMerge creates a merge commit with a tree.
+func (r *Repo) commitMerge(ctx context.Context, first, second, tree, message string) (string, error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
 	return strings.TrimSpace(out), err
 }
 

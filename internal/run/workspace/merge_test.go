@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestMerge(t *testing.T) {
@@ -97,7 +98,9 @@ func TestMergeConflict(t *testing.T) {
 	if !errors.As(err, &conflict) {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&ConflictError{Branch: "signalbox/T1", Base: "main", Files: []string{"a", "c"}}, conflict); diff != "" {
+	want := &ConflictError{Branch: "signalbox/T1", Base: "main", Files: []string{"a", "c"}, Ours: gitRun(t, k.dir, "rev-parse", "signalbox/T1"), Theirs: before,
+		Notes: []string{"a: both sides changed it", "c: both sides added it"}}
+	if diff := cmp.Diff(want, conflict, cmpopts.IgnoreUnexported(ConflictError{})); diff != "" {
 		t.Errorf("conflict (-want +got):\n%s", diff)
 	}
 	if k.base() != before {

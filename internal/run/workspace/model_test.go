@@ -124,9 +124,9 @@ func (m *model) keep(rt *rapid.T, k *kit, tree *Tree) {
 func (m *model) refresh(rt *rapid.T, k *kit, tree *Tree) {
 	at := m.tasks[tree.Task]
 	merged, want := merge(at.ancestor, at.committed, m.base)
-	conflicts, err := tree.Refresh(rt.Context(), k.base())
-	if err != nil || !slices.Equal(conflicts, want) {
-		rt.Fatalf("refresh %s: %v %v, want %v", tree.Task, conflicts, err, want)
+	conflict, err := tree.Refresh(rt.Context(), k.base())
+	if err != nil || (conflict != nil) != (len(want) > 0) || conflict != nil && !slices.Equal(conflict.Files, want) {
+		rt.Fatalf("refresh %s: %v %v, want %v", tree.Task, conflict, err, want)
 	}
 	if len(want) > 0 {
 		return

@@ -103,18 +103,33 @@ func nulTerminated(names []string) []byte {
 // checkState refuses a state of the worktree that only an agent can clean up.
 func (t *Tree) checkState(state treeState) error {
 	operation, undo := unfinishedOperation(t.gitDir)
+	// An author that ran git merge need not run git add: a conflict without markers is resolved.
+	unresolved := slices.DeleteFunc(slices.Clone(state.unmerged), func(name string) bool { return !t.hasMarkers(name) })
 	inner := slices.IndexFunc(state.files, func(name string) bool { return strings.HasSuffix(name, "/") }) // git lists a folder only if it is a repository
 	switch {
 	case inner >= 0:
 		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it", "the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
-	case len(state.unmerged) > 0:
-		return refusal(signalbox.CodeConflict, "resolve them and commit, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(state.unmerged))
+	case len(unresolved) > 0:
+		return refusal(signalbox.CodeConflict, "remove the conflict markers, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(unresolved))
 	case operation == "rebase":
 		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo, "the worktree of %s is in the middle of a rebase", t.Task)
 	case state.commit == "":
 		return branchGone(t.Branch)
 	}
 	return nil
+}
+
+// hasMarkers reports whether a file in the worktree has conflict markers. One that cannot be read may have some.
+func (t *Tree) hasMarkers(name string) bool {
+	if isBehindLink(t.Dir, name) || isMissing(t.Dir, name) {
+		return false
+	}
+	file := filepath.Join(t.Dir, filepath.FromSlash(name))
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return err != nil
+	}
+	text, err := os.ReadFile(file)
+	return err != nil || markerPattern.Match(text)
 }
 
 // commitAll creates a commit of the files that git status listed, on top of the commit that it named. It moves no branch: git commit

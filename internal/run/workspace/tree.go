@@ -172,28 +172,45 @@ func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, 
 	return r.mergeCommit(ctx, commit, base, fmt.Sprintf("Merge %s into %s\n", r.Base, branch), branch, r.Base)
 }
 
-// Refresh merges a commit of the base branch into the task's branch, if it is not there yet. If they conflict, it returns the files
+// Refresh merges a commit of the base branch into the task's branch, if it is not there yet. If they conflict, it returns the conflict
 // and changes nothing. Uncommitted changes stay; if they are in the way, Refresh fails and changes nothing.
-func (t *Tree) Refresh(ctx context.Context, base string) (conflicts []string, err error) {
-	found, err := t.repo.refs(ctx, t.Branch)
+func (t *Tree) Refresh(ctx context.Context, base string) (*ConflictError, error) {
+	tip, err := t.checkedOut(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tip := found[t.Branch].commit
-	if tip == "" {
-		return nil, branchGone(t.Branch)
-	}
-	if found[t.Branch].checkout != t.Dir {
-		return nil, refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch", t.Task)
-	}
 	to, err := t.repo.Combine(ctx, t.Task, tip, base)
-	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) {
-		return conflict.Files, nil
+	if conflict, found := asConflict(err); found {
+		return conflict, nil
 	}
 	if err != nil || to == tip {
 		return nil, err
 	}
 	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
+}
+
+// Advance moves the branch and the worktree to a commit that continues the branch, such as a draft. Uncommitted changes stay; if they are
+// in the way, Advance fails and changes nothing.
+func (t *Tree) Advance(ctx context.Context, to string) error {
+	tip, err := t.checkedOut(ctx)
+	if err != nil {
+		return err
+	}
+	return t.move(ctx, moving{From: tip, Branch: tip, To: to})
+}
+
+// checkedOut returns the commit of the task's branch, which must be checked out in the worktree.
+func (t *Tree) checkedOut(ctx context.Context) (string, error) {
+	found, err := t.repo.refs(ctx, t.Branch)
+	switch {
+	case err != nil:
+		return "", err
+	case found[t.Branch].commit == "":
+		return "", branchGone(t.Branch)
+	case found[t.Branch].checkout != t.Dir:
+		return "", refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch", t.Task)
+	}
+	return found[t.Branch].commit, nil
 }
 
 // Restore puts the branch and the worktree on a commit, and discards other changes. If the branch was at none of the expected

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -316,8 +317,8 @@ func TestRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tree := range []*Tree{fresh, tree, tree} {
-		if conflicts, err := tree.Refresh(t.Context(), k.base()); len(conflicts) > 0 || err != nil {
-			t.Fatal(conflicts, err)
+		if conflict, err := tree.Refresh(t.Context(), k.base()); conflict != nil || err != nil {
+			t.Fatal(conflict, err)
 		}
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n"})
@@ -335,9 +336,9 @@ func TestRefresh(t *testing.T) {
 	write(t, k.dir, map[string]string{"a": "3\n", "b": "3\n"})
 	k.commit("conflict")
 	before, _ := tree.Commit(t.Context())
-	conflicts, err := tree.Refresh(t.Context(), k.base())
-	if diff := cmp.Diff([]string{"a"}, conflicts); diff != "" || err != nil {
-		t.Error(err, diff)
+	conflict, err := tree.Refresh(t.Context(), k.base())
+	if err != nil || conflict == nil || !slices.Equal(conflict.Files, []string{"a"}) {
+		t.Error(conflict, err)
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n"})
 	if after, _ := tree.Commit(t.Context()); after != before {

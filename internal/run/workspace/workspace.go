@@ -438,6 +438,17 @@ func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, e
 	return err == nil, err
 }
 
+// Contains reports whether a commit has another in its history. It has none that is "" or that git has removed.
+func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
+	if ancestor == "" {
+		return false, nil
+	}
+	if _, err := r.git(ctx, r.Root, "cat-file", "-e", ancestor+"^{commit}"); status(err) > 0 {
+		return false, nil
+	}
+	return r.isAncestor(ctx, ancestor, commit)
+}
+
 // moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at from. An empty from means that
 // the branch does not exist. If the branch has become a symbolic ref, the branch itself is replaced, not the one that it names.
 func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from, reason string) error {
