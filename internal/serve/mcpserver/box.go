@@ -120,6 +120,9 @@ func (s *Server) startSigning(b *box.Box) {
 
 // withLedger calls f with the ledger only, which works even if the state cannot be rebuilt from it.
 func (s *Server) withLedger(ctx context.Context, f func(*box.Ledger) error) error {
+	if err := s.checkLedger(); err != nil {
+		return err
+	}
 	if err := s.beginCall(); err != nil {
 		return err
 	}

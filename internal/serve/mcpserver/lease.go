@@ -107,7 +107,7 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 		if in.Work != "" {
 			var w *rules.Work
 			var err error
-			b.Engine.View(func(state *rules.State) { w, err = findWork(state, in.Work) })
+			b.Engine.View(func(state *rules.State) { w, err = s.findWork(state, in.Work) })
 			if err != nil {
 				return err
 			}
@@ -178,6 +178,9 @@ func (s *Server) addRenewLease() {
 	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Attachment, err error) {
 		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
+		if err == nil && s.opts.Work != "" && in.Work != s.opts.Work {
+			err = s.onlyOwnWork()
+		}
 		if err != nil {
 			return renewed, nil, err
 		}

@@ -67,7 +67,7 @@ func (s *Server) addListWork() {
 		var all []rules.WorkView
 		client := clientFrom(ctx)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
-			found, all = in.find(state, now, func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
+			found, all = in.find(state, now, s.shows, func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
 		})
 		if err == nil && found.Shown < found.Matching {
 			rest = &files.Attachment{Prefix: "work", Result: all}
@@ -88,10 +88,14 @@ func claimRoles() (roles []signalbox.Role) {
 	return roles
 }
 
-// find returns the snapshot and the full list. mayClaim reports whether the caller may claim work that is not held.
-func (in listInput) find(state *rules.State, now time.Time, mayClaim func(*rules.Work) bool) (found listSnapshot, all []rules.WorkView) {
+// find returns the snapshot and the full list. shows reports whether the caller may see a work item, and mayClaim whether it may claim one
+// that is not held.
+func (in listInput) find(state *rules.State, now time.Time, shows, mayClaim func(*rules.Work) bool) (found listSnapshot, all []rules.WorkView) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
+		if !shows(w) {
+			continue
+		}
 		found.Total++
 		listed := listedWork{ID: w.ID, Title: oneLine(w.Title, maxTitle), Phase: w.Phase}
 		if lease := w.LiveLease(now); lease != nil {

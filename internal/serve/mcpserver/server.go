@@ -7,7 +7,8 @@
 //   - Errors are briefs too, with a flag for the kind of error. They are never protocol errors.
 //   - A connection is one client ([Client]), which claims only in its roles and does not review what it developed. What it does under
 //     a lease needs the secret that the claim returned, which is in no other answer.
-//   - A server with its own session ([Options.Session]) acts only for that session, as the commands do.
+//   - A server with its own session ([Options.Session]) acts only for that session, as the commands do. With [Options.Work] it also sees
+//     only the work of that session.
 //   - What does not fit into an answer is in a file. resources/read returns only files that this server wrote, and only while
 //     they are unchanged.
 //   - Over HTTP, requests without the token, for another Host, or from a page of another Origin are rejected.
@@ -47,6 +48,10 @@ type Options struct {
 	// Crew means that a crew runs the agent that uses this server. The crew reads the signal at the end of the agent's turn, after
 	// it has saved the agent's work. So signals that end a turn are rejected here.
 	Crew bool
+	// Work limits a server with a session to one work item: its tools show no other work and nothing of the ledger. Empty means no limit.
+	Work string
+	// Opened is an open box, which the server uses and does not close. Nil means that it opens the box that findBox returns.
+	Opened *box.Box
 	// Client is the client over stdio, and over HTTP the one that sends its token. HTTP cannot be served without a token. An empty
 	// name means "mcp".
 	Client Client
@@ -100,7 +105,7 @@ func New(findBox func() (string, error), opts *Options) (*Server, error) {
 	}
 	s := &Server{find: findBox, claims: map[*mcp.ServerSession]map[string]bool{}}
 	if opts != nil {
-		s.opts = *opts
+		s.opts, s.open = *opts, opts.Opened
 	}
 	s.opts.Version = cmp.Or(s.opts.Version, "devel")
 	s.opts.Client.Name, s.opts.Clients = cmp.Or(s.opts.Client.Name, "mcp"), slices.Clone(s.opts.Clients)
@@ -204,7 +209,7 @@ func (s *Server) Close() error {
 		s.stopSigning()
 		s.stopSigning = nil
 	}
-	if s.open == nil {
+	if s.open == nil || s.open == s.opts.Opened {
 		return nil
 	}
 	err := s.open.Close()

@@ -21,6 +21,35 @@ func (s *Server) operatorOnly(what string) error {
 	return problemf("not_allowed", "ask the operator", "session '%s' may not %s", s.opts.Session, what)
 }
 
+// shows reports whether the server shows a work item to its client.
+func (s *Server) shows(w *rules.Work) bool { return s.opts.Work == "" || w.ID == s.opts.Work }
+
+// findWork returns the work item that a call names, with its plan or without.
+func (s *Server) findWork(state *rules.State, name string) (*rules.Work, error) {
+	w, err := state.Find(name)
+	switch {
+	case s.opts.Work != "" && (err != nil || !s.shows(w)): // whether or not there is such work
+		return nil, s.onlyOwnWork()
+	case hasCode(err, signalbox.CodeNotFound):
+		return nil, unknownWork(name)
+	case err != nil:
+		return nil, &problem{"ambiguous_work", err, signalbox.HintOf(err)}
+	}
+	return w, nil
+}
+
+func (s *Server) onlyOwnWork() error {
+	return problemf("not_allowed", "leave other work alone", "session '%s' may only see its own work, '%s'", s.opts.Session, s.opts.Work)
+}
+
+// checkLedger returns an error if the client may not see the ledger, which has the events of all work.
+func (s *Server) checkLedger() error {
+	if s.opts.Work == "" {
+		return nil
+	}
+	return s.operatorOnly("see the ledger")
+}
+
 // session returns the session that a call acts for: the server's own, or else the one that the call names.
 func (s *Server) session(named string) (string, error) {
 	own := s.opts.Session

@@ -241,3 +241,49 @@ func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 	}
 	c.fails("submit_exit", "unknown_session", args{"session": "s-unknown", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "unknown"})
 }
+
+// TestOnlyOwnWork tests the server of an agent that may see its own work only.
+func TestOnlyOwnWork(t *testing.T) {
+	dir := newBox(t)
+	mine := planned(t, dir, "s-1")
+	other := order(t, dir, rules.OpenWork{Work: "w", Title: "a secret title", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	order(t, dir, rules.OpenWork{Work: "free", Title: "a secret title", Actor: "ann"})
+	withBox(t, dir, func(b *box.Box) {
+		s := newServer(t, dir, &Options{Session: "s-1", Work: "T1", Crew: true, Opened: b})
+		c := newCaller(t, s)
+		for _, name := range []string{"T2", "w", "free", "unknown", "plan/T2"} {
+			if a := c.fails("get_work", "not_allowed", args{"work": name}); strings.Contains(a.text, "secret title") || !strings.Contains(a.text, "may only see its own work, 'T1'") {
+				t.Errorf("get_work %s: %s", name, a.text)
+			}
+		}
+		if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"), "You hold T1") {
+			t.Errorf("its own work: %s", a.text)
+		}
+		for _, filter := range []args{nil, {"held_by": "s-2"}, {"claimable_by": "developer"}} {
+			if a := c.ok("list_work", filter); strings.Contains(a.text, `"w"`) || strings.Contains(a.text, "T2") || strings.Contains(a.text, "free\"") || a.Snapshot["total"] != 1.0 {
+				t.Errorf("list_work %v: %s", filter, a.text)
+			}
+		}
+		status := c.ok("get_status", nil)
+		for key, want := range map[string]any{"work": 1.0, "held": 1.0, "claimable": 0.0, "by_hand": 0.0, "tasks": 0.0, "events": 0.0} {
+			if status.Snapshot[key] != want {
+				t.Errorf("status: %s is %v, want %v", key, status.Snapshot[key], want)
+			}
+		}
+		c.fails("verify_ledger", "not_allowed", nil)
+		c.fails("prove_event", "not_allowed", args{"seq": 1})
+		c.fails("open_work", "not_allowed", args{"work": "x"})
+		c.fails("claim_work", "not_allowed", args{"role": "developer"})
+		c.fails("renew_lease", "not_allowed", args{"work": "w", "epoch": other.Lease.Epoch})
+		c.fails("check_exit_signals", "no_portfolio", args{"ticker": "X"})
+		c.ok("renew_lease", args{"work": "T1", "epoch": mine.Lease.Epoch})
+		c.ok("emit_signal", args{"signal": "checkpoint", "percent": 10})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := b.Engine.Refresh(t.Context()); err != nil {
+			t.Errorf("the server closed the box: %v", err)
+		}
+	})
+}

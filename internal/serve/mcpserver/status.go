@@ -167,8 +167,15 @@ func (s *Server) status(b *box.Box, state *rules.State, client Client, caller ca
 	if caller.named != "" {
 		status.Session = &caller.named
 	}
+	if s.opts.Work != "" {
+		status.limit(state, s.opts.Work)
+		run.Reasons = nil // they name other work
+	}
 	more := 0
 	for w := range state.Works() {
+		if !s.shows(w) {
+			continue
+		}
 		status.Work++
 		status.Phases.count(w.Phase)
 		if w.Task == nil && !w.Done() {
@@ -198,6 +205,16 @@ func (s *Server) status(b *box.Box, state *rules.State, client Client, caller ca
 	}
 	status.Verdict = s.statusVerdict(&status, more)
 	return status
+}
+
+// limit removes what the status says about other work.
+func (s *statusSnapshot) limit(state *rules.State, work string) {
+	s.Events, s.Tasks, s.Completed, s.Questions, s.Approvals = 0, 0, 0, 0, 0
+	for _, q := range state.Questions() {
+		if q.Work == work && q.Open() {
+			s.Questions++
+		}
+	}
 }
 
 // statusVerdict says what the caller should do. more is how many held work items are not listed.

@@ -114,7 +114,7 @@ func (s *Server) addGetWork() {
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
 			var w *rules.Work
 			if unknown = caller.check(s, state); unknown == nil {
-				w, unknown = findWork(state, in.Work)
+				w, unknown = s.findWork(state, in.Work)
 			}
 			if unknown == nil {
 				found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
@@ -125,18 +125,6 @@ func (s *Server) addGetWork() {
 		}
 		return found, rest, err
 	})
-}
-
-// findWork returns the work item that a call names, with its plan or without.
-func findWork(state *rules.State, name string) (*rules.Work, error) {
-	w, err := state.Find(name)
-	switch {
-	case hasCode(err, signalbox.CodeNotFound):
-		return nil, unknownWork(name)
-	case err != nil:
-		return nil, &problem{"ambiguous_work", err, signalbox.HintOf(err)}
-	}
-	return w, nil
 }
 
 func unknownWork(work string) error {

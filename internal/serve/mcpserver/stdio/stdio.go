@@ -51,9 +51,10 @@ type connection struct {
 // error, and continues.
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
+		c.wait(ctx, maxPending-1)
 		message, err := c.Connection.Read(ctx)
 		if err == io.EOF {
-			c.wait(ctx)
+			c.wait(ctx, 0)
 		}
 		if broken := (*streamError)(nil); err == nil || err == io.EOF || ctx.Err() != nil || errors.As(err, &broken) {
 			c.addPending(message)
@@ -74,13 +75,16 @@ func (c *connection) addPending(message jsonrpc.Message) {
 	}
 }
 
-// wait returns when all calls are answered, the connection is closed, or ctx is done.
-func (c *connection) wait(ctx context.Context) {
+// maxPending is how many calls are answered at the same time. Others wait in the stream, so that a client cannot use up the memory.
+const maxPending = 16
+
+// wait returns when at most the given number of calls are not answered, the connection is closed, or ctx is done.
+func (c *connection) wait(ctx context.Context, most int) {
 	for {
 		c.mu.Lock()
 		left := len(c.pending)
 		c.mu.Unlock()
-		if left == 0 {
+		if left <= most {
 			return
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -126,6 +127,49 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		if _, _, err := heard(t, strings.NewReader(in)); err != io.EOF {
 			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// A client that does not wait for answers cannot have more than maxPending calls at work.
+func TestPendingCallsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var in strings.Builder
+		for i := range maxPending + 1 {
+			fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"m"}`+"\n", i+1)
+		}
+		c, err := New(strings.NewReader(in.String()), io.Discard, maxLine).Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var first *jsonrpc.Request
+		for range maxPending {
+			message, err := c.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = message.(*jsonrpc.Request)
+			}
+		}
+		read := false
+		go func() {
+			if _, err := c.Read(t.Context()); err != nil {
+				t.Error(err)
+			}
+			read = true
+		}()
+		synctest.Wait()
+		if read {
+			t.Errorf("call %d was read before another was answered", maxPending+1)
+		}
+		if err := c.Write(t.Context(), &jsonrpc.Response{ID: first.ID, Result: json.RawMessage("{}")}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !read {
+			t.Errorf("call %d was not read after another was answered", maxPending+1)
 		}
 	})
 }
