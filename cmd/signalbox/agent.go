@@ -46,14 +46,14 @@ func (c *agentCommand) Run(p *program) error {
 	if strings.TrimSpace(string(task)) == "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no task on standard input"), Hint: "see signalbox agent --help"}
 	}
-	dir, err := p.findBox(c.boxFlag)
+	dir, err := p.locateBox(c.boxFlag) // it is the agent of a run, not something that an agent starts
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
 	p.quiet = true
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+	return p.withBoxAt(ctx, dir, func(b *box.Box) error {
 		conf, err := config.Load(dir)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agentsocket"
 )
 
 // Environment variables of commands that use a box.
@@ -88,7 +89,16 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
 func (w warnings) WithGroup(string) slog.Handler      { return w }
 
+// findBox returns the folder of the box. An agent of a run may not open it.
 func (p *program) findBox(f boxFlag) (string, error) {
+	if p.socket() != "" {
+		return "", p.insideSession("open the box")
+	}
+	return p.locateBox(f)
+}
+
+// locateBox returns the folder of the box, also to an agent of a run.
+func (p *program) locateBox(f boxFlag) (string, error) {
 	named := string(f.Box)
 	if named == "" {
 		named = p.getenv(boxVariable)
@@ -98,7 +108,16 @@ func (p *program) findBox(f boxFlag) (string, error) {
 
 // withBox opens the box, calls do, and signs what it wrote.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
-	return withOpened(ctx, p, f, box.Open, func(b *box.Box) error {
+	dir, err := p.findBox(f)
+	if err != nil {
+		return err
+	}
+	return p.withBoxAt(ctx, dir, do)
+}
+
+// withBoxAt is withBox for the box in a folder.
+func (p *program) withBoxAt(ctx context.Context, dir string, do func(*box.Box) error) error {
+	return withOpenedAt(ctx, p, dir, box.Open, func(b *box.Box) error {
 		err := do(b)
 		if b.Wrote() && p.getenv(sessionVariable) == "" {
 			p.sign(b)
@@ -125,6 +144,10 @@ func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open fu
 	if err != nil {
 		return err
 	}
+	return withOpenedAt(ctx, p, dir, open, do)
+}
+
+func withOpenedAt[B io.Closer](ctx context.Context, p *program, dir string, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
 	b, err := open(ctx, dir, p.boxOptions())
 	if err != nil {
 		return err
@@ -194,7 +217,7 @@ func (p *program) session(flag nonEmpty) (string, error) {
 	case flag == "":
 		return string(own), nil
 	}
-	return "", insideSession(string(own), "act for session '"+string(flag)+"'")
+	return "", p.insideSession("act for session '" + string(flag) + "'")
 }
 
 // caller returns who uses a lease: nil for an operator, who needs no secret.
@@ -207,16 +230,17 @@ func (p *program) caller() *rules.Caller {
 
 // operatorOnly returns an error in an agent's process. It is a guard rail against accidents; docs/security.md explains what it does not stop.
 func (p *program) operatorOnly(what string) error {
-	if own := p.getenv(sessionVariable); own != "" {
-		return insideSession(own, what)
+	if p.getenv(sessionVariable) != "" || p.socket() != "" {
+		return p.insideSession(what)
 	}
 	return nil
 }
 
-func insideSession(own, what string) error {
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("session '%s' may not %s", own, what),
-		Hint: sessionVariable + " is set, so this is an agent's process: it may only renew, release and exit its own session; ask your operator for anything else",
+// insideSession returns the error for a command that an agent's process may not use.
+func (p *program) insideSession(what string) error {
+	hint := sessionVariable + " is set, so this is an agent's process: it may only renew, release and exit its own session; ask your operator for anything else"
+	if p.socket() != "" {
+		hint = agentsocket.Variable + " is set, so this is an agent of a run: of the commands that use the box it has only work exit, work show of its own work, and mcp; ask your operator for anything else"
 	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may not %s", p.getenv(sessionVariable), what), Hint: hint}
 }

@@ -32,7 +32,7 @@ type mcpCommand struct {
 func (mcpCommand) Help() string {
 	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md explains how to connect agents.
 
-By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session, with the secret in SIGNALBOX_SECRET.
+By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session, with the secret in SIGNALBOX_SECRET. For an agent of a run, the run is the server: it shows the agent its own work only, and the flags have no effect.
 
 The client claims work only in its --roles, and cannot review or audit work that it developed, even after it has reconnected: --actor is its identity. To connect a developer and a reviewer, start two servers with different names and roles. The roles ci and merger are signalbox itself and cannot be claimed here. A claim returns a secret, which renewals and signals need.
 
@@ -49,6 +49,12 @@ Examples:
 func (c *mcpCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
+	if p.socket() != "" {
+		if c.HTTP != "" {
+			return p.insideSession("serve MCP over HTTP")
+		}
+		return p.bridgeMCP(ctx)
+	}
 	token := p.getenv(tokenVariable)
 	generated := c.HTTP != "" && token == ""
 	if generated {

@@ -254,6 +254,7 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
 	view := p.newDisplay(b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
+	j.crew.MCP = p.serveAgent
 	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
 	c, err := crew.New(ctx, b, j.project, &j.crew)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/crew"
 	"signalbox/transcript"
 )
@@ -23,6 +24,8 @@ type workExitCommand struct {
 func (workExitCommand) Help() string {
 	return `Submits an exit signal under the lease of a session. If it is accepted, the work moves to its next phase and the lease ends, in one step. The phase_completed of the signal must be the phase of the work. Submitting the same signal again gives the same answer. If the lease has ended, the exit status is 4; for any other refusal it is 1. Refusals are recorded too. Exit signals are off by default: set the environment variable AGENT_EXIT_PROTOCOL_ENABLED to true, 1 or yes.
 
+An agent of a run submits to the run, which records the signal when the agent's turn ends and its work is saved. A signal that the agent writes itself counts more.
+
 Examples:
 
     export AGENT_EXIT_PROTOCOL_ENABLED=true
@@ -37,7 +40,10 @@ type exited struct {
 	PhaseCompleted signalbox.Phase      `json:"phase_completed"`
 	ExitReason     signalbox.ExitReason `json:"exit_reason"`
 	NextPhase      *signalbox.Phase     `json:"next_phase"`
-	Seq            uint64               `json:"seq"`
+	// Seq is 0 if the signal is recorded later.
+	Seq uint64 `json:"seq"`
+	// Pending means that a run accepted the signal and records it when the agent's turn ends.
+	Pending bool `json:"pending,omitempty"`
 }
 
 func (c *workExitCommand) Run(p *program) error {
@@ -45,22 +51,45 @@ func (c *workExitCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	data, err := p.readExitSignal(c.File)
+	data, err := p.readExitSignal(c.File, p.socket() != "")
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
-		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
-			if _, invalid := transcript.ParseExit(data); invalid != nil {
-				return invalidExit(invalid, data)
-			}
+	done, err := c.submit(p, session, data)
+	if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
+		if _, invalid := transcript.ParseExit(data); invalid != nil {
+			return invalidExit(invalid, data)
 		}
+	}
+	if err != nil {
+		return err
+	}
+	if done.Pending && !c.JSON {
+		p.notef("it is recorded when your turn ends: end it now")
+	}
+	return nil
+}
+
+// submit submits the signal over the socket of an agent's session, or to the box, and prints the answer.
+func (c *workExitCommand) submit(p *program, session string, data []byte) (done exited, err error) {
+	ctx := context.Background()
+	if p.socket() != "" {
+		request, accepted := p.request(agentsocket.CallExit, session, c.Epoch), agentsocket.Exit{}
+		request.Exit, request.Ref = data, string(c.Ref)
+		if err := agentsocket.Invoke(ctx, p.socket(), request, &accepted); err != nil {
+			return done, err
+		}
+		done = exited{accepted.Work, accepted.PhaseCompleted, accepted.ExitReason, accepted.NextPhase, 0, true}
+		return done, c.print(p, done)
+	}
+	err = p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
 		if err != nil {
 			return err
 		}
-		done := answer.Completed
-		return c.print(p, exited{done.WorkID, done.PhaseCompleted, done.ExitReason, done.NextPhase, answer.Seq})
+		completed := answer.Completed
+		done = exited{completed.WorkID, completed.PhaseCompleted, completed.ExitReason, completed.NextPhase, answer.Seq, false}
+		return c.print(p, done)
 	})
+	return done, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/crew"
 )
 
@@ -80,32 +81,38 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 }
 
 func (c *workShowCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	details, err := c.find(p)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(details, "")
+	}
+	return p.printWorkItem(details)
+}
+
+// find returns the work item. An agent of a run asks the run for it.
+func (c *workShowCommand) find(p *program) (details crew.WorkDetails, err error) {
+	if p.socket() != "" {
+		request := p.request(agentsocket.CallShow, p.getenv(sessionVariable), 0)
+		request.Work = c.ID
+		err := agentsocket.Invoke(context.Background(), p.socket(), request, &details)
+		return details, err
+	}
+	err = p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
 		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
 		if err != nil {
 			return err
 		}
-		troubles, err := crew.FindTroubles(ctx, b, w)
-		if err != nil {
-			return err
-		}
-		view := shownWork{w.View(time.Now()), troubles}
-		if c.JSON {
-			return p.printJSON(view, "")
-		}
-		return p.printWorkItem(view)
+		details, err = crew.Details(ctx, b, w)
+		return err
 	})
+	return details, err
 }
 
-// shownWork is the JSON answer of work show.
-type shownWork struct {
-	rules.WorkView
-	crew.Troubles
-}
-
-func (p *program) printWorkItem(w shownWork) error {
+func (p *program) printWorkItem(w crew.WorkDetails) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -38,6 +39,9 @@ type Options struct {
 	Keyed bool
 	// ExitSignals enables the agent exit protocol. Otherwise exit signals are refused.
 	ExitSignals bool
+	// MCP serves MCP to the agent of a session, on a connection over which it sends and gets messages, one per line, until the connection or
+	// ctx ends. What the agent does must go through the rules as that session. Nil means that agents have no MCP server.
+	MCP func(ctx context.Context, b *box.Box, agent AgentSession, conn io.ReadWriter) error
 	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
 	Live func(Activity)
 	// Log receives diagnostics; nil discards them.

@@ -276,7 +276,7 @@ on critic T1:
 	for line := range strings.Lines(env) {
 		name, _, _ := strings.Cut(line, "=")
 		switch name {
-		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_SECRET", "SIGNALBOX_BOX":
+		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_SECRET", "SIGNALBOX_BOX", "SIGNALBOX_SOCKET":
 		default:
 			if strings.HasPrefix(name, "SIGNALBOX_") {
 				t.Errorf("unexpected variable %s", line)

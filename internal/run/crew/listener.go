@@ -48,6 +48,7 @@ type listener struct {
 	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
 	checkpointTurn int
 	checkpointAt   int64
+	submitted      *submittedExit    // the exit signal that the agent submitted over its socket; nil if it submitted none
 	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
 	parked         bool              // the agent asked for something that it must wait for
 
@@ -155,6 +156,33 @@ func (l *listener) endTurn() {
 	}
 }
 
+// submittedExit is an exit signal that the agent submitted over its socket, with its JSON.
+type submittedExit struct {
+	signal *signalbox.ExitSignal
+	data   []byte
+}
+
+// submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still running.
+func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.submitted, l.heard = &submittedExit{signal, data}, time.Now()
+	return true
+}
+
+// resolve picks the signal that decides the turn. What the agent itself wrote counts more than what was submitted: the code that an
+// agent tests has the agent's environment, and could submit something, too. The caller holds mu.
+func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
+	said = resolve(signals, l.session.role, l.session.work)
+	if said.Name != signalbox.NameUnknown || l.submitted == nil {
+		return said, nil
+	}
+	return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}, l.submitted.data
+}
+
 // handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
 // waiting for the end could delay a checkpoint indefinitely. The caller holds mu.
 func (l *listener) handlePartial(sig signalbox.Signal) {
@@ -257,7 +285,7 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
 		return true, true, rules.SignalFields{}
 	}
-	resolved := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
+	resolved, _ := l.resolve(slices.Clone(l.signals))
 	tried = l.expectsAnswer()
 	l.answered = len(l.signals)
 	head, _ := l.words()
@@ -428,7 +456,7 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	if t.output, err = l.session.crew.box.Engine.PutBlob(ctx, l.file); err != nil {
 		return err
 	}
-	t.signal = resolve(l.signals, l.session.role, l.session.work)
+	t.signal, t.submitted = l.resolve(l.signals)
 	if l.stream.Mixed != "" && t.signal.Passing() { // resolve may not see the remark, because only so many signals are kept
 		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Detail: l.stream.Mixed}
 	}

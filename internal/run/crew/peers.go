@@ -89,7 +89,7 @@ func (c *Crew) reapOrphans(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return c.removeTemps(owner)
 	})
 	if err != nil {
 		return fmt.Errorf("clean up after crews that were killed: %w", err)

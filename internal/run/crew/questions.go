@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -77,6 +78,18 @@ type FailedCheck struct {
 	Environment string `json:"environment"`
 	Exit        int    `json:"exit"`
 	Output      string `json:"output,omitempty"`
+}
+
+// WorkDetails is a work item with what must be done about it.
+type WorkDetails struct {
+	rules.WorkView
+	Troubles
+}
+
+// Details returns the details of a work item.
+func Details(ctx context.Context, b *box.Box, w *rules.Work) (WorkDetails, error) {
+	troubles, err := FindTroubles(ctx, b, w)
+	return WorkDetails{w.View(time.Now()), troubles}, err
 }
 
 // FindTroubles returns why a work item does not advance.

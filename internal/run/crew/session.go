@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 //
 //	run            keeps the lease alive and releases it at the end
 //	attempt        takes the work lock of this machine
-//	runAgent       opens the workspace, and runs turn after turn
+//	runAgent       opens the workspace and the session's socket, and runs turn after turn
 //	runTurn        one run of the agent's program (turn.go): prompt, start, listen, save, report
 //
 // CI and merger sessions run the checks or merge instead of running an agent (checks.go).
@@ -39,6 +40,11 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
 	started bool          // an agent was started
+
+	// temp is the private folder for temporary files of the session's agent, and socket the path of its socket. Both exist while runAgent
+	// runs.
+	temp, socket string
+	listening    atomic.Pointer[listener] // to the running turn; nil if there is none
 }
 
 // run carries out the lease, and makes sure that it is not left behind.
@@ -96,6 +102,11 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ws.close()) }()
+	closeSocket, err := s.openSocket()
+	if err != nil {
+		return err
+	}
+	defer closeSocket()
 	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
 	last := lastTurn{cleanupNote: ws.cleanupNote}
 	for {

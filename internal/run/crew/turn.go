@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
@@ -33,14 +34,16 @@ type turn struct {
 	// lingered reports that signalbox ended the program after the end of its turn. Its exit status means nothing then.
 	lingered bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
-	gaveUp   bool
-	limit    string           // the limit that it exceeded, for people
-	signal   signalbox.Signal // what the turn says
-	listener *listener
-	took     time.Duration
-	commit   string // what the agent changed; "" if it has no branch
-	output   signalbox.Hash
-	advice   string
+	gaveUp bool
+	limit  string           // the limit that it exceeded, for people
+	signal signalbox.Signal // what the turn says
+	// submitted is the JSON of signal if the agent submitted it over its socket.
+	submitted []byte
+	listener  *listener
+	took      time.Duration
+	commit    string // what the agent changed; "" if it has no branch
+	output    signalbox.Hash
+	advice    string
 	// head and tail are the start and the end of the agent's own text.
 	head, tail string
 }
@@ -68,7 +71,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	s.started = true
 	t, err := s.runProgram(ctx, command, key, agent.Values{
 		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
-		ScratchDir: s.crew.file("tmp"), Env: s.environment(started.Attempt),
+		ScratchDir: s.temp, Env: s.environment(started.Attempt, command),
 	}, remaining)
 	if err != nil {
 		return rules.Answer{}, nil, err
@@ -96,13 +99,21 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 }
 
 // environment tells the agent, and the programs it starts, who it is.
-func (s *session) environment(attempt int) []string {
-	return []string{
+func (s *session) environment(attempt int, command agent.Command) []string {
+	env := []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
+		agentsocket.Variable + "=" + s.socket,
 		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
+	if _, configured := command.Env[tempVariable]; !configured {
+		env = append(env, tempVariable+"="+s.temp)
+	}
+	return env
 }
+
+// tempVariable is the environment variable with the folder for temporary files.
+const tempVariable = "TMPDIR"
 
 // runProgram starts the program, listens to it, and returns when it has ended.
 func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, remaining time.Duration) (*turn, error) {
@@ -119,6 +130,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		return nil, err
 	}
 	defer l.close()
+	s.listening.Store(l)
+	defer s.listening.Store(nil)
 	spec.Stdout, spec.Stderr, spec.Grace = l, l.stderr(), s.crew.box.Config.Grace
 	began := time.Now()
 	running, err := s.startProgram(ctx, spec)
@@ -207,7 +220,14 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	case name == signalbox.NameUnknown:
 		return s.reportUnknown(report, t)
 	case t.signal.Dialect == signalbox.DialectExit:
-		answer, err := s.submit(rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output, Offset: t.signal.Offset, Turn: ended})
+		exit := rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output, Offset: t.signal.Offset, Turn: ended}
+		if t.submitted != nil {
+			var err error
+			if exit.Blob, err = s.crew.put(t.submitted); err != nil {
+				return rules.Answer{}, err
+			}
+		}
+		answer, err := s.submit(exit)
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
 			t.advice = refused.Msg
 			return s.reportUnknown(report, t)

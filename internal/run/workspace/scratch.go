@@ -141,7 +141,7 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 	if trash == "" {
 		return nil
 	}
-	return removeAll(trash)
+	return RemoveAll(trash)
 }
 
 // forget removes a worktree whose folder is gone from git's list, like git worktree remove but faster. It renames the entry first,
@@ -166,8 +166,8 @@ func (r *Repo) forget(dir string) error {
 	return nil
 }
 
-// removeAll removes a folder even if it contains read-only folders, as module caches do.
-func removeAll(dir string) error {
+// RemoveAll removes a folder even if it contains read-only folders, as module caches do.
+func RemoveAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 	errs = append(errs, err)
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), trashPrefix) {
-			errs = append(errs, removeAll(filepath.Join(r.folder, entry.Name())))
+			errs = append(errs, RemoveAll(filepath.Join(r.folder, entry.Name())))
 		}
 	}
 	return errors.Join(errs...)

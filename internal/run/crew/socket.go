@@ -1,0 +1,130 @@
+package crew
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/run/workspace"
+	"signalbox/transcript"
+)
+
+// AgentSession is the session of an agent that this process runs.
+type AgentSession struct {
+	ID, Work string
+	Role     signalbox.Role
+	Epoch    uint64
+	// Secret is that of the session's lease.
+	Secret string
+}
+
+// openSocket creates the temporary folder of the session and serves the socket in it. The agent's processes reach the box only through
+// the socket, and only as this session. The caller calls close, which removes both.
+func (s *session) openSocket() (close func(), err error) {
+	if s.temp, err = s.crew.makeTemp(s.id); err != nil {
+		return nil, err
+	}
+	remove := func() {
+		if err := workspace.RemoveAll(s.temp); err != nil {
+			s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work, "error", err)
+		}
+	}
+	s.socket = filepath.Join(s.temp, socketName)
+	server, err := agentsocket.Listen(s.socket, s.handleCall)
+	if err != nil {
+		remove()
+		return nil, fmt.Errorf("serve the socket of the agent: %w", err)
+	}
+	return func() {
+		server.Close() // removing the folder removes the socket, too
+		remove()
+	}, nil
+}
+
+// handleCall answers a request of the agent's processes.
+func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agentsocket.Reply, error) {
+	if r.Session != s.id {
+		return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "use the " + agentsocket.Variable + " of your own session",
+			Err: fmt.Errorf("session '%s' may not use the socket of session '%s'", r.Session, s.id)}
+	}
+	if r.Call == agentsocket.CallExit {
+		accepted, err := s.acceptExit(ctx, r)
+		return agentsocket.Reply{Result: accepted}, err
+	}
+	if err := s.checkCall(r); err != nil {
+		return agentsocket.Reply{}, err
+	}
+	switch r.Call {
+	case agentsocket.CallShow:
+		details, err := s.showWork(ctx, r.Work)
+		return agentsocket.Reply{Result: details}, err
+	case agentsocket.CallMCP:
+		if s.crew.opts.MCP == nil {
+			return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("this run does not serve MCP to its agents")}
+		}
+		agent := AgentSession{ID: s.id, Work: s.work, Role: s.role, Epoch: s.epoch, Secret: s.secret}
+		return agentsocket.Reply{Stream: func(ctx context.Context, conn io.ReadWriter) error {
+			return s.crew.opts.MCP(ctx, s.crew.box, agent, conn)
+		}}, nil
+	}
+	return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("unknown call %q", r.Call)}
+}
+
+// checkCall refuses a call without the secret of the lease, or under a lease that is over.
+func (s *session) checkCall(r agentsocket.Request) error {
+	if subtle.ConstantTimeCompare([]byte(r.Secret), []byte(s.secret)) != 1 {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Hint: "an agent's process has the secret in SIGNALBOX_SECRET",
+			Err: &rules.RefusedError{Reason: signalbox.ReasonWrongSecret, Msg: fmt.Sprintf("wrong secret: session '%s' needs the secret of its lease", s.id)}}
+	}
+	lease := s.workItem().LiveLease(time.Now())
+	if lease == nil || lease.Epoch != s.epoch || cmp.Or(r.Epoch, s.epoch) != s.epoch {
+		return agentsocket.Stale(s.id)
+	}
+	return nil
+}
+
+// acceptExit accepts an exit signal for the end of the turn. The agent is still at work, and its changes must be saved before others read
+// that the work has moved on. So it is only decided now whether the signal would be accepted; a refusal is recorded at once.
+func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agentsocket.Exit, error) {
+	if !s.crew.opts.ExitSignals {
+		return agentsocket.Exit{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled,
+			Hint: "ask your operator to start the run with " + signalbox.ExitFlag + "=true"}
+	}
+	epoch, caller := cmp.Or(r.Epoch, s.epoch), &rules.Caller{Secret: rules.HashSecret(r.Secret)}
+	signal, err := transcript.ParseExit(r.Exit)
+	var decision rules.Decision
+	if err == nil {
+		exit := rules.Exit{Session: s.id, Epoch: epoch, Signal: *signal, Ref: r.Ref, Caller: caller}
+		s.crew.box.Engine.View(func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
+		err = decision.Err
+	}
+	answer := decision.Answer
+	if err != nil {
+		answer, err = SubmitExit(ctx, s.crew.box, ExitSubmission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller})
+	} else if listener := s.listening.Load(); !answer.Repeated && (listener == nil || !listener.submitExit(signal, r.Exit)) {
+		err = agentsocket.Stale(s.id)
+	}
+	if err != nil {
+		return agentsocket.Exit{}, err
+	}
+	done := answer.Completed
+	return agentsocket.Exit{Work: done.WorkID, PhaseCompleted: done.PhaseCompleted, ExitReason: done.ExitReason, NextPhase: done.NextPhase}, nil
+}
+
+// showWork returns the session's work. The agent may not see other work.
+func (s *session) showWork(ctx context.Context, name string) (WorkDetails, error) {
+	var w *rules.Work
+	s.crew.box.Engine.View(func(state *rules.State) { w, _ = state.Find(name) })
+	if w == nil || w.ID != s.work {
+		return WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
+	}
+	return Details(ctx, s.crew.box, w)
+}

@@ -1,0 +1,323 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agentsocket"
+)
+
+// variables are those of an agent, which its script wrote to a file.
+type variables map[string]string
+
+func (s *stage) variables(name string) variables {
+	s.t.Helper()
+	env := variables{}
+	for line := range strings.Lines(s.file(name)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		env[name] = value
+	}
+	return env
+}
+
+// request returns a request of the agent.
+func (v variables) request(call agentsocket.Call) agentsocket.Request {
+	epoch, _ := strconv.ParseUint(v["SIGNALBOX_EPOCH"], 10, 64)
+	return agentsocket.Request{Session: v["SIGNALBOX_SESSION"], Epoch: epoch, Secret: v["SIGNALBOX_SECRET"], Call: call, Work: v["SIGNALBOX_WORK"]}
+}
+
+// exit submits an exit signal over a socket, as the agent whose variables these are.
+func (v variables) exit(socket, reason string) (agentsocket.Exit, error) {
+	request := v.request(agentsocket.CallExit)
+	request.Exit = []byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"` + reason + `"}`)
+	var accepted agentsocket.Exit
+	err := agentsocket.Invoke(context.Background(), socket, request, &accepted)
+	return accepted, err
+}
+
+// wantRefused checks that a call was refused with a code and a text.
+func wantRefused(t *testing.T, err error, code signalbox.Code, text string) {
+	t.Helper()
+	if signalbox.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v with code %d, want %q with code %d", err, signalbox.CodeOf(err), text, code)
+	}
+}
+
+// reports is a script of developers that write their variables to a file, report, and wait.
+const reports = `
+on developer T*:
+    run env > {task}.env
+    signal CHECKPOINT: {task}
+    wait for {task}.continue
+`
+
+// An exit signal that the agent submits counts when its turn ends: its work is saved first, and what the turn cost is recorded.
+func TestSubmittedExit(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: reports + `
+    write a.txt a
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	info, err := os.Stat(env["SIGNALBOX_SOCKET"])
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	folder, err := os.Stat(env["TMPDIR"])
+	if err != nil || folder.Mode() != os.ModeDir|0o700 || filepath.Dir(env["SIGNALBOX_SOCKET"]) != env["TMPDIR"] {
+		t.Errorf("the temporary folder: %v, %v", folder, err)
+	}
+	accepted, err := env.exit(env["SIGNALBOX_SOCKET"], "completed")
+	if err != nil || accepted.Work != "T1" || *accepted.NextPhase != signalbox.PhaseCIPending {
+		t.Errorf("the exit signal: %+v, %v", accepted, err)
+	}
+	if w := s.work("T1"); w.Phase != signalbox.PhaseImplementation || w.Lease == nil {
+		t.Errorf("T1 moved before the turn ended: %s, %v", w.Phase, w.Lease)
+	}
+	s.write("project/T1.continue", "")
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+	heard := all[rules.SignalHeard](s, "T1")
+	ended := all[rules.AgentTurnEnded](s, "T1")
+	if i := slices.IndexFunc(heard, func(h recorded[rules.SignalHeard]) bool { return h.Body.Dialect == signalbox.DialectExit }); i < 0 ||
+		heard[i].Session != env["SIGNALBOX_SESSION"] || ended[0].Seq >= heard[i].Seq || !strings.Contains(s.text(heard[i].Body.Blob), `"exit_reason":"completed"`) {
+		t.Errorf("heard %+v after the turns %+v", heard, ended)
+	}
+	if _, err := os.Lstat(env["TMPDIR"]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary folder after the session: %v", err)
+	}
+	_, err = env.exit(env["SIGNALBOX_SOCKET"], "completed")
+	wantRefused(t, err, signalbox.CodeConflict, "stale lease: session '"+env["SIGNALBOX_SESSION"]+"' has ended")
+}
+
+// The socket of a session serves that session only, and needs its secret and its lease.
+func TestSocketOfAnotherSession(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2"), options: Options{ExitSignals: true}, script: reports + `
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	s.awaitCheckpoint("T2")
+	one, two := s.variables("T1.env"), s.variables("T2.env")
+	socket := one["SIGNALBOX_SOCKET"]
+	if socket == two["SIGNALBOX_SOCKET"] {
+		t.Fatal("two sessions have one socket")
+	}
+	_, err := two.exit(socket, "blocked")
+	wantRefused(t, err, signalbox.CodeFailed, "session '"+two["SIGNALBOX_SESSION"]+"' may not use the socket of session '"+one["SIGNALBOX_SESSION"]+"'")
+
+	// Neither with the id of the session alone.
+	thief := variables{"SIGNALBOX_SESSION": one["SIGNALBOX_SESSION"], "SIGNALBOX_EPOCH": one["SIGNALBOX_EPOCH"], "SIGNALBOX_SECRET": two["SIGNALBOX_SECRET"]}
+	_, err = thief.exit(socket, "blocked")
+	wantRefused(t, err, signalbox.CodeFailed, "wrong secret")
+	for _, call := range []agentsocket.Call{agentsocket.CallShow, agentsocket.CallMCP, "claim"} {
+		wantRefused(t, agentsocket.Invoke(t.Context(), socket, thief.request(call), nil), signalbox.CodeFailed, "wrong secret")
+	}
+	if refused := all[rules.SignalRefused](s, "T1"); len(refused) != 1 || refused[0].Body.Reason != signalbox.ReasonWrongSecret {
+		t.Errorf("refused: %+v", refused)
+	}
+
+	// Nor under another lease.
+	stale := variables{"SIGNALBOX_SESSION": one["SIGNALBOX_SESSION"], "SIGNALBOX_EPOCH": two["SIGNALBOX_EPOCH"], "SIGNALBOX_SECRET": one["SIGNALBOX_SECRET"]}
+	_, err = stale.exit(socket, "blocked")
+	wantRefused(t, err, signalbox.CodeConflict, "stale lease")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, stale.request(agentsocket.CallShow), nil), signalbox.CodeConflict, "stale lease")
+
+	// It sees its own work.
+	var details WorkDetails
+	if err := agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallShow), &details); err != nil || details.ID != "T1" {
+		t.Errorf("its own work: %+v, %v", details, err)
+	}
+	for _, name := range []string{"T2", "T3", ""} {
+		request := one.request(agentsocket.CallShow)
+		request.Work = name
+		wantRefused(t, agentsocket.Invoke(t.Context(), socket, request, &details), signalbox.CodeFailed, "may only see its own work, 'T1'")
+	}
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request("claim"), nil), signalbox.CodeUsage, "unknown call")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallMCP), nil), signalbox.CodeFailed, "does not serve MCP")
+
+	// A lease that is revoked makes its calls stale.
+	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
+	s.do(rules.Release{Work: "T1", Reason: "it hangs", Actor: "me"})
+	_, err = one.exit(socket, "completed")
+	wantRefused(t, err, signalbox.CodeConflict, "stale lease")
+	s.write("project/T1.continue", "")
+	s.write("project/T2.continue", "")
+	s.do(rules.Order{What: rules.OrderResume, Actor: "me"})
+	r.end()
+	s.wantCompleted("T1", "T2")
+}
+
+// What the agent wrote counts more than what was submitted, which could be by code that the agent tests.
+func TestWrittenVerdictCountsMore(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: reports + `
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	if _, err := env.exit(env["SIGNALBOX_SOCKET"], "blocked"); err != nil {
+		t.Error(err)
+	}
+	s.write("project/T1.continue", "")
+	r.end()
+	s.wantCompleted("T1")
+	for _, heard := range all[rules.SignalHeard](s, "T1") {
+		if heard.Body.Dialect == signalbox.DialectExit {
+			t.Errorf("heard %+v", heard)
+		}
+	}
+}
+
+// An agent that fails after it submitted an exit signal has not passed.
+func TestSubmittedExitOfACrash(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: strings.Replace(reports, "T*:", "T* attempt 1:", 1) + `
+    exit-code 7
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	if _, err := env.exit(env["SIGNALBOX_SOCKET"], "completed"); err != nil {
+		t.Error(err)
+	}
+	s.write("project/T1.continue", "")
+	r.end()
+	s.wantCompleted("T1")
+	if failed := only[rules.AgentFailed](s, "T1"); failed.Body.Detail != "exit status 7 after an exit signal" {
+		t.Errorf("failed: %+v", failed.Body)
+	}
+}
+
+// Exit signals that are disabled cannot be submitted, whatever the agent's environment says.
+func TestSubmittedExitIsDisabled(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: reports + "    signal READY_FOR_REVIEW: {task}\n"})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	_, err := env.exit(env["SIGNALBOX_SOCKET"], "completed")
+	wantRefused(t, err, signalbox.CodeFailed, "disabled")
+	s.write("project/T1.continue", "")
+	r.end()
+	s.wantCompleted("T1")
+}
+
+// The agent's MCP server is served for its session, and ends with it.
+func TestMCPOfASession(t *testing.T) {
+	var served AgentSession
+	ended := make(chan struct{})
+	s := set(t, scene{plan: task("T1"), options: Options{MCP: func(ctx context.Context, _ *box.Box, agent AgentSession, conn io.ReadWriter) error {
+		served = agent
+		io.WriteString(conn, "hello\n")
+		<-ctx.Done()
+		close(ended)
+		return nil
+	}}, script: reports + "    signal READY_FOR_REVIEW: {task}\n"})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	conn, err := agentsocket.Connect(t.Context(), env["SIGNALBOX_SOCKET"], env.request(agentsocket.CallMCP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s.write("project/T1.continue", "")
+	if got, err := io.ReadAll(conn); string(got) != "hello\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	<-ended
+	r.end()
+	epoch, _ := strconv.ParseUint(env["SIGNALBOX_EPOCH"], 10, 64)
+	want := AgentSession{ID: env["SIGNALBOX_SESSION"], Work: "T1", Role: signalbox.RoleDeveloper, Epoch: epoch, Secret: env["SIGNALBOX_SECRET"]}
+	if served != want {
+		t.Errorf("served %+v, want %+v", served, want)
+	}
+}
+
+// A configured folder for temporary files is used.
+func TestConfiguredTempFolder(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    run env > T1.env\n    signal READY_FOR_REVIEW: {task}\n"})
+	other := filepath.Join(s.dir, "other")
+	own := s.box.Config.Agents["player"]
+	own.Env = mergeEnv(own.Env, map[string]string{tempVariable: other})
+	s.box.Config.Agents["player"] = own
+	s.run()
+	if env := s.variables("T1.env"); env[tempVariable] != other {
+		t.Errorf("%s is %s", tempVariable, env[tempVariable])
+	}
+}
+
+// A box whose path is too long for a socket uses a folder elsewhere.
+func TestTempOfALongPath(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	c := &Crew{box: &box.Box{Ledger: &box.Ledger{Dir: filepath.Join(s.dir, strings.Repeat("x", 100))}}}
+	session := box.NewID("w") + ".1" // random, because tests share the folder
+	dir, err := c.makeTemp(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if filepath.Base(dir) != "signalbox-"+session || len(dir) > agentsocket.MaxPath-len(socketName) {
+		t.Errorf("got %s", dir)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("the folder: %v, %v", info, err)
+	}
+	if _, err := c.makeTemp(session); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a folder that exists: %v", err)
+	}
+	owner, _, _ := strings.Cut(session, ".")
+	if err := c.removeTemps(owner); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its crew was killed: %v", err)
+	}
+}
+
+// The temporary folders of a killed crew are removed, also those that contain read-only folders, and no others.
+func TestTempOfAKilledCrew(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	p := s.startPeer()
+	c := &Crew{box: s.box}
+	mine, err := c.makeTemp(p.owner.ID() + ".1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := c.makeTemp(p.owner.ID() + "0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked := filepath.Join(mine, "cache", "locked")
+	if err := errors.Join(os.MkdirAll(filepath.Join(locked, "a"), 0o755), os.Chmod(locked, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	s.write("elsewhere/kept", "")
+	if err := os.Symlink(filepath.Join(s.dir, "elsewhere"), filepath.Join(mine, "link")); err != nil {
+		t.Fatal(err)
+	}
+	p.die()
+	next, err := New(t.Context(), s.box, s.project, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if _, err := os.Lstat(mine); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of the killed crew: %v", err)
+	}
+	for _, kept := range []string{others, filepath.Join(s.dir, "elsewhere", "kept")} {
+		if _, err := os.Lstat(kept); err != nil {
+			t.Error(err)
+		}
+	}
+}
